@@ -1,0 +1,133 @@
+"""`as_classifier`: anything that answers records with labels."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Labels = NDArray[Any]
+
+
+class ClassifierError(ValueError):
+    """The classifier failed, or answered something that is not one label per record."""
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A deterministic function from records to labels.
+
+    Attributes
+    ----------
+    name : str
+        For reports.
+    answer : callable
+        Takes records in their native container (array or frame), returns one label per record.
+    features : tuple of str, optional
+        Names of the features it was fitted on, in order.
+    count : int, optional
+        How many features it expects.
+    classes : tuple, optional
+        The labels that it can give, where they are known.
+    """
+
+    name: str
+    answer: Callable[[Any], Any]
+    features: tuple[str, ...] | None = None
+    count: int | None = None
+    classes: tuple[Any, ...] | None = None
+
+    def labels(self, records: Any) -> Labels:
+        """Return one label per record, shape ``(n,)``; refuse answers of another shape or missing ones."""
+        n = len(records)
+        found = np.asarray(self.answer(records))
+        if found.shape == (n, 1):
+            found = found[:, 0]
+        if found.shape != (n,):
+            raise ClassifierError(
+                f"{self.name} answered {n} records with shape {found.shape}; "
+                "it must return one label per record (class labels, not probabilities)"
+            )
+        if found.dtype.kind == "f" and np.isnan(found).any():
+            raise ClassifierError(f"{self.name} answered NaN instead of a label")
+        return found
+
+
+def as_classifier(model: Any) -> Classifier:
+    """Wrap a model so that the engines can query it.
+
+    Parameters
+    ----------
+    model : fitted scikit-learn classifier or pipeline, or callable, or Classifier
+        Anything with ``predict`` (checked to be a fitted classifier where scikit-learn can tell), or a
+        function ``records -> labels``.  It must be deterministic.
+
+    Returns
+    -------
+    Classifier
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_classifier(lambda X: X[:, 0] > 0.5).labels(np.array([[0.2], [0.9]])).tolist()
+    [False, True]
+    """
+    if isinstance(model, Classifier):
+        return model
+    if isinstance(model, type):
+        raise TypeError(f"the model is the class {model.__name__}, not an instance; fit one first")
+    if hasattr(model, "predict"):
+        return _from_estimator(model)
+    if callable(model):
+        return Classifier(getattr(model, "__name__", type(model).__name__), model)
+    raise TypeError(
+        f"the model is a {type(model).__name__}, which has no predict and is not a function; "
+        "give a fitted classifier or a function from records to labels"
+    )
+
+
+def _from_estimator(model: Any) -> Classifier:
+    name = type(model).__name__
+    if "sklearn" in sys.modules:  # an estimator cannot exist without it
+        from sklearn.base import BaseEstimator, is_classifier
+        from sklearn.exceptions import NotFittedError
+        from sklearn.utils.validation import check_is_fitted
+
+        if isinstance(model, BaseEstimator):
+            if not is_classifier(model):
+                raise TypeError(f"{name} is not a classifier; give one that predicts labels")
+            try:
+                check_is_fitted(model)
+            except NotFittedError:
+                raise ValueError(f"the {name} is not fitted; call fit first") from None
+    features = getattr(model, "feature_names_in_", None)
+    classes = getattr(model, "classes_", None)
+    return Classifier(
+        _described(model),
+        _Quiet(model.predict),
+        features=None if features is None else tuple(map(str, features)),
+        count=getattr(model, "n_features_in_", None),
+        classes=tuple(classes.tolist()) if isinstance(classes, np.ndarray) and classes.ndim == 1 else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Quiet:
+    """Silence scikit-learn's remark that arrays carry no names (or frames carry some): positions are checked."""
+
+    predict: Callable[[Any], Any]
+
+    def __call__(self, records: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="X (does not have valid|has) feature names")
+            return self.predict(records)
+
+
+def _described(model: Any) -> str:
+    steps = getattr(model, "steps", None)
+    return " + ".join(type(step).__name__ for _, step in steps) if steps else type(model).__name__

@@ -1,0 +1,72 @@
+"""The command line: one file per command, each a thin shell - parse, call one function, print, write.
+
+Nothing heavy is imported before a command runs, so ``epsworth --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import typer
+
+from epsworth import __version__
+from epsworth.cli import demo, mechanisms, recommend, utility
+
+app = typer.Typer(
+    name="epsworth",
+    help="What is an epsilon worth? Guaranteed utility of classifiers under local differential privacy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.demo)
+app.command("utility")(utility.utility)
+app.command("recommend")(recommend.recommend)
+app.command("mechanisms")(mechanisms.mechanisms)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"epsworth {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run; bad input ends in one sentence and exit status 2, Ctrl-C in 130 with nothing half-written."""
+    warnings.showwarning = _one_line  # type: ignore[assignment]
+    try:
+        app(standalone_mode=True)
+    except KeyboardInterrupt:
+        _say("interrupted; no output was left half-written")
+        sys.exit(130)
+    except (ValueError, TypeError) as error:
+        if not _is_about_input(error):
+            raise
+        _say(str(error))
+        sys.exit(2)
+
+
+def _is_about_input(error: Exception) -> bool:
+    """Tell our own sentences (raised in epsworth) from accidents inside other libraries."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("epsworth")
+
+
+def _say(sentence: str) -> None:
+    print(f"epsworth: {sentence}", file=sys.stderr)
+
+
+def _one_line(message: Warning | str, category: type[Warning], *rest: object) -> None:
+    _say(f"warning: {message}")

@@ -1,0 +1,85 @@
+"""``epsworth mechanisms``: the table of families."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epsworth.cli import options, show
+
+if TYPE_CHECKING:
+    from epsworth.mechanisms import Family
+
+
+def mechanisms(
+    epsilon: options.Epsilons = "1,2,4,8",
+    x: Annotated[float, typer.Option("--at", help="True value on the unit scale.")] = 0.5,
+    radius: Annotated[float, typer.Option(help="Half-width around it.")] = 0.1,
+    mechanism: options.Mechanisms = None,
+    json: options.Json = None,
+) -> None:
+    """List the mechanisms: promise, reference, and how much of the law stays near the true value."""
+    from rich.table import Table
+
+    from epsworth.mechanisms import FAMILIES
+    from epsworth.mechanisms.family import families
+    from epsworth.rounding import round_down, round_up
+
+    options.check_outputs(json, None)
+    grid = options.epsilon_grid(epsilon)
+    if not radius >= 0:
+        raise ValueError(f"--radius must not be negative, got {radius:g}")
+    words = [name for word in mechanism or ["all"] for name in (FAMILIES if word == "all" else [word])]
+    rows = [_row(family, grid, x, radius) for family in families(words)]
+    if json is not None:
+        show.write_json(json, {"at": x, "radius": radius, "mechanisms": [asdict(row) for row in rows]})
+    if json == "-":
+        return
+    table = Table(
+        title=f"share of outputs within {radius:g} of the true value {x:g} (unit scale), by epsilon per feature",
+        title_justify="left", title_style="bold", box=None, pad_edge=False,
+    )  # fmt: skip
+    table.add_column("mechanism")
+    for value in grid[: show.MOST_COLUMNS]:
+        table.add_column(f"ε={value:g}", justify="right")
+    for column in ("output", "promise (first ε)", "tight ε"):
+        table.add_column(column)
+    for row in rows:
+        masses = [f"{round_down(mass):.3f}" for mass in row.mass[: show.MOST_COLUMNS]]
+        tight = "none" if row.tight_epsilon[0] is None else f"{round_up(row.tight_epsilon[0]):g}"
+        table.add_row(row.mechanism, *masses, row.output, row.guarantee, tight)
+    out = show.console()
+    out.print(table)
+    out.print()
+    for row in rows:
+        out.print(f"{row.mechanism}: {row.title}. {row.reference}.")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One family at every epsilon of the grid; ``mass`` is the share of outputs near the true value."""
+
+    mechanism: str
+    title: str
+    output: str
+    guarantee: str
+    epsilon: list[float]
+    tight_epsilon: list[float | None]
+    mass: list[float]
+    reference: str
+
+
+def _row(family: Family, grid: list[float], x: float, radius: float) -> Row:
+    built = [family.build(value) for value in grid]
+    return Row(
+        mechanism=family.name,
+        title=built[0].title,
+        output=built[0].output,
+        guarantee=str(built[0].guarantee),
+        epsilon=grid,
+        tight_epsilon=[b.tight_epsilon if b.tight_epsilon < float("inf") else None for b in built],
+        mass=[float(b.law(x).mass(x - radius, x + radius)) for b in built],
+        reference=built[0].reference,
+    )

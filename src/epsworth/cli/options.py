@@ -1,0 +1,184 @@
+"""Options that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from epsworth.curves import Curves
+
+Model = Annotated[Path, typer.Argument(help="Fitted classifier: a .skops file, or a pickle with --trust.")]
+Table = Annotated[Path, typer.Argument(help="Records: .csv, .csv.gz or .parquet, natural units.")]
+Sensitive = Annotated[
+    list[str],
+    typer.Option("--sensitive", "-s", help="Feature that users perturb; repeat, or separate by commas."),
+]
+DomainFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--domain",
+        help="Public ranges of the sensitive features, .toml or .json; default: they lie on [0, 1].",
+    ),
+]
+DomainFromData = Annotated[
+    bool,
+    typer.Option("--domain-from-data", help="Take the ranges from the table. This leaks its extreme values."),
+]
+Mechanisms = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mechanism",
+        "-m",
+        help="Mechanism, with options after a colon (krr:k=33, pm:indicator=0.1); repeat; 'all' for every family. "
+        "Default: the six pure ones on the declared range.",
+    ),
+]
+Epsilons = Annotated[
+    str,
+    typer.Option("--epsilon", "-e", help="Privacy parameter per feature: first:last:step, or a list 1,2,4."),
+]
+Target = Annotated[
+    str | None, typer.Option("--target", help="Column of true labels; the accuracy is then bounded, too.")
+]
+Over = Annotated[
+    str, typer.Option(help="records: bound every record; dataset: average and worst case; auto: by the cost.")
+]
+Confidence = Annotated[float, typer.Option(help="Probability that all bounds hold together.")]
+Tolerance = Annotated[float, typer.Option(help="Half-width of the intervals at which drawing stops.")]
+Seed = Annotated[
+    int | None, typer.Option(help="Seed of the analysis, for repeatable figures (nothing here is a release).")
+]
+Trust = Annotated[bool, typer.Option("--trust", help="Load pickles and unknown types: runs the code in the file.")]
+Json = Annotated[
+    str | None, typer.Option("--json", help="Write everything as JSON to this file; - for standard output.")
+]
+Plot = Annotated[Path | None, typer.Option("--plot", help="Write a plot to this .png, .svg or .pdf file.")]
+
+MOST_EPSILONS = 10_000
+
+
+def epsilon_grid(text: str) -> list[float]:
+    """Read ``first:last:step`` (both ends included) or a comma-separated list.
+
+    Examples
+    --------
+    >>> epsilon_grid("1:2:0.5"), epsilon_grid("1,4")
+    ([1.0, 1.5, 2.0], [1.0, 4.0])
+    """
+    try:
+        if ":" not in text:
+            return [float(part) for part in text.split(",")]
+        first, last, step = (Decimal(part) for part in text.split(":"))  # decimals: 0.1 steps hit the end
+    except (ValueError, InvalidOperation):
+        raise ValueError(f"--epsilon must be first:last:step or a list like 1,2,4, got {text!r}") from None
+    if not (first > 0 and last >= first and step > 0 and last.is_finite()):
+        raise ValueError(f"--epsilon {text}: need 0 < first <= last and a positive step")
+    if (last - first) / step > MOST_EPSILONS:
+        raise ValueError(f"--epsilon {text}: more than {MOST_EPSILONS} values; take a larger step")
+    return [float(first + i * step) for i in range(int((last - first) / step) + 1)]
+
+
+def split_commas(words: list[str]) -> list[str]:
+    """Read a repeatable, comma-separated option."""
+    return [part.strip() for word in words for part in word.split(",") if part.strip()]
+
+
+def check_outputs(json_file: str | None, plot: Path | None) -> None:
+    """Refuse outputs that cannot be written before any long work starts."""
+    from epsworth.figures import check_plot
+    from epsworth.files import check_writable
+
+    if json_file is not None and json_file != "-":
+        check_writable(json_file)
+    if plot is not None:
+        check_plot(plot)
+
+
+def compute(
+    model: Path,
+    table: Path,
+    sensitive: list[str],
+    *,
+    domain: Path | None,
+    domain_from_data: bool,
+    mechanisms: list[str] | None,
+    epsilons: str,
+    label_column: str | None,
+    over: str,
+    confidence: float,
+    tolerance: float,
+    seed: int | None,
+    trust: bool,
+    wish: float | None = None,
+) -> Curves:
+    """Load what the options name and ask the one question."""
+    from epsworth.classifiers import load_model
+    from epsworth.engines import DEFAULT_MECHANISMS, stability
+    from epsworth.mechanisms import FAMILIES
+    from epsworth.records import read_table
+    from epsworth.space import Domain
+
+    grid = epsilon_grid(epsilons)
+    chosen = [name for word in mechanisms or DEFAULT_MECHANISMS for name in (FAMILIES if word == "all" else [word])]
+    if domain is not None and domain_from_data:
+        raise ValueError("--domain and --domain-from-data exclude each other; keep --domain")
+    declared = Domain.load(domain) if domain is not None else None
+    frame = read_table(table)
+    truth = None
+    if label_column is not None:
+        if label_column not in frame.columns:
+            raise ValueError(f"--target: the table has no column {label_column!r}; it has {', '.join(frame.columns)}")
+        truth, frame = frame[label_column].to_numpy(), frame.drop(label_column)
+    names = [_column(name, frame.columns) for name in split_commas(sensitive)]
+    if domain_from_data:
+        declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
+    with progress_bar("asking the classifier") as progress:
+        return stability(
+            load_model(model, trust=trust),
+            frame,
+            sensitive=names,
+            mechanisms=chosen,
+            epsilons=grid,
+            domain=declared,
+            confidence=confidence,
+            tolerance=tolerance,
+            rng=seed,
+            y=truth,
+            over=over,  # type: ignore[arg-type]  # checked by the library
+            target=wish,
+            progress=progress,
+        )
+
+
+def _column(name: str, columns: list[str]) -> Any:
+    if name in columns:
+        return name
+    if name.isdigit() and int(name) < len(columns):
+        return columns[int(name)]
+    raise ValueError(f"--sensitive: the table has no column {name!r}; it has {', '.join(columns)}")
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
+    """Show a bar on standard error while it is a terminal; yield the function that moves it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=1.0)
+        yield lambda share: bar.update(task, completed=share)

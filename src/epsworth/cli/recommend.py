@@ -1,0 +1,75 @@
+"""``epsworth recommend``: a wish -> mechanism and epsilon, or a reasoned no."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from epsworth.cli import options, show
+
+
+def recommend(
+    source: Annotated[
+        Path,
+        typer.Argument(help="Fitted classifier (then a table must follow), or curves from utility --json."),
+    ],
+    table: Annotated[Path | None, typer.Argument(help="Records: .csv, .csv.gz or .parquet, natural units.")] = None,
+    at_least: Annotated[float, typer.Option(help="The wish: stability or accuracy, in (0, 1].")] = 0.9,
+    on: Annotated[str, typer.Option(help="average, worst, or a row number (a choice per record leaks).")] = "average",
+    of: Annotated[str, typer.Option(help="stability, or accuracy (needs --target).")] = "stability",
+    delta: Annotated[float | None, typer.Option(help="Largest total delta per record to accept; 0: pure only.")] = None,
+    sensitive: Annotated[
+        list[str] | None,
+        typer.Option("--sensitive", "-s", help="Feature that users perturb; repeat, or separate by commas."),
+    ] = None,
+    domain: options.DomainFile = None,
+    domain_from_data: options.DomainFromData = False,
+    mechanism: options.Mechanisms = None,
+    epsilon: options.Epsilons = "1:8:0.5",
+    target: options.Target = None,
+    over: options.Over = "auto",
+    confidence: options.Confidence = 0.999,
+    tolerance: options.Tolerance = 0.01,
+    seed: options.Seed = None,
+    trust: options.Trust = False,
+    json: options.Json = None,
+    plot: options.Plot = None,
+) -> None:
+    """Find the mechanism, and the smallest epsilon, that keep the label as often as you wish."""
+    from epsworth.curves import Curves
+    from epsworth.recommendation import recommend as choose
+
+    options.check_outputs(json, plot)
+    if not 0 < at_least <= 1:
+        raise ValueError(f"--at-least must lie in (0, 1], got {at_least:g}")
+    if table is None:
+        if source.suffix != ".json":
+            raise ValueError(
+                f"{source} is not curves (.json), so it needs a table: epsworth recommend MODEL TABLE -s FEATURE"
+            )
+        curves = Curves.load(source)
+    else:
+        if not sensitive:
+            raise ValueError("--sensitive is missing; name the features that users perturb")
+        curves = options.compute(
+            source, table, sensitive, domain=domain, domain_from_data=domain_from_data, mechanisms=mechanism,
+            epsilons=epsilon, label_column=target, over=over, confidence=confidence, tolerance=tolerance,
+            seed=seed, trust=trust,
+        )  # fmt: skip
+    view = int(on) if on.lstrip("-").isdigit() else on
+    found = choose(curves, at_least=at_least, on=view, of=of, delta=delta)  # type: ignore[arg-type]  # checked there
+    if json is not None:
+        show.write_json(json, {"recommendation": found.to_dict(), "curves": curves.to_dict()})
+    if plot is not None:
+        from epsworth.figures import plot_curves
+
+        plot_curves(curves, plot, on=[view], of=found.of)
+    if json == "-":
+        return
+    show.print_curves(curves, [view], of=found.of)
+    show.print_facts(curves)
+    out = show.console()
+    out.print()
+    out.print(found.reason, style="bold" if found.feasible else "bold yellow")

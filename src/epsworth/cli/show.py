@@ -1,0 +1,104 @@
+"""Tables and small curves for the terminal; every printed number is rounded to the safe side."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from epsworth.rounding import round_down
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from epsworth.curves import Curves, Quantity
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+MOST_COLUMNS = 8
+
+
+def console() -> Console:
+    """Return the console for standard output."""
+    from rich.console import Console
+
+    narrow = None if sys.stdout.isatty() else 110  # a pipe has no width of its own
+    return Console(highlight=False, width=narrow)
+
+
+def small_curve(values: Sequence[float]) -> str:
+    """Draw values in [0, 1] as blocks, rounded down.
+
+    Examples
+    --------
+    >>> small_curve([0, 0.5, 0.99])
+    '▁▅█'
+    """
+    return "".join(BLOCKS[min(int(value * len(BLOCKS)), len(BLOCKS) - 1)] for value in values)
+
+
+def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "stability") -> None:
+    """Print one table of guaranteed values per view."""
+    from rich.table import Table
+
+    out = console()
+    shown = _evenly(len(curves.epsilons), MOST_COLUMNS)
+    for view in views:
+        lower, _ = curves.select(view, of)
+        table = Table(
+            title=_title(curves, view, of), title_justify="left", title_style="bold", box=None, pad_edge=False
+        )
+        table.add_column("mechanism")
+        for e in shown:
+            table.add_column(f"ε={curves.epsilons[e]:g}", justify="right")
+        table.add_column("curve")
+        for m, name in enumerate(curves.mechanisms):
+            numbers = [f"{round_down(float(lower[m, e])):.3f}" for e in shown]
+            table.add_row(name, *numbers, small_curve(lower[m].tolist()))
+        out.print(table)
+        out.print()
+
+
+def print_facts(curves: Curves) -> None:
+    """Print what the tables mean: units, confidence, cost, notes."""
+    out = console()
+    first = curves.guarantees[0][0]
+    features = len(curves.features)
+    out.print(
+        f"ε is per feature ({', '.join(curves.features)}); per record it adds up: {features} x ε "
+        f"(ε={curves.epsilons[0]:g}: {first})."
+    )
+    out.print(
+        "Numbers are guaranteed lower bounds: all hold together "
+        f"with {round_down(100 * curves.confidence, 4):g} % confidence; "
+        f"half-width at most {curves.tolerance:g}."
+    )
+    for note in curves.notes:
+        out.print(f"Note, {note}.")
+    out.print(
+        f"{curves.queries:,} queries in {curves.seconds:.1f} s, engine {', '.join(sorted(set(curves.method.flat)))}."
+    )
+
+
+def write_json(target: str, document: dict[str, Any]) -> None:
+    """Write JSON to a file, whole or not at all, or to standard output."""
+    from epsworth.files import write_text
+
+    text = json.dumps(document, allow_nan=False) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+    else:
+        write_text(target, text)
+
+
+def _title(curves: Curves, view: str | int, of: Quantity) -> str:
+    count = len(curves.labels)
+    where = {"average": f"average over {count} records", "worst": f"worst of these {count} records"}
+    what = {"stability": "label stability", "accuracy": "accuracy"}[of]
+    return f"{what}, {where.get(str(view), f'record {view}')}"
+
+
+def _evenly(count: int, most: int) -> list[int]:
+    if count <= most:
+        return list(range(count))
+    return sorted({round(i * (count - 1) / (most - 1)) for i in range(most)})

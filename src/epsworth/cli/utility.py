@@ -1,0 +1,49 @@
+"""``epsworth utility``: curves for a model and a table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from epsworth.cli import options, show
+
+
+def utility(
+    model: options.Model,
+    table: options.Table,
+    sensitive: options.Sensitive,
+    domain: options.DomainFile = None,
+    domain_from_data: options.DomainFromData = False,
+    mechanism: options.Mechanisms = None,
+    epsilon: options.Epsilons = "1:8:1",
+    target: options.Target = None,
+    record: Annotated[list[int] | None, typer.Option(help="Show this record, too (row number from 0); repeat.")] = None,
+    over: options.Over = "auto",
+    confidence: options.Confidence = 0.999,
+    tolerance: options.Tolerance = 0.01,
+    seed: options.Seed = None,
+    trust: options.Trust = False,
+    json: options.Json = None,
+    plot: options.Plot = None,
+) -> None:
+    """Bound how often the label stays: guaranteed curves over epsilon for every mechanism."""
+    options.check_outputs(json, plot)
+    curves = options.compute(
+        model, table, sensitive, domain=domain, domain_from_data=domain_from_data, mechanisms=mechanism,
+        epsilons=epsilon, label_column=target, over=over, confidence=confidence, tolerance=tolerance,
+        seed=seed, trust=trust,
+    )  # fmt: skip
+    if json is not None:
+        show.write_json(json, curves.to_dict())
+    views: list[str | int] = ["worst"] if len(curves.labels) == 1 else ["average", "worst"]
+    if plot is not None:
+        from epsworth.figures import plot_curves
+
+        plot_curves(curves, plot, on=[*views, *(record or [])])
+    if json == "-":
+        return
+    show.print_curves(curves, [*views, *(record or [])])
+    if curves.accuracy is not None:
+        show.print_curves(curves, views[:1], of="accuracy")
+    show.print_facts(curves)

@@ -1,0 +1,287 @@
+"""Curves: two-sided bounds over mechanism x epsilon x record, with the confidence that all hold together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.bounds import Floats, Interval
+from epsworth.files import write_text
+from epsworth.guarantees import Approximate, Guarantee, Probabilistic, Pure
+from epsworth.rounding import round_down, round_up
+
+Quantity = Literal["stability", "accuracy"]
+FORMAT = "epsworth-curves-1"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Two-sided bounds on one quantity.
+
+    Attributes
+    ----------
+    lower, upper : ndarray, shape ``(mechanisms, epsilons, records)``
+        ``lower <= truth <= upper`` for every entry.
+    pooled : Interval, optional
+        A direct interval for the average over the records, shape ``(mechanisms, epsilons)``.
+    """
+
+    lower: Floats
+    upper: Floats
+    pooled: Interval | None = None
+
+    def average(self) -> Interval:
+        """Return bounds on the average over these records, shape ``(mechanisms, epsilons)``."""
+        lower, upper = self.lower.mean(axis=2), self.upper.mean(axis=2)
+        if self.pooled is not None:  # both hold at once, so does their intersection
+            lower, upper = np.maximum(lower, self.pooled.lower), np.minimum(upper, self.pooled.upper)
+        return Interval(lower, upper)
+
+    def worst(self) -> Interval:
+        """Return bounds on the smallest value over *these* records (not over the population)."""
+        return Interval(self.lower.min(axis=2), self.upper.min(axis=2))
+
+    def of_record(self, record: int) -> Interval:
+        """Return the bounds of one record."""
+        count = self.lower.shape[2]
+        if not -count <= record < count:
+            raise ValueError(f"on: there is no record {record}; the curves hold records 0 to {count - 1}")
+        return Interval(self.lower[:, :, record], self.upper[:, :, record])
+
+
+@dataclass(frozen=True, repr=False)
+class Curves:
+    """The answer to a stability question.
+
+    Claim: with probability at least ``confidence`` over our own draws, *every* bound in it holds (all
+    mechanisms, epsilons, records, the average and the worst case).
+
+    Attributes
+    ----------
+    mechanisms : tuple of str
+        As asked for.
+    epsilons : ndarray, shape ``(epsilons,)``
+        Privacy parameter *per feature*.
+    features : tuple of str
+        The sensitive features; each is perturbed independently.
+    stability : Bounds
+        Probability that the label of the perturbed record equals the label of the record.
+    accuracy : Bounds or None
+        Probability that it equals ``y``; present when ``y`` was given.
+    guarantees : tuple of tuples of Guarantee
+        The promise *per record*, by mechanism and epsilon.
+    tight_epsilons : ndarray, shape ``(mechanisms, epsilons)``
+        The pure loss per record that is in fact kept; ``inf`` where there is none.
+    labels : ndarray, shape ``(records,)``
+        The classifier's labels of the unperturbed records.
+    labels_possible : ndarray of int, shape ``(records,)``
+        How many different labels were seen while the sensitive features varied within their ranges.
+    method : ndarray of str, shape ``(mechanisms, records)``
+        Engine that produced each bound.
+    over : {"records", "dataset"}
+        Whether every record was bounded to the tolerance, or the average and the worst case.
+    confidence, tolerance : float
+        What was asked for.
+    queries : int
+        Records that the classifier was asked about.
+    seconds : float
+        Wall-clock time.
+    notes : tuple of str
+        What a reader must know besides, such as the cost of a privacy indicator.
+    sound : bool
+        True: the bounds are guaranteed (heuristics carry False).
+    """
+
+    mechanisms: tuple[str, ...]
+    epsilons: Floats
+    features: tuple[str, ...]
+    stability: Bounds
+    accuracy: Bounds | None
+    guarantees: tuple[tuple[Guarantee, ...], ...]
+    tight_epsilons: Floats
+    labels: NDArray[Any]
+    labels_possible: NDArray[np.int64]
+    method: NDArray[np.str_]
+    over: str
+    confidence: float
+    tolerance: float
+    queries: int
+    seconds: float
+    notes: tuple[str, ...] = field(default=())
+    sound: bool = True
+
+    @property
+    def lower(self) -> Floats:
+        """Lower bounds on stability, shape ``(mechanisms, epsilons, records)``."""
+        return self.stability.lower
+
+    @property
+    def upper(self) -> Floats:
+        """Upper bounds on stability, shape ``(mechanisms, epsilons, records)``."""
+        return self.stability.upper
+
+    def bounds(self, of: Quantity = "stability") -> Bounds:
+        """Return the bounds on ``"stability"`` or ``"accuracy"``."""
+        if of == "stability":
+            return self.stability
+        if of != "accuracy":
+            raise ValueError(f"of must be 'stability' or 'accuracy', got {of!r}")
+        if self.accuracy is None:
+            raise ValueError("these curves hold no accuracy; pass the true labels as y")
+        return self.accuracy
+
+    def average(self, of: Quantity = "stability") -> Interval:
+        """Return ``(lower, upper)`` for the average over the records, each ``(mechanisms, epsilons)``."""
+        return self.bounds(of).average()
+
+    def worst(self, of: Quantity = "stability") -> Interval:
+        """Return ``(lower, upper)`` for the worst of these records, each ``(mechanisms, epsilons)``."""
+        return self.bounds(of).worst()
+
+    def select(self, on: str | int, of: Quantity = "stability") -> Interval:
+        """Return the bounds on the ``"average"``, the ``"worst"`` case, or a record by number."""
+        if isinstance(on, (int, np.integer)) and not isinstance(on, bool):
+            return self.bounds(of).of_record(int(on))
+        if on not in ("average", "worst"):
+            raise ValueError(f"on must be 'average', 'worst' or a record number, got {on!r}")
+        return self.average(of) if on == "average" else self.worst(of)
+
+    def sentence(self, mechanism: str, epsilon: float, record: int) -> str:
+        """Say what is promised for one record, rounded to the safe side."""
+        m, e = self._find(mechanism, epsilon)
+        lower = round_down(float(self.stability.of_record(record).lower[m, e]))
+        how = (
+            "exact"
+            if self.confidence == 1
+            else f"with {round_down(100 * self.confidence, 4):g} % confidence over our sampling"
+        )
+        return (
+            f"For record {record} the label stays {self.labels[record]} with probability at least {lower:g} ({how}) "
+            f"under {mechanism} with epsilon {self.epsilons[e]:g} per feature; {self.guarantees[m][e]}."
+        )
+
+    def _find(self, mechanism: str, epsilon: float) -> tuple[int, int]:
+        if mechanism not in self.mechanisms:
+            raise ValueError(f"no curve for mechanism {mechanism!r}; there are {', '.join(self.mechanisms)}")
+        at = np.flatnonzero(np.isclose(self.epsilons, epsilon, rtol=1e-12, atol=0))
+        if at.size == 0:
+            raise ValueError(f"epsilon {epsilon:g} is not on the grid {self.epsilons.tolist()}")
+        return self.mechanisms.index(mechanism), int(at[0])
+
+    def __repr__(self) -> str:
+        m, e, n = self.lower.shape
+        return (
+            f"<Curves: {m} mechanisms x {e} epsilons x {n} records, over {self.over}, "
+            f"confidence {self.confidence:g}, {self.queries} queries, {self.seconds:.1f} s>"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form: full precision, nothing rounded."""
+        return {
+            "format": FORMAT,
+            "mechanisms": list(self.mechanisms),
+            "epsilons_per_feature": self.epsilons.tolist(),
+            "features": list(self.features),
+            "stability": _bounds_to_dict(self.stability),
+            "accuracy": None if self.accuracy is None else _bounds_to_dict(self.accuracy),
+            "guarantees_per_record": [[_guarantee_to_dict(g) for g in row] for row in self.guarantees],
+            "tight_epsilons_per_record": [
+                [value if np.isfinite(value) else None for value in row] for row in self.tight_epsilons.tolist()
+            ],
+            "labels": self.labels.tolist(),
+            "labels_possible": self.labels_possible.tolist(),
+            "method": self.method.tolist(),
+            "over": self.over,
+            "confidence": self.confidence,
+            "tolerance": self.tolerance,
+            "queries": self.queries,
+            "seconds": self.seconds,
+            "notes": list(self.notes),
+            "sound": self.sound,
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        if document.get("format") != FORMAT:
+            raise ValueError(f"format must be {FORMAT!r}, got {document.get('format')!r}; write curves with --json")
+        try:
+            tight = np.array(document["tight_epsilons_per_record"], dtype=np.float64)
+            accuracy = document["accuracy"]
+            return cls(
+                mechanisms=tuple(document["mechanisms"]),
+                epsilons=np.array(document["epsilons_per_feature"], dtype=np.float64),
+                features=tuple(document["features"]),
+                stability=_bounds_from_dict(document["stability"]),
+                accuracy=None if accuracy is None else _bounds_from_dict(accuracy),
+                guarantees=tuple(
+                    tuple(_guarantee_from_dict(g) for g in row) for row in document["guarantees_per_record"]
+                ),
+                tight_epsilons=np.where(np.isnan(tight), np.inf, tight),
+                labels=np.array(document["labels"]),
+                labels_possible=np.array(document["labels_possible"], dtype=np.int64),
+                method=np.array(document["method"]),
+                notes=tuple(document["notes"]),
+                **{key: document[key] for key in ("over", "confidence", "tolerance", "queries", "seconds", "sound")},
+            )
+        except KeyError as missing:
+            raise ValueError(f"the entry {missing} is missing; write curves with --json") from None
+
+    def save(self, path: str | Path) -> None:
+        """Write JSON, whole or not at all."""
+        write_text(path, json.dumps(self.to_dict(), allow_nan=False) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file that `save` wrote."""
+        try:
+            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        except OSError as error:
+            raise ValueError(f"cannot read the curves {path}: {error.strerror}; check the path") from None
+        except ValueError as error:
+            raise ValueError(f"curves file {path}: {error}") from None
+
+
+def shown(lower: float, upper: float, digits: int = 3) -> str:
+    """Print an interval rounded outwards."""
+    return f"{round_down(lower, digits):.{digits}f} to {round_up(upper, digits):.{digits}f}"
+
+
+def _bounds_to_dict(bounds: Bounds) -> dict[str, Any]:
+    average, worst = bounds.average(), bounds.worst()
+    return {
+        "lower": bounds.lower.tolist(),
+        "upper": bounds.upper.tolist(),
+        "average": {"lower": average.lower.tolist(), "upper": average.upper.tolist()},
+        "worst": {"lower": worst.lower.tolist(), "upper": worst.upper.tolist()},
+    }
+
+
+def _bounds_from_dict(document: Mapping[str, Any]) -> Bounds:
+    pooled = Interval(*(np.array(document["average"][side], dtype=np.float64) for side in ("lower", "upper")))
+    lower, upper = (np.array(document[side], dtype=np.float64) for side in ("lower", "upper"))
+    if lower.ndim != 3 or lower.shape != upper.shape or not (lower <= upper).all():
+        raise ValueError("lower and upper must be mechanisms x epsilons x records with lower <= upper")
+    return Bounds(lower, upper, pooled)
+
+
+def _guarantee_to_dict(guarantee: Guarantee) -> dict[str, Any]:
+    return {
+        "notion": guarantee.notion,
+        "epsilon": guarantee.epsilon,
+        "delta": guarantee.delta,
+        "unit": guarantee.unit,
+    }
+
+
+def _guarantee_from_dict(entry: Mapping[str, Any]) -> Guarantee:
+    if entry["notion"] == "pure":
+        return Pure(entry["epsilon"], entry["unit"])
+    kind = Probabilistic if entry["notion"] == "probabilistic" else Approximate
+    return kind(entry["epsilon"], entry["delta"], entry["unit"])

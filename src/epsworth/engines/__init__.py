@@ -1,0 +1,174 @@
+"""Engines that bound Pr[label stays], and `stability`, which chooses one and returns `Curves`.
+
+``question``  the user's question, checked once
+``sampled``   Monte Carlo with exact intervals: any classifier
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsworth.bounds import Floats, Interval, draws_needed
+from epsworth.curves import Bounds, Curves
+from epsworth.engines.question import Question, ask
+from epsworth.engines.sampled import Answer, Settings, each_record, whole_dataset
+from epsworth.mechanisms.family import Build
+from epsworth.space import Domain
+
+DEFAULT_MECHANISMS = ("pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr")
+MOST_QUERIES_PER_RECORD_MODE = 100_000_000
+
+Method = Literal["auto", "sampled"]
+Over = Literal["auto", "records", "dataset"]
+
+
+def stability(
+    model: Any,
+    X: Any,
+    *,
+    sensitive: str | int | Sequence[str | int],
+    mechanisms: str | Iterable[str] | Mapping[str, Build] = DEFAULT_MECHANISMS,
+    epsilons: ArrayLike,
+    domain: Domain | Mapping[str | int, object] | None = None,
+    method: Method = "auto",
+    confidence: float = 0.999,
+    tolerance: float = 0.01,
+    rng: np.random.Generator | int | None = None,
+    y: ArrayLike | None = None,
+    over: Over = "auto",
+    target: float | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Curves:
+    """Bound the probability that a classifier keeps its label when users perturb their features.
+
+    Claim: with probability at least ``confidence`` over our own draws, *all* bounds of the result hold
+    together: ``lower <= Pr[h(M(x)) = h(x)] <= upper`` for every mechanism, epsilon and record, and for
+    the average and the worst case over the records.
+
+    Parameters
+    ----------
+    model : classifier
+        Fitted scikit-learn classifier or pipeline, or a function ``records -> labels``; deterministic.
+    X : array_like of shape ``(n, d)`` or data frame
+        Records in natural units.
+    sensitive : str, int or sequence of them
+        The features that users perturb, each independently with the same epsilon; the others stay.
+    mechanisms : str, sequence of str, or mapping
+        Words such as ``"pm"``, ``"krr:k=33"``, ``"pm:indicator=0.1"``, or name -> function of epsilon.
+    epsilons : array_like, shape ``(m,)``
+        Increasing privacy parameters *per feature*; the record's total is the sum over its features.
+    domain : Domain or mapping, optional
+        Public ranges of the sensitive features, ``{"age": (0, 100)}``.  Without it they must lie on [0, 1].
+    method : {"auto", "sampled"}
+        Engine.
+    confidence : float
+        Probability, in (0, 1), that all bounds hold.
+    tolerance : float
+        Half-width of the intervals, in (0, 0.5).
+    rng : numpy.random.Generator or int, optional
+        Randomness of the *analysis*; nothing here is a release.
+    y : array_like, shape ``(n,)``, optional
+        True labels: the result then bounds the accuracy too.
+    over : {"auto", "records", "dataset"}
+        ``records``: every record to the tolerance.  ``dataset``: the average by one interval and the worst
+        case by elimination; records that cannot be the worst keep wider (still valid) bounds.  ``auto``:
+        records, unless that could take more than 1e8 queries.
+    target : float, optional
+        A wish such as 0.9: stop drawing a point as soon as it is decided, leaving its interval wide.
+    progress : callable, optional
+        Called with the share of the work that is done, from 0 to 1.
+
+    Returns
+    -------
+    Curves
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> at_most_half = lambda records: records[:, 0] <= 0.5
+    >>> curves = stability(at_most_half, [[0.2]], sensitive=0, mechanisms="krr:k=11", epsilons=[2.0], rng=1)
+    >>> truth = (6 + np.e**2 - 1) / (10 + np.e**2)  # six of eleven grid points, the true one among them
+    >>> bool(curves.lower.item() <= truth <= curves.upper.item())
+    True
+
+    References
+    ----------
+    Zheng & Hu 2025 state the question; Clopper & Pearson 1934 give the interval.
+    """
+    began = time.perf_counter()
+    _check(method, confidence, tolerance, over, target)
+    question = ask(model, X, sensitive=sensitive, mechanisms=mechanisms, epsilons=epsilons, domain=domain, y=y)
+    settings = Settings(
+        miss=1 - confidence,
+        tolerance=tolerance,
+        target=target,
+        rng=np.random.default_rng(rng),
+        progress=progress or (lambda share: None),
+    )
+    chosen = _over(question, settings) if over == "auto" else over
+    found = each_record(question, settings) if chosen == "records" else whole_dataset(question, settings)
+    queries = found.queries + len(question.records) + min(len(question.records), 256)
+    return Curves(
+        mechanisms=question.names,
+        epsilons=question.epsilons,
+        features=tuple(feature.name for feature in question.features),
+        stability=_with_coin(found.stability, question, np.ones(len(question.records))),
+        accuracy=_accuracy(found, question),
+        guarantees=tuple(tuple(release.guarantee for release in row) for row in question.releases),
+        tight_epsilons=np.array([[release.tight_epsilon for release in row] for row in question.releases]),
+        labels=question.labels,
+        labels_possible=found.labels_possible,
+        method=np.full((len(question.names), len(question.records)), "monte-carlo"),
+        over=chosen,
+        confidence=confidence,
+        tolerance=tolerance,
+        queries=queries,
+        seconds=time.perf_counter() - began,
+        notes=question.notes,
+    )
+
+
+def _check(method: str, confidence: float, tolerance: float, over: str, target: float | None) -> None:
+    if method not in ("auto", "sampled"):
+        raise ValueError(f"method must be 'auto' or 'sampled', got {method!r}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
+    if not 0 < tolerance < 0.5:
+        raise ValueError(f"tolerance must lie strictly between 0 and 0.5, got {tolerance!r}")
+    if over not in ("auto", "records", "dataset"):
+        raise ValueError(f"over must be 'auto', 'records' or 'dataset', got {over!r}")
+    if target is not None and not 0 < target <= 1:
+        raise ValueError(f"target must lie in (0, 1], got {target!r}")
+
+
+def _over(question: Question, settings: Settings) -> Literal["records", "dataset"]:
+    points = int(np.prod(question.shape))
+    most = points * draws_needed(settings.tolerance, settings.miss / points)
+    return "records" if len(question.records) == 1 or most <= MOST_QUERIES_PER_RECORD_MODE else "dataset"
+
+
+def _accuracy(found: Answer, question: Question) -> Bounds | None:
+    if found.accuracy is None or question.y is None:
+        return None
+    return _with_coin(found.accuracy, question, (question.labels == question.y).astype(np.float64))
+
+
+def _with_coin(bounds: Bounds, question: Question, raw: Floats) -> Bounds:
+    """Account for the privacy indicator: with probability ``reveal`` the raw record is asked about."""
+    reveal = np.array([[release.reveal for release in row] for row in question.releases])
+    if not reveal.any():
+        return bounds
+    each = reveal[:, :, np.newaxis]
+    lower, upper = (each * raw + (1 - each) * side for side in (bounds.lower, bounds.upper))
+    if bounds.pooled is None:
+        return Bounds(lower, upper)
+    pooled = Interval(*(reveal * raw.mean() + (1 - reveal) * side for side in bounds.pooled))
+    return Bounds(lower, upper, pooled)
+
+
+__all__ = ["DEFAULT_MECHANISMS", "stability"]

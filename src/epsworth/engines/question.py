@@ -1,0 +1,196 @@
+"""A stability question, checked once: what the engines may rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsworth.bounds import Floats
+from epsworth.classifiers import Classifier, ClassifierError, Labels, as_classifier
+from epsworth.mechanisms import PrivacyIndicator
+from epsworth.mechanisms.family import Build, families
+from epsworth.mechanisms.record import RecordRelease, record_release
+from epsworth.records import Indices, Records, as_records
+from epsworth.space import Domain, Feature, unit_domain
+
+DETERMINISM_ROWS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Mechanisms x epsilons x records, for one classifier.
+
+    Attributes
+    ----------
+    unit : ndarray, shape ``(records, sensitive)``
+        True values of the sensitive features on [0, 1].
+    releases : tuple of tuples
+        ``releases[m][e]``: what leaves a record under mechanism m at epsilon e.
+    labels : ndarray, shape ``(records,)``
+        The classifier's labels of the unperturbed records.
+    y : ndarray or None
+        True labels, when given.
+    """
+
+    classifier: Classifier
+    records: Records
+    positions: tuple[int, ...]
+    features: tuple[Feature, ...]
+    unit: Floats
+    names: tuple[str, ...]
+    epsilons: Floats
+    releases: tuple[tuple[RecordRelease, ...], ...]
+    notes: tuple[str, ...]
+    labels: Labels
+    y: NDArray[Any] | None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(mechanisms, epsilons, records)."""
+        return len(self.names), len(self.epsilons), len(self.records)
+
+    def ask(self, rows: Indices, unit: Sequence[Floats]) -> Labels:
+        """Return the labels of records whose sensitive features were replaced by ``unit`` values."""
+        values = {p: f.from_unit(u) for p, f, u in zip(self.positions, self.features, unit, strict=True)}
+        return answer(self.classifier, self.records, rows, values)
+
+
+def answer(
+    classifier: Classifier, records: Records, rows: Indices, values: Mapping[int, NDArray[Any]] | None = None
+) -> Labels:
+    """Query the classifier; when it fails, find one record on which it does and say so."""
+    try:
+        return classifier.labels(records.take(rows, values))
+    except ClassifierError:
+        raise
+    except Exception as error:
+        row = _failing_row(classifier, records, rows, values)
+        copy = "a perturbed copy of record" if values else "record"
+        where = "a whole batch" if row is None else f"{copy} {row}"
+        raise ClassifierError(
+            f"the classifier failed on {where}: {type(error).__name__}: {_first_line(error)}; "
+            "repair that row, or the model's preprocessing"
+        ) from error
+
+
+def _failing_row(
+    classifier: Classifier, records: Records, rows: Indices, values: Mapping[int, NDArray[Any]] | None
+) -> int | None:
+    at = np.arange(len(rows))
+
+    def fails(part: Indices) -> bool:
+        try:
+            classifier.labels(records.take(rows[part], {p: v[part] for p, v in (values or {}).items()}))
+        except Exception:
+            return True
+        return False
+
+    while len(at) > 1:
+        half = len(at) // 2
+        at = at[:half] if fails(at[:half]) else at[half:]
+    return int(rows[at[0]]) if fails(at) else None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or "no message").splitlines()[0]
+
+
+def ask(
+    model: Any,
+    X: Any,
+    *,
+    sensitive: str | int | Sequence[str | int],
+    mechanisms: str | Iterable[str] | Mapping[str, Build],
+    epsilons: ArrayLike,
+    domain: Domain | Mapping[str | int, object] | None,
+    y: ArrayLike | None,
+) -> Question:
+    """Check everything the user gave, once, and return the question."""
+    classifier = as_classifier(model)
+    records = as_records(X, features=classifier.features, count=classifier.count)
+    positions = _positions(records, sensitive)
+    names = [records.names[p] for p in positions]
+    declared = domain if isinstance(domain, Domain) else Domain.of(domain) if domain is not None else None
+    features = tuple((declared or unit_domain(names))[name] for name in names)
+    try:
+        unit = np.column_stack([f.to_unit(records.column(p)) for f, p in zip(features, positions, strict=True)])
+    except ValueError as error:
+        hint = (
+            ""
+            if declared
+            else " (no domain was given, so the features must lie on [0, 1]: declare their public ranges)"
+        )
+        raise ValueError(f"{error}{hint}") from None
+    found = families(mechanisms)
+    grid = _epsilon_grid(epsilons)
+    built = [[family.build(float(epsilon)) for epsilon in grid] for family in found]
+    return Question(
+        classifier=classifier,
+        records=records,
+        positions=positions,
+        features=features,
+        unit=unit,
+        names=tuple(family.name for family in found),
+        epsilons=grid,
+        releases=tuple(tuple(record_release(release, features) for release in row) for row in built),
+        notes=tuple(
+            f"{name.name}: {row[0].cost}"
+            for name, row in zip(found, built, strict=True)
+            if isinstance(row[0], PrivacyIndicator)
+        ),
+        labels=_reference_labels(classifier, records),
+        y=None if y is None else _true_labels(y, len(records), classifier),
+    )
+
+
+def _positions(records: Records, sensitive: str | int | Sequence[str | int]) -> tuple[int, ...]:
+    chosen = [sensitive] if isinstance(sensitive, (str, int, np.integer)) else list(sensitive)
+    if not chosen:
+        raise ValueError("sensitive is empty; name at least one feature that users perturb")
+    positions = tuple(records.position(column) for column in chosen)
+    if len(set(positions)) < len(positions):
+        raise ValueError(f"sensitive names a feature twice: {', '.join(map(str, chosen))}; list each once")
+    return positions
+
+
+def _epsilon_grid(epsilons: ArrayLike) -> Floats:
+    try:
+        grid = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise ValueError(f"epsilons must be numbers, got {epsilons!r}") from None
+    if grid.ndim != 1 or grid.size == 0:
+        raise ValueError(f"epsilons must be one list of at least one number, got shape {grid.shape}")
+    for value in grid:
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"epsilon must be positive and finite, got {value:g}")
+    if not (np.diff(grid) > 0).all():
+        raise ValueError(f"epsilons must increase, got {grid.tolist()}; sort them and drop repeats")
+    return grid
+
+
+def _reference_labels(classifier: Classifier, records: Records) -> Labels:
+    everything = np.arange(len(records))
+    labels = answer(classifier, records, everything)
+    again = answer(classifier, records, everything[:DETERMINISM_ROWS])
+    if not np.array_equal(labels[:DETERMINISM_ROWS], again):
+        raise ClassifierError(
+            f"{classifier.name} gives different labels for the same records; "
+            "stability needs a deterministic classifier: fix its seed"
+        )
+    return labels
+
+
+def _true_labels(y: ArrayLike, count: int, classifier: Classifier) -> NDArray[Any]:
+    truth = np.asarray(y)
+    if truth.shape != (count,):
+        raise ValueError(f"y must hold one label per record, shape ({count},), got {truth.shape}")
+    if classifier.classes is not None and not set(truth.tolist()) & set(classifier.classes):
+        raise ValueError(
+            f"y shares no value with the classifier's labels {list(classifier.classes)[:5]}, "
+            f"it holds {truth.tolist()[:3]}..; encode y as the classifier does"
+        )
+    return truth

@@ -1,0 +1,102 @@
+"""Plots of curves: a band per mechanism (the truth lies inside), and the ceiling that nobody can beat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from epsworth.curves import Curves, Quantity
+from epsworth.files import OutputError, check_writable, replacing
+from epsworth.guarantees import ceiling
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FORMATS = (".png", ".svg", ".pdf")
+# Okabe & Ito's palette, distinguishable without colour vision, then line styles
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+STYLES = ("-", "--", ":")
+
+
+def check_plot(path: str | Path) -> Path:
+    """Check, before long work, that a plot can be written there."""
+    path = check_writable(path)
+    if path.suffix.lower() not in FORMATS:
+        raise OutputError(f"cannot write {path}: a plot ends in {', '.join(FORMATS)}; change the ending")
+    return path
+
+
+def plot_curves(
+    curves: Curves | Mapping[str, Curves],
+    path: str | Path,
+    *,
+    on: Sequence[str | int] = ("average", "worst"),
+    of: Quantity = "stability",
+) -> None:
+    """Write a figure: one row per classifier, one panel per view.
+
+    Parameters
+    ----------
+    curves : Curves or mapping from a title to Curves
+        What to draw.
+    path : str or Path
+        ``.png``, ``.svg`` or ``.pdf``; written whole or not at all.
+    on : sequence
+        Views: ``"average"``, ``"worst"``, record numbers.
+    of : {"stability", "accuracy"}
+        Quantity.
+    """
+    from matplotlib.figure import Figure
+
+    path = check_plot(path)
+    rows = dict(curves) if isinstance(curves, Mapping) else {"": curves}
+    figure = Figure(figsize=(4.6 * len(on) + 1.7, 3.5 * len(rows) + 0.4), layout="constrained")
+    panels = figure.subplots(len(rows), len(on), squeeze=False, sharex=True, sharey=True)
+    for line, (title, found) in zip(panels, rows.items(), strict=True):
+        for panel, view in zip(line, on, strict=True):
+            _draw(panel, found, view, of)
+            panel.set_title(", ".join(filter(None, [title, _view(view)])), fontsize=10, loc="left")
+        line[0].set_ylabel(f"{of}, guaranteed and possible")
+    for panel in panels[-1]:
+        panel.set_xlabel("epsilon per feature")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=9)
+    confidence = min(found.confidence for found in rows.values())
+    figure.suptitle(
+        f"Bands hold all at once with {100 * confidence:g} % confidence",
+        fontsize=9,
+        color="0.35",
+        x=0.01,
+        ha="left",
+    )
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format=path.suffix[1:].lower(), dpi=150)
+
+
+def _draw(panel: Axes, curves: Curves, view: str | int, of: Quantity) -> None:
+    lower, upper = curves.select(view, of)
+    for m, name in enumerate(curves.mechanisms):
+        colour, style = COLOURS[m % len(COLOURS)], STYLES[m // len(COLOURS) % len(STYLES)]
+        panel.fill_between(curves.epsilons, lower[m], upper[m], color=colour, alpha=0.15, linewidth=0)
+        marker: dict[str, Any] = {"marker": "o"} if curves.epsilons.size == 1 else {}
+        panel.plot(curves.epsilons, lower[m], style, color=colour, linewidth=1.6, label=name, **marker)
+    labels = int(curves.labels_possible.max())
+    if view == "worst" and of == "stability" and labels > 1:
+        totals = np.array([promise.epsilon for promise in curves.guarantees[0]])
+        caps = [ceiling(float(total), labels) for total in totals]
+        panel.plot(curves.epsilons, caps, color="0.5", linewidth=1, linestyle=(0, (1, 1)))
+        panel.annotate(
+            "no mechanism can promise more\nto every input", (curves.epsilons[0], caps[0]), xytext=(6, -2),
+            textcoords="offset points", fontsize=7.5, color="0.4", va="top",
+        )  # fmt: skip
+    panel.set_ylim(0, 1.02)
+    panel.grid(color="0.92", linewidth=0.8)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _view(view: str | int) -> str:
+    return {"average": "average over the records", "worst": "worst of these records"}.get(str(view), f"record {view}")

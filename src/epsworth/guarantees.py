@@ -1,0 +1,154 @@
+"""Privacy promises as values: pure, approximate, probabilistic; composition; the ceiling on utility.
+
+All promises are local: the neighbours are *any two values* of what is protected (one feature, or all
+sensitive features of a record).  Sums are rounded up, never down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Literal
+
+from epsworth.rounding import round_up
+
+Unit = Literal["feature", "record"]
+Notion = Literal["pure", "probabilistic", "approximate"]
+
+
+@dataclass(frozen=True)
+class Pure:
+    """Epsilon-LDP: Pr[M(x) in A] <= e^epsilon Pr[M(x') in A] for all x, x' and every set A."""
+
+    epsilon: float
+    unit: Unit = "feature"
+
+    notion: ClassVar[Notion] = "pure"
+    delta: ClassVar[float] = 0.0
+
+    def __str__(self) -> str:
+        """Return the promise with its unit."""
+        return f"pure LDP, epsilon {_show(self.epsilon)} per {self.unit}"
+
+
+@dataclass(frozen=True)
+class Probabilistic:
+    """Probabilistic (epsilon, delta)-LDP: the loss exceeds epsilon with probability at most delta.
+
+    The paper of Zheng & Hu calls it PAC LDP (Def. 10).  It implies `Approximate` with the same numbers
+    but, unlike that, it is *not* closed under post-processing (Meiser 2018).
+    """
+
+    epsilon: float
+    delta: float
+    unit: Unit = "feature"
+
+    notion: ClassVar[Notion] = "probabilistic"
+
+    def __str__(self) -> str:
+        """Return the promise with its unit."""
+        return f"probabilistic LDP, epsilon {_show(self.epsilon)}, delta {_show(self.delta)} per {self.unit}"
+
+
+@dataclass(frozen=True)
+class Approximate:
+    """(epsilon, delta)-LDP: Pr[M(x) in A] <= e^epsilon Pr[M(x') in A] + delta."""
+
+    epsilon: float
+    delta: float
+    unit: Unit = "feature"
+
+    notion: ClassVar[Notion] = "approximate"
+
+    def __str__(self) -> str:
+        """Return the promise with its unit."""
+        return f"approximate LDP, epsilon {_show(self.epsilon)}, delta {_show(self.delta)} per {self.unit}"
+
+
+Guarantee = Pure | Probabilistic | Approximate
+STRENGTH: tuple[Notion, ...] = ("pure", "probabilistic", "approximate")  # each implies the next
+
+
+def compose(parts: Sequence[Guarantee]) -> Guarantee:
+    """Return the guarantee per *record* when each sensitive feature is released independently.
+
+    Epsilons add; deltas combine to 1 - prod(1 - delta_i), which holds for the approximate notion
+    (Kairouz, Oh & Viswanath 2015, Theorem 3.5) and for the probabilistic one (independent bad events).
+    The notion is the weakest among the parts.  Both numbers are rounded up.
+
+    Examples
+    --------
+    >>> compose([Approximate(1.0, 0.1), Approximate(1.0, 0.1)])
+    Approximate(epsilon=2.0, delta=0.19, unit='record')
+    """
+    if not parts:
+        raise ValueError("nothing to compose: give at least one guarantee")
+    epsilon = _float_from_above(sum((Fraction(p.epsilon) for p in parts), Fraction(0)))
+    safe = math.prod((1 - Fraction(str(p.delta)) for p in parts), start=Fraction(1))
+    delta = _float_from_above(1 - safe)
+    notion = max((p.notion for p in parts), key=STRENGTH.index)
+    if notion == "pure":
+        return Pure(epsilon, "record")
+    return (Probabilistic if notion == "probabilistic" else Approximate)(epsilon, delta, "record")
+
+
+def ceiling(epsilon_total: float, labels: int, delta: float = 0.0) -> float:
+    """Return the best worst-case stability that *any* mechanism of this budget can reach.
+
+    Claim: let inputs with ``labels`` different labels be possible for the same public features.  Every
+    (epsilon_total, delta)-LDP mechanism keeps the label of at least one of them with probability at most
+    (e^E + (K - 1) delta) / (e^E + K - 1).  K-ary randomised response on the label attains it at delta = 0.
+
+    Parameters
+    ----------
+    epsilon_total : float
+        Budget of the whole record, summed over its sensitive features.
+    labels : int
+        K, how many labels the sensitive features can produce.
+    delta : float
+        Total delta of the record.
+
+    Examples
+    --------
+    >>> ceiling(1.0, 2)
+    0.7310585786300049
+
+    Notes
+    -----
+    Label sets A_1..A_K are disjoint, so 1 >= P_1(A_1) + sum_j e^-E (P_j(A_j) - delta)
+    >= rho + (K - 1) e^-E (rho - delta); solve for rho = min_j P_j(A_j).
+    """
+    if not (math.isfinite(epsilon_total) and epsilon_total >= 0):
+        raise ValueError(f"epsilon_total must be finite and not negative, got {epsilon_total!r}")
+    if not (isinstance(labels, int) and labels >= 1):
+        raise ValueError(f"labels must be a whole number of at least 1, got {labels!r}")
+    if not 0 <= delta <= 1:
+        raise ValueError(f"delta must lie in [0, 1], got {delta!r}")
+    others = (labels - 1) * math.exp(-epsilon_total)
+    return min(1.0, (1 + others * delta) / (1 + others))
+
+
+def epsilon_needed(at_least: float, labels: int, delta: float = 0.0) -> float:
+    """Return the whole-record epsilon below which the `ceiling` forbids this worst-case stability.
+
+    Examples
+    --------
+    >>> round(epsilon_needed(0.9, 2), 4)  # ln(.9/.1)
+    2.1972
+    """
+    if labels < 2 or at_least <= delta:
+        return 0.0
+    if at_least >= 1:
+        return math.inf
+    return max(0.0, math.log((labels - 1) * (at_least - delta) / (1 - at_least)))
+
+
+def _float_from_above(value: Fraction) -> float:
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def _show(value: float) -> str:
+    return f"{value:.3g}" if 0 < value < 1e-3 else f"{round_up(value, 6):g}"

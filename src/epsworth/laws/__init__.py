@@ -1,0 +1,30 @@
+"""Laws of one released value: what comes out when the true value is x.
+
+``noise``      Laplace and Gaussian on the real line
+``bounded``    the same, clipped to [0, 1] (atoms at the ends) or truncated (renormalised)
+``two_level``  piecewise-constant laws: PM and SW
+``grid``       laws on a public grid: k-ary randomised response, the exponential mechanism
+``mixture``    the raw value with some probability
+"""
+
+from epsworth.laws.bounded import Clipped, Truncated
+from epsworth.laws.grid import RandomisedResponse, TwoSidedGeometric
+from epsworth.laws.law import Floats, Law, as_floats, uniforms
+from epsworth.laws.mixture import RawOr
+from epsworth.laws.noise import Gaussian, Laplace
+from epsworth.laws.two_level import TwoLevel
+
+__all__ = [
+    "Clipped",
+    "Floats",
+    "Gaussian",
+    "Laplace",
+    "Law",
+    "RandomisedResponse",
+    "RawOr",
+    "Truncated",
+    "TwoLevel",
+    "TwoSidedGeometric",
+    "as_floats",
+    "uniforms",
+]

@@ -1,0 +1,112 @@
+"""What every law offers: masses of closed intervals, cells, densities, moments, draws.
+
+Conventions, fixed for all laws:
+
+- intervals are *closed*, so an atom or grid point on an edge counts;
+- a law carries a batch of distributions; its ``shape`` broadcasts against every argument;
+- `Law.from_uniform` maps one uniform number to one draw.  For every law but a mixture it is the
+  quantile function, so two laws fed the same uniforms give coupled draws (smooth curves in epsilon).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import fields, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+SMALLEST_UNIFORM = 2.0**-54  # keeps quantiles of unbounded laws finite; shifts masses by < 1e-16
+
+
+def as_floats(values: ArrayLike) -> Floats:
+    """Return ``values`` as a float64 array (no copy when it already is one)."""
+    return np.asarray(values, dtype=np.float64)
+
+
+def uniforms(rng: np.random.Generator, size: int | tuple[int, ...]) -> Floats:
+    """Draw uniform numbers in the *open* interval (0, 1)."""
+    return np.maximum(rng.random(size), SMALLEST_UNIFORM)
+
+
+class Law(ABC):
+    """A batch of distributions of one released value; subclasses are frozen dataclasses of arrays."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the batch; ``()`` for a single distribution."""
+
+    @abstractmethod
+    def mass(self, lower: ArrayLike, upper: ArrayLike) -> Floats:
+        """Return Pr[lower <= Y <= upper]; atoms on the edges count; 0 where upper < lower."""
+
+    @abstractmethod
+    def pdf(self, y: ArrayLike) -> Floats:
+        """Return the density of the absolutely continuous part (zero for grid laws)."""
+
+    @abstractmethod
+    def mean(self) -> Floats:
+        """Return E[Y]."""
+
+    @abstractmethod
+    def var(self) -> Floats:
+        """Return the variance of Y."""
+
+    @abstractmethod
+    def from_uniform(self, u: ArrayLike) -> Floats:
+        """Return draws made from uniform numbers ``u`` in (0, 1), broadcast against ``shape``."""
+
+    def pmf(self, y: ArrayLike) -> Floats:
+        """Return Pr[Y = y]: the atom at y, zero where there is none."""
+        return self.mass(y, y)
+
+    def cdf(self, y: ArrayLike) -> Floats:
+        """Return Pr[Y <= y] (right continuous)."""
+        return self.mass(-np.inf, y)
+
+    def cdf_left(self, y: ArrayLike) -> Floats:
+        """Return Pr[Y < y]."""
+        return np.maximum(self.cdf(y) - self.pmf(y), 0.0)
+
+    def cell_masses(self, edges: ArrayLike) -> Floats:
+        """Return the masses of the cells (e_i, e_i+1]; the first cell also holds e_0.
+
+        Parameters
+        ----------
+        edges : array_like, shape ``(m + 1,)``
+            Nondecreasing cell edges.
+
+        Returns
+        -------
+        ndarray, shape ``(*shape, m)``
+        """
+        edges = as_floats(edges)
+        if edges.ndim != 1 or edges.size < 2 or not (np.diff(edges) >= 0).all():
+            raise ValueError("edges must be one nondecreasing list of at least two numbers; sort them first")
+        law = self[..., np.newaxis]
+        masses = np.maximum(np.diff(law.cdf(edges), axis=-1), 0.0)
+        masses[..., 0] += law.pmf(edges[:1])[..., 0]
+        return masses
+
+    def sample(self, size: int | tuple[int, ...], rng: np.random.Generator) -> Floats:
+        """Draw for analysis: shape ``(*size, *shape)``; never fit for release (floating point, seedable)."""
+        size = (size,) if isinstance(size, int) else tuple(size)
+        return self.from_uniform(uniforms(rng, size + self.shape))
+
+    def __getitem__(self, index: Any) -> Self:
+        """Index the batch: ``law[..., np.newaxis]`` adds an axis to every parameter."""
+        indexed = {f.name: _index(getattr(self, f.name), index) for f in fields(self)}  # type: ignore[arg-type]
+        return replace(self, **indexed)  # type: ignore[type-var]
+
+
+def _index(value: object, index: object) -> object:
+    return value[index] if isinstance(value, (np.ndarray, Law)) else value  # type: ignore[call-overload]
+
+
+def broadcast(*parameters: ArrayLike) -> tuple[Floats, ...]:
+    """Broadcast parameters to one shape (as views, without copying)."""
+    return tuple(np.broadcast_arrays(*(as_floats(p) for p in parameters)))

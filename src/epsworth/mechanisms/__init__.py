@@ -1,0 +1,38 @@
+"""Mechanisms for one feature on [0, 1]. `FAMILIES` is the one table: name -> class.
+
+A new mechanism is one frozen dataclass with a ``_law`` and one line here; contract tests, the command
+line and the documentation read the table.
+"""
+
+from __future__ import annotations
+
+from epsworth.mechanisms.family import Family, Release, family
+from epsworth.mechanisms.gaussian import Gaussian, GaussianClipped, gaussian_sigma, hockey_stick
+from epsworth.mechanisms.grid import KRR, Exponential, ExponentialTight, GridMechanism
+from epsworth.mechanisms.indicator import PrivacyIndicator
+from epsworth.mechanisms.laplace import BoundedLaplace, Laplace, LaplaceClipped
+from epsworth.mechanisms.mechanism import Mechanism
+from epsworth.mechanisms.piecewise import PM, SW
+from epsworth.mechanisms.table import FAMILIES
+
+__all__ = [
+    "FAMILIES",
+    "KRR",
+    "PM",
+    "SW",
+    "BoundedLaplace",
+    "Exponential",
+    "ExponentialTight",
+    "Family",
+    "Gaussian",
+    "GaussianClipped",
+    "GridMechanism",
+    "Laplace",
+    "LaplaceClipped",
+    "Mechanism",
+    "PrivacyIndicator",
+    "Release",
+    "family",
+    "gaussian_sigma",
+    "hockey_stick",
+]

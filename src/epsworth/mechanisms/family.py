@@ -1,0 +1,83 @@
+"""Mechanisms by the words that both doors use: ``"pm"``, ``"krr:k=33"``, ``"pm:indicator=0.1"``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+
+from epsworth.mechanisms.indicator import PrivacyIndicator
+from epsworth.mechanisms.mechanism import Mechanism
+from epsworth.mechanisms.table import FAMILIES
+
+Release = Mechanism | PrivacyIndicator
+Build = Callable[[float], Release]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A name and a function epsilon -> mechanism."""
+
+    name: str
+    build: Build
+
+
+def family(words: str) -> Family:
+    """Read a mechanism's words: a name of `FAMILIES`, then options after a colon.
+
+    Options are the family's own (``k``, ``delta``, ``calibration``) and, for every family,
+    ``indicator``: the probability of sending the raw record (`PrivacyIndicator`).
+
+    Examples
+    --------
+    >>> family("krr:k=11").build(2.0)
+    KRR(epsilon=2.0, k=11)
+    """
+    name, _, tail = words.partition(":")
+    if name not in FAMILIES:
+        close = difflib.get_close_matches(name, FAMILIES, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "choose one of them"
+        raise ValueError(f"unknown mechanism {name!r}; the families are {', '.join(FAMILIES)}; {hint}")
+    options = dict(_option(words, part) for part in tail.split(",")) if tail else {}
+    indicator = options.pop("indicator", None)
+    kind = FAMILIES[name]
+    allowed = [f.name for f in fields(kind) if f.name != "epsilon"]
+    for option in options:
+        if option not in allowed:
+            raise ValueError(
+                f"mechanism {words!r}: unknown option {option!r}; {name} takes {', '.join([*allowed, 'indicator'])}"
+            )
+
+    def build(epsilon: float) -> Release:
+        mechanism = kind(epsilon, **options)
+        return mechanism if indicator is None else PrivacyIndicator(mechanism, float(indicator))
+
+    return Family(words, build)
+
+
+def families(mechanisms: str | Iterable[str] | Mapping[str, Build]) -> tuple[Family, ...]:
+    """Read a question's mechanisms: words, several words, or a mapping from names to functions of epsilon."""
+    if isinstance(mechanisms, str):
+        mechanisms = [mechanisms]
+    if isinstance(mechanisms, Mapping):
+        found = [Family(name, build) for name, build in mechanisms.items()]
+    else:
+        found = [family(words) for words in mechanisms]
+    names = [f.name for f in found]
+    if not found:
+        raise ValueError(f"mechanisms is empty; choose at least one of {', '.join(FAMILIES)}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"mechanisms names one twice: {', '.join(names)}; list each once")
+    return tuple(found)
+
+
+def _option(words: str, part: str) -> tuple[str, str | int | float]:
+    key, equals, text = part.partition("=")
+    if not equals or not key.strip() or not text.strip():
+        raise ValueError(f"mechanism {words!r}: {part!r} is not of the form option=value, as in krr:k=33")
+    for kind in (int, float):
+        try:
+            return key.strip(), kind(text)
+        except ValueError:
+            continue
+    return key.strip(), text.strip()

@@ -1,0 +1,91 @@
+"""What a mechanism is: a law for every true value in [0, 1], and the promise that it keeps."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsworth.guarantees import Guarantee, Pure
+from epsworth.laws import Floats, Law, as_floats
+
+EPSILON_RANGE = (1e-9, 700.0)  # where every formula has been tested to stay accurate in double precision
+
+Output = Literal["real line", "[0, 1]", "[0, 1] with atoms at 0 and 1", "grid"]
+
+
+@dataclass(frozen=True)
+class Mechanism(ABC):
+    """Perturbs one feature on [0, 1] under local differential privacy.
+
+    Parameters
+    ----------
+    epsilon : float or ndarray
+        Privacy parameter per feature.  An array broadcasts against x in `law`; only a scalar has a
+        `guarantee`.
+    """
+
+    epsilon: float | Floats
+
+    title: ClassVar[str]
+    reference: ClassVar[str]
+    output: ClassVar[Output]
+
+    def __post_init__(self) -> None:
+        epsilon = as_floats(self.epsilon)
+        low, high = EPSILON_RANGE
+        bad = ~((epsilon >= low) & (epsilon <= high))
+        if bad.any():
+            raise ValueError(
+                f"epsilon must lie between {low:g} and {high:g} (per feature), got {epsilon[bad].flat[0]:g}"
+            )
+        object.__setattr__(self, "epsilon", float(epsilon) if epsilon.ndim == 0 else epsilon)
+
+    @abstractmethod
+    def _law(self, x: Floats) -> Law:
+        """Return the law at x, already checked to lie in [0, 1]."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise for one feature."""
+        return Pure(self.scalar_epsilon)
+
+    @property
+    def tight_epsilon(self) -> float:
+        """The smallest pure epsilon that the mechanism in fact keeps; ``inf`` if there is none."""
+        return self.scalar_epsilon
+
+    @property
+    def scalar_epsilon(self) -> float:
+        """Epsilon as a number; an array of epsilons has no single promise."""
+        if not isinstance(self.epsilon, float):
+            raise ValueError(
+                f"a guarantee belongs to one epsilon, this mechanism holds {self.epsilon.size}; build one per epsilon"
+            )
+        return self.epsilon
+
+    def law(self, x: ArrayLike) -> Law:
+        """Return the law of the released value when the true value is x.
+
+        Parameters
+        ----------
+        x : array_like
+            True values on the unit scale, in [0, 1]; any shape that broadcasts against epsilon.
+        """
+        x = as_floats(x)
+        outside = ~((x >= 0) & (x <= 1))
+        if outside.any():
+            raise ValueError(
+                f"x must lie in [0, 1], got {x[outside].flat[0]:g}; convert natural units with Feature.to_unit"
+            )
+        return self._law(x)
+
+
+def grid_size(k: int) -> int:
+    """Check the number of grid points."""
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 2:
+        raise ValueError(f"k must be a whole number of at least 2 grid points, got {k!r}")
+    return int(k)

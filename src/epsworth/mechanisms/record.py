@@ -1,0 +1,57 @@
+"""From one feature to a record: which mechanism each sensitive feature gets, and what that promises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from epsworth.guarantees import Guarantee, compose
+from epsworth.mechanisms.family import Release
+from epsworth.mechanisms.grid import KRR, GridMechanism
+from epsworth.mechanisms.indicator import PrivacyIndicator
+from epsworth.mechanisms.mechanism import Mechanism
+from epsworth.space import Feature
+
+
+@dataclass(frozen=True)
+class RecordRelease:
+    """What leaves one record: a mechanism per sensitive feature, independently, or the raw record.
+
+    Attributes
+    ----------
+    mechanisms : tuple of Mechanism
+        One per sensitive feature.
+    reveal : float
+        Probability of sending the raw record (the privacy indicator's delta, else 0).
+    guarantee : Guarantee
+        The promise for the whole record.
+    tight_epsilon : float
+        Sum of the features' tight epsilons: the pure loss that is in fact kept; may be infinite.
+    """
+
+    mechanisms: tuple[Mechanism, ...]
+    reveal: float
+    guarantee: Guarantee
+    tight_epsilon: float
+
+
+def record_release(release: Release, features: Sequence[Feature]) -> RecordRelease:
+    """Fit a mechanism to each feature.
+
+    Grid mechanisms take a feature's declared grid.  Categorical features always get k-ary randomised
+    response over their categories, at the same epsilon: no other mechanism keeps categories.
+    """
+    inner, reveal = (release.mechanism, release.delta) if isinstance(release, PrivacyIndicator) else (release, 0.0)
+    fitted = tuple(_fitted(inner, feature) for feature in features)
+    promises: list[Guarantee] = [m.guarantee for m in fitted]
+    guarantee = release.over(promises) if isinstance(release, PrivacyIndicator) else compose(promises)
+    tight = float("inf") if reveal else sum(m.tight_epsilon for m in fitted)
+    return RecordRelease(fitted, reveal, guarantee, tight)
+
+
+def _fitted(mechanism: Mechanism, feature: Feature) -> Mechanism:
+    if feature.categories is not None:
+        return KRR(mechanism.scalar_epsilon, k=len(feature.categories))
+    if feature.points is not None and isinstance(mechanism, GridMechanism):
+        return replace(mechanism, k=feature.points)
+    return mechanism

@@ -1,0 +1,325 @@
+"""From a wish to a choice: the smallest epsilon on the grid whose guarantee meets it - or a reasoned no.
+
+Nothing here assumes that curves rise with epsilon; they need not (a clipped or piecewise mechanism can
+lose stability as epsilon grows), so the grid is scanned, never bisected.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from epsworth.curves import Curves, Quantity
+from epsworth.guarantees import STRENGTH, Guarantee, ceiling, epsilon_needed
+from epsworth.rounding import round_down, round_up
+from epsworth.search import Scan
+from epsworth.space import LeakWarning
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One mechanism at the smallest grid epsilon that is guaranteed to meet the wish.
+
+    Attributes
+    ----------
+    epsilon : float
+        Per feature.
+    guarantee : Guarantee
+        Per record.
+    lower, upper : float
+        Bounds on what was wished for, at that epsilon.
+    holds_above : bool
+        Whether every larger epsilon of the grid is guaranteed to meet the wish, too.
+    """
+
+    mechanism: str
+    epsilon: float
+    guarantee: Guarantee
+    lower: float
+    upper: float
+    holds_above: bool
+
+    def __str__(self) -> str:
+        """Return the choice as a sentence, rounded to the safe side."""
+        above = "and at every larger epsilon of the grid" if self.holds_above else "but not at every larger epsilon"
+        return (
+            f"{self.mechanism} with epsilon {self.epsilon:g} per feature ({self.guarantee}): "
+            f"at least {round_down(self.lower):g}, {above}"
+        )
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """What to choose, why, what it costs, what no mechanism could beat - or why nothing fits.
+
+    Attributes
+    ----------
+    feasible : bool
+        Whether some mechanism is guaranteed to meet the wish on the grid.
+    choice : Choice or None
+        The recommended mechanism: smallest total epsilon, then the highest guarantee.
+    choices : tuple of Choice
+        Every mechanism that meets the wish, each at its smallest sufficient epsilon.
+    undecided : tuple of str
+        Mechanisms that the intervals cannot tell apart from the choice (itself included).
+    ceiling : float or None
+        Best worst-case stability that any mechanism of the choice's whole-record budget can reach over
+        inputs that differ in the sensitive features only; None without a choice.
+    labels : int
+        K in that ceiling: labels seen while one record's sensitive features varied.
+    epsilon_needed : float
+        Whole-record epsilon below which no mechanism can guarantee the wish for *every* input (K labels).
+    reason : str
+        The answer in words.
+    """
+
+    at_least: float
+    on: str | int
+    of: Quantity
+    feasible: bool
+    choice: Choice | None
+    choices: tuple[Choice, ...]
+    undecided: tuple[str, ...]
+    ceiling: float | None
+    labels: int
+    epsilon_needed: float
+    confidence: float
+    reason: str
+
+    def __str__(self) -> str:
+        """Return the reason."""
+        return self.reason
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "at_least": self.at_least,
+            "on": self.on,
+            "of": self.of,
+            "feasible": self.feasible,
+            "choice": None if self.choice is None else _choice_to_dict(self.choice),
+            "choices": [_choice_to_dict(choice) for choice in self.choices],
+            "undecided": list(self.undecided),
+            "ceiling": self.ceiling,
+            "labels": self.labels,
+            "epsilon_needed_per_record": self.epsilon_needed if math.isfinite(self.epsilon_needed) else None,
+            "confidence": self.confidence,
+            "reason": self.reason,
+        }
+
+
+def recommend(
+    curves: Curves,
+    *,
+    at_least: float,
+    on: str | int = "average",
+    of: Quantity = "stability",
+    delta: float | None = None,
+) -> Recommendation:
+    """Choose the mechanism that meets a wish at the smallest epsilon.
+
+    Claim: with the confidence of the curves, the recommended mechanism keeps ``of`` at or above
+    ``at_least`` for the average, the worst case or the record asked for.
+
+    Parameters
+    ----------
+    curves : Curves
+        From `stability`.
+    at_least : float
+        The wish, in (0, 1].
+    on : {"average", "worst"} or int
+        Over the records of the curves, or one record.  Choosing for one *private* record leaks: the
+        choice depends on it (`LeakWarning`).
+    of : {"stability", "accuracy"}
+        What the wish is about.
+    delta : float, optional
+        The largest total delta to accept per record; 0 admits pure mechanisms only.  By default all are
+        admitted, but a weaker privacy notion is chosen only where no stronger one meets the wish.
+
+    Returns
+    -------
+    Recommendation
+        ``feasible`` is False, with the reason, when nothing on the grid is guaranteed.
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> curves = ew.stability(lambda X: X[:, 0] <= 0.5, [[0.2]], sensitive=0, mechanisms=["pm", "krr"],
+    ...                       epsilons=[1, 2, 4], rng=1)
+    >>> ew.recommend(curves, at_least=0.9, on="worst").choice.mechanism
+    'pm'
+    """
+    if not 0 < at_least <= 1:
+        raise ValueError(f"at_least must lie in (0, 1], got {at_least!r}")
+    if delta is not None and not 0 <= delta <= 1:
+        raise ValueError(f"delta must lie in [0, 1], got {delta!r}")
+    lower, upper = curves.select(on, of)
+    if not isinstance(on, str):
+        warnings.warn(
+            "a choice made for one record depends on that record and so reveals something about it; "
+            "choose on public records or on aggregates",
+            LeakWarning,
+            stacklevel=2,
+        )
+    admitted = [m for m in range(len(curves.mechanisms)) if delta is None or curves.guarantees[m][0].delta <= delta]
+    scans = {m: Scan(met=lower[m] >= at_least, refuted=upper[m] < at_least) for m in admitted}
+    choices = {m: _choice(curves, m, scan, lower[m], upper[m]) for m, scan in scans.items() if scan.met.any()}
+    best = _best(curves, choices)
+    labels = int(curves.labels_possible.max() if isinstance(on, str) else curves.labels_possible[on])
+    cap = None
+    if best is not None:
+        promise = choices[best].guarantee
+        cap = ceiling(promise.epsilon, labels, promise.delta)
+    needed = epsilon_needed(at_least, labels, delta or 0.0)
+    undecided = () if best is None else _undecided(curves, scans, best, choices[best], lower, upper)
+    reason = (
+        _no(curves, scans, at_least, lower, upper, needed, labels, on, of)
+        if best is None
+        else _yes(curves, choices[best], undecided, cap, labels, at_least, on, of)
+    )
+    return Recommendation(
+        at_least=at_least,
+        on=on,
+        of=of,
+        feasible=best is not None,
+        choice=None if best is None else choices[best],
+        choices=tuple(sorted(choices.values(), key=lambda c: (c.epsilon, -c.lower))),
+        undecided=tuple(curves.mechanisms[m] for m in undecided),
+        ceiling=cap,
+        labels=labels,
+        epsilon_needed=needed,
+        confidence=curves.confidence,
+        reason=reason,
+    )
+
+
+def _choice(curves: Curves, m: int, scan: Scan, lower: np.ndarray, upper: np.ndarray) -> Choice:
+    e = scan.first_met
+    assert e is not None
+    return Choice(
+        curves.mechanisms[m],
+        float(curves.epsilons[e]),
+        curves.guarantees[m][e],
+        float(lower[e]),
+        float(upper[e]),
+        scan.holds_above,
+    )
+
+
+def _best(curves: Curves, choices: dict[int, Choice]) -> int | None:
+    """Strongest privacy notion first, then the smallest total budget, then the highest guarantee."""
+
+    def order(m: int) -> tuple[int, float, float, float]:
+        promise = choices[m].guarantee
+        return STRENGTH.index(promise.notion), promise.epsilon, promise.delta, -choices[m].lower
+
+    return min(choices, key=order, default=None)
+
+
+def _undecided(
+    curves: Curves, scans: dict[int, Scan], best: int, choice: Choice, lower: np.ndarray, upper: np.ndarray
+) -> tuple[int, ...]:
+    """Return who may be as good: not refuted below the choice's epsilon, or overlapping with it there.
+
+    Only mechanisms of the same privacy notion and delta are compared, at equal total epsilon.
+    """
+    at = int(np.flatnonzero(curves.epsilons == choice.epsilon)[0])
+    rivals = []
+    for m, scan in scans.items():
+        promise = curves.guarantees[m][at]
+        if (promise.notion, promise.delta) != (choice.guarantee.notion, choice.guarantee.delta):
+            continue
+        first = scan.first_possible
+        if m == best or (first is not None and (first < at or (first == at and upper[m, at] >= choice.lower))):
+            rivals.append(m)
+    return tuple(rivals)
+
+
+def _subject(on: str | int, of: Quantity) -> str:
+    where = {"average": "on average over the records", "worst": "for the worst of these records"}
+    return f"{of} {where[on] if isinstance(on, str) else f'of record {on}'}"
+
+
+def _yes(
+    curves: Curves,
+    choice: Choice,
+    undecided: tuple[int, ...],
+    cap: float | None,
+    labels: int,
+    at_least: float,
+    on: str | int,
+    of: Quantity,
+) -> str:
+    lines = [f"Use {choice}. The wish was {_subject(on, of)} of {at_least:g}."]
+    others = [curves.mechanisms[m] for m in undecided if curves.mechanisms[m] != choice.mechanism]
+    if others:
+        lines.append(f"The intervals cannot tell it apart from {', '.join(others)}.")
+    if not choice.holds_above:
+        lines.append("The curve is not above the wish at every larger epsilon: do not raise epsilon blindly.")
+    if cap is not None and labels > 1:
+        lines.append(f"{_ceiling(cap, labels)} (ceiling at epsilon {choice.guarantee.epsilon:g} per record).")
+    lines += curves.notes
+    return " ".join(lines)
+
+
+def _no(
+    curves: Curves,
+    scans: dict[int, Scan],
+    at_least: float,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    needed: float,
+    labels: int,
+    on: str | int,
+    of: Quantity,
+) -> str:
+    if not scans:
+        return "No: every mechanism in these curves has a larger delta than you accept; add a pure one, or raise delta."
+    m, e = max(((m, int(np.argmax(lower[m]))) for m in scans), key=lambda point: lower[point])
+    lines = [
+        f"No mechanism is guaranteed to reach {_subject(on, of)} of {at_least:g} for epsilon "
+        f"{curves.epsilons[0]:g} to {curves.epsilons[-1]:g} per feature.",
+        f"The best is {curves.mechanisms[m]} at epsilon {curves.epsilons[e]:g}: "
+        f"at least {round_down(float(lower[m, e])):g}.",
+    ]
+    possible = [curves.mechanisms[k] for k, scan in scans.items() if not scan.refuted.all()]
+    if possible:
+        lines.append(
+            f"The intervals leave it open for {', '.join(possible)} "
+            f"(up to {round_up(float(max(upper[k].max() for k in scans))):g}): a smaller tolerance may decide."
+        )
+    if labels > 1:
+        promise = curves.guarantees[m][-1]
+        cap = ceiling(promise.epsilon, labels, promise.delta)
+        lines.append(
+            f"{_ceiling(cap, labels)} (ceiling at epsilon {promise.epsilon:g} per record, the end of the grid)."
+        )
+        if math.isfinite(needed):
+            lines.append(
+                f"To promise {at_least:g} to every input takes at least epsilon {round_up(needed):g} per record."
+            )
+    lines.append("Try larger epsilons, fewer sensitive features, other mechanisms, or a lower wish.")
+    return " ".join(lines)
+
+
+def _ceiling(cap: float, labels: int) -> str:
+    shown = f"{round_up(cap):g}" if cap < 0.999 else f"{round_up(cap, 6):.6f}"
+    return f"No mechanism can promise more than {shown} to every input with {labels} possible labels"
+
+
+def _choice_to_dict(choice: Choice) -> dict[str, Any]:
+    promise = choice.guarantee
+    return {
+        "mechanism": choice.mechanism,
+        "epsilon_per_feature": choice.epsilon,
+        "epsilon_per_record": promise.epsilon,
+        "delta_per_record": promise.delta,
+        "notion": promise.notion,
+        "lower": choice.lower,
+        "upper": choice.upper,
+        "holds_above": choice.holds_above,
+    }
