@@ -261,7 +261,7 @@ def _yes(
     if not choice.holds_above:
         lines.append("The curve is not above the wish at every larger epsilon: do not raise epsilon blindly.")
     if cap is not None and labels > 1:
-        lines.append(f"{_ceiling(cap, labels)} (ceiling at epsilon {choice.guarantee.epsilon:g} per record).")
+        lines.append(_ceiling(cap, labels, choice.guarantee.epsilon))
     lines += curves.notes
     return " ".join(lines)
 
@@ -295,20 +295,21 @@ def _no(
     if labels > 1:
         promise = curves.guarantees[m][-1]
         cap = ceiling(promise.epsilon, labels, promise.delta)
-        lines.append(
-            f"{_ceiling(cap, labels)} (ceiling at epsilon {promise.epsilon:g} per record, the end of the grid)."
-        )
+        lines.append(_ceiling(cap, labels, promise.epsilon))
         if math.isfinite(needed):
             lines.append(
-                f"To promise {at_least:g} to every input takes at least epsilon {round_up(needed):g} per record."
+                f"To promise {at_least:g} to every input takes at least epsilon {round_down(needed):g} per record."
             )
     lines.append("Try larger epsilons, fewer sensitive features, other mechanisms, or a lower wish.")
     return " ".join(lines)
 
 
-def _ceiling(cap: float, labels: int) -> str:
-    shown = f"{round_up(cap):g}" if cap < 0.999 else f"{round_up(cap, 6):.6f}"
-    return f"No mechanism can promise more than {shown} to every input with {labels} possible labels"
+def _ceiling(cap: float, labels: int, total: float) -> str:
+    where = f"at epsilon {total:g} per record"
+    if round_up(cap, 6) >= 1:
+        return f"The ceiling is no obstacle: {where} it lies above 0.999999 ({labels} possible labels)."
+    most = f"no mechanism can promise more than {round_up(cap, 6):g} to every input"
+    return f"Ceiling: {where} {most} ({labels} possible labels)."
 
 
 def _choice_to_dict(choice: Choice) -> dict[str, Any]:

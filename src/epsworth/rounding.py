@@ -31,4 +31,4 @@ def round_up(value: float, digits: int = 3) -> float:
 def _round(value: float, digits: int, rounding: str) -> float:
     if not math.isfinite(value):
         return value
-    return float(Decimal(float(value)).quantize(Decimal(1).scaleb(-digits), rounding=rounding))
+    return float(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), rounding=rounding))

@@ -13,6 +13,8 @@ import typer
 from epsworth import __version__
 from epsworth.cli import demo, mechanisms, recommend, utility
 
+INTERRUPTED = 130
+
 app = typer.Typer(
     name="epsworth",
     help="What is an epsilon worth? Guaranteed utility of classifiers under local differential privacy.",
@@ -45,15 +47,24 @@ def main() -> None:
     """Run; bad input ends in one sentence and exit status 2, Ctrl-C in 130 with nothing half-written."""
     warnings.showwarning = _one_line  # type: ignore[assignment]
     try:
-        app(standalone_mode=True)
-    except KeyboardInterrupt:
+        code = app(standalone_mode=False) or 0
+        if code == INTERRUPTED:  # the parser turns Ctrl-C inside a command into this
+            raise KeyboardInterrupt
+        sys.exit(code)
+    except (KeyboardInterrupt, typer.Abort):
         _say("interrupted; no output was left half-written")
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     except (ValueError, TypeError) as error:
         if not _is_about_input(error):
             raise
         _say(str(error))
         sys.exit(2)
+    except Exception as error:
+        show, exit_code = getattr(error, "show", None), getattr(error, "exit_code", None)
+        if show is None or exit_code is None:
+            raise
+        show()  # the command-line parser's own errors: what was wrong, and the usage
+        sys.exit(exit_code)
 
 
 def _is_about_input(error: Exception) -> bool:

@@ -21,9 +21,13 @@ def nearest_index(x: ArrayLike, k: int) -> Floats:
     return np.rint(as_floats(x) * (k - 1))
 
 
+def _near(y: ArrayLike) -> Floats:
+    return np.minimum(np.maximum(as_floats(y), -1.0), 2.0)  # far ends select the same points and cannot overflow
+
+
 def first_index_from(y: ArrayLike, k: int) -> Floats:
     """Return the smallest i with i/(k-1) >= y, at least 0; k where there is none."""
-    y, steps = as_floats(y), k - 1
+    y, steps = _near(y), k - 1
     i = np.ceil(y * steps)  # may be one off in the last bit: compare with the grid's own floats
     i = np.where((i - 1) / steps >= y, i - 1, i)
     i = np.where(i / steps < y, i + 1, i)
@@ -32,7 +36,7 @@ def first_index_from(y: ArrayLike, k: int) -> Floats:
 
 def last_index_to(y: ArrayLike, k: int) -> Floats:
     """Return the largest i with i/(k-1) <= y, at most k-1; -1 where there is none."""
-    y, steps = as_floats(y), k - 1
+    y, steps = _near(y), k - 1
     i = np.floor(y * steps)
     i = np.where((i + 1) / steps <= y, i + 1, i)
     i = np.where(i / steps > y, i - 1, i)

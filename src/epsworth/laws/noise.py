@@ -71,7 +71,7 @@ class Laplace(Noise):
     def from_uniform(self, u: ArrayLike) -> Floats:
         """Return the quantile at u."""
         centred = as_floats(u) - 0.5
-        return as_floats(self.x - np.sign(centred) * np.log1p(-2 * np.abs(centred)) / self.rate
+        return as_floats(self.x - np.sign(centred) * np.log1p(-2 * np.abs(centred)) / self.rate)
 
     def partial_moments(self) -> tuple[Floats, Floats]:
         """Return the first two moments about x over [0, 1], by incomplete gamma functions."""

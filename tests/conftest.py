@@ -1,0 +1,21 @@
+"""Fixtures for all tests; hypothesis is derandomised so that a run is repeatable."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session")
+def paper_data() -> Path:
+    """Return the folder with the papers' data, or skip."""
+    folder = os.environ.get("EPSWORTH_DATA")
+    if not folder:
+        pytest.skip("EPSWORTH_DATA is unset: it names the folder with the papers' data sets")
+    return Path(folder)

@@ -1,0 +1,108 @@
+"""What is public, what may import what, and that documents tell the truth."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import epsworth as ew
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "src" / "epsworth").rglob("*.py"))
+
+
+def test_public_names_are_frozen():
+    assert ew.__all__ == [
+        "FAMILIES", "Approximate", "Bounds", "Classifier", "ClassifierError", "Curves", "Domain", "Feature",
+        "LeakWarning", "Mechanism", "PrivacyIndicator", "Probabilistic", "Pure", "Recommendation", "as_classifier",
+        "ceiling", "compose", "epsilon_needed", "gaussian_sigma", "load_model", "recommend", "stability",
+    ]  # fmt: skip
+    for name in ew.__all__:
+        assert name == "FAMILIES" or getattr(ew, name).__module__.startswith("epsworth")
+        assert name in dir(ew)
+    with pytest.raises(AttributeError, match="no attribute 'nope'"):
+        _ = ew.nope
+
+
+def test_every_public_name_is_documented():
+    for name in ew.__all__:
+        if name != "FAMILIES":
+            assert getattr(ew, name).__doc__
+    reference = (ROOT / "docs" / "reference.md").read_text()
+    for name in ew.__all__:
+        assert f"`{name}" in reference, f"docs/reference.md does not mention {name}"
+
+
+def test_every_family_states_its_source():
+    for name, kind in ew.FAMILIES.items():
+        assert kind.reference
+        assert kind.title
+        assert kind.__doc__
+        assert f"`{name}`" in (ROOT / "docs" / "mechanisms.md").read_text()
+
+
+def test_imports_follow_the_path_of_the_data():
+    command = shutil.which("lint-imports", path=str(Path(sys.executable).parent)) or "lint-imports"
+    done = subprocess.run([command, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+HEAVY = ("sklearn", "matplotlib", "polars", "pandas", "skops")
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        ("import epsworth, epsworth.cli", ("numpy", "scipy", "rich.console", *HEAVY)),
+        ("import epsworth as ew; ew.stability; ew.FAMILIES; ew.recommend", HEAVY),
+    ],
+)
+def test_importing_loads_nothing_heavy(code, absent):
+    code = f"import sys; {code}; print([m for m in {absent} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_claims_name_functions_and_tests_that_exist():
+    rows = re.findall(
+        r"^\| (?!claim|---)(.+?) \| (.+?) \| `(.+?)` \| `(.+?)` \|$", (ROOT / "docs" / "claims.md").read_text(), re.M
+    )
+    assert len(rows) >= 10
+    for _, _, function, test in rows:
+        module, _, name = function.rpartition(".")
+        owner = importlib.import_module(module) if not module.split(".")[-1][0].isupper() else None
+        if owner is None:
+            home, _, cls = module.rpartition(".")
+            owner = getattr(importlib.import_module(home), cls)
+        assert hasattr(owner, name), function
+        file, _, test_name = test.partition("::")
+        assert f"def {test_name}(" in (ROOT / file).read_text(), test
+
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=[p.name for p in DOCUMENTS])
+def test_python_blocks_in_documents_run(path, tmp_path, monkeypatch):
+    """The blocks of one document run in order, in one namespace."""
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", path.read_text(), re.S):
+        exec(compile(block, str(path), "exec"), space)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=[p.name for p in DOCUMENTS])
+def test_links_in_documents_lead_somewhere(path):
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text()):
+        assert (path.parent / target).exists(), target
+
+
+def test_no_source_file_outgrows_a_head():
+    for path in SOURCES:
+        assert len(path.read_text().splitlines()) <= 400, path

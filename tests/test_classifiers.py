@@ -1,0 +1,275 @@
+"""Tables and classifiers of every supported kind, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from skops import io
+
+import epsworth as ew
+from epsworth.classifiers import ClassifierError, as_classifier, load_model
+from epsworth.records import as_records, read_table
+
+N = 120
+
+
+def people():
+    rng = np.random.default_rng(5)
+    table = pd.DataFrame(
+        {"age": rng.integers(18, 90, N), "income": rng.uniform(0, 9e4, N), "job": rng.choice(["a", "b", "c"], N)}
+    )
+    y = np.where((table.age > 50) ^ (table.job == "b"), "yes", "no")
+    return table, y
+
+
+def fitted_pipeline():
+    table, y = people()
+    encode = make_column_transformer((StandardScaler(), ["age", "income"]), (OneHotEncoder(), ["job"]))
+    return make_pipeline(encode, DecisionTreeClassifier(random_state=0)).fit(table, y), table, y
+
+
+def ask(model, table, **more):
+    settings = {
+        "sensitive": ["age"],
+        "domain": {"age": (0, 100)},
+        "mechanisms": ["pm"],
+        "epsilons": [2.0],
+        "tolerance": 0.05,
+        "rng": 0,
+        "over": "records",
+    }
+    return ew.stability(model, table, **(settings | more))
+
+
+def test_pipelines_take_pandas_and_polars_with_the_same_answer():
+    model, table, y = fitted_pipeline()
+    curves = [ask(model, kind, y=y[:5]) for kind in (table[:5], pl.from_pandas(table[:5]))]
+    np.testing.assert_array_equal(curves[0].lower, curves[1].lower)
+    assert curves[0].labels.tolist() == model.predict(table[:5]).tolist()
+    assert curves[0].accuracy is not None
+
+
+def test_frames_are_reduced_to_the_columns_of_the_model_in_its_order():
+    model, table, _ = fitted_pipeline()
+    shuffled = table[["job", "income", "age"]].assign(extra=1.0)
+    np.testing.assert_array_equal(ask(model, table[:3]).lower, ask(model, shuffled[:3]).lower)
+
+
+def test_a_categorical_feature_can_be_sensitive():
+    model, table, _ = fitted_pipeline()
+    curves = ask(model, table[:4], sensitive=["age", "job"], domain={"age": (0, 100), "job": ["a", "b", "c"]})
+    assert curves.features == ("age", "job")
+    assert str(curves.guarantees[0][0]) == "pure LDP, epsilon 4 per record"
+
+
+def test_arrays_frames_and_functions_agree():
+    X, y = load_iris(return_X_y=True)
+    X = X / 8
+    model = LogisticRegression().fit(X, y)
+    names = ["a", "b", "c", "d"]
+    as_frame = LogisticRegression().fit(pd.DataFrame(X, columns=names), y)
+    at = [3, 77]
+    by_index = ask(model, X[at], sensitive=[0, 2], domain=None)
+    by_name = ask(as_frame, pd.DataFrame(X[at], columns=names), sensitive=["a", "c"], domain=None)
+    unnamed = ask(as_frame, X[at], sensitive=["a", 2], domain=None)  # an array for a model fitted on names
+    function = ask(lambda Z: model.predict(Z), X[at], sensitive=["x0", -2], domain=None)
+    for other in (by_name, unnamed, function):
+        np.testing.assert_array_equal(by_index.lower, other.lower)
+
+
+def test_arrow_tables_work_with_functions():
+    table = pa.table({"age": [30.0, 70.0], "n": [1, 2]})
+    curves = ask(lambda t: np.asarray(t["age"]) > 50, table)
+    assert curves.labels.tolist() == [False, True]
+    assert curves.lower.shape == (1, 1, 2)
+
+
+def test_integer_arrays_are_not_truncated():
+    """An integer table must take fractional perturbed values: a wrong cast would keep label 1 always."""
+    curves = ask(
+        lambda Z: np.where(Z[:, 0] == np.floor(Z[:, 0]), 1, 0), np.array([[50, 1]]), sensitive=0, domain={0: (0, 100)}
+    )
+    assert curves.upper.item() < 0.2
+
+
+def test_records_take_rows_in_their_own_kind():
+    for table in (pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}), pl.DataFrame({"a": [1, 2], "b": ["x", "y"]})):
+        taken = as_records(table).take(np.array([1, 1, 0]), {0: np.array([0.5, 0.25, 0.75])})
+        assert type(taken) is type(table)
+        assert list(taken["a"]) == [0.5, 0.25, 0.75]
+        assert list(taken["b"]) == ["y", "y", "x"]
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        (LogisticRegression(), ValueError, "LogisticRegression is not fitted; call fit first"),
+        (LogisticRegression, TypeError, "is the class LogisticRegression, not an instance"),
+        (LinearRegression().fit([[0], [1]], [0, 1]), TypeError, "LinearRegression is not a classifier"),
+        (3, TypeError, "the model is a int, which has no predict"),
+    ],
+)
+def test_what_is_not_a_classifier_is_refused(model, error, message):
+    with pytest.raises(error, match=message):
+        as_classifier(model)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda Z: np.zeros((len(Z), 2)), "it must return one label per record"),
+        (lambda Z: np.zeros(3), "it must return one label per record"),
+        (lambda Z: np.full(len(Z), np.nan), "answered NaN"),
+        (lambda Z: np.random.default_rng().random(len(Z)) > 0.5, "needs a deterministic classifier"),
+    ],
+)
+def test_answers_that_are_not_labels_are_refused(answer, message):
+    with pytest.raises(ClassifierError, match=message):
+        ask(answer, np.full((50, 1), 0.5), sensitive=0, domain=None)
+
+
+def test_a_model_that_fails_on_one_row_names_it():
+    def fussy(Z):
+        if (Z[:, 1] == 7).any():
+            raise RuntimeError("cannot handle 7")
+        return Z[:, 0] > 0.5
+
+    X = np.column_stack([np.full(40, 0.3), np.arange(40)])
+    with pytest.raises(ClassifierError, match="failed on record 7: RuntimeError: cannot handle 7"):
+        ask(fussy, X, sensitive=0, domain=None)
+
+
+def test_a_model_that_fails_only_on_perturbed_rows_names_the_record():
+    def fussy(Z):
+        if ((Z[:, 0] > 0.9) & (Z[:, 1] == 2)).any():
+            raise RuntimeError("out of range")
+        return Z[:, 0] > 0.5
+
+    X = np.column_stack([np.full(4, 0.3), np.arange(4)])
+    with pytest.raises(ClassifierError, match="failed on a perturbed copy of record 2: RuntimeError: out of range"):
+        ask(fussy, X, sensitive=0, domain=None)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sensitive": ["bmi"]}, "there is no feature 'bmi'; the features are age, income, job"),
+        ({"sensitive": 9}, "there is no column 9"),
+        ({"sensitive": []}, "sensitive is empty"),
+        ({"sensitive": ["age", 0]}, "names a feature twice"),
+        ({"mechanisms": ["laplase"]}, "unknown mechanism 'laplase'; .*did you mean 'laplace'"),
+        ({"mechanisms": ["krr:m=3"]}, "unknown option 'm'; krr takes k, indicator"),
+        ({"mechanisms": ["krr:k"]}, "is not of the form option=value"),
+        ({"mechanisms": ["pm", "pm"]}, "names one twice"),
+        ({"mechanisms": []}, "mechanisms is empty"),
+        ({"epsilons": [0.0]}, "epsilon must be positive and finite, got 0"),
+        ({"epsilons": [-1.0]}, "epsilon must be positive and finite, got -1"),
+        ({"epsilons": [2.0, 1.0]}, "epsilons must increase"),
+        ({"epsilons": []}, "at least one number"),
+        ({"epsilons": "many"}, "epsilons must be numbers"),
+        ({"domain": None}, "declare their public ranges"),
+        ({"domain": {"income": (0, 1)}}, "does not declare 'age'"),
+        ({"domain": {"age": (0, 20)}}, r"row \d+, age: \d+ lies outside; the declared range is 0 to 20"),
+        ({"confidence": 1.0}, "confidence must lie strictly between 0 and 1"),
+        ({"tolerance": 0.0}, "tolerance must lie strictly between 0 and 0.5"),
+        ({"method": "magic"}, "method must be"),
+        ({"over": "all"}, "over must be"),
+        ({"target": 1.5}, r"target must lie in \(0, 1\]"),
+        ({"y": ["yes"]}, "y must hold one label per record"),
+        ({"y": [0] * 5}, "y shares no value with the classifier's labels"),
+    ],
+)
+def test_bad_questions_end_in_one_sentence(change, message):
+    model, table, _ = fitted_pipeline()
+    with pytest.raises(ValueError, match=message) as caught:
+        ask(model, table[:5], **change)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_tables_are_refused():
+    model, table, _ = fitted_pipeline()
+    with pytest.raises(ValueError, match="the table has no rows"):
+        ask(model, table[:0])
+    with pytest.raises(ValueError, match="lacks the column 'job'"):
+        ask(model, table[["age", "income"]])
+    missing = table[:5].astype({"age": float})
+    missing.loc[3, "age"] = np.nan
+    with pytest.raises(ValueError, match=r"row 3, age: the value is missing \(NaN\)"):
+        ask(model, missing)
+    plain = LogisticRegression().fit(np.zeros((4, 2)), [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="3 columns, but the classifier was fitted on 2"):
+        ask(plain, np.zeros((4, 3)), sensitive=0, domain=None)
+    with pytest.raises(ValueError, match=r"shape \(records, features\)"):
+        ask(plain, np.zeros(4), sensitive=0, domain=None)
+
+
+def test_model_files_need_trust_unless_they_are_safe(tmp_path):
+    model = LogisticRegression().fit([[0.0], [1.0]], [0, 1])
+    io.dump(model, tmp_path / "m.skops")
+    assert load_model(tmp_path / "m.skops").predict([[1.0]]) == [1]
+    (tmp_path / "m.pkl").write_bytes(pickle.dumps(model))
+    with pytest.raises(ValueError, match="is a pickle, and loading it runs code"):
+        load_model(tmp_path / "m.pkl")
+    with pytest.warns(UserWarning, match="loading it runs the code it contains"):
+        assert load_model(tmp_path / "m.pkl", trust=True).predict([[1.0]]) == [1]
+
+
+class Unknown(DecisionTreeClassifier):
+    """A type that skops cannot know."""
+
+
+def test_unknown_types_in_a_skops_file_need_trust(tmp_path):
+    io.dump(Unknown().fit([[0.0], [1.0]], [0, 1]), tmp_path / "m.skops")
+    with pytest.raises(ValueError, match=r"types that skops does not know: .*Unknown"):
+        load_model(tmp_path / "m.skops")
+    assert load_model(tmp_path / "m.skops", trust=True).predict([[1.0]]) == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("m.onnx", b"", "has the ending .onnx; give a .skops file"),
+        ("m.skops", b"nonsense", "is not a skops file"),
+        ("none.skops", None, "there is no such file"),
+    ],
+)
+def test_unreadable_models_are_refused(tmp_path, name, content, message):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        load_model(tmp_path / name)
+
+
+def test_broken_pickles_are_refused(tmp_path):
+    for name in ("m.pkl", "m.joblib"):
+        (tmp_path / name).write_bytes(b"nonsense")
+        with pytest.warns(UserWarning, match="pickle"), pytest.raises(ValueError, match="cannot load the model"):
+            load_model(tmp_path / name, trust=True)
+
+
+def test_tables_are_read_from_csv_and_parquet(tmp_path):
+    frame = pl.DataFrame({"age": [1.5, None], "job": ["a", "b"]})
+    frame.write_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("age,job\n1.5,a\nN/A,b\n")
+    assert read_table(tmp_path / "t.csv").equals(read_table(tmp_path / "t.parquet"))
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(ValueError, match="is empty"):
+        read_table(tmp_path / "empty.csv")
+    with pytest.raises(ValueError, match="unknown ending"):
+        read_table(tmp_path / "empty.csv".replace(".csv", ".txt")) if (tmp_path / "empty.txt").write_text("x") else None
+    with pytest.raises(ValueError, match="no such file"):
+        read_table(tmp_path / "none.csv")
+    (tmp_path / "bad.parquet").write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match="cannot read the table"):
+        read_table(tmp_path / "bad.parquet")

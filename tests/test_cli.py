@@ -1,0 +1,272 @@
+"""The command line as its users see it: tables, files, sentences, exit statuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.linear_model import LogisticRegression
+from skops import io
+
+from epsworth.cli import main
+from epsworth.cli.options import epsilon_grid
+
+EPSWORTH = Path(sys.executable).with_name("epsworth")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Return a folder with a model, a table with its target, and a domain."""
+    folder = tmp_path_factory.mktemp("cli")
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame({"age": rng.uniform(18, 90, 60), "bmi": rng.uniform(15, 45, 60)})
+    sick = (table["age"] / 90 + table["bmi"] / 45 > 1.3).cast(int)
+    model = LogisticRegression(max_iter=1000).fit(table, sick)
+    io.dump(model, folder / "model.skops")
+    (folder / "model.pkl").write_bytes(pickle.dumps(model))
+    with_target = table.with_columns(sick.alias("sick"))
+    with_target.write_csv(folder / "table.csv")
+    with_target.write_parquet(folder / "table.parquet")
+    with_target[:0].write_csv(folder / "empty.csv")
+    with_target.with_columns(age=pl.when(pl.col("bmi") > 44).then(None).otherwise(pl.col("age"))).write_csv(
+        folder / "gap.csv"
+    )
+    with_target.with_columns(age=pl.col("age") + 20).write_csv(folder / "old.csv")
+    (folder / "domain.toml").write_text(
+        "[features.age]\nlower = 0\nupper = 100\n[features.bmi]\nlower = 10\nupper = 60\n"
+    )
+    return folder
+
+
+@pytest.fixture
+def cli(place, monkeypatch, capsys):
+    """Run a command in the folder; return exit status, standard output, standard error."""
+    monkeypatch.chdir(place)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["epsworth", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return ended.value.code or 0, printed.out, printed.err
+
+    return run
+
+
+QUESTION = (
+    "model.skops",
+    "table.csv",
+    "--target",
+    "sick",
+    "-s",
+    "age,bmi",
+    "--domain",
+    "domain.toml",
+    "--tolerance",
+    "0.05",
+)
+
+
+def test_utility_prints_tables_and_writes_json_and_a_plot(cli, place):
+    code, out, err = cli("utility", *QUESTION, "-e", "1:8:0.5", "--json", "u.json", "--plot", "u.png", "--record", "3")
+    assert (code, err) == (0, "")
+    for words in (
+        "average over 60 records",
+        "worst of these 60 records",
+        "record 3",
+        "accuracy",
+        "ε=8",
+        "99.9 % confidence",
+    ):
+        assert words in out
+    document = json.loads((place / "u.json").read_text())
+    assert np.shape(document["stability"]["lower"]) == (6, 15, 60)
+    assert document["epsilons_per_feature"][:2] == [1.0, 1.5]
+    assert (place / "u.png").read_bytes().startswith(b"\x89PNG")
+    for number in re.findall(r"(?<=pm  ).*", out.split("worst")[0]):
+        shown = [float(v) for v in re.findall(r"0\.\d{3}", number)]
+        average = document["stability"]["average"]["lower"][0]
+        assert all(any(0 <= value - s < 1e-3 for value in average) for s in shown)  # rounded down
+
+
+def test_parquet_and_csv_give_the_same_answer(cli, place):
+    for table in ("table.csv", "table.parquet"):
+        code, out, _ = cli(
+            "utility", "model.skops", table, *QUESTION[2:], "-m", "pm", "-e", "2", "--seed", "1", "--json", "-"
+        )
+        assert code == 0
+        found = json.loads(out)
+        found.pop("seconds")
+        assert found == globals().setdefault("_first", found)
+
+
+@pytest.mark.filterwarnings("always")
+def test_recommend_from_a_model_and_from_saved_curves(cli):
+    code, out, _ = cli("recommend", *QUESTION, "--at-least", "0.7", "--json", "r.json", "-e", "1,4,16")
+    assert code == 0
+    assert "Use " in out
+    assert "Ceiling" in out or "ceiling" in out
+    code, _, _ = cli("utility", *QUESTION, "--json", "c.json", "-e", "1,4,16")
+    assert code == 0
+    code, out, _ = cli("recommend", "c.json", "--at-least", "0.99999", "--on", "worst")
+    assert code == 0  # no is an answer
+    assert "No mechanism is guaranteed" in out
+    code, out, err = cli("recommend", "c.json", "--at-least", "0.5", "--on", "0", "--json", "-")
+    assert "warning: a choice made for one record depends on that record" in err
+    assert json.loads(out)["recommendation"]["on"] == 0
+
+
+@pytest.mark.filterwarnings("always")
+def test_pickles_need_trust(cli):
+    code, _, err = cli("utility", "model.pkl", *QUESTION[1:])
+    assert code == 2
+    assert "pass --trust if you made it yourself" in err
+    code, _, err = cli("utility", "model.pkl", *QUESTION[1:], "--trust", "-m", "pm", "-e", "2")
+    assert code == 0
+    assert "warning: model.pkl is a pickle" in err
+
+
+def test_mechanisms_lists_every_family(cli):
+    from epsworth import FAMILIES
+
+    code, out, err = cli("mechanisms", "--json", "m.json", "-m", "all", "-m", "pm:indicator=0.1")
+    assert (code, err) == (0, "")
+    assert all(name in out for name in FAMILIES)
+    rows = json.loads(Path("m.json").read_text())["mechanisms"]
+    assert [row["mechanism"] for row in rows] == [*FAMILIES, "pm:indicator=0.1"]
+    assert rows[-1]["tight_epsilon"] == [None] * 4
+
+
+@pytest.mark.filterwarnings("always")
+def test_domain_from_data_warns(cli):
+    code, _, err = cli("utility", *QUESTION[:6], "--domain-from-data", "-m", "pm", "-e", "2", "--tolerance", "0.1")
+    assert code == 0
+    assert "warning: domain bounds taken from the data reveal its extreme values" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-m", "laplase"), "unknown mechanism 'laplase'"),
+        (("-s", "weight"), "the table has no column 'weight'"),
+        (("-e", "0"), "epsilon must be positive and finite, got 0"),
+        (("--epsilon=-1",), "epsilon must be positive and finite, got -1"),
+        (("-e", "800"), "epsilon must lie between 1e-09 and 700"),
+        (("-e", "8:1:1"), "need 0 < first <= last"),
+        (("-e", "1:8"), "first:last:step"),
+        (("-e", "1:8:1e-9"), "take a larger step"),
+        (("--json", "none/u.json"), "the folder none does not exist"),
+        (("--json", "."), "it is a folder"),
+        (("--plot", "none/u.png"), "the folder none does not exist"),
+        (("--plot", "u.txt"), "a plot ends in .png, .svg, .pdf"),
+        (("--domain", "none.toml"), "cannot read the domain file none.toml"),
+        (("--domain-from-data",), "exclude each other"),
+        (("--target", "ill"), "--target: the table has no column 'ill'"),
+        (("--confidence", "1"), "confidence must lie strictly between 0 and 1"),
+        (("--tolerance", "0"), "tolerance must lie strictly between 0 and 0.5"),
+        (("--over", "all"), "over must be 'auto', 'records' or 'dataset'"),
+    ],
+)
+def test_bad_input_ends_in_one_sentence_and_status_2(cli, place, words, message):
+    before = sorted(os.listdir(place))
+    code, out, err = cli("utility", *QUESTION, *words)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert err.startswith("epsworth: ")
+    assert err.count("\n") == 1
+    assert sorted(os.listdir(place)) == before
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("empty.csv", "the table has no rows"),
+        ("gap.csv", "the value is missing (NaN)"),
+        ("old.csv", "lies outside; the declared range is 0 to 100"),
+        ("none.csv", "there is no such file"),
+    ],
+)
+def test_bad_tables_end_in_one_sentence_and_status_2(cli, table, message):
+    code, _, err = cli("utility", "model.skops", table, *QUESTION[2:])
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_model_that_fails_on_one_row(cli, place):
+    table = pl.read_csv(place / "table.csv").with_columns(
+        bmi=pl.when(pl.col("bmi") > 44).then(None).otherwise(pl.col("bmi"))
+    )
+    row = table["bmi"].is_null().arg_max()
+    table.write_csv(place / "bmi.csv")
+    code, _, err = cli("utility", "model.skops", "bmi.csv", "--target", "sick", "-s", "age", "--domain", "domain.toml")
+    assert code == 2
+    assert f"the classifier failed on record {row}: ValueError" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("recommend", "model.skops"), "needs a table"),
+        (("recommend", "model.skops", "table.csv"), "--sensitive is missing"),
+        (("recommend", "none.json"), "cannot read the curves none.json"),
+        (("recommend", *QUESTION, "--at-least", "2"), "--at-least must lie in (0, 1]"),
+        (("recommend", *QUESTION, "--on", "median", "-m", "pm", "-e", "2"), "on must be 'average', 'worst'"),
+        (("mechanisms", "--at", "3"), "x must lie in [0, 1]"),
+        (("mechanisms", "--radius", "-1"), "--radius must not be negative"),
+        (("demo", "--out", "none"), "the folder none does not exist"),
+    ],
+)
+def test_bad_wishes_end_in_one_sentence_and_status_2(cli, words, message):
+    code, _, err = cli(*words)
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [("nope",), ("utility",), ("utility", "--nope"), ()])
+def test_wrong_words_show_the_usage_and_status_2(cli, words):
+    code, out, err = cli(*words)
+    assert code == 2
+    assert "Usage: epsworth" in out + err
+
+
+@pytest.mark.parametrize("command", ["", "demo", "utility", "recommend", "mechanisms"])
+def test_help_and_version(cli, command):
+    code, out, _ = cli(*command.split(), "--help")
+    assert code == 0
+    assert "Usage: epsworth" in out
+    code, out, _ = cli("--version")
+    assert code == 0
+    assert re.fullmatch(r"epsworth \d+\.\d+\.\d+\n", out)
+
+
+def test_ranges_hit_their_end():
+    assert epsilon_grid("0.1:0.8:0.1") == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+    assert epsilon_grid("1:8:0.5")[-1] == 8.0
+    assert epsilon_grid("3") == [3.0]
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path):
+    process = subprocess.Popen(
+        [EPSWORTH, "demo", "--out", tmp_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    process.stdout.readline()  # it has begun
+    time.sleep(4)  # and is asking a classifier
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err.endswith("epsworth: interrupted; no output was left half-written\n")
+    assert os.listdir(tmp_path) == []

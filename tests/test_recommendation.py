@@ -1,0 +1,181 @@
+"""Choosing on curves that are known exactly: nothing is assumed to be monotone."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import epsworth as ew
+from epsworth.curves import Bounds, Curves
+from epsworth.guarantees import Approximate, Pure
+from epsworth.mechanisms import FAMILIES, family
+
+
+def exact_curves(names, epsilons, rho, *, width=0.0, labels=2, guarantees=None):
+    """Curves around known values ``rho`` of shape (mechanisms, epsilons, records)."""
+    rho = np.asarray(rho, dtype=float)
+    promises = guarantees or tuple(tuple(Pure(e, "record") for e in epsilons) for _ in names)
+    return Curves(
+        mechanisms=tuple(names),
+        epsilons=np.asarray(epsilons, dtype=float),
+        features=("x",),
+        stability=Bounds(np.clip(rho - width, 0, 1), np.clip(rho + width, 0, 1)),
+        accuracy=None,
+        guarantees=promises,
+        tight_epsilons=np.array([[p.epsilon for p in row] for row in promises]),
+        labels=np.zeros(rho.shape[2]),
+        labels_possible=np.full(rho.shape[2], labels),
+        method=np.full((len(names), rho.shape[2]), "exact"),
+        over="records",
+        confidence=0.999,
+        tolerance=0.01,
+        queries=0,
+        seconds=0.0,
+    )
+
+
+def of_region(words, epsilons, x, *boxes):
+    """Exact stability when the label stays on a union of boxes."""
+    return [[sum(float(family(words).build(e).law(x).mass(*box)) for box in boxes)] for e in epsilons]
+
+
+# Section 6 of the specification: regions on which stability falls as epsilon grows
+NOT_MONOTONE = {
+    "pm": ("pm", [0.1, 3, 8], 0.31, [(0.3, 1.0)], [0.691, 0.587, 0.994]),
+    "sw": ("sw", [0.1, 2, 8], 0.31, [(0.3, 1.0)], [0.691, 0.614, 0.963]),
+    "clipped Laplace": (
+        "laplace_clipped", [0.1, 6, 12], 0.5, [(0, 0.1), (0.45, 0.55), (0.9, 1)], [0.966, 0.350, 0.459],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT_MONOTONE)
+def test_curves_that_fall_are_not_bisected(name):
+    words, epsilons, x, boxes, printed = NOT_MONOTONE[name]
+    rho = of_region(words, epsilons, x, *boxes)
+    np.testing.assert_allclose(np.array(rho)[:, 0], printed, atol=6e-4)
+    curves = exact_curves([words], epsilons, [rho])
+    wish = (printed[0] + max(printed[1:])) / 2 if printed[0] > printed[2] else printed[0] - 0.01
+    answer = ew.recommend(curves, at_least=wish, on="worst")
+    assert answer.choice.epsilon == epsilons[0]
+    assert not answer.choice.holds_above
+    assert "do not raise epsilon blindly" in answer.reason
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_balls_rise_with_epsilon(name):
+    """On balls around x every family increases (section 6); an increasing curve holds above."""
+    epsilons = np.linspace(0.5, 12, 24)
+    rho = of_region(name, epsilons, 0.4, (0.15, 0.65))
+    assert (np.diff(np.array(rho)[:, 0]) >= -1e-12).all()
+    answer = ew.recommend(exact_curves([name], epsilons, [rho]), at_least=float(rho[10][0]), on="worst")
+    assert answer.choice.epsilon == epsilons[10]
+    assert answer.choice.holds_above
+
+
+def test_the_smallest_total_wins_and_ties_go_to_the_higher_guarantee():
+    curves = exact_curves(
+        ["a", "b", "c"], [1, 2, 3], [[[0.5], [0.8], [0.95]], [[0.5], [0.92], [0.99]], [[0.5], [0.94], [0.99]]]
+    )
+    answer = ew.recommend(curves, at_least=0.9)
+    assert (answer.choice.mechanism, answer.choice.epsilon) == ("c", 2)
+    assert [choice.mechanism for choice in answer.choices] == ["c", "b", "a"]
+    assert answer.undecided == ("c",)
+    assert answer.ceiling == ew.ceiling(2.0, 2)
+
+
+def test_mechanisms_that_the_intervals_cannot_tell_apart_are_named():
+    rho = [[[0.5], [0.93], [0.95]], [[0.5], [0.92], [0.99]], [[0.5], [0.6], [0.7]]]
+    answer = ew.recommend(exact_curves(["a", "b", "c"], [1, 2, 3], rho, width=0.02), at_least=0.9)
+    assert answer.choice.mechanism == "a"
+    assert answer.undecided == ("a", "b")
+    assert "cannot tell it apart from b" in answer.reason
+
+
+def test_a_weaker_notion_is_chosen_only_where_no_stronger_one_fits():
+    promises = (
+        tuple(Pure(e, "record") for e in (1, 2)),
+        tuple(Approximate(e, 0.1, "record") for e in (1, 2)),
+    )
+    curves = exact_curves(["pure", "loose"], [1, 2], [[[0.5], [0.8]], [[0.95], [0.99]]], guarantees=promises)
+    assert ew.recommend(curves, at_least=0.7).choice.mechanism == "pure"
+    assert ew.recommend(curves, at_least=0.9).choice.mechanism == "loose"
+    refused = ew.recommend(curves, at_least=0.9, delta=0.0)
+    assert not refused.feasible
+    assert refused.choices == ()
+
+
+def test_no_is_an_answer_with_a_reason():
+    curves = exact_curves(["a"], [1, 2], [[[0.5], [0.6]]], width=0.01)
+    answer = ew.recommend(curves, at_least=0.99, on="worst")
+    assert not answer.feasible
+    assert answer.choice is None
+    assert answer.ceiling is None
+    assert answer.epsilon_needed == pytest.approx(np.log(99))
+    for words in ("No mechanism is guaranteed", "at least 0.59", "4.595", "Try larger epsilons"):
+        assert words in str(answer)
+    nearly = ew.recommend(curves, at_least=0.605)
+    assert "leave it open for a (up to 0.61" in nearly.reason
+    every = exact_curves(["a"], [1], [[[0.9]]], guarantees=((Approximate(1, 0.1, "record"),),))
+    assert "larger delta than you accept" in ew.recommend(every, at_least=0.5, delta=0.0).reason
+
+
+def test_a_choice_for_one_record_warns():
+    curves = exact_curves(["a"], [1, 2], [[[0.5, 0.95], [0.6, 0.99]]])
+    with pytest.warns(ew.LeakWarning, match="reveals something about it"):
+        assert ew.recommend(curves, at_least=0.9, on=1).choice.epsilon == 1
+    assert not ew.recommend(curves, at_least=0.9, on="worst").feasible
+    assert not ew.recommend(curves, at_least=0.9, on="average").feasible
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"at_least": 0.0}, r"at_least must lie in \(0, 1\]"),
+        ({"at_least": 1.1}, r"at_least must lie in \(0, 1\]"),
+        ({"at_least": 0.9, "on": "median"}, "on must be 'average', 'worst' or a record number"),
+        ({"at_least": 0.9, "on": 7}, "there is no record 7"),
+        ({"at_least": 0.9, "of": "accuracy"}, "pass the true labels as y"),
+        ({"at_least": 0.9, "of": "speed"}, "of must be"),
+        ({"at_least": 0.9, "delta": 2}, "delta must lie"),
+    ],
+)
+def test_bad_wishes_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        ew.recommend(exact_curves(["a"], [1], [[[0.5]]]), **change)
+
+
+def test_everything_survives_json(tmp_path):
+    curves = ew.stability(
+        lambda Z: Z[:, 0] <= 0.4, [[0.2], [0.5]], sensitive=0, mechanisms=["pm", "gaussian", "pm:indicator=0.1"],
+        epsilons=[1, 2], rng=0, y=[True, False], over="dataset", tolerance=0.05,
+    )  # fmt: skip
+    curves.save(tmp_path / "c.json")
+    again = Curves.load(tmp_path / "c.json")
+    assert again.to_dict() == curves.to_dict()
+    assert again.guarantees == curves.guarantees
+    assert ew.recommend(again, at_least=0.6) == ew.recommend(curves, at_least=0.6)
+    json.dumps(ew.recommend(curves, at_least=0.6).to_dict(), allow_nan=False)
+    assert "2 epsilons x 2 records" in repr(curves)
+
+
+@pytest.mark.parametrize("text", ["{}", "[1", '{"format": "epsworth-curves-1"}'])
+def test_files_that_are_not_curves_are_refused(tmp_path, text):
+    (tmp_path / "c.json").write_text(text)
+    with pytest.raises(ValueError, match="curves file"):
+        Curves.load(tmp_path / "c.json")
+    with pytest.raises(ValueError, match="cannot read the curves"):
+        Curves.load(tmp_path / "none.json")
+
+
+def test_the_sentence_rounds_to_the_safe_side():
+    curves = exact_curves(["pm"], [2.0], [[[0.45199]]])
+    sentence = curves.sentence("pm", 2.0, 0)
+    assert "at least 0.451" in sentence
+    assert "99.9 % confidence over our sampling" in sentence
+    assert "epsilon 2 per feature; pure LDP, epsilon 2 per record" in sentence
+    for wrong in (("sw", 2.0, 0), ("pm", 3.0, 0), ("pm", 2.0, 5)):
+        with pytest.raises(ValueError, match="no"):
+            curves.sentence(*wrong)
