@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 import epsworth as ew
@@ -86,7 +87,9 @@ def test_gaussian_calibrations_are_tight_and_err_to_privacy():
         for delta in (0.3, 0.1, 1e-5, 1e-9):
             sigma = gaussian_sigma(epsilon, delta)
             assert hockey_stick(sigma, epsilon) <= delta
-            assert hockey_stick(sigma * (1 - 1e-6), epsilon) > delta
+            assert hockey_stick(sigma * (1 - 1e-5), epsilon) > delta
+            root = brentq(lambda s, e=epsilon, d=delta: float(hockey_stick(np.exp(s), e)) - d, -12, np.log(sigma) + 1)
+            assert float(sigma) == pytest.approx(np.exp(root), rel=1e-5)
             tail = gaussian_sigma(epsilon, delta, "exact_tail")
             assert norm.sf(epsilon * tail - 1 / (2 * tail)) == pytest.approx(delta, rel=1e-6)
             assert sigma <= tail <= gaussian_sigma(epsilon, delta, "theorem4")

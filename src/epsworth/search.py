@@ -12,29 +12,27 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
-def smallest_passing(passes: Callable[[Floats], Bools], low: Floats, high: Floats) -> Floats:
-    """Bisect elementwise for the threshold of an increasing predicate; stop on the *passing* side.
+def step_until(passes: Callable[[Floats], Bools], start: Floats, fallback: Floats) -> Floats:
+    """Move a root found in floating point to the side on which a predicate is *seen* to hold.
 
     Parameters
     ----------
     passes : callable
-        Elementwise; false below the threshold and true above it.
-    low, high : ndarray, positive
-        ``passes(high)`` is true.  Bisection is in the logarithm.
-
-    Returns
-    -------
-    ndarray
-        Values at which ``passes`` has been seen to hold, within a few ulps of the threshold.
+        Elementwise; false below the root and true above it.
+    start : ndarray, positive
+        The root, up to rounding.
+    fallback : ndarray
+        Values that certainly pass, for the elements where no step of up to 1e-5 does.
     """
-    low, high = np.log(low), np.log(high)
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if ((middle <= low) | (middle >= high)).all():
+    found, todo = fallback.copy(), np.ones(fallback.shape, dtype=bool)
+    for step in (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-9, 1e-7, 1e-5):
+        candidate = start * (1 + step)
+        good = todo & passes(candidate)
+        found[good] = candidate[good]
+        todo &= ~good
+        if not todo.any():
             break
-        good = passes(np.exp(middle))
-        low, high = np.where(good, low, middle), np.where(good, middle, high)
-    return np.exp(high)
+    return found
 
 
 @dataclass(frozen=True)

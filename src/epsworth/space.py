@@ -115,8 +115,9 @@ class Feature:
             )
         return (natural - self.lower) / (self.upper - self.lower)
 
-    def from_unit(self, unit: Floats) -> NDArray[Any]:
+    def from_unit(self, unit: ArrayLike) -> NDArray[Any]:
         """Convert unit values to natural ones (values outside [0, 1] go outside the range)."""
+        unit = np.asarray(unit, dtype=np.float64)
         if self.categories is not None:
             kinds = np.asarray(self.categories)
             kept = kinds if kinds.tolist() == list(self.categories) else np.array(self.categories, dtype=object)

@@ -47,7 +47,7 @@ def main() -> None:
     """Run; bad input ends in one sentence and exit status 2, Ctrl-C in 130 with nothing half-written."""
     warnings.showwarning = _one_line  # type: ignore[assignment]
     try:
-        code = app(standalone_mode=False) or 0
+        code = app(prog_name="epsworth", standalone_mode=False) or 0
         if code == INTERRUPTED:  # the parser turns Ctrl-C inside a command into this
             raise KeyboardInterrupt
         sys.exit(code)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from epsworth import laws
 from epsworth.guarantees import Approximate, Guarantee, Probabilistic
 from epsworth.laws import Floats, Law, as_floats
 from epsworth.mechanisms.mechanism import Mechanism, Output
-from epsworth.search import smallest_passing
+from epsworth.search import step_until
 
 Calibration = Literal["analytic", "exact_tail", "theorem4"]
+ROUNDING = 8 * np.finfo(float).eps
+NEWTON_STEPS = 30  # about 6 are used
 
 
 def hockey_stick(sigma: ArrayLike, epsilon: ArrayLike, sensitivity: float = 1.0) -> Floats:
@@ -62,8 +65,32 @@ def gaussian_sigma(
     tail = as_floats(np.where(z > 0, (z + root) / (2 * epsilon), 1 / (root - np.minimum(z, 0))))
     if calibration == "exact_tail":
         return sensitivity * tail
-    # the tail calibration is sufficient, so its sigma passes: search below it, stop on the private side
-    return sensitivity * smallest_passing(lambda s: hockey_stick(s, epsilon) <= delta, 1e-6 * tail, tail)
+    sigma = _least_sigma(epsilon, delta, tail)
+
+    def private(s: Floats) -> NDArray[np.bool_]:
+        rounding = ROUNDING * ndtr(0.5 / s - epsilon * s)  # of the difference in hockey_stick
+        return np.asarray(hockey_stick(s, epsilon) + rounding <= delta)
+
+    return sensitivity * step_until(private, sigma, fallback=tail)
+
+
+def _least_sigma(epsilon: Floats, delta: Floats, tail: Floats) -> Floats:
+    """Solve hockey_stick(sigma) = delta by Newton steps on log delta against log sigma.
+
+    The tail calibration is sufficient, hence above the root; the curve is concave, so the steps come
+    down to the root monotonically.  d delta / d sigma = -phi(1/2s - eps s) / s^2, since
+    phi(1/2s - eps s) = e^eps phi(-1/2s - eps s).
+    """
+    sigma = tail.copy()
+    for _ in range(NEWTON_STEPS):
+        value = np.maximum(hockey_stick(sigma, epsilon), np.finfo(float).tiny)
+        centred = 0.5 / sigma - epsilon * sigma
+        slope = np.exp(-0.5 * centred**2) / np.sqrt(2 * np.pi) / (sigma * value)
+        step = np.log(value / delta) / np.maximum(slope, np.finfo(float).tiny)
+        sigma = sigma * np.exp(np.clip(step, -1.0, 0.1))
+        if (np.abs(step) < 1e-15).all():
+            break
+    return sigma
 
 
 @dataclass(frozen=True)
@@ -85,10 +112,13 @@ class Gaussian(Mechanism):
             allowed = ", ".join(map(repr, get_args(Calibration)))
             raise ValueError(f"calibration must be one of {allowed}, got {self.calibration!r}")
 
-    @property
+    @cached_property
     def sigma(self) -> Floats:
         """The noise scale on the unit scale."""
-        return gaussian_sigma(self.epsilon, self.delta, self.calibration)
+        if isinstance(self.epsilon, float):
+            return gaussian_sigma(self.epsilon, self.delta, self.calibration)
+        distinct, which = np.unique(self.epsilon, return_inverse=True)  # grids repeat few epsilons many times
+        return gaussian_sigma(distinct, self.delta, self.calibration)[which.reshape(self.epsilon.shape)]
 
     @property
     def guarantee(self) -> Guarantee:
