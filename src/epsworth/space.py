@@ -121,8 +121,10 @@ class Feature:
         if self.categories is not None:
             kinds = np.asarray(self.categories)
             kept = kinds if kinds.tolist() == list(self.categories) else np.array(self.categories, dtype=object)
-            return kept[np.rint(unit * (len(self.categories) - 1)).astype(np.intp)]
-        return np.asarray(self.lower * (1 - unit) + self.upper * unit)  # exact at both ends
+            chosen: NDArray[Any] = kept[np.rint(unit * (len(self.categories) - 1)).astype(np.intp)]
+            return chosen
+        natural: Floats = self.lower * (1 - unit) + self.upper * unit  # exact at both ends
+        return natural
 
     def to_dict(self) -> dict[str, Any]:
         """Return the TOML/JSON form, without the name."""
