@@ -187,7 +187,8 @@ def test_a_model_that_fails_only_on_perturbed_rows_names_the_record():
         ({"over": "all"}, "over must be"),
         ({"target": 1.5}, r"target must lie in \(0, 1\]"),
         ({"y": ["yes"]}, "y must hold one label per record"),
-        ({"y": [0] * 5}, "y shares no value with the classifier's labels"),
+        ({"y": [0] * 5}, "encode y as it does"),
+        ({"y": ["perhaps"] * 5}, "y shares no value with the classifier's labels"),
     ],
 )
 def test_bad_questions_end_in_one_sentence(change, message):

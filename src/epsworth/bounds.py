@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
-Floats = NDArray[np.float64]
+from epsworth.arrays import Floats
 
 QUANTILE_SLACK = 1e-9  # relative; covers the inverse beta function's own rounding (seen: below 1e-12)
 MOST_DRAWS = 10**9
@@ -55,7 +55,7 @@ def clopper_pearson(successes: ArrayLike, trials: ArrayLike, miss: ArrayLike) ->
     lower = betaincinv(np.maximum(hits, 0.5), failures + 1, side)
     upper = betaincinv(np.maximum(failures, 0.5), hits + 1, side)  # of the failures: keeps the small tail exact
     lower = np.where(hits > 0, lower * (1 - QUANTILE_SLACK), 0.0)
-    upper = np.where(failures > 0, 1 - upper * (1 - QUANTILE_SLACK), 1.0)
+    upper = np.where(failures > 0, np.nextafter(1 - upper * (1 - QUANTILE_SLACK), 2), 1.0)
     return Interval(np.asarray(lower, np.float64), np.asarray(upper, np.float64))
 
 

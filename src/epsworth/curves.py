@@ -11,16 +11,17 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.bounds import Floats, Interval
+from epsworth.arrays import Floats
+from epsworth.bounds import Interval
 from epsworth.files import write_text
 from epsworth.guarantees import Approximate, Guarantee, Probabilistic, Pure
-from epsworth.rounding import round_down, round_up
+from epsworth.rounding import round_down, show_down, show_up
 
 Quantity = Literal["stability", "accuracy"]
 FORMAT = "epsworth-curves-1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Bounds:
     """Two-sided bounds on one quantity.
 
@@ -55,7 +56,7 @@ class Bounds:
         return Interval(self.lower[:, :, record], self.upper[:, :, record])
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Curves:
     """The answer to a stability question.
 
@@ -159,11 +160,11 @@ class Curves:
         how = (
             "exact"
             if self.confidence == 1
-            else f"with {round_down(100 * self.confidence, 4):g} % confidence over our sampling"
+            else f"with {show_down(100 * self.confidence)} % confidence over our sampling"
         )
         return (
             f"For record {record} the label stays {self.labels[record]} with probability at least {lower:g} ({how}) "
-            f"under {mechanism} with epsilon {self.epsilons[e]:g} per feature; {self.guarantees[m][e]}."
+            f"under {mechanism} with epsilon {show_up(self.epsilons[e])} per feature; {self.guarantees[m][e]}."
         )
 
     def _find(self, mechanism: str, epsilon: float) -> tuple[int, int]:
@@ -209,29 +210,54 @@ class Curves:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """Read what `to_dict` wrote."""
-        if document.get("format") != FORMAT:
-            raise ValueError(f"format must be {FORMAT!r}, got {document.get('format')!r}; write curves with --json")
+        if not isinstance(document, Mapping) or document.get("format") != FORMAT:
+            raise ValueError(f"this is not an {FORMAT} document; write curves with --json")
         try:
-            tight = np.array(document["tight_epsilons_per_record"], dtype=np.float64)
-            accuracy = document["accuracy"]
-            return cls(
-                mechanisms=tuple(document["mechanisms"]),
-                epsilons=np.array(document["epsilons_per_feature"], dtype=np.float64),
-                features=tuple(document["features"]),
-                stability=_bounds_from_dict(document["stability"]),
-                accuracy=None if accuracy is None else _bounds_from_dict(accuracy),
-                guarantees=tuple(
-                    tuple(_guarantee_from_dict(g) for g in row) for row in document["guarantees_per_record"]
-                ),
-                tight_epsilons=np.where(np.isnan(tight), np.inf, tight),
-                labels=np.array(document["labels"]),
-                labels_possible=np.array(document["labels_possible"], dtype=np.int64),
-                method=np.array(document["method"]),
-                notes=tuple(document["notes"]),
-                **{key: document[key] for key in ("over", "confidence", "tolerance", "queries", "seconds", "sound")},
-            )
-        except KeyError as missing:
-            raise ValueError(f"the entry {missing} is missing; write curves with --json") from None
+            curves = cls._read(document)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise ValueError(
+                f"damaged or incomplete ({type(error).__name__}: {error}); write the curves again"
+            ) from None
+        return curves
+
+    @classmethod
+    def _read(cls, document: Mapping[str, Any]) -> Self:
+        tight = np.array(document["tight_epsilons_per_record"], dtype=np.float64)
+        accuracy = document["accuracy"]
+        curves = cls(
+            mechanisms=tuple(map(str, document["mechanisms"])),
+            epsilons=np.array(document["epsilons_per_feature"], dtype=np.float64),
+            features=tuple(document["features"]),
+            stability=_bounds_from_dict(document["stability"]),
+            accuracy=None if accuracy is None else _bounds_from_dict(accuracy),
+            guarantees=tuple(tuple(map(_guarantee_from_dict, row)) for row in document["guarantees_per_record"]),
+            tight_epsilons=np.where(np.isnan(tight), np.inf, tight),
+            labels=np.array(document["labels"]),
+            labels_possible=np.array(document["labels_possible"], dtype=np.int64),
+            method=np.array(document["method"]),
+            over=str(document["over"]),
+            confidence=float(document["confidence"]),
+            tolerance=float(document["tolerance"]),
+            queries=int(document["queries"]),
+            seconds=float(document["seconds"]),
+            notes=tuple(document["notes"]),
+            sound=bool(document["sound"]),
+        )
+        m, e, n = curves.lower.shape
+        found = {
+            "mechanisms": (len(curves.mechanisms), m),
+            "epsilons_per_feature": (len(curves.epsilons), e),
+            "guarantees_per_record": ({len(row) for row in curves.guarantees} | {e}, {e}),
+            "guarantees_per_record, rows": (len(curves.guarantees), m),
+            "tight_epsilons_per_record": (curves.tight_epsilons.shape, (m, e)),
+            "labels": (len(curves.labels), n),
+            "labels_possible": (len(curves.labels_possible), n),
+            "method": (curves.method.shape, (m, n)),
+        }
+        for key, (got, expected) in found.items():
+            if got != expected:
+                raise ValueError(f"{key} has size {got}, expected {expected}")
+        return curves
 
     def save(self, path: str | Path) -> None:
         """Write JSON, whole or not at all."""
@@ -246,11 +272,6 @@ class Curves:
             raise ValueError(f"cannot read the curves {path}: {error.strerror}; check the path") from None
         except ValueError as error:
             raise ValueError(f"curves file {path}: {error}") from None
-
-
-def shown(lower: float, upper: float, digits: int = 3) -> str:
-    """Print an interval rounded outwards."""
-    return f"{round_down(lower, digits):.{digits}f} to {round_up(upper, digits):.{digits}f}"
 
 
 def _bounds_to_dict(bounds: Bounds) -> dict[str, Any]:
@@ -268,6 +289,10 @@ def _bounds_from_dict(document: Mapping[str, Any]) -> Bounds:
     lower, upper = (np.array(document[side], dtype=np.float64) for side in ("lower", "upper"))
     if lower.ndim != 3 or lower.shape != upper.shape or not (lower <= upper).all():
         raise ValueError("lower and upper must be mechanisms x epsilons x records with lower <= upper")
+    if pooled.lower.shape != lower.shape[:2] or pooled.upper.shape != lower.shape[:2]:
+        raise ValueError("average must be mechanisms x epsilons")
+    if not (pooled.lower <= pooled.upper).all():
+        raise ValueError("the average's lower bound exceeds its upper bound")
     return Bounds(lower, upper, pooled)
 
 
@@ -281,7 +306,11 @@ def _guarantee_to_dict(guarantee: Guarantee) -> dict[str, Any]:
 
 
 def _guarantee_from_dict(entry: Mapping[str, Any]) -> Guarantee:
+    epsilon, delta, unit = float(entry["epsilon"]), float(entry["delta"]), entry["unit"]
     if entry["notion"] == "pure":
-        return Pure(entry["epsilon"], entry["unit"])
-    kind = Probabilistic if entry["notion"] == "probabilistic" else Approximate
-    return kind(entry["epsilon"], entry["delta"], entry["unit"])
+        return Pure(epsilon, unit)
+    if entry["notion"] == "probabilistic":
+        return Probabilistic(epsilon, delta, unit)
+    if entry["notion"] != "approximate":
+        raise ValueError(f"unknown privacy notion {entry['notion']!r}")
+    return Approximate(epsilon, delta, unit)

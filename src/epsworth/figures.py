@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from epsworth.curves import Curves, Quantity
 from epsworth.files import OutputError, check_writable, replacing
 from epsworth.guarantees import ceiling
+from epsworth.rounding import show_down
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +65,7 @@ def plot_curves(
     figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=9)
     confidence = min(found.confidence for found in rows.values())
     figure.suptitle(
-        f"Bands hold all at once with {100 * confidence:g} % confidence",
+        f"Bands hold all at once with {show_down(100 * confidence)} % confidence",
         fontsize=9,
         color="0.35",
         x=0.01,
@@ -85,11 +84,13 @@ def _draw(panel: Axes, curves: Curves, view: str | int, of: Quantity) -> None:
         panel.plot(curves.epsilons, lower[m], style, color=colour, linewidth=1.6, label=name, **marker)
     labels = int(curves.labels_possible.max())
     if view == "worst" and of == "stability" and labels > 1:
-        totals = np.array([promise.epsilon for promise in curves.guarantees[0]])
-        caps = [ceiling(float(total), labels) for total in totals]
+        caps = [
+            max(ceiling(row[e].epsilon, labels, row[e].delta) for row in curves.guarantees)
+            for e in range(len(curves.epsilons))
+        ]
         panel.plot(curves.epsilons, caps, color="0.5", linewidth=1, linestyle=(0, (1, 1)))
         panel.annotate(
-            "no mechanism can promise more\nto every input", (curves.epsilons[0], caps[0]), xytext=(6, -2),
+            "no mechanism of these budgets\ncan promise more to every input", (curves.epsilons[0], caps[0]), xytext=(6, -2),
             textcoords="offset points", fontsize=7.5, color="0.4", va="top",
         )  # fmt: skip
     panel.set_ylim(0, 1.02)

@@ -14,15 +14,21 @@ class OutputError(ValueError):
 
 
 def check_writable(path: str | Path) -> Path:
-    """Return the path, or say why nothing can be written there; for use *before* long work."""
+    """Return the path (links followed), or say why nothing can be written there; for use *before* long work."""
     path = Path(path)
-    folder = path.parent
-    if not folder.is_dir():
-        raise OutputError(f"cannot write {path}: the folder {folder} does not exist; create it or choose another")
-    if path.is_dir():
-        raise OutputError(f"cannot write {path}: it is a folder; give a file name")
-    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise OutputError(f"cannot write {path}: permission denied; choose another place")
+    try:
+        path = path.resolve() if path.is_symlink() else path
+        folder = path.parent
+        if not folder.is_dir():
+            raise OutputError(f"cannot write {path}: the folder {folder} does not exist; create it or choose another")
+        if path.is_dir():
+            raise OutputError(f"cannot write {path}: it is a folder; give a file name")
+        if path.exists() and not path.is_file():
+            raise OutputError(f"cannot write {path}: it is a device or a pipe; give a file (- is standard output)")
+        if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+            raise OutputError(f"cannot write {path}: permission denied; choose another place")
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}; choose another place") from None
     return path
 
 
@@ -31,7 +37,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path; on success move it to ``path``, on any error or Ctrl-C remove it."""
     path = check_writable(path)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=path.suffix, dir=path.parent)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}; choose another place") from None
     os.close(handle)

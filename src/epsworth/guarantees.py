@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
 
-from epsworth.rounding import round_up
+import numpy as np
+
+from epsworth.rounding import show_up
 
 Unit = Literal["feature", "record"]
 Notion = Literal["pure", "probabilistic", "approximate"]
@@ -30,7 +32,7 @@ class Pure:
 
     def __str__(self) -> str:
         """Return the promise with its unit."""
-        return f"pure LDP, epsilon {_show(self.epsilon)} per {self.unit}"
+        return f"pure LDP, epsilon {show_up(self.epsilon)} per {self.unit}"
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Probabilistic:
 
     def __str__(self) -> str:
         """Return the promise with its unit."""
-        return f"probabilistic LDP, epsilon {_show(self.epsilon)}, delta {_show(self.delta)} per {self.unit}"
+        return f"probabilistic LDP, epsilon {show_up(self.epsilon)}, delta {show_up(self.delta)} per {self.unit}"
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Approximate:
 
     def __str__(self) -> str:
         """Return the promise with its unit."""
-        return f"approximate LDP, epsilon {_show(self.epsilon)}, delta {_show(self.delta)} per {self.unit}"
+        return f"approximate LDP, epsilon {show_up(self.epsilon)}, delta {show_up(self.delta)} per {self.unit}"
 
 
 Guarantee = Pure | Probabilistic | Approximate
@@ -122,11 +124,11 @@ def ceiling(epsilon_total: float, labels: int, delta: float = 0.0) -> float:
     """
     if not (math.isfinite(epsilon_total) and epsilon_total >= 0):
         raise ValueError(f"epsilon_total must be finite and not negative, got {epsilon_total!r}")
-    if not (isinstance(labels, int) and labels >= 1):
+    if isinstance(labels, bool) or not isinstance(labels, (int, np.integer)) or labels < 1:
         raise ValueError(f"labels must be a whole number of at least 1, got {labels!r}")
     if not 0 <= delta <= 1:
         raise ValueError(f"delta must lie in [0, 1], got {delta!r}")
-    others = (labels - 1) * math.exp(-epsilon_total)
+    others = (int(labels) - 1) * math.exp(-epsilon_total)
     return min(1.0, (1 + others * delta) / (1 + others))
 
 
@@ -148,7 +150,3 @@ def epsilon_needed(at_least: float, labels: int, delta: float = 0.0) -> float:
 def _float_from_above(value: Fraction) -> float:
     nearest = float(value)
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
-
-
-def _show(value: float) -> str:
-    return f"{value:.3g}" if 0 < value < 1e-3 else f"{round_up(value, 6):g}"

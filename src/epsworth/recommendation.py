@@ -15,7 +15,7 @@ import numpy as np
 
 from epsworth.curves import Curves, Quantity
 from epsworth.guarantees import STRENGTH, Guarantee, ceiling, epsilon_needed
-from epsworth.rounding import round_down, round_up
+from epsworth.rounding import round_down, round_up, show_up
 from epsworth.search import Scan
 from epsworth.space import LeakWarning
 
@@ -47,7 +47,7 @@ class Choice:
         """Return the choice as a sentence, rounded to the safe side."""
         above = "and at every larger epsilon of the grid" if self.holds_above else "but not at every larger epsilon"
         return (
-            f"{self.mechanism} with epsilon {self.epsilon:g} per feature ({self.guarantee}): "
+            f"{self.mechanism} with epsilon {show_up(self.epsilon)} per feature ({self.guarantee}): "
             f"at least {round_down(self.lower):g}, {above}"
         )
 
@@ -68,11 +68,12 @@ class Recommendation:
         Mechanisms that the intervals cannot tell apart from the choice (itself included).
     ceiling : float or None
         Best worst-case stability that any mechanism of the choice's whole-record budget can reach over
-        inputs that differ in the sensitive features only; None without a choice.
+        inputs that differ in the sensitive features only; None without a choice, and for accuracy.
     labels : int
         K in that ceiling: labels seen while one record's sensitive features varied.
     epsilon_needed : float
-        Whole-record epsilon below which no mechanism can guarantee the wish for *every* input (K labels).
+        Whole-record epsilon below which no mechanism, at the largest delta admitted, can guarantee a
+        stability as wished for to *every* input (K labels); 0 for accuracy.
     reason : str
         The answer in words.
     """
@@ -159,35 +160,43 @@ def recommend(
         raise ValueError(f"delta must lie in [0, 1], got {delta!r}")
     lower, upper = curves.select(on, of)
     if not isinstance(on, str):
+        on = int(on)
         warnings.warn(
             "a choice made for one record depends on that record and so reveals something about it; "
             "choose on public records or on aggregates",
             LeakWarning,
             stacklevel=2,
         )
-    admitted = [m for m in range(len(curves.mechanisms)) if delta is None or curves.guarantees[m][0].delta <= delta]
-    scans = {m: Scan(met=lower[m] >= at_least, refuted=upper[m] < at_least) for m in admitted}
+    deltas = np.array([[promise.delta for promise in row] for row in curves.guarantees])
+    admitted = deltas <= (1.0 if delta is None else delta)
+    scans = {
+        m: Scan(met=admitted[m] & (lower[m] >= at_least), refuted=~admitted[m] | (upper[m] < at_least))
+        for m in range(len(curves.mechanisms))
+        if admitted[m].any()
+    }
     choices = {m: _choice(curves, m, scan, lower[m], upper[m]) for m, scan in scans.items() if scan.met.any()}
-    best = _best(curves, choices)
+    best = _best(choices)
+    ceiling_applies = of == "stability"  # it bounds how often labels of the classifier survive, not how often y is met
     labels = int(curves.labels_possible.max() if isinstance(on, str) else curves.labels_possible[on])
+    loosest = float(deltas[admitted].max(initial=0.0))
+    needed = epsilon_needed(at_least, labels, loosest) if ceiling_applies else 0.0
     cap = None
-    if best is not None:
+    if best is not None and ceiling_applies:
         promise = choices[best].guarantee
         cap = ceiling(promise.epsilon, labels, promise.delta)
-    needed = epsilon_needed(at_least, labels, delta or 0.0)
-    undecided = () if best is None else _undecided(curves, scans, best, choices[best], lower, upper)
-    reason = (
-        _no(curves, scans, at_least, lower, upper, needed, labels, on, of)
-        if best is None
-        else _yes(curves, choices[best], undecided, cap, labels, at_least, on, of)
-    )
+    undecided = () if best is None else _undecided(curves, scans, best, choices[best], upper)
+    wish = f"{_subject(on, of)} of {at_least:g}"
+    if best is None:
+        reason = _no(curves, scans, wish, at_least, lower, upper, needed, loosest, labels if ceiling_applies else 1)
+    else:
+        reason = _yes(curves, choices[best], undecided, cap, labels, wish)
     return Recommendation(
-        at_least=at_least,
+        at_least=float(at_least),
         on=on,
         of=of,
         feasible=best is not None,
         choice=None if best is None else choices[best],
-        choices=tuple(sorted(choices.values(), key=lambda c: (c.epsilon, -c.lower))),
+        choices=tuple(sorted(choices.values(), key=lambda c: (c.guarantee.epsilon, -c.lower))),
         undecided=tuple(curves.mechanisms[m] for m in undecided),
         ceiling=cap,
         labels=labels,
@@ -210,7 +219,7 @@ def _choice(curves: Curves, m: int, scan: Scan, lower: np.ndarray, upper: np.nda
     )
 
 
-def _best(curves: Curves, choices: dict[int, Choice]) -> int | None:
+def _best(choices: dict[int, Choice]) -> int | None:
     """Strongest privacy notion first, then the smallest total budget, then the highest guarantee."""
 
     def order(m: int) -> tuple[int, float, float, float]:
@@ -220,22 +229,21 @@ def _best(curves: Curves, choices: dict[int, Choice]) -> int | None:
     return min(choices, key=order, default=None)
 
 
-def _undecided(
-    curves: Curves, scans: dict[int, Scan], best: int, choice: Choice, lower: np.ndarray, upper: np.ndarray
-) -> tuple[int, ...]:
-    """Return who may be as good: not refuted below the choice's epsilon, or overlapping with it there.
+def _undecided(curves: Curves, scans: dict[int, Scan], best: int, choice: Choice, upper: np.ndarray) -> tuple[int, ...]:
+    """Return who may be as good: possibly enough at a smaller total epsilon, or as high at the same one.
 
-    Only mechanisms of the same privacy notion and delta are compared, at equal total epsilon.
+    Only promises of the choice's privacy notion and delta are compared, by the total epsilon of the record.
     """
-    at = int(np.flatnonzero(curves.epsilons == choice.epsilon)[0])
     rivals = []
     for m, scan in scans.items():
-        promise = curves.guarantees[m][at]
-        if (promise.notion, promise.delta) != (choice.guarantee.notion, choice.guarantee.delta):
-            continue
-        first = scan.first_possible
-        if m == best or (first is not None and (first < at or (first == at and upper[m, at] >= choice.lower))):
-            rivals.append(m)
+        for e in np.flatnonzero(~scan.refuted):
+            promise = curves.guarantees[m][e]
+            alike = (promise.notion, promise.delta) == (choice.guarantee.notion, choice.guarantee.delta)
+            smaller = promise.epsilon < choice.guarantee.epsilon
+            equal = promise.epsilon == choice.guarantee.epsilon and upper[m, e] >= choice.lower
+            if m == best or (alike and (smaller or equal)):
+                rivals.append(m)
+                break
     return tuple(rivals)
 
 
@@ -244,17 +252,8 @@ def _subject(on: str | int, of: Quantity) -> str:
     return f"{of} {where[on] if isinstance(on, str) else f'of record {on}'}"
 
 
-def _yes(
-    curves: Curves,
-    choice: Choice,
-    undecided: tuple[int, ...],
-    cap: float | None,
-    labels: int,
-    at_least: float,
-    on: str | int,
-    of: Quantity,
-) -> str:
-    lines = [f"Use {choice}. The wish was {_subject(on, of)} of {at_least:g}."]
+def _yes(curves: Curves, choice: Choice, undecided: tuple[int, ...], cap: float | None, labels: int, wish: str) -> str:
+    lines = [f"Use {choice}. The wish was {wish}."]
     others = [curves.mechanisms[m] for m in undecided if curves.mechanisms[m] != choice.mechanism]
     if others:
         lines.append(f"The intervals cannot tell it apart from {', '.join(others)}.")
@@ -262,54 +261,53 @@ def _yes(
         lines.append("The curve is not above the wish at every larger epsilon: do not raise epsilon blindly.")
     if cap is not None and labels > 1:
         lines.append(_ceiling(cap, labels, choice.guarantee.epsilon))
-    lines += curves.notes
+    lines += [f"{note}." for note in curves.notes if note.startswith(f"{choice.mechanism}:")]
     return " ".join(lines)
 
 
 def _no(
     curves: Curves,
     scans: dict[int, Scan],
+    wish: str,
     at_least: float,
     lower: np.ndarray,
     upper: np.ndarray,
     needed: float,
+    delta: float,
     labels: int,
-    on: str | int,
-    of: Quantity,
 ) -> str:
     if not scans:
         return "No: every mechanism in these curves has a larger delta than you accept; add a pure one, or raise delta."
-    m, e = max(((m, int(np.argmax(lower[m]))) for m in scans), key=lambda point: lower[point])
+    m, e = max(((m, int(np.argmax(lower[m]))) for m in scans), key=lambda point: float(lower[point]))
     lines = [
-        f"No mechanism is guaranteed to reach {_subject(on, of)} of {at_least:g} for epsilon "
+        f"No mechanism is guaranteed to reach {wish} for epsilon "
         f"{curves.epsilons[0]:g} to {curves.epsilons[-1]:g} per feature.",
-        f"The best is {curves.mechanisms[m]} at epsilon {curves.epsilons[e]:g}: "
+        f"The best is {curves.mechanisms[m]} at epsilon {show_up(curves.epsilons[e])}: "
         f"at least {round_down(float(lower[m, e])):g}.",
     ]
-    possible = [curves.mechanisms[k] for k, scan in scans.items() if not scan.refuted.all()]
+    possible = [k for k, scan in scans.items() if not scan.refuted.all()]
     if possible:
-        lines.append(
-            f"The intervals leave it open for {', '.join(possible)} "
-            f"(up to {round_up(float(max(upper[k].max() for k in scans))):g}): a smaller tolerance may decide."
-        )
+        most = round_up(float(max(upper[k].max() for k in possible)))
+        names = ", ".join(curves.mechanisms[k] for k in possible)
+        lines.append(f"The intervals leave it open for {names} (up to {most:g}): a smaller tolerance may decide.")
     if labels > 1:
         promise = curves.guarantees[m][-1]
-        cap = ceiling(promise.epsilon, labels, promise.delta)
-        lines.append(_ceiling(cap, labels, promise.epsilon))
-        if math.isfinite(needed):
+        lines.append(_ceiling(ceiling(promise.epsilon, labels, promise.delta), labels, promise.epsilon))
+        if math.isfinite(needed) and needed > 0:
+            at = f" at delta {show_up(delta)}" if delta else ""
             lines.append(
-                f"To promise {at_least:g} to every input takes at least epsilon {round_down(needed):g} per record."
+                f"To promise {at_least:g} to every input takes at least epsilon {round_down(needed):g} per record{at}."
             )
     lines.append("Try larger epsilons, fewer sensitive features, other mechanisms, or a lower wish.")
     return " ".join(lines)
 
 
 def _ceiling(cap: float, labels: int, total: float) -> str:
-    where = f"at epsilon {total:g} per record"
+    where = f"at epsilon {show_up(total)} per record"
     if round_up(cap, 6) >= 1:
-        return f"The ceiling is no obstacle: {where} it lies above 0.999999 ({labels} possible labels)."
+        return f"The ceiling is no obstacle: {where} it lies above 0.999999 ({labels} labels seen)."
     most = f"no mechanism can promise more than {round_up(cap, 6):g} to every input"
-    return f"Ceiling: {where} {most} ({labels} possible labels)."
+    return f"Ceiling: {where} {most} ({labels} labels seen)."
 
 
 def _choice_to_dict(choice: Choice) -> dict[str, Any]:

@@ -20,11 +20,18 @@ if TYPE_CHECKING:
 
 Indices = NDArray[np.intp]
 
+MISSING = ["", "NA", "N/A", "NaN", "nan", "null"]
+
 
 class Records(ABC):
-    """n records of d columns in their native container."""
+    """n records of d columns in their native container.
+
+    ``names`` are the classifier's features in its order; ``given`` the columns of the user's table, by which
+    integer positions count.
+    """
 
     names: tuple[str, ...]
+    given: tuple[str, ...]
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -38,20 +45,16 @@ class Records(ABC):
         """Return the rows in their native container, with some columns replaced (position -> values)."""
 
     def position(self, column: str | int) -> int:
-        """Return the position of a column given by name or index."""
+        """Return the position among ``names`` of a column given by name, or by its index in the user's table."""
         if isinstance(column, (int, np.integer)) and not isinstance(column, bool):
-            if not -len(self.names) <= column < len(self.names):
+            if not -len(self.given) <= column < len(self.given):
                 raise ValueError(
-                    f"sensitive: there is no column {column}; the table has columns 0 to {len(self.names) - 1}"
+                    f"sensitive: there is no column {column}; the table has columns 0 to {len(self.given) - 1}"
                 )
-            return int(column) % len(self.names)
+            column = self.given[int(column)]
         if column not in self.names:
             raise ValueError(f"sensitive: there is no feature {column!r}; the features are {', '.join(self.names)}")
         return self.names.index(column)
-
-    def all_rows(self) -> Any:
-        """Return every row in the native container."""
-        return self.take(np.arange(len(self)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +64,11 @@ class ArrayRecords(Records):
     values: NDArray[Any]
     names: tuple[str, ...]
 
+    @property
+    def given(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The columns as given: an array is never reordered."""
+        return self.names
+
     def __len__(self) -> int:
         return len(self.values)
 
@@ -69,20 +77,23 @@ class ArrayRecords(Records):
         return self.values[:, position]
 
     def take(self, rows: Indices, replaced: Mapping[int, NDArray[Any]] | None = None) -> NDArray[Any]:
-        """Return rows as an array."""
+        """Return rows as an array, of a kind wide enough for what is put in."""
         taken = self.values[rows]
-        if replaced and taken.dtype.kind in "iub":
-            taken = taken.astype(np.float64)
-        for position, values in (replaced or {}).items():
-            taken[:, position] = values
+        if replaced:
+            wide = [values.dtype for values in replaced.values()]
+            texts = any(dtype.kind in "USO" for dtype in [taken.dtype, *wide])
+            taken = taken.astype(object if texts else np.result_type(taken.dtype, *wide), copy=False)
+            for position, values in replaced.items():
+                taken[:, position] = values
         return taken
 
 
 @dataclass(frozen=True, eq=False)
 class FrameRecords(Records):
-    """Records in a data frame."""
+    """Records in a data frame, reduced to the classifier's columns."""
 
     frame: nw.DataFrame[Any]
+    given: tuple[str, ...]
 
     @property
     def names(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -94,22 +105,25 @@ class FrameRecords(Records):
 
     def column(self, position: int) -> NDArray[Any]:
         """Return one column."""
-        return self.frame[self.names[position]].to_numpy()
+        return self.frame.get_column(self.names[position]).to_numpy()
 
     def take(self, rows: Indices, replaced: Mapping[int, NDArray[Any]] | None = None) -> Any:
         """Return rows as a frame of the same kind."""
         import narwhals as nw
 
-        taken = self.frame[rows.tolist(), :]
+        taken = self.frame[rows, :]
+        if not replaced:
+            return nw.to_native(taken)
         kind = nw.get_native_namespace(self.frame)
-        series = [
-            nw.new_series(self.names[position], values.tolist(), backend=kind)
-            for position, values in (replaced or {}).items()
-        ]
-        if series and nw.Implementation.from_native_namespace(kind).is_pandas():
+        if nw.Implementation.from_native_namespace(kind).is_pandas():
             # pandas aligns on the index; the taken rows repeat theirs
             taken = nw.from_native(nw.to_native(taken).reset_index(drop=True), eager_only=True)
-        return nw.to_native(taken.with_columns(*series) if series else taken)
+        series = (nw.new_series(self.names[p], _plain(values), backend=kind) for p, values in replaced.items())
+        return nw.to_native(taken.with_columns(*series))
+
+
+def _plain(values: NDArray[Any]) -> Any:
+    return values.tolist() if values.dtype.kind in "OUS" else values
 
 
 def as_records(X: Any, *, features: Sequence[str] | None = None, count: int | None = None) -> Records:
@@ -118,21 +132,17 @@ def as_records(X: Any, *, features: Sequence[str] | None = None, count: int | No
     Parameters
     ----------
     X : array_like of shape ``(n, d)`` or data frame
-        The records.
+        The records.  A frame whose column names are not strings is taken as an array (columns x0, x1, ..).
     features : sequence of str, optional
         Names of the classifier's features, in order: selected from a frame, given to an array's columns.
     count : int, optional
         Number of features that the classifier expects, where it has no names.
     """
-    if hasattr(X, "columns") or hasattr(X, "column_names"):
+    columns = getattr(X, "column_names", getattr(X, "columns", None))
+    if columns is not None and all(isinstance(name, str) for name in columns):
         records = _frame_records(X, features)
     else:
-        values = np.asarray(X)
-        if values.ndim != 2:
-            raise ValueError(f"X must be a table of shape (records, features), got shape {values.shape}; reshape it")
-        named = features is not None and len(features) == values.shape[1]
-        names = tuple(features or ()) if named else tuple(f"x{i}" for i in range(values.shape[1]))
-        records = ArrayRecords(values, names)
+        records = _array_records(X, features)
     if len(records) == 0:
         raise ValueError("the table has no rows; give at least one record")
     expected = len(features) if features is not None else count
@@ -144,22 +154,39 @@ def as_records(X: Any, *, features: Sequence[str] | None = None, count: int | No
     return records
 
 
+def _array_records(X: Any, features: Sequence[str] | None) -> Records:
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        raise ValueError("X is a masked array with masked (missing) entries; fill them first")
+    values = np.asarray(X)
+    if values.ndim != 2:
+        raise ValueError(f"X must be a table of shape (records, features), got shape {values.shape}; reshape it")
+    named = features is not None and len(features) == values.shape[1]
+    names = tuple(features or ()) if named else tuple(f"x{i}" for i in range(values.shape[1]))
+    return ArrayRecords(values, names)
+
+
 def _frame_records(X: Any, features: Sequence[str] | None) -> Records:
     import narwhals as nw
 
-    frame = nw.from_native(X, eager_only=True)
+    try:
+        frame = nw.from_native(X, eager_only=True)
+        columns = frame.columns
+    except (TypeError, ValueError, nw.exceptions.NarwhalsError) as error:
+        raise ValueError(
+            f"the table, a {type(X).__name__}, cannot be read: {str(error).strip().splitlines()[0]}; "
+            "give an eager data frame (collect a lazy one) whose columns have different names"
+        ) from None
+    if len(set(columns)) < len(columns):
+        raise ValueError("the table has two columns of the same name; rename one")
     if features is not None:
-        missing = [name for name in features if name not in frame.columns]
+        missing = [name for name in features if name not in columns]
         if missing:
             raise ValueError(
                 f"the table lacks the column {missing[0]!r} on which the classifier was fitted; "
-                f"it has {', '.join(map(str, frame.columns))}"
+                f"it has {', '.join(columns)}"
             )
         frame = frame.select(*features)
-    return FrameRecords(frame)
-
-
-MISSING = ["", "NA", "N/A", "NaN", "nan", "null"]
+    return FrameRecords(frame, tuple(columns))
 
 
 def read_table(path: str | Path) -> Any:

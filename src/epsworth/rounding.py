@@ -28,7 +28,38 @@ def round_up(value: float, digits: int = 3) -> float:
     return _round(value, digits, ROUND_CEILING)
 
 
+def show_up(value: float, significant: int = 6) -> str:
+    """Print with at most this many significant digits, rounded up: for privacy losses.
+
+    Examples
+    --------
+    >>> show_up(12.34561), show_up(4.0), show_up(1.0000001e-5)
+    ('12.3457', '4', '0.0000100001')
+    """
+    return _show(value, significant, ROUND_CEILING)
+
+
+def show_down(value: float, significant: int = 6) -> str:
+    """Print with at most this many significant digits, rounded down: for confidences.
+
+    Examples
+    --------
+    >>> show_down(99.99999999)
+    '99.9999'
+    """
+    return _show(value, significant, ROUND_FLOOR)
+
+
 def _round(value: float, digits: int, rounding: str) -> float:
     if not math.isfinite(value):
         return value
     return float(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), rounding=rounding))
+
+
+def _show(value: float, significant: int, rounding: str) -> str:
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    exact = Decimal(repr(float(value)))
+    last_digit = Decimal(1).scaleb(exact.adjusted() - significant + 1)
+    short = exact.quantize(last_digit, rounding=rounding).normalize()
+    return format(short, "f") if abs(short) >= Decimal("1e-12") else str(short)

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from epsworth.arrays import Bools, Floats
 
 
 def step_until(passes: Callable[[Floats], Bools], start: Floats, fallback: Floats) -> Floats:

@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsworth.arrays import Floats
 from epsworth.files import write_text
-
-Floats = NDArray[np.float64]
 
 
 class LeakWarning(UserWarning):
@@ -73,6 +72,8 @@ class Feature:
                     f"{where}: {key} must be a finite number, got {value!r}; give the public range, or categories"
                 )
             object.__setattr__(self, key, float(value))
+        if not math.isfinite(self.upper - self.lower):
+            raise ValueError(f"{where}: the range {self.lower:g} to {self.upper:g} is too wide for numbers; narrow it")
         if not self.upper > self.lower:
             raise ValueError(
                 f"{where}: upper ({self.upper:g}) is not above lower ({self.lower:g}); give the public range"
@@ -115,14 +116,27 @@ class Feature:
             )
         return (natural - self.lower) / (self.upper - self.lower)
 
-    def from_unit(self, unit: ArrayLike) -> NDArray[Any]:
-        """Convert unit values to natural ones (values outside [0, 1] go outside the range)."""
+    def from_unit(self, unit: ArrayLike, *, points: int | None = None) -> NDArray[Any]:
+        """Convert unit values to natural ones (values outside [0, 1] go outside the range).
+
+        Parameters
+        ----------
+        unit : array_like
+            Values on the unit scale.
+        points : int, optional
+            Set when they lie on the grid {i/(points-1)}: whole numbers in natural units then come out whole,
+            which ``lower + unit * (upper - lower)`` would miss in the last bit (100 * 0.29 is not 29).
+        """
         unit = np.asarray(unit, dtype=np.float64)
         if self.categories is not None:
             kinds = np.asarray(self.categories)
             kept = kinds if kinds.tolist() == list(self.categories) else np.array(self.categories, dtype=object)
             chosen: NDArray[Any] = kept[np.rint(unit * (len(self.categories) - 1)).astype(np.intp)]
             return chosen
+        if points is not None:
+            steps, i = points - 1, np.rint(unit * (points - 1))
+            on_grid: Floats = (self.lower * (steps - i) + self.upper * i) / steps
+            return on_grid
         natural: Floats = self.lower * (1 - unit) + self.upper * unit  # exact at both ends
         return natural
 

@@ -53,8 +53,10 @@ class Classifier:
                 f"{self.name} answered {n} records with shape {found.shape}; "
                 "it must return one label per record (class labels, not probabilities)"
             )
-        if found.dtype.kind == "f" and np.isnan(found).any():
+        if found.dtype.kind in "fO" and (found != found).any():  # NaN differs from itself
             raise ClassifierError(f"{self.name} answered NaN instead of a label")
+        if found.dtype == object and (found == None).any():  # noqa: E711  elementwise
+            raise ClassifierError(f"{self.name} answered None instead of a label")
         return found
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.bounds import Floats, Interval, draws_needed
+from epsworth.arrays import Floats
+from epsworth.bounds import Interval, draws_needed
 from epsworth.curves import Bounds, Curves
 from epsworth.engines.question import Question, ask
 from epsworth.engines.sampled import Answer, Settings, each_record, whole_dataset
@@ -34,7 +36,7 @@ def stability(
     sensitive: str | int | Sequence[str | int],
     mechanisms: str | Iterable[str] | Mapping[str, Build] = DEFAULT_MECHANISMS,
     epsilons: ArrayLike,
-    domain: Domain | Mapping[str | int, object] | None = None,
+    domain: Domain | Mapping[str | int, object] | str | Path | None = None,
     method: Method = "auto",
     confidence: float = 0.999,
     tolerance: float = 0.01,
@@ -57,13 +59,15 @@ def stability(
     X : array_like of shape ``(n, d)`` or data frame
         Records in natural units.
     sensitive : str, int or sequence of them
-        The features that users perturb, each independently with the same epsilon; the others stay.
+        The features that users perturb, by name or by column of X, each independently with the same epsilon;
+        the others stay.
     mechanisms : str, sequence of str, or mapping
         Words such as ``"pm"``, ``"krr:k=33"``, ``"pm:indicator=0.1"``, or name -> function of epsilon.
     epsilons : array_like, shape ``(m,)``
         Increasing privacy parameters *per feature*; the record's total is the sum over its features.
-    domain : Domain or mapping, optional
-        Public ranges of the sensitive features, ``{"age": (0, 100)}``.  Without it they must lie on [0, 1].
+    domain : Domain, mapping or path, optional
+        Public ranges of the sensitive features, ``{"age": (0, 100)}``, or a file that holds them.  Without it
+        they must lie on [0, 1].
     method : {"auto", "sampled"}
         Engine.
     confidence : float
@@ -79,7 +83,8 @@ def stability(
         case by elimination; records that cannot be the worst keep wider (still valid) bounds.  ``auto``:
         records, unless that could take more than 1e8 queries.
     target : float, optional
-        A wish such as 0.9: stop drawing a point as soon as it is decided, leaving its interval wide.
+        A wish such as 0.9: stop drawing a point as soon as its stability (and its accuracy, with ``y``) is
+        decided, leaving its interval wide.
     progress : callable, optional
         Called with the share of the work that is done, from 0 to 1.
 
@@ -102,12 +107,13 @@ def stability(
     """
     began = time.perf_counter()
     _check(method, confidence, tolerance, over, target)
+    generator = _generator(rng)
     question = ask(model, X, sensitive=sensitive, mechanisms=mechanisms, epsilons=epsilons, domain=domain, y=y)
     settings = Settings(
         miss=1 - confidence,
         tolerance=tolerance,
         target=target,
-        rng=np.random.default_rng(rng),
+        rng=generator,
         progress=progress or (lambda share: None),
     )
     chosen = _over(question, settings) if over == "auto" else over
@@ -125,8 +131,8 @@ def stability(
         labels_possible=found.labels_possible,
         method=np.full((len(question.names), len(question.records)), "monte-carlo"),
         over=chosen,
-        confidence=confidence,
-        tolerance=tolerance,
+        confidence=float(confidence),
+        tolerance=float(tolerance),
         queries=queries,
         seconds=time.perf_counter() - began,
         notes=question.notes,
@@ -136,6 +142,9 @@ def stability(
 def _check(method: str, confidence: float, tolerance: float, over: str, target: float | None) -> None:
     if method not in ("auto", "sampled"):
         raise ValueError(f"method must be 'auto' or 'sampled', got {method!r}")
+    for name, value in {"confidence": confidence, "tolerance": tolerance, "target": target or 0.5}.items():
+        if not isinstance(value, (float, int, np.floating)):
+            raise TypeError(f"{name} must be a number, got {value!r}")
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
     if not 0 < tolerance < 0.5:
@@ -144,6 +153,12 @@ def _check(method: str, confidence: float, tolerance: float, over: str, target: 
         raise ValueError(f"over must be 'auto', 'records' or 'dataset', got {over!r}")
     if target is not None and not 0 < target <= 1:
         raise ValueError(f"target must lie in (0, 1], got {target!r}")
+
+
+def _generator(rng: np.random.Generator | int | None) -> np.random.Generator:
+    if isinstance(rng, (int, np.integer)) and rng < 0:
+        raise ValueError(f"a seed must not be negative, got {rng}")
+    return np.random.default_rng(rng)
 
 
 def _over(question: Question, settings: Settings) -> Literal["records", "dataset"]:

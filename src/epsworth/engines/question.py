@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsworth.bounds import Floats
+from epsworth.arrays import Floats
 from epsworth.classifiers import Classifier, ClassifierError, Labels, as_classifier
 from epsworth.mechanisms import PrivacyIndicator
 from epsworth.mechanisms.family import Build, families
@@ -53,10 +54,9 @@ class Question:
         """(mechanisms, epsilons, records)."""
         return len(self.names), len(self.epsilons), len(self.records)
 
-    def ask(self, rows: Indices, unit: Sequence[Floats]) -> Labels:
-        """Return the labels of records whose sensitive features were replaced by ``unit`` values."""
-        values = {p: f.from_unit(u) for p, f, u in zip(self.positions, self.features, unit, strict=True)}
-        return answer(self.classifier, self.records, rows, values)
+    def ask(self, rows: Indices, values: Sequence[NDArray[Any]]) -> Labels:
+        """Return the labels of records whose sensitive features were replaced (natural units)."""
+        return answer(self.classifier, self.records, rows, dict(zip(self.positions, values, strict=True)))
 
 
 def answer(
@@ -106,7 +106,7 @@ def ask(
     sensitive: str | int | Sequence[str | int],
     mechanisms: str | Iterable[str] | Mapping[str, Build],
     epsilons: ArrayLike,
-    domain: Domain | Mapping[str | int, object] | None,
+    domain: Domain | Mapping[str | int, object] | str | Path | None,
     y: ArrayLike | None,
 ) -> Question:
     """Check everything the user gave, once, and return the question."""
@@ -114,7 +114,9 @@ def ask(
     records = as_records(X, features=classifier.features, count=classifier.count)
     positions = _positions(records, sensitive)
     names = [records.names[p] for p in positions]
-    declared = domain if isinstance(domain, Domain) else Domain.of(domain) if domain is not None else None
+    declared = _declared(domain)
+    if declared is None and any(records.column(p).dtype == bool for p in positions):
+        raise ValueError("a sensitive column holds booleans; declare its categories: domain={name: [False, True]}")
     features = tuple((declared or unit_domain(names))[name] for name in names)
     try:
         unit = np.column_stack([f.to_unit(records.column(p)) for f, p in zip(features, positions, strict=True)])
@@ -127,6 +129,7 @@ def ask(
         raise ValueError(f"{error}{hint}") from None
     found = families(mechanisms)
     grid = _epsilon_grid(epsilons)
+    labels = _reference_labels(classifier, records)
     built = [[family.build(float(epsilon)) for epsilon in grid] for family in found]
     return Question(
         classifier=classifier,
@@ -142,12 +145,24 @@ def ask(
             for name, row in zip(found, built, strict=True)
             if isinstance(row[0], PrivacyIndicator)
         ),
-        labels=_reference_labels(classifier, records),
-        y=None if y is None else _true_labels(y, len(records), classifier),
+        labels=labels,
+        y=None if y is None else _true_labels(y, labels, classifier),
     )
 
 
+def _declared(domain: Domain | Mapping[str | int, object] | str | Path | None) -> Domain | None:
+    if domain is None or isinstance(domain, Domain):
+        return domain
+    if isinstance(domain, (str, Path)):
+        return Domain.load(domain)
+    if not isinstance(domain, Mapping):
+        raise TypeError(f"domain must be a Domain, a mapping or the path of a file, got {type(domain).__name__}")
+    return Domain.of(domain)
+
+
 def _positions(records: Records, sensitive: str | int | Sequence[str | int]) -> tuple[int, ...]:
+    if not isinstance(sensitive, (str, int, np.integer, Iterable)):
+        raise TypeError(f"sensitive must name features, got {sensitive!r}")
     chosen = [sensitive] if isinstance(sensitive, (str, int, np.integer)) else list(sensitive)
     if not chosen:
         raise ValueError("sensitive is empty; name at least one feature that users perturb")
@@ -184,10 +199,14 @@ def _reference_labels(classifier: Classifier, records: Records) -> Labels:
     return labels
 
 
-def _true_labels(y: ArrayLike, count: int, classifier: Classifier) -> NDArray[Any]:
+def _true_labels(y: ArrayLike, labels: Labels, classifier: Classifier) -> NDArray[Any]:
     truth = np.asarray(y)
-    if truth.shape != (count,):
-        raise ValueError(f"y must hold one label per record, shape ({count},), got {truth.shape}")
+    if truth.shape != labels.shape:
+        raise ValueError(f"y must hold one label per record, shape {labels.shape}, got {truth.shape}")
+    if (truth.dtype.kind in "US") != (labels.dtype.kind in "US") and object not in (truth.dtype, labels.dtype):
+        raise ValueError(
+            f"y holds {truth.tolist()[:2]}.. but the classifier answers {labels.tolist()[:2]}..; encode y as it does"
+        )
     if classifier.classes is not None and not set(truth.tolist()) & set(classifier.classes):
         raise ValueError(
             f"y shares no value with the classifier's labels {list(classifier.classes)[:5]}, "

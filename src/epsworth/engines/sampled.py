@@ -5,7 +5,7 @@ all bounds (Bonferroni) and, for each bound, spent over its looks (`epsworth.bou
 holds together with all others whatever the stopping rules did.
 
 Every record has a random stream of its own, and all mechanisms and epsilons read the same uniforms of it:
-curves are smooth, and results depend neither on the batch size nor on which records share a run.
+curves are smooth, and the draws do not depend on the batch size.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.bounds import Floats, Interval, Look, clopper_pearson, looks
+from epsworth.arrays import Floats
+from epsworth.bounds import Interval, Look, clopper_pearson, looks
 from epsworth.curves import Bounds
 from epsworth.engines.question import Question
 from epsworth.laws import uniforms
@@ -42,7 +43,7 @@ class Settings:
     tolerance : float
         Half-width at which drawing stops.
     target : float or None
-        Stop a point, too, as soon as its interval lies on one side of this.
+        Stop a point, too, as soon as its intervals (stability, and accuracy if asked for) lie on one side of it.
     """
 
     miss: float
@@ -89,16 +90,36 @@ class Tally:
             bounds.lower[open_] = np.maximum(bounds.lower[open_], now.lower)
             bounds.upper[open_] = np.minimum(bounds.upper[open_], now.upper)
 
+    def unsettled(self, tolerance: float, wanted: list[Floats]) -> NDArray[np.bool_]:
+        """Return the points whose intervals are still wide and on both sides of the target."""
+        found = np.zeros(self.shape, dtype=bool)
+        for bounds, target in zip((self.stability, self.accuracy), wanted, strict=False):
+            found |= (bounds.upper - bounds.lower > 2 * tolerance) & _undecided(bounds, target)
+        return found
+
+    def rivals(self, tolerance: float, wanted: list[Floats]) -> NDArray[np.bool_]:
+        """Return the records (last axis) that may still lower a worst case that is not decided."""
+        found = np.zeros(self.shape, dtype=bool)
+        for bounds, target in zip((self.stability, self.accuracy), wanted, strict=False):
+            worst = bounds.upper.min(axis=-1, keepdims=True)
+            open_ = (worst >= target) | (target > 1)
+            found |= (bounds.lower < worst - 2 * tolerance) & (bounds.lower < target) & open_
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """``copies`` perturbed copies of each of ``records``, side by side, at one (mechanism, epsilon)."""
+    """``copies`` perturbed copies of each of ``records``, side by side, at one (mechanism, epsilon).
+
+    ``values`` are the sensitive columns in natural units; ``inside`` tells which rows stayed in their ranges.
+    """
 
     mechanism: int
     epsilon: int
     records: Indices
     copies: int
-    unit: list[Floats]
+    values: list[NDArray[Any]]
+    inside: NDArray[np.bool_]
 
     @property
     def size(self) -> int:
@@ -119,12 +140,15 @@ class Sampler:
 
     def perturbed(self, m: int, e: int, rows: Indices, u: Floats) -> Task:
         """Turn uniforms, shape ``(*rows.shape, .., sensitive)``, into perturbed copies of ``rows``."""
-        release, question = self.question.releases[m][e], self.question
+        question = self.question
         x = question.unit[rows].reshape(*rows.shape, *(1,) * (u.ndim - 1 - rows.ndim), -1)
-        unit = [
-            mechanism.law(x[..., j]).from_uniform(u[..., j]).ravel() for j, mechanism in enumerate(release.mechanisms)
-        ]
-        return Task(m, e, rows, unit[0].size // rows.size, unit)
+        values, inside = [], np.ones(u[..., 0].size, dtype=bool)
+        for j, mechanism in enumerate(question.releases[m][e].mechanisms):
+            unit = mechanism.law(x[..., j]).from_uniform(u[..., j]).ravel()
+            values.append(question.features[j].from_unit(unit, points=mechanism.points))
+            if mechanism.output == "real line":
+                inside &= (unit >= 0) & (unit <= 1)
+        return Task(m, e, rows, inside.size // rows.size, values, inside)
 
     def run(self, tasks: Iterator[Task], sink: Sink) -> None:
         """Ask in batches of at most about ``batch`` rows; hand each task's agreements to ``sink``."""
@@ -140,27 +164,24 @@ class Sampler:
     def _ask(self, tasks: list[Task], sink: Sink) -> None:
         question = self.question
         rows = np.concatenate([np.repeat(t.records, t.copies) for t in tasks])
-        unit = [np.concatenate([t.unit[j] for t in tasks]) for j in range(len(question.features))]
-        labels = question.ask(rows, unit)
+        values = [np.concatenate([t.values[j] for t in tasks]) for j in range(len(question.features))]
+        labels = question.ask(rows, values)
         self.queries += rows.size
         agree = labels == question.labels[rows]
         right = agree if question.y is None else labels == question.y[rows]
-        self._remember(rows, unit, labels, ~agree)
+        self._remember(rows, labels, ~agree & np.concatenate([t.inside for t in tasks]))
         start = 0
         for task in tasks:
             part = slice(start, start + task.size)
             sink(task, agree[part], right[part])
             start += task.size
 
-    def _remember(self, rows: Indices, unit: list[Floats], labels: NDArray[Any], other: NDArray[np.bool_]) -> None:
-        """Note which labels a record's sensitive features can produce *within* their ranges."""
-        for values in unit:
-            other = other & (values >= 0) & (values <= 1)
-        if not other.any():
-            return
-        kinds, which = np.unique(labels[other], return_inverse=True)
-        for k, kind in enumerate(kinds.tolist()):
-            for row in np.unique(rows[other][which == k]).tolist():
+    def _remember(self, rows: Indices, labels: NDArray[Any], other: NDArray[np.bool_]) -> None:
+        """Note which other labels a record's sensitive features can produce within their ranges."""
+        rows, labels = rows[other], labels[other]
+        kinds = set(labels.tolist()) if labels.dtype == object else set(np.unique(labels).tolist())
+        for kind in kinds:
+            for row in np.unique(rows[labels == kind]).tolist():
                 self.seen[row].add(kind)
 
     @property
@@ -171,16 +192,13 @@ class Sampler:
 
 def each_record(question: Question, settings: Settings) -> Answer:
     """Bound every record at every point to the tolerance."""
-    sampler = Sampler(question, settings)
-    shape = question.shape
-    tally, shares = Tally(shape), 1 if question.y is None else 2
-    schedule = looks(settings.tolerance, settings.miss / (shares * np.prod(shape)), first=FIRST_LOOK)
+    sampler, tally = Sampler(question, settings), Tally(question.shape)
+    shares = 1 if question.y is None else 2
+    schedule = looks(settings.tolerance, settings.miss / (shares * np.prod(question.shape)), first=FIRST_LOOK)
+    wanted = _wanted(question, settings)
 
     def unfinished() -> NDArray[np.bool_]:
-        todo = _wide(tally.stability, settings.tolerance)
-        if question.y is not None:
-            todo |= _wide(tally.accuracy, settings.tolerance)
-        return todo & _undecided(tally.stability, _targets(question, settings))
+        return tally.unsettled(settings.tolerance, wanted)
 
     _draw_records(sampler, tally, schedule, unfinished, settings.progress)
     accuracy = None if question.y is None else Bounds(*tally.accuracy)
@@ -196,19 +214,16 @@ def whole_dataset(question: Question, settings: Settings) -> Answer:
     sampler = Sampler(question, settings)
     m, e, n = question.shape
     shares = 1 if question.y is None else 2
-    targets = _targets(question, settings)
     pooled = Tally((m, e))
     schedule = looks(settings.tolerance, settings.miss / (2 * shares * m * e), first=FIRST_LOOK)
-    _draw_pooled(sampler, pooled, schedule, targets[:, :, 0], lambda share: settings.progress(share / 3))
+    _draw_pooled(sampler, pooled, schedule, lambda share: settings.progress(share / 3))
 
     tally = Tally((m, e, n))
     schedule = looks(settings.tolerance, settings.miss / (2 * shares * m * e * n), first=FIRST_LOOK_OF_MANY)
+    wanted = _wanted(question, settings)
 
     def in_the_race() -> NDArray[np.bool_]:
-        lower, upper = tally.stability
-        worst = upper.min(axis=2, keepdims=True)
-        rivals: NDArray[np.bool_] = lower < worst - 2 * settings.tolerance
-        return rivals if settings.target is None else rivals & (lower < targets) & (worst >= targets)
+        return tally.rivals(settings.tolerance, wanted)
 
     _draw_records(sampler, tally, schedule, in_the_race, lambda share: settings.progress((1 + 2 * share) / 3))
     accuracy = None if question.y is None else Bounds(*tally.accuracy, pooled.accuracy)
@@ -259,13 +274,12 @@ def _record_tasks(
             progress((number + (done + size) / draws) / len(blocks))
 
 
-def _draw_pooled(
-    sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], targets: Floats, progress: Progress
-) -> None:
+def _draw_pooled(sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], progress: Progress) -> None:
     """Draw (record, noise) jointly, records with replacement, so that one binomial bounds the average."""
     question, settings, drawn = sampler.question, sampler.settings, 0
-    stream = _streams(settings.rng, 1)[0]
+    which, noise = _streams(settings.rng, 2)
     n, s = question.unit.shape
+    wanted = [target.mean(axis=2) for target in _wanted(question, settings)]
 
     def count(task: Task, agree: NDArray[np.bool_], right: NDArray[np.bool_]) -> None:
         tally.agree[task.mechanism, task.epsilon] += agree.sum()
@@ -274,20 +288,17 @@ def _draw_pooled(
     def tasks(open_: NDArray[np.bool_], draws: int, progress: Progress) -> Iterator[Task]:
         for done in range(0, draws, settings.batch):
             size = min(settings.batch, draws - done)
-            rows, u = stream.integers(n, size=size), uniforms(stream, (size, s))
+            rows, u = which.integers(n, size=size), uniforms(noise, (size, s))
             for m, e in zip(*np.nonzero(open_), strict=True):
                 yield sampler.perturbed(int(m), int(e), rows, u)
             progress((done + size) / draws)
 
-    open_ = np.ones((len(question.names), len(question.epsilons)), dtype=bool)
+    open_ = np.ones(question.shape[:2], dtype=bool)
     for look in schedule:
         sampler.run(tasks(open_, look.draws - drawn, _part(progress, drawn, look.draws, schedule)), count)
         drawn = look.draws
         tally.look(look, open_, question.y is not None)
-        wide = _wide(tally.stability, settings.tolerance)
-        if question.y is not None:
-            wide |= _wide(tally.accuracy, settings.tolerance)
-        open_ = open_ & wide & _undecided(tally.stability, targets)
+        open_ = open_ & tally.unsettled(settings.tolerance, wanted)
         if not open_.any():
             break
     progress(1.0)
@@ -303,17 +314,18 @@ def _part(progress: Progress, start: int, end: int, schedule: tuple[Look, ...]) 
     return lambda share: progress((start + share * (end - start)) / last)
 
 
-def _wide(bounds: Interval, tolerance: float) -> NDArray[np.bool_]:
-    return np.asarray(bounds.upper - bounds.lower > 2 * tolerance)
+def _undecided(bounds: Interval, target: Floats) -> NDArray[np.bool_]:
+    return (bounds.lower < target) & ((bounds.upper >= target) | (target > 1))
 
 
-def _undecided(bounds: Interval, targets: Floats) -> NDArray[np.bool_]:
-    return (bounds.lower < targets) & ((bounds.upper >= targets) | (targets > 1))
+def _wanted(question: Question, settings: Settings) -> list[Floats]:
+    """Return the target before the indicator's coin, for stability and (if asked for) accuracy.
 
-
-def _targets(question: Question, settings: Settings) -> Floats:
-    """Return the target per point before the indicator's coin; 2 (never reached) where there is none."""
+    Shape ``(mechanisms, epsilons, records)``; 2, which is never reached, where there is no target.
+    """
+    kinds = 1 if question.y is None else 2
     if settings.target is None:
-        return np.full((*question.shape[:2], 1), 2.0)
+        return [np.full(question.shape, 2.0)] * kinds
     reveal = np.array([[release.reveal for release in row] for row in question.releases])[:, :, np.newaxis]
-    return np.asarray((settings.target - reveal) / (1 - reveal))
+    raw = [np.ones(len(question.records)), (question.labels == question.y).astype(np.float64)]
+    return [(settings.target - reveal * sure) / (1 - reveal) for sure in raw[:kinds]]

@@ -9,14 +9,13 @@
 
 from epsworth.laws.bounded import Clipped, Truncated
 from epsworth.laws.grid import RandomisedResponse, TwoSidedGeometric
-from epsworth.laws.law import Floats, Law, as_floats, uniforms
+from epsworth.laws.law import Law, uniforms
 from epsworth.laws.mixture import RawOr
 from epsworth.laws.noise import Gaussian, Laplace
 from epsworth.laws.two_level import TwoLevel
 
 __all__ = [
     "Clipped",
-    "Floats",
     "Gaussian",
     "Laplace",
     "Law",
@@ -25,6 +24,5 @@ __all__ = [
     "Truncated",
     "TwoLevel",
     "TwoSidedGeometric",
-    "as_floats",
     "uniforms",
 ]

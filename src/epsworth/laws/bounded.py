@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.laws.law import Floats, Law, as_floats
+from epsworth.arrays import Floats, as_floats
+from epsworth.laws.law import SMALLEST_UNIFORM, Law
 from epsworth.laws.noise import Noise
 
 
@@ -93,4 +94,5 @@ class Truncated(Law):
     def from_uniform(self, u: ArrayLike) -> Floats:
         """Return the quantile, found in the part of the noise that lies in [0, 1]."""
         inside = self.noise.mass(-np.inf, 0.0) + as_floats(u) * self._inside()
+        inside = np.clip(inside, SMALLEST_UNIFORM, 1 - 2 * SMALLEST_UNIFORM)
         return np.clip(self.noise.from_uniform(inside), 0.0, 1.0)

@@ -13,7 +13,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.laws.law import Floats, Law, as_floats, broadcast
+from epsworth.arrays import Floats, as_floats
+from epsworth.laws.law import Law, broadcast
 
 
 def nearest_index(x: ArrayLike, k: int) -> Floats:
@@ -168,9 +169,11 @@ class TwoSidedGeometric(GridLaw):
     def _sums(self, n: Floats, power: int) -> Floats:
         """Return sum_{d<=n} d^power r^d by one table per distinct rate: O(k) per rate, not per record."""
         rates, which = np.unique(self.rate, return_inverse=True)
-        d = np.arange(self.k, dtype=np.float64)
-        tables = np.cumsum(d**power * np.exp(-rates[:, np.newaxis] * d), axis=1)
-        return np.asarray(tables[which.reshape(self.shape), n.astype(np.intp)])
+        d, sums = np.arange(self.k, dtype=np.float64), np.empty(self.shape)
+        for number, rate in enumerate(rates):  # one table at a time: memory O(k)
+            chosen = which.reshape(self.shape) == number
+            sums[chosen] = np.cumsum(d**power * np.exp(-rate * d))[n[chosen].astype(np.intp)]
+        return sums
 
     def _moment_about_x(self, power: int) -> Floats:
         above, below = self._sums(self.k - 1 - self.index, power), self._sums(self.index, power)

@@ -15,16 +15,11 @@ from dataclasses import fields, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from epsworth.arrays import Floats, as_floats
 
 SMALLEST_UNIFORM = 2.0**-54  # keeps quantiles of unbounded laws finite; shifts masses by < 1e-16
-
-
-def as_floats(values: ArrayLike) -> Floats:
-    """Return ``values`` as a float64 array (no copy when it already is one)."""
-    return np.asarray(values, dtype=np.float64)
 
 
 def uniforms(rng: np.random.Generator, size: int | tuple[int, ...]) -> Floats:

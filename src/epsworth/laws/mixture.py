@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.laws.law import Floats, Law, as_floats
+from epsworth.arrays import Floats, as_floats
+from epsworth.laws.law import Law
 
 
 @dataclass(frozen=True, eq=False)

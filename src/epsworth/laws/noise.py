@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammainc, ndtr, ndtri
 
-from epsworth.laws.law import Floats, Law, as_floats, broadcast
+from epsworth.arrays import Floats, as_floats
+from epsworth.laws.law import Law, broadcast
 
 
 class Noise(Law):
@@ -49,16 +50,16 @@ class Laplace(Noise):
         return cls(*broadcast(x, rate))
 
     def mass(self, lower: ArrayLike, upper: ArrayLike) -> Floats:
-        """Return the mass of [lower, upper]; both tails keep their relative accuracy."""
+        """Return the mass of [lower, upper]; narrow intervals and far tails keep their relative accuracy."""
         lower, upper = as_floats(lower), as_floats(upper)
         left, right = self.rate * (lower - self.x), self.rate * (upper - self.x)
-        low_tail, high_tail = 0.5 * np.exp(-np.abs(left)), 0.5 * np.exp(-np.abs(right))
-        masses = np.where(
-            left > 0,
-            low_tail - high_tail,
-            np.where(right < 0, high_tail - low_tail, 1 - low_tail - high_tail),
-        )
-        return np.where(upper >= lower, np.maximum(masses, 0.0), 0.0)
+        from_left, from_right = -np.abs(left), -np.abs(right)
+        lack_left, lack_right = np.expm1(from_left), np.expm1(from_right)  # exact near x
+        tails = np.abs(np.exp(from_left) - np.exp(from_right))  # exact far away from it
+        near = np.maximum(from_left, from_right) > -0.5
+        one_sided = np.where(near, np.abs(lack_left - lack_right), tails)
+        masses = 0.5 * np.where((left > 0) | (right < 0), one_sided, -(lack_left + lack_right))
+        return np.where(upper >= lower, masses, 0.0)
 
     def pdf(self, y: ArrayLike) -> Floats:
         """Return the density at y."""

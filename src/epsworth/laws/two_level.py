@@ -8,7 +8,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.laws.law import Floats, Law, as_floats, broadcast
+from epsworth.arrays import Floats, as_floats
+from epsworth.laws.law import Law, broadcast
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,13 +33,22 @@ def family(words: str) -> Family:
     >>> family("krr:k=11").build(2.0)
     KRR(epsilon=2.0, k=11)
     """
+    if not isinstance(words, str):
+        raise TypeError(
+            f"a mechanism is given by name, got {words!r}; pass your own as a mapping {{name: function of epsilon}}"
+        )
     name, _, tail = words.partition(":")
     if name not in FAMILIES:
         close = difflib.get_close_matches(name, FAMILIES, n=1)
         hint = f"did you mean {close[0]!r}?" if close else "choose one of them"
         raise ValueError(f"unknown mechanism {name!r}; the families are {', '.join(FAMILIES)}; {hint}")
-    options = dict(_option(words, part) for part in tail.split(",")) if tail else {}
+    pairs = [_option(words, part) for part in tail.split(",")] if tail else []
+    options = dict(pairs)
+    if len(options) < len(pairs):
+        raise ValueError(f"mechanism {words!r} gives an option twice; keep one")
     indicator = options.pop("indicator", None)
+    if isinstance(indicator, str):
+        raise ValueError(f"mechanism {words!r}: indicator must be a probability, got {indicator!r}")
     kind = FAMILIES[name]
     allowed = [f.name for f in fields(kind) if f.name != "epsilon"]
     for option in options:
@@ -62,6 +71,10 @@ def families(mechanisms: str | Iterable[str] | Mapping[str, Build]) -> tuple[Fam
     if isinstance(mechanisms, Mapping):
         found = [Family(name, build) for name, build in mechanisms.items()]
     else:
+        if not isinstance(mechanisms, Iterable) or isinstance(mechanisms, type):
+            raise TypeError(
+                f"mechanisms must be names, or a mapping from names to functions of epsilon, got {mechanisms!r}"
+            )
         found = [family(words) for words in mechanisms]
     names = [f.name for f in found]
     if not found:

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from epsworth import laws
+from epsworth.arrays import Floats, as_floats
 from epsworth.guarantees import Approximate, Guarantee, Probabilistic
-from epsworth.laws import Floats, Law, as_floats
+from epsworth.laws import Law
 from epsworth.mechanisms.mechanism import Mechanism, Output
 from epsworth.search import step_until
 
@@ -56,6 +57,9 @@ def gaussian_sigma(
     [1.402, 0.914, 0.732]
     """
     epsilon, delta = np.broadcast_arrays(as_floats(epsilon), as_floats(delta))
+    _check(epsilon, delta, calibration)
+    if not (np.isfinite(sensitivity) and sensitivity > 0):
+        raise ValueError(f"sensitivity must be positive and finite, got {sensitivity!r}")
     if calibration == "theorem4":
         spread = np.sqrt(np.log(2 / delta))
         return as_floats(sensitivity * (np.sqrt(spread**2 + epsilon) + spread) / (np.sqrt(2) * epsilon))
@@ -72,6 +76,16 @@ def gaussian_sigma(
         return np.asarray(hockey_stick(s, epsilon) + rounding <= delta)
 
     return sensitivity * step_until(private, sigma, fallback=tail)
+
+
+def _check(epsilon: Floats, delta: Floats, calibration: str) -> None:
+    if calibration not in get_args(Calibration):
+        allowed = ", ".join(map(repr, get_args(Calibration)))
+        raise ValueError(f"calibration must be one of {allowed}, got {calibration!r}")
+    for bad in delta[~((delta > 0) & (delta < 1))].flat:
+        raise ValueError(f"delta must lie strictly between 0 and 1, got {bad:g}")
+    for bad in epsilon[~((epsilon > 0) & np.isfinite(epsilon))].flat:
+        raise ValueError(f"epsilon must be positive and finite, got {bad:g}")
 
 
 def _least_sigma(epsilon: Floats, delta: Floats, tail: Floats) -> Floats:
@@ -106,11 +120,7 @@ class Gaussian(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (isinstance(self.delta, (int, float)) and 0 < self.delta < 1):
-            raise ValueError(f"delta must lie strictly between 0 and 1, got {self.delta!r}")
-        if self.calibration not in get_args(Calibration):
-            allowed = ", ".join(map(repr, get_args(Calibration)))
-            raise ValueError(f"calibration must be one of {allowed}, got {self.calibration!r}")
+        _check(as_floats(self.epsilon), as_floats(self.delta), self.calibration)
 
     @cached_property
     def sigma(self) -> Floats:

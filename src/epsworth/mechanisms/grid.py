@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from epsworth import laws
-from epsworth.laws import Floats, Law
+from epsworth.arrays import Floats
+from epsworth.laws import Law
 from epsworth.mechanisms.mechanism import Mechanism, Output, grid_size
 
 
@@ -21,6 +22,11 @@ class GridMechanism(Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "k", grid_size(self.k))
+
+    @property
+    def points(self) -> int:
+        """The grid's size k."""
+        return self.k
 
 
 @dataclass(frozen=True)

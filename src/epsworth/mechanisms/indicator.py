@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from epsworth.arrays import as_floats
 from epsworth.guarantees import Approximate, Guarantee, compose
-from epsworth.laws import Law, RawOr, as_floats
+from epsworth.laws import Law, RawOr
 from epsworth.mechanisms.mechanism import Mechanism
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from epsworth import laws
-from epsworth.laws import Floats, Law
+from epsworth.arrays import Floats
+from epsworth.laws import Law
 from epsworth.mechanisms.mechanism import Mechanism, Output
 
 

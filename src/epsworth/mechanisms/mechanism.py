@@ -9,8 +9,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsworth.arrays import Floats, as_floats
 from epsworth.guarantees import Guarantee, Pure
-from epsworth.laws import Floats, Law, as_floats
+from epsworth.laws import Law
 
 EPSILON_RANGE = (1e-9, 700.0)  # where every formula has been tested to stay accurate in double precision
 
@@ -57,6 +58,11 @@ class Mechanism(ABC):
     def tight_epsilon(self) -> float:
         """The smallest pure epsilon that the mechanism in fact keeps; ``inf`` if there is none."""
         return self.scalar_epsilon
+
+    @property
+    def points(self) -> int | None:
+        """Number of grid points that outputs lie on; None for a continuous output."""
+        return None
 
     @property
     def scalar_epsilon(self) -> float:

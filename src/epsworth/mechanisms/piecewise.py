@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from epsworth import laws
-from epsworth.laws import Floats, Law, as_floats
+from epsworth.arrays import Floats, as_floats
+from epsworth.laws import Law
 from epsworth.mechanisms.mechanism import Mechanism, Output
 
 
