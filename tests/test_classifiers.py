@@ -20,6 +20,7 @@ from skops import io
 import epsworth as ew
 from epsworth.classifiers import ClassifierError, as_classifier, load_model
 from epsworth.records import as_records, read_table
+from epsworth.space import Feature
 
 N = 120
 
@@ -86,6 +87,101 @@ def test_arrays_frames_and_functions_agree():
     function = ask(lambda Z: model.predict(Z), X[at], sensitive=["x0", -2], domain=None)
     for other in (by_name, unnamed, function):
         np.testing.assert_array_equal(by_index.lower, other.lower)
+
+
+def test_integer_positions_count_in_the_users_own_table():
+    """The model's columns are a, b, c; the table holds id, a, b, c: column 1 is a."""
+    table = pd.DataFrame({"id": [1.0, 2.0], "a": [0.2, 0.8], "b": [0.1, 0.9], "c": [0.5, 0.5]})
+    model = LogisticRegression().fit(table[["a", "b", "c"]], [0, 1])
+    assert ask(model, table, sensitive=1, domain=None).features == ("a",)
+    with pytest.raises(ValueError, match="there is no feature 'id'; the features are a, b, c"):
+        ask(model, table, sensitive=0, domain=None)
+
+
+def test_frames_without_column_names_are_taken_as_arrays():
+    def second(Z):
+        return np.asarray(Z)[:, 1] <= 0.5
+
+    values = [[0.1, 0.9], [0.3, 0.2]]
+    expected = ask(second, np.array(values), sensitive=1, domain=None).lower
+    for columns in ([1, 0], [0, 1], pd.MultiIndex.from_tuples([("a", 1), ("a", 2)])):
+        frame = pd.DataFrame(values, columns=columns)
+        np.testing.assert_array_equal(ask(second, frame, sensitive=1, domain={1: (0, 1)}).lower, expected)
+    odd_index = pd.DataFrame(values, columns=["p", "q"], index=["x", "x"])
+    np.testing.assert_array_equal(ask(second, odd_index, sensitive="q", domain=None).lower, expected)
+
+
+@pytest.mark.parametrize(("span", "points"), [((0, 100), 101), ((18, 90), 73), ((0, 10), 11), ((-5, 5), 101)])
+def test_grid_outputs_are_whole_numbers_where_the_grid_is(span, points):
+    """100 * 0.29 is not 29: a classifier that compares with 29 must see 29."""
+    feature = Feature("f", *span, points=points)
+    natural = np.linspace(*span, points).round(6)
+    unit = feature.to_unit(natural)
+    assert feature.from_unit(unit, points=points).tolist() == natural.tolist()
+
+
+def test_a_record_on_the_grid_is_released_unchanged():
+    curves = ask(lambda Z: Z[:, 0] >= 29, [[29.0]], sensitive=0, domain={0: (0, 100)}, mechanisms="krr", epsilons=[20])
+    assert curves.lower.item() > 0.9
+
+
+def test_long_categories_and_mixed_arrays_are_not_cut():
+    seen = set()
+
+    def remember(Z):
+        seen.update(Z[:, 0].tolist())
+        return Z[:, 0] == "a"
+
+    ask(remember, np.array([["a"], ["b"]]), sensitive=0, mechanisms="krr", epsilons=[1], domain={0: ["a", "b", "long"]})
+    assert seen == {"a", "b", "long"}
+
+
+def test_odd_labels_are_compared_and_missing_ones_refused():
+    mixed = ask(
+        lambda Z: np.array([1 if v > 0.5 else "a" for v in Z[:, 0]], dtype=object), [[0.1]], sensitive=0, domain=None
+    )
+    assert mixed.labels_possible.tolist() == [2]
+    for missing, word in ((None, "None"), (np.nan, "NaN")):
+        with pytest.raises(ClassifierError, match=f"answered {word} instead of a label"):
+            ask(lambda Z, v=missing: np.array([v] * len(Z), dtype=object), [[0.1]], sensitive=0, domain=None)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"mechanisms": [ew.FAMILIES["pm"](1.0)]}, "a mechanism is given by name"),
+        ({"mechanisms": ew.FAMILIES["pm"]}, "mechanisms must be names"),
+        ({"sensitive": None}, "sensitive must name features, got None"),
+        ({"confidence": "0.9"}, "confidence must be a number, got '0.9'"),
+        ({"domain": 3}, "domain must be a Domain, a mapping or the path of a file, got int"),
+    ],
+)
+def test_values_of_the_wrong_kind_are_refused(change, message):
+    model, table, _ = fitted_pipeline()
+    with pytest.raises(TypeError, match=message):
+        ask(model, table[:2], **change)
+
+
+def test_a_domain_can_be_a_file(tmp_path):
+    model, table, _ = fitted_pipeline()
+    (tmp_path / "d.toml").write_text("[features.age]\nlower = 0\nupper = 100\n")
+    np.testing.assert_array_equal(ask(model, table[:2], domain=tmp_path / "d.toml").lower, ask(model, table[:2]).lower)
+
+
+def test_tables_that_hide_something_are_refused():
+    h = as_classifier(lambda Z: np.zeros(len(Z)))
+    with pytest.raises(ValueError, match="masked"):
+        ask(h, np.ma.masked_array([[0.1], [0.2]], mask=[[True], [False]]), sensitive=0, domain=None)
+    with pytest.raises(ValueError, match="booleans; declare its categories"):
+        ask(h, pd.DataFrame({"b": [True, False]}), sensitive="b", domain=None)
+    with pytest.raises(ValueError, match="collect it first"):
+        ask(h, pl.LazyFrame({"a": [0.1]}), sensitive="a", domain=None)
+    with pytest.raises(ValueError, match=r"cannot be read|same name"):
+        ask(h, pd.DataFrame([[0.1, 0.2]], columns=["a", "a"]), sensitive="a", domain=None)
+    with pytest.raises(ValueError, match="too wide"):
+        Feature("f", -1e308, 1e308)
+    with pytest.raises(ValueError, match="y holds"):
+        ask(lambda Z: np.zeros(len(Z), dtype=int), [[0.1]], sensitive=0, domain=None, y=["no"])
 
 
 def test_arrow_tables_work_with_functions():

@@ -42,6 +42,7 @@ def place(tmp_path_factory):
         folder / "gap.csv"
     )
     with_target.with_columns(age=pl.col("age") + 20).write_csv(folder / "old.csv")
+    (folder / "list.json").write_text("[]")
     (folder / "domain.toml").write_text(
         "[features.age]\nlower = 0\nupper = 100\n[features.bmi]\nlower = 10\nupper = 60\n"
     )
@@ -164,6 +165,14 @@ def test_domain_from_data_warns(cli):
         (("-e", "800"), "epsilon must lie between 1e-09 and 700"),
         (("-e", "8:1:1"), "need 0 < first <= last"),
         (("-e", "1:8"), "first:last:step"),
+        (("-e", "nan:2:1"), "need 0 < first <= last"),
+        (("-e", "1:2:inf"), "need 0 < first <= last"),
+        (("-m", "pm:indicator=abc"), "indicator must be a probability, got 'abc'"),
+        (("-m", "krr:k=3,k=5"), "gives an option twice"),
+        (("--seed", "-1"), "a seed must not be negative"),
+        (("--record", "999", "--json", "o.json"), "there is no record 999"),
+        (("--json", "x" * 300), "File name too long"),
+        (("--json", "/dev/stdout"), "it is a device"),
         (("-e", "1:8:1e-9"), "take a larger step"),
         (("--json", "none/u.json"), "the folder none does not exist"),
         (("--json", "."), "it is a folder"),
@@ -223,9 +232,19 @@ def test_a_model_that_fails_on_one_row(cli, place):
         (("recommend", "model.skops", "table.csv"), "--sensitive is missing"),
         (("recommend", "none.json"), "cannot read the curves none.json"),
         (("recommend", *QUESTION, "--at-least", "2"), "--at-least must lie in (0, 1]"),
-        (("recommend", *QUESTION, "--on", "median", "-m", "pm", "-e", "2"), "on must be 'average', 'worst'"),
-        (("mechanisms", "--at", "3"), "x must lie in [0, 1]"),
-        (("mechanisms", "--radius", "-1"), "--radius must not be negative"),
+        (
+            ("recommend", *QUESTION, "--on", "median", "-m", "pm", "-e", "2"),
+            "--on must be average, worst or a record number",
+        ),
+        (("recommend", *QUESTION, "--on", "999"), "there is no record 999; the table holds records 0 to 59"),
+        (("recommend", *QUESTION, "--of", "speed"), "--of must be stability or accuracy"),
+        (("recommend", "model.skops", "table.csv", "-s", "age", "--of", "accuracy"), "name their column with --target"),
+        (("recommend", *QUESTION, "--delta", "nan"), "--delta must lie in [0, 1]"),
+        (("recommend", "c.json", "-m", "pm"), "--mechanism asks a new question, but saved curves were given"),
+        (("recommend", "list.json"), "this is not an epsworth-curves-1 document"),
+        (("mechanisms", "--at", "3"), "--at must lie in [0, 1]"),
+        (("mechanisms", "--radius", "-1"), "--radius must lie in [0, 1]"),
+        (("mechanisms", "--radius", "inf", "--json", "-"), "--radius must lie in [0, 1]"),
         (("demo", "--out", "none"), "the folder none does not exist"),
     ],
 )
@@ -270,3 +289,42 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path):
     assert process.returncode == 130
     assert err.endswith("epsworth: interrupted; no output was left half-written\n")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_pipes_are_refused_and_links_are_followed(cli, place):
+    os.mkfifo(place / "pipe")
+    code, _, err = cli("mechanisms", "--json", "pipe")
+    assert code == 2
+    assert "it is a device or a pipe" in err
+    (place / "real.json").write_text("old")
+    (place / "link.json").symlink_to(place / "real.json")
+    code, _, _ = cli("mechanisms", "--json", "link.json")
+    assert code == 0
+    assert (place / "link.json").is_symlink()
+    assert json.loads((place / "real.json").read_text())["radius"] == 0.1
+
+
+def test_a_reader_that_has_seen_enough_ends_it_quietly():
+    done = subprocess.run(f"{EPSWORTH} mechanisms | head -1", shell=True, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.startswith("share of outputs")
+
+
+def test_narrow_terminals_get_fewer_columns_not_cut_numbers(cli, monkeypatch):
+    from rich.console import Console
+
+    monkeypatch.setattr("epsworth.cli.show.console", lambda: Console(highlight=False, width=44))
+    code, out, _ = cli("utility", *QUESTION, "-m", "pm,krr", "-e", "1:4:1")
+    assert code == 0
+    assert "…" not in out
+    assert re.search(r"pm +0\.\d{3}", out)
+
+
+def test_grid_points_on_the_edge_of_the_shown_box_count(cli):
+    """0.7 + 0.1 is below 0.8 in floating point; the box is formed in decimals."""
+    masses = []
+    for at in ("0.5", "0.7"):
+        _, out, _ = cli("mechanisms", "-m", "krr:k=11", "--at", at, "--json", "-")
+        masses.append(json.loads(out)["mechanisms"][0]["mass"])
+    assert masses[0] == masses[1]

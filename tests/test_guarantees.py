@@ -35,6 +35,13 @@ def test_the_weakest_notion_wins():
         compose([])
 
 
+def test_printed_losses_are_never_below_the_promise():
+    assert "epsilon 12.3457 " in str(Pure(12.34561))
+    assert "epsilon 60.0001 " in str(compose([Pure(20.00001)] * 3))
+    assert "delta 0.00001004 " in str(Approximate(1.0, 1.004e-5))
+    assert "delta 1E-30 " in str(Approximate(1.0, 1e-30))
+
+
 def test_every_promise_prints_its_unit():
     for promise in (Pure(2.0), Probabilistic(2.0, 0.1), Approximate(2.0, 1e-5)):
         assert "epsilon 2" in str(promise)
@@ -62,7 +69,9 @@ def test_epsilon_needed_inverts_the_ceiling(p, labels, delta):
         assert ceiling(0.0, labels, delta) >= p - 1e-12
 
 
-@pytest.mark.parametrize("bad", [(-1, 2, 0), (math.nan, 2, 0), (1, 0, 0), (1, 2, -0.1), (1, 2, 1.1)])
+@pytest.mark.parametrize(
+    "bad", [(-1, 2, 0), (math.nan, 2, 0), (1, 0, 0), (1, True, 0), (1, 2.5, 0), (1, 2, -0.1), (1, 2, 1.1)]
+)
 def test_ceiling_refuses_nonsense(bad):
     with pytest.raises(ValueError, match="must"):
         ceiling(*bad)
@@ -120,6 +129,20 @@ def test_gaussian_options_are_checked():
         FAMILIES["gaussian"](1.0, delta=0)
     with pytest.raises(ValueError, match="calibration must be one of 'analytic', 'exact_tail', 'theorem4', got 'x'"):
         FAMILIES["gaussian"](1.0, calibration="x")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((1.0, 0.1, "theorem5"), "calibration must be one of"),
+        ((1.0, 0.0), "delta must lie strictly between 0 and 1, got 0"),
+        ((-1.0, 0.1), "epsilon must be positive and finite, got -1"),
+        ((1.0, 0.1, "analytic", 0.0), "sensitivity must be positive"),
+    ],
+)
+def test_gaussian_sigma_checks_its_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        gaussian_sigma(*arguments)
 
 
 def test_the_indicator_tosses_one_coin_for_the_record():

@@ -179,3 +179,61 @@ def test_the_sentence_rounds_to_the_safe_side():
     for wrong in (("sw", 2.0, 0), ("pm", 3.0, 0), ("pm", 2.0, 5)):
         with pytest.raises(ValueError, match="no"):
             curves.sentence(*wrong)
+
+
+def test_delta_is_honoured_at_every_epsilon():
+    promises = ((Approximate(1, 1e-5, "record"), Approximate(4, 0.4, "record")),)
+    curves = exact_curves(["g"], [1, 4], [[[0.5], [0.9]]], guarantees=promises)
+    assert ew.recommend(curves, at_least=0.8).choice.epsilon == 4
+    assert not ew.recommend(curves, at_least=0.8, delta=1e-3).feasible
+
+
+def test_the_needed_epsilon_counts_the_admitted_delta():
+    """With probability delta a raw record is sent: the ceiling rises, so less epsilon is needed."""
+    curves = exact_curves(["i"], [2.0], [[[0.901]]], guarantees=((Approximate(2.0, 0.5, "record"),),))
+    assert ew.recommend(curves, at_least=0.9).epsilon_needed < 2.0
+    assert "at delta 0.5" in ew.recommend(curves, at_least=0.94).reason
+
+
+def test_no_ceiling_is_stated_for_accuracy():
+    """The ceiling bounds how often labels survive; a classifier that always says yes is accurate for yes."""
+    curves = ew.stability(
+        lambda Z: Z[:, 0] <= 0.95, [[0.5]], sensitive=0, mechanisms="pm", epsilons=[0.1, 0.2], y=[True], rng=1
+    )
+    answer = ew.recommend(curves, at_least=0.9, of="accuracy")
+    assert answer.feasible
+    assert answer.ceiling is None
+    assert answer.epsilon_needed == 0
+    assert "eiling" not in answer.reason
+
+
+def test_rivals_are_compared_by_the_total_of_the_record():
+    """The same law at half the parameter cannot be told apart at equal total."""
+    promises = (
+        tuple(Pure(e, "record") for e in (2, 4, 8)),
+        tuple(Pure(e / 2, "record") for e in (2, 4, 8)),
+    )
+    curves = exact_curves(
+        ["pm", "half"], [2, 4, 8], [[[0.7], [0.92], [0.98]], [[0.5], [0.7], [0.92]]], guarantees=promises
+    )
+    answer = ew.recommend(curves, at_least=0.86)
+    assert answer.choice.guarantee.epsilon == 4
+    assert set(answer.undecided) == {"pm", "half"}
+
+
+def test_numpy_numbers_are_written_as_numbers():
+    curves = exact_curves(["a"], [1], [[[0.95]]])
+    with pytest.warns(ew.LeakWarning):
+        answer = ew.recommend(curves, at_least=np.float32(0.85), on=np.int64(0))
+    json.dumps(answer.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("damage", [
+    {"mechanisms": ["a", "b"]}, {"epsilons_per_feature": [1, 2]}, {"labels_possible": []}, {"stability": None},
+    {"guarantees_per_record": []}, {"guarantees_per_record": [[{"notion": "other", "epsilon": 1, "delta": 0, "unit": "record"}]]},
+])  # fmt: skip
+def test_damaged_curves_are_refused(tmp_path, damage):
+    document = exact_curves(["a"], [1], [[[0.95]]]).to_dict() | damage
+    (tmp_path / "c.json").write_text(json.dumps(document))
+    with pytest.raises(ValueError, match=r"curves file .*damaged"):
+        Curves.load(tmp_path / "c.json")

@@ -306,3 +306,21 @@ def test_progress_runs_from_zero_to_one():
         assert shares[-1] == 1.0
         assert all(0 <= share <= 1 for share in shares)
         assert all(a <= b + 1e-12 for a, b in itertools.pairwise(shares))
+
+
+def test_the_worst_accuracy_is_raced_for_too():
+    x = np.linspace(0.02, 0.98, 50)[:, np.newaxis]
+    curves = ew.stability(
+        below(0.5), x, sensitive=0, mechanisms="pm", epsilons=[2.0], over="dataset", tolerance=0.03, rng=1,
+        y=np.ones(50, dtype=bool),
+    )  # fmt: skip
+    for of in ("stability", "accuracy"):
+        for bounds in (curves.average(of), curves.worst(of)):
+            assert (bounds.upper - bounds.lower).max() <= 0.06 + 1e-12
+
+
+def test_pooled_draws_do_not_depend_on_the_batch_size():
+    expected = sampled.whole_dataset(small_question(), settings())
+    found = sampled.whole_dataset(small_question(), settings(batch=100))
+    np.testing.assert_array_equal(found.stability.pooled.lower, expected.stability.pooled.lower)
+    np.testing.assert_array_equal(found.stability.lower, expected.stability.lower)

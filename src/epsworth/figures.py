@@ -90,8 +90,8 @@ def _draw(panel: Axes, curves: Curves, view: str | int, of: Quantity) -> None:
         ]
         panel.plot(curves.epsilons, caps, color="0.5", linewidth=1, linestyle=(0, (1, 1)))
         panel.annotate(
-            "no mechanism of these budgets\ncan promise more to every input", (curves.epsilons[0], caps[0]), xytext=(6, -2),
-            textcoords="offset points", fontsize=7.5, color="0.4", va="top",
+            "no mechanism of these budgets\ncan promise more to every input", (curves.epsilons[0], caps[0]),
+            xytext=(6, -2), textcoords="offset points", fontsize=7.5, color="0.4", va="top",
         )  # fmt: skip
     panel.set_ylim(0, 1.02)
     panel.grid(color="0.92", linewidth=0.8)

@@ -17,6 +17,8 @@ def check_writable(path: str | Path) -> Path:
     """Return the path (links followed), or say why nothing can be written there; for use *before* long work."""
     path = Path(path)
     try:
+        if path.absolute().parts[1:2] == ("dev",):  # /dev/stdout may lead to a file that another process writes
+            raise OutputError(f"cannot write {path}: it is a device; give a file (- is standard output)")
         path = path.resolve() if path.is_symlink() else path
         folder = path.parent
         if not folder.is_dir():

@@ -138,6 +138,8 @@ def as_records(X: Any, *, features: Sequence[str] | None = None, count: int | No
     count : int, optional
         Number of features that the classifier expects, where it has no names.
     """
+    if hasattr(X, "collect"):
+        raise ValueError(f"the table is a lazy {type(X).__name__}; collect it first")
     columns = getattr(X, "column_names", getattr(X, "columns", None))
     if columns is not None and all(isinstance(name, str) for name in columns):
         records = _frame_records(X, features)
@@ -174,7 +176,7 @@ def _frame_records(X: Any, features: Sequence[str] | None) -> Records:
     except (TypeError, ValueError, nw.exceptions.NarwhalsError) as error:
         raise ValueError(
             f"the table, a {type(X).__name__}, cannot be read: {str(error).strip().splitlines()[0]}; "
-            "give an eager data frame (collect a lazy one) whose columns have different names"
+            "give a data frame whose columns have different names"
         ) from None
     if len(set(columns)) < len(columns):
         raise ValueError("the table has two columns of the same name; rename one")

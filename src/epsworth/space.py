@@ -10,7 +10,7 @@ import json
 import math
 import tomllib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,8 @@ class Feature:
     def __post_init__(self) -> None:
         where = f"feature {self.name!r}"
         if self.categories is not None:
+            if isinstance(self.categories, str) or not all(isinstance(c, Hashable) for c in self.categories):
+                raise ValueError(f"{where}: categories must be a list of plain values, got {self.categories!r}")
             object.__setattr__(self, "categories", tuple(self.categories))
             if self.points is not None or not (math.isnan(self.lower) and math.isnan(self.upper)):
                 raise ValueError(f"{where}: categories exclude lower, upper and points; give one or the other")
@@ -79,7 +81,7 @@ class Feature:
                 f"{where}: upper ({self.upper:g}) is not above lower ({self.lower:g}); give the public range"
             )
         if self.points is not None and (
-            isinstance(self.points, bool) or int(self.points) != self.points or self.points < 2
+            isinstance(self.points, bool) or not isinstance(self.points, int) or self.points < 2
         ):
             raise ValueError(f"{where}: points must be a whole number of at least 2, got {self.points!r}")
 
@@ -194,6 +196,8 @@ class Domain:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Domain:
         """Read the TOML/JSON form; errors name the path inside the document."""
+        if not isinstance(document, Mapping):
+            raise ValueError("the document is not a table; write one section [features.NAME] per feature")
         table = document.get("features")
         if not isinstance(table, Mapping) or not table:
             raise ValueError('no "features" table; write one section [features.NAME] per feature')

@@ -260,3 +260,17 @@ def test_indicator_law_is_a_mixture_with_the_raw_value(epsilon, x):
     assert abs((draws == x).mean() - 0.1) < 5 * np.sqrt(0.09 / 4_000) + 0.01
     assert float(law.mean()) == pytest.approx(0.1 * x + 0.9 * float(inner.mean()))
     assert abs(draws.mean() - float(law.mean())) < 5.2 * np.sqrt(float(law.var()) / 4_000) + 1e-9
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3])
+def test_bounded_laplace_tends_to_the_uniform_law_without_losing_digits(epsilon):
+    """Against the series in epsilon: mass(a, b) = (b - a)(1 + O(epsilon)), mean and variance likewise."""
+    law = FAMILIES["bounded_laplace"](epsilon).law(0.5)
+    # density (1 - eps |y - 1/2| + ..) / (1 - eps/4 + ..): mass of [.2, .8] is .6 + eps (.15 - .09) + O(eps^2)
+    assert float(law.mass(0.2, 0.8)) == pytest.approx(0.6 + 0.06 * epsilon, abs=epsilon**2 + 1e-15)
+    # variance: integral of (y - 1/2)^2 -> 1/12 - eps (1/32 - 1/48) + O(eps^2)
+    assert float(law.var()) == pytest.approx(1 / 12 - epsilon / 96, abs=epsilon**2 + 1e-15)
+
+
+def test_quantiles_at_the_very_end_raise_no_warning():
+    assert FAMILIES["bounded_laplace"](100.0).law(0.0).from_uniform(1 - 2.0**-53) <= 1.0

@@ -5,6 +5,7 @@ Nothing heavy is imported before a command runs, so ``epsworth --help`` answers 
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
 
@@ -46,6 +47,8 @@ def _root(
 def main() -> None:
     """Run; bad input ends in one sentence and exit status 2, Ctrl-C in 130 with nothing half-written."""
     warnings.showwarning = _one_line  # type: ignore[assignment]
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when a reader such as head has seen enough
     try:
         code = app(prog_name="epsworth", standalone_mode=False) or 0
         if code == INTERRUPTED:  # the parser turns Ctrl-C inside a command into this
@@ -58,6 +61,9 @@ def main() -> None:
         if not _is_about_input(error):
             raise
         _say(str(error))
+        sys.exit(2)
+    except OSError as error:
+        _say(f"{error.filename or 'standard output'}: {error.strerror}; check the path and the space left")
         sys.exit(2)
     except Exception as error:
         show, exit_code = getattr(error, "show", None), getattr(error, "exit_code", None)

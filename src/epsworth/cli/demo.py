@@ -13,7 +13,7 @@ from epsworth.cli import options, show
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for epsworth-demo.json and epsworth-demo.png.")] = Path("."),
 ) -> None:
-    """Train two classifiers on shipped data, compare all mechanisms, recommend one."""
+    """Tell the whole story on shipped data."""
     picture, document = out / "epsworth-demo.png", out / "epsworth-demo.json"
     options.check_outputs(str(document), picture)
 

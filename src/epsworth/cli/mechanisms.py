@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,40 +18,43 @@ def mechanisms(
     epsilon: options.Epsilons = "1,2,4,8",
     x: Annotated[float, typer.Option("--at", help="True value on the unit scale.")] = 0.5,
     radius: Annotated[float, typer.Option(help="Half-width around it.")] = 0.1,
-    mechanism: options.Mechanisms = None,
+    mechanism: Annotated[
+        list[str] | None,
+        typer.Option("--mechanism", "-m", help="Mechanism, with options after a colon; repeat. Default: every family."),
+    ] = None,
     json: options.Json = None,
 ) -> None:
-    """List the mechanisms: promise, reference, and how much of the law stays near the true value."""
+    """List the mechanisms and what they promise."""
     from rich.table import Table
 
-    from epsworth.mechanisms import FAMILIES
     from epsworth.mechanisms.family import families
-    from epsworth.rounding import round_down, round_up
+    from epsworth.rounding import round_down, show_up
 
     options.check_outputs(json, None)
     grid = options.epsilon_grid(epsilon)
-    if not radius >= 0:
-        raise ValueError(f"--radius must not be negative, got {radius:g}")
-    words = [name for word in mechanism or ["all"] for name in (FAMILIES if word == "all" else [word])]
-    rows = [_row(family, grid, x, radius) for family in families(words)]
+    if not 0 <= radius <= 1:
+        raise ValueError(f"--radius must lie in [0, 1], got {radius:g}")
+    if not 0 <= x <= 1:
+        raise ValueError(f"--at must lie in [0, 1], got {x:g}")
+    rows = [_row(family, grid, x, radius) for family in families(options.families(mechanism or ["all"]))]
     if json is not None:
         show.write_json(json, {"at": x, "radius": radius, "mechanisms": [asdict(row) for row in rows]})
     if json == "-":
         return
-    table = Table(
-        title=f"share of outputs within {radius:g} of the true value {x:g} (unit scale), by epsilon per feature",
-        title_justify="left", title_style="bold", box=None, pad_edge=False,
-    )  # fmt: skip
-    table.add_column("mechanism")
+    out = show.console()
+    out.print(
+        f"[bold]share of outputs within {radius:g} of the true value {x:g}[/bold] (unit scale), by epsilon per feature"
+    )
+    table = Table(box=None, pad_edge=False)
+    table.add_column("mechanism", no_wrap=True)
     for value in grid[: show.MOST_COLUMNS]:
-        table.add_column(f"ε={value:g}", justify="right")
+        table.add_column(f"ε={show_up(value)}", justify="right", no_wrap=True)
     for column in ("output", "promise (first ε)", "tight ε"):
         table.add_column(column)
     for row in rows:
         masses = [f"{round_down(mass):.3f}" for mass in row.mass[: show.MOST_COLUMNS]]
-        tight = "none" if row.tight_epsilon[0] is None else f"{round_up(row.tight_epsilon[0]):g}"
+        tight = "none" if row.tight_epsilon[0] is None else show_up(row.tight_epsilon[0])
         table.add_row(row.mechanism, *masses, row.output, row.guarantee, tight)
-    out = show.console()
     out.print(table)
     out.print()
     for row in rows:
@@ -73,6 +77,8 @@ class Row:
 
 def _row(family: Family, grid: list[float], x: float, radius: float) -> Row:
     built = [family.build(value) for value in grid]
+    # decimals: 0.7 + 0.1 as floats would miss the grid point 0.8
+    box = [float(Decimal(str(x)) + sign * Decimal(str(radius))) for sign in (-1, 1)]
     return Row(
         mechanism=family.name,
         title=built[0].title,
@@ -80,6 +86,6 @@ def _row(family: Family, grid: list[float], x: float, radius: float) -> Row:
         guarantee=str(built[0].guarantee),
         epsilon=grid,
         tight_epsilon=[b.tight_epsilon if b.tight_epsilon < float("inf") else None for b in built],
-        mass=[float(b.law(x).mass(x - radius, x + radius)) for b in built],
+        mass=[float(b.law(x).mass(*box)) for b in built],
         reference=built[0].reference,
     )

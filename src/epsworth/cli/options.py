@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -38,7 +38,7 @@ Mechanisms = Annotated[
         "--mechanism",
         "-m",
         help="Mechanism, with options after a colon (krr:k=33, pm:indicator=0.1); repeat; 'all' for every family. "
-        "Default: the six pure ones on the declared range.",
+        "Default: the six pure families whose outputs stay in the declared range.",
     ),
 ]
 Epsilons = Annotated[
@@ -79,16 +79,26 @@ def epsilon_grid(text: str) -> list[float]:
         first, last, step = (Decimal(part) for part in text.split(":"))  # decimals: 0.1 steps hit the end
     except (ValueError, InvalidOperation):
         raise ValueError(f"--epsilon must be first:last:step or a list like 1,2,4, got {text!r}") from None
-    if not (first > 0 and last >= first and step > 0 and last.is_finite()):
+    if not all(number.is_finite() for number in (first, last, step)) or not (0 < first <= last and step > 0):
         raise ValueError(f"--epsilon {text}: need 0 < first <= last and a positive step")
     if (last - first) / step > MOST_EPSILONS:
         raise ValueError(f"--epsilon {text}: more than {MOST_EPSILONS} values; take a larger step")
     return [float(first + i * step) for i in range(int((last - first) / step) + 1)]
 
 
-def split_commas(words: list[str]) -> list[str]:
-    """Read a repeatable, comma-separated option."""
-    return [part.strip() for word in words for part in word.split(",") if part.strip()]
+def split_commas(words: list[str], whole: Container[str] = ()) -> list[str]:
+    """Read a repeatable, comma-separated option; words in ``whole`` are kept as they are."""
+    parts = [[word] if word in whole else word.split(",") for word in words]
+    return [part.strip() for found in parts for part in found if part.strip()]
+
+
+def families(words: list[str] | None) -> list[str]:
+    """Read the mechanisms: names separated by commas, or one with options; ``all`` stands for every family."""
+    from epsworth.engines import DEFAULT_MECHANISMS
+    from epsworth.mechanisms import FAMILIES
+
+    named = [part for word in words or DEFAULT_MECHANISMS for part in ([word] if ":" in word else word.split(","))]
+    return [name for part in named for name in (FAMILIES if part == "all" else [part])]
 
 
 def check_outputs(json_file: str | None, plot: Path | None) -> None:
@@ -117,17 +127,15 @@ def compute(
     tolerance: float,
     seed: int | None,
     trust: bool,
-    wish: float | None = None,
+    rows: Sequence[int] = (),
 ) -> Curves:
-    """Load what the options name and ask the one question."""
+    """Load what the options name and ask the one question; ``rows`` are records that must exist."""
     from epsworth.classifiers import load_model
-    from epsworth.engines import DEFAULT_MECHANISMS, stability
-    from epsworth.mechanisms import FAMILIES
+    from epsworth.engines import stability
     from epsworth.records import read_table
     from epsworth.space import Domain
 
     grid = epsilon_grid(epsilons)
-    chosen = [name for word in mechanisms or DEFAULT_MECHANISMS for name in (FAMILIES if word == "all" else [word])]
     if domain is not None and domain_from_data:
         raise ValueError("--domain and --domain-from-data exclude each other; keep --domain")
     declared = Domain.load(domain) if domain is not None else None
@@ -137,7 +145,10 @@ def compute(
         if label_column not in frame.columns:
             raise ValueError(f"--target: the table has no column {label_column!r}; it has {', '.join(frame.columns)}")
         truth, frame = frame[label_column].to_numpy(), frame.drop(label_column)
-    names = [_column(name, frame.columns) for name in split_commas(sensitive)]
+    for row in rows:
+        if not 0 <= row < len(frame):
+            raise ValueError(f"there is no record {row}; the table holds records 0 to {len(frame) - 1}")
+    names = [_column(name, frame.columns) for name in split_commas(sensitive, frame.columns)]
     if domain_from_data:
         declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
     with progress_bar("asking the classifier") as progress:
@@ -145,7 +156,7 @@ def compute(
             load_model(model, trust=trust),
             frame,
             sensitive=names,
-            mechanisms=chosen,
+            mechanisms=families(mechanisms),
             epsilons=grid,
             domain=declared,
             confidence=confidence,
@@ -153,7 +164,6 @@ def compute(
             rng=seed,
             y=truth,
             over=over,  # type: ignore[arg-type]  # checked by the library
-            target=wish,
             progress=progress,
         )
 

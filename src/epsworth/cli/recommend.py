@@ -11,6 +11,7 @@ from epsworth.cli import options, show
 
 
 def recommend(
+    context: typer.Context,
     source: Annotated[
         Path,
         typer.Argument(help="Fitted classifier (then a table must follow), or curves from utility --json."),
@@ -37,35 +38,37 @@ def recommend(
     json: options.Json = None,
     plot: options.Plot = None,
 ) -> None:
-    """Find the mechanism, and the smallest epsilon, that keep the label as often as you wish."""
+    """Find the smallest epsilon that meets a wish."""
     from epsworth.curves import Curves
     from epsworth.recommendation import recommend as choose
 
     options.check_outputs(json, plot)
-    if not 0 < at_least <= 1:
-        raise ValueError(f"--at-least must lie in (0, 1], got {at_least:g}")
+    view = _view(on)
+    _check_wish(at_least, of, delta)
     if table is None:
         if source.suffix != ".json":
             raise ValueError(
                 f"{source} is not curves (.json), so it needs a table: epsworth recommend MODEL TABLE -s FEATURE"
             )
+        _refuse_questions(context)
         curves = Curves.load(source)
     else:
         if not sensitive:
             raise ValueError("--sensitive is missing; name the features that users perturb")
+        if of == "accuracy" and target is None:
+            raise ValueError("--of accuracy needs the true labels; name their column with --target")
         curves = options.compute(
             source, table, sensitive, domain=domain, domain_from_data=domain_from_data, mechanisms=mechanism,
             epsilons=epsilon, label_column=target, over=over, confidence=confidence, tolerance=tolerance,
-            seed=seed, trust=trust,
+            seed=seed, trust=trust, rows=[view] if isinstance(view, int) else (),
         )  # fmt: skip
-    view = int(on) if on.lstrip("-").isdigit() else on
     found = choose(curves, at_least=at_least, on=view, of=of, delta=delta)  # type: ignore[arg-type]  # checked there
-    if json is not None:
-        show.write_json(json, {"recommendation": found.to_dict(), "curves": curves.to_dict()})
     if plot is not None:
         from epsworth.figures import plot_curves
 
         plot_curves(curves, plot, on=[view], of=found.of)
+    if json is not None:
+        show.write_json(json, {"recommendation": found.to_dict(), "curves": curves.to_dict()})
     if json == "-":
         return
     show.print_curves(curves, [view], of=found.of)
@@ -73,3 +76,34 @@ def recommend(
     out = show.console()
     out.print()
     out.print(found.reason, style="bold" if found.feasible else "bold yellow")
+
+
+def _view(on: str) -> str | int:
+    if on.isdecimal():
+        return int(on)
+    if on not in ("average", "worst"):
+        raise ValueError(f"--on must be average, worst or a record number from 0, got {on!r}")
+    return on
+
+
+def _check_wish(at_least: float, of: str, delta: float | None) -> None:
+    if not 0 < at_least <= 1:
+        raise ValueError(f"--at-least must lie in (0, 1], got {at_least:g}")
+    if of not in ("stability", "accuracy"):
+        raise ValueError(f"--of must be stability or accuracy, got {of!r}")
+    if delta is not None and not 0 <= delta <= 1:
+        raise ValueError(f"--delta must lie in [0, 1], got {delta:g}")
+
+
+WISHES = {"source", "table", "at_least", "on", "of", "delta", "json", "plot"}
+
+
+def _refuse_questions(context: typer.Context) -> None:
+    """Refuse options that ask another question than saved curves answer, instead of ignoring them."""
+    for name in context.params.keys() - WISHES:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = name.replace("_", "-")
+            raise ValueError(
+                f"--{option} asks a new question, but saved curves were given; drop it, or give a model and a table"
+            )

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from epsworth.rounding import round_down
+from epsworth.rounding import round_down, round_up, show_down, show_up
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,20 +38,21 @@ def small_curve(values: Sequence[float]) -> str:
 
 
 def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "stability") -> None:
-    """Print one table of guaranteed values per view."""
+    """Print one table of guaranteed values per view, as many columns as the terminal has room for."""
     from rich.table import Table
 
     out = console()
-    shown = _evenly(len(curves.epsilons), MOST_COLUMNS)
+    names, curve = max(map(len, curves.mechanisms)), len(curves.epsilons)
+    shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names - curve - 2) // 7)))
     for view in views:
-        lower, _ = curves.select(view, of)
-        table = Table(
-            title=_title(curves, view, of), title_justify="left", title_style="bold", box=None, pad_edge=False
-        )
-        table.add_column("mechanism")
+        lower, upper = curves.select(view, of)
+        half = round_up(float((upper - lower).max()) / 2)
+        out.print(f"[bold]{_title(curves, view, of)}[/bold] (half-width at most {half:g})")
+        table = Table(box=None, pad_edge=False)
+        table.add_column("mechanism", no_wrap=True)
         for e in shown:
-            table.add_column(f"ε={curves.epsilons[e]:g}", justify="right")
-        table.add_column("curve")
+            table.add_column(f"ε={show_up(curves.epsilons[e])}", justify="right", no_wrap=True, min_width=5)
+        table.add_column("curve", no_wrap=True)
         for m, name in enumerate(curves.mechanisms):
             numbers = [f"{round_down(float(lower[m, e])):.3f}" for e in shown]
             table.add_row(name, *numbers, small_curve(lower[m].tolist()))
@@ -66,12 +67,11 @@ def print_facts(curves: Curves) -> None:
     features = len(curves.features)
     out.print(
         f"ε is per feature ({', '.join(curves.features)}); per record it adds up: {features} x ε "
-        f"(ε={curves.epsilons[0]:g}: {first})."
+        f"(ε={show_up(curves.epsilons[0])}: {first})."
     )
     out.print(
-        "Numbers are guaranteed lower bounds: all hold together "
-        f"with {round_down(100 * curves.confidence, 4):g} % confidence; "
-        f"half-width at most {curves.tolerance:g}."
+        "Numbers are guaranteed lower bounds: the bounds of this answer all hold together "
+        f"with {show_down(100 * curves.confidence)} % confidence."
     )
     for note in curves.notes:
         out.print(f"Note, {note}.")

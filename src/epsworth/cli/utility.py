@@ -27,23 +27,24 @@ def utility(
     json: options.Json = None,
     plot: options.Plot = None,
 ) -> None:
-    """Bound how often the label stays: guaranteed curves over epsilon for every mechanism."""
+    """Bound how often the label stays, by epsilon."""
     options.check_outputs(json, plot)
     curves = options.compute(
         model, table, sensitive, domain=domain, domain_from_data=domain_from_data, mechanisms=mechanism,
         epsilons=epsilon, label_column=target, over=over, confidence=confidence, tolerance=tolerance,
-        seed=seed, trust=trust,
+        seed=seed, trust=trust, rows=record or (),
     )  # fmt: skip
-    if json is not None:
-        show.write_json(json, curves.to_dict())
     views: list[str | int] = ["worst"] if len(curves.labels) == 1 else ["average", "worst"]
+    views += record or []
     if plot is not None:
         from epsworth.figures import plot_curves
 
-        plot_curves(curves, plot, on=[*views, *(record or [])])
+        plot_curves(curves, plot, on=views)
+    if json is not None:
+        show.write_json(json, curves.to_dict())
     if json == "-":
         return
-    show.print_curves(curves, [*views, *(record or [])])
+    show.print_curves(curves, views)
     if curves.accuracy is not None:
         show.print_curves(curves, views[:1], of="accuracy")
     show.print_facts(curves)

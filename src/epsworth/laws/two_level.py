@@ -70,7 +70,10 @@ class TwoLevel(Law):
         return np.maximum(second - first**2, 0.0)
 
     def from_uniform(self, u: ArrayLike) -> Floats:
-        """Return the quantile: linear below, inside and above the window."""
+        """Return the quantile: linear below, inside and above the window.
+
+        A window narrower than one ulp of x (epsilon above about 70) collapses to x itself in floating point.
+        """
         u = as_floats(u)
         left, width = self.x - self.offset, 2 * self.half
         below = self.spread * left  # mass left of the window
