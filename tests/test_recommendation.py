@@ -228,9 +228,12 @@ def test_numpy_numbers_are_written_as_numbers():
     json.dumps(answer.to_dict(), allow_nan=False)
 
 
+UNKNOWN = {"notion": "other", "epsilon": 1, "delta": 0, "unit": "record"}
+
+
 @pytest.mark.parametrize("damage", [
     {"mechanisms": ["a", "b"]}, {"epsilons_per_feature": [1, 2]}, {"labels_possible": []}, {"stability": None},
-    {"guarantees_per_record": []}, {"guarantees_per_record": [[{"notion": "other", "epsilon": 1, "delta": 0, "unit": "record"}]]},
+    {"guarantees_per_record": []}, {"guarantees_per_record": [[UNKNOWN]]},
 ])  # fmt: skip
 def test_damaged_curves_are_refused(tmp_path, damage):
     document = exact_curves(["a"], [1], [[[0.95]]]).to_dict() | damage
