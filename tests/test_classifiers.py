@@ -265,7 +265,7 @@ def test_a_model_that_fails_only_on_perturbed_rows_names_the_record():
         ({"sensitive": []}, "sensitive is empty"),
         ({"sensitive": ["age", 0]}, "names a feature twice"),
         ({"mechanisms": ["laplase"]}, "unknown mechanism 'laplase'; .*did you mean 'laplace'"),
-        ({"mechanisms": ["krr:m=3"]}, "unknown option 'm'; krr takes k, indicator"),
+        ({"mechanisms": ["krr:m=3"]}, "unknown option 'm'; krr takes k, quantise, indicator"),
         ({"mechanisms": ["krr:k"]}, "is not of the form option=value"),
         ({"mechanisms": ["pm", "pm"]}, "names one twice"),
         ({"mechanisms": []}, "mechanisms is empty"),

@@ -87,7 +87,7 @@ def test_utility_prints_tables_and_writes_json_and_a_plot(cli, place):
         "record 3",
         "accuracy",
         "ε=8",
-        "99.9 % confidence",
+        "for certain",
     ):
         assert words in out
     document = json.loads((place / "u.json").read_text())

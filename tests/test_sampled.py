@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ import epsworth as ew
 from epsworth.engines import _over, sampled
 from epsworth.engines.question import ask
 from epsworth.mechanisms import FAMILIES
+
+stability = partial(ew.stability, method="sampled")
 
 
 def below(cut):
@@ -35,7 +38,7 @@ EPSILONS = [0.5, 2.0, 8.0]
 @pytest.mark.parametrize("over", ["records", "dataset"])
 def test_bounds_hold_for_every_family(over):
     """One run over all families; all 120 bounds hold together except with probability 1e-6."""
-    curves = ew.stability(
+    curves = stability(
         below(0.4), X, sensitive=0, mechanisms=list(FAMILIES), epsilons=EPSILONS, rng=3,
         confidence=1 - 1e-6, tolerance=0.02, over=over,
     )  # fmt: skip
@@ -71,7 +74,7 @@ COUNTEREXAMPLES = {
 def test_counterexamples_to_the_published_bound(name):
     """Where the published box search claims .9405, our interval holds the truth (property test 8)."""
     mechanism, epsilon, x, classifier, exact = COUNTEREXAMPLES[name]
-    curves = ew.stability(
+    curves = stability(
         classifier, [[x]], sensitive=0, mechanisms=mechanism, epsilons=epsilon, rng=5, confidence=1 - 1e-6
     )
     assert curves.lower.item() <= exact <= curves.upper.item() < 0.9405
@@ -90,7 +93,7 @@ def logistic_on_breast_cancer():
 def test_the_natural_counterexample_falls_with_epsilon():
     """Thirty sensitive features, record 455: clipped Laplace *loses* stability as epsilon grows (section 3, 4)."""
     model, Z = logistic_on_breast_cancer()
-    curves = ew.stability(
+    curves = stability(
         model, Z[455:456], sensitive=list(range(30)), mechanisms=["laplace_clipped", "pm"], epsilons=[1, 4, 8],
         rng=1, confidence=1 - 1e-6,
     )  # fmt: skip
@@ -111,7 +114,7 @@ def repetitions(count, seed, **settings):
     exact = np.array([[truth_of(name, e, x) for e in epsilons] for name in names])
     right = np.where((x <= 0.4) == y, exact, 1 - exact)
     for _ in range(count):
-        curves = ew.stability(
+        curves = stability(
             below(0.4), x[:, np.newaxis], sensitive=0, mechanisms=names, epsilons=epsilons, y=y,
             rng=np.random.default_rng(master.integers(2**63)), confidence=0.8, **settings,
         )  # fmt: skip
@@ -165,7 +168,7 @@ def test_looking_without_spending_would_break_the_promise():
 
 def run(**settings):
     defaults = {"sensitive": 0, "mechanisms": ["pm", "sw"], "epsilons": EPSILONS, "rng": 9, "tolerance": 0.05}
-    return ew.stability(below(0.4), X, **(defaults | settings))
+    return stability(below(0.4), X, **(defaults | settings))
 
 
 def test_results_repeat_with_the_seed_and_change_without():
@@ -203,9 +206,7 @@ def test_queries_are_bounded_by_the_batch():
         return Z[:, 0] <= 0.4
 
     many = np.random.default_rng(0).random((3_000, 1))
-    curves = ew.stability(
-        classifier, many, sensitive=0, mechanisms=["pm", "krr"], epsilons=[1, 4], rng=0, tolerance=0.05
-    )
+    curves = stability(classifier, many, sensitive=0, mechanisms=["pm", "krr"], epsilons=[1, 4], rng=0, tolerance=0.05)
     assert curves.over == "records"
     assert max(sizes) <= 2 * sampled.BATCH
     assert sum(sizes) == curves.queries
@@ -237,8 +238,8 @@ def test_a_target_stops_early_and_stays_sound():
 def test_elimination_asks_far_less_than_bounding_every_record():
     many = np.linspace(0.01, 0.99, 200)[:, np.newaxis]
     settings = {"sensitive": 0, "mechanisms": ["pm"], "epsilons": [2, 4], "rng": 0, "tolerance": 0.02}
-    each = ew.stability(below(0.4), many, over="records", **settings)
-    whole = ew.stability(below(0.4), many, over="dataset", **settings)
+    each = stability(below(0.4), many, over="records", **settings)
+    whole = stability(below(0.4), many, over="dataset", **settings)
     assert whole.queries < each.queries / 3
     exact = np.array([[truth("pm", e, many[:, 0], 0.4) for e in (2, 4)]])
     assert (whole.worst().lower <= exact.min(axis=2)).all()
@@ -265,21 +266,21 @@ def test_the_indicator_adds_its_share():
     assert (accurate <= curves.accuracy.upper[1]).all()
     assert str(curves.guarantees[1][0]) == "approximate LDP, epsilon 0.5, delta 0.25 per record"
     assert np.isinf(curves.tight_epsilons[1]).all()
-    assert curves.notes == ("pm:indicator=0.25: with probability 0.25 the raw record is sent",)
+    assert curves.notes[0] == "pm:indicator=0.25: with probability 0.25 the raw record is sent"
     whole = run(mechanisms=["pm:indicator=0.25"], over="dataset", confidence=1 - 1e-6, target=0.8)
     assert (whole.average().lower[0] <= with_coin.mean(axis=1)).all()
     assert (with_coin.mean(axis=1) <= whole.average().upper[0]).all()
 
 
 def test_constant_classifiers_never_flip_and_have_one_label():
-    curves = ew.stability(lambda Z: np.zeros(len(Z)), X, sensitive=0, mechanisms="pm", epsilons=[1], rng=0)
+    curves = stability(lambda Z: np.zeros(len(Z)), X, sensitive=0, mechanisms="pm", epsilons=[1], rng=0)
     assert (curves.upper == 1).all()
     assert curves.labels_possible.tolist() == [1] * 4
 
 
 def test_labels_beyond_the_range_do_not_count_as_possible():
     """Unclipped noise leaves [0, 1]; a label seen only out there says nothing about inputs."""
-    curves = ew.stability(lambda Z: Z[:, 0] > 1, X, sensitive=0, mechanisms="laplace", epsilons=[1], rng=0)
+    curves = stability(lambda Z: Z[:, 0] > 1, X, sensitive=0, mechanisms="laplace", epsilons=[1], rng=0)
     assert curves.lower.max() < 1
     assert curves.labels_possible.tolist() == [1] * 4
 
@@ -290,7 +291,7 @@ def test_the_ceiling_is_not_exceeded_by_any_lower_bound():
     for features in (1, 2):
         Z = np.repeat(x, features, axis=1)
         pure = [n for n in FAMILIES if not n.startswith("gaussian")]
-        curves = ew.stability(
+        curves = stability(
             below(0.4), Z, sensitive=list(range(features)), mechanisms=pure, epsilons=[0.5, 2.0], rng=0, tolerance=0.02
         )
         for m in range(len(pure)):
@@ -310,7 +311,7 @@ def test_progress_runs_from_zero_to_one():
 
 def test_the_worst_accuracy_is_raced_for_too():
     x = np.linspace(0.02, 0.98, 50)[:, np.newaxis]
-    curves = ew.stability(
+    curves = stability(
         below(0.5), x, sensitive=0, mechanisms="pm", epsilons=[2.0], over="dataset", tolerance=0.03, rng=1,
         y=np.ones(50, dtype=bool),
     )  # fmt: skip

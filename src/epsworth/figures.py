@@ -64,13 +64,8 @@ def plot_curves(
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=9)
     confidence = min(found.confidence for found in rows.values())
-    figure.suptitle(
-        f"Bands hold all at once with {show_down(100 * confidence)} % confidence",
-        fontsize=9,
-        color="0.35",
-        x=0.01,
-        ha="left",
-    )
+    sure = "for certain" if confidence == 1 else f"all at once with {show_down(100 * confidence)} % confidence"
+    figure.suptitle(f"Bands hold {sure}", fontsize=9, color="0.35", x=0.01, ha="left")
     with replacing(path) as temporary:
         figure.savefig(temporary, format=path.suffix[1:].lower(), dpi=150)
 

@@ -166,6 +166,7 @@ def sampled(entry, **settings):
         mechanisms={"it": lambda epsilon: mechanism(given, epsilon)},
         epsilons=[given["eps_per_dim"]],
         rng=11,
+        method="sampled",
         confidence=1 - 1e-6,  # false-alarm rate of each test
         **settings,
     )

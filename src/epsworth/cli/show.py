@@ -69,10 +69,10 @@ def print_facts(curves: Curves) -> None:
         f"ε is per feature ({', '.join(curves.features)}); per record it adds up: {features} x ε "
         f"(ε={show_up(curves.epsilons[0])}: {first})."
     )
-    out.print(
-        "Numbers are guaranteed lower bounds: the bounds of this answer all hold together "
-        f"with {show_down(100 * curves.confidence)} % confidence."
+    sure = (
+        "for certain" if curves.confidence == 1 else f"together with {show_down(100 * curves.confidence)} % confidence"
     )
+    out.print(f"Numbers are guaranteed lower bounds; the bounds of this answer hold {sure}.")
     for note in curves.notes:
         out.print(f"Note, {note}.")
     out.print(

@@ -1,6 +1,11 @@
 """Engines that bound Pr[label stays], and `stability`, which chooses one and returns `Curves`.
 
 ``question``  the user's question, checked once
+``plan``      which engine answers for which mechanism, and why
+``exact``     laws over all epsilons, contraction of decision tables
+``cells``     exact: tree models, up to three sensitive features
+``grid``      exact: any classifier, mechanisms whose outputs lie on a grid
+``linear``    deterministic bracket: binary linear models
 ``sampled``   Monte Carlo with exact intervals: any classifier
 """
 
@@ -8,16 +13,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval, draws_needed
 from epsworth.curves import Bounds, Curves
-from epsworth.engines.question import Question, ask
+from epsworth.engines.plan import Method, Part, Planner
+from epsworth.engines.question import DETERMINISM_ROWS, Question, ask
 from epsworth.engines.sampled import Answer, Settings, each_record, whole_dataset
 from epsworth.mechanisms.family import Build
 from epsworth.space import Domain
@@ -25,7 +32,6 @@ from epsworth.space import Domain
 DEFAULT_MECHANISMS = ("pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr")
 MOST_QUERIES_PER_RECORD_MODE = 100_000_000
 
-Method = Literal["auto", "sampled"]
 Over = Literal["auto", "records", "dataset"]
 
 
@@ -44,13 +50,15 @@ def stability(
     y: ArrayLike | None = None,
     over: Over = "auto",
     target: float | None = None,
+    quantise: int | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Curves:
     """Bound the probability that a classifier keeps its label when users perturb their features.
 
     Claim: with probability at least ``confidence`` over our own draws, *all* bounds of the result hold
     together: ``lower <= Pr[h(M(x)) = h(x)] <= upper`` for every mechanism, epsilon and record, and for
-    the average and the worst case over the records.
+    the average and the worst case over the records.  Where only exact engines answer there are no draws:
+    the bounds hold with certainty, and ``Curves.confidence`` is 1.
 
     Parameters
     ----------
@@ -68,8 +76,11 @@ def stability(
     domain : Domain, mapping or path, optional
         Public ranges of the sensitive features, ``{"age": (0, 100)}``, or a file that holds them.  Without it
         they must lie on [0, 1].
-    method : {"auto", "sampled"}
-        Engine.
+    method : {"auto", "cells", "linear", "grid", "sampled"}
+        ``auto`` takes, per mechanism, the first that applies: ``grid`` (exact for any classifier, while the
+        grid is small), ``cells`` (exact for tree models with up to three sensitive features), ``linear``
+        (a deterministic bracket for binary linear models), ``sampled``.  ``Curves.method`` and ``.notes``
+        say which and why.
     confidence : float
         Probability, in (0, 1), that all bounds hold.
     tolerance : float
@@ -85,6 +96,9 @@ def stability(
     target : float, optional
         A wish such as 0.9: stop drawing a point as soon as its stability (and its accuracy, with ``y``) is
         decided, leaving its interval wide.
+    quantise : int, optional
+        Round every continuous output to this many grid points.  It is another mechanism with the same
+        promise, and exactly answerable for any classifier.
     progress : callable, optional
         Called with the share of the work that is done, from 0 to 1.
 
@@ -98,8 +112,8 @@ def stability(
     >>> at_most_half = lambda records: records[:, 0] <= 0.5
     >>> curves = stability(at_most_half, [[0.2]], sensitive=0, mechanisms="krr:k=11", epsilons=[2.0], rng=1)
     >>> truth = (6 + np.e**2 - 1) / (10 + np.e**2)  # six of eleven grid points, the true one among them
-    >>> bool(curves.lower.item() <= truth <= curves.upper.item())
-    True
+    >>> bool(curves.lower.item() <= truth <= curves.upper.item()), curves.method.item()
+    (True, 'exact-grid')
 
     References
     ----------
@@ -108,7 +122,9 @@ def stability(
     began = time.perf_counter()
     _check(method, confidence, tolerance, over, target)
     generator = _generator(rng)
-    question = ask(model, X, sensitive=sensitive, mechanisms=mechanisms, epsilons=epsilons, domain=domain, y=y)
+    question = ask(
+        model, X, sensitive=sensitive, mechanisms=mechanisms, epsilons=epsilons, domain=domain, y=y, quantise=quantise
+    )
     settings = Settings(
         miss=1 - confidence,
         tolerance=tolerance,
@@ -116,9 +132,10 @@ def stability(
         rng=generator,
         progress=progress or (lambda share: None),
     )
-    chosen = _over(question, settings) if over == "auto" else over
-    found = each_record(question, settings) if chosen == "records" else whole_dataset(question, settings)
-    queries = found.queries + len(question.records) + min(len(question.records), 256)
+    parts = Planner(question, method, tolerance).parts()
+    answered, chosen = _run(question, parts, settings, over)
+    found = _assemble(question, answered)
+    sampled = any(part.run is None for part, _ in answered)
     return Curves(
         mechanisms=question.names,
         epsilons=question.epsilons,
@@ -129,19 +146,87 @@ def stability(
         tight_epsilons=np.array([[release.tight_epsilon for release in row] for row in question.releases]),
         labels=question.labels,
         labels_possible=found.labels_possible,
-        method=np.full((len(question.names), len(question.records)), "monte-carlo"),
+        method=_methods(question, answered),
         over=chosen,
-        confidence=float(confidence),
+        confidence=float(confidence) if sampled else 1.0,
         tolerance=float(tolerance),
-        queries=queries,
+        queries=found.queries + len(question.records) + min(len(question.records), DETERMINISM_ROWS),
         seconds=time.perf_counter() - began,
-        notes=question.notes,
+        notes=(*question.notes, *_reasons(question, answered)),
     )
 
 
+Answered = list[tuple[Part, Answer]]
+
+
+def _run(question: Question, parts: list[Part], settings: Settings, over: Over) -> tuple[Answered, str]:
+    """Run every part; one that turns out too large for its exact engine is sampled with the rest."""
+    answered: Answered = []
+    left: list[int] = []
+    weight = 1 / len(parts)
+    for number, part in enumerate(parts):
+        if part.run is None:
+            left += part.mechanisms
+            continue
+        answer = part.run(question.only(part.mechanisms), _share(settings.progress, number * weight, weight))
+        if answer is None:
+            left += part.mechanisms
+        else:
+            answered.append((part, answer))
+    if not left:
+        settings.progress(1.0)
+        return answered, "records"
+    rest = question.only(left)
+    share = _share(settings.progress, len(answered) * weight, 1 - len(answered) * weight)
+    settings = replace(settings, progress=share)
+    chosen = _over(rest, settings) if over == "auto" else over
+    answer = each_record(rest, settings) if chosen == "records" else whole_dataset(rest, settings)
+    answered.append((Part(tuple(left), "monte-carlo", "no exact engine applies", None), answer))
+    return answered, chosen
+
+
+def _share(progress: Callable[[float], None], start: float, size: float) -> Callable[[float], None]:
+    return lambda done: progress(min(1.0, start + size * done))
+
+
+def _assemble(question: Question, answered: Answered) -> Answer:
+    """Put the parts' bounds back in the order of the mechanisms."""
+    return Answer(
+        _joined(question, [(part, answer.stability) for part, answer in answered]),
+        None
+        if question.y is None
+        else _joined(question, [(part, answer.accuracy) for part, answer in answered if answer.accuracy is not None]),
+        np.max([answer.labels_possible for _, answer in answered], axis=0),
+        sum(answer.queries for _, answer in answered),
+    )
+
+
+def _joined(question: Question, parts: list[tuple[Part, Bounds]]) -> Bounds:
+    lower, upper = np.empty(question.shape), np.empty(question.shape)
+    pooled = Interval(np.empty(question.shape[:2]), np.empty(question.shape[:2]))
+    for part, bounds in parts:
+        at = list(part.mechanisms)
+        lower[at], upper[at] = bounds.lower, bounds.upper
+        pooled.lower[at], pooled.upper[at] = bounds.average()
+    return Bounds(lower, upper, pooled)
+
+
+def _methods(question: Question, answered: Answered) -> NDArray[np.str_]:
+    methods = np.empty((len(question.names), len(question.records)), dtype="<U16")
+    for part, _ in answered:
+        methods[list(part.mechanisms)] = part.name
+    return methods
+
+
+def _reasons(question: Question, answered: Answered) -> list[str]:
+    return [
+        f"{part.name} for {', '.join(question.names[m] for m in part.mechanisms)}: {part.why}" for part, _ in answered
+    ]
+
+
 def _check(method: str, confidence: float, tolerance: float, over: str, target: float | None) -> None:
-    if method not in ("auto", "sampled"):
-        raise ValueError(f"method must be 'auto' or 'sampled', got {method!r}")
+    if method not in get_args(Method):
+        raise ValueError(f"method must be one of {', '.join(map(repr, get_args(Method)))}, got {method!r}")
     for name, value in {"confidence": confidence, "tolerance": tolerance, "target": target or 0.5}.items():
         if not isinstance(value, (float, int, np.floating)):
             raise TypeError(f"{name} must be a number, got {value!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Floats
 from epsworth.classifiers import Classifier, ClassifierError, Labels, as_classifier
 from epsworth.mechanisms import PrivacyIndicator
-from epsworth.mechanisms.family import Build, families
+from epsworth.mechanisms.family import Build, families, quantised
 from epsworth.mechanisms.record import RecordRelease, record_release
 from epsworth.records import Indices, Records, as_records
 from epsworth.space import Domain, Feature, unit_domain
@@ -35,6 +35,8 @@ class Question:
         The classifier's labels of the unperturbed records.
     y : ndarray or None
         True labels, when given.
+    model : object or None
+        The estimator itself, for engines that look inside; None for a plain function.
     """
 
     classifier: Classifier
@@ -48,11 +50,20 @@ class Question:
     notes: tuple[str, ...]
     labels: Labels
     y: NDArray[Any] | None
+    model: Any
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """(mechanisms, epsilons, records)."""
         return len(self.names), len(self.epsilons), len(self.records)
+
+    def only(self, mechanisms: Sequence[int]) -> Question:
+        """Return the question about some of its mechanisms."""
+        return replace(
+            self,
+            names=tuple(self.names[m] for m in mechanisms),
+            releases=tuple(self.releases[m] for m in mechanisms),
+        )
 
     def ask(self, rows: Indices, values: Sequence[NDArray[Any]]) -> Labels:
         """Return the labels of records whose sensitive features were replaced (natural units)."""
@@ -108,6 +119,7 @@ def ask(
     epsilons: ArrayLike,
     domain: Domain | Mapping[str | int, object] | str | Path | None,
     y: ArrayLike | None,
+    quantise: int | None = None,
 ) -> Question:
     """Check everything the user gave, once, and return the question."""
     classifier = as_classifier(model)
@@ -131,6 +143,8 @@ def ask(
     grid = _epsilon_grid(epsilons)
     labels = _reference_labels(classifier, records)
     built = [[family.build(float(epsilon)) for epsilon in grid] for family in found]
+    if quantise is not None:
+        built = [[quantised(release, quantise) for release in row] for row in built]
     return Question(
         classifier=classifier,
         records=records,
@@ -146,6 +160,7 @@ def ask(
             if isinstance(row[0], PrivacyIndicator)
         ),
         labels=labels,
+        model=model if hasattr(model, "predict") else None,
         y=None if y is None else _true_labels(y, labels, classifier),
     )
 

@@ -4,6 +4,7 @@
 ``bounded``    the same, clipped to [0, 1] (atoms at the ends) or truncated (renormalised)
 ``two_level``  piecewise-constant laws: PM and SW
 ``grid``       laws on a public grid: k-ary randomised response, the exponential mechanism
+``quantised``  any law rounded to a public grid
 ``mixture``    the raw value with some probability
 """
 
@@ -12,6 +13,7 @@ from epsworth.laws.grid import RandomisedResponse, TwoSidedGeometric
 from epsworth.laws.law import Law, uniforms
 from epsworth.laws.mixture import RawOr
 from epsworth.laws.noise import Gaussian, Laplace
+from epsworth.laws.quantised import Quantised
 from epsworth.laws.two_level import TwoLevel
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "Gaussian",
     "Laplace",
     "Law",
+    "Quantised",
     "RandomisedResponse",
     "RawOr",
     "Truncated",

@@ -13,6 +13,7 @@ from epsworth.mechanisms.indicator import PrivacyIndicator
 from epsworth.mechanisms.laplace import BoundedLaplace, Laplace, LaplaceClipped
 from epsworth.mechanisms.mechanism import Mechanism
 from epsworth.mechanisms.piecewise import PM, SW
+from epsworth.mechanisms.quantised import Quantised
 from epsworth.mechanisms.table import FAMILIES
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "LaplaceClipped",
     "Mechanism",
     "PrivacyIndicator",
+    "Quantised",
     "Release",
     "family",
     "gaussian_sigma",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from epsworth.mechanisms.indicator import PrivacyIndicator
-from epsworth.mechanisms.mechanism import Mechanism
+from epsworth.mechanisms.mechanism import Mechanism, grid_size
+from epsworth.mechanisms.quantised import Quantised
 from epsworth.mechanisms.table import FAMILIES
 
 Release = Mechanism | PrivacyIndicator
@@ -26,7 +27,8 @@ def family(words: str) -> Family:
     """Read a mechanism's words: a name of `FAMILIES`, then options after a colon.
 
     Options are the family's own (``k``, ``delta``, ``calibration``) and, for every family,
-    ``indicator``: the probability of sending the raw record (`PrivacyIndicator`).
+    ``quantise``: the number of grid points to round outputs to (`Quantised`), and ``indicator``: the
+    probability of sending the raw record (`PrivacyIndicator`).
 
     Examples
     --------
@@ -47,6 +49,9 @@ def family(words: str) -> Family:
     if len(options) < len(pairs):
         raise ValueError(f"mechanism {words!r} gives an option twice; keep one")
     indicator = options.pop("indicator", None)
+    points = options.pop("quantise", None)
+    if points is not None:
+        grid_size(points)  # type: ignore[arg-type]
     if isinstance(indicator, str):
         raise ValueError(f"mechanism {words!r}: indicator must be a probability, got {indicator!r}")
     kind = FAMILIES[name]
@@ -54,11 +59,13 @@ def family(words: str) -> Family:
     for option in options:
         if option not in allowed:
             raise ValueError(
-                f"mechanism {words!r}: unknown option {option!r}; {name} takes {', '.join([*allowed, 'indicator'])}"
+                f"mechanism {words!r}: unknown option {option!r}; "
+                f"{name} takes {', '.join([*allowed, 'quantise', 'indicator'])}"
             )
 
     def build(epsilon: float) -> Release:
         mechanism = kind(epsilon, **options)
+        mechanism = mechanism if points is None else Quantised(mechanism, points)  # type: ignore[arg-type]
         return mechanism if indicator is None else PrivacyIndicator(mechanism, float(indicator))
 
     return Family(words, build)
@@ -94,3 +101,11 @@ def _option(words: str, part: str) -> tuple[str, str | int | float]:
         except ValueError:
             continue
     return key.strip(), text.strip()
+
+
+def quantised(release: Release, points: int) -> Release:
+    """Round a mechanism's continuous output to a grid; grid mechanisms stay as they are."""
+    if isinstance(release, PrivacyIndicator):
+        inner = quantised(release.mechanism, points)
+        return replace(release, mechanism=inner)  # type: ignore[arg-type]
+    return release if release.points is not None else Quantised(release, points)

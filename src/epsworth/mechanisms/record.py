@@ -10,6 +10,7 @@ from epsworth.mechanisms.family import Release
 from epsworth.mechanisms.grid import KRR, GridMechanism
 from epsworth.mechanisms.indicator import PrivacyIndicator
 from epsworth.mechanisms.mechanism import Mechanism
+from epsworth.mechanisms.quantised import Quantised
 from epsworth.space import Feature
 
 
@@ -54,4 +55,6 @@ def _fitted(mechanism: Mechanism, feature: Feature) -> Mechanism:
         return KRR(mechanism.scalar_epsilon, k=len(feature.categories))
     if feature.points is not None and isinstance(mechanism, GridMechanism):
         return replace(mechanism, k=feature.points)
+    if feature.points is not None and isinstance(mechanism, Quantised):
+        return Quantised(mechanism.mechanism, feature.points)
     return mechanism

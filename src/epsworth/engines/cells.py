@@ -1,0 +1,272 @@
+"""Exact stability for tree models with up to three sensitive features.
+
+With the public features fixed, a sum of trees is constant on the cells between the thresholds that can
+still be reached.  One sweep over all trees at once collects the leaves (boxes of cells), a difference
+array adds them up, and the label of every cell follows.  Thresholds are located to the last bit in natural
+units, by the model's own comparisons: an atom, or a grid value, next to a threshold lands on its true side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Bools, Floats
+from epsworth.classifiers.trees import LEAF, TreeModel, tree_model
+from epsworth.curves import Bounds
+from epsworth.engines.exact import LawsOverEpsilon, Table, contract, outward, within
+from epsworth.engines.question import Question
+from epsworth.engines.sampled import Answer, Progress
+
+MOST_FEATURES = 3
+MOST_CELLS = 50_000_000
+TIE = 1e-9  # margins below this are decided by the classifier itself
+BLOCK = 64  # records whose ties are asked about together
+FAR = 1e6  # unclipped noise beyond this many ranges has no mass in double precision
+
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The decision table of one record and the edges of its cells, per sensitive feature, in natural units."""
+
+    edges: tuple[Floats, ...]
+    table: Table
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """Cells whose near ties (``tied``, an index) are still open."""
+
+    record: int
+    edges: tuple[Floats, ...]
+    labels: Indices
+    tied: tuple[Indices, ...]
+
+    def points(self, j: int) -> Floats:
+        """Return one natural value per tied cell: a cell (a, b] is represented by b, the last one on its side."""
+        right = self.edges[j][1:][self.tied[j]]
+        left = self.edges[j][:-1][self.tied[j]]
+        beyond = np.where(np.isfinite(left), np.nextafter(left, np.inf), 0.0)  # the last cell has no right end
+        return np.where(np.isfinite(right), right, beyond)
+
+    def cells(self, classes: NDArray[Any]) -> Cells:
+        """Return the finished cells, without the edges across which no label changes."""
+        edges, labels = _merge(self.edges, self.labels)
+        return Cells(edges, Table(labels, classes))
+
+
+class TreeCells:
+    """Builds the cells of any record of a question; the thresholds are located once."""
+
+    def __init__(self, question: Question, model: TreeModel, natural: Floats) -> None:
+        self.question, self.model, self.natural = question, model, natural
+        self.seen = model.seen(self.natural)
+        self.axis = np.full(len(model.feature), -1, dtype=np.intp)  # sensitive feature of a node, or -1
+        self.place = np.zeros(len(model.feature), dtype=np.intp)  # its threshold's place among the axis' edges
+        self.thresholds: list[Floats] = []
+        for j, position in enumerate(question.positions):
+            nodes = np.flatnonzero(model.feature == position)
+            edges, place = self._locate(position, model.threshold[nodes])
+            self.axis[nodes], self.place[nodes] = j, place
+            self.thresholds.append(edges)
+        self.public = (self.axis < 0) & (model.left != LEAF)
+        self.queries = 0
+
+    def _locate(self, position: int, thresholds: Floats) -> tuple[Floats, Indices]:
+        """Return the distinct last values (natural units) that go left, and each threshold's place among them.
+
+        Bisection over the doubles by the model's own comparison; -inf where nothing goes left, inf where all does.
+        """
+        distinct, which = np.unique(thresholds, return_inverse=True)
+        if not distinct.size:
+            return distinct, which  # no tree looks at this feature
+        feature = self.question.features[self.question.positions.index(position)]
+        span, width = feature.upper - feature.lower, self.natural.shape[1]
+        low = np.full(distinct.size, feature.lower - FAR * span)
+        high = np.full(distinct.size, feature.upper + FAR * span)
+
+        def left(natural: Floats) -> Bools:
+            return self.model.goes_left(position, natural, distinct, width)
+
+        always, never = left(high), ~left(low)
+        for _ in range(200):
+            middle = 0.5 * (low + high)
+            if ((middle <= low) | (middle >= high)).all():
+                break
+            good = left(middle)
+            low, high = np.where(good, middle, low), np.where(good, high, middle)
+        last, place = np.unique(np.where(always, np.inf, np.where(never, -np.inf, low)), return_inverse=True)
+        return last, place[which]
+
+    def of(self, records: Sequence[int]) -> list[Cells] | None:
+        """Return the cells of some records, their near ties asked about together; None if there are too many cells."""
+        drafts: dict[bytes, Draft] = {}
+        keys = []
+        for record in records:
+            goes_left = self.public & (self.seen[record][self.model.feature] <= self.model.threshold)
+            key = np.packbits(goes_left).tobytes()  # records that take the same public turns share their cells
+            keys.append(key)
+            if key not in drafts:
+                draft = self._draft(record, goes_left)
+                if draft is None:
+                    return None
+                drafts[key] = draft
+        self._settle_ties(list(drafts.values()))
+        done = {key: draft.cells(self.model.classes) for key, draft in drafts.items()}
+        return [done[key] for key in keys]
+
+    def _draft(self, record: int, goes_left: Bools) -> Draft | None:
+        leaves, low, high = self._leaves(goes_left)
+        edges, low, high = self._compress(low, high)
+        shape = tuple(len(e) - 1 for e in edges)
+        if np.prod([float(c) for c in shape]) > MOST_CELLS:
+            return None
+        scores = _sum_of_boxes(shape, low, high, self.model.values[leaves])
+        scores += self.model.offset.reshape(-1, *(1,) * len(shape))
+        if len(scores) == 1:
+            labels, margin = (scores[0] > 0).astype(np.intp), np.abs(scores[0])
+        else:
+            labels = np.argmax(scores, axis=0)
+            best = np.partition(scores, -2, axis=0)[-2:]
+            margin = best[1] - best[0]
+        return Draft(record, edges, labels, np.nonzero(margin < TIE * len(self.model.roots)))
+
+    def _settle_ties(self, drafts: list[Draft]) -> None:
+        """Let the classifier decide the cells whose scores (nearly) tie, at a point of each."""
+        counts = [draft.tied[0].size for draft in drafts]
+        if not sum(counts):
+            return
+        rows = np.repeat([draft.record for draft in drafts], counts)
+        values = [np.concatenate([draft.points(j) for draft in drafts]) for j in range(len(self.thresholds))]
+        answers = np.searchsorted(self.model.classes, self.question.ask(rows, values))
+        self.queries += rows.size
+        for draft, found in zip(drafts, np.split(answers, np.cumsum(counts)[:-1]), strict=True):
+            draft.labels[draft.tied] = found
+
+    def _leaves(self, goes_left: Bools) -> tuple[Indices, Indices, Indices]:
+        """Sweep all trees at once; return reachable leaves and their boxes of cells, ``low..high`` per axis."""
+        model, s = self.model, len(self.thresholds)
+        jump = np.where(self.public, np.where(goes_left, model.left, model.right), np.arange(len(model.left)))
+        while True:  # pointer doubling: skip all public splits
+            further = jump[jump]
+            if np.array_equal(further, jump):
+                break
+            jump = further
+        node = jump[model.roots]
+        low = np.zeros((s, node.size), dtype=np.intp)
+        high = np.repeat([[len(t)] for t in self.thresholds], node.size, axis=1).astype(np.intp)
+        found: list[tuple[Indices, Indices, Indices]] = []
+        while node.size:
+            leaf = model.left[node] == LEAF
+            found.append((node[leaf], low[:, leaf], high[:, leaf]))
+            node, low, high = node[~leaf], low[:, ~leaf], high[:, ~leaf]
+            if not node.size:
+                break
+            axis, place, at = self.axis[node], self.place[node], np.arange(node.size)
+            to_left, to_right = low[axis, at] <= place, high[axis, at] > place
+            left_high, right_low = high.copy(), low.copy()
+            left_high[axis, at] = np.minimum(high[axis, at], place)
+            right_low[axis, at] = np.maximum(low[axis, at], place + 1)
+            node, low, high = (
+                np.concatenate([jump[model.left[node[to_left]]], jump[model.right[node[to_right]]]]),
+                np.concatenate([low[:, to_left], right_low[:, to_right]], axis=1),
+                np.concatenate([left_high[:, to_left], high[:, to_right]], axis=1),
+            )
+        parts = list(zip(*found, strict=True))
+        return np.concatenate(parts[0]), np.concatenate(parts[1], axis=1), np.concatenate(parts[2], axis=1)
+
+    def _compress(self, low: Indices, high: Indices) -> tuple[tuple[Floats, ...], Indices, Indices]:
+        """Keep only the thresholds at which some reachable leaf ends; return edges from -inf to inf."""
+        edges, lows, highs = [], [], []
+        for j, thresholds in enumerate(self.thresholds):
+            used = np.unique(np.concatenate([low[j] - 1, high[j]]))
+            used = used[(used >= 0) & (used < len(thresholds))]
+            lows.append(np.searchsorted(used, low[j] - 1, side="right"))
+            highs.append(np.searchsorted(used, high[j], side="left"))
+            edges.append(np.concatenate([[-np.inf], thresholds[used], [np.inf]]))
+        return tuple(edges), np.array(lows), np.array(highs)
+
+
+def _sum_of_boxes(shape: tuple[int, ...], low: Indices, high: Indices, values: Floats) -> Floats:
+    """Add each leaf's values over its box of cells: signed corners, then cumulated along every axis."""
+    padded = tuple(c + 1 for c in shape)
+    corners, signs = [], []
+    for side in product((0, 1), repeat=len(shape)):
+        at = [high[j] + 1 if upper else low[j] for j, upper in enumerate(side)]
+        corners.append(np.ravel_multi_index(at, padded))
+        signs.append((-1.0) ** sum(side))
+    flat, size = np.concatenate(corners), int(np.prod(padded))
+    sums = []
+    for column in values.T:
+        weights = np.concatenate([sign * column for sign in signs])
+        grid = np.bincount(flat, weights=weights, minlength=size).reshape(padded)
+        for axis in range(len(shape)):
+            np.cumsum(grid, axis=axis, out=grid)
+        sums.append(grid[tuple(slice(c) for c in shape)])
+    return np.stack(sums)
+
+
+def _merge(edges: tuple[Floats, ...], labels: Indices) -> tuple[tuple[Floats, ...], Indices]:
+    """Drop edges across which no label changes."""
+    kept = []
+    for axis, edge in enumerate(edges):
+        along = np.moveaxis(labels, axis, 0).reshape(labels.shape[axis], -1)
+        changes = np.concatenate([[True], (along[1:] != along[:-1]).any(axis=1)])
+        labels = np.compress(changes, labels, axis=axis)
+        kept.append(np.concatenate([edge[:-1][changes], edge[-1:]]))
+    return tuple(kept), labels
+
+
+def cells_for(question: Question) -> TreeCells | str:
+    """Return the builder of cells, or why there is none."""
+    if question.model is None:
+        return "the classifier is a function"
+    model = tree_model(question.model)
+    if model is None:
+        return "the classifier is not a supported tree model"
+    if len(question.features) > MOST_FEATURES:
+        return f"there are more than {MOST_FEATURES} sensitive features"
+    if any(feature.categories is not None for feature in question.features):
+        return "a sensitive feature is categorical"
+    columns = [question.records.column(c) for c in range(len(question.records.names))]
+    try:
+        natural = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
+    except (TypeError, ValueError):
+        return "the table holds columns that are not numbers"
+    return TreeCells(question, model, natural)
+
+
+def exact_cells(question: Question, builder: TreeCells, progress: Progress) -> Answer | None:
+    """Return exact bounds for every record, or None where some record has too many cells."""
+    m, e, n = question.shape
+    laws = LawsOverEpsilon(question)
+    stability, accuracy = np.empty((m, e, n)), np.empty((m, e, n))
+    possible = np.empty(n, dtype=np.int64)
+    for start in range(0, n, BLOCK):
+        block = range(start, min(start + BLOCK, n))
+        built = builder.of(block)
+        if built is None:
+            return None
+        for record, cells in zip(block, built, strict=True):
+            masses = [
+                np.concatenate([laws.masses(i, j, question.unit[record, j], edges) for i in range(m)])
+                for j, edges in enumerate(cells.edges)
+            ]
+            own = contract(cells.table.agrees(question.labels[record]), masses)
+            stability[:, :, record] = own.reshape(m, e)
+            if question.y is not None:
+                same = question.y[record] == question.labels[record]
+                right = own if same else contract(cells.table.agrees(question.y[record]), masses)
+                accuracy[:, :, record] = right.reshape(m, e)
+            inside = np.ix_(*[within(f, edges) for f, edges in zip(question.features, cells.edges, strict=True)])
+            possible[record] = len(np.unique(cells.table.labels[inside]))
+        progress(block.stop / n)
+    exact = None if question.y is None else Bounds(*outward(accuracy))
+    return Answer(Bounds(*outward(stability)), exact, possible, builder.queries)

@@ -1,0 +1,87 @@
+"""Which engine answers for which mechanism, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from epsworth.engines.cells import TreeCells, cells_for, exact_cells
+from epsworth.engines.grid import MOST_POINTS, count_groups, exact_grid, grid_sizes
+from epsworth.engines.linear import LinearModel, linear_bounds, linear_for
+from epsworth.engines.question import Question
+from epsworth.engines.sampled import Answer, Progress
+
+Method = Literal["auto", "cells", "linear", "grid", "sampled"]
+Exact = Callable[[Question, Progress], Answer | None]
+
+CHEAP_GRID = 2_000_000  # queries over all records up to which a grid is asked even where cells are known
+LARGEST_GRID = 50_000_000  # queries over all records beyond which sampling is the better bargain
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some mechanisms of a question and the engine that answers for them; ``run`` is None for sampling."""
+
+    mechanisms: tuple[int, ...]
+    name: str
+    why: str
+    run: Exact | None
+
+
+class Planner:
+    """Looks inside the classifier once and assigns every mechanism."""
+
+    def __init__(self, question: Question, method: Method, tolerance: float) -> None:
+        self.question, self.method, self.tolerance = question, method, tolerance
+        self.cells: TreeCells | str = cells_for(question) if method in ("auto", "cells") else "not asked for"
+        self.linear: LinearModel | str = linear_for(question) if method in ("auto", "linear") else "not asked for"
+
+    def parts(self) -> list[Part]:
+        """Return the plan: mechanisms that share an engine (and a grid) are answered together."""
+        assigned: dict[tuple[str, tuple[int, ...] | None], Part] = {}
+        for m in range(len(self.question.names)):
+            part, grid = self._of(m)
+            key = (part.name, grid)
+            before = assigned[key].mechanisms if key in assigned else ()
+            assigned[key] = Part((*before, m), part.name, part.why, part.run)
+        return list(assigned.values())
+
+    def _of(self, m: int) -> tuple[Part, tuple[int, ...] | None]:
+        method, sizes = self.method, grid_sizes(self.question, m)
+        if method == "sampled":
+            return Part((), "monte-carlo", "asked for", None), None
+        builder = self.cells if isinstance(self.cells, TreeCells) else None
+        if method in ("auto", "grid") and sizes is not None:
+            size = int(np.prod([float(k) for k in sizes]))
+            queries = size * count_groups(self.question)
+            most = CHEAP_GRID if builder else LARGEST_GRID
+            if size <= MOST_POINTS and (queries <= most or method == "grid"):
+                why = f"outputs lie on a grid of {' x '.join(map(str, sizes))} points"
+                return Part((), "exact-grid", why, lambda q, p: exact_grid(q, sizes, p)), sizes
+        if builder is not None:
+            why = f"a tree model with {len(self.question.features)} sensitive features"
+            return Part((), "exact-cells", why, lambda q, p: exact_cells(q, builder, p)), None
+        if isinstance(self.linear, LinearModel) and self._linear_can(m):
+            model = self.linear
+            run = lambda q, p: linear_bounds(q, model, self.tolerance, p)  # noqa: E731  a thunk like the others
+            return Part((), "lattice-bracket", "a binary linear model", run), None
+        if method != "auto":
+            raise ValueError(f"method={method!r} cannot answer {self.question.names[m]}: {self._why_not(m)}")
+        return Part((), "monte-carlo", "no exact engine applies", None), None
+
+    def _linear_can(self, m: int) -> bool:
+        outputs = {(x.output, type(x).__name__) for release in self.question.releases[m] for x in release.mechanisms}
+        return all(output != "real line" or name == "Gaussian" for output, name in outputs) and (
+            len({name for _, name in outputs if name == "Gaussian"}) == 0 or len(outputs) == 1
+        )
+
+    def _why_not(self, m: int) -> str:
+        if self.method == "cells":
+            return f"{self.cells}; use method='auto'"
+        if self.method == "linear":
+            reason = self.linear if isinstance(self.linear, str) else "its outputs leave the declared range"
+            return f"{reason}; use method='auto'"
+        return f"its outputs are continuous or its grid exceeds {MOST_POINTS} points; use quantise=k with a smaller k"

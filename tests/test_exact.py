@@ -1,0 +1,337 @@
+"""Exact engines: equal to brute force, to each other, to the reference; traps of ties, edges, rounding."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier, SGDClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+import epsworth as ew
+from epsworth.classifiers.trees import tree_model
+from epsworth.engines.cells import TreeCells, cells_for, exact_cells
+from epsworth.engines.linear import bracket, closed_form
+from epsworth.engines.question import ask
+from epsworth.mechanisms import FAMILIES
+
+IRIS, SPECIES = load_iris(return_X_y=True)
+CANCER, BENIGN = load_breast_cancer(return_X_y=True)
+CANCER = MinMaxScaler().fit_transform(CANCER)[:, :8]
+RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
+GRID = ["krr:k=17", "exponential_tight:k=9", "pm:quantise=12"]
+CONTINUOUS = [
+    "pm",
+    "sw",
+    "laplace_clipped",
+    "bounded_laplace",
+    "gaussian_clipped:delta=0.1",
+    "laplace",
+    "gaussian:delta=0.1",
+]
+
+TREES = {
+    "tree": DecisionTreeClassifier(random_state=0),
+    "forest": RandomForestClassifier(20, random_state=0),
+    "small forest, many ties": RandomForestClassifier(4, random_state=1),
+    "extra trees": ExtraTreesClassifier(10, random_state=0),
+    "boosting": GradientBoostingClassifier(n_estimators=15, random_state=0),
+    "histogram boosting": HistGradientBoostingClassifier(max_iter=15, min_samples_leaf=5),
+    "scaled forest": make_pipeline(StandardScaler(), RandomForestClassifier(10, random_state=0)),
+    "scaled twice": make_pipeline(
+        MinMaxScaler(), RobustScaler(), MaxAbsScaler(), DecisionTreeClassifier(random_state=0)
+    ),
+}
+every_tree = pytest.mark.parametrize("name", TREES)
+
+
+def question(model, X, **more):
+    settings = {"sensitive": [0, 2], "mechanisms": CONTINUOUS, "epsilons": [0.5, 2, 6], "domain": RANGES, "y": None}
+    return ask(model, X, **(settings | more))
+
+
+def builder(asked):
+    found = cells_for(asked)
+    assert isinstance(found, TreeCells), found
+    return found
+
+
+@every_tree
+@pytest.mark.parametrize("classes", [2, 3])
+def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, classes):
+    """Brute force: the label at random points, and at both doubles next to every edge."""
+    keep = classes > SPECIES if classes == 2 else SPECIES >= 0
+    model = TREES[name].fit(IRIS[keep], SPECIES[keep])
+    asked = question(model, IRIS[[0, 60, 90]])
+    rng = np.random.default_rng(0)
+    for record, cells in enumerate(builder(asked).of(range(3))):
+        near = [np.concatenate([e[1:-1], np.nextafter(e[1:-1], np.inf)]) for e in cells.edges]
+        near = [np.concatenate([edge, rng.uniform(0, 9, 60)]) for edge in near]
+        at = [rng.choice(values, 3_000) for values in near]
+        rows = np.tile(IRIS[[0, 60, 90]][record], (3_000, 1))
+        rows[:, 0], rows[:, 2] = at
+        place = [np.searchsorted(e[1:-1], v, side="left") for e, v in zip(cells.edges, at, strict=True)]
+        found = cells.table.kinds[cells.table.labels[tuple(place)]]
+        assert (found == model.predict(rows)).all()
+
+
+@every_tree
+def test_cells_hold_the_sampled_truth_and_name_themselves(name):
+    model = TREES[name].fit(IRIS, SPECIES)
+    settings = {"sensitive": [0, 2], "mechanisms": CONTINUOUS, "epsilons": [0.5, 2, 6], "domain": RANGES}
+    exact = ew.stability(model, IRIS[[0, 70, 120]], y=[0, 1, 1], **settings)
+    assert (exact.method == "exact-cells").all()
+    assert exact.confidence == 1
+    assert (exact.upper - exact.lower).max() < 1e-11
+    drawn = ew.stability(
+        model, IRIS[[0, 70, 120]], y=[0, 1, 1], method="sampled", rng=0, tolerance=0.03, confidence=1 - 1e-6, **settings
+    )
+    for a, b in ((exact.stability, drawn.stability), (exact.accuracy, drawn.accuracy)):
+        assert (b.lower <= a.upper).all()
+        assert (a.lower <= b.upper).all()
+    assert (exact.labels_possible >= drawn.labels_possible).all()
+
+
+@every_tree
+def test_cells_equal_the_whole_grid(name):
+    """Property test 5: two exact engines on the same grid mechanisms, natural units and scalers included."""
+    model = TREES[name].fit(IRIS, SPECIES)
+    settings = {"sensitive": [0, 2], "mechanisms": GRID, "epsilons": [0.5, 2, 6], "domain": RANGES}
+    one = ew.stability(model, IRIS[::30], method="cells", **settings)
+    other = ew.stability(model, IRIS[::30], method="grid", **settings)
+    assert (one.method == "exact-cells").all()
+    assert (other.method == "exact-grid").all()
+    np.testing.assert_allclose(one.lower, other.lower, atol=1e-11)
+    np.testing.assert_array_equal(one.labels_possible >= other.labels_possible, True)
+
+
+def test_three_features_and_one():
+    model = RandomForestClassifier(5, max_depth=4, random_state=0).fit(IRIS, SPECIES)
+    for sensitive in ([1], [0, 2, 3]):
+        settings = {"sensitive": sensitive, "epsilons": [1, 4], "domain": RANGES}
+        one = ew.stability(model, IRIS[::40], mechanisms=GRID, method="cells", **settings)
+        other = ew.stability(model, IRIS[::40], mechanisms=GRID, method="grid", **settings)
+        np.testing.assert_allclose(one.lower, other.lower, atol=1e-11)
+
+
+def stump(threshold):
+    """A tree of one split at ``threshold`` exactly as given."""
+    model = DecisionTreeClassifier(max_depth=1).fit([[threshold - 1.0], [threshold + 1.0]], [0, 1])
+    model.tree_.threshold[0] = threshold
+    return model
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.0, -0.5, 1.5, 0.3, np.float64(np.float32(0.1)), 0.1])
+@pytest.mark.parametrize("mechanism", ["laplace_clipped", "krr:k=11", "pm", "laplace"])
+def test_atoms_and_edges_fall_on_their_true_side(threshold, mechanism):
+    """A threshold at 0 separates the atom at 0; float32 moves the edge; outside thresholds vanish."""
+    model, law = stump(threshold), None
+    curves = ew.stability(model, [[0.6]], sensitive=0, mechanisms=mechanism, epsilons=[1.0], method="cells")
+    law = ew.FAMILIES[mechanism.partition(":")[0]](1.0, **({"k": 11} if "krr" in mechanism else {})).law(0.6)
+    values = np.arange(11) / 10
+    goes_left = values.astype(np.float32) <= np.float64(threshold)
+    if "krr" in mechanism:
+        left = float(law.pmf(values[goes_left]).sum())
+    else:
+        below = np.float32(threshold)
+        edge = float(below) if below <= threshold else float(np.nextafter(below, np.float32(-np.inf)))
+        left = float(law.mass(-np.inf, edge))
+    exact = left if curves.labels[0] == 0 else 1 - left
+    assert curves.lower.item() - 1e-7 <= exact <= curves.upper.item() + 1e-7
+    if threshold == 0.0 and mechanism == "laplace_clipped":
+        assert 1 - curves.upper.item() == pytest.approx(float(law.pmf(0.0)), abs=1e-11)
+
+
+def test_ties_are_decided_by_the_classifier():
+    """Two pure trees that disagree tie everywhere: argmax of equal shares, as the forest itself does."""
+    model = RandomForestClassifier(2, random_state=3, bootstrap=True).fit(IRIS[50:], SPECIES[50:])
+    asked = question(model, IRIS[[80]], mechanisms=["pm"])
+    found = builder(asked)
+    found.of([0])
+    assert found.queries > 0  # there were ties to decide
+
+
+def test_records_with_the_same_public_turns_share_their_cells():
+    model = TREES["forest"].fit(IRIS, SPECIES)
+    rows = np.repeat(IRIS[:1], 5, axis=0)
+    rows[:, 0] = np.linspace(4.5, 7.5, 5)
+    found = builder(question(model, rows)).of(range(5))
+    assert all(cells is found[0] for cells in found)
+
+
+def test_a_function_and_unsupported_models_are_told_why():
+    neighbours = KNeighborsClassifier().fit(IRIS, SPECIES)
+    settings = {"sensitive": [0], "mechanisms": ["pm"], "epsilons": [1.0], "domain": RANGES, "rng": 0, "tolerance": 0.1}
+    assert ew.stability(neighbours, IRIS[:1], **settings).method.item() == "monte-carlo"
+    for method, message in (
+        ("cells", "not a supported tree model"),
+        ("linear", "not a supported linear model"),
+        ("grid", "use quantise=k"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ew.stability(neighbours, IRIS[:1], method=method, **settings)
+    with pytest.raises(ValueError, match="the classifier is a function"):
+        ew.stability(lambda Z: Z[:, 0] > 5, IRIS[:1], method="cells", **settings)
+    forest = TREES["forest"].fit(IRIS, SPECIES)
+    with pytest.raises(ValueError, match="more than 3 sensitive features"):
+        ew.stability(forest, IRIS[:1], method="cells", **(settings | {"sensitive": [0, 1, 2, 3]}))
+    assert tree_model(make_pipeline(StandardScaler(), neighbours)) is None
+
+
+def test_quantising_makes_any_classifier_exact():
+    neighbours = KNeighborsClassifier().fit(IRIS, SPECIES)
+    settings = {"sensitive": [0, 2], "epsilons": [1.0, 4.0], "domain": RANGES, "mechanisms": ["pm", "krr:k=9"]}
+    curves = ew.stability(neighbours, IRIS[:3], quantise=15, y=[0, 0, 1], **settings)
+    assert (curves.method == "exact-grid").all()
+    assert curves.confidence == 1
+    drawn = ew.stability(
+        neighbours, IRIS[:3], quantise=15, y=[0, 0, 1], method="sampled", rng=0, confidence=1 - 1e-6, **settings
+    )
+    for a, b in ((curves.stability, drawn.stability), (curves.accuracy, drawn.accuracy)):
+        assert (b.lower <= a.upper).all()
+        assert (a.lower <= b.upper).all()
+    words = ew.stability(neighbours, IRIS[:3], **(settings | {"mechanisms": ["pm:quantise=15", "krr:k=9"]}))
+    np.testing.assert_array_equal(words.lower, curves.lower)
+
+
+def test_categorical_features_on_the_grid():
+    table = pd.DataFrame({"age": [20.0, 60.0], "job": ["a", "b"]})
+
+    def classifier(t):
+        return (np.asarray(t["age"]) > 40) ^ (np.asarray(t["job"]) == "c")
+
+    curves = ew.stability(
+        classifier, table, sensitive=["age", "job"], mechanisms="krr:k=11", epsilons=[1.0],
+        domain={"age": (0, 100), "job": ["a", "b", "c"]},
+    )  # fmt: skip
+    assert (curves.method == "exact-grid").all()
+    age, job = FAMILIES["krr"](1.0, k=11).law(0.2), FAMILIES["krr"](1.0, k=3).law(0.0)
+    young, other = float(age.mass(0, 0.4)), float(job.mass(0, 0.5))
+    assert curves.lower[0, 0, 0] == pytest.approx(young * other + (1 - young) * (1 - other), abs=1e-10)
+
+
+@pytest.mark.parametrize("name", ["pm", "sw", "laplace_clipped", "gaussian_clipped", "laplace"])
+@pytest.mark.parametrize("k", [2, 7, 64])
+def test_the_quantised_law_is_the_rounded_law(name, k):
+    mechanism = ew.FAMILIES[name](2.0)
+    from epsworth.mechanisms import Quantised
+
+    law, inner = Quantised(mechanism, k).law(0.37), mechanism.law(0.37)
+    grid = np.arange(k) / (k - 1)
+    pmf = law[..., np.newaxis].pmf(grid)
+    assert pmf.sum() == pytest.approx(1, abs=1e-12)
+    middles = (np.arange(1, k) - 0.5) / (k - 1)
+    np.testing.assert_allclose(pmf, np.diff(np.concatenate([[0], inner.cdf(middles), [1]])), atol=1e-12)
+    draws = law.sample(20_000, np.random.default_rng(0))
+    assert abs(draws.mean() - float(law.mean())) < 5.2 * np.sqrt(float(law.var()) / 20_000) + 1e-12
+    assert np.isin(draws, grid).all()
+    assert Quantised(mechanism, k).guarantee == mechanism.guarantee
+    assert (law.pdf(grid) == 0).all()
+    np.testing.assert_allclose(law.cell_masses(np.concatenate([[-1], grid])).sum(), 1, atol=1e-12)
+
+
+LINEAR = {
+    "logistic": LogisticRegression(max_iter=5000, C=10),
+    "scaled": make_pipeline(StandardScaler(), LogisticRegression()),
+    "svc": LinearSVC(),
+    "lda": LinearDiscriminantAnalysis(),
+    "ridge": RidgeClassifier(),
+    "sgd": SGDClassifier(random_state=0),
+    "perceptron": Perceptron(random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_linear_brackets_meet_the_sampled_truth(name):
+    model = LINEAR[name].fit(CANCER, BENIGN)
+    families = ["pm", "laplace_clipped", "krr:k=5", "gaussian:delta=0.1", "exponential_tight:k=7"]
+    settings = {"sensitive": [0, 1, 4, 7], "mechanisms": families, "epsilons": [1, 5], "tolerance": 0.02}
+    wavering = np.argsort(np.abs(model.decision_function(CANCER)))[[0, 40, 200]]
+    y = BENIGN[wavering].copy()
+    y[1] = 1 - y[1]
+    lattice = ew.stability(model, CANCER[wavering], method="linear", y=y, **settings)
+    assert (lattice.method == "lattice-bracket").all()
+    assert lattice.confidence == 1
+    assert (lattice.upper - lattice.lower).max() <= 0.02
+    drawn = ew.stability(model, CANCER[wavering], method="sampled", y=y, rng=0, **(settings | {"confidence": 1 - 1e-6}))
+    for a, b in ((lattice.stability, drawn.stability), (lattice.accuracy, drawn.accuracy)):
+        assert (b.lower <= a.upper).all()
+        assert (a.lower <= b.upper).all()
+
+
+def test_unclipped_laplace_on_a_linear_model_is_sampled_and_the_rest_is_not():
+    model = LINEAR["logistic"].fit(CANCER, BENIGN)
+    curves = ew.stability(
+        model, CANCER[:2], sensitive=[0, 1], mechanisms=["laplace", "pm", "krr:k=11"], epsilons=[1.0], rng=0
+    )
+    assert curves.method[:, 0].tolist() == ["monte-carlo", "lattice-bracket", "exact-grid"]
+    assert curves.confidence == 0.999
+    assert len(curves.notes) == 3
+    with pytest.raises(ValueError, match="its outputs leave the declared range"):
+        ew.stability(model, CANCER[:1], sensitive=[0], mechanisms="laplace", epsilons=[1.0], method="linear")
+
+
+@pytest.mark.parametrize("weights", [[0.7], [0.7, -0.4], [-1.0, 0.3, 0.5], [1.0, 0.0, -0.2], [0.0, 0.0]])
+@pytest.mark.parametrize("name", ["pm", "sw"])
+@pytest.mark.parametrize("epsilon", [0.1, 2.0, 8.0])
+def test_closed_form_and_lattice_agree(weights, name, epsilon):
+    """Property test 6: the closed form lies inside the lattice bracket; zero and negative weights included."""
+    weights, x = np.array(weights), np.array([0.3, 0.8, 0.05])[: len(weights)]
+    laws = [FAMILIES[name](np.array([epsilon])).law(v) for v in x]
+    for threshold in (*np.linspace(-1.2, 1.3, 11), float(weights @ x)):
+        low, high = bracket(laws, weights, threshold, 2**14)
+        assert (low <= high).all()
+        if weights.any():
+            exact = closed_form(laws, weights, threshold)
+            assert (exact.lower <= high).all()
+            assert (low <= exact.upper).all()
+            assert (exact.upper - exact.lower).max() < 1e-3
+
+
+def test_the_lattice_does_not_wrap_around():
+    """Five features, clipped Laplace at epsilon .1: a transform of length N would wrap and claim .0493 (truth .025)."""
+    weights = np.array([0.8, 0.6, 0.7, 0.8, 0.3])
+    laws = [FAMILIES["laplace_clipped"](np.array([0.1])).law(0.5)] * 5
+    low, high = bracket(laws, weights, 0.0, 4096)
+    atom = float(FAMILIES["laplace_clipped"](0.1).law(0.5).pmf(0.0)) ** 5
+    assert low <= atom <= high + 1e-12
+    full_low, full_high = bracket(laws, weights, float(weights.sum()), 4096)
+    assert full_low <= 1
+    assert full_high == pytest.approx(1, abs=1e-9)
+
+
+def test_an_atom_exactly_on_the_margin_stays_inside_the_bracket():
+    """S = Y with an atom at 0 and the threshold at 0: whether `<=` or `<`, the bracket holds both."""
+    law = FAMILIES["laplace_clipped"](np.array([1.0])).law(0.5)
+    low, high = bracket([law], np.array([1.0]), 0.0, 2**12)
+    assert low <= 0
+    assert high >= float(FAMILIES["laplace_clipped"](1.0).law(0.5).pmf(0.0))
+
+
+def test_a_grid_mechanism_is_not_quantised_again():
+    with pytest.raises(ValueError, match="already lie on a grid of 101 points; set its k instead"):
+        ew.stability(lambda Z: Z[:, 0] > 0.5, [[0.2]], sensitive=0, mechanisms="krr:quantise=7", epsilons=[1.0])
+
+
+def test_exact_answers_do_not_depend_on_how_records_are_grouped():
+    model = TREES["small forest, many ties"].fit(IRIS, SPECIES)
+    asked = question(model, IRIS[::7])
+    together = exact_cells(asked, builder(asked), lambda share: None)
+    for record, one in itertools.islice(enumerate(IRIS[::7]), 5):
+        alone = question(model, one[np.newaxis])
+        single = exact_cells(alone, builder(alone), lambda share: None)
+        np.testing.assert_array_equal(single.stability.lower[..., 0], together.stability.lower[..., record])
