@@ -1,4 +1,4 @@
-"""Run every benchmark, or those named: ``python -m benchmarks [masses] [draws] [startup] [sampling]``."""
+"""Run every benchmark, or those named: ``python -m benchmarks [masses] [draws] [startup] [sampling] [exact]``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 
-PARTS = ("masses", "draws", "startup", "sampling")
+PARTS = ("masses", "draws", "startup", "sampling", "exact")
 
 
 def main() -> int:

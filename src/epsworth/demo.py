@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.classifiers import as_classifier
 from epsworth.curves import Curves
 from epsworth.engines import stability
 from epsworth.mechanisms import FAMILIES
@@ -65,7 +64,7 @@ def stories(progress: Callable[[str, float], None]) -> list[Story]:
     for title, model in models.items():
         fitted = model.fit(table[train], data.target[train])
         curves = stability(
-            as_classifier(fitted),
+            fitted,
             table[test],
             sensitive=SENSITIVE,
             mechanisms=list(FAMILIES),

@@ -87,9 +87,8 @@ def compose(parts: Sequence[Guarantee]) -> Guarantee:
     """
     if not parts:
         raise ValueError("nothing to compose: give at least one guarantee")
-    epsilon = _float_from_above(sum((Fraction(p.epsilon) for p in parts), Fraction(0)))
-    safe = math.prod((1 - Fraction(str(p.delta)) for p in parts), start=Fraction(1))
-    delta = _float_from_above(1 - safe)
+    epsilon = _sum_from_above([p.epsilon for p in parts])
+    delta = _either_from_above([p.delta for p in parts])
     notion = max((p.notion for p in parts), key=STRENGTH.index)
     if notion == "pure":
         return Pure(epsilon, "record")
@@ -147,6 +146,16 @@ def epsilon_needed(at_least: float, labels: int, delta: float = 0.0) -> float:
     return max(0.0, math.log((labels - 1) * (at_least - delta) / (1 - at_least)))
 
 
-def _float_from_above(value: Fraction) -> float:
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+def _sum_from_above(values: Sequence[float]) -> float:
+    """Return the sum, or the next double where rounding took something off (`fsum` tells the exact sign)."""
+    nearest = math.fsum(values)
+    return nearest if math.fsum([*values, -nearest]) <= 0 else math.nextafter(nearest, math.inf)
+
+
+def _either_from_above(deltas: Sequence[float]) -> float:
+    """Return 1 - prod(1 - delta), rounded up; deltas are read as the decimals that they print as."""
+    if not any(deltas):
+        return 0.0
+    either = 1 - math.prod((1 - Fraction(str(delta)) for delta in deltas), start=Fraction(1))
+    nearest = float(either)
+    return nearest if Fraction(nearest) >= either else math.nextafter(nearest, math.inf)

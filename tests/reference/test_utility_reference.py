@@ -8,9 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import epsworth as ew
 from epsworth.bounds import clopper_pearson
+from epsworth.classifiers.trees import LEAF, TreeModel
+from epsworth.engines.cells import TreeCells, exact_cells
+from epsworth.engines.question import ask
 from epsworth.mechanisms import FAMILIES, PrivacyIndicator, gaussian_sigma, hockey_stick
 
 ENTRIES = json.loads((Path(__file__).parent / "utility.json").read_text())["entries"]
@@ -201,3 +205,86 @@ def test_sampled_interval_meets_the_bracket_of_thirty_features(entry):
     lower, upper = sampled(entry, tolerance=0.01)
     assert lower <= bracket["upper"]
     assert bracket["lower"] <= upper
+
+
+def exactly(entry, model, **settings):
+    given = entry["input"]
+    return ew.stability(
+        model, np.array([given["x"]]), sensitive=given.get("sensitive", list(range(len(given["x"])))),
+        mechanisms={"it": lambda epsilon: mechanism(given, epsilon)}, epsilons=[given["eps_per_dim"]], **settings,
+    )  # fmt: skip
+
+
+@entries("grid_blackbox_rho")
+def test_the_grid_engine_is_exact(entry):
+    curves = exactly(entry, agrees(entry["input"]), method="grid")
+    assert curves.labels[0] == entry["input"]["label"]
+    assert curves.lower.item() == pytest.approx(float(entry["value"]), abs=entry["abs_tol"])
+    assert curves.upper.item() == pytest.approx(float(entry["value"]), abs=entry["abs_tol"])
+
+
+def as_tree_model(trees):
+    """The reference's nested trees as one flat model: one vote per tree and label."""
+    labels = sorted({leaf for tree in trees for leaf in leaves(tree)})
+    nodes, roots = [], []
+
+    def add(node):
+        at = len(nodes)
+        nodes.append(None)
+        if "label" in node:
+            nodes[at] = (LEAF, LEAF, LEAF, 0.0, [float(label == node["label"]) for label in labels])
+        else:
+            nodes[at] = (node["feature"], add(node["left"]), add(node["right"]), node["threshold"], [0.0] * len(labels))
+        return at
+
+    roots = [add(tree) for tree in trees]
+    feature, left, right, threshold, values = (np.array(column) for column in zip(*nodes, strict=True))
+    return TreeModel(
+        feature, left, right, threshold.astype(float), np.array(roots), values, np.zeros(len(labels)),
+        np.array(labels), (), np.float64,
+    )  # fmt: skip
+
+
+def leaves(node):
+    return [node["label"]] if "label" in node else [*leaves(node["left"]), *leaves(node["right"])]
+
+
+@entries("tree_rho")
+def test_the_cell_engine_is_exact(entry):
+    given = entry["input"]
+    asked = ask(
+        agrees(given), np.array([given["x"]]), sensitive=given["sensitive"],
+        mechanisms={"it": lambda epsilon: mechanism(given, epsilon)}, epsilons=[given["eps_per_dim"]],
+        domain=None, y=None,
+    )  # fmt: skip
+    found = exact_cells(
+        asked, TreeCells(asked, as_tree_model(given["trees"]), np.array([given["x"]])), lambda share: None
+    )
+    assert found.stability.lower.item() == pytest.approx(float(entry["value"]), abs=entry["abs_tol"])
+    assert found.stability.upper.item() == pytest.approx(float(entry["value"]), abs=entry["abs_tol"])
+
+
+def line(given):
+    model = LogisticRegression()
+    model.coef_, model.intercept_ = np.array([given["w"]]), np.array([given["b"]])
+    model.classes_, model.n_features_in_ = np.array([0, 1]), len(given["w"])
+    return model
+
+
+@entries("linear_rho")
+def test_the_linear_engine_holds_the_truth(entry):
+    """Within rounding where there is a closed form (pm, sw, unclipped noise), within 1e-3 elsewhere."""
+    given, truth = entry["input"], float(entry["value"])
+    curves = exactly(entry, line(given), method="linear", tolerance=1e-3)
+    assert curves.lower.item() - entry["abs_tol"] <= truth <= curves.upper.item() + entry["abs_tol"]
+    closed = given["mechanism"] == "laplace" or given["mechanism"].endswith("unclipped")
+    closed |= given["mechanism"] in ("pm", "sw") and len(given["w"]) <= 3
+    assert curves.upper.item() - curves.lower.item() <= (1e-8 if closed else 1e-3)
+
+
+@entries("linear_bracket")
+def test_the_lattice_meets_the_bracket_of_thirty_features(entry):
+    curves = exactly(entry, line(entry["input"]), method="linear", tolerance=2e-3)
+    assert curves.lower.item() <= entry["value"]["upper"]
+    assert entry["value"]["lower"] <= curves.upper.item()
+    assert curves.upper.item() - curves.lower.item() <= 2e-3

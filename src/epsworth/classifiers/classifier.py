@@ -34,6 +34,8 @@ class Classifier:
         How many features it expects.
     classes : tuple, optional
         The labels that it can give, where they are known.
+    model : object, optional
+        The estimator itself, for engines that look inside; None for a plain function.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Classifier:
     features: tuple[str, ...] | None = None
     count: int | None = None
     classes: tuple[Any, ...] | None = None
+    model: Any = None
 
     def labels(self, records: Any) -> Labels:
         """Return one label per record, shape ``(n,)``; refuse answers of another shape or missing ones."""
@@ -115,6 +118,7 @@ def _from_estimator(model: Any) -> Classifier:
         features=None if features is None else tuple(map(str, features)),
         count=getattr(model, "n_features_in_", None),
         classes=tuple(classes.tolist()) if isinstance(classes, np.ndarray) and classes.ndim == 1 else None,
+        model=model,
     )
 
 

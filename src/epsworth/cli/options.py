@@ -51,6 +51,12 @@ Target = Annotated[
 Over = Annotated[
     str, typer.Option(help="records: bound every record; dataset: average and worst case; auto: by the cost.")
 ]
+Method = Annotated[
+    str, typer.Option(help="Engine: auto, or one of cells (tree models), linear, grid (outputs on a grid), sampled.")
+]
+Quantise = Annotated[
+    int | None, typer.Option(help="Round continuous outputs to this many grid points: exact for any classifier.")
+]
 Confidence = Annotated[float, typer.Option(help="Probability that all bounds hold together.")]
 Tolerance = Annotated[float, typer.Option(help="Half-width of the intervals at which drawing stops.")]
 Seed = Annotated[
@@ -127,6 +133,8 @@ def compute(
     tolerance: float,
     seed: int | None,
     trust: bool,
+    method: str,
+    quantise: int | None,
     rows: Sequence[int] = (),
 ) -> Curves:
     """Load what the options name and ask the one question; ``rows`` are records that must exist."""
@@ -164,6 +172,8 @@ def compute(
             rng=seed,
             y=truth,
             over=over,  # type: ignore[arg-type]  # checked by the library
+            method=method,  # type: ignore[arg-type]  # checked by the library
+            quantise=quantise,
             progress=progress,
         )
 

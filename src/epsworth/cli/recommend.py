@@ -30,6 +30,8 @@ def recommend(
     mechanism: options.Mechanisms = None,
     epsilon: options.Epsilons = "1:8:0.5",
     target: options.Target = None,
+    method: options.Method = "auto",
+    quantise: options.Quantise = None,
     over: options.Over = "auto",
     confidence: options.Confidence = 0.999,
     tolerance: options.Tolerance = 0.01,
@@ -60,7 +62,7 @@ def recommend(
         curves = options.compute(
             source, table, sensitive, domain=domain, domain_from_data=domain_from_data, mechanisms=mechanism,
             epsilons=epsilon, label_column=target, over=over, confidence=confidence, tolerance=tolerance,
-            seed=seed, trust=trust, rows=[view] if isinstance(view, int) else (),
+            seed=seed, trust=trust, method=method, quantise=quantise, rows=[view] if isinstance(view, int) else (),
         )  # fmt: skip
     found = choose(curves, at_least=at_least, on=view, of=of, delta=delta)  # type: ignore[arg-type]  # checked there
     if plot is not None:

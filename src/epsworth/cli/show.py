@@ -46,8 +46,9 @@ def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "sta
     shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names - curve - 2) // 7)))
     for view in views:
         lower, upper = curves.select(view, of)
-        half = round_up(float((upper - lower).max()) / 2)
-        out.print(f"[bold]{_title(curves, view, of)}[/bold] (half-width at most {half:g})")
+        half = float((upper - lower).max()) / 2
+        width = "exact" if half < 1e-9 else f"half-width at most {round_up(half):g}"
+        out.print(f"[bold]{_title(curves, view, of)}[/bold] ({width})")
         table = Table(box=None, pad_edge=False)
         table.add_column("mechanism", no_wrap=True)
         for e in shown:

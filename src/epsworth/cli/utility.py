@@ -19,6 +19,8 @@ def utility(
     epsilon: options.Epsilons = "1:8:1",
     target: options.Target = None,
     record: Annotated[list[int] | None, typer.Option(help="Show this record, too (row number from 0); repeat.")] = None,
+    method: options.Method = "auto",
+    quantise: options.Quantise = None,
     over: options.Over = "auto",
     confidence: options.Confidence = 0.999,
     tolerance: options.Tolerance = 0.01,
@@ -32,7 +34,7 @@ def utility(
     curves = options.compute(
         model, table, sensitive, domain=domain, domain_from_data=domain_from_data, mechanisms=mechanism,
         epsilons=epsilon, label_column=target, over=over, confidence=confidence, tolerance=tolerance,
-        seed=seed, trust=trust, rows=record or (),
+        seed=seed, trust=trust, method=method, quantise=quantise, rows=record or (),
     )  # fmt: skip
     views: list[str | int] = ["worst"] if len(curves.labels) == 1 else ["average", "worst"]
     views += record or []

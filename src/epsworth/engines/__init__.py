@@ -24,7 +24,7 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval, draws_needed
 from epsworth.curves import Bounds, Curves
 from epsworth.engines.plan import Method, Part, Planner
-from epsworth.engines.question import DETERMINISM_ROWS, Question, ask
+from epsworth.engines.question import Question, ask
 from epsworth.engines.sampled import Answer, Settings, each_record, whole_dataset
 from epsworth.mechanisms.family import Build
 from epsworth.space import Domain
@@ -150,7 +150,7 @@ def stability(
         over=chosen,
         confidence=float(confidence) if sampled else 1.0,
         tolerance=float(tolerance),
-        queries=found.queries + len(question.records) + min(len(question.records), DETERMINISM_ROWS),
+        queries=found.queries + question.asked,
         seconds=time.perf_counter() - began,
         notes=(*question.notes, *_reasons(question, answered)),
     )

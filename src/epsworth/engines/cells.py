@@ -226,9 +226,9 @@ def _merge(edges: tuple[Floats, ...], labels: Indices) -> tuple[tuple[Floats, ..
 
 def cells_for(question: Question) -> TreeCells | str:
     """Return the builder of cells, or why there is none."""
-    if question.model is None:
+    if question.classifier.model is None:
         return "the classifier is a function"
-    model = tree_model(question.model)
+    model = tree_model(question.classifier.model)
     if model is None:
         return "the classifier is not a supported tree model"
     if len(question.features) > MOST_FEATURES:

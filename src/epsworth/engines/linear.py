@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtr
 
 from epsworth.arrays import Floats
@@ -23,7 +24,7 @@ from epsworth.curves import Bounds
 from epsworth.engines.exact import stack
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress
-from epsworth.laws import Gaussian, Law, TwoLevel
+from epsworth.laws import Gaussian, Laplace, Law, TwoLevel
 from epsworth.mechanisms import Mechanism
 from epsworth.mechanisms.record import RecordRelease
 
@@ -60,7 +61,7 @@ class LinearModel:
 
 def linear_for(question: Question) -> LinearModel | str:
     """Return the question's linear model, or why there is none."""
-    model = question.model
+    model = question.classifier.model
     steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
     if type(steps[-1]).__name__ not in LINEAR or not hasattr(steps[-1], "coef_"):
         return "the classifier is not a supported linear model"
@@ -110,7 +111,8 @@ def bracket(laws: list[Law], weights: Floats, threshold: float, steps: int) -> I
         sure = np.full(laws[0].shape, 1.0 if shift >= 0 else 0.0)
         return Interval(sure, sure.copy())
     h = reach / steps
-    length = steps + used.size + 1  # a rounded |w|/h can move an atom one cell on: room, or the sum wraps
+    # a rounded |w|/h can move an atom one cell on: leave room, or the sum wraps around
+    length = next_fast_len(steps + used.size + 1, real=True)
     product = np.ones(1, dtype=np.complex128)
     for j in used:
         width = abs(weights[j])
@@ -119,8 +121,8 @@ def bracket(laws: list[Law], weights: Floats, threshold: float, steps: int) -> I
         edges[0] = 0.0
         below = _cdf_left(laws[j], edges) if weights[j] > 0 else 1 - laws[j][..., np.newaxis].cdf(1 - edges)
         masses = np.maximum(np.diff(below, axis=-1), 0.0)
-        product = product * np.fft.rfft(masses, n=length, axis=-1)
-    pmf = np.fft.irfft(product, n=length, axis=-1)
+        product = product * rfft(masses, n=length, axis=-1)
+    pmf = irfft(product, n=length, axis=-1)
     cumulated = np.cumsum(pmf, axis=-1)
     slack = MARGIN * (abs(shift) + reach)
     low, high = int(np.floor((shift - slack) / h)) - used.size, int(np.floor((shift + slack) / h))
@@ -157,6 +159,28 @@ def closed_form(laws: list[Law], weights: Floats, threshold: float) -> Interval:
     return Interval(np.clip(value - error, 0, 1), np.clip(value + error, 0, 1))
 
 
+def laplace_sum(laws: list[Law], weights: Floats, threshold: float) -> Interval:
+    """Bound Pr[sum_j w_j Y_j <= threshold] for unclipped Laplace laws, by partial fractions.
+
+    The sum of independent Laplace variables of different scales b_j is a signed mixture of them, with
+    weights c_j = prod_{i != j} b_j^2 / (b_j^2 - b_i^2).  Nearly equal scales cancel: the interval then is wide.
+    """
+    used = np.flatnonzero(weights)
+    centre, scales, tails = 0.0, [], []
+    for j in used:
+        law = laws[j]
+        assert isinstance(law, Laplace)
+        centre = centre + weights[j] * law.x
+        scales.append(abs(weights[j]) / law.rate)
+    for scale in scales:
+        others = [scale**2 / (scale**2 - other**2) for other in scales if other is not scale]
+        tails.append((np.prod(others, axis=0), Laplace.around(centre, 1 / scale).cdf(threshold)))
+    value = sum(weight * tail for weight, tail in tails)
+    spread = sum(np.abs(weight) for weight, _ in tails)
+    error = MARGIN * (1 + spread) * len(tails)
+    return Interval(np.clip(value - error, 0, 1), np.clip(value + error, 0, 1))
+
+
 def _cdf_left(law: Law, edges: Floats) -> Floats:
     expanded = law[..., np.newaxis]
     return expanded.cdf(edges) - expanded.pmf(edges)
@@ -169,7 +193,7 @@ def _at(cumulated: Floats, index: int) -> Floats:
 
 
 def linear_bounds(question: Question, model: LinearModel, tolerance: float, progress: Progress) -> Answer:
-    """Return deterministic bounds for mechanisms on [0, 1] and for unclipped Gaussian noise."""
+    """Return deterministic bounds for mechanisms on [0, 1] and for unclipped Gaussian or Laplace noise."""
     m, e, n = question.shape
     stability = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
     accuracy = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
@@ -206,6 +230,12 @@ def _aligned(row: Sequence[RecordRelease], features: int) -> list[list[Mechanism
     return stacked if len({len(mechanisms) for mechanisms in stacked}) == 1 else single
 
 
+def unclipped_works(weights: Floats) -> bool:
+    """Tell whether `laplace_sum` stays accurate: no two weights of nearly the same size."""
+    sizes = np.sort(np.abs(weights[weights != 0]))
+    return bool(sizes.size > 0 and (np.diff(sizes) > 0.05 * sizes[1:]).all() and sizes.size <= 6)
+
+
 def _negative(laws: list[Law], weights: Floats, threshold: float, tolerance: float) -> Interval:
     """Bound the probability of a score of at most zero, refining the lattice until the tolerance is met."""
     if all(isinstance(law, Gaussian) for law in laws):
@@ -213,18 +243,26 @@ def _negative(laws: list[Law], weights: Floats, threshold: float, tolerance: flo
         centre = sum(w * law.mean() for w, law in zip(weights, laws, strict=True))
         value = ndtr((threshold - centre) / np.where(spread > 0, spread, np.finfo(float).tiny))
         return Interval(np.clip(value - MARGIN, 0, 1), np.clip(value + MARGIN, 0, 1))
+    if all(isinstance(law, Laplace) for law in laws):
+        return laplace_sum(laws, weights, threshold)
     found = None
     if np.count_nonzero(weights) in (1, 2, 3) and all(isinstance(law, TwoLevel) and law.shape for law in laws):
         found = closed_form(laws, weights, threshold)
         if (found.upper - found.lower).max() <= CLOSE:
             return found
     steps = FIRST_STEPS
+    if found is None:
+        found = bracket(laws, weights, threshold, steps)
     while True:
-        now = bracket(laws, weights, threshold, steps)
-        found = now if found is None else Interval(np.maximum(found[0], now[0]), np.minimum(found[1], now[1]))
-        if (found.upper - found.lower).max() <= tolerance or steps >= MOST_STEPS:
+        gap = found.upper - found.lower
+        wide = gap > tolerance
+        if not wide.any() or steps >= MOST_STEPS:
             return found
-        steps *= 4
+        # the gap shrinks as 1/steps: jump to where it should do, for the epsilons that need it
+        steps = min(MOST_STEPS, int(steps * max(2.0, 1.1 * float(gap.max()) / tolerance)))
+        now = bracket([law[wide] if law.shape else law for law in laws], weights, threshold, steps)
+        found.lower[wide] = np.maximum(found.lower[wide], now.lower)
+        found.upper[wide] = np.minimum(found.upper[wide], now.upper)
 
 
 def _of_label(lower: Floats, upper: Floats, label: Any, classes: Any) -> tuple[Floats, Floats]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from epsworth.engines.cells import TreeCells, cells_for, exact_cells
 from epsworth.engines.grid import MOST_POINTS, count_groups, exact_grid, grid_sizes
-from epsworth.engines.linear import LinearModel, linear_bounds, linear_for
+from epsworth.engines.linear import LinearModel, linear_bounds, linear_for, unclipped_works
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress
 
@@ -73,9 +73,13 @@ class Planner:
         return Part((), "monte-carlo", "no exact engine applies", None), None
 
     def _linear_can(self, m: int) -> bool:
-        outputs = {(x.output, type(x).__name__) for release in self.question.releases[m] for x in release.mechanisms}
-        return all(output != "real line" or name == "Gaussian" for output, name in outputs) and (
-            len({name for _, name in outputs if name == "Gaussian"}) == 0 or len(outputs) == 1
+        """Everything on [0, 1]; unclipped noise where all features carry the same kind of it."""
+        assert isinstance(self.linear, LinearModel)
+        kinds = {(x.output, type(x).__name__) for release in self.question.releases[m] for x in release.mechanisms}
+        if all(output != "real line" for output, _ in kinds):
+            return True
+        return kinds == {("real line", "Gaussian")} or (
+            kinds == {("real line", "Laplace")} and unclipped_works(self.linear.weights)
         )
 
     def _why_not(self, m: int) -> str:
