@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from epsworth.mechanisms import FAMILIES, Mechanism, PrivacyIndicator, gaussian_sigma
     from epsworth.recommendation import Recommendation, recommend
     from epsworth.space import Domain, Feature, LeakWarning
+    from epsworth.splitting import Split, split_budget
 
 _HOMES = {
     "Classifier": "classifiers",
@@ -41,6 +42,8 @@ _HOMES = {
     "gaussian_sigma": "mechanisms",
     "Recommendation": "recommendation",
     "recommend": "recommendation",
+    "Split": "splitting",
+    "split_budget": "splitting",
     "Domain": "space",
     "Feature": "space",
     "LeakWarning": "space",
@@ -61,6 +64,7 @@ __all__ = [
     "Probabilistic",
     "Pure",
     "Recommendation",
+    "Split",
     "as_classifier",
     "ceiling",
     "compose",
@@ -68,6 +72,7 @@ __all__ = [
     "gaussian_sigma",
     "load_model",
     "recommend",
+    "split_budget",
     "stability",
 ]
 

@@ -97,6 +97,8 @@ class Curves:
         What a reader must know besides, such as the cost of a privacy indicator.
     sound : bool
         True: the bounds are guaranteed (heuristics carry False).
+    check : Bounds or None
+        Beside a heuristic: guaranteed bounds on the same question.
     """
 
     mechanisms: tuple[str, ...]
@@ -116,6 +118,7 @@ class Curves:
     seconds: float
     notes: tuple[str, ...] = field(default=())
     sound: bool = True
+    check: Bounds | None = None
 
     @property
     def lower(self) -> Floats:
@@ -157,11 +160,12 @@ class Curves:
         """Say what is promised for one record, rounded to the safe side."""
         m, e = self._find(mechanism, epsilon)
         lower = round_down(float(self.stability.of_record(record).lower[m, e]))
-        how = (
-            "exact"
-            if self.confidence == 1
-            else f"with {show_down(100 * self.confidence)} % confidence over our sampling"
-        )
+        if not self.sound:
+            how = "a published heuristic, not a guarantee"
+        elif self.confidence == 1:
+            how = "exact"
+        else:
+            how = f"with {show_down(100 * self.confidence)} % confidence over our sampling"
         return (
             f"For record {record} the label stays {self.labels[record]} with probability at least {lower:g} ({how}) "
             f"under {mechanism} with epsilon {show_up(self.epsilons[e])} per feature; {self.guarantees[m][e]}."
@@ -205,6 +209,7 @@ class Curves:
             "seconds": self.seconds,
             "notes": list(self.notes),
             "sound": self.sound,
+            "check": None if self.check is None else _bounds_to_dict(self.check),
         }
 
     @classmethod
@@ -223,7 +228,7 @@ class Curves:
     @classmethod
     def _read(cls, document: Mapping[str, Any]) -> Self:
         tight = np.array(document["tight_epsilons_per_record"], dtype=np.float64)
-        accuracy = document["accuracy"]
+        accuracy, check = document["accuracy"], document.get("check")
         curves = cls(
             mechanisms=tuple(map(str, document["mechanisms"])),
             epsilons=np.array(document["epsilons_per_feature"], dtype=np.float64),
@@ -242,6 +247,7 @@ class Curves:
             seconds=float(document["seconds"]),
             notes=tuple(document["notes"]),
             sound=bool(document["sound"]),
+            check=None if check is None else _bounds_from_dict(check),
         )
         m, e, n = curves.lower.shape
         found = {

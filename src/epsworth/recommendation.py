@@ -154,6 +154,8 @@ def recommend(
     >>> ew.recommend(curves, at_least=0.9, on="worst").choice.mechanism
     'pm'
     """
+    if not curves.sound:
+        raise ValueError("these curves are a heuristic (method='paper'), not a guarantee; recommend on method='auto'")
     if not 0 < at_least <= 1:
         raise ValueError(f"at_least must lie in (0, 1], got {at_least!r}")
     if delta is not None and not 0 <= delta <= 1:

@@ -76,7 +76,11 @@ class Row:
 
 
 def _row(family: Family, grid: list[float], x: float, radius: float) -> Row:
-    built = [family.build(value) for value in grid]
+    from epsworth.mechanisms import LabelResponse
+
+    built = [release for release in map(family.build, grid) if not isinstance(release, LabelResponse)]
+    if not built:
+        raise ValueError("label_rr releases the label, not a feature, so it has no law to show; try epsworth utility")
     # decimals: 0.7 + 0.1 as floats would miss the grid point 0.8
     box = [float(Decimal(str(x)) + sign * Decimal(str(radius))) for sign in (-1, 1)]
     return Row(

@@ -12,6 +12,7 @@ from epsworth.rounding import round_down, round_up, show_down, show_up
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from epsworth.arrays import Floats
     from epsworth.curves import Curves, Quantity
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -46,9 +47,7 @@ def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "sta
     shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names - curve - 2) // 7)))
     for view in views:
         lower, upper = curves.select(view, of)
-        half = float((upper - lower).max()) / 2
-        width = "exact" if half < 1e-9 else f"half-width at most {round_up(half):g}"
-        out.print(f"[bold]{_title(curves, view, of)}[/bold] ({width})")
+        out.print(f"[bold]{_title(curves, view, of)}[/bold] ({_width(curves, lower, upper)})")
         table = Table(box=None, pad_edge=False)
         table.add_column("mechanism", no_wrap=True)
         for e in shown:
@@ -59,6 +58,13 @@ def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "sta
             table.add_row(name, *numbers, small_curve(lower[m].tolist()))
         out.print(table)
         out.print()
+
+
+def _width(curves: Curves, lower: Floats, upper: Floats) -> str:
+    if not curves.sound:
+        return "the published claim: a heuristic, not a guarantee"
+    half = float((upper - lower).max()) / 2
+    return "exact" if half < 1e-9 else f"half-width at most {round_up(half):g}"
 
 
 def print_facts(curves: Curves) -> None:

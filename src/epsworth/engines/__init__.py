@@ -7,6 +7,7 @@
 ``grid``      exact: any classifier, mechanisms whose outputs lie on a grid
 ``linear``    deterministic bracket: binary linear models
 ``sampled``   Monte Carlo with exact intervals: any classifier
+``published`` the paper's box search, for comparison: a heuristic
 """
 
 from __future__ import annotations
@@ -24,10 +25,13 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval, draws_needed
 from epsworth.curves import Bounds, Curves
 from epsworth.engines.plan import Method, Part, Planner
+from epsworth.engines.published import published
 from epsworth.engines.question import Question, ask
 from epsworth.engines.sampled import Answer, Settings, each_record, whole_dataset
 from epsworth.mechanisms.family import Build
 from epsworth.space import Domain
+
+Answered = list[tuple[Part, Answer]]
 
 DEFAULT_MECHANISMS = ("pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr")
 MOST_QUERIES_PER_RECORD_MODE = 100_000_000
@@ -76,11 +80,12 @@ def stability(
     domain : Domain, mapping or path, optional
         Public ranges of the sensitive features, ``{"age": (0, 100)}``, or a file that holds them.  Without it
         they must lie on [0, 1].
-    method : {"auto", "cells", "linear", "grid", "sampled"}
+    method : {"auto", "cells", "linear", "grid", "sampled", "paper"}
         ``auto`` takes, per mechanism, the first that applies: ``grid`` (exact for any classifier, while the
         grid is small), ``cells`` (exact for tree models with up to three sensitive features), ``linear``
         (a deterministic bracket for binary linear models), ``sampled``.  ``Curves.method`` and ``.notes``
-        say which and why.
+        say which and why.  ``paper`` reproduces the published box search: a heuristic (``sound`` is False),
+        with the bounds of ``auto`` beside it as ``Curves.check``.
     confidence : float
         Probability, in (0, 1), that all bounds hold.
     tolerance : float
@@ -132,10 +137,32 @@ def stability(
         rng=generator,
         progress=progress or (lambda share: None),
     )
-    parts = Planner(question, method, tolerance).parts()
-    answered, chosen = _run(question, parts, settings, over)
+    answered, chosen = _run(question, Planner(question, _sound(method), tolerance).parts(), settings, over)
     found = _assemble(question, answered)
-    sampled = any(part.run is None for part, _ in answered)
+    curves = _curves(question, answered, found, chosen, settings, time.perf_counter() - began)
+    return _as_published(question, curves, settings, began) if method == "paper" else curves
+
+
+def answer_question(
+    question: Question, method: Method, confidence: float, tolerance: float, rng: np.random.Generator
+) -> tuple[Bounds, float]:
+    """Return the bounds on stability and their confidence, for questions that were built by hand."""
+    settings = Settings(1 - confidence, tolerance, None, rng, lambda share: None)
+    answered, _ = _run(question, Planner(question, method, tolerance).parts(), settings, "auto")
+    return _assemble(question, answered).stability, confidence if _drew(answered) else 1.0
+
+
+def _sound(method: Method) -> Method:
+    return "auto" if method == "paper" else method
+
+
+def _drew(answered: Answered) -> bool:
+    return any(part.run is None for part, _ in answered)
+
+
+def _curves(
+    question: Question, answered: Answered, found: Answer, over: str, settings: Settings, seconds: float
+) -> Curves:
     return Curves(
         mechanisms=question.names,
         epsilons=question.epsilons,
@@ -147,16 +174,37 @@ def stability(
         labels=question.labels,
         labels_possible=found.labels_possible,
         method=_methods(question, answered),
-        over=chosen,
-        confidence=float(confidence) if sampled else 1.0,
-        tolerance=float(tolerance),
+        over=over,
+        confidence=1 - settings.miss if _drew(answered) else 1.0,
+        tolerance=float(settings.tolerance),
         queries=found.queries + question.asked,
-        seconds=time.perf_counter() - began,
+        seconds=seconds,
         notes=(*question.notes, *_reasons(question, answered)),
     )
 
 
-Answered = list[tuple[Part, Answer]]
+def _as_published(question: Question, curves: Curves, settings: Settings, began: float) -> Curves:
+    """Put the published claim in place of the bounds, which stay beside it as ``check``."""
+    if any(not release.mechanisms for row in question.releases for release in row):
+        raise ValueError("method='paper' knows no label_rr; leave it out")
+    found, _ = published(question, settings.rng, settings.progress)
+    claim = _with_coin(found.stability, question, np.ones(len(question.records)))
+    above = int((claim.lower > curves.upper).sum())
+    heuristic = (
+        f"the published box search is a heuristic, not a guarantee: {above} of {claim.lower.size} claims lie above "
+        "the upper bound of the direct check"
+    )
+    return replace(
+        curves,
+        stability=claim,
+        accuracy=None,
+        check=curves.stability,
+        method=np.full(curves.method.shape, "paper"),
+        queries=curves.queries + found.queries,
+        seconds=time.perf_counter() - began,
+        notes=(*question.notes, heuristic),
+        sound=False,
+    )
 
 
 def _run(question: Question, parts: list[Part], settings: Settings, over: Over) -> tuple[Answered, str]:
@@ -271,4 +319,4 @@ def _with_coin(bounds: Bounds, question: Question, raw: Floats) -> Bounds:
     return Bounds(lower, upper, pooled)
 
 
-__all__ = ["DEFAULT_MECHANISMS", "stability"]
+__all__ = ["DEFAULT_MECHANISMS", "Method", "answer_question", "stability"]

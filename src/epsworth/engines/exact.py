@@ -94,6 +94,10 @@ class LawsOverEpsilon:
             found.append(np.atleast_2d(masses))
         return np.concatenate(found)
 
+    def boxes(self, m: int, j: int, x: float, side: Floats) -> Floats:
+        """Return the mass of one closed interval on the unit scale, shape ``(epsilons,)``."""
+        return np.concatenate([np.atleast_1d(mechanism.law(x).mass(*side)) for mechanism in self.stacks[m][j]])
+
     def points(self, m: int, j: int, x: float, grid: Floats) -> Floats:
         """Return point masses on a grid, shape ``(epsilons, points)``."""
         laws = (mechanism.law(x) for mechanism in self.stacks[m][j])

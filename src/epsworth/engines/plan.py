@@ -8,13 +8,16 @@ from typing import Literal
 
 import numpy as np
 
+from epsworth.curves import Bounds
 from epsworth.engines.cells import TreeCells, cells_for, exact_cells
+from epsworth.engines.exact import outward
 from epsworth.engines.grid import MOST_POINTS, count_groups, exact_grid, grid_sizes
 from epsworth.engines.linear import LinearModel, linear_bounds, linear_for, unclipped_works
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress
+from epsworth.guarantees import ceiling
 
-Method = Literal["auto", "cells", "linear", "grid", "sampled"]
+Method = Literal["auto", "cells", "linear", "grid", "sampled", "paper"]
 Exact = Callable[[Question, Progress], Answer | None]
 
 CHEAP_GRID = 2_000_000  # queries over all records up to which a grid is asked even where cells are known
@@ -29,6 +32,25 @@ class Part:
     name: str
     why: str
     run: Exact | None
+
+
+def label_response(question: Question, progress: Progress) -> Answer:
+    """Return the closed form for randomised response on the label: the ceiling of the record's budget."""
+    classes = question.classifier.classes
+    if classes is None:
+        raise ValueError("label_rr needs to know all labels; give a fitted estimator, or Classifier(..., classes=...)")
+    totals = np.array([[release.guarantee.epsilon for release in row] for row in question.releases])
+    kept = np.vectorize(lambda total: ceiling(total, len(classes)))(totals)[:, :, np.newaxis]
+    other = (1 - kept) / max(len(classes) - 1, 1)
+    every = np.ones(len(question.records))
+    stability = Bounds(*outward(kept * every))
+    accuracy = None
+    if question.y is not None:
+        known = np.isin(question.y, np.asarray(classes))
+        right = np.where(question.labels == question.y, kept, np.where(known, other, 0.0))
+        accuracy = Bounds(*outward(right * every))
+    progress(1.0)
+    return Answer(stability, accuracy, np.full(len(every), len(classes)), 0)
 
 
 class Planner:
@@ -50,6 +72,8 @@ class Planner:
         return list(assigned.values())
 
     def _of(self, m: int) -> tuple[Part, tuple[int, ...] | None]:
+        if not self.question.releases[m][0].mechanisms:
+            return Part((), "closed-form", "the label itself is randomised", label_response), None
         method, sizes = self.method, grid_sizes(self.question, m)
         if method == "sampled":
             return Part((), "monte-carlo", "asked for", None), None

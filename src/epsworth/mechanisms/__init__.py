@@ -10,6 +10,7 @@ from epsworth.mechanisms.family import Family, Release, family
 from epsworth.mechanisms.gaussian import Gaussian, GaussianClipped, gaussian_sigma, hockey_stick
 from epsworth.mechanisms.grid import KRR, Exponential, ExponentialTight, GridMechanism
 from epsworth.mechanisms.indicator import PrivacyIndicator
+from epsworth.mechanisms.label import LabelResponse
 from epsworth.mechanisms.laplace import BoundedLaplace, Laplace, LaplaceClipped
 from epsworth.mechanisms.mechanism import Mechanism
 from epsworth.mechanisms.piecewise import PM, SW
@@ -28,6 +29,7 @@ __all__ = [
     "Gaussian",
     "GaussianClipped",
     "GridMechanism",
+    "LabelResponse",
     "Laplace",
     "LaplaceClipped",
     "Mechanism",

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 
 from epsworth.mechanisms.indicator import PrivacyIndicator
+from epsworth.mechanisms.label import LabelResponse
 from epsworth.mechanisms.mechanism import Mechanism, grid_size
 from epsworth.mechanisms.quantised import Quantised
 from epsworth.mechanisms.table import FAMILIES
 
-Release = Mechanism | PrivacyIndicator
+Release = Mechanism | PrivacyIndicator | LabelResponse
+LABEL_RESPONSE = "label_rr"
 Build = Callable[[float], Release]
 
 
@@ -28,7 +30,7 @@ def family(words: str) -> Family:
 
     Options are the family's own (``k``, ``delta``, ``calibration``) and, for every family,
     ``quantise``: the number of grid points to round outputs to (`Quantised`), and ``indicator``: the
-    probability of sending the raw record (`PrivacyIndicator`).
+    probability of sending the raw record (`PrivacyIndicator`).  ``label_rr`` stands for `LabelResponse`.
 
     Examples
     --------
@@ -39,11 +41,13 @@ def family(words: str) -> Family:
         raise TypeError(
             f"a mechanism is given by name, got {words!r}; pass your own as a mapping {{name: function of epsilon}}"
         )
+    if words == LABEL_RESPONSE:
+        return Family(words, LabelResponse)
     name, _, tail = words.partition(":")
     if name not in FAMILIES:
         close = difflib.get_close_matches(name, FAMILIES, n=1)
         hint = f"did you mean {close[0]!r}?" if close else "choose one of them"
-        raise ValueError(f"unknown mechanism {name!r}; the families are {', '.join(FAMILIES)}; {hint}")
+        raise ValueError(f"unknown mechanism {name!r}; the families are {', '.join(FAMILIES)}, label_rr; {hint}")
     pairs = [_option(words, part) for part in tail.split(",")] if tail else []
     options = dict(pairs)
     if len(options) < len(pairs):
@@ -108,4 +112,6 @@ def quantised(release: Release, points: int) -> Release:
     if isinstance(release, PrivacyIndicator):
         inner = quantised(release.mechanism, points)
         return replace(release, mechanism=inner)  # type: ignore[arg-type]
+    if isinstance(release, LabelResponse):
+        return release
     return release if release.points is not None else Quantised(release, points)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from epsworth.guarantees import Guarantee, compose
+from epsworth.guarantees import Guarantee, Pure, compose
 from epsworth.mechanisms.family import Release
 from epsworth.mechanisms.grid import KRR, GridMechanism
 from epsworth.mechanisms.indicator import PrivacyIndicator
+from epsworth.mechanisms.label import LabelResponse
 from epsworth.mechanisms.mechanism import Mechanism
 from epsworth.mechanisms.quantised import Quantised
 from epsworth.space import Feature
@@ -21,7 +22,7 @@ class RecordRelease:
     Attributes
     ----------
     mechanisms : tuple of Mechanism
-        One per sensitive feature.
+        One per sensitive feature; none where the label itself is released (`LabelResponse`).
     reveal : float
         Probability of sending the raw record (the privacy indicator's delta, else 0).
     guarantee : Guarantee
@@ -42,6 +43,9 @@ def record_release(release: Release, features: Sequence[Feature]) -> RecordRelea
     Grid mechanisms take a feature's declared grid.  Categorical features always get k-ary randomised
     response over their categories, at the same epsilon: no other mechanism keeps categories.
     """
+    if isinstance(release, LabelResponse):
+        whole = compose([Pure(release.epsilon)] * len(features))
+        return RecordRelease((), 0.0, whole, whole.epsilon)
     inner, reveal = (release.mechanism, release.delta) if isinstance(release, PrivacyIndicator) else (release, 0.0)
     fitted = tuple(_fitted(inner, feature) for feature in features)
     promises: list[Guarantee] = [m.guarantee for m in fitted]
