@@ -27,6 +27,8 @@ from epsworth.classifiers.trees import tree_model
 from epsworth.engines.cells import TreeCells, cells_for, exact_cells
 from epsworth.engines.linear import bracket, closed_form, laplace_sum
 from epsworth.engines.question import ask
+from epsworth.engines.sampled import Settings
+from epsworth.engines.shared import binomial_weights, shared_samples
 from epsworth.mechanisms import FAMILIES
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -156,6 +158,16 @@ def test_atoms_and_edges_fall_on_their_true_side(threshold, mechanism):
         assert 1 - curves.upper.item() == pytest.approx(float(law.pmf(0.0)), abs=1e-11)
 
 
+def test_a_histogram_threshold_at_exactly_zero_keeps_its_atom():
+    """Doubles near zero are so dense that plain halving would stop at -1e-55, on the wrong side of the atom."""
+    x = np.repeat([[-1.0], [1.0]], 40, axis=0)  # bins meet half-way, at 0
+    model = HistGradientBoostingClassifier(max_iter=1, min_samples_leaf=1).fit(x, x[:, 0] > 0)
+    assert model.predict([[0.0], [1e-9]]).tolist() == [False, True]
+    curves = ew.stability(model, [[0.5]], sensitive=0, mechanisms="laplace_clipped", epsilons=[1.0], method="cells")
+    atom = float(FAMILIES["laplace_clipped"](1.0).law(0.5).pmf(0.0))
+    assert 1 - curves.lower.item() == pytest.approx(atom, abs=1e-9)
+
+
 def test_ties_are_decided_by_the_classifier():
     """Two pure trees that disagree tie everywhere: argmax of equal shares, as the forest itself does."""
     model = RandomForestClassifier(2, random_state=3, bootstrap=True).fit(IRIS[50:], SPECIES[50:])
@@ -187,8 +199,10 @@ def test_a_function_and_unsupported_models_are_told_why():
     with pytest.raises(ValueError, match="the classifier is a function"):
         ew.stability(lambda Z: Z[:, 0] > 5, IRIS[:1], method="cells", **settings)
     forest = TREES["forest"].fit(IRIS, SPECIES)
-    with pytest.raises(ValueError, match="more than 3 sensitive features"):
-        ew.stability(forest, IRIS[:1], method="cells", **(settings | {"sensitive": [0, 1, 2, 3]}))
+    wide = RandomForestClassifier(3, random_state=0).fit(CANCER, BENIGN)
+    with pytest.raises(ValueError, match="more than 6 sensitive features"):
+        ew.stability(wide, CANCER[:1], method="cells", **(settings | {"sensitive": list(range(7)), "domain": None}))
+    assert ew.stability(forest, IRIS[:1], **(settings | {"sensitive": 1})).method.item() == "exact-cells"
     assert tree_model(make_pipeline(StandardScaler(), neighbours)) is None
 
 
@@ -360,3 +374,89 @@ def test_exact_answers_do_not_depend_on_how_records_are_grouped():
         alone = question(model, one[np.newaxis])
         single = exact_cells(alone, builder(alone), lambda share: None)
         np.testing.assert_array_equal(single.stability.lower[..., 0], together.stability.lower[..., record])
+
+
+@pytest.mark.parametrize("name", ["tree", "forest", "boosting", "scaled forest"])
+def test_branch_and_bound_meets_the_whole_grid(name):
+    """Four sensitive features: the bounds hold what the exact grid says, and are as narrow as asked for."""
+    model = TREES[name].fit(IRIS, SPECIES)
+    grid = ["krr:k=7", "pm:quantise=9"]
+    settings = {"sensitive": [0, 1, 2, 3], "mechanisms": grid, "epsilons": [1, 4], "domain": RANGES, "y": [0, 2]}
+    exact = ew.stability(model, IRIS[[0, 70]], method="grid", **settings)
+    found = ew.stability(model, IRIS[[0, 70]], method="cells", rng=0, tolerance=0.03, confidence=1 - 1e-6, **settings)
+    assert (found.method == "branch-and-bound").all()
+    for a, b in ((exact.stability, found.stability), (exact.accuracy, found.accuracy)):
+        assert (b.lower <= a.upper).all()
+        assert (a.lower <= b.upper).all()
+        assert (b.upper - b.lower).max() <= 0.06
+
+
+def test_branch_and_bound_finishes_the_undecided_mass_by_sampling(monkeypatch):
+    """With a handful of boxes only, most mass is sampled *given* the undecided region; the truth stays inside."""
+    model = RandomForestClassifier(15, random_state=0).fit(IRIS, SPECIES)
+    settings = {
+        "sensitive": [0, 1, 2, 3],
+        "mechanisms": ["pm", "laplace_clipped", "sw"],
+        "epsilons": [1, 5],
+        "domain": RANGES,
+    }
+    direct = ew.stability(model, IRIS[[60]], method="sampled", rng=0, tolerance=0.01, confidence=1 - 1e-6, **settings)
+    for boxes in (32, 256, 4_096):
+        monkeypatch.setattr("epsworth.engines.branching.MOST_BOXES", boxes)
+        found = ew.stability(model, IRIS[[60]], rng=1, tolerance=0.02, confidence=1 - 1e-6, **settings)
+        assert (found.method == "branch-and-bound").all()
+        assert (found.lower <= direct.upper).all()
+        assert (direct.lower <= found.upper).all()
+        assert (found.upper - found.lower).max() <= 0.04
+
+
+def test_many_records_with_many_features_are_sampled():
+    model = RandomForestClassifier(3, random_state=0).fit(IRIS, SPECIES)
+    curves = ew.stability(
+        model, IRIS[:30], sensitive=[0, 1, 2, 3], mechanisms=["pm"], epsilons=[1.0], domain=RANGES, rng=0, tolerance=0.2
+    )
+    assert (curves.method == "monte-carlo").all()
+
+
+@pytest.mark.parametrize("k", [2, 3, 101])
+@pytest.mark.parametrize("features", [1, 4, 49])
+def test_the_binomial_form_sums_to_one_and_has_the_right_mean(k, features):
+    epsilons = np.array([1e-3, 0.5, 2.0, 8.0, 700.0])
+    weights = binomial_weights(epsilons, k, features)
+    np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-12)
+    kept = np.expm1(-epsilons) / -((k - 1) * np.exp(-epsilons) + 1)
+    np.testing.assert_allclose(weights @ np.arange(features + 1), features * (1 - kept), atol=1e-9)
+
+
+@pytest.mark.parametrize("x", [[0.9, 0.9], [0.2, 0.85]])
+def test_shared_draws_hold_the_truth_at_every_epsilon(x):
+    """The label is XOR of [y >= .8]: not monotone in epsilon (.670/.501/.949 at .1/4/8 for x = (.9, .9))."""
+
+    def xor(Z):
+        return (Z[:, 0] >= 0.8) ^ (Z[:, 1] >= 0.8)
+
+    epsilons = [0.1, 1, 2, 3, 4, 6, 8]
+    settings = {"sensitive": [0, 1], "mechanisms": "krr", "epsilons": epsilons}
+    exact = ew.stability(xor, [x], y=[True], method="grid", **settings)
+    asked = ask(xor, [x], domain=None, y=[True], **settings)
+    found = shared_samples(
+        asked, 101, Settings(1e-6, 0.01, None, np.random.default_rng(0), lambda share: None)
+    )  # fmt: skip
+    for a, b in ((exact.stability, found.stability), (exact.accuracy, found.accuracy)):
+        assert (b.lower <= a.upper).all()
+        assert (a.lower <= b.upper).all()
+        assert (b.upper - b.lower).max() <= 0.02
+    if x == [0.9, 0.9]:
+        np.testing.assert_allclose(exact.lower[0, [0, 4, 6], 0], [0.670, 0.501, 0.949], atol=6e-4)
+
+
+def test_shared_draws_cost_less_than_separate_ones():
+    model = KNeighborsClassifier(3).fit(CANCER, BENIGN)
+    settings = {"sensitive": list(range(4)), "mechanisms": "krr", "epsilons": np.linspace(1, 8, 15), "tolerance": 0.03}
+    shared = ew.stability(model, CANCER[:1], rng=0, **settings)
+    separate = ew.stability(model, CANCER[:1], rng=0, method="sampled", **settings)
+    assert shared.method.item() == "shared-samples"
+    assert shared.queries < separate.queries
+    assert (shared.lower <= separate.upper).all()
+    assert (separate.lower <= shared.upper).all()
+    assert (shared.upper - shared.lower).max() <= 0.06

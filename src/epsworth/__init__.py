@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from epsworth.boxes import SafeBox, safe_box
     from epsworth.classifiers import Classifier, ClassifierError, as_classifier, load_model
     from epsworth.curves import Bounds, Curves
     from epsworth.engines import stability
@@ -42,6 +43,8 @@ _HOMES = {
     "gaussian_sigma": "mechanisms",
     "Recommendation": "recommendation",
     "recommend": "recommendation",
+    "SafeBox": "boxes",
+    "safe_box": "boxes",
     "Split": "splitting",
     "split_budget": "splitting",
     "Domain": "space",
@@ -64,6 +67,7 @@ __all__ = [
     "Probabilistic",
     "Pure",
     "Recommendation",
+    "SafeBox",
     "Split",
     "as_classifier",
     "ceiling",
@@ -72,6 +76,7 @@ __all__ = [
     "gaussian_sigma",
     "load_model",
     "recommend",
+    "safe_box",
     "split_budget",
     "stability",
 ]

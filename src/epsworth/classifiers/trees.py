@@ -1,14 +1,14 @@
 """What can be seen inside tree models: every node of every tree in flat arrays.
 
 A tree of scikit-learn sends a value left where ``float32(x) <= threshold`` (histogram boosting compares
-doubles), after the scalers of its pipeline.  `TreeModel.goes_left` runs exactly those operations, so that
-thresholds can be located to the last bit.
+doubles; `boosters` tells what XGBoost and LightGBM do), after the scalers of its pipeline.
+`TreeModel.goes_left` runs exactly those operations, so that thresholds can be located to the last bit.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 
 LEAF = -1
+TIE = 1e-9  # margins below this, per tree, are decided by the classifier itself
 AFFINE = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
 
 
@@ -41,6 +42,12 @@ class TreeModel:
         Fitted per-column scalers before the trees.
     dtype : numpy dtype
         To which the trees cast their input.
+    strict : bool
+        Whether a value equal to the threshold goes right.
+    zero : float
+        Values up to this size are taken for zero.
+    tie : float
+        Margins below this, per tree, are too small to trust: the classifier itself decides.
     """
 
     feature: NDArray[np.intp]
@@ -53,6 +60,9 @@ class TreeModel:
     classes: NDArray[Any]
     scalers: tuple[Any, ...]
     dtype: Any
+    strict: bool = False
+    zero: float = 0.0
+    tie: float = TIE
 
     def seen(self, table: Floats) -> NDArray[Any]:
         """Return the table as the trees see it: scaled, then cast."""
@@ -60,26 +70,47 @@ class TreeModel:
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
             for scaler in self.scalers:
                 table = scaler.transform(table)
-        return np.asarray(table).astype(self.dtype)
+        cast = np.asarray(table).astype(self.dtype)
+        if self.zero:
+            cast[np.abs(cast) <= self.zero] = 0
+        return cast
+
+    def turns_left(self, seen: NDArray[Any], threshold: Floats) -> Bools:
+        """Compare values, as the trees see them, with thresholds (elementwise)."""
+        return np.asarray(seen < threshold if self.strict else seen <= threshold)
 
     def goes_left(self, column: int, natural: Floats, threshold: Floats, width: int) -> Bools:
         """Tell whether natural values of one column go left at the thresholds (elementwise)."""
         table = np.zeros((natural.size, width))
         table[:, column] = natural
-        return np.asarray(self.seen(table)[:, column] <= threshold)
+        return self.turns_left(self.seen(table)[:, column], threshold)
+
+    def scores(self, table: Floats) -> Floats:
+        """Return the scores of records, shape ``(records, scores)``, by walking down every tree."""
+        seen, rows = self.seen(table), np.arange(len(table))[:, np.newaxis]
+        node = np.repeat(self.roots[np.newaxis], len(table), axis=0)
+        while (self.left[node] != LEAF).any():
+            goes_left = self.turns_left(seen[rows, self.feature[node]], self.threshold[node])
+            step = np.where(goes_left, self.left[node], self.right[node])
+            node = np.where(self.left[node] == LEAF, node, step)
+        return np.asarray(self.values[node].sum(axis=1) + self.offset)
 
 
 def tree_model(model: Any) -> TreeModel | None:
     """Return the inside of a supported tree model, or None.
 
     Supported: decision trees, random forests, extra trees, gradient boosting (with a constant start),
-    histogram gradient boosting without categorical splits; each also behind the per-column scalers of a pipeline.
+    histogram gradient boosting without categorical splits, XGBoost and LightGBM (see `boosters`); each also behind
+    the per-column scalers of a pipeline.
     """
+    from epsworth.classifiers.boosters import lightgbm_model, xgboost_model  # which builds on this file
+
     steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
     scalers = tuple(step for step in steps[:-1] if step is not None and step != "passthrough")
     if any(type(step).__name__ not in AFFINE for step in scalers):
         return None
-    reader = READERS.get(type(steps[-1]).__name__)
+    boosters = {"XGBClassifier": xgboost_model, "LGBMClassifier": lightgbm_model}
+    reader = (READERS | boosters).get(type(steps[-1]).__name__)
     return reader(steps[-1], scalers) if reader and np.ndim(getattr(steps[-1], "classes_", [[]])) == 1 else None
 
 
@@ -89,7 +120,7 @@ def _forest(model: Any, scalers: tuple[Any, ...]) -> TreeModel:
     values = [_shares(tree.value[:, 0, :]) for tree in trees]
     if len(model.classes_) == 2:
         values = [shares[:, 1:] - shares[:, :1] for shares in values]  # label 1 wins where its share is larger
-    return _model([_sklearn_nodes(tree) for tree in trees], values, model, scalers, np.float32)
+    return flat_model([_sklearn_nodes(tree) for tree in trees], values, model, scalers, np.float32)
 
 
 def _shares(counts: Floats) -> Floats:
@@ -108,7 +139,7 @@ def _gradient_boosting(model: Any, scalers: tuple[Any, ...]) -> TreeModel | None
             added[:, score] = model.learning_rate * estimator.tree_.value[:, 0, 0]
             nodes.append(_sklearn_nodes(estimator.tree_))
             values.append(added)
-    found = _model(nodes, values, model, scalers, np.float32)
+    found = flat_model(nodes, values, model, scalers, np.float32)
     return _with_offset_from(model, found)
 
 
@@ -134,7 +165,7 @@ def _hist_gradient_boosting(model: Any, scalers: tuple[Any, ...]) -> TreeModel |
             added = np.zeros((len(node), scores))
             added[:, score] = node["value"]
             values.append(added)
-    found = _model(nodes, values, model, scalers, np.float64)
+    found = flat_model(nodes, values, model, scalers, np.float64)
     return _with_offset_from(model, found)
 
 
@@ -142,7 +173,7 @@ def _sklearn_nodes(tree: Any) -> tuple[Any, ...]:
     return tree.feature, tree.children_left, tree.children_right, tree.threshold
 
 
-def _model(
+def flat_model(
     nodes: list[tuple[Any, ...]], values: list[Floats], model: Any, scalers: tuple[Any, ...], dtype: Any
 ) -> TreeModel:
     """Concatenate trees, shifting children by the number of nodes before them."""
@@ -167,19 +198,11 @@ def _model(
 
 def _with_offset_from(model: Any, found: TreeModel) -> TreeModel:
     """Read the constant start of boosting off one record: the model's score minus the trees' sum."""
-    from dataclasses import replace
-
     probe = np.zeros((1, model.n_features_in_))
-    node = found.roots
-    seen = probe[0].astype(found.dtype)
-    while (found.left[node] != LEAF).any():
-        goes_left = seen[found.feature[node]] <= found.threshold[node]
-        step = np.where(goes_left, found.left[node], found.right[node])
-        node = np.where(found.left[node] == LEAF, node, step)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         score = np.atleast_1d(model.decision_function(probe)[0])
-    return replace(found, offset=score - found.values[node].sum(axis=0))
+    return replace(found, offset=score - replace(found, scalers=()).scores(probe)[0])
 
 
 READERS = {

@@ -6,6 +6,8 @@
 ``cells``     exact: tree models, up to three sensitive features
 ``grid``      exact: any classifier, mechanisms whose outputs lie on a grid
 ``linear``    deterministic bracket: binary linear models
+``branching`` tree models with four to six: branch and bound, the rest by conditional sampling
+``shared``    k-ary randomised response on black boxes: one set of draws for all epsilons
 ``sampled``   Monte Carlo with exact intervals: any classifier
 ``published`` the paper's box search, for comparison: a heuristic
 """
@@ -137,7 +139,7 @@ def stability(
         rng=generator,
         progress=progress or (lambda share: None),
     )
-    answered, chosen = _run(question, Planner(question, _sound(method), tolerance).parts(), settings, over)
+    answered, chosen = _run(question, Planner(question, _sound(method)).parts(), settings, over)
     found = _assemble(question, answered)
     curves = _curves(question, answered, found, chosen, settings, time.perf_counter() - began)
     return _as_published(question, curves, settings, began) if method == "paper" else curves
@@ -148,7 +150,7 @@ def answer_question(
 ) -> tuple[Bounds, float]:
     """Return the bounds on stability and their confidence, for questions that were built by hand."""
     settings = Settings(1 - confidence, tolerance, None, rng, lambda share: None)
-    answered, _ = _run(question, Planner(question, method, tolerance).parts(), settings, "auto")
+    answered, _ = _run(question, Planner(question, method).parts(), settings, "auto")
     return _assemble(question, answered).stability, confidence if _drew(answered) else 1.0
 
 
@@ -157,7 +159,7 @@ def _sound(method: Method) -> Method:
 
 
 def _drew(answered: Answered) -> bool:
-    return any(part.run is None for part, _ in answered)
+    return any(part.draws for part, _ in answered)
 
 
 def _curves(
@@ -211,12 +213,13 @@ def _run(question: Question, parts: list[Part], settings: Settings, over: Over) 
     """Run every part; one that turns out too large for its exact engine is sampled with the rest."""
     answered: Answered = []
     left: list[int] = []
-    weight = 1 / len(parts)
+    weight, draws = 1 / len(parts), max(1, sum(part.draws for part in parts))
     for number, part in enumerate(parts):
         if part.run is None:
             left += part.mechanisms
             continue
-        answer = part.run(question.only(part.mechanisms), _share(settings.progress, number * weight, weight))
+        share = _share(settings.progress, number * weight, weight)
+        answer = part.run(question.only(part.mechanisms), replace(settings, progress=share, miss=settings.miss / draws))
         if answer is None:
             left += part.mechanisms
         else:
@@ -226,7 +229,7 @@ def _run(question: Question, parts: list[Part], settings: Settings, over: Over) 
         return answered, "records"
     rest = question.only(left)
     share = _share(settings.progress, len(answered) * weight, 1 - len(answered) * weight)
-    settings = replace(settings, progress=share)
+    settings = replace(settings, progress=share, miss=settings.miss / draws)
     chosen = _over(rest, settings) if over == "auto" else over
     answer = each_record(rest, settings) if chosen == "records" else whole_dataset(rest, settings)
     answered.append((Part(tuple(left), "monte-carlo", "no exact engine applies", None), answer))

@@ -25,7 +25,6 @@ from epsworth.engines.sampled import Answer, Progress
 
 MOST_FEATURES = 3
 MOST_CELLS = 50_000_000
-TIE = 1e-9  # margins below this are decided by the classifier itself
 BLOCK = 64  # records whose ties are asked about together
 FAR = 1e6  # unclipped noise beyond this many ranges has no mass in double precision
 
@@ -62,6 +61,43 @@ class Draft:
         return Cells(edges, Table(labels, classes))
 
 
+@dataclass(frozen=True, eq=False)
+class Leaves:
+    """Reachable leaves of a record, sorted by tree: their boxes of cells and scores."""
+
+    low: Indices
+    high: Indices
+    values: Floats
+    starts: Indices
+
+    def bounds(self, low: Indices, high: Indices) -> tuple[Floats, Floats]:
+        """Return the smallest and largest score on boxes, shape ``(boxes, scores)``: tree by tree, then summed."""
+        meets = np.ones((len(low), len(self.low)), dtype=bool)
+        for j in range(low.shape[1]):
+            meets &= (self.low[:, j] <= high[:, j, np.newaxis]) & (self.high[:, j] >= low[:, j, np.newaxis])
+        smallest, largest = [], []
+        for values in self.values.T:
+            smallest.append(np.minimum.reduceat(np.where(meets, values, np.inf), self.starts, axis=1).sum(axis=1))
+            largest.append(np.maximum.reduceat(np.where(meets, values, -np.inf), self.starts, axis=1).sum(axis=1))
+        return np.stack(smallest, axis=1), np.stack(largest, axis=1)
+
+    def cut(self, low: Indices, high: Indices) -> tuple[int, int] | None:
+        """Return the axis and the cell after which to split a box: where most leaf weight changes, halving it."""
+        inside = ((self.low <= high) & (self.high >= low)).all(axis=1)
+        best: tuple[float, int, int] | None = None
+        weight = np.abs(self.values[inside]).sum(axis=1) + 1e-12
+        for j in range(low.size):
+            ends = self.high[inside, j]
+            cuts = (ends >= low[j]) & (ends < high[j])
+            if cuts.any():
+                order = np.argsort(ends[cuts], kind="stable")
+                heavy = np.cumsum(weight[cuts][order])
+                middle = int(ends[cuts][order][np.searchsorted(heavy, heavy[-1] / 2)])
+                if best is None or heavy[-1] > best[0]:
+                    best = (float(heavy[-1]), j, middle)
+        return None if best is None else best[1:]
+
+
 class TreeCells:
     """Builds the cells of any record of a question; the thresholds are located once."""
 
@@ -96,6 +132,10 @@ class TreeCells:
             return self.model.goes_left(position, natural, distinct, width)
 
         always, never = left(high), ~left(low)
+        # zero first: halving doubles would need a thousand steps to reach it, and atoms like to sit there
+        if feature.lower - FAR * span < 0 < feature.upper + FAR * span:
+            zero = left(np.zeros_like(low))
+            low, high = np.where(zero, 0.0, low), np.where(zero, high, 0.0)
         for _ in range(200):
             middle = 0.5 * (low + high)
             if ((middle <= low) | (middle >= high)).all():
@@ -110,7 +150,7 @@ class TreeCells:
         drafts: dict[bytes, Draft] = {}
         keys = []
         for record in records:
-            goes_left = self.public & (self.seen[record][self.model.feature] <= self.model.threshold)
+            goes_left = self._public_turns(record)
             key = np.packbits(goes_left).tobytes()  # records that take the same public turns share their cells
             keys.append(key)
             if key not in drafts:
@@ -121,6 +161,20 @@ class TreeCells:
         self._settle_ties(list(drafts.values()))
         done = {key: draft.cells(self.model.classes) for key, draft in drafts.items()}
         return [done[key] for key in keys]
+
+    def _public_turns(self, record: int) -> Bools:
+        """Return the public splits at which a record goes left."""
+        turns = self.model.turns_left(self.seen[record][self.model.feature], self.model.threshold)
+        return np.asarray(self.public & turns)
+
+    def leaves_of(self, record: int) -> tuple[tuple[Floats, ...], Leaves]:
+        """Return a record's edges (natural units, -inf to inf) and its reachable leaves, sorted by tree."""
+        leaves, low, high = self._leaves(self._public_turns(record))
+        edges, low, high = self._compress(low, high)
+        order = np.argsort(leaves, kind="stable")  # nodes of one tree are numbered in a row
+        trees = np.searchsorted(self.model.roots, leaves[order], side="right")
+        starts = np.flatnonzero(np.diff(trees, prepend=0))
+        return edges, Leaves(low.T[order], high.T[order], self.model.values[leaves[order]], starts)
 
     def _draft(self, record: int, goes_left: Bools) -> Draft | None:
         leaves, low, high = self._leaves(goes_left)
@@ -136,7 +190,7 @@ class TreeCells:
             labels = np.argmax(scores, axis=0)
             best = np.partition(scores, -2, axis=0)[-2:]
             margin = best[1] - best[0]
-        return Draft(record, edges, labels, np.nonzero(margin < TIE * len(self.model.roots)))
+        return Draft(record, edges, labels, np.nonzero(margin < self.model.tie * len(self.model.roots)))
 
     def _settle_ties(self, drafts: list[Draft]) -> None:
         """Let the classifier decide the cells whose scores (nearly) tie, at a point of each."""
@@ -225,14 +279,12 @@ def _merge(edges: tuple[Floats, ...], labels: Indices) -> tuple[tuple[Floats, ..
 
 
 def cells_for(question: Question) -> TreeCells | str:
-    """Return the builder of cells, or why there is none."""
+    """Return the builder of cells, or why there is none; it serves any number of numeric sensitive features."""
     if question.classifier.model is None:
         return "the classifier is a function"
     model = tree_model(question.classifier.model)
     if model is None:
         return "the classifier is not a supported tree model"
-    if len(question.features) > MOST_FEATURES:
-        return f"there are more than {MOST_FEATURES} sensitive features"
     if any(feature.categories is not None for feature in question.features):
         return "a sensitive feature is categorical"
     columns = [question.records.column(c) for c in range(len(question.records.names))]

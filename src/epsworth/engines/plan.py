@@ -9,16 +9,19 @@ from typing import Literal
 import numpy as np
 
 from epsworth.curves import Bounds
+from epsworth.engines import branching, cells
+from epsworth.engines.branching import branch_and_sample
 from epsworth.engines.cells import TreeCells, cells_for, exact_cells
 from epsworth.engines.exact import outward
 from epsworth.engines.grid import MOST_POINTS, count_groups, exact_grid, grid_sizes
 from epsworth.engines.linear import LinearModel, linear_bounds, linear_for, unclipped_works
 from epsworth.engines.question import Question
-from epsworth.engines.sampled import Answer, Progress
+from epsworth.engines.sampled import Answer, Settings
+from epsworth.engines.shared import shared_grid, shared_samples
 from epsworth.guarantees import ceiling
 
 Method = Literal["auto", "cells", "linear", "grid", "sampled", "paper"]
-Exact = Callable[[Question, Progress], Answer | None]
+Run = Callable[[Question, Settings], Answer | None]
 
 CHEAP_GRID = 2_000_000  # queries over all records up to which a grid is asked even where cells are known
 LARGEST_GRID = 50_000_000  # queries over all records beyond which sampling is the better bargain
@@ -26,15 +29,20 @@ LARGEST_GRID = 50_000_000  # queries over all records beyond which sampling is t
 
 @dataclass(frozen=True)
 class Part:
-    """Some mechanisms of a question and the engine that answers for them; ``run`` is None for sampling."""
+    """Some mechanisms of a question and the engine that answers for them; ``run`` is None for plain sampling."""
 
     mechanisms: tuple[int, ...]
     name: str
     why: str
-    run: Exact | None
+    run: Run | None
+
+    @property
+    def draws(self) -> bool:
+        """Whether the engine draws, and so needs a share of the miss probability."""
+        return self.run is None or self.name in ("branch-and-bound", "shared-samples")
 
 
-def label_response(question: Question, progress: Progress) -> Answer:
+def label_response(question: Question, settings: Settings) -> Answer:
     """Return the closed form for randomised response on the label: the ceiling of the record's budget."""
     classes = question.classifier.classes
     if classes is None:
@@ -49,15 +57,15 @@ def label_response(question: Question, progress: Progress) -> Answer:
         known = np.isin(question.y, np.asarray(classes))
         right = np.where(question.labels == question.y, kept, np.where(known, other, 0.0))
         accuracy = Bounds(*outward(right * every))
-    progress(1.0)
+    settings.progress(1.0)
     return Answer(stability, accuracy, np.full(len(every), len(classes)), 0)
 
 
 class Planner:
     """Looks inside the classifier once and assigns every mechanism."""
 
-    def __init__(self, question: Question, method: Method, tolerance: float) -> None:
-        self.question, self.method, self.tolerance = question, method, tolerance
+    def __init__(self, question: Question, method: Method) -> None:
+        self.question, self.method = question, method
         self.cells: TreeCells | str = cells_for(question) if method in ("auto", "cells") else "not asked for"
         self.linear: LinearModel | str = linear_for(question) if method in ("auto", "linear") else "not asked for"
 
@@ -84,14 +92,21 @@ class Planner:
             most = CHEAP_GRID if builder else LARGEST_GRID
             if size <= MOST_POINTS and (queries <= most or method == "grid"):
                 why = f"outputs lie on a grid of {' x '.join(map(str, sizes))} points"
-                return Part((), "exact-grid", why, lambda q, p: exact_grid(q, sizes, p)), sizes
-        if builder is not None:
-            why = f"a tree model with {len(self.question.features)} sensitive features"
-            return Part((), "exact-cells", why, lambda q, p: exact_cells(q, builder, p)), None
+                return Part((), "exact-grid", why, lambda q, s: exact_grid(q, sizes, s.progress)), sizes
+        features = len(self.question.features)
+        why = f"a tree model with {features} sensitive features"
+        if builder is not None and features <= cells.MOST_FEATURES:
+            return Part((), "exact-cells", why, lambda q, s: exact_cells(q, builder, s.progress)), None
+        if builder is not None and self._branching_can(m):
+            return Part((), "branch-and-bound", why, lambda q, s: branch_and_sample(q, builder, s)), None
         if isinstance(self.linear, LinearModel) and self._linear_can(m):
             model = self.linear
-            run = lambda q, p: linear_bounds(q, model, self.tolerance, p)  # noqa: E731  a thunk like the others
+            run: Run = lambda q, s: linear_bounds(q, model, s.tolerance, s.progress)  # noqa: E731  a thunk like the others
             return Part((), "lattice-bracket", "a binary linear model", run), None
+        k = shared_grid(self.question, m)
+        if method == "auto" and k is not None and len(self.question.epsilons) > len(self.question.features):
+            why = "k-ary randomised response: the draws serve all epsilons"
+            return Part((), "shared-samples", why, lambda q, s: shared_samples(q, k, s)), (m,)
         if method != "auto":
             raise ValueError(f"method={method!r} cannot answer {self.question.names[m]}: {self._why_not(m)}")
         return Part((), "monte-carlo", "no exact engine applies", None), None
@@ -106,9 +121,16 @@ class Planner:
             kinds == {("real line", "Laplace")} and unclipped_works(self.linear.weights)
         )
 
+    def _branching_can(self, m: int) -> bool:
+        few = len(self.question.features) <= branching.MOST_FEATURES
+        asked = self.method == "cells" or len(self.question.records) <= branching.MOST_RECORDS
+        reveals = any(release.reveal for release in self.question.releases[m])
+        return few and asked and not (reveals and self.method != "cells")
+
     def _why_not(self, m: int) -> str:
         if self.method == "cells":
-            return f"{self.cells}; use method='auto'"
+            reason = self.cells if isinstance(self.cells, str) else "there are more than 6 sensitive features"
+            return f"{reason}; use method='auto'"
         if self.method == "linear":
             reason = self.linear if isinstance(self.linear, str) else "its outputs leave the declared range"
             return f"{reason}; use method='auto'"

@@ -1,0 +1,282 @@
+"""Boxes as explanation: "the label cannot change while age stays in 63..100 and bmi anywhere".
+
+A box is never the source of a reported bound (`stability` is); it says in natural units where a record is safe.
+It is proposed from a pool of labelled points, by cutting away the points that flip at the least loss of mass, and
+then certified: on the cells of a tree model, or by fresh draws of the mechanism *given* the box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epsworth.arrays import Bools, Floats
+from epsworth.bounds import clopper_pearson
+from epsworth.engines.cells import Cells, TreeCells, cells_for
+from epsworth.engines.question import Question, ask
+from epsworth.laws import Law, uniforms
+from epsworth.mechanisms import FAMILIES
+from epsworth.rounding import round_down
+from epsworth.space import Domain, Feature
+
+POOL_EPSILONS = (1.0, 2.0, 4.0, 8.0)
+POOL_PART = 1_639  # five equal parts: piecewise mechanism at four epsilons, and uniform; 8 195 in all
+CERTIFYING_DRAWS = 2_000
+ATTEMPTS = 8
+GOOD_ENOUGH = 0.01  # share of flips in the box below which it is not cut again
+
+
+@dataclass(frozen=True)
+class SafeBox:
+    """Ranges of the sensitive features within which a record keeps its label.
+
+    Attributes
+    ----------
+    features : tuple of str
+    lower, upper : tuple of float
+        Natural units; an end at the declared range includes everything that a mechanism clips there.
+    whole : tuple of bool
+        Whether a feature may take any value of its declared range.
+    flips_at_most : float
+        Bound on the share of the mechanism's outputs *inside the box* that flip the label; 0 where the box
+        was checked on the cells of a tree model.
+    mass : float
+        Probability that the mechanism's output lies in the box.
+    guaranteed : float
+        mass * (1 - flips_at_most): a lower bound on the stability (that of `stability` is better).
+    confidence : float
+        Of ``flips_at_most``; 1 where it was checked exactly.
+    best : bool
+        Whether no other box of certain agreement has a larger mass.
+    """
+
+    label: Any
+    features: tuple[str, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    whole: tuple[bool, ...]
+    mechanism: str
+    epsilon: float
+    flips_at_most: float
+    mass: float
+    guaranteed: float
+    confidence: float
+    best: bool
+
+    def __str__(self) -> str:
+        """Return the box as a sentence."""
+        sides = " and ".join(
+            f"{name} anywhere" if whole else f"{name} stays in {low:.6g}..{high:.6g}"
+            for name, low, high, whole in zip(self.features, self.lower, self.upper, self.whole, strict=True)
+        )
+        if self.confidence == 1:
+            return f"The label stays {self.label} for certain while {sides}."
+        return (
+            f"The label stays {self.label} while {sides}, but for at most {self.flips_at_most:.2g} of the outputs of "
+            f"{self.mechanism} there ({100 * self.confidence:g} % confidence): stability at least "
+            f"{round_down(self.guaranteed):g} at epsilon {self.epsilon:g} per feature."
+        )
+
+
+def safe_box(
+    model: Any,
+    x: Any,
+    *,
+    sensitive: str | int | Sequence[str | int],
+    domain: Domain | Mapping[str | int, object] | str | Path | None = None,
+    mechanism: str = "pm",
+    epsilon: float = 4.0,
+    confidence: float = 0.999,
+    rng: np.random.Generator | int | None = None,
+) -> SafeBox:
+    """Return a box around one record within which its label is safe.
+
+    Claim: where ``confidence`` is 1 the label is the same everywhere in the box.  Elsewhere, with that
+    confidence over our draws, at most ``flips_at_most`` of the mechanism's outputs inside the box change it,
+    and the stability is at least ``guaranteed``.
+
+    Parameters
+    ----------
+    model, sensitive, domain
+        As for `stability`; numeric features.
+    x : array_like of shape ``(1, d)`` or ``(d,)``, or data frame with one row
+        The record.
+    mechanism, epsilon
+        The mechanism whose outputs weigh the box, per feature; words without a grid.
+    confidence : float
+        In (0, 1).
+
+    Examples
+    --------
+    >>> print(safe_box(lambda X: X[:, 0] > 0.25, [0.75, 0.5], sensitive=[0, 1], rng=0).whole)
+    (False, True)
+
+    Notes
+    -----
+    For tree models with one or two sensitive features the box is the best one: of all boxes on which the label
+    is certain, none has a larger mass.
+    """
+    rows = np.asarray(x)[np.newaxis] if np.ndim(x) == 1 else x
+    asked = ask(model, rows, sensitive=sensitive, mechanisms=mechanism, epsilons=[epsilon], domain=domain, y=None)
+    if len(asked.records) != 1:
+        raise ValueError(f"x must be one record, got {len(asked.records)}; explain one at a time")
+    if any(feature.categories is not None for feature in asked.features):
+        raise ValueError("a sensitive feature is categorical, and a box needs ranges; leave it out")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
+    mechanisms = asked.releases[0][0].mechanisms
+    if any(m.points is not None or m.output == "real line" for m in mechanisms):
+        raise ValueError(f"{mechanism} has no continuous law on the range; choose pm, sw, laplace_clipped or the like")
+    laws = [m.law(value) for m, value in zip(mechanisms, asked.unit[0], strict=True)]
+    generator = np.random.default_rng(rng)
+    builder = cells_for(asked)
+    if isinstance(builder, TreeCells) and len(laws) <= 2:
+        cells = builder.of([0])
+        if cells is not None:
+            return _answer(asked, laws, _best_rectangle(asked, laws, cells[0]), epsilon, 0.0, 1.0, best=True)
+    box, flips = _certified(asked, laws, _proposed(asked, laws, generator), 1 - confidence, generator)
+    return _answer(asked, laws, box, epsilon, flips, confidence, best=False)
+
+
+def _answer(
+    asked: Question, laws: list[Law], box: Floats, epsilon: float, flips: float, confidence: float, *, best: bool
+) -> SafeBox:
+    mass = float(np.prod([law.mass(*side) for law, side in zip(laws, box, strict=True)]))
+    natural = [feature.from_unit(side) for feature, side in zip(asked.features, box, strict=True)]
+    return SafeBox(
+        label=asked.labels[0],
+        features=tuple(feature.name for feature in asked.features),
+        lower=tuple(float(side[0]) for side in natural),
+        upper=tuple(float(side[1]) for side in natural),
+        whole=tuple(bool(side[0] == 0 and side[1] == 1) for side in box),
+        mechanism=asked.names[0],
+        epsilon=float(epsilon),
+        flips_at_most=flips,
+        mass=mass,
+        guaranteed=max(0.0, mass * (1 - flips) - 1e-12),
+        confidence=confidence,
+        best=best,
+    )
+
+
+def _labels(asked: Question, unit: Floats) -> Bools:
+    values = [feature.from_unit(unit[:, j]) for j, feature in enumerate(asked.features)]
+    return np.asarray(asked.ask(np.zeros(len(unit), dtype=np.intp), values) == asked.labels[0])
+
+
+def _proposed(asked: Question, laws: list[Law], rng: np.random.Generator) -> Floats:
+    """Cut [0, 1]^s at the pool's flipping points, each time where the least log mass is lost; x stays inside."""
+    x, s = asked.unit[0], len(laws)
+    pool = [rng.random((POOL_PART, s))]
+    for epsilon in POOL_EPSILONS:
+        law = FAMILIES["pm"](epsilon).law(x)
+        pool.append(law.from_uniform(uniforms(rng, (POOL_PART, s))))
+    points = np.concatenate(pool)
+    return _cut(laws, x, np.tile([0.0, 1.0], (s, 1)), points[~_labels(asked, points)])
+
+
+def _cut(laws: list[Law], x: Floats, box: Floats, failing: Floats) -> Floats:
+    """Exclude every failing point by cutting one side just before it."""
+    box = box.copy()
+    while True:
+        inside = failing[((failing >= box[:, 0]) & (failing <= box[:, 1])).all(axis=1)]
+        if not len(inside):
+            return box
+        losses = np.stack([_loss(law, x[j], box[j], inside[:, j]) for j, law in enumerate(laws)], axis=1)
+        worst = int(np.argmax(losses.min(axis=1)))  # the point that is dearest to exclude goes first
+        j = int(np.argmin(losses[worst]))
+        value = inside[worst, j]
+        if value == x[j]:
+            return np.column_stack([x, x])  # it flips next to the record itself: no box
+        if value < x[j]:
+            box[j, 0] = np.nextafter(value, 1)
+        else:
+            box[j, 1] = np.nextafter(value, 0)
+
+
+def _loss(law: Law, x: float, side: Floats, values: Floats) -> Floats:
+    """Return how much log mass a cut at each value costs; infinite where it would cut the record off."""
+    lower = np.where(values < x, np.nextafter(values, 1), side[0])
+    upper = np.where(values > x, np.nextafter(values, 0), side[1])
+    kept, now = law.mass(lower, upper), float(law.mass(*side))
+    with np.errstate(divide="ignore"):
+        loss = np.log(now) - np.log(kept)
+    return np.where(values == x, np.inf, loss)
+
+
+def _certified(
+    asked: Question, laws: list[Law], box: Floats, miss: float, rng: np.random.Generator
+) -> tuple[Floats, float]:
+    """Bound the share of flips by fresh draws given the box; attempt r spends miss / 2^r."""
+    flips = 1.0
+    for attempt in range(1, ATTEMPTS + 1):
+        draws = np.column_stack([_given(law, side, rng) for law, side in zip(laws, box, strict=True)])
+        agree = _labels(asked, draws)
+        _, upper = clopper_pearson(int((~agree).sum()), CERTIFYING_DRAWS, 2 * miss / 2**attempt)  # one-sided
+        flips = float(upper)
+        if flips <= GOOD_ENOUGH or agree.all():
+            break
+        if attempt < ATTEMPTS:
+            box = _cut(laws, asked.unit[0], box, draws[~agree])
+    return box, flips
+
+
+def _given(law: Law, side: Floats, rng: np.random.Generator) -> Floats:
+    """Draw from the law given a closed side: the uniform is restricted under the quantile."""
+    low, high = float(law.cdf_left(side[0])), float(law.cdf(side[1]))
+    u = low + uniforms(rng, CERTIFYING_DRAWS) * (high - low)
+    return np.clip(law.from_uniform(np.clip(u, 2.0**-54, 1 - 2.0**-53)), *side)
+
+
+def _best_rectangle(asked: Question, laws: list[Law], cells: Cells) -> Floats:
+    """Return the rectangle of agreeing cells around the record's cell with the largest mass (one or two features)."""
+    agrees = cells.table.agrees(asked.labels[0]).astype(bool)
+    natural = [feature.from_unit(asked.unit[0, j]) for j, feature in enumerate(asked.features)]
+    at = [
+        int(np.searchsorted(edges[1:-1], value, side="left")) for edges, value in zip(cells.edges, natural, strict=True)
+    ]
+    sides = [_sides(feature, edges) for feature, edges in zip(asked.features, cells.edges, strict=True)]
+    rows = agrees if agrees.ndim == 2 else agrees[:, np.newaxis]
+    column, columns = (at[1], sides[1]) if agrees.ndim == 2 else (0, np.array([[0.0, 1.0]]))
+    weight_of = laws[1] if agrees.ndim == 2 else None
+    best, found = -1.0, (at[0], at[0], column, column)
+    above = rows[at[0]].copy()
+    for first in range(at[0], -1, -1):
+        above &= rows[first]
+        if not above[column]:
+            break
+        run = above.copy()
+        for last in range(at[0], len(rows)):
+            run &= rows[last]
+            if not run[column]:
+                break
+            left, right = _run_around(run, column)
+            mass = float(laws[0].mass(sides[0][first, 0], sides[0][last, 1]))
+            mass *= 1.0 if weight_of is None else float(weight_of.mass(columns[left, 0], columns[right, 1]))
+            if mass > best:
+                best, found = mass, (first, last, left, right)
+    first, last, left, right = found
+    box = [[sides[0][first, 0], sides[0][last, 1]], [columns[left, 0], columns[right, 1]]]
+    return np.array(box[: len(laws)])
+
+
+def _run_around(agrees: Bools, at: int) -> tuple[int, int]:
+    breaks = np.flatnonzero(~agrees)
+    before, after = breaks[breaks < at], breaks[breaks > at]
+    return (int(before[-1]) + 1 if before.size else 0), (int(after[0]) - 1 if after.size else len(agrees) - 1)
+
+
+def _sides(feature: Feature, edges: Floats) -> Floats:
+    """Return the closed unit interval of every cell (a, b] that meets the range: [just above a, b]."""
+    first = np.clip(feature_unit(feature, np.nextafter(edges[:-1], np.inf)), 0, 1)
+    last = np.clip(feature_unit(feature, edges[1:]), 0, 1)
+    return np.column_stack([first, last])
+
+
+def feature_unit(feature: Feature, natural: Floats) -> Floats:
+    """Convert natural values to the unit scale without checking their range."""
+    return np.asarray((natural - feature.lower) / (feature.upper - feature.lower))

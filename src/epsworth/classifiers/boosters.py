@@ -1,0 +1,189 @@
+"""What can be seen inside the classifiers of XGBoost and LightGBM.
+
+Neither library is imported: a fitted model writes its own trees down as text.  The two differ from
+scikit-learn, and from each other:
+
+- XGBoost sends a value left where ``float32(x) < threshold``, strictly, and sums leaves in single precision;
+- LightGBM compares doubles with ``<=``, but takes values up to ``1e-35`` for zero.
+
+Whatever is read must reproduce the model's own margins and labels on probes at its thresholds.  A model that
+does not (another format, another way of predicting) is refused, so that it is sampled instead.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Floats
+from epsworth.classifiers.trees import LEAF, TreeModel, flat_model
+
+XGBOOST_OBJECTIVES = ("binary:logistic", "multi:softprob", "multi:softmax")
+LIGHTGBM_OBJECTIVES = ("binary sigmoid:1", "multiclass num_class:")
+LIGHTGBM_ZERO = float(np.float32(1e-35))  # kZeroThreshold: entries up to it are dropped, hence zero
+UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # from a format of another version
+PROBES = 64
+CLOSE = 1e-5  # by which the sums of leaves may miss the model's own margins, relatively above 1
+SINGLE = 2.0**-24  # unit roundoff of single precision
+SQUASHED = 1e-6  # margins that float32 probabilities may confuse: a few times their spacing at 1/2, 6e-8
+
+Trees = tuple[list[tuple[Any, ...]], list[Floats]]
+
+
+def xgboost_model(model: Any, scalers: tuple[Any, ...]) -> TreeModel | None:
+    """Return the inside of an ``xgboost.XGBClassifier``, or None.
+
+    Refused: linear and dart boosters, categorical splits, several outputs, leaves that are vectors, a ``missing``
+    marker other than NaN, and objectives whose labels are not the sign or the argmax of the margins.
+    """
+    margins = partial(model.predict, output_margin=True, validate_features=False)
+    found = _read(_xgboost_trees, model, scalers, margins, dtype=np.float32, strict=True)
+    return found and replace(found, tie=_single_precision_tie(found))
+
+
+def lightgbm_model(model: Any, scalers: tuple[Any, ...]) -> TreeModel | None:
+    """Return the inside of a ``lightgbm.LGBMClassifier``, or None.
+
+    Refused: categorical splits, linear trees, zero as a missing value, predictions that stop early, and objectives
+    other than the binary and the softmax one (one-against-all compares saturated probabilities, not margins).
+    """
+    margins = partial(model.predict, raw_score=True)
+    return _read(_lightgbm_trees, model, scalers, margins, dtype=np.float64, zero=LIGHTGBM_ZERO)
+
+
+def _read(
+    reader: Callable[[Any], Trees | None],
+    model: Any,
+    scalers: tuple[Any, ...],
+    margins: Callable[[Floats], Any],
+    *,
+    dtype: Any,
+    strict: bool = False,
+    zero: float = 0.0,
+) -> TreeModel | None:
+    try:
+        trees = reader(model)
+        if trees is None or len(model.classes_) != max(2, trees[1][0].shape[1]):
+            return None
+        found = replace(flat_model(*trees, model, scalers, dtype), strict=strict, zero=zero)
+        return _verified(found, model, margins)
+    except UNREADABLE:
+        return None
+
+
+def _xgboost_trees(model: Any) -> Trees | None:
+    learner = json.loads(bytes(model.get_booster().save_raw("json")))["learner"]
+    shape, booster = learner["learner_model_param"], learner["gradient_booster"]
+    if (
+        learner["objective"]["name"] not in XGBOOST_OBJECTIVES
+        or int(shape.get("num_target", 1)) != 1
+        or booster["name"] != "gbtree"
+        or not np.isnan(model.missing)
+    ):
+        return None
+    forest, scores = booster["model"], max(1, int(shape["num_class"]))
+    best = getattr(model, "best_iteration", None)  # after early stopping, predict uses the rounds up to the best
+    used = forest["iteration_indptr"][-1 if best is None else best + 1]
+    trees = forest["trees"][:used]
+    if any(any(tree["split_type"]) or int(tree["tree_param"]["size_leaf_vector"]) > 1 for tree in trees):
+        return None  # categories, or leaves that are vectors
+    nodes, values = [], []
+    for tree, score in zip(trees, forest["tree_info"], strict=False):
+        left = np.asarray(tree["left_children"])
+        condition = np.asarray(tree["split_conditions"], dtype=np.float32)  # a leaf keeps its value here
+        nodes.append((np.asarray(tree["split_indices"]), left, np.asarray(tree["right_children"]), condition))
+        values.append(_added(np.where(left == LEAF, condition, 0), score, scores))
+    return nodes, values
+
+
+def _lightgbm_trees(model: Any) -> Trees | None:
+    head, *blocks = model.booster_.model_to_string().split("\nTree=")  # up to the best iteration, as in predict
+    header = _fields(head)
+    if not header.get("objective", "").startswith(LIGHTGBM_OBJECTIVES) or model.get_params().get("pred_early_stop"):
+        return None
+    scores = int(header["num_tree_per_iteration"])
+    nodes, values = [], []
+    for order, block in enumerate(blocks):
+        tree = _fields(block.split("\n\n")[0])
+        kinds = np.array(tree.get("decision_type", "").split()).astype(np.intp)
+        if tree.get("is_linear", "0") != "0" or (kinds & 1).any() or ((kinds >> 2) & 3 == 1).any():
+            return None  # bit 0: a category; bits 2 and 3: what is missing, 1 means zero
+        nodes.append(_lightgbm_nodes(tree))
+        leaves = np.array(tree["leaf_value"].split()).astype(np.float64)
+        # random-forest mode averages these before it takes probabilities, which moves no label
+        values.append(_added(np.concatenate([np.zeros(kinds.size), leaves]), order % scores, scores))
+    return nodes, values
+
+
+def _lightgbm_nodes(tree: dict[str, str]) -> tuple[Any, ...]:
+    """Return the splits, then the leaves: LightGBM numbers both from 0 and writes leaf i as child ``-1 - i``."""
+    parts = [np.array(tree.get(part, "").split()) for part in ("split_feature", "left_child", "right_child")]
+    feature, left, right = (part.astype(np.intp) for part in parts)
+    left, right = (np.where(child < 0, len(child) - 1 - child, child) for child in (left, right))
+    threshold = np.array(tree.get("threshold", "").split()).astype(np.float64)
+    leaves = np.full(len(threshold) + 1, LEAF)
+    return tuple(np.append(part, leaves) for part in (feature, left, right, threshold))
+
+
+def _fields(text: str) -> dict[str, str]:
+    """Return the lines ``name=value``."""
+    return {name: value for name, _, value in (line.partition("=") for line in text.splitlines())}
+
+
+def _added(leaves: NDArray[Any], score: int, scores: int) -> Floats:
+    """Return what the nodes of a tree add to each score: nothing but to its own."""
+    added = np.zeros((len(leaves), scores))
+    added[:, score] = leaves
+    return added
+
+
+def _verified(found: TreeModel, model: Any, margins: Callable[[Floats], Any]) -> TreeModel | None:
+    """Read the constant offset off the model's margins; None unless margins and labels are then reproduced."""
+    probes = _probes(found, model.n_features_in_)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        given = np.asarray(margins(probes), dtype=np.float64).reshape(PROBES, -1)
+        labels = np.asarray(model.predict(probes))
+    sums = replace(found, scalers=()).scores(probes)
+    if sums.shape != given.shape or labels.shape != (PROBES,):
+        return None
+    offset = np.median(given - sums, axis=0)
+    if not np.allclose(sums + offset, given, rtol=CLOSE, atol=CLOSE):
+        return None
+    both = np.column_stack([np.zeros(PROBES), given]) if given.shape[1] == 1 else given
+    top = np.sort(both, axis=1)
+    clear = top[:, -1] - top[:, -2] > CLOSE
+    agree = labels[clear] == found.classes[np.argmax(both[clear], axis=1)]
+    return replace(found, offset=offset) if agree.all() else None
+
+
+def _probes(found: TreeModel, features: int) -> Floats:
+    """Return records on the trees' thresholds and right beside them, where a wrong comparison shows."""
+    rng = np.random.default_rng(0)
+    probes = np.zeros((PROBES, features))
+    for column in range(features):
+        own = np.unique(found.threshold[found.feature == column]).astype(found.dtype)
+        own = own[np.abs(own) < np.finfo(np.float32).max]
+        if own.size:
+            beside = [np.nextafter(own, found.dtype(-np.inf)), own, np.nextafter(own, found.dtype(np.inf))]
+            probes[:, column] = rng.choice(np.concatenate(beside), PROBES)
+    return probes
+
+
+def _single_precision_tie(found: TreeModel) -> float:
+    """Bound, per tree, the margins whose sign is open because XGBoost sums in single precision.
+
+    A sum of n numbers, in any order, is off by at most ``n u sum |number|`` (Higham 2002, section 4.2).  The
+    margin of a cell compares two sums, and the offset of each was read off another sum: four errors.
+    """
+    largest = np.maximum.reduceat(np.abs(found.values), found.roots, axis=0)  # of each tree, for each score
+    terms = (largest > 0).sum(axis=0) + 1
+    error = (terms * SINGLE * (largest.sum(axis=0) + np.abs(found.offset))).max()
+    return float(4 * error + SQUASHED) / len(found.roots)

@@ -1,0 +1,126 @@
+"""Safe boxes: right in natural units, best where that is promised, certified where it is not exact."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+import epsworth as ew
+
+IRIS, SPECIES = load_iris(return_X_y=True)
+RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
+
+
+def test_a_box_of_a_tree_is_certain_and_in_natural_units():
+    model = DecisionTreeClassifier(max_depth=1).fit([[20.0], [60.0]], [0, 1])  # splits at 40
+    box = ew.safe_box(model, [79.0], sensitive=0, domain={0: (0, 100)})
+    assert (box.lower[0], box.upper[0]) == (pytest.approx(40.0), 100.0)
+    assert box.confidence == 1
+    assert box.flips_at_most == 0
+    assert box.best
+    assert str(box) == "The label stays 1 for certain while x0 stays in 40..100."
+
+
+@pytest.mark.parametrize("record", [0, 60, 77, 120])
+@pytest.mark.parametrize("sensitive", [[2], [0, 2], [2, 3]])
+def test_boxes_of_a_forest_hold_and_are_the_best(record, sensitive):
+    """No probe inside flips; and no rectangle between any four cell edges has more mass (brute force)."""
+    model = RandomForestClassifier(3, max_depth=3, random_state=0).fit(IRIS, SPECIES)
+    box = ew.safe_box(model, IRIS[record], sensitive=sensitive, domain=RANGES, epsilon=2.0)
+    rng = np.random.default_rng(0)
+    probes = np.repeat(IRIS[record : record + 1], 20_000, axis=0)
+    for j, column in enumerate(sensitive):
+        probes[:, column] = rng.uniform(box.lower[j], box.upper[j], 20_000)
+    assert (model.predict(probes) == box.label).all()
+    assert box.guaranteed <= ew.stability(
+        model, IRIS[record : record + 1], sensitive=sensitive, domain=RANGES, mechanisms="pm", epsilons=[2.0]
+    ).upper.item()  # fmt: skip
+    assert box.mass >= brute_force(model, record, sensitive) - 1e-6  # thresholds move by float32 rounding
+
+
+def brute_force(model, record, sensitive):
+    """The largest mass of an agreeing rectangle around the record, over all threshold pairs."""
+    sides = []
+    for column in sensitive:
+        low, high = RANGES[column]
+        cuts = np.unique(np.concatenate([t.tree_.threshold[t.tree_.feature == column] for t in model.estimators_]))
+        edges = np.concatenate([[low], cuts[(cuts > low) & (cuts < high)], [high]])
+        x = IRIS[record, column]
+        sides.append([(a, b) for a, b in itertools.combinations(edges, 2) if a < x <= b or (a == low == x)])
+    best = 0.0
+    for box in itertools.product(*sides):
+        grids = [middles_between(model, c, a, b) for c, (a, b) in zip(sensitive, box, strict=True)]
+        points = np.array(list(itertools.product(*grids)))
+        probes = np.repeat(IRIS[record : record + 1], len(points), axis=0)
+        probes[:, sensitive] = points
+        if (model.predict(probes) == model.predict(IRIS[record : record + 1])).all():
+            mass = 1.0
+            for column, (a, b) in zip(sensitive, box, strict=True):
+                low, high = RANGES[column]
+                law = ew.FAMILIES["pm"](2.0).law((IRIS[record, column] - low) / (high - low))
+                mass *= float(law.mass((a - low) / (high - low), (b - low) / (high - low)))
+            best = max(best, mass)
+    return best
+
+
+def middles_between(model, column, a, b):
+    cuts = np.unique(np.concatenate([t.tree_.threshold[t.tree_.feature == column] for t in model.estimators_]))
+    edges = np.concatenate([[a], cuts[(cuts > a) & (cuts < b)], [b]])
+    return (edges[1:] + edges[:-1]) / 2
+
+
+def test_a_sampled_box_is_certified_by_fresh_draws():
+    """A diagonal boundary: the box is found by cutting; its claim holds for the exact share of flips."""
+
+    def diagonal(Z):
+        return Z[:, 0] + Z[:, 1] > 0.7
+
+    box = ew.safe_box(diagonal, [0.7, 0.6], sensitive=[0, 1], epsilon=4.0, confidence=1 - 1e-6, rng=0)
+    assert not box.best
+    assert box.confidence == 1 - 1e-6
+    laws = [ew.FAMILIES["pm"](4.0).law(v) for v in (0.7, 0.6)]
+    draws = np.column_stack([law.sample(400_000, np.random.default_rng(i)) for i, law in enumerate(laws)])
+    inside = ((draws >= box.lower) & (draws <= box.upper)).all(axis=1)
+    assert (~diagonal(draws[inside])).mean() <= box.flips_at_most
+    assert inside.mean() == pytest.approx(box.mass, abs=0.005)
+    assert box.guaranteed <= diagonal(draws).mean() + 0.005
+    assert box.guaranteed > 0.6
+    assert "% confidence" in str(box)
+
+
+def test_promises_of_sampled_boxes_are_kept():
+    """100 boxes at 80 % confidence on a classifier of known flips; false-alarm rate 1e-6."""
+    from scipy.stats import binom
+
+    def stripes(Z):
+        return (Z[:, 0] < 0.9) | (np.floor(Z[:, 0] * 1_000) % 7 > 0)
+
+    broken = 0
+    grid = (np.arange(200_000) + 0.5) / 200_000
+    density = ew.FAMILIES["pm"](2.0).law(0.5).pdf(grid)
+    for seed in range(100):
+        box = ew.safe_box(stripes, [0.5], sensitive=0, epsilon=2.0, confidence=0.8, rng=seed)
+        inside = (grid >= box.lower[0]) & (grid <= box.upper[0])
+        flips = (density * inside * ~stripes(grid[:, np.newaxis])).sum() / (density * inside).sum()
+        broken += flips > box.flips_at_most + 1e-4
+    assert broken <= binom.isf(1e-6, 100, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x": [[0.1], [0.2]]}, "x must be one record, got 2"),
+        ({"mechanism": "krr"}, "krr has no continuous law on the range"),
+        ({"confidence": 1.0}, "confidence must lie strictly between 0 and 1"),
+        ({"domain": {0: ["a", "b"]}, "x": np.array([["a"]])}, "a box needs ranges"),
+    ],
+)
+def test_bad_questions_are_refused(change, message):
+    settings = {"x": [0.3], "sensitive": 0} | change
+    with pytest.raises(ValueError, match=message):
+        ew.safe_box(lambda Z: np.zeros(len(Z)), settings.pop("x"), **settings)
