@@ -328,3 +328,36 @@ def test_grid_points_on_the_edge_of_the_shown_box_count(cli):
         _, out, _ = cli("mechanisms", "-m", "krr:k=11", "--at", at, "--json", "-")
         masses.append(json.loads(out)["mechanisms"][0]["mass"])
     assert masses[0] == masses[1]
+
+
+def test_engines_can_be_chosen_and_the_heuristic_is_labelled(cli):
+    short = ("-m", "pm", "-e", "2", "--tolerance", "0.05")
+    model, table, *options = QUESTION
+    for method in ("linear", "sampled"):
+        code, out, _ = cli("utility", model, table, *options, *short, "--method", method)
+        assert code == 0
+        assert {"linear": "engine lattice-bracket", "sampled": "engine monte-carlo"}[method] in out
+    code, out, _ = cli("utility", model, table, *options, *short, "--quantise", "9")
+    assert "engine exact-grid" in out
+    code, _, err = cli("utility", model, table, *options, *short, "--method", "cells")
+    assert code == 2
+    assert "not a supported tree model" in err
+
+
+def test_the_published_search_is_shown_beside_a_guarantee(cli, place):
+    pl.read_csv(place / "table.csv")[:1].write_csv(place / "one.csv")
+    words = ("utility", "model.skops", "one.csv", "--target", "sick", "-s", "age", "--domain", "domain.toml")
+    code, out, _ = cli(*words, "-m", "pm", "-e", "2", "--method", "paper")
+    assert code == 0
+    assert "the published claim: a heuristic, not a guarantee" in out
+    assert "The same question, answered with a guarantee" in out
+    assert "Numbers are guaranteed" not in out
+
+
+def test_the_label_can_be_randomised_instead(cli):
+    code, out, _ = cli("utility", *QUESTION, "-m", "pm,label_rr", "-e", "1,2")
+    assert code == 0
+    assert re.search(r"label_rr +0\.880 +0\.982", out)  # e^2/(e^2+1), e^4/(e^4+1), rounded down
+    code, _, err = cli("mechanisms", "-m", "label_rr")
+    assert code == 2
+    assert "releases the label, not a feature" in err

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from epsworth.guarantees import Approximate, Probabilistic, Pure, ceiling, compose, epsilon_needed
     from epsworth.mechanisms import FAMILIES, Mechanism, PrivacyIndicator, gaussian_sigma
     from epsworth.recommendation import Recommendation, recommend
+    from epsworth.robustness import Radius, radius
     from epsworth.space import Domain, Feature, LeakWarning
     from epsworth.splitting import Split, split_budget
 
@@ -47,6 +48,8 @@ _HOMES = {
     "safe_box": "boxes",
     "Split": "splitting",
     "split_budget": "splitting",
+    "Radius": "robustness",
+    "radius": "robustness",
     "Domain": "space",
     "Feature": "space",
     "LeakWarning": "space",
@@ -66,6 +69,7 @@ __all__ = [
     "PrivacyIndicator",
     "Probabilistic",
     "Pure",
+    "Radius",
     "Recommendation",
     "SafeBox",
     "Split",
@@ -75,6 +79,7 @@ __all__ = [
     "epsilon_needed",
     "gaussian_sigma",
     "load_model",
+    "radius",
     "recommend",
     "safe_box",
     "split_budget",

@@ -20,9 +20,9 @@ SOURCES = sorted((ROOT / "src" / "epsworth").rglob("*.py"))
 def test_public_names_are_frozen():
     assert ew.__all__ == [
         "FAMILIES", "Approximate", "Bounds", "Classifier", "ClassifierError", "Curves", "Domain", "Feature",
-        "LeakWarning", "Mechanism", "PrivacyIndicator", "Probabilistic", "Pure", "Recommendation", "SafeBox",
-        "Split", "as_classifier", "ceiling", "compose", "epsilon_needed", "gaussian_sigma", "load_model", "recommend",
-        "safe_box", "split_budget", "stability",
+        "LeakWarning", "Mechanism", "PrivacyIndicator", "Probabilistic", "Pure", "Radius", "Recommendation",
+        "SafeBox", "Split", "as_classifier", "ceiling", "compose", "epsilon_needed", "gaussian_sigma", "load_model",
+        "radius", "recommend", "safe_box", "split_budget", "stability",
     ]  # fmt: skip
     for name in ew.__all__:
         assert name == "FAMILIES" or getattr(ew, name).__module__.startswith("epsworth")

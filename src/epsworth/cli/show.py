@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from epsworth.rounding import round_down, round_up, show_down, show_up
@@ -60,6 +61,23 @@ def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "sta
         out.print()
 
 
+def print_check(curves: Curves) -> None:
+    """Print guaranteed tables beside a heuristic's claims."""
+    if curves.check is not None:
+        console().print("[bold]The same question, answered with a guarantee:[/bold]\n")
+        views: list[str | int] = ["worst"] if len(curves.labels) == 1 else ["average", "worst"]
+        print_curves(replace(curves, stability=curves.check, sound=True), views)
+
+
+def _what_numbers_are(curves: Curves) -> str:
+    if not curves.sound:
+        return "Claims of the published search are not bounds; the guaranteed tables stand beside them."
+    if curves.confidence == 1:
+        return "Numbers are guaranteed lower bounds; the bounds of this answer hold for certain."
+    sure = show_down(100 * curves.confidence)
+    return f"Numbers are guaranteed lower bounds; the bounds of this answer hold together with {sure} % confidence."
+
+
 def _width(curves: Curves, lower: Floats, upper: Floats) -> str:
     if not curves.sound:
         return "the published claim: a heuristic, not a guarantee"
@@ -76,10 +94,7 @@ def print_facts(curves: Curves) -> None:
         f"ε is per feature ({', '.join(curves.features)}); per record it adds up: {features} x ε "
         f"(ε={show_up(curves.epsilons[0])}: {first})."
     )
-    sure = (
-        "for certain" if curves.confidence == 1 else f"together with {show_down(100 * curves.confidence)} % confidence"
-    )
-    out.print(f"Numbers are guaranteed lower bounds; the bounds of this answer hold {sure}.")
+    out.print(_what_numbers_are(curves))
     for note in curves.notes:
         out.print(f"Note, {note}.")
     out.print(

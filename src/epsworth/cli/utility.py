@@ -49,4 +49,5 @@ def utility(
     show.print_curves(curves, views)
     if curves.accuracy is not None:
         show.print_curves(curves, views[:1], of="accuracy")
+    show.print_check(curves)
     show.print_facts(curves)

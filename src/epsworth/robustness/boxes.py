@@ -1,0 +1,51 @@
+"""How far one can go from the origin through boxes that are proven free of flips."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from epsworth.arrays import Bools, Floats
+
+BATCH = 256
+
+
+def free_radius(free: Callable[[Floats, Floats], Bools], width: int, reach: float, budget: int) -> float:
+    """Return the largest radius up to ``reach``, in norm inf, that boxes prove to be free of flips.
+
+    Claim: no point of norm below the answer flips, if ``free`` is right; the boxes that cannot be excluded
+    are halved, nearest first, until none is left or the budget is spent.
+
+    Parameters
+    ----------
+    free : callable
+        Takes lower and upper corners, shape ``(n, width)``; true only where no point of the box flips.
+    budget : int
+        Most boxes to look at.
+    """
+    low, high = np.full((1, width), -reach), np.full((1, width), reach)
+    distance, looked = np.zeros(1), 1
+    if not reach > 0 or free(low, high).all():
+        return max(reach, 0.0)
+    while distance.size and looked < budget:
+        count = min(BATCH, distance.size)
+        order = np.argpartition(distance, count - 1)
+        now, later = order[:count], order[count:]
+        a, b = _halved(low[now], high[now])
+        looked += len(a)
+        near = np.maximum(np.maximum(a, -b).max(axis=1), 0.0)
+        kept = near < reach
+        kept[kept] = ~free(a[kept], b[kept])
+        low, high = np.concatenate([low[later], a[kept]]), np.concatenate([high[later], b[kept]])
+        distance = np.concatenate([distance[later], near[kept]])
+    return float(min(reach, distance.min())) if distance.size else reach
+
+
+def _halved(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Cut every box across its longest side."""
+    rows, axis = np.arange(len(low)), (high - low).argmax(axis=1)
+    middle = 0.5 * (low[rows, axis] + high[rows, axis])
+    left_high, right_low = high.copy(), low.copy()
+    left_high[rows, axis] = right_low[rows, axis] = middle
+    return np.concatenate([low, right_low]), np.concatenate([left_high, high])

@@ -1,0 +1,219 @@
+"""One record, the features that may move, and the classifier that is asked about the moved points."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Bools, Floats
+from epsworth.classifiers import Classifier, Labels, as_classifier
+from epsworth.classifiers.trees import AFFINE
+from epsworth.engines.question import answer
+from epsworth.records import Records, as_records
+
+EPS = float(np.finfo(float).eps)
+STEPS = np.concatenate([[0.0], np.geomspace(1e-16, 1e-5, 45)])  # how far behind a computed boundary to look
+PROBES = 128  # points at which a model read from its parameters must answer as the classifier does
+
+
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """A point at which the classifier answers another label, and its distance rounded up."""
+
+    point: Floats
+    distance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a method found: ``lower <= distance <= witness.distance``."""
+
+    lower: float
+    witness: Witness | None
+    method: str
+
+    @property
+    def upper(self) -> float:
+        """Distance of the witness, or infinity."""
+        return math.inf if self.witness is None else self.witness.distance
+
+
+@dataclass(frozen=True, eq=False)
+class Inside:
+    """The estimator behind per-column scalers: it sees ``scale * natural + shift``."""
+
+    estimator: Any
+    row: Floats
+    scale: Floats
+    shift: Floats
+    moved: NDArray[np.intp]
+
+    @property
+    def seen(self) -> Floats:
+        """The record as the estimator sees it."""
+        return self.scale * self.row + self.shift
+
+    @property
+    def slopes(self) -> Floats:
+        """Change of the seen values per natural unit, for the moved features."""
+        return self.scale[self.moved]
+
+    def sizes(self, radius: float) -> Floats:
+        """Return bounds on the absolute terms of the seen values within a radius, for rounding errors."""
+        natural = np.abs(self.row)
+        natural[self.moved] += radius
+        return np.asarray(np.abs(self.scale) * natural + np.abs(self.shift))
+
+    def at(self, points: Floats) -> Floats:
+        """Return the seen rows of moved points."""
+        rows = np.repeat(self.row[np.newaxis], len(points), axis=0)
+        rows[:, self.moved] = points
+        return np.asarray(rows * self.scale + self.shift)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The question how far ``point`` (the moved features of one record) can go before ``label`` changes."""
+
+    classifier: Classifier
+    records: Records
+    positions: tuple[int, ...]
+    names: tuple[str, ...]
+    point: Floats
+    label: Any
+    norm: float
+
+    def flips(self, points: Floats) -> Bools:
+        """Tell at which of the points, shape ``(n, moved)``, the classifier answers another label."""
+        values = dict(zip(self.positions, np.asarray(points, dtype=np.float64).T, strict=True))
+        found: Labels = answer(self.classifier, self.records, np.zeros(len(points), dtype=np.intp), values)
+        return np.asarray(found != self.label, dtype=bool)
+
+    def size(self, offsets: Floats) -> Floats:
+        """Return the norm of offsets, along the last axis."""
+        return np.asarray(np.linalg.norm(offsets, ord=self.norm, axis=-1))
+
+    def away(self, points: Floats) -> Floats:
+        """Return the distance of points, rounded up: each difference and the norm are off by a few units at most."""
+        return np.nextafter(self.size(points - self.point) * (1 + (len(self.point) + 4) * EPS), math.inf)
+
+    def nearest(self, points: Floats) -> Witness | None:
+        """Return the nearest of the points that flip, if any does.
+
+        It flips in a batch and alone: the two may round differently.
+        """
+        points = points[np.isfinite(points).all(axis=1)]
+        flipped = points[self.flips(points)] if len(points) else points
+        distances = self.away(flipped)
+        for best in np.argsort(distances, kind="stable"):
+            if self.flips(flipped[best : best + 1])[0]:
+                return Witness(flipped[best], float(distances[best]))
+        return None
+
+    def behind(self, offsets: Floats) -> Witness | None:
+        """Step from computed boundary points outwards until the classifier itself flips."""
+        length = np.abs(offsets).max(axis=1)[:, np.newaxis]
+        kept = ((length > 0) & np.isfinite(length)).ravel()
+        if not kept.any():
+            return None
+        offsets, length = offsets[kept], length[kept]
+        step = offsets / length * np.maximum(length, np.abs(self.point).max())
+        candidates = self.point + offsets[:, np.newaxis] + STEPS[:, np.newaxis] * step[:, np.newaxis]
+        return self.nearest(candidates.reshape(-1, len(self.point)))
+
+    def inside(self) -> Inside | None:
+        """Look through the per-column scalers of a pipeline; None where there is something else."""
+        model = self.classifier.model
+        steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
+        scalers = [step for step in steps[:-1] if step is not None and step != "passthrough"]
+        if model is None or any(type(s).__name__ not in AFFINE or getattr(s, "clip", False) for s in scalers):
+            return None
+        try:
+            row = np.array([float(self.records.column(c)[0]) for c in range(len(self.records.names))])
+        except (TypeError, ValueError):
+            return None
+        if not np.isfinite(row).all():
+            return None  # missing values take ways of their own
+        scale, shift = _affine(scalers, len(row))
+        return Inside(steps[-1], row, scale, shift, np.array(self.positions))
+
+    def agrees(self, inside: Inside, scores: Callable[[Floats], Floats], radius: float) -> bool:
+        """Check a reading of the model against the classifier, at random points up to twice a radius away."""
+        reach = 2 * radius if math.isfinite(radius) and radius > 0 else 1 + float(np.abs(self.point).max())
+        draws = np.random.default_rng(0).uniform(-reach, reach, (PROBES, len(self.point)))
+        draws[0] = 0
+        found = scores(inside.at(self.point + draws))
+        best = np.sort(found, axis=1)[:, -2:]
+        clear = best[:, 1] - best[:, 0] > 1e-9 * (1 + np.abs(best).max(axis=1))
+        own = list(inside.estimator.classes_).index(self.label)
+        expected = found.argmax(axis=1) != own
+        return bool((expected == self.flips(self.point + draws))[clear].all())
+
+
+def _affine(scalers: Sequence[Any], width: int) -> tuple[Floats, Floats]:
+    """Compose per-column scalers into ``scale * value + shift``, read off the images of 0 and of 1."""
+    scale, shift = np.ones(width), np.zeros(width)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        for scaler in scalers:
+            a, b = _coefficients(scaler, width)
+            scale, shift = a * scale, a * shift + b
+    return scale, shift
+
+
+def _coefficients(scaler: Any, width: int) -> tuple[Floats, Floats]:
+    kind, ones = type(scaler).__name__, np.ones(width)
+    if kind == "MinMaxScaler":
+        return scaler.scale_ * ones, scaler.min_ * ones
+    spread = getattr(scaler, "scale_", None)
+    factor = ones if spread is None else ones / np.asarray(spread)
+    centre = getattr(scaler, {"StandardScaler": "mean_", "RobustScaler": "center_"}.get(kind, ""), None)
+    centred = getattr(scaler, {"StandardScaler": "with_mean", "RobustScaler": "with_centering"}.get(kind, ""), False)
+    return factor, -factor * centre if centred and centre is not None else 0 * ones
+
+
+def ask(model: Any, x: Any, *, norm: float | str, features: str | int | Sequence[str | int] | None) -> Asked:
+    """Check what the user gave, once."""
+    order = {2: 2.0, math.inf: math.inf, "2": 2.0, "inf": math.inf}.get(norm)
+    if order is None:
+        raise ValueError(f"norm must be 2 or math.inf, got {norm!r}")
+    classifier = as_classifier(model)
+    table = np.asarray(x)[np.newaxis] if np.ndim(x) == 1 else x
+    records = as_records(table, features=classifier.features, count=classifier.count)
+    if len(records) != 1:
+        raise ValueError(f"x must be one record, got {len(records)}; give one row at a time")
+    positions = _positions(records, features)
+    names = tuple(records.names[p] for p in positions)
+    point = np.array([_number(records, p) for p in positions])
+    values = {p: point[j : j + 1] for j, p in enumerate(positions)}  # in double precision, like all moved points
+    label = answer(classifier, records, np.zeros(1, dtype=np.intp), values)[0]
+    return Asked(classifier, records, positions, names, point, label, order)
+
+
+def _positions(records: Records, features: str | int | Sequence[str | int] | None) -> tuple[int, ...]:
+    if features is None:
+        return tuple(range(len(records.names)))
+    chosen = [features] if isinstance(features, (str, int, np.integer)) else list(features)
+    if not chosen:
+        raise ValueError("features is empty; name at least one feature that moves, or leave it out to move all")
+    try:
+        positions = tuple(records.position(column) for column in chosen)
+    except ValueError as error:
+        raise ValueError(str(error).replace("sensitive", "features", 1)) from None
+    if len(set(positions)) < len(positions):
+        raise ValueError(f"features names a feature twice: {', '.join(map(str, chosen))}; list each once")
+    return positions
+
+
+def _number(records: Records, position: int) -> float:
+    value, name = records.column(position)[0], records.names[position]
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, bool) or not isinstance(plain, (int, float)) or not math.isfinite(plain):
+        raise ValueError(f"feature {name!r} is {plain!r}, which cannot move; only finite numbers do: leave it out")
+    return float(plain)
