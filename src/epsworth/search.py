@@ -33,6 +33,33 @@ def step_until(passes: Callable[[Floats], Bools], start: Floats, fallback: Float
     return found
 
 
+def last_passing(passes: Callable[[Floats], Bools], low: Floats, high: Floats) -> Floats:
+    """Return, elementwise, the last double at which a falling predicate still holds.
+
+    Parameters
+    ----------
+    passes : callable
+        Elementwise; true up to the answer and false beyond it.
+    low, high : ndarray
+        ``passes(low)`` is true and ``passes(high)`` false.
+
+    Notes
+    -----
+    Zero is tried first: halving doubles would need a thousand steps to reach it, and atoms like to sit there.
+    Answers nearer to zero than 1e-30 may be passed by less than that: the returned value always passes.
+    """
+    zero = passes(np.zeros_like(low))
+    inside = (low < 0) & (high > 0)
+    low, high = np.where(inside & zero, 0.0, low), np.where(inside & ~zero, 0.0, high)
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if ((middle <= low) | (middle >= high)).all():
+            break
+        good = passes(middle)
+        low, high = np.where(good, middle, low), np.where(good, high, middle)
+    return low
+
+
 @dataclass(frozen=True)
 class Scan:
     """What a grid says about a wish, without assuming that anything is monotone.

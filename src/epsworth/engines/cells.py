@@ -22,6 +22,7 @@ from epsworth.curves import Bounds
 from epsworth.engines.exact import LawsOverEpsilon, Table, contract, outward, within
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress
+from epsworth.search import last_passing
 
 MOST_FEATURES = 3
 MOST_CELLS = 50_000_000
@@ -132,17 +133,8 @@ class TreeCells:
             return self.model.goes_left(position, natural, distinct, width)
 
         always, never = left(high), ~left(low)
-        # zero first: halving doubles would need a thousand steps to reach it, and atoms like to sit there
-        if feature.lower - FAR * span < 0 < feature.upper + FAR * span:
-            zero = left(np.zeros_like(low))
-            low, high = np.where(zero, 0.0, low), np.where(zero, high, 0.0)
-        for _ in range(200):
-            middle = 0.5 * (low + high)
-            if ((middle <= low) | (middle >= high)).all():
-                break
-            good = left(middle)
-            low, high = np.where(good, middle, low), np.where(good, high, middle)
-        last, place = np.unique(np.where(always, np.inf, np.where(never, -np.inf, low)), return_inverse=True)
+        found = last_passing(left, low, high)
+        last, place = np.unique(np.where(always, np.inf, np.where(never, -np.inf, found)), return_inverse=True)
         return last, place[which]
 
     def of(self, records: Sequence[int]) -> list[Cells] | None:

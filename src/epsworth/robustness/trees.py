@@ -18,6 +18,7 @@ from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.trees import LEAF, TreeModel, tree_model
 from epsworth.robustness.question import Asked, Found, Inside, Witness
 from epsworth.robustness.sampled import nearest_flip
+from epsworth.search import last_passing
 
 BATCH = 32
 
@@ -111,13 +112,8 @@ def _last_left(model: TreeModel, inside: Inside, position: int, thresholds: Floa
             break
         room = room * 4
         low, high = np.where(low_fails, guess - room, low), np.where(high_fails, guess + room, high)
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if ((middle <= low) | (middle >= high)).all():
-            break
-        good = left(middle)
-        low, high = np.where(good, middle, low), np.where(good, high, middle)
-    last, place = np.unique(np.where(np.isfinite(distinct), low, distinct), return_inverse=True)
+    found = last_passing(left, low, high)
+    last, place = np.unique(np.where(np.isfinite(distinct), found, distinct), return_inverse=True)
     return last, place[which]
 
 
