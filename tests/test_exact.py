@@ -460,3 +460,26 @@ def test_shared_draws_cost_less_than_separate_ones():
     assert (shared.lower <= separate.upper).all()
     assert (separate.lower <= shared.upper).all()
     assert (shared.upper - shared.lower).max() <= 0.06
+
+
+@pytest.mark.parametrize("name", ["logistic", "lda", "scaled"])
+def test_several_classes_are_bracketed_by_pairs(name):
+    """Three classes: the union bound holds the sampled truth; auto prefers sampling, which closes."""
+    model = LINEAR[name].fit(IRIS, SPECIES)
+    settings = {"sensitive": [0, 2], "mechanisms": ["pm", "laplace_clipped"], "epsilons": [1, 4], "domain": RANGES}
+    pairs = ew.stability(model, IRIS[[10, 77, 120]], method="linear", y=[0, 2, 2], **settings)
+    drawn = ew.stability(model, IRIS[[10, 77, 120]], rng=0, confidence=1 - 1e-6, y=[0, 2, 2], **settings)
+    assert (drawn.method == "monte-carlo").all()
+    assert pairs.confidence == 1
+    for a, b in ((pairs.stability, drawn.stability), (pairs.accuracy, drawn.accuracy)):
+        assert (b.lower <= a.upper).all()
+        assert (a.lower <= b.upper).all()
+
+
+def test_public_terms_that_cancel_widen_the_bracket():
+    """Scores of 1e9 that cancel are rounded by 1e-7: the bracket must not claim the closed form's 1e-12."""
+    model = line(1.0, 1e9, -1e9)
+    curves = ew.stability(model, [[0.5, 1.0, 1.0]], sensitive=0, mechanisms="pm", epsilons=[2.0], method="linear")
+    assert curves.upper.item() - curves.lower.item() > 1e-6
+    law = FAMILIES["pm"](2.0).law(0.5)
+    assert curves.lower.item() <= float(law.mass(0, 1)) <= curves.upper.item() + 1e-9

@@ -11,6 +11,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,19 +45,52 @@ LINEAR = (
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """Score = weights . unit values + constant of the record; label ``classes[1]`` where it is positive.
+    """Scores = weights . unit values + constants of the record; the label is the class of the largest score.
+
+    A binary model has one score: that of ``classes[1]`` over ``classes[0]``.
 
     Attributes
     ----------
-    weights : ndarray, shape ``(sensitive,)``
+    weights : ndarray, shape ``(scores, sensitive)``
         On the unit scale: scalers and declared ranges are folded in.
-    constants : ndarray, shape ``(records,)``
-        The score of each record with all sensitive features at 0.
+    constants : ndarray, shape ``(records, scores)``
+        With all sensitive features at 0.
+    sizes : ndarray, shape ``(records,)``
+        Sum of the absolute terms of a score: what its rounding errors are relative to.
     """
 
     weights: Floats
     constants: Floats
+    sizes: Floats
     classes: Any
+
+    def comparisons(self, record: int, label: Any) -> list[Comparison]:
+        """Return what must hold for a label to be answered; nothing where the model does not know it."""
+        own, constants = np.flatnonzero(self.classes == label), self.constants[record]
+        if not own.size:
+            return []
+        if len(self.weights) == 1:
+            return [Comparison(self.weights[0], float(constants[0]), positive=bool(own[0] == 1))]
+        rivals = [k for k in range(len(self.weights)) if k != own[0]]
+        return [
+            Comparison(self.weights[own[0]] - self.weights[k], float(constants[own[0]] - constants[k])) for k in rivals
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """``weights . unit + constant`` must be positive (or else must not be) for the label to be kept."""
+
+    weights: Floats
+    constant: float
+    positive: bool = True
+
+    @property
+    def can_be_lost(self) -> bool:
+        """Whether some values within the ranges lose it."""
+        if self.positive:
+            return bool(self.constant + np.minimum(self.weights, 0).sum() <= 0)
+        return bool(self.constant + np.maximum(self.weights, 0).sum() > 0)
 
 
 def linear_for(question: Question) -> LinearModel | str:
@@ -69,26 +103,41 @@ def linear_for(question: Question) -> LinearModel | str:
         return "a step of the pipeline is not a per-column scaler"
     if any(getattr(step, "clip", False) for step in steps[:-1]):
         return "a scaler clips"
-    if len(steps[-1].classes_) != 2:
-        return "there are more than two classes"
     if any(feature.categories is not None for feature in question.features):
         return "a sensitive feature is categorical"
+    columns = [question.records.column(c) for c in range(len(question.records.names))]
+    try:
+        natural = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
+    except (TypeError, ValueError):
+        return "the table holds columns that are not numbers"
+    return _read(question, model, steps, natural)
+
+
+def _read(question: Question, model: Any, steps: list[Any], natural: Floats) -> LinearModel:
     lower = np.array([feature.lower for feature in question.features])
     upper = np.array([feature.upper for feature in question.features])
     everything = np.arange(len(question.records))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X (does not have valid|has) feature names")
         base = dict(zip(question.positions, np.broadcast_to(lower, (len(everything), len(lower))).T, strict=True))
-        constants = np.asarray(model.decision_function(question.records.take(everything, base)), dtype=np.float64)
+        constants = _columns(model.decision_function(question.records.take(everything, base)))
         weights = []
         for j, position in enumerate(question.positions):  # one record tells the slopes of an affine score
             raised = {p: values[:1] for p, values in base.items()} | {position: upper[j : j + 1]}
-            score = model.decision_function(question.records.take(everything[:1], raised))
-            weights.append(float(score[0]) - constants[0])
-    return LinearModel(np.array(weights), constants, steps[-1].classes_)
+            score = _columns(model.decision_function(question.records.take(everything[:1], raised)))
+            weights.append(score[0] - constants[0])
+        for scaler in (step for step in steps[:-1] if step not in (None, "passthrough")):
+            natural = scaler.transform(natural)
+    terms = np.abs(natural) @ np.abs(np.atleast_2d(steps[-1].coef_)).T + np.abs(np.atleast_1d(steps[-1].intercept_))
+    return LinearModel(np.array(weights).T, constants, terms.max(axis=1), steps[-1].classes_)
 
 
-def bracket(laws: list[Law], weights: Floats, threshold: float, steps: int) -> Interval:
+def _columns(scores: Any) -> Floats:
+    found = np.asarray(scores, dtype=np.float64)
+    return found[:, np.newaxis] if found.ndim == 1 else found
+
+
+def bracket(laws: list[Law], weights: Floats, threshold: float, steps: int, slack: float = 0.0) -> Interval:
     """Bound Pr[sum_j w_j Y_j <= threshold] for independent Y_j on [0, 1].
 
     Parameters
@@ -98,6 +147,8 @@ def bracket(laws: list[Law], weights: Floats, threshold: float, steps: int) -> I
         Of either sign; zeros are dropped.
     steps : int
         N, lattice steps over the range of the sum.
+    slack : float
+        How far the threshold may be off.
 
     Returns
     -------
@@ -124,7 +175,7 @@ def bracket(laws: list[Law], weights: Floats, threshold: float, steps: int) -> I
         product = product * rfft(masses, n=length, axis=-1)
     pmf = irfft(product, n=length, axis=-1)
     cumulated = np.cumsum(pmf, axis=-1)
-    slack = MARGIN * (abs(shift) + reach)
+    slack = slack + MARGIN * (abs(shift) + reach)
     low, high = int(np.floor((shift - slack) / h)) - used.size, int(np.floor((shift + slack) / h))
     lower, upper = (_at(cumulated, i) for i in (low, high))
     return Interval(np.clip(lower - FOURIER, 0, 1), np.clip(upper + FOURIER, 0, 1))
@@ -193,34 +244,50 @@ def _at(cumulated: Floats, index: int) -> Floats:
 
 
 def linear_bounds(question: Question, model: LinearModel, tolerance: float, progress: Progress) -> Answer:
-    """Return deterministic bounds for mechanisms on [0, 1] and for unclipped Gaussian or Laplace noise."""
+    """Return deterministic bounds for mechanisms on [0, 1] and for unclipped Gaussian or Laplace noise.
+
+    With K > 2 classes, own score s and rival scores s_k:
+    1 - sum_k Pr[s_k >= s] <= rho <= 1 - max_k Pr[s_k >= s].
+    """
     m, e, n = question.shape
     stability = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
     accuracy = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
     possible = np.empty(n, dtype=np.int64)
     stacks = [_aligned(row, len(question.features)) for row in question.releases]
     for record in range(n):
+        targets = [(stability, question.labels[record])]
+        targets += [] if question.y is None else [(accuracy, question.y[record])]
         for i, features in enumerate(stacks):
-            parts = zip(*features, strict=True)  # one batch of epsilons, or one part per epsilon
-            bounds = [
-                _negative(
-                    [mechanism.law(x) for mechanism, x in zip(part, question.unit[record], strict=True)],
-                    model.weights,
-                    -float(model.constants[record]),
-                    tolerance,
-                )
-                for part in parts
+            laws = [
+                [mechanism.law(x) for mechanism, x in zip(part, question.unit[record], strict=True)]
+                for part in zip(*features, strict=True)  # one batch of epsilons, or one part per epsilon
             ]
-            lower, upper = (np.concatenate([np.atleast_1d(b[side]) for b in bounds]) for side in (0, 1))
-            for target, label in ((stability, question.labels[record]), (accuracy, _y(question, record))):
-                target.lower[i, :, record], target.upper[i, :, record] = _of_label(lower, upper, label, model.classes)
-        ends = model.constants[record] + np.array(
-            [np.minimum(model.weights, 0).sum(), np.maximum(model.weights, 0).sum()]
-        )
-        possible[record] = 1 + int(ends[0] <= 0 < ends[1])
+            for target, label in targets:
+                lower, upper = _keeps(model, record, label, laws, tolerance)
+                target.lower[i, :, record], target.upper[i, :, record] = lower, upper
+        lost = any(compared.can_be_lost for compared in model.comparisons(record, question.labels[record]))
+        possible[record] = 1 + int(lost)  # exact for two classes, a lower bound for more
         progress((record + 1) / n)
-    queries = n + len(model.weights)
+    queries = n + model.weights.shape[1]
     return Answer(Bounds(*stability), None if question.y is None else Bounds(*accuracy), possible, queries)
+
+
+def _keeps(
+    model: LinearModel, record: int, label: Any, laws: list[list[Law]], tolerance: float
+) -> tuple[Floats, Floats]:
+    """Bound the probability that the label wins all its comparisons."""
+    points = sum(math.prod(part[0].shape) for part in laws)
+    comparisons, slack = model.comparisons(record, label), MARGIN * float(model.sizes[record])
+    most, least = np.zeros(points), np.zeros(points)  # of losing
+    for compared in comparisons:
+        share = tolerance / len(comparisons)
+        bounds = [_at_most(part, compared.weights, -compared.constant, slack, share) for part in laws]
+        low, high = (np.concatenate([np.atleast_1d(b[side]) for b in bounds]) for side in (0, 1))
+        low, high = (low, high) if compared.positive else (1 - high, 1 - low)
+        most, least = most + high, np.maximum(least, low)
+    if not comparisons:
+        return np.zeros(points), np.zeros(points)
+    return np.clip(1 - most, 0, 1), np.clip(1 - least, 0, 1)
 
 
 def _aligned(row: Sequence[RecordRelease], features: int) -> list[list[Mechanism]]:
@@ -236,23 +303,16 @@ def unclipped_works(weights: Floats) -> bool:
     return bool(sizes.size > 0 and (np.diff(sizes) > 0.05 * sizes[1:]).all() and sizes.size <= 6)
 
 
-def _negative(laws: list[Law], weights: Floats, threshold: float, tolerance: float) -> Interval:
-    """Bound the probability of a score of at most zero, refining the lattice until the tolerance is met."""
-    if all(isinstance(law, Gaussian) for law in laws):
-        spread = np.sqrt(sum(w * w * law.var() for w, law in zip(weights, laws, strict=True)))
-        centre = sum(w * law.mean() for w, law in zip(weights, laws, strict=True))
-        value = ndtr((threshold - centre) / np.where(spread > 0, spread, np.finfo(float).tiny))
-        return Interval(np.clip(value - MARGIN, 0, 1), np.clip(value + MARGIN, 0, 1))
-    if all(isinstance(law, Laplace) for law in laws):
-        return laplace_sum(laws, weights, threshold)
-    found = None
-    if np.count_nonzero(weights) in (1, 2, 3) and all(isinstance(law, TwoLevel) and law.shape for law in laws):
-        found = closed_form(laws, weights, threshold)
-        if (found.upper - found.lower).max() <= CLOSE:
+def _at_most(laws: list[Law], weights: Floats, threshold: float, slack: float, tolerance: float) -> Interval:
+    """Bound Pr[weights . Y <= t] for every t within ``slack`` of the threshold, as narrowly as the tolerance."""
+    form = _closed(laws, weights)
+    if form is not None:
+        found = Interval(form(threshold - slack).lower, form(threshold + slack).upper)
+        if form.func is not closed_form or (found.upper - found.lower).max() <= max(CLOSE, slack):
             return found
+    else:
+        found = bracket(laws, weights, threshold, FIRST_STEPS, slack)
     steps = FIRST_STEPS
-    if found is None:
-        found = bracket(laws, weights, threshold, steps)
     while True:
         gap = found.upper - found.lower
         wide = gap > tolerance
@@ -260,16 +320,25 @@ def _negative(laws: list[Law], weights: Floats, threshold: float, tolerance: flo
             return found
         # the gap shrinks as 1/steps: jump to where it should do, for the epsilons that need it
         steps = min(MOST_STEPS, int(steps * max(2.0, 1.1 * float(gap.max()) / tolerance)))
-        now = bracket([law[wide] if law.shape else law for law in laws], weights, threshold, steps)
+        now = bracket([law[wide] if law.shape else law for law in laws], weights, threshold, steps, slack)
         found.lower[wide] = np.maximum(found.lower[wide], now.lower)
         found.upper[wide] = np.minimum(found.upper[wide], now.upper)
 
 
-def _of_label(lower: Floats, upper: Floats, label: Any, classes: Any) -> tuple[Floats, Floats]:
-    if label == classes[0]:
-        return lower, upper
-    return (1 - upper, 1 - lower) if label == classes[1] else (np.zeros_like(lower), np.zeros_like(upper))
+def _closed(laws: list[Law], weights: Floats) -> partial[Interval] | None:
+    """Return the closed form of these laws as a function of the threshold, or None."""
+    if all(isinstance(law, Gaussian) for law in laws):
+        return partial(gaussian_sum, laws, weights)
+    if all(isinstance(law, Laplace) for law in laws):
+        return partial(laplace_sum, laws, weights)
+    if np.count_nonzero(weights) in (1, 2, 3) and all(isinstance(law, TwoLevel) and law.shape for law in laws):
+        return partial(closed_form, laws, weights)
+    return None
 
 
-def _y(question: Question, record: int) -> Any:
-    return question.labels[record] if question.y is None else question.y[record]
+def gaussian_sum(laws: list[Law], weights: Floats, threshold: float) -> Interval:
+    """Bound Pr[sum_j w_j Y_j <= threshold] for unclipped Gaussian laws."""
+    spread = np.sqrt(sum(w * w * law.var() for w, law in zip(weights, laws, strict=True)))
+    centre = sum(w * law.mean() for w, law in zip(weights, laws, strict=True))
+    value = ndtr((threshold - centre) / np.where(spread > 0, spread, np.finfo(float).tiny))
+    return Interval(np.clip(value - MARGIN, 0, 1), np.clip(value + MARGIN, 0, 1))

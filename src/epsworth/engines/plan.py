@@ -99,10 +99,11 @@ class Planner:
             return Part((), "exact-cells", why, lambda q, s: exact_cells(q, builder, s.progress)), None
         if builder is not None and self._branching_can(m):
             return Part((), "branch-and-bound", why, lambda q, s: branch_and_sample(q, builder, s)), None
-        if isinstance(self.linear, LinearModel) and self._linear_can(m):
+        if isinstance(self.linear, LinearModel) and self._linear_can(m) and (self._binary() or method == "linear"):
             model = self.linear
             run: Run = lambda q, s: linear_bounds(q, model, s.tolerance, s.progress)  # noqa: E731  a thunk like the others
-            return Part((), "lattice-bracket", "a binary linear model", run), None
+            why = f"a {'binary ' if self._binary() else ''}linear model"
+            return Part((), "lattice-bracket", why, run), None
         k = shared_grid(self.question, m)
         if method == "auto" and k is not None and len(self.question.epsilons) > len(self.question.features):
             why = "k-ary randomised response: the draws serve all epsilons"
@@ -111,6 +112,10 @@ class Planner:
             raise ValueError(f"method={method!r} cannot answer {self.question.names[m]}: {self._why_not(m)}")
         return Part((), "monte-carlo", "no exact engine applies", None), None
 
+    def _binary(self) -> bool:
+        """Tell whether a bracket closes: with more classes it is a union bound, which sampling beats."""
+        return isinstance(self.linear, LinearModel) and len(self.linear.weights) == 1
+
     def _linear_can(self, m: int) -> bool:
         """Everything on [0, 1]; unclipped noise where all features carry the same kind of it."""
         assert isinstance(self.linear, LinearModel)
@@ -118,7 +123,7 @@ class Planner:
         if all(output != "real line" for output, _ in kinds):
             return True
         return kinds == {("real line", "Gaussian")} or (
-            kinds == {("real line", "Laplace")} and unclipped_works(self.linear.weights)
+            kinds == {("real line", "Laplace")} and self._binary() and unclipped_works(self.linear.weights[0])
         )
 
     def _branching_can(self, m: int) -> bool:
