@@ -10,7 +10,9 @@ import pytest
 from scipy.stats import binom
 
 import epsworth as ew
-from epsworth.engines import _over, sampled
+from epsworth.engines import sampled
+from epsworth.engines.assembly import _drawing_runs, _over
+from epsworth.engines.plan import Part
 from epsworth.engines.question import ask
 from epsworth.mechanisms import FAMILIES
 
@@ -325,3 +327,19 @@ def test_pooled_draws_do_not_depend_on_the_batch_size():
     found = sampled.whole_dataset(small_question(), settings(batch=100))
     np.testing.assert_array_equal(found.stability.pooled.lower, expected.stability.pooled.lower)
     np.testing.assert_array_equal(found.stability.lower, expected.stability.lower)
+
+
+def test_every_run_that_draws_gets_a_share_of_the_miss_probability():
+    """Sampling is one run; branch and bound, shared draws are runs of their own; cells may fall back to sampling."""
+
+    def part(name, run=None):
+        return Part((0,), name, "", run)
+
+    def engine(question, settings):
+        return None
+
+    assert _drawing_runs([part("monte-carlo")]) == 1
+    assert _drawing_runs([part("exact-grid", engine)]) == 1
+    assert _drawing_runs([part("exact-cells", engine), part("shared-samples", engine)]) == 2
+    assert _drawing_runs([part("monte-carlo"), part("shared-samples", engine), part("shared-samples", engine)]) == 3
+    assert _drawing_runs([part("branch-and-bound", engine)]) == 1
