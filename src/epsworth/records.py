@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsworth.arrays import Floats
+
 if TYPE_CHECKING:
     import narwhals as nw
 
@@ -55,6 +57,13 @@ class Records(ABC):
         if column not in self.names:
             raise ValueError(f"sensitive: there is no feature {column!r}; the features are {', '.join(self.names)}")
         return self.names.index(column)
+
+    def numbers(self) -> Floats | None:
+        """Return all columns as one array of numbers, or None where some are not."""
+        try:
+            return np.column_stack([np.asarray(self.column(c), dtype=np.float64) for c in range(len(self.names))])
+        except (TypeError, ValueError):
+            return None
 
 
 @dataclass(frozen=True, eq=False)

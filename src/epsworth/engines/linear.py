@@ -105,10 +105,8 @@ def linear_for(question: Question) -> LinearModel | str:
         return "a scaler clips"
     if any(feature.categories is not None for feature in question.features):
         return "a sensitive feature is categorical"
-    columns = [question.records.column(c) for c in range(len(question.records.names))]
-    try:
-        natural = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
-    except (TypeError, ValueError):
+    natural = question.records.numbers()
+    if natural is None:
         return "the table holds columns that are not numbers"
     return _read(question, model, steps, natural)
 
