@@ -483,3 +483,22 @@ def test_public_terms_that_cancel_widen_the_bracket():
     assert curves.upper.item() - curves.lower.item() > 1e-6
     law = FAMILIES["pm"](2.0).law(0.5)
     assert curves.lower.item() <= float(law.mass(0, 1)) <= curves.upper.item() + 1e-9
+
+
+def test_missing_public_values_are_left_to_the_classifier():
+    """Trees send a missing value the way they learned; the cells do not read that, so they stand aside."""
+    X = IRIS.copy()
+    X[::3, 3] = np.nan
+    model = HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=5).fit(X, SPECIES)
+    settings = {
+        "sensitive": [0],
+        "mechanisms": ["pm"],
+        "epsilons": [2.0],
+        "domain": RANGES,
+        "rng": 0,
+        "tolerance": 0.05,
+    }
+    assert ew.stability(model, X[:1], **settings).method.item() == "monte-carlo"
+    assert ew.stability(model, X[1:2], **settings).method.item() == "exact-cells"
+    with pytest.raises(ValueError, match="missing values"):
+        ew.stability(model, X[:1], method="cells", **settings)

@@ -282,6 +282,8 @@ def cells_for(question: Question) -> TreeCells | str:
     natural = question.records.numbers()
     if natural is None:
         return "the table holds columns that are not numbers"
+    if np.isnan(natural).any():
+        return "the table has missing values, whose way through the trees is not read"
     return TreeCells(question, model, natural)
 
 
