@@ -17,8 +17,9 @@ import numpy as np
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import clopper_pearson
 from epsworth.engines.cells import Cells, TreeCells, cells_for
+from epsworth.engines.exact import unit_edges
 from epsworth.engines.question import Question, ask
-from epsworth.laws import Law, uniforms
+from epsworth.laws import Law, draw_between, uniforms
 from epsworth.mechanisms import FAMILIES
 from epsworth.rounding import round_down
 from epsworth.space import Domain, Feature
@@ -226,10 +227,9 @@ def _certified(
 
 
 def _given(law: Law, side: Floats, rng: np.random.Generator) -> Floats:
-    """Draw from the law given a closed side: the uniform is restricted under the quantile."""
-    low, high = float(law.cdf_left(side[0])), float(law.cdf(side[1]))
-    u = low + uniforms(rng, CERTIFYING_DRAWS) * (high - low)
-    return np.clip(law.from_uniform(np.clip(u, 2.0**-54, 1 - 2.0**-53)), *side)
+    """Draw from the law given a closed side."""
+    draws = draw_between(law, law.cdf_left(side[0]), law.cdf(side[1]), uniforms(rng, CERTIFYING_DRAWS))
+    return np.clip(draws, *side)
 
 
 def _best_rectangle(asked: Question, laws: list[Law], cells: Cells) -> Floats:
@@ -272,11 +272,6 @@ def _run_around(agrees: Bools, at: int) -> tuple[int, int]:
 
 def _sides(feature: Feature, edges: Floats) -> Floats:
     """Return the closed unit interval of every cell (a, b] that meets the range: [just above a, b]."""
-    first = np.clip(feature_unit(feature, np.nextafter(edges[:-1], np.inf)), 0, 1)
-    last = np.clip(feature_unit(feature, edges[1:]), 0, 1)
+    first = np.clip(unit_edges(feature, np.nextafter(edges[:-1], np.inf)), 0, 1)
+    last = np.clip(unit_edges(feature, edges[1:]), 0, 1)
     return np.column_stack([first, last])
-
-
-def feature_unit(feature: Feature, natural: Floats) -> Floats:
-    """Convert natural values to the unit scale without checking their range."""
-    return np.asarray((natural - feature.lower) / (feature.upper - feature.lower))

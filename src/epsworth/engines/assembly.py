@@ -158,7 +158,7 @@ def with_published_claim(question: Question, curves: Curves, settings: Settings,
     """Put the published claim in place of the bounds, which stay beside it as ``check``."""
     if any(not release.mechanisms for row in question.releases for release in row):
         raise ValueError("method='paper' knows no label_rr; leave it out")
-    found, _ = published(question, settings.rng, settings.progress)
+    found = published(question, settings.rng, settings.progress)
     claim = _with_coin(found.stability, question, np.ones(len(question.records)))
     above = int((claim.lower > curves.upper).sum())
     heuristic = (

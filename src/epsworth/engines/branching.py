@@ -20,7 +20,7 @@ from epsworth.engines.cells import Leaves, TreeCells
 from epsworth.engines.exact import ROUNDING, LawsOverEpsilon, unit_edges
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import BATCH, Answer, Settings
-from epsworth.laws import uniforms
+from epsworth.laws import draw_between, uniforms
 from epsworth.mechanisms import Mechanism
 from epsworth.records import Indices
 
@@ -195,6 +195,6 @@ def _given_box(
         feature, law = question.features[j], mechanism.law(question.unit[record, j])
         below = law.cdf(unit_edges(feature, edges[j]))
         low, high = below[region.low[chosen, j]], below[region.high[chosen, j] + 1]
-        unit = law.from_uniform(np.clip(low + uniforms(rng, chosen.size) * (high - low), 2.0**-54, 1 - 2.0**-53))
+        unit = draw_between(law, low, high, uniforms(rng, chosen.size))
         values.append(feature.from_unit(unit, points=mechanism.points))
     return values

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.trees import LEAF, TreeModel, tree_model
 from epsworth.curves import Bounds
-from epsworth.engines.exact import LawsOverEpsilon, Table, contract, outward, within
+from epsworth.engines.exact import LawsOverEpsilon, Table, agreement, outward, within
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress
 from epsworth.search import last_passing
@@ -303,12 +303,8 @@ def exact_cells(question: Question, builder: TreeCells, progress: Progress) -> A
                 np.concatenate([laws.masses(i, j, question.unit[record, j], edges) for i in range(m)])
                 for j, edges in enumerate(cells.edges)
             ]
-            own = contract(cells.table.agrees(question.labels[record]), masses)
-            stability[:, :, record] = own.reshape(m, e)
-            if question.y is not None:
-                same = question.y[record] == question.labels[record]
-                right = own if same else contract(cells.table.agrees(question.y[record]), masses)
-                accuracy[:, :, record] = right.reshape(m, e)
+            own, right = agreement(question, record, cells.table, masses)
+            stability[:, :, record], accuracy[:, :, record] = own.reshape(m, e), right.reshape(m, e)
             inside = np.ix_(*[within(f, edges) for f, edges in zip(question.features, cells.edges, strict=True)])
             possible[record] = len(np.unique(cells.table.labels[inside]))
         progress(block.stop / n)

@@ -63,6 +63,14 @@ def contract(table: Floats, masses: Sequence[Floats]) -> Floats:
     return np.asarray(total[:, 0])
 
 
+def agreement(question: Question, record: int, table: Table, masses: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Return the exact stability and accuracy of one record, shape ``(points,)``; without y both are the stability."""
+    own = contract(table.agrees(question.labels[record]), masses)
+    if question.y is None or question.y[record] == question.labels[record]:
+        return own, own
+    return own, contract(table.agrees(question.y[record]), masses)
+
+
 def outward(value: Floats) -> Interval:
     """Return an exact value as bounds, rounded outwards."""
     return Interval(np.clip(value - ROUNDING, 0, 1), np.clip(value + ROUNDING, 0, 1))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from epsworth.curves import Bounds
-from epsworth.engines.exact import LawsOverEpsilon, Table, contract, outward
+from epsworth.engines.exact import LawsOverEpsilon, Table, agreement, outward
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import BATCH, Answer, Progress
 from epsworth.records import Indices
@@ -37,12 +37,8 @@ def exact_grid(question: Question, sizes: tuple[int, ...], progress: Progress) -
                 np.concatenate([laws.points(i, j, question.unit[record, j], grid) for i in range(m)])
                 for j, grid in enumerate(grids)
             ]
-            own = contract(table.agrees(question.labels[record]), masses)
-            stability[:, :, record] = own.reshape(m, e)
-            if question.y is not None:
-                same = question.y[record] == question.labels[record]
-                right = own if same else contract(table.agrees(question.y[record]), masses)
-                accuracy[:, :, record] = right.reshape(m, e)
+            own, right = agreement(question, record, table, masses)
+            stability[:, :, record], accuracy[:, :, record] = own.reshape(m, e), right.reshape(m, e)
             possible[record] = len(set(table.kinds.tolist()) | {question.labels[record]})
         progress(min(1.0, queries / (len(groups) * table.labels.size)))
     exact = None if question.y is None else Bounds(*outward(accuracy))

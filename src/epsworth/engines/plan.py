@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -69,6 +70,11 @@ class Planner:
         self.cells: TreeCells | str = cells_for(question) if method in ("auto", "cells") else "not asked for"
         self.linear: LinearModel | str = linear_for(question) if method in ("auto", "linear") else "not asked for"
 
+    @cached_property
+    def tables(self) -> int:
+        """How many decision tables a grid would need: one per set of public features."""
+        return count_groups(self.question)
+
     def parts(self) -> list[Part]:
         """Return the plan: mechanisms that share an engine (and a grid) are answered together."""
         assigned: dict[tuple[str, tuple[int, ...] | None], Part] = {}
@@ -88,7 +94,7 @@ class Planner:
         builder = self.cells if isinstance(self.cells, TreeCells) else None
         if method in ("auto", "grid") and sizes is not None:
             size = int(np.prod([float(k) for k in sizes]))
-            queries = size * count_groups(self.question)
+            queries = size * self.tables
             most = CHEAP_GRID if builder else LARGEST_GRID
             if size <= MOST_POINTS and (queries <= most or method == "grid"):
                 why = f"outputs lie on a grid of {' x '.join(map(str, sizes))} points"

@@ -25,20 +25,19 @@ TESTS = 7  # per radius and per side
 POINTS = math.ceil(math.log(2 / OMEGA) / (2 * (TAU / 2) ** 2))  # Hoeffding: 73 778
 
 
-def published(question: Question, rng: np.random.Generator, progress: Progress) -> tuple[Answer, list[Floats]]:
-    """Return the published claim as ``lower`` (and 1 as ``upper``) with the boxes found, shape ``(s, 2)`` each."""
+def published(question: Question, rng: np.random.Generator, progress: Progress) -> Answer:
+    """Return the published claim as ``lower`` (and 1 as ``upper``)."""
     m, e, n = question.shape
     laws, claim = LawsOverEpsilon(question), np.empty((m, e, n))
-    boxes, queries = [], 0
+    queries = 0
     for record in range(n):
         box, asked = find_box(question, record, rng)
         queries += asked
-        boxes.append(box)
         for i in range(m):
             sides = [laws.boxes(i, j, question.unit[record, j], box[j]) for j in range(len(box))]
             claim[i, :, record] = np.prod(sides, axis=0)
         progress((record + 1) / n)
-    return Answer(Bounds(claim, np.ones_like(claim)), None, np.ones(n, dtype=np.int64), queries), boxes
+    return Answer(Bounds(claim, np.ones_like(claim)), None, np.ones(n, dtype=np.int64), queries)
 
 
 def find_box(question: Question, record: int, rng: np.random.Generator) -> tuple[Floats, int]:

@@ -10,7 +10,7 @@
 
 from epsworth.laws.bounded import Clipped, Truncated
 from epsworth.laws.grid import RandomisedResponse, TwoSidedGeometric
-from epsworth.laws.law import Law, uniforms
+from epsworth.laws.law import Law, draw_between, uniforms
 from epsworth.laws.mixture import RawOr
 from epsworth.laws.noise import Gaussian, Laplace
 from epsworth.laws.quantised import Quantised
@@ -27,5 +27,6 @@ __all__ = [
     "Truncated",
     "TwoLevel",
     "TwoSidedGeometric",
+    "draw_between",
     "uniforms",
 ]

@@ -27,6 +27,12 @@ def uniforms(rng: np.random.Generator, size: int | tuple[int, ...]) -> Floats:
     return np.maximum(rng.random(size), SMALLEST_UNIFORM)
 
 
+def draw_between(law: Law, low: ArrayLike, high: ArrayLike, u: Floats) -> Floats:
+    """Return draws given that the cumulative mass lies in [low, high]: the uniform is restricted under the quantile."""
+    low, high = as_floats(low), as_floats(high)
+    return law.from_uniform(np.clip(low + u * (high - low), SMALLEST_UNIFORM, 1 - 2 * SMALLEST_UNIFORM))
+
+
 class Law(ABC):
     """A batch of distributions of one released value; subclasses are frozen dataclasses of arrays."""
 
