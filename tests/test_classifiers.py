@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -370,3 +371,29 @@ def test_tables_are_read_from_csv_and_parquet(tmp_path):
     (tmp_path / "bad.parquet").write_bytes(b"nonsense")
     with pytest.raises(ValueError, match="cannot read the table"):
         read_table(tmp_path / "bad.parquet")
+
+
+@pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_forests_answer_as_predict_does_to_the_last_bit(kind, classes):
+    """Few shallow trees on few records tie often; impure leaves tie up to rounding, which must be the same one."""
+    rng = np.random.default_rng(classes)
+    X = rng.random((60, 4)).round(1)
+    y = np.array(["no", "yes", "maybe"])[rng.integers(classes, size=60)]
+    points = rng.random((20_000, 4)).round(1)
+    for trees, leaf in [(2, 1), (4, 3), (10, 7), (30, 5)]:
+        model = kind(trees, min_samples_leaf=leaf, random_state=0).fit(X, y)
+        for start in range(0, len(points), 4_000):  # short questions take the short way
+            part = points[start : start + 4_000]
+            assert (as_classifier(model).labels(part) == model.predict(part)).all()
+
+
+def test_forests_leave_unusual_tables_to_predict():
+    X = pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": [1.0, 0.0, 2.0]})
+    model = RandomForestClassifier(5, random_state=0).fit(X, [0, 1, 1])
+    with pytest.raises(ValueError, match="feature names"):
+        as_classifier(model).labels(X[["b", "a"]])
+    with pytest.raises(ValueError, match="infinity"):
+        as_classifier(model).labels(np.array([[np.inf, 0.0]]))
+    with pytest.raises(ValueError, match="features"):
+        as_classifier(model).labels(np.zeros((2, 3)))

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
@@ -236,6 +237,34 @@ def test_categorical_features_on_the_grid():
     age, job = FAMILIES["krr"](1.0, k=11).law(0.2), FAMILIES["krr"](1.0, k=3).law(0.0)
     young, other = float(age.mass(0, 0.4)), float(job.mass(0, 0.5))
     assert curves.lower[0, 0, 0] == pytest.approx(young * other + (1 - young) * (1 - other), abs=1e-10)
+
+
+@pytest.mark.parametrize("name", ["forest", "scaled forest", "histogram boosting"])
+def test_categorical_features_are_axes_of_the_cells(name):
+    """Summing over the category by hand, as a public feature, must give the same as the engine."""
+    rng = np.random.default_rng(5)
+    kinds, shape, smoker = [3, 0, 7, 1], IRIS[:, 0], rng.integers(2, size=150)
+    X = np.column_stack([shape, rng.choice(kinds, 150), smoker])
+    y = (shape > 5.8) ^ np.isin(X[:, 1], [0, 7]) ^ (smoker == 1)
+    model = sklearn.base.clone(TREES[name]).fit(X, y)
+    domain = {0: (4, 8), 1: kinds, 2: [False, True]}
+    words = ["pm", "laplace", "krr:k=17"]
+    settings = {"mechanisms": words, "epsilons": [0.5, 2.0, 6.0], "domain": domain, "method": "cells"}
+    curves = ew.stability(model, X[:3], sensitive=[0, 1, 2], **settings)
+    assert (curves.method == "exact-cells").all()
+    assert curves.confidence == 1
+    for e, epsilon in enumerate([0.5, 2.0, 6.0]):
+        job, smokes = FAMILIES["krr"](epsilon, k=4), FAMILIES["krr"](epsilon, k=2)
+        for r in range(3):
+            total = np.zeros(len(words))
+            for (i, kind), flag in itertools.product(enumerate(kinds), (0, 1)):
+                chance = job.law(kinds.index(X[r, 1]) / 3).pmf(i / 3) * smokes.law(X[r, 2]).pmf(flag)
+                fixed = X[[r]] * [1, 0, 0] + [0, kind, flag]
+                total += (
+                    chance
+                    * ew.stability(model, fixed, sensitive=0, y=curves.labels[[r]], **settings).accuracy.lower[:, e, 0]
+                )
+            np.testing.assert_allclose(curves.lower[:, e, r], total, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["pm", "sw", "laplace_clipped", "gaussian_clipped", "laplace"])

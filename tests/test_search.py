@@ -19,6 +19,10 @@ def test_the_last_passing_double_is_found_exactly(thresholds):
     assert (found[~tiny] == edge[~tiny]).all()
     assert (found <= edge).all()
     assert (found[edge == 0] == 0).all()
+    for guess in (np.float32(edge).astype(float), edge[::-1].copy(), np.full(edge.shape, 5.0)):  # good and bad ones
+        again = last_passing(lambda x: x <= edge, np.full(edge.shape, -1e7), np.full(edge.shape, 1e7), guess)
+        assert (again[~tiny] == edge[~tiny]).all()
+        assert (again <= edge).all()
 
 
 def test_a_root_is_moved_to_the_side_that_passes():

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsworth.classifiers.forests import forest_answer
+
 Labels = NDArray[Any]
 
 
@@ -114,7 +116,7 @@ def _from_estimator(model: Any) -> Classifier:
     classes = getattr(model, "classes_", None)
     return Classifier(
         _described(model),
-        _Quiet(model.predict),
+        forest_answer(model, _Quiet(model.predict)),
         features=None if features is None else tuple(map(str, features)),
         count=getattr(model, "n_features_in_", None),
         classes=tuple(classes.tolist()) if isinstance(classes, np.ndarray) and classes.ndim == 1 else None,

@@ -81,6 +81,8 @@ class TreeModel:
 
     def goes_left(self, column: int, natural: Floats, threshold: Floats, width: int) -> Bools:
         """Tell whether natural values of one column go left at the thresholds (elementwise)."""
+        if not self.scalers:
+            return self.turns_left(self.seen(natural), threshold)
         table = np.zeros((natural.size, width))
         table[:, column] = natural
         return self.turns_left(self.seen(table)[:, column], threshold)

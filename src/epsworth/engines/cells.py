@@ -125,15 +125,16 @@ class TreeCells:
         if not distinct.size:
             return distinct, which  # no tree looks at this feature
         feature = self.question.features[self.question.positions.index(position)]
-        span, width = feature.upper - feature.lower, self.natural.shape[1]
-        low = np.full(distinct.size, feature.lower - FAR * span)
-        high = np.full(distinct.size, feature.upper + FAR * span)
+        ends = feature.categories or (feature.lower, feature.upper)
+        span, width = float(max(ends)) - float(min(ends)), self.natural.shape[1]
+        low = np.full(distinct.size, float(min(ends)) - FAR * span)
+        high = np.full(distinct.size, float(max(ends)) + FAR * span)
 
         def left(natural: Floats) -> Bools:
             return self.model.goes_left(position, natural, distinct, width)
 
         always, never = left(high), ~left(low)
-        found = last_passing(left, low, high)
+        found = last_passing(left, low, high, None if self.model.scalers else distinct)
         last, place = np.unique(np.where(always, np.inf, np.where(never, -np.inf, found)), return_inverse=True)
         return last, place[which]
 
@@ -271,16 +272,14 @@ def _merge(edges: tuple[Floats, ...], labels: Indices) -> tuple[tuple[Floats, ..
 
 
 def cells_for(question: Question) -> TreeCells | str:
-    """Return the builder of cells, or why there is none; it serves any number of numeric sensitive features."""
+    """Return the builder of cells, or why there is none; categories of sensitive features must be numbers."""
     if question.classifier.model is None:
         return "the classifier is a function"
     model = tree_model(question.classifier.model)
     if model is None:
         return "the classifier is not a supported tree model"
-    if any(feature.categories is not None for feature in question.features):
-        return "a sensitive feature is categorical"
     natural = question.records.numbers()
-    if natural is None:
+    if natural is None or any(isinstance(c, str) for f in question.features for c in f.categories or ()):
         return "the table holds columns that are not numbers"
     if np.isnan(natural).any():
         return "the table has missing values, whose way through the trees is not read"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Bools, Floats
+from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import Interval
 from epsworth.engines.question import Question
 from epsworth.mechanisms import Mechanism
@@ -96,8 +96,10 @@ class LawsOverEpsilon:
                 masses = law.cell_masses(unit_edges(feature, edges))
             else:  # the released values themselves are compared with the edges
                 grid = np.arange(mechanism.points) / (mechanism.points - 1)
-                below = np.searchsorted(feature.from_unit(grid, points=mechanism.points), edges, side="right")
-                cumulated = np.cumsum(np.atleast_2d(law[..., np.newaxis].pmf(grid)), axis=1)
+                values = as_floats(feature.from_unit(grid, points=mechanism.points))
+                order = np.argsort(values)  # categories come in any order
+                below = np.searchsorted(values[order], edges, side="right")
+                cumulated = np.cumsum(np.atleast_2d(law[..., np.newaxis].pmf(grid[order])), axis=1)
                 masses = np.diff(np.pad(cumulated, ((0, 0), (1, 0)))[:, below], axis=1)
             found.append(np.atleast_2d(masses))
         return np.concatenate(found)
@@ -137,5 +139,7 @@ def unit_edges(feature: Feature, edges: Floats) -> Floats:
 
 
 def within(feature: Feature, edges: Floats) -> Bools:
-    """Return which cells (e_i, e_i+1] meet the declared range."""
+    """Return which cells (e_i, e_i+1] meet the declared range, or hold a declared category."""
+    if feature.categories is not None:
+        return np.isin(np.arange(len(edges) - 1), np.searchsorted(edges, as_floats(feature.categories)) - 1)
     return np.asarray((edges[1:] >= feature.lower) & (edges[:-1] < feature.upper))

@@ -136,7 +136,8 @@ class Planner:
         few = len(self.question.features) <= branching.MOST_FEATURES
         asked = self.method == "cells" or len(self.question.records) <= branching.MOST_RECORDS
         reveals = any(release.reveal for release in self.question.releases[m])
-        return few and asked and not (reveals and self.method != "cells")
+        ranges = all(feature.categories is None for feature in self.question.features)
+        return few and asked and ranges and not (reveals and self.method != "cells")
 
     def _why_not(self, m: int) -> str:
         if self.method == "cells":

@@ -36,8 +36,10 @@ class Mechanism(ABC):
     output: ClassVar[Output]
 
     def __post_init__(self) -> None:
-        epsilon = as_floats(self.epsilon)
         low, high = EPSILON_RANGE
+        if isinstance(self.epsilon, float) and low <= self.epsilon <= high:
+            return
+        epsilon = as_floats(self.epsilon)
         bad = ~((epsilon >= low) & (epsilon <= high))
         if bad.any():
             raise ValueError(
