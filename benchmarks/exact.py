@@ -21,11 +21,16 @@ MECHANISMS = ["pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tig
 DRAWS = 2_000
 
 
-def rows() -> Iterator[Row]:
-    """Yield the forest's mask, its curves, and the linear bracket."""
+def forest_and_records() -> tuple[RandomForestClassifier, np.ndarray]:
+    """Return 100 trees on six features, and the records they learned from."""
     X, y = make_classification(1_500, 6, n_informative=5, n_redundant=0, flip_y=0.05, random_state=0)
     X = MinMaxScaler().fit_transform(X)
-    forest = RandomForestClassifier(100, random_state=0).fit(X, y)
+    return RandomForestClassifier(100, random_state=0).fit(X, y), X
+
+
+def rows() -> Iterator[Row]:
+    """Yield the forest's mask, its curves, and the linear bracket."""
+    forest, X = forest_and_records()
     asked = ask(
         forest, X[:64], sensitive=[0, 1], mechanisms=MECHANISMS, epsilons=[1.0], domain=None, y=None
     )  # fmt: skip
@@ -53,6 +58,8 @@ def rows() -> Iterator[Row]:
     note = f"{whole * 1e3:.0f} ms exact, {point * 600:.1f} s for 600 points of {DRAWS} draws"
     yield Row("6 mechanisms x 100 epsilons: 500 / speed-up", 500 / speedup, "", 1.0, note)
 
+    yield _branching(forest, X[:1])
+
     Z, benign = load_breast_cancer(return_X_y=True)
     Z = MinMaxScaler().fit_transform(Z)
     model = LogisticRegression(C=10, max_iter=10_000).fit(Z[:400], benign[:400])
@@ -62,6 +69,16 @@ def rows() -> Iterator[Row]:
     per_point = 1e3 * found.seconds / (len(MECHANISMS) * 8)
     yield Row("logistic regression, 30 features", per_point, "ms/point", 50.0, f"largest gap {gap:.4f}")
     yield from _paper_data()
+
+
+def _branching(forest: RandomForestClassifier, record: np.ndarray) -> Row:
+    settings = {"sensitive": [0, 1, 2, 3], "mechanisms": MECHANISMS[:5], "epsilons": [1, 2, 4, 8]}
+    runs = [ew.stability(forest, record, rng=0, **settings) for _ in range(3)]
+    sampled = ew.stability(forest, record, rng=0, method="sampled", **settings)
+    per_point = float(np.median([found.seconds for found in runs])) / 20
+    note = f"{runs[0].method[0, 0]}, {runs[0].queries:,} queries; "
+    note += f"sampling alone {sampled.seconds / 20:.2f} s, {sampled.queries:,}"
+    return Row("four features, 100 trees, +-.01", per_point, "s/point", None, note)
 
 
 def _left(builder, record):
