@@ -23,7 +23,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
-from epsworth.robustness import radius
+from epsworth.robustness import radius, trees
 from epsworth.robustness.boxes import free_radius
 from epsworth.robustness.quadratic import Quadric, nearest_euclidean, nearest_in_boxes
 from epsworth.robustness.question import ask
@@ -419,3 +419,17 @@ def test_scores_are_checked_against_the_classifier():
     asked = ask(model, PETAL[0], norm=2, features=None)
     assert asked.label == 1
     assert radius(model, PETAL[0], rng=0).method == "sampled"
+
+
+@pytest.mark.parametrize("norm", [2, math.inf])
+@pytest.mark.parametrize("features", [[0], [0, 2]])
+def test_the_table_of_cells_and_the_search_agree(norm, features, monkeypatch):
+    for model in (RandomForestClassifier(12, random_state=0), RandomForestClassifier(4, random_state=1)):
+        model.fit(IRIS, SPECIES)
+        for row in range(0, 150, 10):
+            settings = {"norm": norm, "features": features, "rng": 0}
+            table = radius(model, IRIS[row], **settings)
+            with monkeypatch.context() as patched:
+                patched.setattr(trees, "MOST_CELLS", 0)
+                searched = radius(model, IRIS[row], **settings)
+            assert (table.lower, table.upper) == (searched.lower, searched.upper)

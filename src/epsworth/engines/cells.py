@@ -175,7 +175,7 @@ class TreeCells:
         shape = tuple(len(e) - 1 for e in edges)
         if np.prod([float(c) for c in shape]) > MOST_CELLS:
             return None
-        scores = _sum_of_boxes(shape, low, high, self.model.values[leaves])
+        scores = sum_of_boxes(shape, low, high, self.model.values[leaves])
         scores += self.model.offset.reshape(-1, *(1,) * len(shape))
         if len(scores) == 1:
             labels, margin = (scores[0] > 0).astype(np.intp), np.abs(scores[0])
@@ -241,7 +241,7 @@ class TreeCells:
         return tuple(edges), np.array(lows), np.array(highs)
 
 
-def _sum_of_boxes(shape: tuple[int, ...], low: Indices, high: Indices, values: Floats) -> Floats:
+def sum_of_boxes(shape: tuple[int, ...], low: Indices, high: Indices, values: Floats) -> Floats:
     """Add each leaf's values over its box of cells: signed corners, then cumulated along every axis."""
     padded = tuple(c + 1 for c in shape)
     corners, signs = [], []

@@ -1,8 +1,8 @@
 """Radius of tree models: the distance to boxes of leaves.
 
 With the other features fixed, a sum of trees is constant on the cells between the thresholds of the moved
-ones.  One tree: the nearest leaf with another label.  Several: boxes of cells, nearest first; a box is put
-aside when the sum over the trees of each tree's best leaf in it cannot overtake the own label, and split
+ones.  One tree: the nearest leaf with another label.  Few cells: all of them.  Many: boxes of cells, nearest first; a
+box is put aside when the sum over the trees of each tree's best leaf in it cannot overtake the own label, and split
 otherwise.  Thresholds are located to the last bit by the model's own comparison.
 """
 
@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.trees import LEAF, TreeModel, tree_model
+from epsworth.engines.cells import sum_of_boxes
 from epsworth.robustness.question import Asked, Found, Inside, Witness
 from epsworth.robustness.sampled import nearest_flip
 from epsworth.search import last_passing
 
 BATCH = 32
+MOST_CELLS = 2_000_000  # up to which all cells are summed at once, instead of searched
 
 Indices = NDArray[np.intp]
 
@@ -131,6 +133,8 @@ def tree_radius(asked: Asked, inside: Inside, rng: np.random.Generator, budget: 
         witness = asked.nearest(points)
         return Found(_below(asked, witness), witness, "tree")
     leads = _leads(asked, model, leaves.values)
+    if math.prod(len(e) + 1 for e in leaves.edges) <= MOST_CELLS:
+        return _from_table(asked, leaves, leads, model.tie)
     return _search(asked, leaves, leads, model.tie, nearest_flip(asked, rng), budget)
 
 
@@ -152,14 +156,33 @@ def _leads(asked: Asked, model: TreeModel, values: Floats) -> tuple[Floats, Floa
     return values[:, rivals] - values[:, [own]], model.offset[rivals] - model.offset[own]
 
 
+def _from_table(asked: Asked, leaves: Leaves, leads: tuple[Floats, Floats], tie: float) -> Found:
+    """Sum the trees on every cell; ask the classifier about those that may flip, nearest first."""
+    shape = tuple(len(e) + 1 for e in leaves.edges)
+    lead = sum_of_boxes(shape, leaves.low.T, leaves.high.T, leads[0])
+    offset = leads[1] + _slack(leaves, leads[0], tie)
+    cells = np.argwhere((lead + offset.reshape(-1, *(1,) * len(shape)) >= 0).any(axis=0))
+    points = leaves.nearest(asked.point, cells, cells)
+    points = points[np.argsort(_sizes_below(asked, points), kind="stable")]
+    start, size = 0, BATCH
+    while start < len(points):
+        witness = asked.nearest(points[start : start + size])
+        if witness is not None:
+            return Found(_below(asked, witness), witness, "trees")
+        start, size = start + size, 2 * size
+    return Found(math.inf, None, "trees")
+
+
+def _slack(leaves: Leaves, added: Floats, tie: float) -> float:
+    """Return how far sums may be off: sums closer than ``tie`` per tree are left to the classifier itself."""
+    return tie * len(leaves.starts) * max(1.0, float(np.abs(added).max()))
+
+
 def _search(
     asked: Asked, leaves: Leaves, leads: tuple[Floats, Floats], tie: float, best: Witness | None, budget: int
 ) -> Found:
-    """Split boxes of cells, nearest first, until the nearest one left is no nearer than the best flip.
-
-    Sums of leaves closer than ``tie`` per tree are left to the classifier itself.
-    """
-    added, offset = leads[0], leads[1] + tie * len(leaves.starts) * max(1.0, float(np.abs(leads[0]).max()))
+    """Split boxes of cells, nearest first, until the nearest one left is no nearer than the best flip."""
+    added, offset = leads[0], leads[1] + _slack(leaves, leads[0], tie)
     away = _sizes_below(asked, leaves.nearest(asked.point, leaves.low, leaves.high))
     certain = _certain(leaves, added, offset, away)
     low = np.zeros((1, len(leaves.edges)), dtype=np.intp)
