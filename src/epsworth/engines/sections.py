@@ -1,0 +1,367 @@
+"""Two-sided bounds for classifiers with quadratic scores and one or two sensitive features, by sections.
+
+On the unit scale a label leads each rival by a quadratic q(u1, u2).  Cut u1 into slabs [p, r].  Along u1
+the curvature A of q is the same everywhere, so that for every u2
+
+    min(q(p, u2), q(r, u2)) - max(A, 0) (r - p)^2 / 4  <=  q(u1, u2)  <=  max(..) + max(-A, 0) (r - p)^2 / 4.
+
+Two quadratics in u2 thus tell which closed intervals keep the label, and which lose it, for sure on the whole
+slab.  Their roots propose the ends of these intervals, values there and at the vertex decide.  The law's masses
+of slabs and intervals give a lower and an upper bound for all epsilons at once; the slabs that leave most
+undecided are cut further.  The label of a single sensitive feature has one slab and is exact to rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Bools, Floats
+from epsworth.bounds import Interval
+from epsworth.classifiers.quadratics import QuadraticScores, quadratic_scores
+from epsworth.classifiers.scalers import affine, behind_scalers
+from epsworth.curves import Bounds
+from epsworth.engines.exact import ROUNDING, aligned
+from epsworth.engines.question import Question
+from epsworth.engines.sampled import Answer, Progress
+from epsworth.laws import Law
+from epsworth.laws.noise import Noise
+
+MOST_FEATURES = 2
+FIRST_SLABS, MOST_SLABS, MOST_ROUNDS = 16, 2**14, 40
+MOST_PIECES = 16  # of one slab at a time
+BLOCK = 2_000_000  # values per temporary array
+AIM = 0.9  # of the tolerance, when slabs are shared out
+TAIL = 1 / 64  # of the tolerance, left beyond each end of the real line
+PROBES = 256  # points at which a model read from its parameters must answer as the classifier does
+LATTICE = 33  # points per feature at which the possible labels are looked for
+
+
+@dataclass(frozen=True, eq=False)
+class Leads:
+    """By how much a label leads its rivals at unit values u: ``u'Au + b.u + c`` per rival, known up to ``slack``.
+
+    The shapes are ``(rivals, 2, 2)``, ``(rivals, 2)``, ``(rivals,)``, ``(rivals,)``.
+    """
+
+    curvature: Floats
+    slope: Floats
+    gap: Floats
+    slack: Floats
+
+    def decided(self, low: Floats, high: Floats, span: tuple[float, float]) -> tuple[Intervals, Intervals]:
+        """Return the intervals of u2 in ``span`` that keep, and that lose, the label on slabs low <= u1 <= high."""
+        edges = np.stack([low, high])[..., np.newaxis]
+        a = self.curvature[:, 1, 1]
+        b = 2 * self.curvature[:, 0, 1] * edges + self.slope[:, 1]
+        c = self.curvature[:, 0, 0] * edges**2 + self.slope[:, 0] * edges + self.gap
+        bend = self.curvature[:, 0, 0] * ((high - low) / 2)[:, np.newaxis] ** 2
+        least, most = c - np.maximum(bend, 0), c + np.maximum(-bend, 0)
+        roots = np.concatenate([_roots(a, b, least - 2 * self.slack), _roots(a, b, most + 2 * self.slack)])
+        cuts = np.nan_to_num(np.moveaxis(roots, -2, 0).reshape(len(low), -1), nan=span[0])
+        ends = np.broadcast_to(span, (len(low), 2))
+        cuts = np.sort(np.concatenate([np.clip(cuts, *span), ends], axis=1), axis=1)
+        smallest, largest = _extremes(a, b, cuts)
+        slack = self.slack[:, np.newaxis]
+        kept = ((smallest + least[..., np.newaxis]).min(axis=0) >= slack).all(axis=1)
+        lost = ((largest + most[..., np.newaxis]).max(axis=0) <= -slack).any(axis=1)
+        return _runs(cuts, kept), _runs(cuts, lost)
+
+
+def _roots(a: Floats, b: Floats, c: Floats) -> Floats:
+    """Return the real roots of ``a y^2 + b y + c``, NaN where there are none; a first axis of two is added."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        far = -0.5 * (b + np.copysign(np.sqrt(b * b - 4 * a * c), b))  # free of cancellation
+        return np.stack([far / a, c / far])
+
+
+def _extremes(a: Floats, b: Floats, cuts: Floats) -> tuple[Floats, Floats]:
+    """Return the least and the greatest ``(a y + b) y`` between neighbouring cuts, at the ends or at the vertex."""
+    a, b, cuts = a[:, np.newaxis], b[..., np.newaxis], cuts[:, np.newaxis, :]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        vertex = np.nan_to_num(-b / (2 * a), nan=0.0)
+    vertex = np.clip(vertex, cuts[..., :-1], cuts[..., 1:])
+    values, middle = (a * cuts + b) * cuts, (a * vertex + b) * vertex
+    left, right = values[..., :-1], values[..., 1:]
+    return np.minimum(np.minimum(left, right), middle), np.maximum(np.maximum(left, right), middle)
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Disjoint closed intervals of u2, each in one slab; sorted by slab."""
+
+    slab: NDArray[np.intp]
+    low: Floats
+    high: Floats
+
+    def masses(self, law: Law, slabs: int) -> Floats:
+        """Return the mass of each slab's intervals, shape ``(epsilons, slabs)``."""
+        each = np.atleast_2d(law[..., np.newaxis].mass(self.low, self.high))
+        total = np.zeros((len(each), slabs))
+        where, first = np.unique(self.slab, return_index=True)
+        if where.size:
+            total[:, where] = np.add.reduceat(each, first, axis=1)
+        return total
+
+
+def _runs(cuts: Floats, chosen: Bools) -> Intervals:
+    """Join neighbouring chosen cells; runs never share an end, so that no atom counts twice."""
+    padded = np.pad(chosen, ((0, 0), (1, 1)))
+    slab, at = np.nonzero(padded[:, 1:] != padded[:, :-1])
+    ends = cuts[slab, at]
+    return Intervals(slab[::2], ends[::2], ends[1::2])
+
+
+@dataclass(frozen=True, eq=False)
+class Slabs:
+    """Slabs of u1: their ends, shape ``(slabs,)``; their masses and what of u2 is decided, ``(epsilons, slabs)``."""
+
+    low: Floats
+    high: Floats
+    mass: Floats
+    kept: Floats
+    lost: Floats
+
+    @property
+    def size(self) -> int:
+        return self.low.size
+
+    def where(self, chosen: Bools) -> Self:
+        """Return some of the slabs."""
+        return type(self)(*(part[..., chosen] for part in vars(self).values()))
+
+    def only(self, epsilons: Bools) -> Self:
+        """Return the slabs for some of the epsilons."""
+        return replace(self, mass=self.mass[epsilons], kept=self.kept[epsilons], lost=self.lost[epsilons])
+
+    def and_(self, others: Self) -> Self:
+        """Return these slabs and others."""
+        pairs = zip(vars(self).values(), vars(others).values(), strict=True)
+        return type(self)(*(np.concatenate(pair, axis=-1) for pair in pairs))
+
+    def pieces(self, reachable: Floats, wanted: Floats) -> NDArray[np.intp]:
+        """Return into how many pieces to cut each slab, to leave at most ``wanted`` undecided per epsilon.
+
+        Each of m pieces leaves 1/m^2 of what the slab did, m of them 1/m: among all ways to bring the sum of
+        g_i / m_i down to ``wanted`` the one with m_i proportional to the root of g_i takes fewest pieces.
+        """
+        root = np.sqrt(self.mass * np.maximum(reachable[:, np.newaxis] - self.kept - self.lost, 0.0))
+        most = np.max(root * (root.sum(axis=1) / wanted)[:, np.newaxis], axis=0)
+        return np.where(self.high > self.low, np.ceil(np.clip(most, 1, MOST_PIECES)), 1).astype(np.intp)
+
+    def cut(self, pieces: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        """Return the ends of equal pieces."""
+        slab = np.repeat(np.arange(self.size), pieces)
+        number = np.arange(slab.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+        low, width, count = self.low[slab], (self.high - self.low)[slab], pieces[slab]
+        ends = low + width * ((number + 1) / count)
+        high = np.where(number + 1 == count, self.high[slab], ends)
+        low = np.where(number == 0, low, np.roll(ends, 1))
+        return low, high
+
+
+def bracket(leads: Leads, laws: list[Law], tolerance: float) -> Interval:
+    """Bound the probability that a label leads all its rivals, for one or two independent unit values.
+
+    Parameters
+    ----------
+    leads : Leads
+    laws : list of one or two Law, each of shape ``(epsilons,)`` or ``()``
+        A single one is that of u2.
+    tolerance : float
+        Widest gap, unless that takes more than `MOST_SLABS`.
+
+    Returns
+    -------
+    Interval
+        Arrays of shape ``(epsilons,)``.
+    """
+    span = _span(laws[-1], tolerance)
+    reachable = np.atleast_1d(laws[-1].mass(*span))
+    edges = _first_edges(laws[0], tolerance) if len(laws) == 2 else np.zeros(2)
+    slabs = _measured(leads, laws, span, edges[:-1], edges[1:])
+    for _ in range(MOST_ROUNDS):
+        undecided = 1 - (slabs.mass * (slabs.kept + slabs.lost)).sum(axis=1)
+        beyond = 1 - slabs.mass.sum(axis=1) * reachable
+        wide = undecided > tolerance
+        if not wide.any() or slabs.size > MOST_SLABS:
+            break
+        pieces = slabs.only(wide).pieces(reachable[wide], AIM * (tolerance - beyond[wide]))
+        if (pieces == 1).all():
+            break
+        low, high = slabs.where(pieces > 1).cut(pieces[pieces > 1])
+        slabs = slabs.where(pieces == 1).and_(_measured(leads, laws, span, low, high))
+    kept, lost = (slabs.mass * slabs.kept).sum(axis=1), (slabs.mass * slabs.lost).sum(axis=1)
+    return Interval(np.clip(kept - ROUNDING, 0, 1), np.clip(1 - lost + ROUNDING, 0, 1))
+
+
+def _span(law: Law, tolerance: float) -> tuple[float, float]:
+    """Return the range of unit values that are looked at: on the real line, all but a small share."""
+    if not isinstance(law, Noise):
+        return 0.0, 1.0
+    tail = TAIL * tolerance
+    return float(np.min(law.from_uniform(tail))), float(np.max(law.from_uniform(1 - tail)))
+
+
+def _first_edges(law: Law, tolerance: float) -> Floats:
+    """Return edges of half-open slabs (p, r]; those at 0 and at 1 hold nothing but what lies on these ends."""
+    low, high = _span(law, tolerance)
+    inner = np.linspace(low, high, FIRST_SLABS + 1)
+    if isinstance(law, Noise):
+        return inner
+    return np.concatenate([[np.nextafter(0, -1)], inner[:-1], [np.nextafter(1, 0), 1.0]])
+
+
+def _measured(leads: Leads, laws: list[Law], span: tuple[float, float], low: Floats, high: Floats) -> Slabs:
+    rivals = len(leads.gap)
+    block = max(1, BLOCK // (2 * rivals * (8 * rivals + 1) + 1))
+    kept, lost = [], []
+    for start in range(0, low.size, block):
+        part = slice(start, start + block)
+        intervals = leads.decided(low[part], high[part], span)
+        for found, side in zip(intervals, (kept, lost), strict=True):
+            side.append(found.masses(laws[-1], low[part].size))
+    if len(laws) == 2:
+        law = laws[0][..., np.newaxis]
+        mass = np.atleast_2d(np.maximum(law.mass(low, high) - law.pmf(low), 0.0))
+    else:
+        mass = np.ones((len(kept[0]), low.size))
+    return Slabs(low, high, mass, np.concatenate(kept, axis=1), np.concatenate(lost, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class SectionModel:
+    """Scores on the unit scale: ``u'A[k]u + b[i, k].u + c[i, k]`` for class k and record i.
+
+    A single sensitive feature is the second of two, the first of which counts for nothing.  ``fixed`` and
+    ``grows`` bound the absolute terms of the scores by ``fixed[i, k] + grows[k] max(|u|)^2``.
+    """
+
+    curvature: Floats
+    slope: Floats
+    value: Floats
+    fixed: Floats
+    grows: Floats
+    unit: float
+    classes: NDArray[Any]
+
+    def slack(self, reach: float) -> Floats:
+        """Bound the rounding of a score, the estimator's and ours, where no unit value exceeds ``reach``."""
+        return self.unit * (self.fixed + self.grows * reach**2)
+
+    def leads(self, record: int, label: Any, reach: float) -> Leads | None:
+        """Return the leads of a label over all others; None where the model does not know it."""
+        own = np.flatnonzero(self.classes == label)
+        if not own.size:
+            return None
+        k, slack = own[0], self.slack(reach)[record]
+        rivals = np.arange(len(self.classes)) != k
+        return Leads(
+            self.curvature[k] - self.curvature[rivals],
+            self.slope[record, k] - self.slope[record, rivals],
+            self.value[record, k] - self.value[record, rivals],
+            slack[k] + slack[rivals],
+        )
+
+    def answers(self, records: NDArray[np.intp], unit: Floats) -> tuple[NDArray[np.intp], Bools]:
+        """Return the place of the label of each record at unit values (n, 2), and whether rounding cannot change it."""
+        curved = np.einsum("ni,kij,nj->nk", unit, self.curvature, unit)
+        scores = curved + np.einsum("nki,ni->nk", self.slope[records], unit) + self.value[records]
+        slack, best = self.slack(1.0)[records], scores.argmax(axis=1)
+        behind = scores + slack + np.take_along_axis(slack, best[:, np.newaxis], axis=1)
+        np.put_along_axis(behind, best[:, np.newaxis], -np.inf, axis=1)
+        return best, np.asarray(behind.max(axis=1) < scores.max(axis=1))
+
+
+def sections_for(question: Question) -> SectionModel | str:
+    """Return what the question's classifier is on the unit scale, or why sections cannot be taken."""
+    found = None if question.classifier.model is None else behind_scalers(question.classifier.model)
+    scores = None if found is None else quadratic_scores(found[0])
+    if found is None or scores is None:
+        return "the classifier has no quadratic scores, or stands behind other steps than per-column scalers"
+    if len(question.features) > MOST_FEATURES:
+        return f"there are more than {MOST_FEATURES} sensitive features"
+    if any(feature.categories is not None for feature in question.features):
+        return "a sensitive feature is categorical"
+    natural = question.records.numbers()
+    if natural is None or not np.isfinite(natural).all():
+        return "the table holds columns that are not numbers, or missing values"
+    model = _read(question, scores, natural, *affine(found[1], natural.shape[1]))
+    return model if _agrees(question, model) else "its answers are not those of its scores"
+
+
+def _read(question: Question, scores: QuadraticScores, natural: Floats, scale: Floats, shift: Floats) -> SectionModel:
+    """Expand the scores around the lower ends of the sensitive features."""
+    at, lower = list(question.positions), np.array([f.lower for f in question.features])
+    width = np.array([f.upper for f in question.features]) - lower
+    base, moves = natural.copy(), np.zeros((natural.shape[1], 2))
+    base[:, at] = lower
+    moves[at, range(2 - len(at), 2)] = scale[at] * width
+    sizes, grows = np.abs(scale * base) + np.abs(shift), np.zeros(len(scale))
+    grows[at] = np.abs(scale[at]) * (2 * np.abs(lower) + width)  # |lower (1 - u)| + |upper u|, and a little more
+    curvature, slope, value, fixed, growing = [], [], [], [], []
+    for root, mean, constant, terms in zip(scores.roots, scores.means, scores.constants, scores.terms, strict=True):
+        here, moved = (base * scale + shift - mean) @ root.T, root @ moves
+        curvature.append(-0.5 * moved.T @ moved)
+        slope.append(-here @ moved)
+        value.append(constant - 0.5 * (here**2).sum(axis=1))
+        # (u + v)^2 <= 2 u^2 + 2 v^2
+        fixed.append((((sizes + np.abs(mean)) @ np.abs(root).T) ** 2).sum(axis=1) + terms)
+        growing.append(((np.abs(root) @ grows) ** 2).sum())
+    unit = 16 * (natural.shape[1] + 8) * scores.unit
+    return SectionModel(
+        np.array(curvature), np.stack(slope, axis=1), np.stack(value, axis=1), np.stack(fixed, axis=1),
+        np.array(growing), unit, scores.classes,
+    )  # fmt: skip
+
+
+def _agrees(question: Question, model: SectionModel) -> bool:
+    """Check the reading against the classifier, at random points of the records' ranges."""
+    rng = np.random.default_rng(0)
+    unit = rng.uniform(size=(PROBES, 2))
+    records = rng.integers(len(question.records), size=PROBES)
+    s = len(question.features)
+    values = [f.from_unit(u) for f, u in zip(question.features, unit[:, 2 - s :].T, strict=True)]
+    best, clear = model.answers(records, unit)
+    return bool((question.ask(records, values) == model.classes[best])[clear].all())
+
+
+def section_bounds(question: Question, model: SectionModel, tolerance: float, progress: Progress) -> Answer:
+    """Return deterministic bounds for mechanisms whose outputs are continuous but for atoms at 0 and 1."""
+    m, e, n = question.shape
+    stability = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
+    accuracy = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
+    possible = np.empty(n, dtype=np.int64)
+    stacks = [aligned(row, len(question.features)) for row in question.releases]
+    axis = np.linspace(0, 1, LATTICE)
+    lattice = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    for record in range(n):
+        targets = [(stability, question.labels[record])]
+        targets += [] if question.y is None else [(accuracy, question.y[record])]
+        for i, features in enumerate(stacks):
+            laws = [
+                [mechanism.law(x) for mechanism, x in zip(part, question.unit[record], strict=True)]
+                for part in zip(*features, strict=True)  # one batch of epsilons, or one part per epsilon
+            ]
+            for target, label in targets:
+                parts = [_keeps(model, record, label, part, tolerance) for part in laws]
+                target.lower[i, :, record], target.upper[i, :, record] = (
+                    np.concatenate(side) for side in zip(*parts, strict=True)
+                )
+        best, clear = model.answers(np.full(len(lattice), record), lattice)
+        possible[record] = len(np.unique(best[clear]))  # those that are sure to occur
+        progress((record + 1) / n)
+    return Answer(Bounds(*stability), None if question.y is None else Bounds(*accuracy), possible, PROBES)
+
+
+def _keeps(model: SectionModel, record: int, label: Any, laws: list[Law], tolerance: float) -> Interval:
+    reach = max(float(np.abs(_span(law, tolerance)).max()) for law in laws)
+    leads, shape = model.leads(record, label, reach), np.atleast_1d(laws[0].mean()).shape
+    if leads is None:
+        return Interval(np.zeros(shape), np.zeros(shape))
+    if not len(leads.gap):
+        return Interval(np.ones(shape), np.ones(shape))  # no rival
+    return bracket(leads, laws, tolerance)
