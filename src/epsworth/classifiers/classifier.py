@@ -113,6 +113,7 @@ def _from_estimator(model: Any) -> Classifier:
                 check_is_fitted(model)
             except NotFittedError:
                 raise ValueError(f"the {name} is not fitted; call fit first") from None
+            _check_precision(_last(model))
     features = getattr(model, "feature_names_in_", None)
     classes = known_labels(model)
     return Classifier(
@@ -132,6 +133,16 @@ def known_labels(model: Any) -> Labels | None:
         return classes if classes.ndim == 1 else None
     counted = COMPONENTS.get(type(last).__name__)
     return None if counted is None else np.arange(len(getattr(last, counted)))
+
+
+def _check_precision(estimator: Any) -> None:
+    """Refuse k-means whose centres are single precision numbers: it compares them with nothing else."""
+    name = type(estimator).__name__
+    if COMPONENTS.get(name) == "cluster_centers_" and estimator.cluster_centers_.dtype != np.float64:
+        raise ValueError(
+            f"the {name} was fitted in single precision and cannot answer records in double precision, "
+            "which perturbed values are; fit it on table.astype(float)"
+        )
 
 
 def _last(model: Any) -> Any:

@@ -31,11 +31,13 @@ from epsworth.laws import Law
 from epsworth.laws.noise import Noise
 
 MOST_FEATURES = 2
-FIRST_SLABS, MOST_SLABS, MOST_ROUNDS = 16, 2**14, 40
+FIRST_SLABS, MOST_SLABS, MOST_ROUNDS = 32, 2**16, 40
 MOST_PIECES = 16  # of one slab at a time
-BLOCK = 2_000_000  # values per temporary array
+BLOCK = 200_000  # cuts at a time: they stay in the cache
+CUTS = 10  # per slab and rival: both ends, and two roots of each of four quadratics
 AIM = 0.9  # of the tolerance, when slabs are shared out
-TAIL = 1 / 64  # of the tolerance, left beyond each end of the real line
+TAIL = 1e-12  # beyond each end of the real line, along u2
+TAIL_OF_SLABS = 1 / 64  # of the tolerance, likewise along u1, where reaching far costs slabs
 PROBES = 256  # points at which a model read from its parameters must answer as the classifier does
 LATTICE = 33  # points per feature at which the possible labels are looked for
 
@@ -61,14 +63,14 @@ class Leads:
         bend = self.curvature[:, 0, 0] * ((high - low) / 2)[:, np.newaxis] ** 2
         least, most = c - np.maximum(bend, 0), c + np.maximum(-bend, 0)
         roots = np.concatenate([_roots(a, b, least - 2 * self.slack), _roots(a, b, most + 2 * self.slack)])
-        cuts = np.nan_to_num(np.moveaxis(roots, -2, 0).reshape(len(low), -1), nan=span[0])
-        ends = np.broadcast_to(span, (len(low), 2))
-        cuts = np.sort(np.concatenate([np.clip(cuts, *span), ends], axis=1), axis=1)
+        proposed = np.clip(np.nan_to_num(roots.reshape(-1, *bend.shape), nan=span[0]), *span)
+        ends = np.multiply.outer(span, np.ones(bend.shape))
+        cuts = np.sort(np.moveaxis(np.concatenate([proposed, ends]), 0, -1), axis=-1)
         smallest, largest = _extremes(a, b, cuts)
         slack = self.slack[:, np.newaxis]
-        kept = ((smallest + least[..., np.newaxis]).min(axis=0) >= slack).all(axis=1)
-        lost = ((largest + most[..., np.newaxis]).max(axis=0) <= -slack).any(axis=1)
-        return _runs(cuts, kept), _runs(cuts, lost)
+        kept = (smallest + least[..., np.newaxis]).min(axis=0) >= slack
+        lost = (largest + most[..., np.newaxis]).max(axis=0) <= -slack
+        return _runs(cuts, kept).covered(len(self.gap)), _runs(cuts, lost).covered(1)
 
 
 def _roots(a: Floats, b: Floats, c: Floats) -> Floats:
@@ -80,7 +82,7 @@ def _roots(a: Floats, b: Floats, c: Floats) -> Floats:
 
 def _extremes(a: Floats, b: Floats, cuts: Floats) -> tuple[Floats, Floats]:
     """Return the least and the greatest ``(a y + b) y`` between neighbouring cuts, at the ends or at the vertex."""
-    a, b, cuts = a[:, np.newaxis], b[..., np.newaxis], cuts[:, np.newaxis, :]
+    a, b = a[:, np.newaxis], b[..., np.newaxis]
     with np.errstate(invalid="ignore", divide="ignore"):
         vertex = np.nan_to_num(-b / (2 * a), nan=0.0)
     vertex = np.clip(vertex, cuts[..., :-1], cuts[..., 1:])
@@ -91,11 +93,25 @@ def _extremes(a: Floats, b: Floats, cuts: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Disjoint closed intervals of u2, each in one slab; sorted by slab."""
+    """Closed intervals of u2, each in one slab; sorted by slab."""
 
     slab: NDArray[np.intp]
     low: Floats
     high: Floats
+
+    def covered(self, times: int) -> Intervals:
+        """Return where at least so many intervals of a slab lie over each other, as disjoint intervals.
+
+        Where some end and others begin, those that begin come first: what touches is joined, so that no atom
+        counts twice.
+        """
+        slab, at = np.tile(self.slab, 2), np.concatenate([self.low, self.high])
+        step = np.repeat([1, -1], self.slab.size)
+        order = np.lexsort((-step, at, slab))
+        inside = np.cumsum(step[order]) >= times
+        before = np.concatenate([[False], inside[:-1]])
+        begin, end = order[inside & ~before], order[before & ~inside]
+        return Intervals(slab[begin], at[begin], at[end])
 
     def masses(self, law: Law, slabs: int) -> Floats:
         """Return the mass of each slab's intervals, shape ``(epsilons, slabs)``."""
@@ -108,10 +124,10 @@ class Intervals:
 
 
 def _runs(cuts: Floats, chosen: Bools) -> Intervals:
-    """Join neighbouring chosen cells; runs never share an end, so that no atom counts twice."""
-    padded = np.pad(chosen, ((0, 0), (1, 1)))
-    slab, at = np.nonzero(padded[:, 1:] != padded[:, :-1])
-    ends = cuts[slab, at]
+    """Join neighbouring chosen cells, per slab and rival."""
+    padded = np.pad(chosen, ((0, 0), (0, 0), (1, 1)))
+    slab, rival, at = np.nonzero(padded[..., 1:] != padded[..., :-1])
+    ends = cuts[slab, rival, at]
     return Intervals(slab[::2], ends[::2], ends[1::2])
 
 
@@ -127,6 +143,7 @@ class Slabs:
 
     @property
     def size(self) -> int:
+        """How many they are."""
         return self.low.size
 
     def where(self, chosen: Bools) -> Self:
@@ -179,18 +196,18 @@ def bracket(leads: Leads, laws: list[Law], tolerance: float) -> Interval:
     Interval
         Arrays of shape ``(epsilons,)``.
     """
-    span = _span(laws[-1], tolerance)
+    span = _span(laws[-1], TAIL)
     reachable = np.atleast_1d(laws[-1].mass(*span))
-    edges = _first_edges(laws[0], tolerance) if len(laws) == 2 else np.zeros(2)
+    edges = _first_edges(laws[0], TAIL_OF_SLABS * tolerance) if len(laws) == 2 else np.zeros(2)
     slabs = _measured(leads, laws, span, edges[:-1], edges[1:])
     for _ in range(MOST_ROUNDS):
         undecided = 1 - (slabs.mass * (slabs.kept + slabs.lost)).sum(axis=1)
         beyond = 1 - slabs.mass.sum(axis=1) * reachable
         wide = undecided > tolerance
-        if not wide.any() or slabs.size > MOST_SLABS:
+        if not wide.any():
             break
         pieces = slabs.only(wide).pieces(reachable[wide], AIM * (tolerance - beyond[wide]))
-        if (pieces == 1).all():
+        if (pieces == 1).all() or pieces.sum() > MOST_SLABS:
             break
         low, high = slabs.where(pieces > 1).cut(pieces[pieces > 1])
         slabs = slabs.where(pieces == 1).and_(_measured(leads, laws, span, low, high))
@@ -198,17 +215,16 @@ def bracket(leads: Leads, laws: list[Law], tolerance: float) -> Interval:
     return Interval(np.clip(kept - ROUNDING, 0, 1), np.clip(1 - lost + ROUNDING, 0, 1))
 
 
-def _span(law: Law, tolerance: float) -> tuple[float, float]:
+def _span(law: Law, tail: float) -> tuple[float, float]:
     """Return the range of unit values that are looked at: on the real line, all but a small share."""
     if not isinstance(law, Noise):
         return 0.0, 1.0
-    tail = TAIL * tolerance
     return float(np.min(law.from_uniform(tail))), float(np.max(law.from_uniform(1 - tail)))
 
 
-def _first_edges(law: Law, tolerance: float) -> Floats:
+def _first_edges(law: Law, tail: float) -> Floats:
     """Return edges of half-open slabs (p, r]; those at 0 and at 1 hold nothing but what lies on these ends."""
-    low, high = _span(law, tolerance)
+    low, high = _span(law, tail)
     inner = np.linspace(low, high, FIRST_SLABS + 1)
     if isinstance(law, Noise):
         return inner
@@ -216,9 +232,9 @@ def _first_edges(law: Law, tolerance: float) -> Floats:
 
 
 def _measured(leads: Leads, laws: list[Law], span: tuple[float, float], low: Floats, high: Floats) -> Slabs:
-    rivals = len(leads.gap)
-    block = max(1, BLOCK // (2 * rivals * (8 * rivals + 1) + 1))
-    kept, lost = [], []
+    block = max(1, BLOCK // (CUTS * len(leads.gap)))
+    kept: list[Floats] = []
+    lost: list[Floats] = []
     for start in range(0, low.size, block):
         part = slice(start, start + block)
         intervals = leads.decided(low[part], high[part], span)
@@ -237,7 +253,8 @@ class SectionModel:
     """Scores on the unit scale: ``u'A[k]u + b[i, k].u + c[i, k]`` for class k and record i.
 
     A single sensitive feature is the second of two, the first of which counts for nothing.  ``fixed`` and
-    ``grows`` bound the absolute terms of the scores by ``fixed[i, k] + grows[k] max(|u|)^2``.
+    ``grows`` bound the absolute terms of the scores by ``fixed[i, k] + grows[far, k] max(|u|)^2``, where ``far``
+    is 1 beyond the unit range.
     """
 
     curvature: Floats
@@ -250,7 +267,7 @@ class SectionModel:
 
     def slack(self, reach: float) -> Floats:
         """Bound the rounding of a score, the estimator's and ours, where no unit value exceeds ``reach``."""
-        return self.unit * (self.fixed + self.grows * reach**2)
+        return np.asarray(self.unit * (self.fixed + self.grows[int(reach > 1)] * reach**2))
 
     def leads(self, record: int, label: Any, reach: float) -> Leads | None:
         """Return the leads of a label over all others; None where the model does not know it."""
@@ -282,6 +299,8 @@ def sections_for(question: Question) -> SectionModel | str:
     scores = None if found is None else quadratic_scores(found[0])
     if found is None or scores is None:
         return "the classifier has no quadratic scores, or stands behind other steps than per-column scalers"
+    if scores.unit > np.finfo(float).eps:
+        return "the classifier was fitted in single precision, whose rounding would leave too much open"
     if len(question.features) > MOST_FEATURES:
         return f"there are more than {MOST_FEATURES} sensitive features"
     if any(feature.categories is not None for feature in question.features):
@@ -300,8 +319,9 @@ def _read(question: Question, scores: QuadraticScores, natural: Floats, scale: F
     base, moves = natural.copy(), np.zeros((natural.shape[1], 2))
     base[:, at] = lower
     moves[at, range(2 - len(at), 2)] = scale[at] * width
-    sizes, grows = np.abs(scale * base) + np.abs(shift), np.zeros(len(scale))
-    grows[at] = np.abs(scale[at]) * (2 * np.abs(lower) + width)  # |lower (1 - u)| + |upper u|, and a little more
+    sizes, grows = np.abs(scale * base) + np.abs(shift), np.zeros((2, len(scale)))
+    grows[0, at] = np.abs(scale[at]) * width
+    grows[1, at] = np.abs(scale[at]) * (2 * np.abs(lower) + width)  # |lower (1 - u)| + |upper u|
     curvature, slope, value, fixed, growing = [], [], [], [], []
     for root, mean, constant, terms in zip(scores.roots, scores.means, scores.constants, scores.terms, strict=True):
         here, moved = (base * scale + shift - mean) @ root.T, root @ moves
@@ -310,11 +330,11 @@ def _read(question: Question, scores: QuadraticScores, natural: Floats, scale: F
         value.append(constant - 0.5 * (here**2).sum(axis=1))
         # (u + v)^2 <= 2 u^2 + 2 v^2
         fixed.append((((sizes + np.abs(mean)) @ np.abs(root).T) ** 2).sum(axis=1) + terms)
-        growing.append(((np.abs(root) @ grows) ** 2).sum())
-    unit = 16 * (natural.shape[1] + 8) * scores.unit
+        growing.append(((grows @ np.abs(root).T) ** 2).sum(axis=1))
+    unit = 8 * (natural.shape[1] + 4) * scores.unit  # 3 d + 15 roundings in a score of theirs, 3 d + 16 in ours
     return SectionModel(
         np.array(curvature), np.stack(slope, axis=1), np.stack(value, axis=1), np.stack(fixed, axis=1),
-        np.array(growing), unit, scores.classes,
+        np.array(growing).T, unit, scores.classes,
     )  # fmt: skip
 
 
@@ -358,7 +378,7 @@ def section_bounds(question: Question, model: SectionModel, tolerance: float, pr
 
 
 def _keeps(model: SectionModel, record: int, label: Any, laws: list[Law], tolerance: float) -> Interval:
-    reach = max(float(np.abs(_span(law, tolerance)).max()) for law in laws)
+    reach = max(float(np.abs(_span(law, TAIL)).max()) for law in laws)
     leads, shape = model.leads(record, label, reach), np.atleast_1d(laws[0].mean()).shape
     if leads is None:
         return Interval(np.zeros(shape), np.zeros(shape))
