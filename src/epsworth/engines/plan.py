@@ -16,9 +16,9 @@ from epsworth.engines.cells import TreeCells, cells_for, exact_cells
 from epsworth.engines.exact import outward
 from epsworth.engines.grid import MOST_POINTS, count_groups, exact_grid, grid_sizes
 from epsworth.engines.linear import LinearModel, linear_bounds, linear_for, unclipped_works
+from epsworth.engines.quadratic import QuadraticModel, quadratic_bounds, quadratic_for
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Settings
-from epsworth.engines.sections import SectionModel, section_bounds, sections_for
 from epsworth.engines.shared import shared_grid, shared_samples
 from epsworth.guarantees import ceiling
 
@@ -70,7 +70,7 @@ class Planner:
         self.question, self.method = question, method
         self.cells: TreeCells | str = cells_for(question) if method in ("auto", "cells") else "not asked for"
         self.linear: LinearModel | str = linear_for(question) if method in ("auto", "linear") else "not asked for"
-        self.sections: SectionModel | str = sections_for(question) if method == "auto" else "not asked for"
+        self.quadratic: QuadraticModel | str = quadratic_for(question) if method == "auto" else "not asked for"
 
     @cached_property
     def tables(self) -> int:
@@ -112,9 +112,9 @@ class Planner:
             run: Run = lambda q, s: linear_bounds(q, model, s.tolerance, s.progress)  # noqa: E731  a thunk like the others
             why = f"a {'binary ' if self._binary() else ''}linear model"
             return Part((), "lattice-bracket", why, run), None
-        if isinstance(self.sections, SectionModel) and sizes is None and self._no_grid(m):
-            quadratic, why = self.sections, f"quadratic scores and {features} sensitive feature(s)"
-            return Part((), "sections", why, lambda q, s: section_bounds(q, quadratic, s.tolerance, s.progress)), None
+        if isinstance(self.quadratic, QuadraticModel) and self._continuous(m):
+            scores, why = self.quadratic, f"quadratic scores, {features} sensitive feature{'s' * (features > 1)}"
+            return Part((), "sections", why, lambda q, s: quadratic_bounds(q, scores, s.tolerance, s.progress)), None
         k = shared_grid(self.question, m)
         if method == "auto" and k is not None and len(self.question.epsilons) > len(self.question.features):
             why = "k-ary randomised response: the draws serve all epsilons"
@@ -137,7 +137,7 @@ class Planner:
             kinds == {("real line", "Laplace")} and self._binary() and unclipped_works(self.linear.weights[0])
         )
 
-    def _no_grid(self, m: int) -> bool:
+    def _continuous(self, m: int) -> bool:
         return all(x.points is None for release in self.question.releases[m] for x in release.mechanisms)
 
     def _branching_can(self, m: int) -> bool:
