@@ -9,10 +9,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.cluster import KMeans, MeanShift, MiniBatchKMeans
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -214,12 +216,29 @@ def test_records_take_rows_in_their_own_kind():
         (LogisticRegression(), ValueError, "LogisticRegression is not fitted; call fit first"),
         (LogisticRegression, TypeError, "is the class LogisticRegression, not an instance"),
         (LinearRegression().fit([[0], [1]], [0, 1]), TypeError, "LinearRegression is not a classifier"),
+        (KMeans(2).fit(np.eye(3, dtype=np.float32)), ValueError, "KMeans was fitted in single precision"),
         (3, TypeError, "the model is a int, which has no predict"),
     ],
 )
 def test_what_is_not_a_classifier_is_refused(model, error, message):
     with pytest.raises(error, match=message):
         as_classifier(model)
+
+
+@pytest.mark.parametrize(
+    ("model", "classes"),
+    [
+        (KMeans(3, random_state=0), (0, 1, 2)),
+        (make_pipeline(StandardScaler(), MiniBatchKMeans(2, random_state=0)), (0, 1)),
+        (make_pipeline(StandardScaler(), GaussianMixture(2)), (0, 1)),
+        (MeanShift(), None),  # taken, but nothing is known about it
+    ],
+)
+def test_clusterings_and_mixtures_that_predict_are_classifiers(model, classes):
+    table = np.random.default_rng(0).normal(size=(40, 2))
+    h = as_classifier(model.fit(table))
+    assert h.classes == classes
+    assert (h.labels(table) == model.predict(table)).all()
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier, SGDClassifier
+from sklearn.mixture import GaussianMixture
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from sklearn.neural_network import MLPClassifier
@@ -51,12 +53,18 @@ LINEAR = [
     Perceptron(),
     NearestCentroid(),
     make_pipeline(StandardScaler(with_std=False), NearestCentroid()),
+    KMeans(4, random_state=0),
+    make_pipeline(MinMaxScaler(), MiniBatchKMeans(3, random_state=0)),
+    make_pipeline(StandardScaler(), GaussianMixture(3, covariance_type="tied", random_state=0)),
 ]
 QUADRATIC = [
     GaussianNB(),
     make_pipeline(StandardScaler(), GaussianNB()),
     QuadraticDiscriminantAnalysis(),
     make_pipeline(RobustScaler(), QuadraticDiscriminantAnalysis(priors=[0.2, 0.3, 0.5])),
+    GaussianMixture(3, random_state=0),
+    make_pipeline(StandardScaler(), GaussianMixture(2, covariance_type="diag", random_state=0)),
+    GaussianMixture(3, covariance_type="spherical", random_state=0),
 ]
 TREES = [
     DecisionTreeClassifier(random_state=0),
@@ -99,9 +107,13 @@ def relu_network():
 
 
 def example_4(kind):
-    """Classes N((0, 0), I) and N((1, 1), 2I), as Gaussian naive Bayes or as discriminant analysis."""
-    model = kind().fit(BLOBS, [1, 1, 1, 2, 2, 2])
+    """Classes N((0, 0), I) and N((1, 1), 2I): naive Bayes, discriminant analysis, or components of a mixture."""
     means, variances = np.array([[0.0, 0.0], [1.0, 1.0]]), np.array([[1.0, 1.0], [2.0, 2.0]])
+    if kind is GaussianMixture:
+        model = kind(2, covariance_type="spherical").fit(BLOBS)
+        model.means_, model.precisions_cholesky_, model.weights_ = means, variances[:, 0] ** -0.5, np.array([0.5, 0.5])
+        return model
+    model = kind().fit(BLOBS, [1, 1, 1, 2, 2, 2])
     if kind is GaussianNB:
         model.theta_, model.var_, model.class_prior_ = means, variances, np.array([0.5, 0.5])
     else:
@@ -119,7 +131,7 @@ def test_relu_network_of_example_5_has_the_reference_radius():
     assert found.upper == pytest.approx(truth, abs=tolerance)
 
 
-@pytest.mark.parametrize("kind", [GaussianNB, QuadraticDiscriminantAnalysis])
+@pytest.mark.parametrize("kind", [GaussianNB, QuadraticDiscriminantAnalysis, GaussianMixture])
 def test_quadric_of_example_4_has_the_reference_radius(kind):
     truth, tolerance = REFERENCE["qda of example 4"]
     found = radius(example_4(kind), [0.5, 0.5], norm=math.inf)
@@ -232,6 +244,29 @@ def test_nearest_centroid_is_exact_for_several_classes():
     found = radius(model, x)
     assert found.lower <= min(distances) <= found.upper
     assert found.upper == pytest.approx(min(distances), rel=1e-12)
+
+
+def test_two_centres_are_parted_by_the_plane_between_them():
+    model = KMeans(2, n_init=1, random_state=0).fit(PETAL)
+    a, b = model.cluster_centers_
+    normal, x = (b - a) / np.linalg.norm(b - a), PETAL[70]
+    distance = abs((x - (a + b) / 2) @ normal)
+    found = radius(model, x)
+    assert found.lower <= distance <= found.upper
+    assert found.upper == pytest.approx(distance, rel=1e-12)
+
+
+def test_one_cluster_is_never_left():
+    assert radius(KMeans(1, n_init=1).fit(PETAL), PETAL[70]).lower == math.inf
+
+
+@pytest.mark.parametrize("model", [GaussianNB(), QuadraticDiscriminantAnalysis(), GaussianMixture(3, random_state=0)])
+def test_single_precision_is_bounded_by_its_own_rounding(model):
+    """Fitted in single precision, the constants are off by 1e-7: the answer in double precision is not promised."""
+    model.fit(PETAL.astype(np.float32), SPECIES)
+    found = radius(model, PETAL[70])
+    assert 1e-6 * found.upper < found.upper - found.lower < 0.1 * found.upper
+    check(model, PETAL[70], [0, 1], 2, found, nearer=1)
 
 
 def test_hard_case_of_the_secular_equation():

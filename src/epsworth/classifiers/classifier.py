@@ -15,6 +15,8 @@ from epsworth.classifiers.forests import forest_answer
 
 Labels = NDArray[Any]
 
+COMPONENTS = {"KMeans": "cluster_centers_", "MiniBatchKMeans": "cluster_centers_", "GaussianMixture": "weights_"}
+
 
 class ClassifierError(ValueError):
     """The classifier failed, or answered something that is not one label per record."""
@@ -72,7 +74,8 @@ def as_classifier(model: Any) -> Classifier:
     ----------
     model : fitted scikit-learn classifier or pipeline, or callable, or Classifier
         Anything with ``predict`` (checked to be a fitted classifier where scikit-learn can tell), or a
-        function ``records -> labels``.  It must be deterministic.
+        function ``records -> labels``.  It must be deterministic.  Clusterings and mixtures that predict are
+        taken for classifiers whose labels are the numbers of their clusters or components.
 
     Returns
     -------
@@ -101,27 +104,51 @@ def as_classifier(model: Any) -> Classifier:
 def _from_estimator(model: Any) -> Classifier:
     name = type(model).__name__
     if "sklearn" in sys.modules:  # an estimator cannot exist without it
-        from sklearn.base import BaseEstimator, is_classifier
+        from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin, is_classifier
         from sklearn.exceptions import NotFittedError
         from sklearn.utils.validation import check_is_fitted
 
         if isinstance(model, BaseEstimator):
-            if not is_classifier(model):
+            if not (is_classifier(model) or isinstance(_last(model), (ClusterMixin, DensityMixin))):
                 raise TypeError(f"{name} is not a classifier; give one that predicts labels")
             try:
                 check_is_fitted(model)
             except NotFittedError:
                 raise ValueError(f"the {name} is not fitted; call fit first") from None
+            _check_precision(_last(model))
     features = getattr(model, "feature_names_in_", None)
-    classes = getattr(model, "classes_", None)
+    classes = known_labels(model)
     return Classifier(
         _described(model),
         forest_answer(model, _Quiet(model.predict)),
         features=None if features is None else tuple(map(str, features)),
         count=getattr(model, "n_features_in_", None),
-        classes=tuple(classes.tolist()) if isinstance(classes, np.ndarray) and classes.ndim == 1 else None,
+        classes=None if classes is None else tuple(classes.tolist()),
         model=model,
     )
+
+
+def known_labels(model: Any) -> Labels | None:
+    """Return the labels that a fitted estimator or pipeline can give, in the order of its scores; None if unknown."""
+    classes, last = getattr(model, "classes_", None), _last(model)
+    if isinstance(classes, np.ndarray):
+        return classes if classes.ndim == 1 else None
+    counted = COMPONENTS.get(type(last).__name__)
+    return None if counted is None else np.arange(len(getattr(last, counted)))
+
+
+def _check_precision(estimator: Any) -> None:
+    """Refuse k-means whose centres are single precision numbers: it compares them with nothing else."""
+    name = type(estimator).__name__
+    if COMPONENTS.get(name) == "cluster_centers_" and estimator.cluster_centers_.dtype != np.float64:
+        raise ValueError(
+            f"the {name} was fitted in single precision and cannot answer records in double precision, "
+            "which perturbed values are; fit it on table.astype(float)"
+        )
+
+
+def _last(model: Any) -> Any:
+    return model.steps[-1][1] if getattr(model, "steps", None) else model
 
 
 @dataclass(frozen=True)

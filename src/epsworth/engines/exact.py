@@ -19,6 +19,7 @@ from epsworth.bounds import Interval
 from epsworth.engines.question import Question
 from epsworth.mechanisms import Mechanism
 from epsworth.mechanisms.quantised import Quantised
+from epsworth.mechanisms.record import RecordRelease
 from epsworth.space import Feature
 
 ROUNDING = 1e-12  # of a contraction: sums of at most 5e7 nonnegative terms that add up to one (seen: below 1e-14)
@@ -129,6 +130,13 @@ def stack(mechanisms: Sequence[Mechanism]) -> list[Mechanism]:
     if not alike:
         return list(mechanisms)
     return [replace(first, epsilon=np.array([m.scalar_epsilon for m in mechanisms]))]
+
+
+def aligned(row: Sequence[RecordRelease], features: int) -> list[list[Mechanism]]:
+    """Return mechanisms per feature, stacked over epsilon where that works for every feature."""
+    single = [[release.mechanisms[j] for release in row] for j in range(features)]
+    stacked = [stack(mechanisms) for mechanisms in single]
+    return stacked if len({len(mechanisms) for mechanisms in stacked}) == 1 else single
 
 
 def unit_edges(feature: Feature, edges: Floats) -> Floats:

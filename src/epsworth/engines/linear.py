@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,14 +19,12 @@ from scipy.special import ndtr
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
-from epsworth.classifiers.trees import AFFINE
+from epsworth.classifiers.scalers import AFFINE
 from epsworth.curves import Bounds
-from epsworth.engines.exact import stack
+from epsworth.engines.exact import aligned
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress
 from epsworth.laws import Gaussian, Laplace, Law, TwoLevel
-from epsworth.mechanisms import Mechanism
-from epsworth.mechanisms.record import RecordRelease
 
 FIRST_STEPS, MOST_STEPS = 2**12, 2**18
 FOURIER = 1e-12  # rounding of the transforms (seen: 7e-14 at 100 features and 2^18 steps)
@@ -251,7 +248,7 @@ def linear_bounds(question: Question, model: LinearModel, tolerance: float, prog
     stability = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
     accuracy = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
     possible = np.empty(n, dtype=np.int64)
-    stacks = [_aligned(row, len(question.features)) for row in question.releases]
+    stacks = [aligned(row, len(question.features)) for row in question.releases]
     for record in range(n):
         targets = [(stability, question.labels[record])]
         targets += [] if question.y is None else [(accuracy, question.y[record])]
@@ -286,13 +283,6 @@ def _keeps(
     if not comparisons:
         return np.zeros(points), np.zeros(points)
     return np.clip(1 - most, 0, 1), np.clip(1 - least, 0, 1)
-
-
-def _aligned(row: Sequence[RecordRelease], features: int) -> list[list[Mechanism]]:
-    """Return mechanisms per feature, stacked over epsilon where that works for every feature."""
-    single = [[release.mechanisms[j] for release in row] for j in range(features)]
-    stacked = [stack(mechanisms) for mechanisms in single]
-    return stacked if len({len(mechanisms) for mechanisms in stacked}) == 1 else single
 
 
 def unclipped_works(weights: Floats) -> bool:

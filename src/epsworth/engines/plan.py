@@ -16,6 +16,7 @@ from epsworth.engines.cells import TreeCells, cells_for, exact_cells
 from epsworth.engines.exact import outward
 from epsworth.engines.grid import MOST_POINTS, count_groups, exact_grid, grid_sizes
 from epsworth.engines.linear import LinearModel, linear_bounds, linear_for, unclipped_works
+from epsworth.engines.quadratic import QuadraticModel, quadratic_bounds, quadratic_for
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Settings
 from epsworth.engines.shared import shared_grid, shared_samples
@@ -69,6 +70,7 @@ class Planner:
         self.question, self.method = question, method
         self.cells: TreeCells | str = cells_for(question) if method in ("auto", "cells") else "not asked for"
         self.linear: LinearModel | str = linear_for(question) if method in ("auto", "linear") else "not asked for"
+        self.quadratic: QuadraticModel | str = quadratic_for(question) if method == "auto" else "not asked for"
 
     @cached_property
     def tables(self) -> int:
@@ -110,6 +112,9 @@ class Planner:
             run: Run = lambda q, s: linear_bounds(q, model, s.tolerance, s.progress)  # noqa: E731  a thunk like the others
             why = f"a {'binary ' if self._binary() else ''}linear model"
             return Part((), "lattice-bracket", why, run), None
+        if isinstance(self.quadratic, QuadraticModel) and self._continuous(m):
+            scores, why = self.quadratic, f"quadratic scores, {features} sensitive feature{'s' * (features > 1)}"
+            return Part((), "sections", why, lambda q, s: quadratic_bounds(q, scores, s.tolerance, s.progress)), None
         k = shared_grid(self.question, m)
         if method == "auto" and k is not None and len(self.question.epsilons) > len(self.question.features):
             why = "k-ary randomised response: the draws serve all epsilons"
@@ -131,6 +136,9 @@ class Planner:
         return kinds == {("real line", "Gaussian")} or (
             kinds == {("real line", "Laplace")} and self._binary() and unclipped_works(self.linear.weights[0])
         )
+
+    def _continuous(self, m: int) -> bool:
+        return all(x.points is None for release in self.question.releases[m] for x in release.mechanisms)
 
     def _branching_can(self, m: int) -> bool:
         few = len(self.question.features) <= branching.MOST_FEATURES

@@ -1,7 +1,7 @@
 """How far can one record move before its label can change? `radius` answers with a two-sided `Radius`.
 
 ``question``   the user's question, checked once, and the classifier that has the last word
-``linear``     exact: hyperplanes, by the dual norm
+``linear``     exact: hyperplanes, centroids and k-means among them, by the dual norm
 ``quadratic``  quadrics: duality in norm 2, closed form or boxes in norm inf
 ``trees``      one tree exactly; sums of trees by boxes of cells
 ``networks``   ReLU networks in norm inf, by mixed-integer programming
@@ -87,7 +87,8 @@ def radius(
     Parameters
     ----------
     model : classifier
-        Fitted scikit-learn classifier or pipeline, or a function ``records -> labels``; deterministic.
+        Fitted scikit-learn classifier or pipeline, or a function ``records -> labels``; deterministic.  Also
+        k-means or a Gaussian mixture: the label is the number of the cluster or component.
     x : array_like of shape ``(d,)``, or a table with one row
         The record, in the units that the model takes.
     norm : 2 or math.inf

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Floats
+from epsworth.classifiers.classifier import known_labels
+from epsworth.classifiers.quadratics import quadratic_scores
 from epsworth.engines.linear import LINEAR
 from epsworth.robustness.question import EPS, Asked, Found, Inside, Witness
 
@@ -35,14 +37,11 @@ class LinearScores:
 
 
 def linear_scores(estimator: Any) -> LinearScores | None:
-    """Read the scores of a linear classifier or of nearest centroids; None for other kinds."""
-    kind = type(estimator).__name__
-    if np.ndim(getattr(estimator, "classes_", [[]])) != 1:
+    """Read the scores of a linear classifier, or of one whose classes share their curvature; None for other kinds."""
+    if known_labels(estimator) is None:
         return None
-    if kind == "NearestCentroid" and estimator.metric == "euclidean":
-        return _centroids(estimator)
-    if kind not in LINEAR or not hasattr(estimator, "coef_"):
-        return None
+    if type(estimator).__name__ not in LINEAR or not hasattr(estimator, "coef_"):
+        return _without_curvature(estimator)
     weights = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
     constants = np.zeros(len(weights)) + np.asarray(estimator.intercept_, dtype=np.float64)
     if len(weights) == 1:  # the second class wins where the score is positive
@@ -50,21 +49,17 @@ def linear_scores(estimator: Any) -> LinearScores | None:
     return LinearScores(weights, constants, lambda seen: np.abs(weights) @ seen + np.abs(constants))
 
 
-def _centroids(estimator: Any) -> LinearScores:
-    """Expand -|u - m|^2 and drop |u|^2; scikit-learn divides by the spread where the priors differ."""
-    centroids = np.asarray(estimator.centroids_, dtype=np.float64)
-    spread, bonus = np.ones(centroids.shape[1]), np.zeros(len(centroids))
-    priors = getattr(estimator, "class_prior_", None)
-    if priors is not None and not np.isclose(priors, 1 / len(centroids)).all():
-        within = estimator.within_class_std_dev_
-        spread, bonus = np.where(within != 0, within, 1.0), 2 * np.log(priors)
-    scaled = centroids / spread
-    constants = bonus - (scaled**2).sum(axis=1)
-
-    def sizes(seen: Floats) -> Floats:
-        return np.asarray(((seen / spread + np.abs(scaled)) ** 2).sum(axis=1) + np.abs(bonus))
-
-    return LinearScores(2 * scaled / spread, constants, sizes)
+def _without_curvature(estimator: Any) -> LinearScores | None:
+    """Expand -|r(u - m)|^2 / 2 and drop |r u|^2 / 2, which all classes share: centroids, centres, tied covariances."""
+    scores = quadratic_scores(estimator)
+    if scores is None or not scores.shared:
+        return None
+    scaled = scores.means @ scores.roots[0].T
+    return LinearScores(
+        scaled @ scores.roots[0],
+        scores.constants - 0.5 * (scaled**2).sum(axis=1),
+        lambda seen: 2 * scores.unit / EPS * scores.sizes(seen),
+    )
 
 
 def _certain(
@@ -87,7 +82,7 @@ def linear_radius(asked: Asked, inside: Inside) -> Found | None:
     scores = linear_scores(inside.estimator)
     if scores is None:
         return None
-    own = list(inside.estimator.classes_).index(asked.label)
+    own = inside.own
     values = scores(inside.seen[np.newaxis])[0]
     slopes = (scores.weights - scores.weights[own])[:, inside.moved] * inside.slopes
     dual = np.abs(slopes).sum(axis=1) if math.isinf(asked.norm) else np.linalg.norm(slopes, axis=1)

@@ -73,7 +73,7 @@ def network_radius(asked: Asked, inside: Inside, rng: np.random.Generator) -> Fo
     if found is None or not math.isinf(asked.norm):
         return None
     local = found.around(inside)
-    own = list(inside.estimator.classes_).index(asked.label)
+    own = inside.own
     rivals = [k for k in range(len(found.biases[-1])) if k != own]
     flip = nearest_flip(asked, rng)
     if flip is not None:  # a nearer flip makes a smaller ball and a tighter program

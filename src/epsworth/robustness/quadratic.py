@@ -1,4 +1,4 @@
-"""Radius of Gaussian naive Bayes and quadratic discriminant analysis: the distance to a quadric.
+"""Radius of Gaussian naive Bayes, quadratic discriminant analysis and Gaussian mixtures: the distance to a quadric.
 
 The label changes only where some score reaches the own one: where q(t) = t'At + b't + c >= 0, t the offset
 from the record.  Norm 2: Lagrangian duality has no gap for one quadratic constraint (S-lemma), and *every*
@@ -10,54 +10,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from epsworth.arrays import Bools, Floats
+from epsworth.classifiers.quadratics import QuadraticScores, quadratic_scores
 from epsworth.robustness.boxes import free_radius
 from epsworth.robustness.question import EPS, Asked, Found, Inside
 
 TOLERANCE = 1e-7  # relative gap at which the search over boxes stops
 STARTS, DESCENTS = 32, 80  # local searches for the nearest point, and their steps
-
-
-@dataclass(frozen=True, eq=False)
-class QuadraticScores:
-    """Score k is ``-|roots[k] (seen - means[k])|^2 / 2 + constants[k]``."""
-
-    roots: tuple[Floats, ...]
-    means: Floats
-    constants: Floats
-
-    def __call__(self, seen: Floats) -> Floats:
-        """Return the scores of rows, shape ``(n, classes)``."""
-        parts = [
-            c - 0.5 * (((seen - m) @ r.T) ** 2).sum(axis=1)
-            for r, m, c in zip(self.roots, self.means, self.constants, strict=True)
-        ]
-        return np.stack(parts, axis=1)
-
-    def sizes(self, k: int, inside: Inside) -> tuple[float, float]:
-        """Bound the absolute terms of score k by ``a + b |t|^2``, for rounding errors: (u + v)^2 <= 2 u^2 + 2 v^2."""
-        root = np.abs(self.roots[k])
-        here = ((root @ (inside.sizes(0.0) + np.abs(self.means[k]))) ** 2).sum()
-        per_unit = ((root[:, inside.moved] @ np.abs(inside.slopes)) ** 2).sum()
-        return float(2 * here + abs(self.constants[k])), float(2 * per_unit)
-
-
-def quadratic_scores(estimator: Any) -> QuadraticScores | None:
-    """Read the scores of Gaussian naive Bayes or quadratic discriminant analysis; None for other kinds."""
-    kind = type(estimator).__name__
-    if kind == "GaussianNB":
-        roots = [np.diag(var**-0.5) for var in estimator.var_]
-        log = -0.5 * np.log(2 * np.pi * estimator.var_).sum(axis=1) + np.log(estimator.class_prior_)
-        return QuadraticScores(tuple(roots), np.asarray(estimator.theta_), log)
-    if kind == "QuadraticDiscriminantAnalysis":
-        pairs = list(zip(estimator.rotations_, estimator.scalings_, strict=True))
-        log = np.array([-0.5 * np.log(s).sum() for _, s in pairs]) + np.log(estimator.priors_)
-        return QuadraticScores(tuple((r * s**-0.5).T for r, s in pairs), np.asarray(estimator.means_), log)
-    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,9 +198,9 @@ def quadratic_radius(asked: Asked, inside: Inside, budget: int) -> Found | None:
     scores = quadratic_scores(inside.estimator)
     if scores is None:
         return None
-    own = list(inside.estimator.classes_).index(asked.label)
+    own = inside.own
     forms = [_form(scores, inside, k) for k in range(len(scores.roots))]
-    sizes = np.array([scores.sizes(k, inside) for k in range(len(forms))])
+    sizes = np.array([_sizes(scores, inside, k) for k in range(len(forms))])
     lower, offsets = math.inf, [np.empty((0, len(asked.point)))]
     for k in range(len(forms)):
         if k == own:
@@ -246,7 +208,7 @@ def quadratic_radius(asked: Asked, inside: Inside, budget: int) -> Found | None:
         (a, b, c), (a_own, b_own, c_own) = forms[k], forms[own]
         quadric = Quadric(a - a_own, b - b_own, c - c_own)
         rough = _nearest(quadric, asked.norm, 0)
-        rounding = 8 * (inside.row.size + 8) * EPS * (sizes[k] + sizes[own])  # of both scores, there and here
+        rounding = 8 * (inside.row.size + 8) * scores.unit * (sizes[k] + sizes[own])  # of both scores, there and here
         certain = _nearest(quadric.raised(*rounding.tolist()), asked.norm, budget)
         lower = min(lower, certain.lower)
         offsets += [rough.offsets, certain.offsets]
@@ -260,6 +222,14 @@ def _form(scores: QuadraticScores, inside: Inside, k: int) -> tuple[Floats, Floa
     root = scores.roots[k]
     at, moved = root @ (inside.seen - scores.means[k]), root[:, inside.moved] * inside.slopes
     return -0.5 * moved.T @ moved, -moved.T @ at, float(scores.constants[k] - 0.5 * at @ at)
+
+
+def _sizes(scores: QuadraticScores, inside: Inside, k: int) -> tuple[float, float]:
+    """Bound the absolute terms of score k by ``a + b |t|^2``, for rounding errors: (u + v)^2 <= 2 u^2 + 2 v^2."""
+    root = np.abs(scores.roots[k])
+    here = ((root @ (inside.sizes(0.0) + np.abs(scores.means[k]))) ** 2).sum()
+    per_unit = ((root[:, inside.moved] @ np.abs(inside.slopes)) ** 2).sum()
+    return float(2 * here + scores.terms[k]), float(2 * per_unit)
 
 
 def _nearest(quadric: Quadric, norm: float, budget: int) -> Nearest:

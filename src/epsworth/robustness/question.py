@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,8 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers import Classifier, Labels, as_classifier
-from epsworth.classifiers.trees import AFFINE
+from epsworth.classifiers.classifier import known_labels
+from epsworth.classifiers.scalers import affine, behind_scalers
 from epsworth.engines.question import answer
 from epsworth.records import Records, as_records
 
@@ -46,9 +46,10 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Inside:
-    """The estimator behind per-column scalers: it sees ``scale * natural + shift``."""
+    """The estimator behind per-column scalers: it sees ``scale * natural + shift``; ``own`` is its label's place."""
 
     estimator: Any
+    own: int
     row: Floats
     scale: Floats
     shift: Floats
@@ -130,9 +131,8 @@ class Asked:
     def inside(self) -> Inside | None:
         """Look through the per-column scalers of a pipeline; None where there is something else."""
         model = self.classifier.model
-        steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
-        scalers = [step for step in steps[:-1] if step is not None and step != "passthrough"]
-        if model is None or any(type(s).__name__ not in AFFINE or getattr(s, "clip", False) for s in scalers):
+        found, classes = (None, None) if model is None else (behind_scalers(model), known_labels(model))
+        if found is None or classes is None:
             return None
         try:
             row = np.array([float(self.records.column(c)[0]) for c in range(len(self.records.names))])
@@ -140,8 +140,9 @@ class Asked:
             return None
         if not np.isfinite(row).all():
             return None  # missing values take ways of their own
-        scale, shift = _affine(scalers, len(row))
-        return Inside(steps[-1], row, scale, shift, np.array(self.positions))
+        estimator, scalers = found
+        own = classes.tolist().index(self.label)
+        return Inside(estimator, own, row, *affine(scalers, len(row)), np.array(self.positions))
 
     def agrees(self, inside: Inside, scores: Callable[[Floats], Floats], radius: float) -> bool:
         """Check a reading of the model against the classifier, at random points up to twice a radius away."""
@@ -150,32 +151,9 @@ class Asked:
         draws[0] = 0
         found = scores(inside.at(self.point + draws))
         best = np.sort(found, axis=1)[:, -2:]
-        clear = best[:, 1] - best[:, 0] > 1e-9 * (1 + np.abs(best).max(axis=1))
-        own = list(inside.estimator.classes_).index(self.label)
-        expected = found.argmax(axis=1) != own
+        clear = best[:, -1] - best[:, 0] > 1e-9 * (1 + np.abs(best).max(axis=1))
+        expected = found.argmax(axis=1) != inside.own
         return bool((expected == self.flips(self.point + draws))[clear].all())
-
-
-def _affine(scalers: Sequence[Any], width: int) -> tuple[Floats, Floats]:
-    """Compose per-column scalers into ``scale * value + shift``, read off the images of 0 and of 1."""
-    scale, shift = np.ones(width), np.zeros(width)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        for scaler in scalers:
-            a, b = _coefficients(scaler, width)
-            scale, shift = a * scale, a * shift + b
-    return scale, shift
-
-
-def _coefficients(scaler: Any, width: int) -> tuple[Floats, Floats]:
-    kind, ones = type(scaler).__name__, np.ones(width)
-    if kind == "MinMaxScaler":
-        return scaler.scale_ * ones, scaler.min_ * ones
-    spread = getattr(scaler, "scale_", None)
-    factor = ones if spread is None else ones / np.asarray(spread)
-    centre = getattr(scaler, {"StandardScaler": "mean_", "RobustScaler": "center_"}.get(kind, ""), None)
-    centred = getattr(scaler, {"StandardScaler": "with_mean", "RobustScaler": "with_centering"}.get(kind, ""), False)
-    return factor, -factor * centre if centred and centre is not None else 0 * ones
 
 
 def ask(model: Any, x: Any, *, norm: float | str, features: str | int | Sequence[str | int] | None) -> Asked:

@@ -1,0 +1,44 @@
+"""Per-column scalers in front of an estimator: it sees ``scale * natural + shift``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from epsworth.arrays import Floats
+
+AFFINE = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
+
+
+def behind_scalers(model: Any) -> tuple[Any, list[Any]] | None:
+    """Return the estimator at the end of a pipeline and the scalers before it; None where another step is."""
+    steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
+    scalers = [step for step in steps[:-1] if step is not None and step != "passthrough"]
+    if any(type(s).__name__ not in AFFINE or getattr(s, "clip", False) for s in scalers):
+        return None
+    return steps[-1], scalers
+
+
+def affine(scalers: Sequence[Any], width: int) -> tuple[Floats, Floats]:
+    """Compose per-column scalers into ``scale * value + shift``."""
+    scale, shift = np.ones(width), np.zeros(width)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        for scaler in scalers:
+            a, b = _coefficients(scaler, width)
+            scale, shift = a * scale, a * shift + b
+    return scale, shift
+
+
+def _coefficients(scaler: Any, width: int) -> tuple[Floats, Floats]:
+    kind, ones = type(scaler).__name__, np.ones(width)
+    if kind == "MinMaxScaler":
+        return scaler.scale_ * ones, scaler.min_ * ones
+    spread = getattr(scaler, "scale_", None)
+    factor = ones if spread is None else ones / np.asarray(spread)
+    centre = getattr(scaler, {"StandardScaler": "mean_", "RobustScaler": "center_"}.get(kind, ""), None)
+    centred = getattr(scaler, {"StandardScaler": "with_mean", "RobustScaler": "with_centering"}.get(kind, ""), False)
+    return factor, -factor * centre if centred and centre is not None else 0 * ones
