@@ -19,7 +19,7 @@ from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, RobustScaler
 import epsworth as ew
 from epsworth.engines.quadratic import quadratic_for
 from epsworth.engines.question import ask
-from epsworth.engines.sections import Intervals, Leads, bracket
+from epsworth.engines.sections import Intervals, Leads, _extremes, bracket
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
@@ -185,15 +185,22 @@ def two_centroids(low, high):
 
 
 @pytest.mark.parametrize("at", [0.0, 1.0])
-def test_an_atom_on_the_boundary_stays_inside_the_bracket(at):
+def test_an_atom_on_the_boundary_stays_inside_the_bracket_and_is_sampled(at):
     """predict sends the boundary itself to the first centroid; at an end of the range it carries an atom."""
     model = two_centroids(at - 2, at + 2)
     assert model.predict([[at]]) == [0]
-    curves = ew.stability(model, [[0.4]], sensitive=0, mechanisms="laplace_clipped", epsilons=[1.0])
+    settings = {"sensitive": 0, "mechanisms": "laplace_clipped", "epsilons": [1.0], "domain": None}
+    asked = ask(model, [[0.4]], y=None, **settings)
+    leads = quadratic_for(asked).leads(0, asked.labels[0], 1.0)
     atom = np.exp(-(0.4 if at == 0 else 0.6)) / 2
     truth = 1 - atom if at == 0 else 1.0
-    assert curves.lower.item() <= truth <= curves.upper.item()
-    assert curves.upper.item() - curves.lower.item() == pytest.approx(atom, abs=1e-9)
+    lower, upper = (side.item() for side in bracket(leads, [ew.FAMILIES["laplace_clipped"](1.0).law(0.4)], 0.01))
+    assert lower <= truth <= upper
+    assert upper - lower == pytest.approx(atom, abs=1e-9)
+    curves = ew.stability(model, [[0.4]], rng=0, confidence=1 - 1e-6, **settings)
+    assert curves.method.item() == "monte-carlo"
+    assert curves.confidence == 1 - 1e-6
+    assert curves.lower.item() <= truth <= curves.upper.item()  # false-alarm rate 1e-6
 
 
 @pytest.mark.parametrize("second", [0, 1])
@@ -266,6 +273,21 @@ def test_intervals_that_touch_are_joined():
     assert (both.slab.tolist(), both.low.tolist(), both.high.tolist()) == ([0, 1], [0.5, 0.3], [0.5, 0.6])
 
 
+def test_extremes_between_cuts_hold_at_every_point_between():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=5), rng.normal(size=(2, 300, 5))
+    a[0] = 0.0
+    cuts = np.sort(rng.normal(size=(300, 5, 4)), axis=-1)
+    smallest, largest = _extremes(a, b, cuts)
+    share = np.linspace(0, 1, 201)[:, np.newaxis, np.newaxis, np.newaxis]
+    y = cuts[..., :-1] + share * np.diff(cuts)
+    values = (a[:, np.newaxis] * y[:, np.newaxis] + b[..., np.newaxis]) * y[:, np.newaxis]
+    assert (smallest <= values.min(axis=0) + 1e-12).all()
+    assert (largest >= values.max(axis=0) - 1e-12).all()
+    np.testing.assert_allclose(smallest, values.min(axis=0), atol=1e-3)
+    np.testing.assert_allclose(largest, values.max(axis=0), atol=1e-3)
+
+
 def points_within(intervals, low, high, rng):
     """Return points of the slabs' rectangles: corners, sides and inside, 16 per interval."""
     shares = rng.choice([0.0, 1.0, *rng.uniform(size=4)], size=(2, 16, intervals.slab.size))
@@ -326,20 +348,20 @@ def test_extreme_epsilons(mechanism):
 
 
 def test_scores_that_cancel_widen_the_bracket():
-    """Centres at 1e6: scikit-learn compares numbers of 1e12, whose rounding moves the boundary by some 1e-4."""
+    """Centres at 1e6: scikit-learn compares numbers of 1e12, whose rounding moves the boundary."""
     model = KMeans(2, n_init=1, random_state=0).fit([[1e6 - 1.1], [1e6 - 0.9], [1e6 + 0.9], [1e6 + 1.1]])
-    curves = ew.stability(
-        model, [[1e6 + 0.5]], sensitive=0, domain={0: (1e6 - 2, 1e6 + 2)}, mechanisms="pm", epsilons=[2.0]
-    )  # fmt: skip
+    settings = {"sensitive": 0, "domain": {0: (1e6 - 2, 1e6 + 2)}, "mechanisms": "pm", "epsilons": [2.0]}
     law = ew.FAMILIES["pm"](2.0).law(0.625)
     unit = np.linspace(0, 1, 400_001)
-    labels = model.predict((1e6 - 2 + 4 * unit)[:, np.newaxis])
-    kept = unit[labels == model.predict([[1e6 + 0.5]])[0]]
-    lost = unit[labels != model.predict([[1e6 + 0.5]])[0]]
+    stays = model.predict((1e6 - 2 + 4 * unit)[:, np.newaxis]) == model.predict([[1e6 + 0.5]])[0]
+    kept, lost = unit[stays], unit[~stays]
+    asked = ask(model, [[1e6 + 0.5]], y=None, **settings)
+    found = bracket(quadratic_for(asked).leads(0, asked.labels[0], 1.0), [law], 0.01)
     assert abs(law.mass(kept.min(), 1.0) - law.mass(0.5, 1.0)) > 1e-6  # not where real numbers would put it
-    assert curves.lower.item() < law.mass(max(lost.max(), kept.min()), 1.0)
-    assert law.mass(min(lost.max(), kept.min()), 1.0) < curves.upper.item()
-    assert curves.upper.item() - curves.lower.item() < 0.1
+    assert found.lower.item() < law.mass(max(lost.max(), kept.min()), 1.0)
+    assert law.mass(min(lost.max(), kept.min()), 1.0) < found.upper.item()
+    assert 0.02 < found.upper.item() - found.lower.item() < 0.2  # so much that sampling does better
+    assert ew.stability(model, [[1e6 + 0.5]], rng=0, **settings).method.item() == "monte-carlo"
 
 
 def settings_for(sensitive, **more):

@@ -25,7 +25,7 @@ MOST_QUERIES_PER_RECORD_MODE = 100_000_000
 
 
 def run_parts(question: Question, parts: list[Part], settings: Settings, over: Over) -> tuple[Answered, str]:
-    """Run every part; one that turns out too large for its exact engine is sampled with the rest."""
+    """Run every part; one that turns out too hard for its exact engine is sampled with the rest."""
     answered: Answered = []
     left: list[int] = []
     weight, draws = 1 / len(parts), _drawing_runs(parts)
@@ -54,10 +54,11 @@ def run_parts(question: Question, parts: list[Part], settings: Settings, over: O
 def _drawing_runs(parts: list[Part]) -> int:
     """Count the runs that draw, each of which spends an equal share of the miss probability.
 
-    Plain sampling is one run for all its mechanisms, and cells may hand theirs over to it when there are too many.
+    Plain sampling is one run for all its mechanisms; cells may hand theirs over to it when there are too many, and
+    sections when rounding leaves too much open.
     """
     apart = sum(part.draws and part.run is not None for part in parts)
-    sampling = any(part.run is None or part.name == "exact-cells" for part in parts)
+    sampling = any(part.run is None or part.name in ("exact-cells", "sections") for part in parts)
     return max(1, apart + sampling)
 
 

@@ -29,6 +29,7 @@ from epsworth.mechanisms import Mechanism
 
 MOST_FEATURES = 2
 PROBES = 256  # points at which a model read from its parameters must answer as the classifier does
+WIDE = 0.02  # a gap that sampling closes at less cost than rounding or ties leave it open
 LATTICE = 33  # points per feature at which the possible labels are looked for
 
 
@@ -133,8 +134,11 @@ def _agrees(question: Question, model: QuadraticModel) -> bool:
     return bool((question.ask(records, values) == model.classes[best])[clear].all())
 
 
-def quadratic_bounds(question: Question, model: QuadraticModel, tolerance: float, progress: Progress) -> Answer:
-    """Return deterministic bounds for mechanisms whose outputs are continuous but for atoms at 0 and 1."""
+def quadratic_bounds(question: Question, model: QuadraticModel, tolerance: float, progress: Progress) -> Answer | None:
+    """Return deterministic bounds for mechanisms whose outputs are continuous but for atoms at 0 and 1.
+
+    None where the rounding of the scores, or an atom on a boundary, leaves so much open that sampling does better.
+    """
     m, e, n = question.shape
     stability = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
     accuracy = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
@@ -152,6 +156,8 @@ def quadratic_bounds(question: Question, model: QuadraticModel, tolerance: float
                 target.lower[i, :, record], target.upper[i, :, record] = (
                     np.concatenate(side) for side in zip(*bounds, strict=True)
                 )
+        if max(float((t.upper - t.lower)[..., record].max()) for t, _ in targets) > max(2 * tolerance, WIDE):
+            return None
         best, clear = model.answers(np.full(len(lattice), record), lattice)
         possible[record] = len(np.unique(best[clear]))  # those that are sure to occur
         progress((record + 1) / n)
