@@ -59,17 +59,21 @@ def line(*weights, intercept=0.0):
 
 
 def test_every_mechanism_gets_its_own_engine():
-    """Unclipped Laplace has a closed form unless two weights are alike; then it alone is sampled."""
+    """Unclipped Laplace has a closed form unless two weights are alike; then polygons or (three features) sampling."""
     settings = {"sensitive": [0, 1], "mechanisms": ["laplace", "pm", "krr:k=11"], "epsilons": [1.0], "rng": 0}
     curves = ew.stability(line(1.0, -0.6), [[0.6, 0.3]], **settings)
     assert curves.method[:, 0].tolist() == ["lattice-bracket", "lattice-bracket", "exact-grid"]
     assert curves.confidence == 1
     mixed = ew.stability(line(1.0, -1.0), [[0.6, 0.3]], **settings)
+    assert mixed.method[:, 0].tolist() == ["polygon", "lattice-bracket", "exact-grid"]
+    assert mixed.confidence == 1
+    settings["sensitive"] = [0, 1, 2]
+    mixed = ew.stability(line(1.0, -1.0, 0.2), [[0.6, 0.3, 0.5]], **settings)
     assert mixed.method[:, 0].tolist() == ["monte-carlo", "lattice-bracket", "exact-grid"]
     assert mixed.confidence == 0.999
     assert len(mixed.notes) == 3
     with pytest.raises(ValueError, match="its outputs leave the declared range"):
-        ew.stability(line(1.0, -1.0), [[0.6, 0.3]], method="linear", **settings)
+        ew.stability(line(1.0, -1.0, 0.2), [[0.6, 0.3, 0.5]], method="linear", **settings)
 
 
 @pytest.mark.parametrize("weights", [[0.7], [1.0, -0.6], [0.3, 1.0, -0.5, 2.0]])
@@ -126,9 +130,9 @@ def test_an_atom_exactly_on_the_margin_stays_inside_the_bracket():
 
 @pytest.mark.parametrize("name", ["logistic", "lda", "scaled"])
 def test_several_classes_are_bracketed_by_pairs(name):
-    """Three classes: the union bound holds the sampled truth; auto prefers sampling, which closes."""
+    """Three classes, three features: the union bound holds the sampled truth; auto prefers sampling, which closes."""
     model = LINEAR[name].fit(IRIS, SPECIES)
-    settings = {"sensitive": [0, 2], "mechanisms": ["pm", "laplace_clipped"], "epsilons": [1, 4], "domain": RANGES}
+    settings = {"sensitive": [0, 2, 3], "mechanisms": ["pm", "laplace_clipped"], "epsilons": [1, 4], "domain": RANGES}
     pairs = ew.stability(model, IRIS[[10, 77, 120]], method="linear", y=[0, 2, 2], **settings)
     drawn = ew.stability(model, IRIS[[10, 77, 120]], rng=0, confidence=1 - 1e-6, y=[0, 2, 2], **settings)
     assert (drawn.method == "monte-carlo").all()

@@ -6,6 +6,7 @@
 ``cells``     exact: tree models, up to three sensitive features
 ``grid``      exact: any classifier, mechanisms whose outputs lie on a grid
 ``linear``    deterministic bracket: binary linear models
+``polygons``  the same: linear models of any number of classes, one or two sensitive features
 ``branching`` tree models with four to six: branch and bound, the rest by conditional sampling
 ``shared``    k-ary randomised response on black boxes: one set of draws for all epsilons
 ``sampled``   Monte Carlo with exact intervals: any classifier
@@ -78,9 +79,9 @@ def stability(
     method : {"auto", "cells", "linear", "grid", "sampled", "paper"}
         ``auto`` takes, per mechanism, the first that applies: ``grid`` (exact for any classifier, while the
         grid is small), ``cells`` (exact for tree models with up to three sensitive features), ``linear``
-        (a deterministic bracket for binary linear models), ``sampled``.  ``Curves.method`` and ``.notes``
-        say which and why.  ``paper`` reproduces the published box search: a heuristic (``sound`` is False),
-        with the bounds of ``auto`` beside it as ``Curves.check``.
+        (deterministic, for linear models that are binary or have up to two sensitive features), ``sampled``.
+        ``Curves.method`` and ``.notes`` say which and why.  ``paper`` reproduces the published box search: a
+        heuristic (``sound`` is False), with the bounds of ``auto`` beside it as ``Curves.check``.
     confidence : float
         Probability, in (0, 1), that all bounds hold.
     tolerance : float
