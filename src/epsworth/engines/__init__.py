@@ -9,6 +9,7 @@
 ``polygons``  the same: linear models of any number of classes, one or two sensitive features
 ``branching`` tree models with four to six: branch and bound, the rest by conditional sampling
 ``shared``    k-ary randomised response on black boxes: one set of draws for all epsilons
+``scales``    the same for unclipped noise on linear models
 ``sampled``   Monte Carlo with exact intervals: any classifier
 ``assembly``  running the parts of a plan, and one answer from them
 ``published`` the paper's box search, for comparison: a heuristic

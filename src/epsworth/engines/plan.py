@@ -19,6 +19,7 @@ from epsworth.engines.linear import LinearModel, linear_bounds, linear_for, uncl
 from epsworth.engines.polygons import polygon_bounds
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress, Settings
+from epsworth.engines.scales import exit_scales, noise_scales
 from epsworth.engines.shared import shared_grid, shared_samples
 from epsworth.guarantees import ceiling
 
@@ -41,7 +42,7 @@ class Part:
     @property
     def draws(self) -> bool:
         """Whether the engine draws, and so needs a share of the miss probability."""
-        return self.run is None or self.name in ("branch-and-bound", "shared-samples")
+        return self.run is None or self.name in ("branch-and-bound", "shared-samples", "exit-scales")
 
 
 def label_response(question: Question, settings: Settings) -> Answer:
@@ -131,6 +132,9 @@ class Planner:
             return Part((), "polygon", why, _bracketing(polygon_bounds, model))
         if sums and self.method == "linear":
             return Part((), "lattice-bracket", "a linear model, by pairs", _bracketing(linear_bounds, model))
+        if self.method == "auto" and len(self.question.epsilons) > 1 and noise_scales(self.question, m) is not None:
+            why = "noise of one shape on a linear model: the draws serve all epsilons"
+            return Part((), "exit-scales", why, lambda q, s: exit_scales(q, model, s))
         return None
 
     def _sums_can(self, m: int, model: LinearModel) -> bool:
