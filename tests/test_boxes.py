@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
@@ -91,6 +96,96 @@ def test_a_sampled_box_is_certified_by_fresh_draws():
     assert box.guaranteed <= diagonal(draws).mean() + 0.005
     assert box.guaranteed > 0.6
     assert "% confidence" in str(box)
+
+
+LINEAR = ["pm", "sw", "laplace_clipped"]
+
+
+def linear(rng, classes, features):
+    """A logistic regression with given weights, and a record with some margin."""
+    model = LogisticRegression()
+    rows = 1 if classes == 2 else classes
+    model.coef_, model.n_features_in_ = rng.normal(size=(rows, features)), features
+    model.intercept_ = 0.2 * rng.normal(size=rows) - model.coef_.sum(axis=1) / 2
+    model.classes_ = np.arange(classes)
+    return model, rng.random(features)
+
+
+def corners_agree(model, box):
+    corners = np.array(list(itertools.product(*zip(box.lower, box.upper, strict=True))))
+    return (model.predict(corners) == box.label).all()
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("features", [1, 2, 3])
+@pytest.mark.parametrize("mechanism", LINEAR)
+def test_boxes_of_linear_models_hold_and_none_is_larger(classes, features, mechanism):
+    """Every corner keeps the label; where the box is called the best, no lattice box that does has more mass."""
+    rng, best = np.random.default_rng(features), 0
+    points = np.linspace(0, 1, {1: 41, 2: 21, 3: 9}[features])
+    for _ in range(8):
+        model, x = linear(rng, classes, features)
+        box = ew.safe_box(model, x, sensitive=list(range(features)), mechanism=mechanism, epsilon=2.0)
+        assert (box.confidence, box.flips_at_most) == (1, 0)
+        assert corners_agree(model, box)
+        assert ((np.array(box.lower) <= x + 1e-15) & (x <= np.array(box.upper) + 1e-15)).all()
+        best += box.best
+        if box.best:
+            assert lattice_boxes(model, x, mechanism, points) <= 1.001 * box.mass
+    assert best == 8 if classes == 2 else best > 0
+
+
+def lattice_boxes(model, x, mechanism, points):
+    """The largest mass of a box around x between lattice points whose corners all keep the label."""
+    pairs = [[(a, b) for a in points for b in points if a <= v <= b] for v in x]
+    laws = [ew.FAMILIES[mechanism](2.0).law(v) for v in x]
+    masses = [law.mass(*np.array(sides).T) for law, sides in zip(laws, pairs, strict=True)]
+    mass = functools.reduce(np.multiply.outer, masses).ravel()
+    at = np.stack(np.meshgrid(*[np.arange(len(p)) for p in pairs], indexing="ij"), -1).reshape(-1, len(x))
+    good = np.ones(len(mass), dtype=bool)
+    for corner in itertools.product((0, 1), repeat=len(x)):
+        spots = np.column_stack([np.array(p)[at[:, j], corner[j]] for j, p in enumerate(pairs)])
+        good &= model.predict(spots) == model.predict([x])
+    return mass[good].max(initial=0)
+
+
+@pytest.mark.parametrize("features", [2, 5])
+def test_boxes_of_linear_models_are_not_worse_than_what_sampling_finds(features):
+    """The sampled box of the same classifier as a black box, shrunk towards the record until its corners agree."""
+    rng = np.random.default_rng(5)
+    for seed in range(5):
+        model, x = linear(rng, 2, features)
+        settings = {"sensitive": list(range(features)), "epsilon": 2.0}
+        box, drawn = ew.safe_box(model, x, **settings), ew.safe_box(model.predict, x, rng=seed, **settings)
+        assert box.best
+        for shrunk in np.linspace(1, 0, 200):
+            lower, upper = (tuple(x + shrunk * (np.array(end) - x)) for end in (drawn.lower, drawn.upper))
+            if corners_agree(model, dataclasses.replace(drawn, lower=lower, upper=upper)):
+                break
+        laws = [ew.FAMILIES["pm"](2.0).law(v) for v in x]
+        certain = np.prod([law.mass(a, b) for law, a, b in zip(laws, lower, upper, strict=True)])
+        assert certain <= 1.001 * box.mass
+
+
+def test_a_linear_box_in_natural_units_behind_a_scaler():
+    keep = SPECIES > 0
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(IRIS[keep], SPECIES[keep])
+    box = ew.safe_box(model, IRIS[60], sensitive=[0, 1, 2, 3], domain=RANGES, epsilon=6.0)
+    assert box.best
+    assert corners_agree(model, box)
+    assert box.guaranteed <= ew.stability(
+        model, IRIS[60:61], sensitive=[0, 1, 2, 3], domain=RANGES, mechanisms="pm", epsilons=[6.0]
+    ).upper.item()  # fmt: skip
+    assert str(box).startswith("The label stays 1 for certain while x0 ")
+
+
+def test_a_record_on_the_boundary_has_no_certain_box():
+    """Its score is zero up to rounding: the sampled search says what it can."""
+    model, _ = linear(np.random.default_rng(0), 2, 2)
+    model.coef_, model.intercept_ = np.array([[1.0, -1.0]]), np.array([0.0])
+    box = ew.safe_box(model, [0.3, 0.3], sensitive=[0, 1], rng=0)
+    assert box.confidence < 1
+    assert not box.best
 
 
 def test_promises_of_sampled_boxes_are_kept():

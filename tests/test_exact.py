@@ -9,24 +9,20 @@ import pandas as pd
 import pytest
 import sklearn
 from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
 )
-from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier, SGDClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
-from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.classifiers.trees import tree_model
 from epsworth.engines.cells import TreeCells, cells_for, exact_cells
-from epsworth.engines.linear import bracket, closed_form, laplace_sum
 from epsworth.engines.question import ask
 from epsworth.engines.sampled import Settings
 from epsworth.engines.shared import binomial_weights, shared_samples
@@ -287,109 +283,6 @@ def test_the_quantised_law_is_the_rounded_law(name, k):
     np.testing.assert_allclose(law.cell_masses(np.concatenate([[-1], grid])).sum(), 1, atol=1e-12)
 
 
-LINEAR = {
-    "logistic": LogisticRegression(max_iter=5000, C=10),
-    "scaled": make_pipeline(StandardScaler(), LogisticRegression()),
-    "svc": LinearSVC(),
-    "lda": LinearDiscriminantAnalysis(),
-    "ridge": RidgeClassifier(),
-    "sgd": SGDClassifier(random_state=0),
-    "perceptron": Perceptron(random_state=0),
-}
-
-
-@pytest.mark.parametrize("name", LINEAR)
-def test_linear_brackets_meet_the_sampled_truth(name):
-    model = LINEAR[name].fit(CANCER, BENIGN)
-    families = ["pm", "laplace_clipped", "krr:k=5", "gaussian:delta=0.1", "exponential_tight:k=7"]
-    settings = {"sensitive": [0, 1, 4, 7], "mechanisms": families, "epsilons": [1, 5], "tolerance": 0.02}
-    wavering = np.argsort(np.abs(model.decision_function(CANCER)))[[0, 40, 200]]
-    y = BENIGN[wavering].copy()
-    y[1] = 1 - y[1]
-    lattice = ew.stability(model, CANCER[wavering], method="linear", y=y, **settings)
-    assert (lattice.method == "lattice-bracket").all()
-    assert lattice.confidence == 1
-    assert (lattice.upper - lattice.lower).max() <= 0.02
-    drawn = ew.stability(model, CANCER[wavering], method="sampled", y=y, rng=0, **(settings | {"confidence": 1 - 1e-6}))
-    for a, b in ((lattice.stability, drawn.stability), (lattice.accuracy, drawn.accuracy)):
-        assert (b.lower <= a.upper).all()
-        assert (a.lower <= b.upper).all()
-
-
-def line(*weights, intercept=0.0):
-    """A logistic regression with given weights."""
-    model = LogisticRegression()
-    model.coef_, model.intercept_, model.classes_ = np.array([weights]), np.array([intercept]), np.array([0, 1])
-    model.n_features_in_ = len(weights)
-    return model
-
-
-def test_every_mechanism_gets_its_own_engine():
-    """Unclipped Laplace has a closed form unless two weights are alike; then it alone is sampled."""
-    settings = {"sensitive": [0, 1], "mechanisms": ["laplace", "pm", "krr:k=11"], "epsilons": [1.0], "rng": 0}
-    curves = ew.stability(line(1.0, -0.6), [[0.6, 0.3]], **settings)
-    assert curves.method[:, 0].tolist() == ["lattice-bracket", "lattice-bracket", "exact-grid"]
-    assert curves.confidence == 1
-    mixed = ew.stability(line(1.0, -1.0), [[0.6, 0.3]], **settings)
-    assert mixed.method[:, 0].tolist() == ["monte-carlo", "lattice-bracket", "exact-grid"]
-    assert mixed.confidence == 0.999
-    assert len(mixed.notes) == 3
-    with pytest.raises(ValueError, match="its outputs leave the declared range"):
-        ew.stability(line(1.0, -1.0), [[0.6, 0.3]], method="linear", **settings)
-
-
-@pytest.mark.parametrize("weights", [[0.7], [1.0, -0.6], [0.3, 1.0, -0.5, 2.0]])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 6.0])
-def test_sums_of_unclipped_laplace_noise(weights, epsilon):
-    """Against 4e5 draws; false-alarm rate 1e-6 per case."""
-    x = np.array([0.2, 0.9, 0.5, 0.4])[: len(weights)]
-    laws = [FAMILIES["laplace"](np.array([epsilon])).law(v) for v in x]
-    rng, n = np.random.default_rng(3), 400_000
-    draws = sum(w * law.sample(n, rng)[:, 0] for w, law in zip(weights, laws, strict=True))
-    for threshold in (-1.0, 0.0, 0.4):
-        low, high = laplace_sum(laws, np.array(weights), threshold)
-        assert high - low < 1e-9
-        share = (draws <= threshold).mean()
-        assert abs(share - low.item()) < 4.9 * np.sqrt(share * (1 - share) / n) + 1e-5
-
-
-@pytest.mark.parametrize("weights", [[0.7], [0.7, -0.4], [-1.0, 0.3, 0.5], [1.0, 0.0, -0.2], [0.0, 0.0]])
-@pytest.mark.parametrize("name", ["pm", "sw"])
-@pytest.mark.parametrize("epsilon", [0.1, 2.0, 8.0])
-def test_closed_form_and_lattice_agree(weights, name, epsilon):
-    """Property test 6: the closed form lies inside the lattice bracket; zero and negative weights included."""
-    weights, x = np.array(weights), np.array([0.3, 0.8, 0.05])[: len(weights)]
-    laws = [FAMILIES[name](np.array([epsilon])).law(v) for v in x]
-    for threshold in (*np.linspace(-1.2, 1.3, 11), float(weights @ x)):
-        low, high = bracket(laws, weights, threshold, 2**14)
-        assert (low <= high).all()
-        if weights.any():
-            exact = closed_form(laws, weights, threshold)
-            assert (exact.lower <= high).all()
-            assert (low <= exact.upper).all()
-            assert (exact.upper - exact.lower).max() < 1e-3
-
-
-def test_the_lattice_does_not_wrap_around():
-    """Five features, clipped Laplace at epsilon .1: a transform of length N would wrap and claim .0493 (truth .025)."""
-    weights = np.array([0.8, 0.6, 0.7, 0.8, 0.3])
-    laws = [FAMILIES["laplace_clipped"](np.array([0.1])).law(0.5)] * 5
-    low, high = bracket(laws, weights, 0.0, 4096)
-    atom = float(FAMILIES["laplace_clipped"](0.1).law(0.5).pmf(0.0)) ** 5
-    assert low <= atom <= high + 1e-12
-    full_low, full_high = bracket(laws, weights, float(weights.sum()), 4096)
-    assert full_low <= 1
-    assert full_high == pytest.approx(1, abs=1e-9)
-
-
-def test_an_atom_exactly_on_the_margin_stays_inside_the_bracket():
-    """S = Y with an atom at 0 and the threshold at 0: whether `<=` or `<`, the bracket holds both."""
-    law = FAMILIES["laplace_clipped"](np.array([1.0])).law(0.5)
-    low, high = bracket([law], np.array([1.0]), 0.0, 2**12)
-    assert low <= 0
-    assert high >= float(FAMILIES["laplace_clipped"](1.0).law(0.5).pmf(0.0))
-
-
 def test_a_grid_mechanism_is_not_quantised_again():
     with pytest.raises(ValueError, match="already lie on a grid of 101 points; set its k instead"):
         ew.stability(lambda Z: Z[:, 0] > 0.5, [[0.2]], sensitive=0, mechanisms="krr:quantise=7", epsilons=[1.0])
@@ -489,29 +382,6 @@ def test_shared_draws_cost_less_than_separate_ones():
     assert (shared.lower <= separate.upper).all()
     assert (separate.lower <= shared.upper).all()
     assert (shared.upper - shared.lower).max() <= 0.06
-
-
-@pytest.mark.parametrize("name", ["logistic", "lda", "scaled"])
-def test_several_classes_are_bracketed_by_pairs(name):
-    """Three classes: the union bound holds the sampled truth; auto prefers sampling, which closes."""
-    model = LINEAR[name].fit(IRIS, SPECIES)
-    settings = {"sensitive": [0, 2], "mechanisms": ["pm", "laplace_clipped"], "epsilons": [1, 4], "domain": RANGES}
-    pairs = ew.stability(model, IRIS[[10, 77, 120]], method="linear", y=[0, 2, 2], **settings)
-    drawn = ew.stability(model, IRIS[[10, 77, 120]], rng=0, confidence=1 - 1e-6, y=[0, 2, 2], **settings)
-    assert (drawn.method == "monte-carlo").all()
-    assert pairs.confidence == 1
-    for a, b in ((pairs.stability, drawn.stability), (pairs.accuracy, drawn.accuracy)):
-        assert (b.lower <= a.upper).all()
-        assert (a.lower <= b.upper).all()
-
-
-def test_public_terms_that_cancel_widen_the_bracket():
-    """Scores of 1e9 that cancel are rounded by 1e-7: the bracket must not claim the closed form's 1e-12."""
-    model = line(1.0, 1e9, -1e9)
-    curves = ew.stability(model, [[0.5, 1.0, 1.0]], sensitive=0, mechanisms="pm", epsilons=[2.0], method="linear")
-    assert curves.upper.item() - curves.lower.item() > 1e-6
-    law = FAMILIES["pm"](2.0).law(0.5)
-    assert curves.lower.item() <= float(law.mass(0, 1)) <= curves.upper.item() + 1e-9
 
 
 def test_missing_public_values_are_left_to_the_classifier():

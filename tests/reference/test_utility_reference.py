@@ -23,6 +23,7 @@ CALIBRATIONS = {"t4": "theorem4", "tail": "exact_tail", "agm": "analytic", "anal
 
 def entries(category, **having):
     found = [e for e in ENTRIES if e["category"] == category]
+    found = [e for e in found if all(e["input"].get(key) == value for key, value in having.items())]
     assert found, f"no reference entry in category {category}"
     return pytest.mark.parametrize("entry", found, ids=[e["id"] for e in found])
 
@@ -280,6 +281,18 @@ def test_the_linear_engine_holds_the_truth(entry):
     closed = given["mechanism"] == "laplace" or given["mechanism"].endswith("unclipped")
     closed |= given["mechanism"] in ("pm", "sw") and len(given["w"]) <= 3
     assert curves.upper.item() - curves.lower.item() <= (1e-8 if closed else 1e-3)
+
+
+@entries("grid_blackbox_rho", classifier="linear_3class")
+def test_polygons_are_exact_on_grids(entry):
+    given = entry["input"]
+    model = LogisticRegression()
+    model.coef_, model.intercept_ = np.array(given["params"]["W"]), np.array(given["params"]["b"])
+    model.classes_, model.n_features_in_ = np.arange(3), 2
+    curves = exactly(entry, model, method="linear")
+    assert curves.method.item() == "polygon"
+    assert curves.lower.item() == pytest.approx(float(entry["value"]), abs=entry["abs_tol"])
+    assert curves.upper.item() == pytest.approx(float(entry["value"]), abs=entry["abs_tol"])
 
 
 @entries("linear_bracket")

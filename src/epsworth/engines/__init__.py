@@ -6,9 +6,11 @@
 ``cells``     exact: tree models, up to three sensitive features
 ``grid``      exact: any classifier, mechanisms whose outputs lie on a grid
 ``linear``    deterministic bracket: binary linear models
+``polygons``  the same: linear models of any number of classes, one or two sensitive features
 ``quadratic`` deterministic bracket: quadratic scores, one or two sensitive features, by ``sections``
 ``branching`` tree models with four to six: branch and bound, the rest by conditional sampling
 ``shared``    k-ary randomised response on black boxes: one set of draws for all epsilons
+``scales``    the same for unclipped noise on linear models
 ``sampled``   Monte Carlo with exact intervals: any classifier
 ``assembly``  running the parts of a plan, and one answer from them
 ``published`` the paper's box search, for comparison: a heuristic
@@ -79,10 +81,11 @@ def stability(
     method : {"auto", "cells", "linear", "grid", "sampled", "paper"}
         ``auto`` takes, per mechanism, the first that applies: ``grid`` (exact for any classifier, while the
         grid is small), ``cells`` (exact for tree models with up to three sensitive features), ``linear``
-        (a deterministic bracket for binary linear models), sections (a deterministic bracket for naive Bayes,
-        quadratic discriminants, Gaussian mixtures, centroids and k-means with up to two sensitive features),
-        ``sampled``.  ``Curves.method`` and ``.notes`` say which and why.  ``paper`` reproduces the published
-        box search: a heuristic (``sound`` is False), with the bounds of ``auto`` beside it as ``Curves.check``.
+        (deterministic, for linear models that are binary or have up to two sensitive features), sections
+        (deterministic, for naive Bayes, quadratic discriminants, Gaussian mixtures, centroids and k-means with
+        up to two sensitive features), ``sampled``.  ``Curves.method`` and ``.notes`` say which and why.
+        ``paper`` reproduces the published box search: a heuristic (``sound`` is False), with the bounds of
+        ``auto`` beside it as ``Curves.check``.
     confidence : float
         Probability, in (0, 1), that all bounds hold.
     tolerance : float

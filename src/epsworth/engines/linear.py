@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -88,6 +89,10 @@ class Comparison:
         if self.positive:
             return bool(self.constant + np.minimum(self.weights, 0).sum() <= 0)
         return bool(self.constant + np.maximum(self.weights, 0).sum() > 0)
+
+
+Keeps = Callable[[list[list[Law]], list[Comparison], float], Interval]
+"""From laws (parts of epsilons, then features), comparisons and slack to bounds of shape ``(epsilons,)``."""
 
 
 def linear_for(question: Question) -> LinearModel | str:
@@ -244,35 +249,39 @@ def linear_bounds(question: Question, model: LinearModel, tolerance: float, prog
     With K > 2 classes, own score s and rival scores s_k:
     1 - sum_k Pr[s_k >= s] <= rho <= 1 - max_k Pr[s_k >= s].
     """
+    return each_label(question, model, partial(_by_pairs, tolerance=tolerance), progress)
+
+
+def each_label(question: Question, model: LinearModel, keeps: Keeps, progress: Progress) -> Answer:
+    """Bound, for every record, the probability that its label and its y win all their comparisons."""
     m, e, n = question.shape
     stability = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
     accuracy = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
     possible = np.empty(n, dtype=np.int64)
     stacks = [aligned(row, len(question.features)) for row in question.releases]
     for record in range(n):
-        targets = [(stability, question.labels[record])]
-        targets += [] if question.y is None else [(accuracy, question.y[record])]
+        own = question.labels[record]
+        targets = [(stability, own)] + ([] if question.y is None else [(accuracy, question.y[record])])
+        slack = MARGIN * float(model.sizes[record])
         for i, features in enumerate(stacks):
             laws = [
                 [mechanism.law(x) for mechanism, x in zip(part, question.unit[record], strict=True)]
                 for part in zip(*features, strict=True)  # one batch of epsilons, or one part per epsilon
             ]
             for target, label in targets:
-                lower, upper = _keeps(model, record, label, laws, tolerance)
-                target.lower[i, :, record], target.upper[i, :, record] = lower, upper
-        lost = any(compared.can_be_lost for compared in model.comparisons(record, question.labels[record]))
+                comparisons = model.comparisons(record, label)
+                found = keeps(laws, comparisons, slack) if comparisons else Interval(np.zeros(e), np.zeros(e))
+                target.lower[i, :, record], target.upper[i, :, record] = found
+        lost = any(compared.can_be_lost for compared in model.comparisons(record, own))
         possible[record] = 1 + int(lost)  # exact for two classes, a lower bound for more
         progress((record + 1) / n)
     queries = n + model.weights.shape[1]
     return Answer(Bounds(*stability), None if question.y is None else Bounds(*accuracy), possible, queries)
 
 
-def _keeps(
-    model: LinearModel, record: int, label: Any, laws: list[list[Law]], tolerance: float
-) -> tuple[Floats, Floats]:
-    """Bound the probability that the label wins all its comparisons."""
+def _by_pairs(laws: list[list[Law]], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:
+    """Bound the probability that the label wins all its comparisons, from each of them alone."""
     points = sum(math.prod(part[0].shape) for part in laws)
-    comparisons, slack = model.comparisons(record, label), MARGIN * float(model.sizes[record])
     most, least = np.zeros(points), np.zeros(points)  # of losing
     for compared in comparisons:
         share = tolerance / len(comparisons)
@@ -280,9 +289,7 @@ def _keeps(
         low, high = (np.concatenate([np.atleast_1d(b[side]) for b in bounds]) for side in (0, 1))
         low, high = (low, high) if compared.positive else (1 - high, 1 - low)
         most, least = most + high, np.maximum(least, low)
-    if not comparisons:
-        return np.zeros(points), np.zeros(points)
-    return np.clip(1 - most, 0, 1), np.clip(1 - least, 0, 1)
+    return Interval(np.clip(1 - most, 0, 1), np.clip(1 - least, 0, 1))
 
 
 def unclipped_works(weights: Floats) -> bool:

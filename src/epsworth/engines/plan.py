@@ -16,9 +16,11 @@ from epsworth.engines.cells import TreeCells, cells_for, exact_cells
 from epsworth.engines.exact import outward
 from epsworth.engines.grid import MOST_POINTS, count_groups, exact_grid, grid_sizes
 from epsworth.engines.linear import LinearModel, linear_bounds, linear_for, unclipped_works
+from epsworth.engines.polygons import polygon_bounds
 from epsworth.engines.quadratic import QuadraticModel, quadratic_bounds, quadratic_for
 from epsworth.engines.question import Question
-from epsworth.engines.sampled import Answer, Settings
+from epsworth.engines.sampled import Answer, Progress, Settings
+from epsworth.engines.scales import exit_scales, noise_scales
 from epsworth.engines.shared import shared_grid, shared_samples
 from epsworth.guarantees import ceiling
 
@@ -41,7 +43,7 @@ class Part:
     @property
     def draws(self) -> bool:
         """Whether the engine draws, and so needs a share of the miss probability."""
-        return self.run is None or self.name in ("branch-and-bound", "shared-samples")
+        return self.run is None or self.name in ("branch-and-bound", "shared-samples", "exit-scales")
 
 
 def label_response(question: Question, settings: Settings) -> Answer:
@@ -61,6 +63,10 @@ def label_response(question: Question, settings: Settings) -> Answer:
         accuracy = Bounds(*outward(right * every))
     settings.progress(1.0)
     return Answer(stability, accuracy, np.full(len(every), len(classes)), 0)
+
+
+def _bracketing(bounds: Callable[[Question, LinearModel, float, Progress], Answer], model: LinearModel) -> Run:
+    return lambda question, settings: bounds(question, model, settings.tolerance, settings.progress)
 
 
 class Planner:
@@ -107,11 +113,8 @@ class Planner:
             return Part((), "exact-cells", why, lambda q, s: exact_cells(q, builder, s.progress)), None
         if builder is not None and self._branching_can(m):
             return Part((), "branch-and-bound", why, lambda q, s: branch_and_sample(q, builder, s)), None
-        if isinstance(self.linear, LinearModel) and self._linear_can(m) and (self._binary() or method == "linear"):
-            model = self.linear
-            run: Run = lambda q, s: linear_bounds(q, model, s.tolerance, s.progress)  # noqa: E731  a thunk like the others
-            why = f"a {'binary ' if self._binary() else ''}linear model"
-            return Part((), "lattice-bracket", why, run), None
+        if isinstance(self.linear, LinearModel) and (part := self._linear_part(m, self.linear)):
+            return part, None
         if isinstance(self.quadratic, QuadraticModel) and self._continuous(m):
             scores, why = self.quadratic, f"quadratic scores, {features} sensitive feature{'s' * (features > 1)}"
             return Part((), "sections", why, lambda q, s: quadratic_bounds(q, scores, s.tolerance, s.progress)), None
@@ -123,19 +126,29 @@ class Planner:
             raise ValueError(f"method={method!r} cannot answer {self.question.names[m]}: {self._why_not(m)}")
         return Part((), "monte-carlo", "no exact engine applies", None), None
 
-    def _binary(self) -> bool:
-        """Tell whether a bracket closes: with more classes it is a union bound, which sampling beats."""
-        return isinstance(self.linear, LinearModel) and len(self.linear.weights) == 1
+    def _linear_part(self, m: int, model: LinearModel) -> Part | None:
+        """Return the narrowest engine for a linear model: with K > 2 classes sums only give a union bound."""
+        binary, features = len(model.weights) == 1, len(self.question.features)
+        sums = self._sums_can(m, model)
+        if binary and sums:
+            return Part((), "lattice-bracket", "a binary linear model", _bracketing(linear_bounds, model))
+        if features <= 2:
+            why = f"a linear model of {len(model.classes)} classes with {features} sensitive features"
+            return Part((), "polygon", why, _bracketing(polygon_bounds, model))
+        if sums and self.method == "linear":
+            return Part((), "lattice-bracket", "a linear model, by pairs", _bracketing(linear_bounds, model))
+        if self.method == "auto" and len(self.question.epsilons) > 1 and noise_scales(self.question, m) is not None:
+            why = "noise of one shape on a linear model: the draws serve all epsilons"
+            return Part((), "exit-scales", why, lambda q, s: exit_scales(q, model, s))
+        return None
 
-    def _linear_can(self, m: int) -> bool:
+    def _sums_can(self, m: int, model: LinearModel) -> bool:
         """Everything on [0, 1]; unclipped noise where all features carry the same kind of it."""
-        assert isinstance(self.linear, LinearModel)
         kinds = {(x.output, type(x).__name__) for release in self.question.releases[m] for x in release.mechanisms}
         if all(output != "real line" for output, _ in kinds):
             return True
-        return kinds == {("real line", "Gaussian")} or (
-            kinds == {("real line", "Laplace")} and self._binary() and unclipped_works(self.linear.weights[0])
-        )
+        alone = len(model.weights) == 1 and unclipped_works(model.weights[0])
+        return kinds == {("real line", "Gaussian")} or (kinds == {("real line", "Laplace")} and alone)
 
     def _continuous(self, m: int) -> bool:
         return all(x.points is None for release in self.question.releases[m] for x in release.mechanisms)
