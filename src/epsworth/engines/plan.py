@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from epsworth.curves import Bounds
-from epsworth.engines import branching, cells
+from epsworth.engines import cells
 from epsworth.engines.branching import branch_and_sample
 from epsworth.engines.cells import TreeCells, cells_for, exact_cells
 from epsworth.engines.exact import outward
@@ -25,6 +25,7 @@ Method = Literal["auto", "cells", "linear", "grid", "sampled", "paper"]
 Run = Callable[[Question, Settings], Answer | None]
 
 CHEAP_GRID = 2_000_000  # queries over all records up to which a grid is asked even where cells are known
+MOST_FEATURES, MOST_RECORDS = 6, 16  # for branch and bound under auto; beyond, sampling every record costs less
 LARGEST_GRID = 50_000_000  # queries over all records beyond which sampling is the better bargain
 
 
@@ -133,8 +134,8 @@ class Planner:
         )
 
     def _branching_can(self, m: int) -> bool:
-        few = len(self.question.features) <= branching.MOST_FEATURES
-        asked = self.method == "cells" or len(self.question.records) <= branching.MOST_RECORDS
+        few = len(self.question.features) <= MOST_FEATURES
+        asked = self.method == "cells" or len(self.question.records) <= MOST_RECORDS
         reveals = any(release.reveal for release in self.question.releases[m])
         return few and asked and not (reveals and self.method != "cells")
 
