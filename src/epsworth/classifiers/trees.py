@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
+from epsworth.classifiers.scalers import AFFINE
 
 LEAF = -1
 TIE = 1e-9  # margins below this, per tree, are decided by the classifier itself
-AFFINE = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,16 +42,17 @@ class Verdict(NamedTuple):
 
 
 class Boxes(Protocol):
-    """Bounds the scores of one record on boxes ``(low, high]`` of its sensitive features, in natural units.
-
-    ``most`` boxes are looked at per record, at least ``together`` at once.
-    """
+    """Bounds the scores of one record on boxes ``(low, high]`` of its sensitive features, in natural units."""
 
     @property
-    def most(self) -> int: ...
+    def most(self) -> int:
+        """How many boxes to look at per record."""
+        ...
 
     @property
-    def together(self) -> int: ...
+    def together(self) -> int:
+        """How many boxes to look at in one sweep, at least."""
+        ...
 
     def start(self) -> tuple[Floats, Floats]:
         """Return disjoint boxes, shapes ``(boxes, sensitive)``, that hold every value that can be released."""
@@ -66,7 +67,9 @@ class Inside(Protocol):
     """A classifier that can be looked into."""
 
     @property
-    def classes(self) -> NDArray[Any]: ...
+    def classes(self) -> NDArray[Any]:
+        """The labels, in the order of the scores."""
+        ...
 
     def boxes(self, record: int) -> Boxes:
         """Return the bounds for one record."""

@@ -20,7 +20,7 @@ from scipy.special import ndtr
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
-from epsworth.classifiers.trees import AFFINE
+from epsworth.classifiers.scalers import AFFINE
 from epsworth.curves import Bounds
 from epsworth.engines.exact import stack
 from epsworth.engines.question import Question

@@ -16,12 +16,13 @@ from epsworth.engines.cells import TreeCells, cells_for, exact_cells
 from epsworth.engines.exact import outward
 from epsworth.engines.grid import MOST_POINTS, count_groups, exact_grid, grid_sizes
 from epsworth.engines.linear import LinearModel, linear_bounds, linear_for, unclipped_works
+from epsworth.engines.propagation import PropagatedBounds, bounds_for
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Settings
 from epsworth.engines.shared import shared_grid, shared_samples
 from epsworth.guarantees import ceiling
 
-Method = Literal["auto", "cells", "linear", "grid", "sampled", "paper"]
+Method = Literal["auto", "cells", "linear", "grid", "propagation", "sampled", "paper"]
 Run = Callable[[Question, Settings], Answer | None]
 
 CHEAP_GRID = 2_000_000  # queries over all records up to which a grid is asked even where cells are known
@@ -41,7 +42,7 @@ class Part:
     @property
     def draws(self) -> bool:
         """Whether the engine draws, and so needs a share of the miss probability."""
-        return self.run is None or self.name in ("branch-and-bound", "shared-samples")
+        return self.run is None or self.name in ("branch-and-bound", "bound-propagation", "shared-samples")
 
 
 def label_response(question: Question, settings: Settings) -> Answer:
@@ -70,6 +71,7 @@ class Planner:
         self.question, self.method = question, method
         self.cells: TreeCells | str = cells_for(question) if method in ("auto", "cells") else "not asked for"
         self.linear: LinearModel | str = linear_for(question) if method in ("auto", "linear") else "not asked for"
+        self.network: PropagatedBounds | str = bounds_for(question) if method == "propagation" else "not asked for"
 
     @cached_property
     def tables(self) -> int:
@@ -106,6 +108,10 @@ class Planner:
             return Part((), "exact-cells", why, lambda q, s: exact_cells(q, builder, s.progress)), None
         if builder is not None and self._branching_can(m):
             return Part((), "branch-and-bound", why, lambda q, s: branch_and_sample(q, builder, s)), None
+        if isinstance(self.network, PropagatedBounds) and not self._leaves_range(m):
+            network = self.network
+            why = f"a network with {features} sensitive feature{'s' * (features > 1)}"
+            return Part((), "bound-propagation", why, lambda q, s: branch_and_sample(q, network, s)), None
         if isinstance(self.linear, LinearModel) and self._linear_can(m) and (self._binary() or method == "linear"):
             model = self.linear
             run: Run = lambda q, s: linear_bounds(q, model, s.tolerance, s.progress)  # noqa: E731  a thunk like the others
@@ -123,11 +129,15 @@ class Planner:
         """Tell whether a bracket closes: with more classes it is a union bound, which sampling beats."""
         return isinstance(self.linear, LinearModel) and len(self.linear.weights) == 1
 
+    def _leaves_range(self, m: int) -> bool:
+        """Tell whether some output may lie outside the declared range."""
+        return any(x.output == "real line" for release in self.question.releases[m] for x in release.mechanisms)
+
     def _linear_can(self, m: int) -> bool:
         """Everything on [0, 1]; unclipped noise where all features carry the same kind of it."""
         assert isinstance(self.linear, LinearModel)
         kinds = {(x.output, type(x).__name__) for release in self.question.releases[m] for x in release.mechanisms}
-        if all(output != "real line" for output, _ in kinds):
+        if not self._leaves_range(m):
             return True
         return kinds == {("real line", "Gaussian")} or (
             kinds == {("real line", "Laplace")} and self._binary() and unclipped_works(self.linear.weights[0])
@@ -143,7 +153,8 @@ class Planner:
         if self.method == "cells":
             reason = self.cells if isinstance(self.cells, str) else "there are more than 6 sensitive features"
             return f"{reason}; use method='auto'"
-        if self.method == "linear":
-            reason = self.linear if isinstance(self.linear, str) else "its outputs leave the declared range"
+        if self.method in ("linear", "propagation"):
+            found = self.linear if self.method == "linear" else self.network
+            reason = found if isinstance(found, str) else "its outputs leave the declared range"
             return f"{reason}; use method='auto'"
         return f"its outputs are continuous or its grid exceeds {MOST_POINTS} points; use quantise=k with a smaller k"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers import Classifier, Labels, as_classifier
-from epsworth.classifiers.trees import AFFINE
+from epsworth.classifiers.scalers import AFFINE, per_column
 from epsworth.engines.question import answer
 from epsworth.records import Records, as_records
 
@@ -162,20 +162,9 @@ def _affine(scalers: Sequence[Any], width: int) -> tuple[Floats, Floats]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         for scaler in scalers:
-            a, b = _coefficients(scaler, width)
+            a, b = per_column(scaler, width)
             scale, shift = a * scale, a * shift + b
     return scale, shift
-
-
-def _coefficients(scaler: Any, width: int) -> tuple[Floats, Floats]:
-    kind, ones = type(scaler).__name__, np.ones(width)
-    if kind == "MinMaxScaler":
-        return scaler.scale_ * ones, scaler.min_ * ones
-    spread = getattr(scaler, "scale_", None)
-    factor = ones if spread is None else ones / np.asarray(spread)
-    centre = getattr(scaler, {"StandardScaler": "mean_", "RobustScaler": "center_"}.get(kind, ""), None)
-    centred = getattr(scaler, {"StandardScaler": "with_mean", "RobustScaler": "with_centering"}.get(kind, ""), False)
-    return factor, -factor * centre if centred and centre is not None else 0 * ones
 
 
 def ask(model: Any, x: Any, *, norm: float | str, features: str | int | Sequence[str | int] | None) -> Asked:
