@@ -83,8 +83,8 @@ def stability(
         grid is small), ``cells`` (exact for tree models with up to three sensitive features), ``linear``
         (a deterministic bracket for binary linear models), ``sampled``.  ``Curves.method`` and ``.notes``
         say which and why.  ``propagation`` certifies networks (``MLPClassifier``, ``torch.nn.Sequential``) with up
-        to five sensitive features deterministically, as far as it gets.  ``paper`` reproduces the published box search: a heuristic (``sound`` is False),
-        with the bounds of ``auto`` beside it as ``Curves.check``.
+        to five sensitive features deterministically, as far as it gets.  ``paper`` reproduces the published box
+        search: a heuristic (``sound`` is False), with the bounds of ``auto`` beside it as ``Curves.check``.
     confidence : float
         Probability, in (0, 1), that all bounds hold.
     tolerance : float
