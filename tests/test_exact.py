@@ -324,7 +324,7 @@ def test_branch_and_bound_finishes_the_undecided_mass_by_sampling(monkeypatch):
     }
     direct = ew.stability(model, IRIS[[60]], method="sampled", rng=0, tolerance=0.01, confidence=1 - 1e-6, **settings)
     for boxes in (32, 256, 4_096):
-        monkeypatch.setattr("epsworth.engines.branching.MOST_BOXES", boxes)
+        monkeypatch.setattr("epsworth.engines.leaves.LeafBoxes.most", boxes)
         found = ew.stability(model, IRIS[[60]], rng=1, tolerance=0.02, confidence=1 - 1e-6, **settings)
         assert (found.method == "branch-and-bound").all()
         assert (found.lower <= direct.upper).all()

@@ -54,7 +54,7 @@ def test_imports_follow_the_path_of_the_data():
     assert done.returncode == 0, done.stdout
 
 
-HEAVY = ("sklearn", "matplotlib", "polars", "pandas", "skops")
+HEAVY = ("sklearn", "matplotlib", "polars", "pandas", "skops", "torch")
 
 
 @pytest.mark.parametrize(

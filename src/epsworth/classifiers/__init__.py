@@ -1,6 +1,8 @@
 """Classifiers: what can be queried.
 
 ``classifier``   `as_classifier`: scikit-learn estimators and pipelines, functions from records to labels
+``modules``      PyTorch modules
+``trees``, ``boosters``, ``networks``, ``layers``, ``scalers``: what can be seen inside
 ``model_files``  loading fitted models from disk
 """
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.classifiers.forests import forest_answer
+from epsworth.classifiers.modules import Answering, check_module, is_module, known_shape
 
 Labels = NDArray[Any]
 
@@ -72,10 +73,12 @@ def as_classifier(model: Any) -> Classifier:
 
     Parameters
     ----------
-    model : fitted scikit-learn classifier or pipeline, or callable, or Classifier
-        Anything with ``predict`` (checked to be a fitted classifier where scikit-learn can tell), or a
-        function ``records -> labels``.  It must be deterministic.  Clusterings and mixtures that predict are
-        taken for classifiers whose labels are the numbers of their clusters or components.
+    model : fitted scikit-learn classifier or pipeline, PyTorch module, callable, or Classifier
+        Anything with ``predict`` (checked to be a fitted classifier where scikit-learn can tell), a function
+        ``records -> labels``, or a ``torch.nn.Module`` in evaluation mode that returns logits: the label is the
+        largest one's index, or with a single logit 1 where that is positive and else 0.  It must be deterministic.
+        Clusterings and mixtures that predict are taken for classifiers whose labels are the numbers of their
+        clusters or components.
 
     Returns
     -------
@@ -91,6 +94,10 @@ def as_classifier(model: Any) -> Classifier:
         return model
     if isinstance(model, type):
         raise TypeError(f"the model is the class {model.__name__}, not an instance; fit one first")
+    if is_module(model):
+        check_module(model)
+        count, classes = known_shape(model)
+        return Classifier(f"torch {type(model).__name__}", Answering(model), count=count, classes=classes, model=model)
     if hasattr(model, "predict"):
         return _from_estimator(model)
     if callable(model):

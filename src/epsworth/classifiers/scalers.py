@@ -28,12 +28,13 @@ def affine(scalers: Sequence[Any], width: int) -> tuple[Floats, Floats]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         for scaler in scalers:
-            a, b = _coefficients(scaler, width)
+            a, b = per_column(scaler, width)
             scale, shift = a * scale, a * shift + b
     return scale, shift
 
 
-def _coefficients(scaler: Any, width: int) -> tuple[Floats, Floats]:
+def per_column(scaler: Any, width: int) -> tuple[Floats, Floats]:
+    """Return the scale and the shift of a fitted scaler (one of `AFFINE`), shapes ``(width,)``."""
     kind, ones = type(scaler).__name__, np.ones(width)
     if kind == "MinMaxScaler":
         return scaler.scale_ * ones, scaler.min_ * ones

@@ -52,7 +52,8 @@ Over = Annotated[
     str, typer.Option(help="records: bound every record; dataset: average and worst case; auto: by the cost.")
 ]
 Method = Annotated[
-    str, typer.Option(help="Engine: auto, cells (tree models), linear, grid, sampled; paper: the published heuristic.")
+    str,
+    typer.Option(help="Engine: auto, cells (trees), linear, grid, propagation (networks), sampled; paper (heuristic)."),
 ]
 Quantise = Annotated[
     int | None, typer.Option(help="Round continuous outputs to this many grid points: exact for any classifier.")

@@ -8,7 +8,9 @@
 ``linear``    deterministic bracket: binary linear models
 ``polygons``  the same: linear models of any number of classes, one or two sensitive features
 ``quadratic`` deterministic bracket: quadratic scores, one or two sensitive features, by ``sections``
-``branching`` tree models with four to six: branch and bound, the rest by conditional sampling
+``branching`` branch and bound on boxes, the rest by conditional sampling
+``leaves``    boxes of tree models with four to six sensitive features
+``propagation``  boxes of networks with up to five: linear bound propagation
 ``shared``    k-ary randomised response on black boxes: one set of draws for all epsilons
 ``scales``    the same for unclipped noise on linear models
 ``sampled``   Monte Carlo with exact intervals: any classifier
@@ -59,13 +61,14 @@ def stability(
 
     Claim: with probability at least ``confidence`` over our own draws, *all* bounds of the result hold
     together: ``lower <= Pr[h(M(x)) = h(x)] <= upper`` for every mechanism, epsilon and record, and for
-    the average and the worst case over the records.  Where only exact engines answer there are no draws:
+    the average and the worst case over the records.  Where nothing is drawn, because exact engines answer,
     the bounds hold with certainty, and ``Curves.confidence`` is 1.
 
     Parameters
     ----------
     model : classifier
-        Fitted scikit-learn classifier or pipeline, or a function ``records -> labels``; deterministic.
+        Fitted scikit-learn classifier or pipeline, PyTorch module in evaluation mode, or a function
+        ``records -> labels``; deterministic.
     X : array_like of shape ``(n, d)`` or data frame
         Records in natural units.
     sensitive : str, int or sequence of them
@@ -78,14 +81,15 @@ def stability(
     domain : Domain, mapping or path, optional
         Public ranges of the sensitive features, ``{"age": (0, 100)}``, or a file that holds them.  Without it
         they must lie on [0, 1].
-    method : {"auto", "cells", "linear", "grid", "sampled", "paper"}
+    method : {"auto", "cells", "linear", "grid", "propagation", "sampled", "paper"}
         ``auto`` takes, per mechanism, the first that applies: ``grid`` (exact for any classifier, while the
         grid is small), ``cells`` (exact for tree models with up to three sensitive features), ``linear``
         (deterministic, for linear models that are binary or have up to two sensitive features), sections
         (deterministic, for naive Bayes, quadratic discriminants, Gaussian mixtures, centroids and k-means with
         up to two sensitive features), ``sampled``.  ``Curves.method`` and ``.notes`` say which and why.
-        ``paper`` reproduces the published box search: a heuristic (``sound`` is False), with the bounds of
-        ``auto`` beside it as ``Curves.check``.
+        ``propagation`` certifies networks (``MLPClassifier``, ``torch.nn.Sequential``) with up to five sensitive
+        features deterministically, as far as it gets.  ``paper`` reproduces the published box search: a heuristic
+        (``sound`` is False), with the bounds of ``auto`` beside it as ``Curves.check``.
     confidence : float
         Probability, in (0, 1), that all bounds hold.
     tolerance : float

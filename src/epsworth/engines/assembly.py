@@ -95,8 +95,11 @@ def _joined(question: Question, parts: list[tuple[Part, Bounds]]) -> Bounds:
 
 
 def drew(answered: Answered) -> bool:
-    """Tell whether some engine drew, so that the answer holds with a confidence below 1."""
-    return any(part.draws for part, _ in answered)
+    """Tell whether some engine drew, so that the answer holds with a confidence below 1.
+
+    Branch and bound that decides enough asks nothing.
+    """
+    return any(part.draws and answer.queries > 0 for part, answer in answered)
 
 
 def curves_of(
@@ -124,7 +127,7 @@ def curves_of(
 
 
 def _methods(question: Question, answered: Answered) -> NDArray[np.str_]:
-    methods = np.empty((len(question.names), len(question.records)), dtype="<U16")
+    methods = np.empty((len(question.names), len(question.records)), dtype="<U17")
     for part, _ in answered:
         methods[list(part.mechanisms)] = part.name
     return methods

@@ -20,6 +20,7 @@ from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.trees import LEAF, TreeModel, tree_model
 from epsworth.curves import Bounds
 from epsworth.engines.exact import LawsOverEpsilon, Table, agreement, outward, within
+from epsworth.engines.leaves import LeafBoxes
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress
 from epsworth.search import last_passing
@@ -60,43 +61,6 @@ class Draft:
         """Return the finished cells, without the edges across which no label changes."""
         edges, labels = _merge(self.edges, self.labels)
         return Cells(edges, Table(labels, classes))
-
-
-@dataclass(frozen=True, eq=False)
-class Leaves:
-    """Reachable leaves of a record, sorted by tree: their boxes of cells and scores."""
-
-    low: Indices
-    high: Indices
-    values: Floats
-    starts: Indices
-
-    def bounds(self, low: Indices, high: Indices) -> tuple[Floats, Floats]:
-        """Return the smallest and largest score on boxes, shape ``(boxes, scores)``: tree by tree, then summed."""
-        meets = np.ones((len(low), len(self.low)), dtype=bool)
-        for j in range(low.shape[1]):
-            meets &= (self.low[:, j] <= high[:, j, np.newaxis]) & (self.high[:, j] >= low[:, j, np.newaxis])
-        smallest, largest = [], []
-        for values in self.values.T:
-            smallest.append(np.minimum.reduceat(np.where(meets, values, np.inf), self.starts, axis=1).sum(axis=1))
-            largest.append(np.maximum.reduceat(np.where(meets, values, -np.inf), self.starts, axis=1).sum(axis=1))
-        return np.stack(smallest, axis=1), np.stack(largest, axis=1)
-
-    def cut(self, low: Indices, high: Indices) -> tuple[int, int] | None:
-        """Return the axis and the cell after which to split a box: where most leaf weight changes, halving it."""
-        inside = ((self.low <= high) & (self.high >= low)).all(axis=1)
-        best: tuple[float, int, int] | None = None
-        weight = np.abs(self.values[inside]).sum(axis=1) + 1e-12
-        for j in range(low.size):
-            ends = self.high[inside, j]
-            cuts = (ends >= low[j]) & (ends < high[j])
-            if cuts.any():
-                order = np.argsort(ends[cuts], kind="stable")
-                heavy = np.cumsum(weight[cuts][order])
-                middle = int(ends[cuts][order][np.searchsorted(heavy, heavy[-1] / 2)])
-                if best is None or heavy[-1] > best[0]:
-                    best = (float(heavy[-1]), j, middle)
-        return None if best is None else best[1:]
 
 
 class TreeCells:
@@ -160,14 +124,25 @@ class TreeCells:
         turns = self.model.turns_left(self.seen[record][self.model.feature], self.model.threshold)
         return np.asarray(self.public & turns)
 
-    def leaves_of(self, record: int) -> tuple[tuple[Floats, ...], Leaves]:
-        """Return a record's edges (natural units, -inf to inf) and its reachable leaves, sorted by tree."""
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The labels."""
+        return self.model.classes
+
+    def boxes(self, record: int) -> LeafBoxes:
+        """Return a record's reachable leaves, for branch and bound."""
         leaves, low, high = self._leaves(self._public_turns(record))
-        edges, low, high = self._compress(low, high)
         order = np.argsort(leaves, kind="stable")  # nodes of one tree are numbered in a row
         trees = np.searchsorted(self.model.roots, leaves[order], side="right")
-        starts = np.flatnonzero(np.diff(trees, prepend=0))
-        return edges, Leaves(low.T[order], high.T[order], self.model.values[leaves[order]], starts)
+        edges = [np.concatenate([[-np.inf], thresholds, [np.inf]]) for thresholds in self.thresholds]
+        return LeafBoxes(
+            low=np.column_stack([edge[at] for edge, at in zip(edges, low[:, order], strict=True)]),
+            high=np.column_stack([edge[at + 1] for edge, at in zip(edges, high[:, order], strict=True)]),
+            values=self.model.values[leaves[order]],
+            starts=np.flatnonzero(np.diff(trees, prepend=0)),
+            offset=self.model.offset,
+            slack=self.model.tie * len(self.model.roots),
+        )
 
     def _draft(self, record: int, goes_left: Bools) -> Draft | None:
         leaves, low, high = self._leaves(goes_left)

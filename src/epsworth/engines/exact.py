@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import Interval
 from epsworth.engines.question import Question
+from epsworth.laws import Law
 from epsworth.mechanisms import Mechanism
 from epsworth.mechanisms.quantised import Quantised
 from epsworth.mechanisms.record import RecordRelease
@@ -77,6 +78,19 @@ def outward(value: Floats) -> Interval:
     return Interval(np.clip(value - ROUNDING, 0, 1), np.clip(value + ROUNDING, 0, 1))
 
 
+def below(feature: Feature, mechanism: Mechanism, law: Law, values: Floats) -> Floats:
+    """Return Pr[released value <= values] in natural units, shape ``(*law.shape, values)``."""
+    expanded = law[..., np.newaxis]
+    if mechanism.points is None:
+        return expanded.cdf(unit_edges(feature, values))
+    grid = np.arange(mechanism.points) / (mechanism.points - 1)
+    released = as_floats(feature.from_unit(grid, points=mechanism.points))  # these very doubles are compared
+    order = np.argsort(released)  # categories come in any order
+    cumulated = np.cumsum(expanded.pmf(grid[order]), axis=-1)
+    padded = np.concatenate([np.zeros((*law.shape, 1)), cumulated], axis=-1)
+    return np.asarray(padded[..., np.searchsorted(released[order], values, side="right")])
+
+
 class LawsOverEpsilon:
     """The laws of every mechanism at one true value, for all epsilons at once, shape ``(epsilons,)``."""
 
@@ -87,23 +101,15 @@ class LawsOverEpsilon:
             for row in question.releases
         ]
 
+    def below(self, m: int, j: int, x: float, values: Floats) -> Floats:
+        """Return Pr[released value <= values] in natural units, shape ``(epsilons, values)``."""
+        feature = self.features[j]
+        found = [below(feature, mechanism, mechanism.law(x), values) for mechanism in self.stacks[m][j]]
+        return np.concatenate([np.atleast_2d(cumulated) for cumulated in found])
+
     def masses(self, m: int, j: int, x: float, edges: Floats) -> Floats:
         """Return the masses of the cells between edges in natural units (-inf to inf), shape ``(epsilons, cells)``."""
-        feature = self.features[j]
-        found = []
-        for mechanism in self.stacks[m][j]:
-            law = mechanism.law(x)
-            if mechanism.points is None:
-                masses = law.cell_masses(unit_edges(feature, edges))
-            else:  # the released values themselves are compared with the edges
-                grid = np.arange(mechanism.points) / (mechanism.points - 1)
-                values = as_floats(feature.from_unit(grid, points=mechanism.points))
-                order = np.argsort(values)  # categories come in any order
-                below = np.searchsorted(values[order], edges, side="right")
-                cumulated = np.cumsum(np.atleast_2d(law[..., np.newaxis].pmf(grid[order])), axis=1)
-                masses = np.diff(np.pad(cumulated, ((0, 0), (1, 0)))[:, below], axis=1)
-            found.append(np.atleast_2d(masses))
-        return np.concatenate(found)
+        return np.maximum(np.diff(self.below(m, j, x, edges)), 0.0)
 
     def boxes(self, m: int, j: int, x: float, side: Floats) -> Floats:
         """Return the mass of one closed interval on the unit scale, shape ``(epsilons,)``."""

@@ -10,13 +10,14 @@ from typing import Literal
 import numpy as np
 
 from epsworth.curves import Bounds
-from epsworth.engines import branching, cells
+from epsworth.engines import cells
 from epsworth.engines.branching import branch_and_sample
 from epsworth.engines.cells import TreeCells, cells_for, exact_cells
 from epsworth.engines.exact import outward
 from epsworth.engines.grid import MOST_POINTS, count_groups, exact_grid, grid_sizes
 from epsworth.engines.linear import LinearModel, linear_bounds, linear_for, unclipped_works
 from epsworth.engines.polygons import polygon_bounds
+from epsworth.engines.propagation import PropagatedBounds, bounds_for
 from epsworth.engines.quadratic import QuadraticModel, quadratic_bounds, quadratic_for
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress, Settings
@@ -24,10 +25,12 @@ from epsworth.engines.scales import exit_scales, noise_scales
 from epsworth.engines.shared import shared_grid, shared_samples
 from epsworth.guarantees import ceiling
 
-Method = Literal["auto", "cells", "linear", "grid", "sampled", "paper"]
+Method = Literal["auto", "cells", "linear", "grid", "propagation", "sampled", "paper"]
 Run = Callable[[Question, Settings], Answer | None]
 
 CHEAP_GRID = 2_000_000  # queries over all records up to which a grid is asked even where cells are known
+MOST_FEATURES, MOST_RECORDS = 6, 16  # for branch and bound under auto; beyond, sampling every record costs less
+DRAWING = ("branch-and-bound", "bound-propagation", "shared-samples", "exit-scales")
 LARGEST_GRID = 50_000_000  # queries over all records beyond which sampling is the better bargain
 
 
@@ -43,7 +46,7 @@ class Part:
     @property
     def draws(self) -> bool:
         """Whether the engine draws, and so needs a share of the miss probability."""
-        return self.run is None or self.name in ("branch-and-bound", "shared-samples", "exit-scales")
+        return self.run is None or self.name in DRAWING
 
 
 def label_response(question: Question, settings: Settings) -> Answer:
@@ -77,6 +80,7 @@ class Planner:
         self.cells: TreeCells | str = cells_for(question) if method in ("auto", "cells") else "not asked for"
         self.linear: LinearModel | str = linear_for(question) if method in ("auto", "linear") else "not asked for"
         self.quadratic: QuadraticModel | str = quadratic_for(question) if method == "auto" else "not asked for"
+        self.network: PropagatedBounds | str = bounds_for(question) if method == "propagation" else "not asked for"
 
     @cached_property
     def tables(self) -> int:
@@ -113,6 +117,10 @@ class Planner:
             return Part((), "exact-cells", why, lambda q, s: exact_cells(q, builder, s.progress)), None
         if builder is not None and self._branching_can(m):
             return Part((), "branch-and-bound", why, lambda q, s: branch_and_sample(q, builder, s)), None
+        if isinstance(self.network, PropagatedBounds) and not self._leaves_range(m):
+            network = self.network
+            why = f"a network with {features} sensitive feature{'s' * (features > 1)}"
+            return Part((), "bound-propagation", why, lambda q, s: branch_and_sample(q, network, s)), None
         if isinstance(self.linear, LinearModel) and (part := self._linear_part(m, self.linear)):
             return part, None
         if isinstance(self.quadratic, QuadraticModel) and self._continuous(m):
@@ -142,10 +150,14 @@ class Planner:
             return Part((), "exit-scales", why, lambda q, s: exit_scales(q, model, s))
         return None
 
+    def _leaves_range(self, m: int) -> bool:
+        """Tell whether some output may lie outside the declared range."""
+        return any(x.output == "real line" for release in self.question.releases[m] for x in release.mechanisms)
+
     def _sums_can(self, m: int, model: LinearModel) -> bool:
         """Everything on [0, 1]; unclipped noise where all features carry the same kind of it."""
         kinds = {(x.output, type(x).__name__) for release in self.question.releases[m] for x in release.mechanisms}
-        if all(output != "real line" for output, _ in kinds):
+        if not self._leaves_range(m):
             return True
         alone = len(model.weights) == 1 and unclipped_works(model.weights[0])
         return kinds == {("real line", "Gaussian")} or (kinds == {("real line", "Laplace")} and alone)
@@ -154,8 +166,8 @@ class Planner:
         return all(x.points is None for release in self.question.releases[m] for x in release.mechanisms)
 
     def _branching_can(self, m: int) -> bool:
-        few = len(self.question.features) <= branching.MOST_FEATURES
-        asked = self.method == "cells" or len(self.question.records) <= branching.MOST_RECORDS
+        few = len(self.question.features) <= MOST_FEATURES
+        asked = self.method == "cells" or len(self.question.records) <= MOST_RECORDS
         reveals = any(release.reveal for release in self.question.releases[m])
         ranges = all(feature.categories is None for feature in self.question.features)
         return few and asked and ranges and not (reveals and self.method != "cells")
@@ -164,7 +176,8 @@ class Planner:
         if self.method == "cells":
             reason = self.cells if isinstance(self.cells, str) else "there are more than 6 sensitive features"
             return f"{reason}; use method='auto'"
-        if self.method == "linear":
-            reason = self.linear if isinstance(self.linear, str) else "its outputs leave the declared range"
+        if self.method in ("linear", "propagation"):
+            found = self.linear if self.method == "linear" else self.network
+            reason = found if isinstance(found, str) else "its outputs leave the declared range"
             return f"{reason}; use method='auto'"
         return f"its outputs are continuous or its grid exceeds {MOST_POINTS} points; use quantise=k with a smaller k"

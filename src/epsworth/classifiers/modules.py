@@ -1,0 +1,146 @@
+"""PyTorch modules: answering records, and what can be seen inside ``nn.Sequential``.
+
+PyTorch is never imported here: whoever has a module has imported it.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
+
+SILENT = ("Dropout", "AlphaDropout", "Identity")  # in evaluation mode
+
+
+def is_module(model: Any) -> bool:
+    """Tell whether a model is a ``torch.nn.Module``."""
+    torch: Any = sys.modules.get("torch")
+    return hasattr(torch, "nn") and isinstance(model, torch.nn.Module)
+
+
+@dataclass(frozen=True, eq=False)
+class Answering:
+    """Records -> labels by a module's logits, in the precision of its parameters and where they are."""
+
+    module: Any
+
+    def __call__(self, records: Any) -> Any:
+        """Return the class of the largest logit; with one logit, 1 where it is positive and else 0."""
+        torch: Any = sys.modules["torch"]
+        like = next(self.module.parameters(), torch.empty(0))
+        rows = torch.from_numpy(np.array(records, dtype=np.float64)).to(dtype=like.dtype, device=like.device)
+        with torch.no_grad(), torch.autocast(device_type=like.device.type, enabled=False):
+            logits = self.module(rows)
+        shape = tuple(logits.shape)
+        if shape not in ((len(rows),), (len(rows), shape[-1] if shape else 0)):
+            raise ValueError(
+                f"the module answered {len(rows)} records with logits of shape {shape}; "
+                "it must return one row of logits, or one logit, per record"
+            )
+        if torch.isnan(logits).any():
+            raise ValueError("a logit is NaN")
+        found = logits.argmax(dim=1) if len(shape) == 2 and shape[1] > 1 else logits.reshape(-1) > 0
+        return found.long().cpu().numpy()
+
+
+def check_module(module: Any) -> None:
+    """Refuse a module whose answers are random, or are not logits."""
+    torch: Any = sys.modules["torch"]
+    name = type(module).__name__
+    if any(part.training for part in module.modules()):
+        raise ValueError(
+            f"the module {name} is in training mode, in which dropout and batch normalisation make it random; "
+            "call .eval() on it first"
+        )
+    if any(
+        isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and part.running_mean is None
+        for part in module.modules()
+    ):
+        raise ValueError(
+            f"the module {name} normalises by the batch, so that a label depends on the other records; "
+            "keep running statistics"
+        )
+    parts = _parts(module)
+    if parts and type(parts[-1]) is torch.nn.Sigmoid:
+        raise ValueError(f"the module {name} ends in a Sigmoid; leave it out: labels are read off the logits")
+
+
+def known_shape(module: Any) -> tuple[int | None, tuple[int, ...] | None]:
+    """Return how many features a sequence of layers takes and the labels that it can give, where they are plain."""
+    found = module_network(module)
+    if isinstance(found, str):
+        return None, None
+    return found.affine[0].weights.shape[1], tuple(found.classes.tolist())
+
+
+def module_network(module: Any) -> Network | str:
+    """Return the inside of an ``nn.Sequential`` of linear layers and activations, or why there is none."""
+    torch: Any = sys.modules["torch"]
+    if type(module) is not torch.nn.Sequential:
+        return f"the module {type(module).__name__} is not a torch.nn.Sequential"
+    parameters = list(module.parameters())
+    kinds = {parameter.dtype for parameter in parameters}
+    if kinds not in ({torch.float32}, {torch.float64}) or not _full_precision():
+        return "the module does not compute in single or in double precision"
+    parts = _parts(module)
+    if parts and type(parts[-1]) in (torch.nn.Softmax, torch.nn.LogSoftmax) and parts[-1].dim in (1, -1):
+        parts = parts[:-1]  # moves no label
+    steps: list[Affine | Activation] = []
+    for part in parts:
+        step = _step(part)
+        if step is None:
+            return f"its layer {type(part).__name__} is not supported"
+        steps.append(step)
+    outputs = len(steps[-1].biases) if steps and isinstance(steps[-1], Affine) else 0
+    return network_of(steps, np.arange(max(2, outputs)), torch.finfo(kinds.pop()).eps / 2)
+
+
+def _full_precision() -> bool:
+    """Tell whether products of single-precision matrices are computed in single precision."""
+    torch: Any = sys.modules["torch"]
+    try:
+        return bool(torch.get_float32_matmul_precision() == "highest")
+    except RuntimeError:  # set for one backend only
+        return False
+
+
+def _parts(module: Any) -> list[Any]:
+    """Return the layers of nested sequences in order, without those that do nothing."""
+    torch: Any = sys.modules["torch"]
+    if type(module) is torch.nn.Sequential and not _hooked(module):
+        return [part for child in module for part in _parts(child)]
+    flat = type(module) is torch.nn.Flatten and module.start_dim == 1
+    idle = flat or any(type(module) is getattr(torch.nn, name) for name in SILENT)
+    return [] if idle and not _hooked(module) else [module]
+
+
+def _hooked(part: Any) -> bool:
+    return bool(part._forward_hooks or part._forward_pre_hooks)
+
+
+def _step(part: Any) -> Affine | Activation | None:
+    nn: Any = sys.modules["torch"].nn
+    kind = type(part)
+    if _hooked(part):
+        return None
+    if kind is nn.Linear:
+        weights = _array(part.weight)
+        return Affine.of(weights, np.zeros(len(weights)) if part.bias is None else _array(part.bias))
+    if kind is nn.BatchNorm1d and part.running_mean is not None:
+        spread = np.sqrt(_array(part.running_var) + part.eps)
+        scale = (1.0 if part.weight is None else _array(part.weight)) / spread
+        shift = np.zeros_like(spread) if part.bias is None else _array(part.bias)
+        centre = scale * _array(part.running_mean)
+        return Affine.per_column(scale, shift - centre, np.abs(shift) + np.abs(centre))
+    if kind is nn.LeakyReLU:
+        return Rectifier(part.negative_slope) if 0 <= part.negative_slope <= 1 else None
+    plain: dict[Any, Activation] = {nn.ReLU: Rectifier(), nn.Tanh: TANH, nn.Sigmoid: LOGISTIC}
+    return plain.get(kind)
+
+
+def _array(tensor: Any) -> Any:
+    return np.asarray(tensor.detach().cpu().numpy(), dtype=np.float64)

@@ -1,0 +1,52 @@
+"""What can be seen inside fully connected networks: those of scikit-learn, and PyTorch's (see `modules`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
+from epsworth.classifiers.modules import is_module, module_network
+from epsworth.classifiers.scalers import AFFINE, per_column
+
+DOUBLE = 2.0**-53  # unit roundoff
+HIDDEN: dict[str, tuple[Activation, ...]] = {
+    "identity": (),
+    "relu": (Rectifier(),),
+    "tanh": (TANH,),
+    "logistic": (LOGISTIC,),
+}
+
+
+def network_model(model: Any) -> Network | str:
+    """Return the inside of a supported network, or why there is none.
+
+    Supported: ``MLPClassifier``, also behind the per-column scalers of a pipeline, and ``torch.nn.Sequential``.
+    """
+    if is_module(model):
+        return module_network(model)
+    steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
+    scalers = [step for step in steps[:-1] if step is not None and step != "passthrough"]
+    if type(steps[-1]).__name__ != "MLPClassifier":
+        return "the classifier is not a network that can be looked into (MLPClassifier, torch.nn.Sequential)"
+    if any(type(step).__name__ not in AFFINE or getattr(step, "clip", False) for step in scalers):
+        return "a step of the pipeline is not a plain per-column scaler"
+    return _perceptron(steps[-1], scalers)
+
+
+def _perceptron(estimator: Any, scalers: list[Any]) -> Network | str:
+    layers = [
+        Affine.of(np.asarray(weights, dtype=np.float64).T, np.asarray(biases, dtype=np.float64))
+        for weights, biases in zip(estimator.coefs_, estimator.intercepts_, strict=True)
+    ]
+    binary = estimator.out_activation_ == "logistic" and len(layers[-1].biases) == 1
+    if np.ndim(estimator.classes_) != 1 or not (binary or estimator.out_activation_ == "softmax"):
+        return "it answers several labels at once"
+    steps: list[Affine | Activation] = []
+    for scaler in scalers:
+        scale, shift = per_column(scaler, layers[0].weights.shape[1])
+        steps.append(Affine.per_column(scale, shift, np.abs(shift)))
+    for layer in layers[:-1]:
+        steps += [layer, *HIDDEN[estimator.activation]]
+    return network_of([*steps, layers[-1]], np.asarray(estimator.classes_), DOUBLE)
