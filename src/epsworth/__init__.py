@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from epsworth.guarantees import Approximate, Probabilistic, Pure, ceiling, compose, epsilon_needed
     from epsworth.mechanisms import FAMILIES, Mechanism, PrivacyIndicator, gaussian_sigma
     from epsworth.recommendation import Recommendation, recommend
+    from epsworth.release import Policy, Receipt, perturb, perturb_file
+    from epsworth.release.transformer import Perturb
     from epsworth.robustness import Radius, radius
     from epsworth.space import Domain, Feature, LeakWarning
     from epsworth.splitting import Split, split_budget
@@ -44,6 +46,11 @@ _HOMES = {
     "gaussian_sigma": "mechanisms",
     "Recommendation": "recommendation",
     "recommend": "recommendation",
+    "Perturb": "release.transformer",
+    "Policy": "release",
+    "Receipt": "release",
+    "perturb": "release",
+    "perturb_file": "release",
     "SafeBox": "boxes",
     "safe_box": "boxes",
     "Split": "splitting",
@@ -66,10 +73,13 @@ __all__ = [
     "Feature",
     "LeakWarning",
     "Mechanism",
+    "Perturb",
+    "Policy",
     "PrivacyIndicator",
     "Probabilistic",
     "Pure",
     "Radius",
+    "Receipt",
     "Recommendation",
     "SafeBox",
     "Split",
@@ -79,6 +89,8 @@ __all__ = [
     "epsilon_needed",
     "gaussian_sigma",
     "load_model",
+    "perturb",
+    "perturb_file",
     "radius",
     "recommend",
     "safe_box",

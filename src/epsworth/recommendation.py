@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from epsworth.curves import Curves, Quantity
 from epsworth.guarantees import STRENGTH, Guarantee, ceiling, epsilon_needed
 from epsworth.rounding import round_down, round_up, show_up
 from epsworth.search import Scan
-from epsworth.space import LeakWarning
+from epsworth.space import Domain, LeakWarning, unit_domain
+
+if TYPE_CHECKING:
+    from epsworth.release import Policy
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ class Recommendation:
         stability as wished for to *every* input (K labels); 0 for accuracy.
     reason : str
         The answer in words.
+    features : tuple of str
+        What the choice perturbs, each at its epsilon.
     """
 
     at_least: float
@@ -90,10 +95,32 @@ class Recommendation:
     epsilon_needed: float
     confidence: float
     reason: str
+    features: tuple[str, ...]
 
     def __str__(self) -> str:
         """Return the reason."""
         return self.reason
+
+    def policy(self, domain: Domain | None = None) -> Policy:
+        """Return what clients must run to get what was chosen.
+
+        Parameters
+        ----------
+        domain : Domain, optional
+            Public ranges of the features; without it they lie on [0, 1].
+
+        Raises
+        ------
+        ValueError
+            Where nothing was chosen, or the chosen mechanism has no exact sampler.
+        """
+        from epsworth.release import Policy
+
+        if self.choice is None:
+            raise ValueError("there is nothing to write into a policy: no mechanism meets the wish")
+        declared = domain or unit_domain(self.features)
+        features = Domain(tuple(declared[name] for name in self.features))
+        return Policy.of(self.choice.mechanism, self.choice.epsilon, features)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -205,6 +232,7 @@ def recommend(
         epsilon_needed=needed,
         confidence=curves.confidence,
         reason=reason,
+        features=curves.features,
     )
 
 

@@ -176,19 +176,26 @@ def _array_records(X: Any, features: Sequence[str] | None) -> Records:
     return ArrayRecords(values, names)
 
 
-def _frame_records(X: Any, features: Sequence[str] | None) -> Records:
+def as_frame(table: Any) -> nw.DataFrame[Any]:
+    """Wrap a data frame of any kind that narwhals knows (pandas, polars, arrow)."""
     import narwhals as nw
 
     try:
-        frame = nw.from_native(X, eager_only=True)
+        frame: nw.DataFrame[Any] = nw.from_native(table, eager_only=True)
         columns = frame.columns
     except (TypeError, ValueError, nw.exceptions.NarwhalsError) as error:
         raise ValueError(
-            f"the table, a {type(X).__name__}, cannot be read: {str(error).strip().splitlines()[0]}; "
+            f"the table, a {type(table).__name__}, cannot be read: {str(error).strip().splitlines()[0]}; "
             "give a data frame whose columns have different names"
         ) from None
     if len(set(columns)) < len(columns):
         raise ValueError("the table has two columns of the same name; rename one")
+    return frame
+
+
+def _frame_records(X: Any, features: Sequence[str] | None) -> Records:
+    frame = as_frame(X)
+    columns = frame.columns
     if features is not None:
         missing = [name for name in features if name not in columns]
         if missing:

@@ -108,7 +108,7 @@ def families(words: list[str] | None) -> list[str]:
     return [name for part in named for name in (FAMILIES if part == "all" else [part])]
 
 
-def check_outputs(json_file: str | None, plot: Path | None) -> None:
+def check_outputs(json_file: str | None, plot: Path | None, other: Path | None = None) -> None:
     """Refuse outputs that cannot be written before any long work starts."""
     from epsworth.figures import check_plot
     from epsworth.files import check_writable
@@ -117,6 +117,8 @@ def check_outputs(json_file: str | None, plot: Path | None) -> None:
         check_writable(json_file)
     if plot is not None:
         check_plot(plot)
+    if other is not None:
+        check_writable(other)
 
 
 def compute(

@@ -39,12 +39,18 @@ def recommend(
     trust: options.Trust = False,
     json: options.Json = None,
     plot: options.Plot = None,
+    policy: Annotated[
+        Path | None, typer.Option("--policy", help="Write what clients must run to this .toml file (see perturb).")
+    ] = None,
 ) -> None:
     """Find the smallest epsilon that meets a wish."""
     from epsworth.curves import Curves
     from epsworth.recommendation import recommend as choose
+    from epsworth.space import Domain
 
-    options.check_outputs(json, plot)
+    options.check_outputs(json, plot, policy)
+    if policy is not None and domain_from_data:
+        raise ValueError("--policy is handed to every client, and --domain-from-data is a leak; declare --domain")
     view = _view(on)
     _check_wish(at_least, of, delta)
     if table is None:
@@ -52,7 +58,7 @@ def recommend(
             raise ValueError(
                 f"{source} is not curves (.json), so it needs a table: epsworth recommend MODEL TABLE -s FEATURE"
             )
-        _refuse_questions(context)
+        _refuse_questions(context, WISHES | ({"domain"} if policy else set()))
         curves = Curves.load(source)
     else:
         if not sensitive:
@@ -65,6 +71,8 @@ def recommend(
             seed=seed, trust=trust, method=method, quantise=quantise, rows=[view] if isinstance(view, int) else (),
         )  # fmt: skip
     found = choose(curves, at_least=at_least, on=view, of=of, delta=delta)  # type: ignore[arg-type]  # checked there
+    if policy is not None and found.feasible:
+        found.policy(Domain.load(domain) if domain is not None else None).save(policy)
     if plot is not None:
         from epsworth.figures import plot_curves
 
@@ -78,6 +86,8 @@ def recommend(
     out = show.console()
     out.print()
     out.print(found.reason, style="bold" if found.feasible else "bold yellow")
+    if policy is not None:
+        out.print(f"Policy for clients: {policy}" if found.feasible else f"No policy was written to {policy}.")
 
 
 def _view(on: str) -> str | int:
@@ -97,12 +107,12 @@ def _check_wish(at_least: float, of: str, delta: float | None) -> None:
         raise ValueError(f"--delta must lie in [0, 1], got {delta:g}")
 
 
-WISHES = {"source", "table", "at_least", "on", "of", "delta", "json", "plot"}
+WISHES = {"source", "table", "at_least", "on", "of", "delta", "json", "plot", "policy"}
 
 
-def _refuse_questions(context: typer.Context) -> None:
+def _refuse_questions(context: typer.Context, allowed: set[str]) -> None:
     """Refuse options that ask another question than saved curves answer, instead of ignoring them."""
-    for name in context.params.keys() - WISHES:
+    for name in context.params.keys() - allowed:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             option = name.replace("_", "-")

@@ -25,6 +25,54 @@ class Family:
     build: Build
 
 
+@dataclass(frozen=True)
+class Words:
+    """A mechanism's words, taken apart.
+
+    Attributes
+    ----------
+    options : dict
+        The family's own (``k``, ``delta``, ``calibration``).
+    points : int, optional
+        Grid to which outputs are rounded (``quantise``).
+    indicator : float, optional
+        Probability of sending the raw record.
+    """
+
+    name: str
+    options: dict[str, str | int | float]
+    points: int | None = None
+    indicator: float | None = None
+
+
+def parse(words: str) -> Words:
+    """Take a mechanism's words apart: a name, then options after a colon.
+
+    Examples
+    --------
+    >>> parse("krr:k=11")
+    Words(name='krr', options={'k': 11}, points=None, indicator=None)
+    """
+    if not isinstance(words, str):
+        raise TypeError(
+            f"a mechanism is given by name, got {words!r}; pass your own as a mapping {{name: function of epsilon}}"
+        )
+    name, _, tail = words.partition(":")
+    pairs = [_option(words, part) for part in tail.split(",")] if tail else []
+    options = dict(pairs)
+    if len(options) < len(pairs):
+        raise ValueError(f"mechanism {words!r} gives an option twice; keep one")
+    indicator, points = options.pop("indicator", None), options.pop("quantise", None)
+    if isinstance(indicator, str):
+        raise ValueError(f"mechanism {words!r}: indicator must be a probability, got {indicator!r}")
+    return Words(
+        name,
+        options,
+        None if points is None else grid_size(points),  # type: ignore[arg-type]  # checked there
+        None if indicator is None else float(indicator),
+    )
+
+
 def family(words: str) -> Family:
     """Read a mechanism's words: a name of `FAMILIES`, then options after a colon.
 
@@ -37,40 +85,26 @@ def family(words: str) -> Family:
     >>> family("krr:k=11").build(2.0)
     KRR(epsilon=2.0, k=11)
     """
-    if not isinstance(words, str):
-        raise TypeError(
-            f"a mechanism is given by name, got {words!r}; pass your own as a mapping {{name: function of epsilon}}"
-        )
     if words == LABEL_RESPONSE:
         return Family(words, LabelResponse)
-    name, _, tail = words.partition(":")
-    if name not in FAMILIES:
-        close = difflib.get_close_matches(name, FAMILIES, n=1)
+    read = parse(words)
+    if read.name not in FAMILIES:
+        close = difflib.get_close_matches(read.name, FAMILIES, n=1)
         hint = f"did you mean {close[0]!r}?" if close else "choose one of them"
-        raise ValueError(f"unknown mechanism {name!r}; the families are {', '.join(FAMILIES)}, label_rr; {hint}")
-    pairs = [_option(words, part) for part in tail.split(",")] if tail else []
-    options = dict(pairs)
-    if len(options) < len(pairs):
-        raise ValueError(f"mechanism {words!r} gives an option twice; keep one")
-    indicator = options.pop("indicator", None)
-    points = options.pop("quantise", None)
-    if points is not None:
-        grid_size(points)  # type: ignore[arg-type]
-    if isinstance(indicator, str):
-        raise ValueError(f"mechanism {words!r}: indicator must be a probability, got {indicator!r}")
-    kind = FAMILIES[name]
+        raise ValueError(f"unknown mechanism {read.name!r}; the families are {', '.join(FAMILIES)}, label_rr; {hint}")
+    kind = FAMILIES[read.name]
     allowed = [f.name for f in fields(kind) if f.name != "epsilon"]
-    for option in options:
+    for option in read.options:
         if option not in allowed:
             raise ValueError(
                 f"mechanism {words!r}: unknown option {option!r}; "
-                f"{name} takes {', '.join([*allowed, 'quantise', 'indicator'])}"
+                f"{read.name} takes {', '.join([*allowed, 'quantise', 'indicator'])}"
             )
 
     def build(epsilon: float) -> Release:
-        mechanism = kind(epsilon, **options)
-        mechanism = mechanism if points is None else Quantised(mechanism, points)  # type: ignore[arg-type]
-        return mechanism if indicator is None else PrivacyIndicator(mechanism, float(indicator))
+        mechanism = kind(epsilon, **read.options)
+        mechanism = mechanism if read.points is None else Quantised(mechanism, read.points)
+        return mechanism if read.indicator is None else PrivacyIndicator(mechanism, read.indicator)
 
     return Family(words, build)
 

@@ -1,0 +1,37 @@
+"""``epsworth perturb``: the client - apply a policy to a file or a stream."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from epsworth.cli import options, show
+
+
+def perturb(
+    policy: Annotated[Path, typer.Argument(help="Policy file (.toml), as recommend --policy writes it.")],
+    source: Annotated[str, typer.Argument(help="Records: .csv, .jsonl or .parquet; - for standard input.")],
+    target: Annotated[str, typer.Argument(help="Output of the same kind; - for standard output.")],
+    again: Annotated[
+        bool, typer.Option("--again", help="Perturb records that left before: their epsilons add.")
+    ] = False,
+    kind: Annotated[
+        str | None, typer.Option("--format", help="csv or jsonl, where both ends are standard streams.")
+    ] = None,
+    receipt: Annotated[Path | None, typer.Option(help="Write the receipt as JSON to this file.")] = None,
+) -> None:
+    """Perturb a table as a policy says, with draws fit for release."""
+    from epsworth.files import check_writable
+    from epsworth.release import Policy, perturb_file
+
+    rules = Policy.load(policy)
+    if receipt is not None:
+        check_writable(receipt)
+    with options.progress_bar("perturbing") as progress:
+        found = perturb_file(rules, source, target, kind=kind, again=again, progress=progress)  # type: ignore[arg-type]
+    if receipt is not None:
+        show.write_json(str(receipt), found.to_dict())
+    print(found, file=sys.stderr if target == "-" else sys.stdout)

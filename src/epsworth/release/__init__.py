@@ -1,0 +1,18 @@
+"""Release: a policy that clients run, with draws that keep the promise exactly.
+
+``policy``       what is perturbed, how, at which exact epsilon: public, readable, fingerprinted
+``reading``      a policy's document, checked
+``columns``      one column: natural values -> public grid -> exact draw -> natural values
+``tables``       `perturb`: tables in memory
+``text``         CSV and JSON lines, spliced in place
+``streams``      `perturb_file`: files and standard streams, in bounded memory
+``transformer``  `Perturb`: a step of a scikit-learn pipeline
+``ledger``       what left already; receipts
+"""
+
+from epsworth.release.ledger import Receipt
+from epsworth.release.policy import Policy, Rule, Sampling
+from epsworth.release.streams import perturb_file
+from epsworth.release.tables import perturb
+
+__all__ = ["Policy", "Receipt", "Rule", "Sampling", "perturb", "perturb_file"]

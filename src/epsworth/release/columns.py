@@ -1,0 +1,115 @@
+"""One column under a policy's rule: natural values -> public grid -> exact draw -> natural values.
+
+What leaves is looked up in a table of the public grid's values, so nothing of the input's digits survives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Bools
+from epsworth.release.policy import Policy, Rule
+
+if TYPE_CHECKING:
+    from epsworth.exact.entropy import WordSource
+
+Indices = NDArray[np.int64]
+MISSING, OUTSIDE = -1, -2
+
+
+class Column:
+    """Encodes, draws and decodes one feature.
+
+    Parameters
+    ----------
+    rule : Rule
+    """
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule, self.feature = rule, rule.feature
+
+    @cached_property
+    def values(self) -> NDArray[Any]:
+        """The released values by output index, in natural units (rounded to the rule's grid where it has one)."""
+        points = self.rule.kernel.points
+        unit, grid = np.arange(points) / (points - 1), points
+        if self.rule.points is not None:  # post-processing: the nearest point of the coarser grid
+            grid = self.rule.points
+            unit = np.rint(unit * (grid - 1)) / (grid - 1)
+        return self.feature.from_unit(unit, points=None if self.feature.categories is not None else grid)
+
+    def encode(self, column: Any, first: int = 0) -> Indices:
+        """Return the kernel's inputs for an array of natural values; missing ones are None or NaN."""
+        if self.feature.categories is None:
+            return self.encode_numbers(column, first)
+        return self.resolve(self.kinds(column.tolist()), first)
+
+    def encode_numbers(self, column: Any, first: int = 0) -> Indices:
+        """Return the kernel's inputs for numbers; missing ones are NaN.
+
+        Parameters
+        ----------
+        first : int
+            Number of the first row, for messages.
+        """
+        try:
+            natural = np.asarray(column, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{self.feature.name}: the column holds something that is not a number; recode it"
+            ) from None
+        missing = np.isnan(natural)
+        if missing.any():
+            natural = np.where(missing, self._instead("missing", missing, first), natural)
+        low, high = self.feature.lower, self.feature.upper
+        return self.rule.kernel.index((np.clip(natural, low, high) - low) / (high - low))
+
+    def kinds(self, values: Iterable[Any]) -> Indices:
+        """Return the index of every category, `MISSING` for None and NaN, `OUTSIDE` for undeclared ones."""
+        codes = {category: i for i, category in enumerate(self.feature.categories or ())}
+        return np.array([MISSING if v is None or v != v else codes.get(v, OUTSIDE) for v in values], dtype=np.int64)
+
+    def resolve(self, kinds: Indices, first: int = 0) -> Indices:
+        """Return the kernel's inputs for categories (see `kinds`), by the rule for missing and undeclared ones."""
+        for kind, code in (("missing", MISSING), ("outside", OUTSIDE)):
+            where = kinds == code
+            if where.any():
+                (instead,) = self.kinds([self._instead(kind, where, first)])
+                kinds = np.where(where, instead, kinds)
+        return kinds
+
+    def _instead(self, kind: str, where: Bools, first: int) -> Any:
+        """Return what stands for such a value, or refuse it; the message names the row, never the value."""
+        value = getattr(self.rule, kind)
+        if value is None:
+            row = first + int(np.argmax(where))
+            what = "is missing" if kind == "missing" else "is not a declared category"
+            raise ValueError(
+                f"row {row}, {self.feature.name}: the value {what}, and the policy refuses that; repair the row, "
+                f"or let the policy say what stands for it (features.{self.feature.name}.{kind} = ...)"
+            )
+        return value
+
+    def draw(self, inputs: Indices, words: WordSource | None = None) -> Indices:
+        """Return indices into `values`, one per input; fresh on every call."""
+        return self.rule.kernel.draw(inputs, words=words)
+
+    def released(self, drawn: Indices, keep: Bools | None, policy: Policy) -> NDArray[Any]:
+        """Return natural values; where ``keep`` is false the record does not release this feature."""
+        values: NDArray[Any] = self.values[np.asarray(drawn)]
+        if keep is None or policy.sampling is None:
+            return values
+        if policy.sampling.unsampled == "scaled":
+            centre = (self.feature.lower + self.feature.upper) / 2
+            factor = len(policy.rules) / policy.sampling.features
+            return np.where(keep, centre + factor * (values - centre), centre)
+        if self.feature.categories is None:
+            return np.where(keep, values, np.nan)
+        values = values.astype(object)
+        values[~keep] = None
+        return values

@@ -1,0 +1,99 @@
+"""Reading a policy's document: every refusal names the path of the entry, what was given, and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from epsworth.exact.table import MOST_BITS
+from epsworth.release.policy import BITS, VERSION, Policy, Rule, Sampling
+from epsworth.space import Domain
+
+TOP = ("version", "fingerprint", "per_record", "sample", "features")
+PUBLIC = ("lower", "upper", "points", "categories")
+RULE = ("mechanism", "epsilon", "bits", "missing", "outside")
+
+
+def read_policy(document: Mapping[str, Any]) -> Policy:
+    """Check a parsed document and return the policy; its totals and fingerprint must be those it states."""
+    _known("", document, TOP)
+    version = document.get("version")
+    if version != VERSION or isinstance(version, bool):
+        raise ValueError(f"version: this library reads version {VERSION}, got {version!r}; write the policy anew")
+    features = _table("features", document.get("features"))
+    if not features:
+        raise ValueError("features: there is none; write one section [features.NAME] per feature")
+    policy = Policy(tuple(_rule(name, entry) for name, entry in features.items()), _sampling(document.get("sample")))
+    _check_stated(policy, document)
+    return policy
+
+
+def _rule(name: str, entry: object) -> Rule:
+    where = f"features.{name}"
+    table = _table(where, entry)
+    _known(where, table, PUBLIC + RULE)
+    declared = {key: _number(table[key]) for key in PUBLIC if key in table}
+    feature = Domain.from_dict({"features": {name: declared}})[name]
+    for key in ("mechanism", "epsilon"):
+        if key not in table:
+            raise ValueError(f"{where}.{key}: is missing; every feature needs its mechanism and its epsilon")
+    if not isinstance(table["mechanism"], str):
+        raise ValueError(f"{where}.mechanism: must be a name such as 'pm', got {table['mechanism']!r}")
+    bits = table.get("bits", BITS)
+    if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= MOST_BITS:
+        raise ValueError(f"{where}.bits: must be a whole number from 1 to {MOST_BITS}, got {bits!r}")
+    try:
+        return Rule(
+            feature, table["mechanism"], table["epsilon"], bits, table.get("missing"), table.get("outside")
+        )  # fmt: skip
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}.{error}") from None
+
+
+def _sampling(entry: object) -> Sampling | None:
+    if entry is None:
+        return None
+    table = _table("sample", entry)
+    _known("sample", table, ("features", "unsampled"))
+    if "features" not in table:
+        raise ValueError("sample.features: is missing; say how many features each record releases")
+    return Sampling(table["features"], table.get("unsampled", "missing"))
+
+
+def _check_stated(policy: Policy, document: Mapping[str, Any]) -> None:
+    """Refuse a file whose parts do not fit together: edited by hand, or cut short."""
+    stated = _table("per_record", document.get("per_record", {}))
+    _known("per_record", stated, ("epsilon", "delta", "notion"))
+    for key, truth in (("epsilon", policy.total), ("delta", Decimal(policy.guarantee.delta))):
+        number = stated.get(key, truth)
+        if isinstance(number, bool) or not isinstance(number, (int, float, Decimal)) or number < truth:
+            raise ValueError(f"per_record.{key}: states {_shown(number)}, but the features add up to {truth:g}")
+    if stated.get("notion", policy.guarantee.notion) != policy.guarantee.notion:
+        raise ValueError(f"per_record.notion: states {stated['notion']!r}, but it is {policy.guarantee.notion!r}")
+    fingerprint = document.get("fingerprint", policy.fingerprint)
+    if fingerprint != policy.fingerprint:
+        raise ValueError(
+            f"fingerprint: states {str(fingerprint)[:12]}.., but the content's is {policy.fingerprint[:12]}..: it was "
+            "edited after it was written; delete the fingerprint line to accept the edit"
+        )
+
+
+def _shown(value: object) -> str:
+    return str(value) if isinstance(value, Decimal) else repr(value)
+
+
+def _table(where: str, entry: object) -> Mapping[str, Any]:
+    if not isinstance(entry, Mapping):
+        raise ValueError(f"{where}: must be a table, got {entry!r}")
+    return entry
+
+
+def _known(where: str, table: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+    for key in table:
+        if key not in keys:
+            raise ValueError(f"{where and where + '.'}{key}: unknown entry; the entries are {', '.join(keys)}")
+
+
+def _number(value: object) -> Any:
+    return float(value) if isinstance(value, Decimal) else value

@@ -1,0 +1,151 @@
+"""`perturb`: a policy applied to a table in memory; every other column passes through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Bools
+from epsworth.exact.entropy import SystemWords
+from epsworth.records import as_frame
+from epsworth.release.columns import MISSING, Column, Indices
+from epsworth.release.policy import Policy
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+    from epsworth.exact.entropy import WordSource
+
+CHUNK = 1 << 16  # rows whose subsets are chosen together
+
+
+def perturb(policy: Policy, table: Any) -> Any:
+    """Perturb a table as the policy says, with draws fit for release.
+
+    Claim: each record of the result keeps ``policy.guarantee`` against whoever sees it, once.  Perturbing the same
+    record again adds the same epsilon again.
+
+    Parameters
+    ----------
+    policy : Policy
+    table : data frame (pandas, polars, arrow) or array of shape ``(n, d)``
+        It must hold every feature of the policy; columns of an array are called x0, x1, ..
+
+    Returns
+    -------
+    The same kind of table
+        Rows, order and other columns as they were.  Perturbed numbers are floats on the policy's public grid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth import Domain, Policy
+    >>> policy = Policy.of("pm", 1, Domain.of({0: (0, 100)}))
+    >>> released = perturb(policy, np.array([[20.0, 7.0], [30.0, 8.0]]))
+    >>> released[:, 1].tolist(), bool((released[:, 0] <= 100).all())
+    ([7.0, 8.0], True)
+    """
+    if isinstance(table, np.ndarray):
+        return Perturbation(policy).array(table)
+    import narwhals as nw
+
+    return nw.to_native(Perturbation(policy).frame(as_frame(table)))
+
+
+class Perturbation:
+    """A policy made ready to run on tables, batch by batch.
+
+    Parameters
+    ----------
+    words : WordSource, optional
+        For tests alone: whatever it touches is NOT PRIVATE.
+    """
+
+    def __init__(self, policy: Policy, words: WordSource | None = None) -> None:
+        self.policy, self.words = policy, words
+        self.columns = {rule.feature.name: Column(rule) for rule in policy.rules}
+
+    @property
+    def private(self) -> bool:
+        """Whether its draws may leave a device."""
+        return self.words is None or self.words.private
+
+    def draw(self, inputs: Mapping[str, Indices]) -> Iterator[tuple[Column, Indices, Bools | None]]:
+        """Yield every column with its draws and the rows that release it (None: all); inputs by feature name."""
+        rows = len(next(iter(inputs.values())))
+        keep = self._released(rows)
+        for name, column in self.columns.items():
+            yield column, column.draw(inputs[name], self.words), keep.get(name)
+
+    def frame(self, frame: nw.DataFrame[Any], first: int = 0) -> nw.DataFrame[Any]:
+        """Return the frame with its perturbed columns replaced; ``first`` numbers its first row in messages."""
+        self.check_names(frame.columns)
+        inputs = {name: _encoded(column, frame.get_column(name), first) for name, column in self.columns.items()}
+        return frame.with_columns(*(self._series(*drawn, frame) for drawn in self.draw(inputs)))
+
+    def array(self, table: NDArray[Any]) -> NDArray[Any]:
+        """Return a copy of an array with its perturbed columns replaced."""
+        if table.ndim != 2:
+            raise ValueError(f"the table must have shape (records, features), got shape {table.shape}; reshape it")
+        names = [f"x{i}" for i in range(table.shape[1])]
+        self.check_names(names)
+        inputs = {name: column.encode(table[:, names.index(name)]) for name, column in self.columns.items()}
+        released = {c.feature.name: c.released(drawn, keep, self.policy) for c, drawn, keep in self.draw(inputs)}
+        kinds = [values.dtype for values in released.values()]
+        texts = any(kind.kind in "USO" for kind in [table.dtype, *kinds])
+        result = table.astype(object if texts else np.result_type(table.dtype, *kinds))
+        for name, values in released.items():
+            result[:, names.index(name)] = values
+        return result
+
+    def check_names(self, names: list[str]) -> None:
+        """Refuse a table that lacks a feature: leaving it out silently would release something else."""
+        for name in self.columns:
+            if name not in names:
+                raise ValueError(
+                    f"the table lacks the column {name!r}, which the policy perturbs; it has {', '.join(names)}"
+                )
+
+    def _released(self, rows: int) -> dict[str, Bools]:
+        """Return which rows release each feature; empty where all do.  The choice does not look at the data."""
+        if self.policy.sampling is None:
+            return {}
+        d, k, source = len(self.columns), self.policy.sampling.features, self.words or SystemWords()
+        keep = np.zeros((rows, d), dtype=bool)
+        step = max(1, CHUNK // d)
+        for start in range(0, rows, step):
+            size = min(step, rows - start)
+            order = np.argsort(source.take(size * d).reshape(size, d), axis=1)  # ranks of words: a random subset
+            np.put_along_axis(keep[start : start + size], order[:, :k], True, axis=1)
+        return dict(zip(self.columns, keep.T, strict=True))
+
+    def _series(self, column: Column, drawn: Indices, keep: Bools | None, frame: nw.DataFrame[Any]) -> nw.Series[Any]:
+        """Return released values as a series of the frame's own kind."""
+        import narwhals as nw
+
+        name, backend = column.feature.name, nw.get_native_namespace(frame)
+        if column.feature.categories is None:
+            numbers = column.released(drawn, keep, self.policy)
+            gaps = np.isnan(numbers).any()
+            return nw.new_series(name, [None if v != v else v for v in numbers] if gaps else numbers, backend=backend)
+        if keep is not None:
+            return nw.new_series(name, column.released(drawn, keep, self.policy).tolist(), backend=backend)
+        kinds = nw.new_series(name, list(column.feature.categories), backend=backend)
+        before = frame.get_column(name).dtype
+        return kinds[drawn].cast(before) if before.is_integer() or before == nw.Categorical else kinds[drawn]
+
+
+def _encoded(column: Column, series: nw.Series[Any], first: int) -> Indices:
+    """Return a series' kernel inputs; categories are looked up once each."""
+    import narwhals as nw
+
+    if column.feature.categories is None:
+        return column.encode_numbers(series.to_numpy(), first)
+    present = [value for value in series.unique().to_list() if value is not None and value == value]
+    if not present:
+        return column.resolve(column.kinds([None] * len(series)), first)
+    kinds = series.replace_strict(present, column.kinds(present).tolist(), return_dtype=nw.Int64)
+    return column.resolve(kinds.fill_null(MISSING).to_numpy().astype(np.int64), first)

@@ -1,0 +1,87 @@
+"""`Perturb`: a policy as a step of a scikit-learn pipeline; the same path as `perturb`, hence not seedable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from epsworth.records import as_frame
+from epsworth.release.policy import Policy
+from epsworth.release.tables import Perturbation, perturb
+
+
+class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Perturb the policy's features; pass every other column through.
+
+    Claim: each record of a result keeps ``policy.guarantee``.  Every call of ``transform`` releases the records once
+    more: their epsilons add.  There is no ``random_state``: a release cannot be seeded.
+
+    Parameters
+    ----------
+    policy : Policy or path of a policy file
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from epsworth import Domain, Perturb, Policy
+    >>> table = pd.DataFrame({"age": [20.0, 60.0], "id": [1, 2]})
+    >>> step = Perturb(Policy.of("pm", 1, Domain.of({"age": (0, 100)}))).fit(table)
+    >>> step.transform(table)["id"].tolist()
+    [1, 2]
+    """
+
+    def __init__(self, policy: Policy | str | Path) -> None:
+        self.policy = policy
+
+    def fit(self, X: Any, y: Any = None) -> Perturb:
+        """Check that the table holds the policy's features; nothing is learnt from the values."""
+        self.policy_ = self.policy if isinstance(self.policy, Policy) else Policy.load(self.policy)
+        names = self._names(X)
+        Perturbation(self.policy_).check_names(names)
+        self.n_features_in_ = len(names)
+        if self._named(X):
+            self.feature_names_in_ = np.array(names, dtype=object)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the table, of the same kind, with its perturbed columns replaced."""
+        check_is_fitted(self)
+        names = self._names(X)
+        if len(names) != self.n_features_in_:
+            raise ValueError(
+                f"X has {len(names)} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
+                "as input; give the columns it was fitted on"
+            )
+        if self._named(X) and list(getattr(self, "feature_names_in_", names)) != names:
+            raise ValueError("The feature names should match those that were passed during fit; reorder the columns")
+        return perturb(self.policy_, X if self._named(X) else self._array(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Return the names of the columns: those that came in."""
+        check_is_fitted(self)
+        plain = [f"x{i}" for i in range(self.n_features_in_)]
+        return np.array(getattr(self, "feature_names_in_", input_features or plain), dtype=object)
+
+    def _named(self, X: Any) -> bool:
+        columns = getattr(X, "column_names", getattr(X, "columns", None))
+        return columns is not None and all(isinstance(name, str) for name in columns)
+
+    def _names(self, X: Any) -> list[str]:
+        if self._named(X):
+            return list(as_frame(X).columns)
+        return [f"x{i}" for i in range(self._array(X).shape[1])]
+
+    def _array(self, X: Any) -> Any:
+        """Check what is not a data frame; missing and infinite values are the policy's business."""
+        return check_array(X, dtype=None, ensure_all_finite=False)
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that the result is random, and what may come in."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        return tags

@@ -1,0 +1,207 @@
+"""Tables in memory: kinds, columns, laws, missing values, subsets of features, and the transformer."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import sklearn
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import epsworth as ew
+from epsworth.exact.testing import ReplayableWords
+from epsworth.release import Policy, Rule, Sampling, perturb
+from epsworth.release.tables import Perturbation
+
+PEOPLE = ew.Domain.of({"age": (0, 100), "job": ["a", "b", "c"]})
+POLICY = Policy.split("pm", 2, PEOPLE)
+TABLE = pd.DataFrame(
+    {"id": [7, 8, 9], "age": [10, 120, -3], "note": ["x", None, "z"], "job": ["a", "b", "c"]}, index=[4, 4, 9]
+)
+
+
+def rule(name="x0", words="pm", epsilon="1", **options):
+    return Rule(ew.Feature(name, 0, 1), words, Decimal(epsilon), **options)
+
+
+def arrow(table):
+    return pa.Table.from_pandas(table, preserve_index=False)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas, arrow])
+def test_tables_come_back_as_they_came(kind):
+    table = kind(TABLE)
+    released = perturb(POLICY, table)
+    assert type(released) is type(table)
+    before, after = (t if isinstance(t, pd.DataFrame) else t.to_pandas() for t in (table, released))
+    pd.testing.assert_frame_equal(after[["id", "note"]], before[["id", "note"]])
+    assert after.columns.tolist() == before.columns.tolist()
+    assert after["age"].between(0, 100).all()
+    assert set(after["job"]) <= {"a", "b", "c"}
+
+
+def test_arrays_come_back_as_arrays():
+    policy = Policy.of("krr:k=11", 1, ew.Domain.of({1: (0, 10), 2: ["p", "q"]}))
+    table = np.array([[1.5, 3, "p"], [2.5, 99, "q"]], dtype=object)
+    released = perturb(policy, table)
+    assert released[:, 0].tolist() == [1.5, 2.5]
+    assert set(released[:, 1]) <= set(np.arange(11.0))
+    assert set(released[:, 2]) <= {"p", "q"}
+    assert table[1, 1] == 99  # the input is left alone
+
+
+def test_categorical_dtypes_and_codes_are_kept():
+    policy = Policy.of("krr", 1, ew.Domain.of({"c": [3, 1, 2], "k": ["u", "v"]}))
+    table = pl.DataFrame(
+        {"c": pl.Series([1, 2, 3], dtype=pl.Int8), "k": pl.Series(["u", "v", "u"], dtype=pl.Categorical)}
+    )
+    assert perturb(policy, table).schema == table.schema
+    frame = pd.DataFrame({"c": np.array([1, 2, 3], dtype=np.int16), "k": pd.Categorical(["u", "v", "u"])})
+    assert perturb(policy, frame).dtypes.astype(str).tolist() == ["int16", "category"]
+
+
+@pytest.mark.parametrize("words", ["pm", "sw", "krr:k=16", "exponential_tight:k=9", "laplace_clipped", "duchi"])
+def test_released_values_follow_the_kernel(words):
+    """Chi-square at one input; false alarm 1e-6 for each of six mechanisms."""
+    one = rule(words=words, epsilon="1.5", bits=4)
+    x, n = 0.4, 200_000
+    released = perturb(Policy((one,)), np.full((n, 1), x))[:, 0]
+    i = int(one.kernel.index(x))
+    weights = np.array(one.kernel.weights(i), dtype=float)
+    values = np.arange(one.kernel.points) / (one.kernel.points - 1)
+    counts = (released[:, np.newaxis] == values).sum(axis=0)
+    assert counts.sum() == n  # every value lies on the public grid
+    possible = weights > 0
+    assert chisquare(counts[possible], n * weights[possible] / weights.sum()).pvalue > 1e-6
+
+
+def test_quantised_outputs_lie_on_their_grid():
+    released = perturb(Policy((rule(words="pm:quantise=5"),)), np.full((1000, 1), 0.3))
+    assert set(released[:, 0].tolist()) <= {0.0, 0.25, 0.5, 0.75, 1.0}
+
+
+def test_missing_and_undeclared_values_are_refused_or_replaced():
+    with pytest.raises(ValueError, match=r"row 1, age: the value is missing, and the policy refuses that.*age.missing"):
+        perturb(POLICY, TABLE.assign(age=[1, None, 2]))
+    with pytest.raises(ValueError, match=r"row 2, job: the value is missing"):
+        perturb(POLICY, TABLE.assign(job=["a", "b", None]))
+    with pytest.raises(ValueError, match=r"row 0, job: the value is not a declared category"):
+        perturb(POLICY, TABLE.assign(job=["secret", "b", "a"]))
+    with pytest.raises(ValueError, match="age: the column holds something that is not a number"):
+        perturb(POLICY, TABLE.assign(age=["1", "old", "2"]))
+    with pytest.raises(ValueError, match="lacks the column 'age', which the policy perturbs; it has id"):
+        perturb(POLICY, TABLE[["id", "job"]])
+    sure = Decimal(200)  # keeps its input but with probability e^-200
+    lenient = Policy(
+        (
+            Rule(ew.Feature("age", 0, 100), "krr:k=101", sure, missing=50),
+            Rule(PEOPLE["job"], "krr", sure, missing="c", outside="b"),
+        )
+    )
+    released = perturb(lenient, TABLE.assign(age=[None, 1e9, -np.inf], job=[None, "secret", "a"]))
+    assert released["age"].tolist() == [50, 100, 0]
+    assert released["job"].tolist() == ["c", "b", "a"]
+
+
+def test_the_message_does_not_show_the_value():
+    with pytest.raises(ValueError, match="job") as refused:
+        perturb(POLICY, TABLE.assign(job=["my-disease", "b", "a"]))
+    assert "disease" not in str(refused.value)
+
+
+def test_subsets_are_uniform_and_of_the_right_size():
+    """Binomial: each of four features is released by 3/4 of the rows; false alarm 4 * 3e-7."""
+    policy = Policy(tuple(rule(f"x{i}") for i in range(4)), Sampling(3))
+    n = 40_000
+    kept = ~np.isnan(perturb(policy, np.full((n, 4), 0.5)))
+    assert (kept.sum(axis=1) == 3).all()
+    assert (np.abs(kept.mean(axis=0) - 0.75) < 5.1 * np.sqrt(0.75 * 0.25 / n)).all()
+
+
+def test_scaled_subsets_keep_the_means():
+    """The mean is the kernel's own, as if all were released; |error| < 5.2 standard errors, false alarm 4e-7."""
+    one = rule("x0", "duchi")
+    policy = Policy((one, rule("x1", "duchi")), Sampling(1, "scaled"))
+    n = 200_000
+    released = perturb(policy, np.tile([0.2, 0.9], (n, 1)))
+    ones = [one.kernel.weights(int(one.kernel.index(x)))[-1] / 2**64 for x in (0.2, 0.9)]  # outputs are 0 or 1
+    errors = released.mean(axis=0) - ones
+    assert (np.abs(errors) < 5.2 * released.std(axis=0) / np.sqrt(n)).all()
+
+
+def test_seeds_do_not_reach_a_release():
+    np.random.seed(0)  # noqa: NPY002  the point
+    first = perturb(POLICY, TABLE)["age"].tolist()
+    np.random.seed(0)  # noqa: NPY002
+    assert perturb(POLICY, TABLE)["age"].tolist() != first
+
+
+def test_replayable_draws_repeat_and_say_what_they_are():
+    runs = [Perturbation(POLICY, ReplayableWords(3)) for _ in range(2)]
+    assert not runs[0].private
+    policy = Policy((rule(),))
+    table = np.full((50, 1), 0.5)
+    once, twice = (Perturbation(policy, ReplayableWords(3)).array(table) for _ in range(2))
+    np.testing.assert_array_equal(once, twice)
+
+
+cells = st.none() | st.floats() | st.integers() | st.text(max_size=3) | st.booleans()
+
+
+@given(st.lists(st.tuples(cells, cells), min_size=1, max_size=6))
+def test_any_table_is_perturbed_or_refused_with_a_sentence(rows):
+    for table in (
+        np.array([[*row, 1] for row in rows], dtype=object),
+        pd.DataFrame([[*row, 1] for row in rows], columns=["x0", "x1", "x2"], dtype=object),
+    ):
+        policy = Policy.of("pm", 1, ew.Domain.of({0: (0, 1), 1: ["a", True, 0.5]}))
+        sentence, released = "", None
+        try:
+            released = perturb(policy, table)
+        except ValueError as error:
+            sentence = str(error)
+        assert len(sentence.splitlines()) == (released is None)
+        if released is not None:
+            assert len(released) == len(rows)
+            assert (np.asarray(released)[:, 2] == 1).all()
+
+
+RANDOM = {
+    "check_estimators_pickle": "compares two random releases",
+    "check_fit_idempotent": "compares two random releases",
+}
+
+
+@pytest.mark.skipif(tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 6), reason="older checks know no tags")
+@parametrize_with_checks(
+    [ew.Perturb(Policy((Rule(ew.Feature("x0", -10, 10), "pm", Decimal(1), missing=0),)))],
+    expected_failed_checks=lambda estimator: RANDOM,
+)
+def test_the_transformer_is_a_scikit_learn_estimator(estimator, check):
+    check(estimator)
+
+
+def test_the_transformer_in_a_pipeline(tmp_path):
+    POLICY.save(tmp_path / "policy.toml")
+    numeric = TABLE[["id", "age"]]
+    step = ew.Perturb(Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)})))
+    model = make_pipeline(clone(step), LogisticRegression()).fit(numeric, [0, 1, 0])
+    assert model.predict(numeric).shape == (3,)
+    loaded = ew.Perturb(tmp_path / "policy.toml").fit(TABLE)
+    assert loaded.policy_.fingerprint == POLICY.fingerprint
+    assert loaded.get_feature_names_out().tolist() == TABLE.columns.tolist()
+    assert "random_state" not in loaded.get_params()
+    with pytest.raises(ValueError, match="reorder the columns"):
+        loaded.transform(TABLE[["age", "id", "note", "job"]])
+    with pytest.raises(ValueError, match="lacks the column 'job'"):
+        ew.Perturb(POLICY).fit(numeric)

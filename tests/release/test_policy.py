@@ -1,0 +1,160 @@
+"""Policies: exact numbers, round trips, totals, and a path in every refusal."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import epsworth as ew
+from epsworth.release import Policy, Rule, Sampling
+
+PEOPLE = ew.Domain.of({"age": (0, 100), "job": ["a", "b", "c"]})
+TEXT = Policy.split("pm", "2", PEOPLE).to_toml()
+
+decimals = st.decimals("0.01", "20", places=3)
+numbers = st.floats(-1e6, 1e6).map(lambda x: round(x, 3))
+
+
+@st.composite
+def policies(draw):
+    rules = []
+    for name in draw(st.lists(st.text("abxyz .é", min_size=1, max_size=5), min_size=1, max_size=4, unique=True)):
+        if draw(st.booleans()):
+            kinds = draw(st.lists(st.integers(-5, 5) | st.text("pqr'\"\n", max_size=3), min_size=2, unique_by=str))
+            instead = st.none() | st.sampled_from(kinds)
+            feature = ew.Feature(name, categories=tuple(kinds))
+            rules.append(Rule(feature, "krr", draw(decimals), missing=draw(instead), outside=draw(instead)))
+        else:
+            low = draw(numbers)
+            feature = ew.Feature(name, low, low + draw(st.floats(0.5, 1e3)))
+            words = draw(st.sampled_from(["pm", "sw", "krr:k=7", "pm:quantise=5"]))
+            rules.append(Rule(feature, words, draw(decimals), missing=draw(st.none() | st.just(feature.lower))))
+    sample = draw(st.none() | st.integers(1, len(rules)).map(Sampling))
+    return Policy(tuple(rules), sample)
+
+
+@given(policies())
+def test_a_policy_survives_its_file(policy):
+    again = Policy.from_toml(policy.to_toml())
+    assert again == policy
+    assert again.fingerprint == policy.fingerprint
+    assert again.guarantee == policy.guarantee
+
+
+@given(policies())
+def test_the_promise_is_at_most_the_stated_total(policy):
+    epsilons = sorted((Fraction(rule.epsilon) for rule in policy.rules), reverse=True)
+    assert Fraction(policy.total) == sum(epsilons[: policy.released])
+    assert policy.guarantee.epsilon <= float(policy.total) * (1 + 1e-15)
+    assert policy.guarantee.unit == "record"
+
+
+def test_numbers_are_the_texts_they_were_written_as():
+    policy = Policy.from_toml(TEXT.replace("epsilon = 1.0", "epsilon = 0.1").replace(fingerprint_line(TEXT), ""))
+    assert [rule.kernel.epsilon for rule in policy.rules] == [Fraction(1, 10)] * 2  # the float 0.1 is larger
+    written = {Policy.of("pm", epsilon, PEOPLE).fingerprint for epsilon in ("1", 1, 1.0, "1.00", Decimal("1.0"))}
+    assert len(written) == 1
+
+
+def fingerprint_line(text):
+    return next(line for line in text.splitlines(keepends=True) if line.startswith("fingerprint"))
+
+
+def test_a_split_never_exceeds_its_total():
+    domain = ew.Domain.of(dict.fromkeys("abc", (0, 1)))
+    for total in ("1", "0.1", "2.5", "7"):
+        policy = Policy.split("pm", total, domain)
+        assert Fraction(policy.total) <= Fraction(total)
+        assert Fraction(policy.total) > Fraction(total) * (1 - Fraction(1, 10**9))
+
+
+def test_released_subsets_cost_their_largest_members():
+    rules = [Rule(ew.Feature(name, 0, 1), "pm", Decimal(e)) for name, e in zip("abc", "132", strict=True)]
+    policy = Policy(tuple(rules), Sampling(2))
+    assert policy.total == 5
+    assert policy.guarantee.epsilon == pytest.approx(5, abs=1e-9)
+    assert Policy(tuple(rules)).guarantee.epsilon == pytest.approx(6, abs=1e-9)
+
+
+def test_deltas_are_those_of_the_worst_subset():
+    rules = [
+        Rule(ew.Feature("a", 0, 1), "gaussian_clipped:delta=0.01", Decimal(1), bits=8),
+        Rule(ew.Feature("b", 0, 1), "pm", Decimal(3)),
+    ]
+    assert Policy(tuple(rules), Sampling(1)).guarantee.delta == pytest.approx(rules[0].kernel.guarantee.delta)
+    assert Policy(tuple(rules), Sampling(1)).guarantee.epsilon == pytest.approx(3, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("version = 1", "version = 2", "version: this library reads version 1, got 2"),
+        ("version = 1", "", "version: .* got None"),
+        ("lower = 0.0", "lower = 100.0", r"features.age: upper \(100\) is not above lower"),
+        ("lower = 0.0", "low = 0.0", "features.age.low: unknown entry; the entries are lower, upper"),
+        (
+            'mechanism = "pm"',
+            'mechanism = "pn"',
+            "age.mechanism: pn cannot be released: no integer kernel for 'pn'",
+        ),
+        ('mechanism = "pm"', 'mechanism = "laplace"', "features.age.mechanism: laplace cannot be released"),
+        ('mechanism = "pm"', 'mechanism = "pm:indicator=0.1"', "the privacy indicator sends raw records"),
+        ('mechanism = "pm"', "mechanism = 3", "features.age.mechanism: must be a name such as 'pm', got 3"),
+        ('mechanism = "pm"\n', "", "features.age.mechanism: is missing"),
+        ('mechanism = "krr"', 'mechanism = "pm"', "features.job.mechanism: pm cannot be released: pm does not keep"),
+        ("epsilon = 1.0\nbits", "epsilon = 0\nbits", "features.age.epsilon: must be positive, got 0"),
+        ("epsilon = 1.0\nbits", "epsilon = inf\nbits", "features.age.epsilon: must be a finite number"),
+        ("epsilon = 1.0\nbits", "epsilon = true\nbits", "features.age.epsilon: must be a finite number, got True"),
+        ("epsilon = 1.0\nbits", "bits", "features.age.epsilon: is missing"),
+        ("bits = 16", "bits = 40", "features.age.bits: must be a whole number from 1 to 16, got 40"),
+        ("bits = 16", 'bits = 16\nmissing = "x"', "features.age.missing: must be a number of the range"),
+        ("bits = 16", "bits = 16\nmissing = 101", "features.age.missing: 101 lies outside the range 0 to 100"),
+        ('outside = "clamp"', 'outside = "drop"', "features.age.outside: numbers outside the range are clamped"),
+        ('"a",', '"a", "a",', "features.job: categories must be at least two different values"),
+        ('mechanism = "krr"', 'mechanism = "krr"\nmissing = "q"', "features.job.missing: 'q' is not one of the"),
+        ("epsilon = 2.0", "epsilon = 1.5", "per_record.epsilon: states 1.5, but the features add up to 2"),
+        ("epsilon = 2.0", 'epsilon = "2"', "per_record.epsilon: states '2'"),
+        ('notion = "pure"', 'notion = "zero"', "per_record.notion: states 'zero', but it is 'pure'"),
+        ("epsilon = 1.0\nbits", "epsilon = 0.5\nbits", "fingerprint: states .* delete the fingerprint line"),
+        ("[per_record]", "[sample]\nfeatures = 3\n[per_record]", "sample.features: must be a whole number from 1 to 2"),
+        ("[per_record]", "[sample]\nmany = 3\n[per_record]", "sample.many: unknown entry"),
+        ("[per_record]", "[sample]\n[per_record]", "sample.features: is missing"),
+        ("[per_record]", '[sample]\nfeatures = 1\nunsampled = "scaled"\n[per_record]', "categories cannot be scaled"),
+        ("version = 1", "version = 1\nversion = 1", "Cannot overwrite a value"),
+    ],
+)
+def test_every_refusal_names_the_entry(old, new, message, tmp_path):
+    assert old in TEXT
+    path = tmp_path / "policy.toml"
+    path.write_text(TEXT.replace(old, new, 1))
+    with pytest.raises(ValueError, match=message) as refused:
+        Policy.load(path)
+    assert str(refused.value).startswith(f"policy {path}: ")
+    assert "\n" not in str(refused.value)
+
+
+def test_an_empty_or_absent_policy(tmp_path):
+    with pytest.raises(ValueError, match=r"cannot read the policy .*check the path"):
+        Policy.load(tmp_path / "none.toml")
+    with pytest.raises(ValueError, match="features: there is none"):
+        Policy.from_toml("version = 1\n[features]")
+
+
+def test_a_recommendation_becomes_a_policy():
+    curves = ew.stability(
+        lambda X: X[:, 0] <= 50, [[20.0]], sensitive=0, mechanisms=["pm", "laplace"], epsilons=[1, 2.5, 4],
+        domain={0: (0, 100)}, rng=1,
+    )  # fmt: skip
+    found = ew.recommend(curves, at_least=0.85, on="worst")
+    policy = found.policy(ew.Domain.of({0: (0, 100), 1: (0, 1)}))
+    assert policy.names == ("x0",)
+    assert (policy.rules[0].mechanism, float(policy.rules[0].epsilon)) == (
+        found.choice.mechanism,
+        found.choice.epsilon,
+    )
+    with pytest.raises(ValueError, match="no mechanism meets the wish"):
+        ew.recommend(curves, at_least=1.0, on="worst").policy()

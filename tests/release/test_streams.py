@@ -1,0 +1,292 @@
+"""Files and standard streams: what passes through, what is refused, what is left when a run dies."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import epsworth as ew
+from epsworth.exact.testing import ReplayableWords
+from epsworth.release import Policy, perturb_file, text
+from epsworth.release.ledger import LEDGER
+from epsworth.release.tables import Perturbation
+from epsworth.release.text import CsvSplicer, JsonSplicer
+
+EPSWORTH = Path(sys.executable).with_name("epsworth")
+POLICY = Policy.split("pm", 2, ew.Domain.of({"age": (0, 100), "job": ["a", "b", "c"]}))
+# at epsilon 200 an input is kept but with probability e^-200: what comes out must be what went in, to the byte
+KEEPING = Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü\n"]}))
+
+fields = st.text(alphabet=st.sampled_from('ab ,"\n\rü|1.'), max_size=6)
+jobs = st.sampled_from(["a", 'b,"', "ü\n"])
+rows = st.lists(st.tuples(fields, st.integers(0, 100), fields, jobs), min_size=1, max_size=8)
+
+
+def spliced(kind, content, policy=KEEPING, block=1 << 20):
+    original, text.BLOCK = text.BLOCK, block
+    try:
+        return b"".join(kind(Perturbation(policy)).run(io.BytesIO(content)))
+    finally:
+        text.BLOCK = original
+
+
+@given(rows, st.sampled_from(["\n", "\r\n"]), st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC]), st.booleans())
+def test_csv_passes_through_byte_for_byte(records, ending, quoting, last_end):
+    """The perturbed fields are compared as values, since quotes around them are ours to choose."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator=ending, quoting=csv.QUOTE_MINIMAL)
+    writer.writerow(["note", "age", "other", "job"])
+    for note, age, other, job in records:
+        writer.writerow([note, f"{age}.0", other, job])
+    content = out.getvalue().encode()
+    content = content if last_end else content.removesuffix(ending.encode())
+    for block in (1 << 20, 7):
+        assert spliced(CsvSplicer, content, block=block) == content
+    again = io.StringIO(newline="")  # quoted ages: read, and written without their quotes
+    writer = csv.writer(again, lineterminator=ending, quoting=csv.QUOTE_ALL)
+    writer.writerows([["note", "age", "other", "job"], *records])
+    released = spliced(CsvSplicer, again.getvalue().encode(), block=11).decode()
+    found = list(csv.reader(io.StringIO(released, newline="")))[1:]
+    assert [(n, float(a), o, j) for n, a, o, j in found] == [(n, float(a), o, j) for n, a, o, j in records]
+
+
+members = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.lists(st.tuples(members, st.integers(0, 100), jobs, st.booleans(), st.booleans()), min_size=1, max_size=6))
+def test_json_lines_pass_through_character_for_character(records):
+    lines = []
+    for other, age, job, plain, spaced in records:
+        record = {"x": other, "job": job, "n": {"age": 3, "job": None}, "age": float(age), "é\u2028": "\u2028"}
+        separators = (" ,\t", " : ") if spaced else (",", ":")
+        lines.append(json.dumps(record, ensure_ascii=plain, separators=separators))
+        lines += [""] if spaced else []
+    content = "\n".join(lines).encode()
+    for block in (1 << 20, 5):
+        released = spliced(JsonSplicer, content, block=block).decode()
+        for before, after in zip(content.decode().split("\n"), released.split("\n"), strict=True):
+            assert after.replace("ü", "\\u00fc") == before.replace("ü", "\\u00fc")
+
+
+def test_rows_are_perturbed_and_stay_in_order():
+    content = "id,age,job\n" + "".join(f"{i},50,b\n" for i in range(5000))
+    released = spliced(CsvSplicer, content.encode(), POLICY, block=999).decode().splitlines()
+    found = [line.split(",") for line in released[1:]]
+    assert [row[0] for row in found] == [str(i) for i in range(5000)]
+    assert len({row[1] for row in found}) > 1000
+    assert {row[2] for row in found} == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "the input is empty"),
+        ("age,other\n1,2\n", "lacks the column 'job', which the policy perturbs; it has age, other"),
+        ("age,job,age\n1,a,2\n", "the header names the column 'age' twice"),
+        ("age,job\n1,a\n2\n", "row 1 has 1 fields, the header has 2"),
+        ("age,job\n1,a\n2,a,b\n", "row 1 has 3 fields, the header has 2"),
+        ('age,job\n1,a\n2,"a\n', "row 1: a quote is opened and never closed"),
+        ("age,job\n1,a\nold,b\n", "row 1, age: the field is not a number"),
+        ("age,job\n1,a\n,b\n", "row 1, age: the value is missing"),
+        ("age,job\n1,a\n2,q\n", "row 1, job: the value is not a declared category"),
+    ],
+)
+def test_csv_that_is_refused(content, message, tmp_path):
+    refused(tmp_path, "in.csv", content, message)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"age": 1, "job": "a"}\n[1]\n', "row 1: the line is not one JSON object"),
+        ('{"age": 1, "job": "a"} {}\n', "row 0: the line is not one JSON object"),
+        ('{"age": 1, "job": "a",}\n', "row 0: the line is not one JSON object"),
+        ('{"age": 1, "job": \n', "row 0: the line is not one JSON object"),
+        ('{"age": 1}\n', "row 0 lacks the member 'job'"),
+        ('{"age": 1, "job": "a", "age": 2}\n', "row 0 holds twice the member 'age'"),
+        ('{"age": "1", "job": "a"}\n', "row 0, age: the value is not a number"),
+        ('{"age": null, "job": "a"}\n', "row 0, age: the value is missing"),
+        ('{"age": 1, "job": ["a"]}\n', "row 0, job: the value is not a declared category"),
+        ('{"age": 1, "job": "a", "s": "\xff"}\n', "not UTF-8"),
+    ],
+)
+def test_json_that_is_refused(content, message, tmp_path):
+    refused(tmp_path, "in.jsonl", content, message)
+
+
+def refused(folder, name, content, message):
+    (folder / name).write_bytes(content.encode("latin-1"))
+    out = folder / f"out{Path(name).suffix}"
+    out.write_text("old")
+    with pytest.raises(ValueError, match=message) as error:
+        perturb_file(POLICY, folder / name, out)
+    assert "\n" not in str(error.value)
+    assert out.read_text() == "old"
+    assert sorted(path.name for path in folder.iterdir()) == sorted([name, out.name])  # no ledger, no leftovers
+
+
+def test_parquet_keeps_everything_else(tmp_path):
+    n = 300_000
+    table = pl.DataFrame(
+        {
+            "id": pl.arange(n, eager=True),
+            "age": pl.Series([30, 40, 50] * (n // 3), dtype=pl.Int32),
+            "when": pl.Series([1.5, None, 2.5] * (n // 3)).cast(pl.Datetime),
+            "deep": pl.Series([[1], [], None] * (n // 3)),
+            "job": pl.Series(["a", "b", "c"] * (n // 3), dtype=pl.Categorical),
+        }
+    )
+    table.write_parquet(tmp_path / "in.parquet", row_group_size=70_001)
+    shares = []
+    receipt = perturb_file(POLICY, tmp_path / "in.parquet", tmp_path / "out.parquet", progress=shares.append)
+    released = pl.read_parquet(tmp_path / "out.parquet")
+    assert released.columns == table.columns
+    assert released.drop("age", "job").equals(table.drop("age", "job"))
+    assert released["age"].is_between(0, 100).all()
+    assert released["age"].n_unique() > 10_000
+    assert receipt.rows == n
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    gap = table.with_columns(age=pl.when(pl.col("id") == 2).then(None).otherwise("age"))
+    gap.write_parquet(tmp_path / "gap.parquet")
+    with pytest.raises(ValueError, match="row 2, age: the value is missing"):
+        perturb_file(POLICY, tmp_path / "gap.parquet", tmp_path / "out.parquet")
+    assert pl.read_parquet(tmp_path / "out.parquet").equals(released)
+
+
+def test_the_same_records_are_refused_unless_told(tmp_path):
+    (tmp_path / "in.csv").write_text("age,job\n1,a\n")
+    (tmp_path / "copy.csv").write_text("age,job\n1,a\n")
+    first = perturb_file(POLICY, tmp_path / "in.csv", tmp_path / "out.csv")
+    assert (first.times_before, first.epsilon_so_far) == (0, pytest.approx(2))
+    released = (tmp_path / "out.csv").read_text()
+    for name in ("in.csv", "copy.csv"):  # the records count, not the name of their file
+        with pytest.raises(ValueError, match=r"left 1 time under this policy .*--again"):
+            perturb_file(POLICY, tmp_path / name, tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == released
+    second = perturb_file(POLICY, tmp_path / "in.csv", tmp_path / "out2.csv", again=True)
+    assert (second.times_before, second.epsilon_so_far) == (1, pytest.approx(4))
+    other = Policy.split("sw", 1, ew.Domain.of({"age": (0, 100)}))
+    assert perturb_file(other, tmp_path / "in.csv", tmp_path / "out3.csv").epsilon_so_far == pytest.approx(5)
+    ledger = (tmp_path / LEDGER).read_text()
+    assert len(ledger.splitlines()) == 3
+    (tmp_path / LEDGER).write_text(ledger[:-20])
+    with pytest.raises(ValueError, match="nobody knows what left before"):
+        perturb_file(POLICY, tmp_path / "in.csv", tmp_path / "out.csv", again=True)
+
+
+def test_another_account_cannot_read_the_ledger(tmp_path, monkeypatch):
+    (tmp_path / "in.csv").write_text("age,job\n1,a\n")
+    hashes = set()
+    for account in ("one", "two"):
+        monkeypatch.setenv("EPSWORTH_STATE", str(tmp_path / account))
+        (tmp_path / f"to-{account}").mkdir()
+        perturb_file(POLICY, tmp_path / "in.csv", tmp_path / f"to-{account}" / "out.csv")
+        hashes.add(json.loads((tmp_path / f"to-{account}" / LEDGER).read_text())["records"])
+        assert (tmp_path / account / "ledger.key").stat().st_mode & 0o077 == 0
+    assert len(hashes) == 2
+
+
+def test_receipts_hold_public_facts_only(tmp_path):
+    (tmp_path / "in.csv").write_text("age,job\n12.34567,a\n98765.4,a\n")
+    receipt = perturb_file(POLICY, tmp_path / "in.csv", tmp_path / "out.csv")
+    told = json.dumps(receipt.to_dict()) + str(receipt) + (tmp_path / LEDGER).read_text()
+    for secret in ("12.34567", "98765", *(tmp_path / "out.csv").read_text().replace("\n", ",").split(",")[2:]):
+        assert not secret or len(secret) < 2 or secret not in told
+    assert receipt.private
+    marked = perturb_file(
+        POLICY, tmp_path / "in.csv", tmp_path / "test.csv", again=True, words=ReplayableWords(1)
+    )  # fmt: skip
+    assert not marked.private
+    assert str(marked).startswith("NOT PRIVATE")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "options", "message"),
+    [
+        ("in.csv", "out.parquet", {}, "must be of one kind, got csv and parquet"),
+        ("in.csv", "in.csv", {}, "is the input itself"),
+        ("none.csv", "out.csv", {}, "there is no such file"),
+        ("in.csv", "none/out.csv", {}, "the folder .* does not exist"),
+        ("in.txt", "out.csv", {}, r"in.txt has an unknown ending; give .csv, .jsonl, .ndjson, .parquet"),
+        ("-", "out.parquet", {}, "parquet cannot be streamed"),
+        ("-", "-", {"kind": "xml"}, "the format must be csv, jsonl or parquet, got 'xml'"),
+        ("bad.parquet", "out.parquet", {}, "cannot read the table"),
+    ],
+)
+def test_files_that_are_refused(source, target, options, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("in.csv").write_text("age,job\n1,a\n")
+    Path("bad.parquet").write_text("no")
+    with pytest.raises(ValueError, match=message):
+        perturb_file(POLICY, source, target, **options)
+
+
+def test_the_command_streams(tmp_path):
+    POLICY.save(tmp_path / "policy.toml")
+    content = "id,age,job\n" + "".join(f"{i},50,b\n" for i in range(1000))
+    run = subprocess.run(
+        [EPSWORTH, "perturb", "policy.toml", "-", "-"], cwd=tmp_path, input=content, capture_output=True, text=True
+    )
+    assert run.returncode == 0
+    assert len(run.stdout.splitlines()) == 1001
+    assert "epsilon 2 per record" in run.stderr
+    assert "No ledger was kept" in run.stderr
+    for expected in (0, 2):  # into a file: the second run of the same stream is refused
+        words = [EPSWORTH, "perturb", "policy.toml", "-", "out.csv", "--receipt", "receipt.json"]
+        run = subprocess.run(words, cwd=tmp_path, input=content, capture_output=True, text=True)
+        assert run.returncode == expected
+    assert "--again" in run.stderr
+    assert json.loads((tmp_path / "receipt.json").read_text())["rows"] == 1000
+
+
+@pytest.mark.slow
+def test_a_killed_run_leaves_the_old_output_or_the_whole_new_one(tmp_path):
+    POLICY.save(tmp_path / "policy.toml")
+    size = 400_000
+    (tmp_path / "in.csv").write_text("id,age,job\n" + "".join(f"{i},50,b\n" for i in range(size)))
+    out, chance, killed = tmp_path / "out.csv", random.Random(1), 0
+    out.write_text("old\n")
+    for _ in range(14):
+        words = [EPSWORTH, "perturb", "policy.toml", "in.csv", "out.csv", "--again"]
+        process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(chance.uniform(0.2, 2.5))
+        process.send_signal(signal.SIGKILL)
+        killed += process.wait() == -signal.SIGKILL
+        lines = out.read_text().splitlines()
+        assert lines == ["old"] or len(lines) == size + 1
+    assert killed
+
+
+def test_ctrl_c_leaves_nothing(tmp_path):
+    POLICY.save(tmp_path / "policy.toml")
+    process = subprocess.Popen(
+        [EPSWORTH, "perturb", "policy.toml", "-", "out.csv"], cwd=tmp_path, stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdin
+    process.stdin.write(b"age,job\n1,a\n")
+    process.stdin.flush()
+    while not list(tmp_path.glob(".out.csv*")):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert b"interrupted" in told
+    assert [path.name for path in tmp_path.iterdir()] == ["policy.toml"]
