@@ -99,7 +99,12 @@ __all__ = [
 ]
 
 
+_PARTS = ("exact",)  # subpackages that are used by their own names: epsworth.exact.kernel(...)
+
+
 def __getattr__(name: str) -> object:
+    if name in _PARTS:
+        return import_module(f"epsworth.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'epsworth' has no attribute {name!r}")
     value = getattr(import_module(f"epsworth.{_HOMES[name]}"), name)
@@ -108,4 +113,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *__all__, *_PARTS])

@@ -20,13 +20,15 @@ SOURCES = sorted((ROOT / "src" / "epsworth").rglob("*.py"))
 def test_public_names_are_frozen():
     assert ew.__all__ == [
         "FAMILIES", "Approximate", "Bounds", "Classifier", "ClassifierError", "Curves", "Domain", "Feature",
-        "LeakWarning", "Mechanism", "PrivacyIndicator", "Probabilistic", "Pure", "Radius", "Recommendation",
-        "SafeBox", "Split", "as_classifier", "ceiling", "compose", "epsilon_needed", "gaussian_sigma", "load_model",
-        "radius", "recommend", "safe_box", "split_budget", "stability",
+        "LeakWarning", "Mechanism", "Perturb", "Policy", "PrivacyIndicator", "Probabilistic", "Pure", "Radius",
+        "Receipt", "Recommendation", "SafeBox", "Split", "as_classifier", "ceiling", "compose", "epsilon_needed",
+        "gaussian_sigma", "load_model", "perturb", "perturb_file", "radius", "recommend", "safe_box", "split_budget",
+        "stability",
     ]  # fmt: skip
     for name in ew.__all__:
         assert name == "FAMILIES" or getattr(ew, name).__module__.startswith("epsworth")
         assert name in dir(ew)
+    assert ew.exact.kernel("krr", 1, k=2).points == 2
     with pytest.raises(AttributeError, match="no attribute 'nope'"):
         _ = ew.nope
 
