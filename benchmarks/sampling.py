@@ -33,7 +33,14 @@ def rows() -> Iterator[Row]:
         wavering = int(np.argmin(np.abs(model.predict_proba(X)[:, 0] - 0.5)))  # bounds need the most draws there
         record = X[wavering : wavering + 1]
         curves = ew.stability(
-            model, record, sensitive=[0, 1], mechanisms=MECHANISMS, epsilons=EPSILONS, tolerance=0.02, rng=0
+            model,
+            record,
+            sensitive=[0, 1],
+            mechanisms=MECHANISMS,
+            epsilons=EPSILONS,
+            method="sampled",
+            tolerance=0.02,
+            rng=0,
         )
 
         def plain(model=model, record=record):

@@ -146,7 +146,8 @@ class TreeCells:
 
     def _draft(self, record: int, goes_left: Bools) -> Draft | None:
         leaves, low, high = self._leaves(goes_left)
-        edges, low, high = self._compress(low, high)
+        places, low, high = reached(self.thresholds, low, high)
+        edges = tuple(np.concatenate([[-np.inf], p, [np.inf]]) for p in places)
         shape = tuple(len(e) - 1 for e in edges)
         if np.prod([float(c) for c in shape]) > MOST_CELLS:
             return None
@@ -204,16 +205,19 @@ class TreeCells:
         parts = list(zip(*found, strict=True))
         return np.concatenate(parts[0]), np.concatenate(parts[1], axis=1), np.concatenate(parts[2], axis=1)
 
-    def _compress(self, low: Indices, high: Indices) -> tuple[tuple[Floats, ...], Indices, Indices]:
-        """Keep only the thresholds at which some reachable leaf ends; return edges from -inf to inf."""
-        edges, lows, highs = [], [], []
-        for j, thresholds in enumerate(self.thresholds):
-            used = np.unique(np.concatenate([low[j] - 1, high[j]]))
-            used = used[(used >= 0) & (used < len(thresholds))]
-            lows.append(np.searchsorted(used, low[j] - 1, side="right"))
-            highs.append(np.searchsorted(used, high[j], side="left"))
-            edges.append(np.concatenate([[-np.inf], thresholds[used], [np.inf]]))
-        return tuple(edges), np.array(lows), np.array(highs)
+
+def reached(
+    thresholds: Sequence[Floats], low: Indices, high: Indices
+) -> tuple[list[Floats], NDArray[np.intp], NDArray[np.intp]]:
+    """Keep only the thresholds at which some box ends; boxes ``low..high``, shape ``(axes, boxes)``, are renumbered."""
+    kept, lows, highs = [], [], []
+    for j, places in enumerate(thresholds):
+        used = np.unique(np.concatenate([low[j] - 1, high[j]]))
+        used = used[(used >= 0) & (used < len(places))]
+        lows.append(np.searchsorted(used, low[j] - 1, side="right"))
+        highs.append(np.searchsorted(used, high[j], side="left"))
+        kept.append(places[used])
+    return kept, np.array(lows), np.array(highs)
 
 
 def sum_of_boxes(shape: tuple[int, ...], low: Indices, high: Indices, values: Floats) -> Floats:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.trees import LEAF, TreeModel, tree_model
-from epsworth.engines.cells import sum_of_boxes
+from epsworth.engines.cells import reached, sum_of_boxes
 from epsworth.robustness.question import Asked, Found, Inside, Witness
 from epsworth.robustness.sampled import nearest_flip
 from epsworth.search import last_passing
@@ -91,7 +91,8 @@ def reachable_leaves(asked: Asked, inside: Inside, model: TreeModel) -> Leaves:
     tree, node, low, high = (np.concatenate([part[i] for part in done]) for i in range(4))
     order = np.argsort(tree, kind="stable")
     starts = np.searchsorted(tree[order], np.arange(len(model.roots)))
-    return Leaves(tuple(edges), low[order], high[order], model.values[node[order]], starts)
+    kept, lows, highs = reached(edges, low[order].T, high[order].T)
+    return Leaves(tuple(kept), lows.T, highs.T, model.values[node[order]], starts)
 
 
 def _last_left(model: TreeModel, inside: Inside, position: int, thresholds: Floats) -> tuple[Floats, Indices]:
