@@ -83,9 +83,9 @@ def test_noise_tables_give_every_output_its_weight(name):
         expected = [column if threshold else alias, alias, alias] + [column] * (threshold > 0)
         assert k.table.draw(np.array(words, dtype=np.uint64)).tolist() == expected
     # and from noise to outputs: adding up the noise's weights gives the kernel's
-    noise = list(range(-15, 17))
+    noise = np.arange(-15, 17)
     for i in range(16):
-        reached = k.settle(np.full(32, i), np.array([i + d for d in noise]))
+        reached = k.settle(i + noise, noise)
         found = Counter()
         for y, weight in zip(reached.tolist(), k.table.weights(), strict=True):
             found[y] += weight
