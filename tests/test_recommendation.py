@@ -64,7 +64,7 @@ def test_curves_that_fall_are_not_bisected(name):
     assert "do not raise epsilon blindly" in answer.reason
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name != "duchi"])  # which never falls into a ball inside
 def test_balls_rise_with_epsilon(name):
     """On balls around x every family increases (section 6); an increasing curve holds above."""
     epsilons = np.linspace(0.5, 12, 24)

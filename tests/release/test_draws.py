@@ -83,9 +83,9 @@ def test_noise_tables_give_every_output_its_weight(name):
         expected = [column if threshold else alias, alias, alias] + [column] * (threshold > 0)
         assert k.table.draw(np.array(words, dtype=np.uint64)).tolist() == expected
     # and from noise to outputs: adding up the noise's weights gives the kernel's
-    noise = list(range(-15, 17))
+    noise = np.arange(-15, 17)
     for i in range(16):
-        reached = k.settle(np.full(32, i), np.array([i + d for d in noise]))
+        reached = k.settle(i + noise, noise)
         found = Counter()
         for y, weight in zip(reached.tolist(), k.table.weights(), strict=True):
             found[y] += weight
@@ -146,6 +146,24 @@ def test_values_are_clamped_rounded_and_never_shown():
     with pytest.raises(ValueError, match=r"^x holds NaN; decide") as caught:
         k.index([0.123456, np.nan])
     assert "0.12" not in str(caught.value)
+
+
+def test_floating_point_draws_give_their_input_away():
+    """Why this package exists: Laplace noise on 0 and on 1, and outputs within [-1, 1] that only 0 can have produced.
+
+    Sums with 1 are multiples of 2^-53 there; of bare noise one draw in four is not.  Integer kernels reach the same
+    outputs from every input.  (500 000 draws: the share is known to within .004 but for one run in a million.)
+    """
+    noise = np.random.default_rng(0).laplace(size=500_000)
+
+    def only_from_zero(y):
+        return (np.abs(y) <= 1) & (y * 2.0**53 != np.rint(y * 2.0**53))
+
+    assert only_from_zero(noise).mean() == pytest.approx(0.27, abs=0.02)
+    assert not only_from_zero(1 + noise).any()
+    for name in exact.KERNELS:
+        k = exact.kernel(name, "1", 4)
+        assert len({tuple(np.array(k.weights(i), dtype=object) > 0) for i in range(16)}) == 1
 
 
 # where the randomness comes from
@@ -297,12 +315,24 @@ def test_two_levels_are_close_to_the_continuous_law(name, epsilon, seen):
         assert np.abs(mechanism.law(grid[i]).cdf(grid) - rounded.cdf(grid)).max() <= seen
 
 
-@pytest.mark.parametrize("name", ["laplace_clipped", "bounded_laplace", "gaussian_clipped"])
+@pytest.mark.parametrize("name", ["pm_affine", "sw_affine", "duchi", "hybrid"])
+@pytest.mark.parametrize("epsilon", ["0.5", "2", "8"])
+def test_the_other_mechanisms_of_the_literature_are_close_too(name, epsilon):
+    """Within 2/m, m the window's width (Duchi's mechanism has none: its mean alone is rounded, at 2^-64)."""
+    for bits in (8, 16):
+        k = exact.kernel(name, epsilon, bits)
+        width = k.width if isinstance(k, TwoLevel) else k.first.width if isinstance(k, Hybrid) else 2**40
+        assert distance(name, epsilon, bits) <= 2 / width
+
+
+@pytest.mark.parametrize("name", ["laplace_clipped", "bounded_laplace", "gaussian_clipped", "staircase"])
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "4", "8"])
 def test_noise_is_close_to_the_continuous_law(name, epsilon):
-    """One step of the grid moves a distribution function by at most the step times the largest density, epsilon."""
+    """One step of the grid moves a distribution function by at most the step times the largest density."""
+    x = np.array([0.0, 0.5])  # where densities are largest
+    peak = float(FAMILIES[name](float(epsilon)).law(x).pdf(x).max())
     for bits in (8, 16):
-        assert distance(name, epsilon, bits) <= 1.1 * (float(epsilon) + 1) / 2**bits
+        assert distance(name, epsilon, bits) <= 1.1 * (peak + 1) / 2**bits
 
 
 @pytest.mark.parametrize("name", ["krr", "exponential", "exponential_tight"])

@@ -36,7 +36,7 @@ class Alias:
     def draw(self, words: Words) -> Indices:
         """Return one outcome per word."""
         column = words >> self._shift
-        entry = self._entries[column.view(np.int64)]
+        entry = self._entries.take(column.view(np.int64), mode="clip")  # in range always; the mode skips a check
         # the word's low bits moved up, the space below filled with ones: smaller than the entry iff below its threshold
         rest = words << np.uint64(self.bits)
         rest |= self._low

@@ -15,6 +15,8 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
 
+import numpy as np
+
 from epsworth.arrays import Floats
 from epsworth.exact.alias import WORD, Indices
 from epsworth.exact.integer import require
@@ -58,9 +60,10 @@ class DistanceKernel(NoiseKernel):
         require(self.noise[-1] > 0 and self.used <= self.epsilon, self, "an output has weight zero")
         require(self.whole <= WORD, self, "the weights exceed 2^64")
 
-    def settle(self, inputs: Indices, reached: Indices) -> Indices:
+    def settle(self, reached: Indices, noise: Indices) -> Indices:
         """Reject what leaves the grid (a rejected word always does)."""
-        reached[(reached < 0) | (reached >= self.points)] = -1
+        outside = reached.view(np.uint64) >= np.uint64(self.points)  # negative numbers are huge as unsigned ones
+        np.copyto(reached, -1, where=outside)
         return reached
 
     def mass_of_range(self, index: Floats, low: Floats, high: Floats) -> Floats:

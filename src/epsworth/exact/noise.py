@@ -44,11 +44,10 @@ class NoiseKernel(Kernel):
 
     def outcomes(self, inputs: Indices, source: WordSource) -> Indices:
         """Add a draw of the noise to every input."""
-        reached = self.table.draw(source.take(inputs.size))
-        reached += inputs
-        reached -= self.points - 1
-        return self.settle(inputs, reached)
+        noise = self.table.draw(source.take(inputs.size))
+        noise -= self.points - 1
+        return self.settle(noise + inputs, noise)
 
     @abstractmethod
-    def settle(self, inputs: Indices, reached: Indices) -> Indices:
-        """Return the output for input plus noise; noise ``points`` stands for a rejected word."""
+    def settle(self, reached: Indices, noise: Indices) -> Indices:
+        """Turn input plus noise into outputs, in place; noise ``points`` stands for a rejected word."""

@@ -99,7 +99,7 @@ def kernel(name: str, epsilon: Exact, bits: int = MOST_BITS, **options: Any) -> 
     return _proven(name, stated(epsilon, "epsilon"), points, tuple(sorted(read.items())))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def _proven(name: str, epsilon: Fraction, points: int, options: tuple[tuple[str, Any], ...]) -> Kernel:
     """Build and prove once per process: tables are public and never change."""
     built = KERNELS[name].build(epsilon, points, **dict(options))

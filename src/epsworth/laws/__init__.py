@@ -2,6 +2,7 @@
 
 ``noise``      Laplace and Gaussian on the real line
 ``bounded``    the same, clipped to [0, 1] (atoms at the ends) or truncated (renormalised)
+``ends``       atoms at 0 and 1, another law between
 ``two_level``  piecewise-constant laws: PM and SW
 ``grid``       laws on a public grid: k-ary randomised response, the exponential mechanism
 ``quantised``  any law rounded to a public grid
@@ -9,6 +10,7 @@
 """
 
 from epsworth.laws.bounded import Clipped, Truncated
+from epsworth.laws.ends import WithEnds
 from epsworth.laws.grid import RandomisedResponse, TwoSidedGeometric
 from epsworth.laws.law import Law, draw_between, uniforms
 from epsworth.laws.mixture import RawOr
@@ -27,6 +29,7 @@ __all__ = [
     "Truncated",
     "TwoLevel",
     "TwoSidedGeometric",
+    "WithEnds",
     "draw_between",
     "uniforms",
 ]

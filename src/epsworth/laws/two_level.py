@@ -16,7 +16,7 @@ from epsworth.laws.law import Law, broadcast
 class TwoLevel(Law):
     """With probability ``spread`` uniform on [0, 1], else uniform on a window of width ``2 half`` around x.
 
-    The window is snapped into [0, 1] (Zheng & Hu 2025, Def. 11 and 12).  ``offset`` is x minus the
+    The window is snapped into [0, 1] (Zheng & Hu 2025, Def. 11 and 12) or slides linearly.  ``offset`` is x minus the
     window's left end; keeping it apart from x is what makes windows narrower than one ulp of x exact.
     """
 
@@ -31,6 +31,12 @@ class TwoLevel(Law):
         x, spread, half = broadcast(x, spread, half)
         offset = np.maximum(np.minimum(half, x), 2 * half - (1 - x))  # x - clip(x - C, 0, 1 - 2C)
         return cls(x, spread, half, offset)
+
+    @classmethod
+    def sliding(cls, x: ArrayLike, spread: ArrayLike, half: ArrayLike) -> Self:
+        """Build with a window that slides linearly, from [0, 2C] at x = 0 to [1 - 2C, 1] at x = 1."""
+        x, spread, half = broadcast(x, spread, half)
+        return cls(x, spread, half, 2 * half * x)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ line and the documentation read the table.
 
 from __future__ import annotations
 
+from epsworth.mechanisms.ends import Duchi, Hybrid, Staircase
 from epsworth.mechanisms.family import Family, Release, family
 from epsworth.mechanisms.gaussian import Gaussian, GaussianClipped, gaussian_sigma, hockey_stick
 from epsworth.mechanisms.grid import KRR, Exponential, ExponentialTight, GridMechanism
@@ -13,7 +14,7 @@ from epsworth.mechanisms.indicator import PrivacyIndicator
 from epsworth.mechanisms.label import LabelResponse
 from epsworth.mechanisms.laplace import BoundedLaplace, Laplace, LaplaceClipped
 from epsworth.mechanisms.mechanism import Mechanism
-from epsworth.mechanisms.piecewise import PM, SW
+from epsworth.mechanisms.piecewise import PM, SW, PMAffine, SWAffine
 from epsworth.mechanisms.quantised import Quantised
 from epsworth.mechanisms.table import FAMILIES
 
@@ -23,19 +24,24 @@ __all__ = [
     "PM",
     "SW",
     "BoundedLaplace",
+    "Duchi",
     "Exponential",
     "ExponentialTight",
     "Family",
     "Gaussian",
     "GaussianClipped",
     "GridMechanism",
+    "Hybrid",
     "LabelResponse",
     "Laplace",
     "LaplaceClipped",
     "Mechanism",
+    "PMAffine",
     "PrivacyIndicator",
     "Quantised",
     "Release",
+    "SWAffine",
+    "Staircase",
     "family",
     "gaussian_sigma",
     "hockey_stick",

@@ -15,15 +15,17 @@ from epsworth.mechanisms.mechanism import Mechanism, Output
 
 @dataclass(frozen=True)
 class PM(Mechanism):
-    """Piecewise mechanism: density e^(eps/2) on a window of half-width 1/(2(e^(eps/2) + 1)), e^(-eps/2) elsewhere."""
+    """Piecewise mechanism: density e^(eps/2) on a window of half-width 1/(2(e^(eps/2) + 1)), e^(-eps/2) elsewhere.
+
+    The window is snapped into [0, 1], which makes it the optimal piecewise mechanism of Zheng, Mishra & Hu 2025.
+    """
 
     title: ClassVar[str] = "Piecewise"
-    reference: ClassVar[str] = "Zheng & Hu 2025, Def. 11; Wang et al. 2019 on [-1, 1]"
+    reference: ClassVar[str] = "Zheng & Hu 2025, Def. 11; Zheng, Mishra & Hu 2025"
     output: ClassVar[Output] = "[0, 1]"
 
     def _law(self, x: Floats) -> Law:
-        spread = np.exp(-0.5 * as_floats(self.epsilon))
-        return laws.TwoLevel.around(x, spread, 0.5 * spread / (1 + spread))
+        return laws.TwoLevel.around(x, *piecewise_shape(as_floats(self.epsilon)))
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,37 @@ class SW(Mechanism):
     def _law(self, x: Floats) -> Law:
         epsilon = as_floats(self.epsilon)
         return laws.TwoLevel.around(x, -np.expm1(-epsilon) / epsilon, square_wave_half_width(epsilon))
+
+
+@dataclass(frozen=True)
+class PMAffine(Mechanism):
+    """Piecewise mechanism whose window slides linearly with x: the mean is linear, so sums can be debiased."""
+
+    title: ClassVar[str] = "Piecewise, affine"
+    reference: ClassVar[str] = "Wang et al. 2019, mapped from [-1, 1]"
+    output: ClassVar[Output] = "[0, 1]"
+
+    def _law(self, x: Floats) -> Law:
+        return laws.TwoLevel.sliding(x, *piecewise_shape(as_floats(self.epsilon)))
+
+
+@dataclass(frozen=True)
+class SWAffine(Mechanism):
+    """Square wave mechanism whose window slides linearly with x, as it was published (outputs mapped to [0, 1])."""
+
+    title: ClassVar[str] = "Square wave, affine"
+    reference: ClassVar[str] = "Li et al. 2020"
+    output: ClassVar[Output] = "[0, 1]"
+
+    def _law(self, x: Floats) -> Law:
+        epsilon = as_floats(self.epsilon)
+        return laws.TwoLevel.sliding(x, -np.expm1(-epsilon) / epsilon, square_wave_half_width(epsilon))
+
+
+def piecewise_shape(epsilon: Floats) -> tuple[Floats, Floats]:
+    """Return the weight of the uniform part, e^(-eps/2), and the window's half-width 1/(2(e^(eps/2) + 1))."""
+    spread = as_floats(np.exp(-0.5 * epsilon))
+    return spread, 0.5 * spread / (1 + spread)
 
 
 def square_wave_half_width(epsilon: Floats) -> Floats:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from epsworth.mechanisms.ends import Duchi, Hybrid, Staircase
 from epsworth.mechanisms.gaussian import Gaussian, GaussianClipped
 from epsworth.mechanisms.grid import KRR, Exponential, ExponentialTight
 from epsworth.mechanisms.laplace import BoundedLaplace, Laplace, LaplaceClipped
 from epsworth.mechanisms.mechanism import Mechanism
-from epsworth.mechanisms.piecewise import PM, SW
+from epsworth.mechanisms.piecewise import PM, SW, PMAffine, SWAffine
 
 FAMILIES: dict[str, type[Mechanism]] = {
     "laplace": Laplace,
@@ -19,4 +20,9 @@ FAMILIES: dict[str, type[Mechanism]] = {
     "exponential": Exponential,
     "exponential_tight": ExponentialTight,
     "krr": KRR,
+    "pm_affine": PMAffine,
+    "sw_affine": SWAffine,
+    "duchi": Duchi,
+    "hybrid": Hybrid,
+    "staircase": Staircase,
 }
