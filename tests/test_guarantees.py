@@ -124,10 +124,26 @@ def test_clipped_gaussian_has_a_pure_loss(epsilon, expected):
     assert tight == pytest.approx(expected, abs=5e-4)
 
 
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 8.0, 100.0, 700.0])
+def test_the_pure_calibration_is_the_least_clipped_noise_that_keeps_epsilon(epsilon):
+    mechanism = GaussianClipped(epsilon, calibration="pure")
+    assert mechanism.guarantee == Pure(epsilon)
+    assert epsilon * (1 - 1e-10) <= mechanism.tight_epsilon <= epsilon
+    law = mechanism.law([0.0, 1.0])  # the atoms at opposite ends are the worst outputs
+    with np.errstate(divide="ignore"):
+        assert np.log(law.pmf(0.0)[0]) - np.log(law.pmf(0.0)[1]) <= epsilon * (1 + 1e-12)
+    if epsilon == 1:
+        assert float(mechanism.sigma) == pytest.approx(1.110, abs=1e-3)
+    with pytest.raises(ValueError, match="use gaussian_clipped"):
+        FAMILIES["gaussian"](epsilon, calibration="pure")
+
+
 def test_gaussian_options_are_checked():
     with pytest.raises(ValueError, match="delta must lie strictly between 0 and 1, got 0"):
         FAMILIES["gaussian"](1.0, delta=0)
-    with pytest.raises(ValueError, match="calibration must be one of 'analytic', 'exact_tail', 'theorem4', got 'x'"):
+    with pytest.raises(
+        ValueError, match="calibration must be one of 'analytic', 'exact_tail', 'theorem4', 'pure', got 'x'"
+    ):
         FAMILIES["gaussian"](1.0, calibration="x")
 
 

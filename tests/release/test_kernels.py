@@ -245,6 +245,19 @@ def test_gaussian_keeps_its_epsilon_delta_and_a_pure_loss():
     assert wide.guarantee.delta > 0.35  # the construction does not hide behind more noise than asked for
 
 
+@every_epsilon
+@pytest.mark.parametrize("bits", [4, 8, 16])
+def test_the_pure_gaussian_keeps_a_pure_promise(epsilon, bits):
+    built = exact.kernel("gaussian_clipped", epsilon, bits, calibration="pure")
+    assert built.ratio() <= decimal_exp(built.epsilon)
+    assert isinstance(built.guarantee, Pure)
+    assert built.guarantee.epsilon <= float(epsilon)
+    assert built.guarantee.epsilon > 0.95 * float(epsilon)  # close to what was asked for
+    if bits == 4:
+        assert worst_ratio([built.weights(i) for i in range(16)]) <= decimal_exp(built.epsilon)
+    gaussian(built, exp_below(built.epsilon))
+
+
 def test_gaussian_with_a_far_weight_of_zero_has_no_pure_loss():
     built = GaussianNoise("gaussian_clipped", Fraction(200), 256, _largest(0.05, 256), 0.05, Fraction(1, 10))
     assert built.noise[-2] == 0

@@ -46,12 +46,12 @@ def test_names_of_the_release_part_are_frozen_and_documented():
     from epsworth import exact
 
     assert exact.__all__ == ["KERNELS", "Kernel", "KernelLaw", "KernelMechanism", "kernel"]
-    reference, release = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("reference", "release"))
+    reference, draws = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("reference", "draws"))
     for name in exact.__all__:
         assert f"`exact.{name}" in reference, name
     assert set(exact.KERNELS) == set(ew.FAMILIES) - {"laplace", "gaussian"}  # the others leave the range
     for name in exact.KERNELS:
-        assert f"`{name}`" in release, name
+        assert f"`{name}`" in draws, name
 
 
 def test_every_family_states_its_source():

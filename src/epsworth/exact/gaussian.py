@@ -18,7 +18,7 @@ from epsworth.exact.alias import WORD
 from epsworth.exact.clipped import Clipped
 from epsworth.exact.integer import require
 from epsworth.exact.rational import PRECISION, exp_below, float_above
-from epsworth.guarantees import Approximate
+from epsworth.guarantees import Approximate, Pure
 from epsworth.mechanisms.gaussian import Calibration, gaussian_sigma
 
 BEYOND = 4096  # distances past the grid that are summed one by one; the rest is an integral
@@ -51,8 +51,10 @@ class GaussianNoise(Clipped):
         return (self.whole - self.tail[c + 1] - bound * self.tail[last - c]) / self.whole
 
     @property
-    def guarantee(self) -> Approximate:
-        """The stated epsilon with the delta that the integers keep."""
+    def guarantee(self) -> Pure | Approximate:
+        """The stated epsilon with the delta that the integers keep; pure where no delta was asked for."""
+        if not self.stated:
+            return Pure(self.loss())
         return Approximate(float_above(self.epsilon), float_above(self.slack(exp_below(self.epsilon))))
 
     def prove(self) -> None:
@@ -65,7 +67,9 @@ class GaussianNoise(Clipped):
         # tails r/(1 - r) T(points - 2) with r up to the last step are those of a log-concave continuation
         fits = len(t) < 2 or rest * (t[-2] - t[-1]) <= t[-1] * t[-1]
         require(fits, self, "the tail is heavier than any log-concave continuation")
-        require(self.slack(exp_below(self.epsilon)) <= self.stated, self, "delta is exceeded")
+        bound = exp_below(self.epsilon)
+        require(self.slack(bound) <= self.stated, self, "delta is exceeded")
+        require(bool(self.stated) or (min(t) > 0 and rest > 0 and self.ratio() <= bound), self, "epsilon is exceeded")
 
 
 def gaussian_clipped(
@@ -76,6 +80,8 @@ def gaussian_clipped(
     Starts from the sigma of continuous noise; the grid moves delta a little, by about (step/sigma)^2.
     Newton steps on log delta against log sigma, always a little too far, lead to the private side.
     """
+    if calibration == "pure":
+        return _pure(epsilon, points)
     stated_epsilon, stated_delta = float(epsilon), float(delta)
     least = sigma = float(gaussian_sigma(stated_epsilon, stated_delta, calibration))
     bound = exp_below(epsilon)
@@ -90,6 +96,22 @@ def gaussian_clipped(
     raise ValueError(
         f"delta {stated_delta:g} at epsilon {stated_epsilon:g} is finer than integer weights on {points} points can "
         "keep; use fewer bits or a larger delta"
+    )
+
+
+def _pure(epsilon: Fraction, points: int) -> GaussianNoise:
+    """Return noise whose atoms at opposite ends differ by at most e^epsilon: widened until the integers say so."""
+    least = sigma = float(gaussian_sigma(float(epsilon), 0.5, "pure"))
+    bound = exp_below(epsilon)
+    while sigma <= WIDEST * least:
+        found = GaussianNoise("gaussian_clipped", epsilon, points, _largest(sigma, points), sigma, Fraction(0))
+        if min(found.noise[-2:]) > 0 and found.ratio() <= bound:
+            return found
+        loss = found.loss()
+        sigma *= 1 + (0.1 if math.isinf(loss) else min(max(loss / float(epsilon) - 1, 1e-13), 0.1))
+    raise ValueError(
+        f"epsilon {float(epsilon):g} is more than integer weights of a Gaussian on {points} points can keep; use fewer "
+        "bits or a smaller epsilon"
     )
 
 

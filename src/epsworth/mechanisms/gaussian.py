@@ -1,4 +1,4 @@
-"""Gaussian noise on a value in [0, 1], under three calibrations of sigma (sensitivity 1)."""
+"""Gaussian noise on a value in [0, 1], under four calibrations of sigma (sensitivity 1)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from epsworth import laws
 from epsworth.arrays import Floats, as_floats
-from epsworth.guarantees import Approximate, Guarantee, Probabilistic
+from epsworth.guarantees import Approximate, Guarantee, Probabilistic, Pure
 from epsworth.laws import Law
 from epsworth.mechanisms.mechanism import Mechanism, Output
 from epsworth.search import step_until
 
-Calibration = Literal["analytic", "exact_tail", "theorem4"]
+Calibration = Literal["analytic", "exact_tail", "theorem4", "pure"]
 ROUNDING = 8 * np.finfo(float).eps
 NEWTON_STEPS = 30  # about 6 are used
 
@@ -43,11 +43,13 @@ def gaussian_sigma(
     ----------
     epsilon, delta : array_like
         The promise; ``delta`` in (0, 1).
-    calibration : {"analytic", "exact_tail", "theorem4"}
+    calibration : {"analytic", "exact_tail", "theorem4", "pure"}
         ``analytic``: the least noise for (epsilon, delta)-DP (Balle & Wang 2018).
         ``exact_tail``: the least noise whose loss exceeds epsilon with probability delta (Def. 10);
         solves eps s - 1/(2s) = Phi^-1(1 - delta).
         ``theorem4``: the closed form of Zheng & Hu 2025, Theorem 4; several times too much noise.
+        ``pure``: the least noise that is epsilon-DP once it is clipped to a range of width ``sensitivity``, whose
+        ends then are atoms: -1 / Phi^-1(e^-eps / 2).  ``delta`` is not used.
     sensitivity : float
         L2 sensitivity; sqrt(s) for s features at once.
 
@@ -60,6 +62,8 @@ def gaussian_sigma(
     _check(epsilon, delta, calibration)
     if not (np.isfinite(sensitivity) and sensitivity > 0):
         raise ValueError(f"sensitivity must be positive and finite, got {sensitivity!r}")
+    if calibration == "pure":
+        return sensitivity * _pure_sigma(epsilon)
     if calibration == "theorem4":
         spread = np.sqrt(np.log(2 / delta))
         return as_floats(sensitivity * (np.sqrt(spread**2 + epsilon) + spread) / (np.sqrt(2) * epsilon))
@@ -76,6 +80,16 @@ def gaussian_sigma(
         return np.asarray(hockey_stick(s, epsilon) + rounding <= delta)
 
     return sensitivity * step_until(private, sigma, fallback=tail)
+
+
+def _pure_sigma(epsilon: Floats) -> Floats:
+    """Return the least sigma with -ln(2 Phi(-1/sigma)) <= epsilon, moved to the safe side."""
+    root = as_floats(-1 / ndtri_exp(-epsilon - np.log(2)))
+
+    def private(s: Floats) -> NDArray[np.bool_]:
+        return np.asarray((-np.log(2) - log_ndtr(-1 / s)) * (1 + ROUNDING) + ROUNDING <= epsilon)
+
+    return step_until(private, root, fallback=as_floats(2 * root))
 
 
 def _check(epsilon: Floats, delta: Floats, calibration: str) -> None:
@@ -121,6 +135,8 @@ class Gaussian(Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check(as_floats(self.epsilon), as_floats(self.delta), self.calibration)
+        if self.calibration == "pure" and self.output == "real line":
+            raise ValueError("calibration 'pure' needs the atoms of a clipped range; use gaussian_clipped")
 
     @cached_property
     def sigma(self) -> Floats:
@@ -165,6 +181,8 @@ class GaussianClipped(Gaussian):
         Probabilistic DP is not closed under post-processing: an atom may gather outputs of small and
         large loss into one of medium loss (seen at delta = 0.4).  There the promise is `Approximate`.
         """
+        if self.calibration == "pure":
+            return Pure(self.scalar_epsilon)
         promise = super().guarantee
         if promise.notion == "probabilistic" and self.tight_epsilon > promise.epsilon:
             return Approximate(promise.epsilon, promise.delta)

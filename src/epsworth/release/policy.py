@@ -134,7 +134,7 @@ class Sampling:
     unsampled: Unsampled = "missing"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Policy:
     """What clients run: rules for the perturbed features; every other column passes through.
 
@@ -239,6 +239,10 @@ class Policy:
         """SHA-256 of everything the policy says."""
         canonical = json.dumps(_plain(self._content()), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def __repr__(self) -> str:
+        """Return the fingerprint and the promise."""
+        return f"<Policy {self.fingerprint[:12]}: {self.guarantee}>"
 
     def __str__(self) -> str:
         """Return the policy in a sentence per feature."""
