@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtr
 
 from epsworth.arrays import Floats
@@ -155,6 +154,8 @@ def bracket(laws: list[Law], weights: Floats, threshold: float, steps: int, slac
     Interval
         Arrays of shape ``(epsilons,)``.
     """
+    from scipy.fft import irfft, next_fast_len, rfft  # on first use: it would slow down every start
+
     used = np.flatnonzero(weights)
     reach = float(np.abs(weights[used]).sum())
     shift = threshold - float(np.minimum(weights, 0).sum())  # reflect: w Y = |w| (1 - Y) - |w| for w < 0
