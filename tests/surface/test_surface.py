@@ -54,6 +54,16 @@ def test_names_of_the_release_part_are_frozen_and_documented():
         assert f"`{name}`" in draws, name
 
 
+def test_the_audit_is_public():
+    from epsworth import release
+
+    reference = (ROOT / "docs" / "reference.md").read_text()
+    for name in ("Audit", "SamplerAudit", "audit_policy", "audit_sampler"):
+        assert name in release.__all__
+        assert getattr(release, name).__doc__
+        assert f"`{name}" in reference
+
+
 def test_every_family_states_its_source():
     for name, kind in ew.FAMILIES.items():
         assert kind.reference

@@ -12,7 +12,7 @@ import warnings
 import typer
 
 from epsworth import __version__
-from epsworth.cli import demo, mechanisms, perturb, recommend, utility
+from epsworth.cli import audit, demo, mechanisms, perturb, recommend, utility
 
 INTERRUPTED = 130
 
@@ -30,6 +30,7 @@ app.command("utility")(utility.utility)
 app.command("recommend")(recommend.recommend)
 app.command("perturb")(perturb.perturb)
 app.command("mechanisms")(mechanisms.mechanisms)
+app.command("audit")(audit.audit)
 
 
 def _version(asked: bool) -> None:

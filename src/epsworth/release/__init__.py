@@ -7,12 +7,27 @@
 ``text``         CSV and JSON lines, spliced in place
 ``streams``      `perturb_file`: files and standard streams, in bounded memory
 ``transformer``  `Perturb`: a step of a scikit-learn pipeline
+``audit``        a policy proved again from its integers
+``black_box``    any sampler refuted by its draws; ``replays``: seeds and forks
 ``ledger``       what left already; receipts
 """
 
+from epsworth.release.audit import Audit, audit_policy
+from epsworth.release.black_box import SamplerAudit, audit_sampler
 from epsworth.release.ledger import Receipt
 from epsworth.release.policy import Policy, Rule, Sampling
 from epsworth.release.streams import perturb_file
 from epsworth.release.tables import perturb
 
-__all__ = ["Policy", "Receipt", "Rule", "Sampling", "perturb", "perturb_file"]
+__all__ = [
+    "Audit",
+    "Policy",
+    "Receipt",
+    "Rule",
+    "SamplerAudit",
+    "Sampling",
+    "audit_policy",
+    "audit_sampler",
+    "perturb",
+    "perturb_file",
+]

@@ -1,0 +1,330 @@
+"""An exact audit of a policy: every promise proved again from the integers that are drawn from.
+
+Nothing here trusts the constructions' own arithmetic: losses are ratios of sums of integers, and their logarithms are
+taken in 120 decimal digits, rounded up (the constructions use binary Taylor sums from below).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import accumulate
+from math import inf, lcm
+from random import SystemRandom
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtr, bdtrc
+
+from epsworth.arrays import Floats
+from epsworth.exact import Kernel
+from epsworth.exact.rational import float_above
+from epsworth.release.columns import Column, Indices
+from epsworth.release.policy import Policy, Rule
+from epsworth.release.replays import CHANCE, Replay, replays
+from epsworth.release.tables import Perturbation
+from epsworth.rounding import show_up
+
+EXHAUSTIVE = 256  # points up to which the weights of every input are read
+EXHAUSTIVE_DELTA = 64  # points up to which delta is computed for every pair of inputs, not for those with an end alone
+SPOTS = 8  # random inputs whose weights are read on larger grids, beside the ends and the middle
+DRAWS = 1 << 17  # per input whose draws are tested
+CELLS = 32  # groups of outputs whose shares are tested
+FALSE_ALARM = 1e-6  # probability that the test of draws fails a faultless policy
+DIGITS = 120
+UP, DOWN = Context(prec=DIGITS, rounding=ROUND_CEILING), Context(prec=DIGITS, rounding=ROUND_FLOOR)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One obligation, whether it is met, and what was found."""
+
+    name: str
+    passed: bool
+    says: str
+
+
+@dataclass(frozen=True)
+class FeatureAudit:
+    """What the audit found about one feature.
+
+    Attributes
+    ----------
+    epsilon : str
+        As the policy states it.
+    quoted : float
+        The pure loss that the kernel quotes; infinite for an approximate promise without one.
+    found : float
+        The largest loss between the inputs whose weights were read, rounded up.
+    inputs : int
+        How many those are; all ``points`` where the grid is small.
+    """
+
+    feature: str
+    mechanism: str
+    epsilon: str
+    points: int
+    quoted: float
+    found: float
+    inputs: int
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every obligation is met."""
+        return all(check.passed for check in self.checks)
+
+    def __str__(self) -> str:
+        """Return a line, and one more per fault."""
+        read = "every input" if self.inputs == self.points else f"{self.inputs} of {self.points} inputs and the proof"
+        head = (
+            f"{self.feature}: {self.mechanism}, epsilon {self.epsilon}, quoted {show_up(self.quoted)}, "
+            f"largest loss found {show_up(self.found)} ({read}): {'passed' if self.passed else 'FAULT'}"
+        )
+        return "\n    ".join([head, *(f"fault ({c.name}): {c.says}" for c in self.checks if not c.passed)])
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The audit of a policy: feature by feature, then what concerns the whole record.
+
+    Attributes
+    ----------
+    policy : str
+        Its fingerprint.
+    false_alarm : float
+        Probability that chance alone fails a faultless policy; only the tests of draws can.
+    """
+
+    policy: str
+    guarantee: str
+    features: tuple[FeatureAudit, ...]
+    record: tuple[Check, ...]
+    false_alarm: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether no fault was found."""
+        return all(feature.passed for feature in self.features) and all(check.passed for check in self.record)
+
+    def __str__(self) -> str:
+        """Return a line per feature and per check of the record."""
+        lines = [f"policy {self.policy[:12]}: {self.guarantee}", *(f"  {feature}" for feature in self.features)]
+        lines += [f"  {check.name}: {check.says}: {'passed' if check.passed else 'FAULT'}" for check in self.record]
+        return "\n".join([*lines, "passed" if self.passed else "faults found"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON form; an infinite loss is null."""
+        document = asdict(self) | {"passed": self.passed}
+        for row, feature in zip(document["features"], self.features, strict=True):
+            row["passed"] = feature.passed
+            row |= {key: None for key in ("quoted", "found") if row[key] == inf}
+        return document
+
+
+def audit_policy(policy: Policy, *, progress: Callable[[float], None] = lambda share: None) -> Audit:
+    """Prove a policy's promises again from its integers, and test its draws.
+
+    Claim: if the audit passes, the inputs whose weights were read keep the stated epsilon exactly against each other
+    (up to delta where the promise is approximate): all inputs on grids of at most 256 points; on larger ones the ends,
+    the middle and random inputs, and all others as far as the construction's own proof goes.  A faultless policy fails
+    with probability at most ``false_alarm``.
+
+    Parameters
+    ----------
+    policy : Policy
+    progress : callable, optional
+        Told the share that is done.
+
+    Returns
+    -------
+    Audit
+
+    Notes
+    -----
+    Approximate promises: delta is computed for every pair of inputs up to 64 points, else for the pairs with an end.
+
+    Examples
+    --------
+    >>> from epsworth import Domain
+    >>> from epsworth.release import Policy
+    >>> audit = audit_policy(Policy.of("pm", "0.5", Domain.of({"age": (0, 100)}), bits=4))
+    >>> audit.passed, audit.features[0].found <= 0.5
+    (True, True)
+    """
+    features = []
+    read = lru_cache(maxsize=1)(Rows)  # the features of a policy often share one kernel; rows of a large grid are large
+    for rule in policy.rules:
+        features.append(_audit_rule(rule, read(rule.kernel), FALSE_ALARM / len(policy.rules)))
+        progress(len(features) / len(policy.rules))
+    attempts = _replays(policy)
+    says = "; ".join(map(str, attempts))
+    record = (_total(policy), Check("replay", not any(attempt.fault for attempt in attempts), says))
+    false_alarm = FALSE_ALARM + 2 * CHANCE * len(attempts)
+    return Audit(policy.fingerprint, str(policy.guarantee), tuple(features), record, false_alarm)
+
+
+def _audit_rule(rule: Rule, rows: Rows, false_alarm: float) -> FeatureAudit:
+    kernel = rule.kernel
+    checks = [_construction(kernel), _weights(rows), _values(rule), _draws(Column(rule), rows, false_alarm)]
+    checks += _approximate(rows, rule) if kernel.guarantee.delta else _pure(rows, rule)
+    quoted, found = kernel.loss(), rows.loss
+    return FeatureAudit(
+        rule.feature.name, rule.mechanism, str(rule.epsilon), kernel.points, quoted,
+        inf if found is None else float_above(found), len(rows.inputs), tuple(checks),
+    )  # fmt: skip
+
+
+def _inputs(points: int) -> list[int]:
+    last = points - 1
+    if points <= EXHAUSTIVE:
+        return list(range(points))
+    return sorted({0, 1, last // 2, last // 2 + 1, last - 1, last, *SystemRandom().sample(range(points), SPOTS)})
+
+
+class Rows:
+    """The weights of some inputs, each with its own sum: what is drawn has probabilities weight / sum."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel, self.inputs = kernel, _inputs(kernel.points)
+        self.weights = {i: kernel.weights(i) for i in self.inputs}
+        self.sums = {i: sum(row) for i, row in self.weights.items()}
+
+    @property
+    def faults(self) -> list[int]:
+        """Inputs whose weights are no probabilities, or do not add up to the total that is drawn from."""
+        kernel = self.kernel
+        shapes = {i: len(row) == kernel.points and min(row) >= 0 for i, row in self.weights.items()}
+        return [i for i in self.inputs if not shapes[i] or self.sums[i] != kernel.total(i)]
+
+    def scaled(self) -> Iterator[list[int]]:
+        """Yield every row over one common total."""
+        scale = lcm(*self.sums.values())
+        for i, row in self.weights.items():
+            factor = scale // self.sums[i]
+            yield row if factor == 1 else [factor * weight for weight in row]
+
+    @cached_property
+    def groups(self) -> dict[int, tuple[Indices, Floats]]:
+        """For the ends and the middle: the group of every output, and the groups' exact shares; about even groups."""
+        found, last = {}, self.kernel.points - 1
+        for i in sorted({0, last // 2, last}):
+            row, total = self.weights[i], self.sums[i]
+            group = [min(before * CELLS // total, CELLS - 1) for before in accumulate(row[:-1], initial=0)]
+            masses = [0] * CELLS
+            for at, weight in zip(group, row, strict=True):
+                masses[at] += weight
+            found[i] = np.array(group), np.array([mass / total for mass in masses])
+        return found
+
+    @cached_property
+    def loss(self) -> Fraction | None:
+        """The largest log ratio of the probabilities of one output, above by less than 1e-100; None: infinite."""
+        rows = self.scaled()
+        largest = smallest = next(rows)
+        for row in rows:
+            largest, smallest = list(map(max, largest, row)), list(map(min, smallest, row))
+        most, least = 1, 1
+        for a, b in zip(largest, smallest, strict=True):
+            if a * least > most * b:
+                most, least = a, b
+        return _log_above(most, least) if least else None
+
+    def delta(self, epsilon: Decimal) -> Fraction:
+        """Return the largest delta that a pair of inputs needs at ``epsilon``."""
+        bound = Fraction(DOWN.next_minus(DOWN.exp(epsilon)))
+        ends = {self.inputs[0], self.inputs[-1]}
+        worst = Fraction(0)
+        for i in self.inputs:
+            for j in self.inputs:
+                if i == j or (len(self.inputs) > EXHAUSTIVE_DELTA and not ends & {i, j}):
+                    continue
+                a, b = self.sums[j] * bound.denominator, self.sums[i] * bound.numerator
+                excess = sum(max(0, a * p - b * q) for p, q in zip(self.weights[i], self.weights[j], strict=True))
+                worst = max(worst, Fraction(excess, self.sums[i] * a))
+        return worst
+
+
+def _log_above(numerator: int, denominator: int) -> Fraction:
+    return Fraction(UP.next_plus(UP.ln(UP.divide(Decimal(numerator), Decimal(denominator)))))
+
+
+def _construction(kernel: Kernel) -> Check:
+    try:
+        kernel.prove()
+    except ArithmeticError as error:
+        return Check("construction", False, str(error))
+    return Check("construction", True, "the construction's obligations hold in integers")
+
+
+def _weights(rows: Rows) -> Check:
+    faults, read = rows.faults, f"the weights of {len(rows.inputs)} inputs"
+    says = f"{read} add up to their totals"
+    if faults:
+        says = f"the weights of {len(faults)} inputs (first: {faults[0]}) do not add up to what is drawn from"
+    return Check("weights", not faults, says)
+
+
+def _pure(rows: Rows, rule: Rule) -> Iterator[Check]:
+    """Compare what the integers keep with what is quoted, and with what the policy states."""
+    loss, quoted, stated = rows.loss, rows.kernel.loss(), Fraction(rule.epsilon)
+    shown = "infinite" if loss is None else show_up(float_above(loss))
+    says = f"the largest loss of the weights is {shown}, stated {rule.epsilon}, quoted {show_up(quoted)}"
+    yield Check("loss", loss is not None and loss <= stated and float_above(loss) <= quoted, says)
+    yield Check("quote", quoted <= float_above(stated), f"quoted {show_up(quoted)}, stated {rule.epsilon}")
+
+
+def _approximate(rows: Rows, rule: Rule) -> Iterator[Check]:
+    """Compare the delta that the integers need at the stated epsilon with the one quoted."""
+    promise, needed = rows.kernel.guarantee, float_above(rows.delta(rule.epsilon))
+    says = f"delta {show_up(needed)} is needed at epsilon {rule.epsilon}, quoted {show_up(promise.delta)}"
+    yield Check("delta", needed <= promise.delta, says)
+    stated = f"quoted epsilon {show_up(promise.epsilon)}, stated {rule.epsilon}"
+    yield Check("quote", promise.epsilon <= float_above(Fraction(rule.epsilon)), stated)
+
+
+def _values(rule: Rule) -> Check:
+    """Check that what leaves is looked up in a public table, inside the declared range."""
+    feature, values = rule.feature, Column(rule).values
+    if feature.categories is not None:
+        return Check("values", values.tolist() == list(feature.categories), f"{len(values)} declared categories")
+    inside = bool(np.all((values >= feature.lower) & (values <= feature.upper)))
+    return Check("values", inside, f"{len(values)} public values, all inside the range" if inside else "out of range")
+
+
+def _draws(column: Column, rows: Rows, false_alarm: float) -> Check:
+    """Compare fresh draws with the weights: exact binomial tests of groups of outputs, for the ends and the middle."""
+    says, least = "every draw lies on the grid", 1.0
+    for i, (group, shares) in rows.groups.items():
+        drawn = column.draw(np.full(DRAWS, i))
+        if drawn.min() < 0 or drawn.max() >= group.size:
+            return Check("draws", False, f"input {i} leads to outputs beyond the grid")
+        counts = np.bincount(group[drawn], minlength=CELLS)
+        above = np.where(counts > 0, bdtrc(counts - 1, DRAWS, shares), 1.0)
+        least = min(least, 2 * float(np.minimum(bdtr(counts, DRAWS, shares), above).min()))
+    chance = min(1.0, least * len(rows.groups) * CELLS)
+    says = f"{DRAWS:,} draws from each of {len(rows.groups)} inputs; chance would make them fit no better"
+    return Check("draws", chance > false_alarm, f"{says} with probability {show_up(chance, 2)}")
+
+
+def _replays(policy: Policy) -> tuple[Replay, ...]:
+    """Try to make the whole release repeat itself, all features at once."""
+    rows = 2 * -(-DRAWS // (2 * len(policy.rules)))
+    inputs = {rule.feature.name: np.full(rows, rule.kernel.points // 2) for rule in policy.rules}
+
+    def release(values: NDArray[Any]) -> NDArray[Any]:
+        return np.concatenate([drawn for _, drawn, _ in Perturbation(policy).draw(inputs)])
+
+    return replays(release, np.zeros(rows * len(policy.rules)))
+
+
+def _total(policy: Policy) -> Check:
+    """Check that the record's quoted epsilon covers whatever features are released together."""
+    parts = sorted((Fraction(rule.kernel.guarantee.epsilon) for rule in policy.rules), reverse=True)
+    total, quoted = Fraction(sum(parts[: policy.released])), policy.guarantee.epsilon
+    says = f"what is released together adds up to epsilon {show_up(float_above(total))}, quoted {show_up(quoted)}"
+    return Check("record", total <= Fraction(quoted), says)

@@ -1,0 +1,140 @@
+"""Attempts to make a sampler repeat itself: whoever can replay its noise can take it off."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import random
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.bounds import clopper_pearson
+from epsworth.rounding import show_up
+
+Sampler = Callable[[NDArray[Any]], NDArray[Any]]
+CHANCE = 1e-9  # identical blocks count as a replay where independent ones agree with at most twice this probability
+PATIENCE = 60.0  # seconds for a child
+STATE = 20250101  # any state: what matters is that it is set twice
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One attempt.
+
+    Attributes
+    ----------
+    attempt : str
+        What was done.
+    same : bool or None
+        Whether both blocks of draws were identical; None where the attempt failed.
+    chance : float
+        Largest probability that independent blocks are identical.
+    """
+
+    attempt: str
+    same: bool | None
+    chance: float
+
+    @property
+    def fault(self) -> bool:
+        """Whether the sampler repeated itself, and not by chance."""
+        return self.same is True and self.chance <= 2 * CHANCE
+
+    def __str__(self) -> str:
+        """Return the attempt's outcome in a sentence."""
+        if self.same is None:
+            return f"{self.attempt}: could not be tried"
+        if not self.same:
+            return f"{self.attempt}: different draws"
+        chance = f"independent ones agree with probability at most {show_up(self.chance, 1)}"
+        return f"{self.attempt}: the same draws ({chance}); the randomness can be replayed"
+
+
+def replays(sampler: Sampler, values: NDArray[Any]) -> tuple[Replay, ...]:
+    """Call the sampler twice on the same values in each way that betrays a seeded or shared generator.
+
+    Parameters
+    ----------
+    values : ndarray
+        True values; each stands at two neighbouring places 2j, 2j + 1, from which the chance of equal draws is
+        learnt.
+    """
+    usual = _digest(sampler(values)), _digest(sampler(values))
+    chance = _chance(np.asarray(sampler(values)))
+    with _same_state():
+        first = _digest(sampler(values))
+    with _same_state():
+        second = _digest(sampler(values))
+    children = _in_children(sampler, values)
+    forked = None if None in children else children[0] == children[1]
+    return (
+        Replay("two calls in a row", usual[0] == usual[1], chance),
+        Replay("the generators of random and numpy set to one state", first == second, chance),
+        Replay("two processes forked from one parent", forked, chance),
+    )
+
+
+def _digest(outputs: Any) -> bytes:
+    drawn = np.asarray(outputs)
+    return hashlib.sha256((drawn.astype(str) if drawn.dtype.kind == "O" else drawn).tobytes()).digest()
+
+
+def _chance(drawn: NDArray[Any]) -> float:
+    """Return a bound on the probability that independent blocks agree everywhere.
+
+    It is prod c_i <= (mean c)^n for the probabilities c_i that two draws at place i agree.  Neighbouring draws from
+    the same value bound their mean from above, but for a probability of `CHANCE`, which is added.
+    """
+    pairs = drawn[: drawn.size // 2 * 2].reshape(-1, 2)
+    agree = int((pairs[:, 0] == pairs[:, 1]).sum())
+    return float(clopper_pearson(agree, len(pairs), CHANCE).upper) ** drawn.size + CHANCE
+
+
+@contextmanager
+def _same_state() -> Iterator[None]:
+    """Set the process's global generators to one public state, and put them back."""
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002  the global generator is what is tested
+    random.seed(STATE)
+    np.random.seed(STATE)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+
+
+def _in_children(sampler: Sampler, values: NDArray[Any]) -> list[bytes | None]:
+    """Return the digests of the draws of two children forked from here; None for one that did not answer."""
+    if "fork" not in multiprocessing.get_all_start_methods():
+        return [None, None]
+    context = multiprocessing.get_context("fork")
+    started = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: the child may hang, see below
+        for _ in range(2):
+            here, there = context.Pipe(duplex=False)
+            child = context.Process(target=_answer, args=(sampler, values, there), daemon=True)
+            child.start()
+            there.close()
+            started.append((child, here))
+    answers: list[bytes | None] = []
+    for child, here in started:
+        try:
+            answers.append(here.recv_bytes() if here.poll(PATIENCE) else None)
+        except EOFError:
+            answers.append(None)
+        child.kill()
+        child.join()
+        here.close()
+    return answers
+
+
+def _answer(sampler: Sampler, values: NDArray[Any], there: Connection) -> None:
+    there.send_bytes(_digest(sampler(values)))
