@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,8 +24,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 import epsworth as ew
+from epsworth.mechanisms import PrivacyIndicator, family
 
 EPSILONS = np.arange(1.0, 9.0)
+DRAWS = 2_000
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,9 @@ def show(study: Study, short: str, curves: ew.Curves, model: object, record: pl.
             + " with the indicator" * bool(study.reveal)
         )
         claims(curves, [[published(m, e, values, study.boxes[short]) for e in EPSILONS] for m in curves.mechanisms])
+    row, at = record.to_numpy()[0], [record.columns.index(name) for name in study.sensitive]
+    print(f"  mean of {DRAWS} draws, the paper's empirical utility")
+    empirical(lambda rows: model.predict(pl.DataFrame(rows, schema=record.columns)), row, at, curves.mechanisms)
     paper = ask(model, record, study, method="paper", tolerance=0.01)
     print(f"  the published search on our fit, {paper.queries:,} queries, {paper.seconds:.0f} s")
     claims(curves, paper.lower[..., 0].tolist())
@@ -122,10 +128,25 @@ def claims(curves: ew.Curves, rows: list[list[float]]) -> None:
         print(f"    {words[:34]:34s}" + "".join(f"   {c:.3f}     " for c in row) + verdict)
 
 
+def empirical(
+    labels: Callable[[np.ndarray], np.ndarray], row: np.ndarray, at: Sequence[int], mechanisms: Sequence[str]
+) -> None:
+    """Print the shares of draws that keep the label of a row, perturbed at some positions; one coin per draw."""
+    rng, own = np.random.default_rng(0), labels(row[np.newaxis])[0]
+    for words in mechanisms:
+        shares = []
+        for epsilon in EPSILONS:
+            built = family(words).build(epsilon)
+            inner, reveal = (built.mechanism, built.delta) if isinstance(built, PrivacyIndicator) else (built, 0.0)
+            rows = np.repeat(row[np.newaxis], DRAWS, axis=0)
+            perturbed = rng.random(DRAWS) >= reveal
+            rows[np.ix_(perturbed, at)] = inner.law(row[list(at)]).sample(DRAWS, rng)[perturbed]
+            shares.append((labels(rows) == own).mean())
+        print(f"    {words[:34]:34s}" + "".join(f"   {share:.3f}     " for share in shares))
+
+
 def published(words: str, epsilon: float, values: tuple[float, ...], box: tuple[tuple[float, float], ...]) -> float:
     """Mass of the box, as the paper states it (its factor (1 - omega)(1 - tau) dropped, as in its figures)."""
-    from epsworth.mechanisms import PrivacyIndicator, family
-
     built = family(words).build(epsilon)
     inner, reveal = (built.mechanism, built.delta) if isinstance(built, PrivacyIndicator) else (built, 0.0)
     mass = math.prod(float(inner.law(x).mass(*side)) for x, side in zip(values, box, strict=True))
