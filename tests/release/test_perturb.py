@@ -99,6 +99,8 @@ def test_missing_and_undeclared_values_are_refused_or_replaced():
         perturb(POLICY, TABLE.assign(job=["secret", "b", "a"]))
     with pytest.raises(ValueError, match="age: the column holds something that is not a number"):
         perturb(POLICY, TABLE.assign(age=["1", "old", "2"]))
+    with pytest.raises(ValueError, match="age: the column holds something that is not a number"):
+        perturb(POLICY, TABLE.assign(age=pd.to_datetime(["2001-01-01", "2002-01-01", "2003-01-01"])))
     with pytest.raises(ValueError, match="lacks the column 'age', which the policy perturbs; it has id"):
         perturb(POLICY, TABLE[["id", "job"]])
     sure = Decimal(200)  # keeps its input but with probability e^-200

@@ -58,6 +58,8 @@ class Column:
             Number of the first row, for messages.
         """
         try:
+            if np.asarray(column).dtype.kind in "mMc":
+                raise TypeError  # dates would become counts of nanoseconds, complex numbers lose a part
             natural = np.asarray(column, dtype=np.float64)
         except (TypeError, ValueError):
             raise ValueError(
