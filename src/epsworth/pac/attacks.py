@@ -165,20 +165,16 @@ def pool_test(
     --------
     >>> import numpy as np
     >>> from epsworth.pac import MI
-    >>> pool = np.random.default_rng(0).normal(size=(200, 1))
+    >>> pool = np.random.default_rng(0).uniform(size=(200, 1))
     >>> rate, low, high = pool_test(lambda rows: rows.sum(axis=0), pool, [[100.0]], MI(1 / 128))
     >>> low > 0.85  # although no membership *within* the pool is guessed right more often than 0.563
     True
     """
     draws, rows = np.random.default_rng(rng), as_floats(X)
-    distances = []
-    for pool in (rows, np.vstack([rows, as_floats(extra)])):
-        fitted = PACPrivatizer(algorithm, budget, worlds=worlds).fit(pool)
-        vectors = fitted.simulated_releases(releases, draws)[1]
-        if not distances:
-            centre = fitted.plan_.frame.centre
-        distances.append(np.linalg.norm(vectors - centre, axis=1))
-    scores = np.column_stack(distances).reshape(-1, 1)
+    plain = PACPrivatizer(algorithm, budget, worlds=worlds).fit(rows)
+    other = PACPrivatizer(algorithm, budget, worlds=worlds).fit(np.vstack([rows, as_floats(extra)]))
+    vectors = np.stack([fitted.simulated_releases(releases, draws)[1] for fitted in (plain, other)], axis=1)
+    scores = np.linalg.norm(vectors - plain.plan_.frame.centre, axis=2).reshape(-1, 1)
     truth = np.tile([[False], [True]], (releases, 1))
     found = threshold_attack(scores, truth)
     return float(found.success[0]), float(found.interval.lower[0]), float(found.interval.upper[0])
