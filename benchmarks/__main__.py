@@ -1,4 +1,4 @@
-"""Run every benchmark, or those named: ``python -m benchmarks [masses] [draws] [startup] [sampling] [exact]``."""
+"""Run every benchmark, or those named: ``python -m benchmarks [masses] [draws] [startup] [sampling] [exact] [pac]``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 
-PARTS = ("masses", "draws", "startup", "sampling", "exact")
+PARTS = ("masses", "draws", "startup", "sampling", "exact", "pac")
 
 
 def main() -> int:

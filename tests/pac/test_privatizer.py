@@ -124,6 +124,8 @@ def test_modes_say_what_they_prove():
     assert exact["soundness"].startswith("exact")
     assert exact["confidence"] == 1.0
     assert exact["prior_of_naming_the_world"] == 1 / 600
+    for report in (exact, certified, estimated):
+        assert report["largest_record_prior"] == 0.5
     assert certified["confidence"] == 0.999
     assert certified["noise_trace"] > estimated["noise_trace"]
     assert certified["mi_whatever_the_worlds_were"] > 0.25

@@ -12,7 +12,7 @@ import warnings
 import typer
 
 from epsworth import __version__
-from epsworth.cli import demo, mechanisms, recommend, utility
+from epsworth.cli import convert, demo, mechanisms, privatize, recommend, utility
 
 INTERRUPTED = 130
 
@@ -29,6 +29,8 @@ app.command("demo")(demo.demo)
 app.command("utility")(utility.utility)
 app.command("recommend")(recommend.recommend)
 app.command("mechanisms")(mechanisms.mechanisms)
+app.command("privatize")(privatize.privatize)
+app.command("convert")(convert.convert)
 
 
 def _version(asked: bool) -> None:

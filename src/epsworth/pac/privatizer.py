@@ -309,6 +309,9 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             members = self.members()
             self.world_prior_ = multiplicity(members) / len(members)
             self.record_prior_ = float(priors(members).max())
+        else:
+            inclusion = self._experiment.sampler.inclusion
+            self.record_prior_ = float(np.maximum(inclusion, 1 - inclusion).max())
         if isinstance(self.budget, RecordPosterior):
             rng = np.random.default_rng([self.worlds_seed, 1])
             self.plan_, self.exposure_ = plan_for_records(

@@ -41,7 +41,9 @@ def report_of(fitted: PACPrivatizer, spent: float) -> dict[str, Any]:
         "confidence": fitted.confidence_,
         "mi_nats": _up(spent),
         "posterior_at_prior_0.5": _up(posterior(spent, 0.5)),
-        "tpr_at_fpr_0.001": _up(tpr_bound(spent, 0.5, 0.001)),
+        "largest_record_prior": fitted.record_prior_,
+        "posterior_of_membership": _up(posterior(spent, fitted.record_prior_)),
+        "tpr_at_fpr_0.001": _up(tpr_bound(spent, fitted.rate, 0.001)),
         "worlds": len(fitted.trials_.outputs),
         "worlds_seed": fitted.worlds_seed,
         "rate": fitted.rate,
@@ -63,8 +65,6 @@ def report_of(fitted: PACPrivatizer, spent: float) -> dict[str, Any]:
 def _of_mode(fitted: PACPrivatizer, spent: float) -> dict[str, Any]:
     if fitted.mode == "exact":
         found: dict[str, Any] = {
-            "largest_record_prior": fitted.record_prior_,
-            "posterior_at_that_prior": _up(posterior(spent, fitted.record_prior_)),
             "prior_of_naming_the_world": fitted.world_prior_,
             "posterior_of_naming_the_world": _up(posterior(spent, fitted.world_prior_)),
             "joint_tasks": "blind success at tasks about several records is unknown for a finite list; only naming "

@@ -78,6 +78,13 @@ class Sampler:
         """Return a secret sub-sample from operating-system randomness, shape ``(n,)``; nothing can repeat it."""
         return np.asarray(self._choose(np.random.default_rng())[self.units.of_row])
 
+    @property
+    def inclusion(self) -> Floats:
+        """Chance that a unit is in a fresh sub-sample, shape ``(units,)``."""
+        sizes = np.bincount(self.units.stratum)
+        share = np.clip(self.rate * sizes, 1, np.maximum(sizes - 1, 1)) / np.maximum(sizes, 1)
+        return np.asarray(share[self.units.stratum])
+
     def _units_in(self, world: int) -> Bools:
         draw, flip = divmod(world, 2) if self.paired else (world, 0)
         # SeedSequence keys: the same world for any number of workers
