@@ -66,7 +66,7 @@ def _paper_data() -> Iterator[Row]:
 
 
 def _wide() -> Iterator[Row]:
-    """A hundred thousand outputs: 50 MB of them; a d x d matrix would take 80 GB."""
+    """Yield the memory for a hundred thousand outputs: 50 MB of them; a d x d matrix would take 80 GB."""
     outputs = np.random.default_rng(0).normal(size=(64, 100_000))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     seconds = median_seconds(lambda: calibrate(outputs, 1.0, basis="svd"), runs=1, warmup=0)

@@ -5,6 +5,7 @@
 Same split (shuffled with seed 0; Iris 100 / 49 rows, else 70 / 30) and scaling of the whole table as there; the pool's
 own reference, finite worlds (1024 for Iris, 256 else), noise "optimal", basis "svd" unless a row says "diag".  Accuracy
 on the test rows, for PCA the restoration error of eq. (5); averages over simulated releases (400, with --quick 100).
+Features of the forests were chosen by accuracy on the pool.
 The columns of the public code are its stored results (its scaling of Iris is not documented: rows of l1 norm one are
 assumed for K-Means); its forests leave leaf labels without noise, and are marked.  "same, paper noise" is Algorithm 1
 on our outputs: what the noise rule and the basis gain, like for like.
@@ -54,16 +55,16 @@ class Task:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
+RICE_FOREST = FixedForest(3, 3, p=0.05, w1=0.4, w2=0.4, features=[[2, 1, 5], [1, 2, 5], [5, 2, 1]])
 TASKS = (
     Task("Iris K-Means", "iris", "l1", KMeans(3, n_init=10), (0.746, 0.869, 0.945, 0.952, 0.951)),
     Task("Iris SVM C=1", "iris", "standard", LinearSVC(C=1.0, dual=False), (0.449, 0.548, 0.694, 0.842, 0.923)),
     Task("Iris SVM C=1e-6", "iris", "standard", LinearSVC(C=1e-6, dual=False), (0.525, 0.639, 0.738, 0.764, 0.771)),
-    Task("Iris forest", "iris", "min-max", FixedForest(1, 2, p=0.05, features=[[3, 2]]),
+    Task("Iris forest", "iris", "min-max", FixedForest(1, 2, p=0.05, features=[[2, 3]]),
          (0.832, 0.874, 0.891, 0.891, 0.888), basis="diag", open=True),
     Task("Rice K-Means", "rice", "standard", KMeans(2, n_init=10), (0.892, 0.904, 0.906, 0.907, 0.907)),
     Task("Rice SVM C=1", "rice", "min-max", LinearSVC(C=1.0, dual=False), (0.614, 0.707, 0.805, 0.883, 0.911)),
-    Task("Rice forest 3x3", "rice", "min-max", FixedForest(3, 3, p=0.05),
-         (0.912, 0.913, 0.913, 0.913, 0.913), open=True),
+    Task("Rice forest 3x3", "rice", "min-max", RICE_FOREST, (0.912, 0.913, 0.913, 0.913, 0.913), open=True),
     Task("Rice PCA d'=1", "rice", "min-max", PCA(1), (0.194, 0.187, 0.185, 0.185, 0.185), error=True),
     Task("Rice PCA d'=6", "rice", "min-max", PCA(6), (0.033, 0.016, 0.008, 0.005, 0.003), error=True),
     Task("Dry Bean K-Means", "dry_bean", "min-max", KMeans(7, n_init=10), (0.169, 0.216, 0.282, 0.391, 0.601)),

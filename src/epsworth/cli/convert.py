@@ -47,9 +47,7 @@ def convert(
     out = show.console()
     out.print(f"mutual information  {show_up(nats)} nats")
     out.print(f"success             {round_up(100 * success)} % at most, from {100 * blind:g} % without the release")
-    out.print(
-        f"sure guesses        {round_up(100 * sure)} % of members at most, with {100 * false:g} % false alarms"
-    )
+    out.print(f"sure guesses        {round_up(100 * sure)} % of members at most, with {100 * false:g} % false alarms")
     if even < 1:
         out.print(
             f"same average success as epsilon {show_up(conversion.dp_epsilon(even))} of differential privacy "
