@@ -27,7 +27,7 @@ def in_order(
 
     Notes
     -----
-    Each worker's linear algebra runs on one thread: many small fits gain nothing from more.
+    Linear algebra runs on one thread: many small fits gain nothing from more, and their last bits stay the same.
 
     Examples
     --------
@@ -40,9 +40,15 @@ def in_order(
     if len(batches) == 0:
         return
     settings = {} if n_jobs is None else {"n_jobs": n_jobs}
-    with joblib.parallel_config(inner_max_num_threads=None):
-        pool = joblib.Parallel(return_as="generator", mmap_mode="r", **settings)
-        yield from pool(joblib.delayed(function)(batch) for batch in batches)
+    pool = joblib.Parallel(return_as="generator", mmap_mode="r", **settings)
+    yield from pool(joblib.delayed(_on_one_thread)(function, batch) for batch in batches)
+
+
+def _on_one_thread(function: Callable[[Item], Result], batch: Item) -> Result:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
+        return function(batch)
 
 
 def check_n_jobs(n_jobs: int | None) -> None:

@@ -54,7 +54,7 @@ KMEANS = ("privatize", "kmeans", "iris.csv", "--target", "species", "--set", "n_
 
 
 def test_privatize_prints_the_release_its_promise_and_all_limits(cli, place):
-    code, out, err = cli(*KMEANS, "--mi", "1/4", "--json", "release.json")
+    code, out, err = cli(*KMEANS, "--mi", "1/4", "--audit", "--json", "release.json")
     assert (code, err) == (0, "")
     flat = " ".join(out.split())
     assert "centroid[0, 0] = " in flat
@@ -65,6 +65,9 @@ def test_privatize_prints_the_release_its_promise_and_all_limits(cli, place):
     assert document["report"]["mi_nats"] <= 0.25
     assert document["report"]["columns"] == COLUMNS
     assert document["report"]["limits"] == list(LIMITS)
+    assert len(document["audit"]["upper"]) == 150
+    assert document["audit"]["worst"] < 0.7
+    assert "The best attack on the most exposed record succeeds with" in flat
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -131,6 +134,11 @@ def test_convert_reads_fractions_and_rounds_up(cli):
         ((*KMEANS, "--mi", "1", "--mode", "fast"), "mode must be one of exact"),
         ((*KMEANS, "--mi", "1", "--json", "none/r.json"), "the folder none does not exist"),
         ((*KMEANS, "--mi", "1", "--domain", "short.toml"), "no range for the column 'sepal_width'"),
+        ((*KMEANS[:3], "--mi", "1", "--set", "n_clusters=999", *KMEANS[3:5]), "n_clusters=999"),
+        (
+            ("privatize", "pca", "gap.csv", "--target", "species", "--mi", "1"),
+            "row 0, petal_width: the value is miss",
+        ),
         (("privatize", "svm", "iris.csv", "--mi", "1"), "unknown algorithm 'svm'; take one of mean, kmeans"),
         (("privatize", "mean", "iris.csv", "--mi", "1"), "the column 'species' is not of numbers"),
         (("privatize", "mean", "iris.csv", "--mi", "1", "--target", "x"), "--target: the table has no column 'x'"),

@@ -181,6 +181,8 @@ def test_utility_is_simulated_for_every_shape():
     ]  # fmt: skip
     assert found[2].mean > found[0].mean + 5 * found[0].standard_error
     assert found[0].trace < found[1].trace
+    with pytest.raises(ValueError, match="fit RecordPosterior alone"):
+        fitted.simulate_utility(lambda model: 0.0, 9, budgets=[RecordPosterior(0.6)])
     (same,) = fitted.simulate_utility(lambda model: model.score(X, Y), 50)
     assert same.mi == fitted.plan_.mi
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from epsworth.arrays import Floats
     from epsworth.pac.budgets import Budget
+    from epsworth.pac.exposure import Exposure
 
 
 def privatize(
@@ -39,6 +40,7 @@ def privatize(
     worlds_seed: Annotated[int, typer.Option(help="Seed of the public list of worlds (never of the release).")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Workers; -1 for all cores.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Save trials here (as private as the pool), resume.")] = None,
+    audit: Annotated[bool, typer.Option("--audit", help="Simulate the best attack on every record (exact).")] = False,
     json: options.Json = None,
 ) -> None:
     """Release an algorithm's output with noise for a budget."""
@@ -54,14 +56,19 @@ def privatize(
         noise=noise, basis=basis, worlds_seed=worlds_seed, n_jobs=jobs, checkpoint=checkpoint,  # type: ignore[arg-type]
     )  # fmt: skip
     with options.progress_bar("simulating worlds") as progress:
-        privatizer.fit(X, labels, groups=groups, progress=progress)
+        try:
+            privatizer.fit(X, labels, groups=groups, progress=progress)
+        except ValueError as error:  # the algorithm's own complaints about the table or its parameters, too
+            raise ValueError(str(error).splitlines()[0]) from None
+    exposure = privatizer.audit() if audit else None
     release = privatizer.release()
     report = release.report() | {"columns": columns, "unit_scale": domain is not None}
     if json is not None:
         values = dict(zip(release.names, release.vector.tolist(), strict=True))
-        show.write_json(json, {"release": values, "report": report})
+        found = {} if exposure is None else {"audit": exposure.to_dict()}
+        show.write_json(json, {"release": values, "report": report} | found)
     if json != "-":
-        _print(release.names, release.vector, report)
+        _print(release.names, release.vector, report, exposure)
 
 
 def _budget(mi: str | None, posterior: str | None, record: str | None, eps: str | None) -> Budget:
@@ -102,6 +109,9 @@ def _pool(
         if declared is not None and name not in declared:
             raise ValueError(f"--domain declares no range for the column {name!r}; declare it, or drop the column")
         values = features[name].to_numpy()
+        if features[name].is_null().any():
+            row = int(features[name].is_null().arg_max())
+            raise ValueError(f"row {row}, {name}: the value is missing; fill it, or drop the row")
         if declared is None and not features[name].dtype.is_numeric():
             raise ValueError(f"the column {name!r} is not of numbers; drop it, recode it, or declare its categories")
         columns.append(np.asarray(values, np.float64) if declared is None else declared[name].to_unit(values))
@@ -110,7 +120,7 @@ def _pool(
     return list(features.columns), np.column_stack(columns), apart["--target"], apart["--group"]
 
 
-def _print(names: tuple[str, ...], vector: Floats, report: dict[str, Any]) -> None:
+def _print(names: tuple[str, ...], vector: Floats, report: dict[str, Any], exposure: Exposure | None) -> None:
     from epsworth.rounding import round_up, show_up
 
     out = show.console()
@@ -127,6 +137,11 @@ def _print(names: tuple[str, ...], vector: Floats, report: dict[str, Any]) -> No
         f"{round_up(100 * report['largest_record_prior'])} %), and at 0.1 % false alarms "
         f"{round_up(100 * report['tpr_at_fpr_0.001'])} % of the members are found at most."
     )
+    if exposure is not None:
+        out.print(
+            f"The best attack on the most exposed record succeeds with {round_up(100 * exposure.worst)} % at most "
+            f"(99 % confidence); true mutual information {exposure.mi:.3g} +- {exposure.mi_half_width:.1g} nats."
+        )
     if "worst_record_upper_limit" in report:
         out.print(
             f"Worst single record: {round_up(100 * report['worst_record_upper_limit'])} % at most (99 % confidence)."

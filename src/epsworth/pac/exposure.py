@@ -6,7 +6,8 @@ is Bayes' rule.  Nothing here can be seeded into a release: draws are for analys
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,12 @@ class Exposure:
     def worst(self) -> float:
         """Upper limit for the most exposed record."""
         return float(self.upper.max())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON-able values, one entry per record in the lists."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in found.items()}
+        return plain | {"worst": self.worst, "confidence": 0.99}
 
 
 def expose(

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.arrays import Bools, Floats
 from epsworth.pac.adapters import adapter_for
 from epsworth.pac.adapters.adapter import Prepare
 from epsworth.pac.allocation import Rule
@@ -22,6 +22,7 @@ from epsworth.pac.budgets import MI, Budget, DPEquivalent, Posterior, RecordPost
 from epsworth.pac.calibration import TRIALS_PER_DIRECTION, Basis, Plan, calibrate, check_choices
 from epsworth.pac.certificate import Certificate, certify
 from epsworth.pac.exposure import Exposure, expose
+from epsworth.pac.lattice import Steps
 from epsworth.pac.ledger import Ledger
 from epsworth.pac.pool import check_pool
 from epsworth.pac.record_budgets import plan_for_records
@@ -203,7 +204,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         check_is_fitted(self, "plan_")
         if ledger is not None:
             return self._release_with(ledger)
-        positions = self.plan_.positions(self._secret_output())
+        positions = self._secret_positions()
         noisy = positions + self.plan_.law.draw(len(positions))
         self.spent_ += self.plan_.mi
         report = self.report() | {"mi_nats_of_all_releases_so_far": self.spent_}
@@ -234,7 +235,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if budgets is None and noises is None and bases is None:
             plans.append((self.plan_, self.noise, self.report()["basis"]))
         else:
-            asked: Sequence[float] = [self.plan_.mi] if budgets is None else [one.mi for one in budgets]
+            asked = [self.plan_.mi] if budgets is None else [_nats(one) for one in budgets]
             for beta in asked:
                 for rule in noises or [self.noise]:
                     for basis in bases or [self._basis()]:
@@ -327,15 +328,16 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         else:
             self.plan_ = calibrate(outputs, self.budget.mi, rule=self.noise, basis=basis)
 
-    def _secret_output(self) -> Floats:
-        """Return the un-noised output of a fresh secret; the caller adds noise before anything else happens."""
+    def _secret_positions(self) -> Steps:
+        """Return the un-noised output of a fresh secret on the grid; the caller adds noise before all else."""
         if self.mode == "exact":
-            return as_floats(self.trials_.outputs[secrets.randbelow(len(self.trials_.outputs))])
+            listed = self.plan_.positions(self.trials_.outputs)  # all, so that bits are those that were calibrated on
+            return np.asarray(listed[secrets.randbelow(len(listed))])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a warning would tell something of the secret
             found = self._experiment.output(self._experiment.sampler.fresh())
         reference = self.mechanism_.reference
-        return reference if found is None or found.shape != reference.shape else found
+        return self.plan_.positions(reference if found is None or found.shape != reference.shape else found)
 
     def _release_with(self, ledger: Ledger) -> Release:
         if self.mode != "exact" or isinstance(self.budget, RecordPosterior):
@@ -353,3 +355,10 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     def _as_release(self, vector: Floats, report: dict[str, Any]) -> Release:
         return Release(vector, self.mechanism_.names, self.mechanism_.rebuild(vector), report)
+
+
+def _nats(budget: object) -> float:
+    found = as_budget(budget)
+    if isinstance(found, RecordPosterior):
+        raise ValueError("budgets here are in nats (MI, Posterior, DPEquivalent); fit RecordPosterior alone")
+    return found.mi
