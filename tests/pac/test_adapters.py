@@ -193,6 +193,11 @@ def test_what_would_leak_is_refused(estimator, error, message):
         PACPrivatizer(estimator, MI(1.0), worlds=8).fit(X, SPECIES)
 
 
+def test_fits_on_the_secret_print_nothing(capsys):
+    PACPrivatizer(KMeans(3, verbose=1), MI(1.0), worlds=8, mode="estimated").fit(X).release()
+    assert capsys.readouterr().out == ""
+
+
 def test_labels_are_needed_and_checked():
     for name in ("LinearSVC", "FixedForest"):
         with pytest.raises(ValueError, match="learns from labels; give y"):

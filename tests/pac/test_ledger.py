@@ -66,6 +66,14 @@ def test_one_world_serves_the_whole_series():
     assert ledger.probabilities.max() > 0.999  # with 25 nats spent the world is known
 
 
+def test_worlds_ruled_out_may_lie_anywhere():
+    """A world of chance 1e-300, a googol away, neither overflows the grid nor costs the others precision."""
+    outputs = np.array([[0.0], [1.0], [1e100]])
+    plan = calibrate(outputs, 0.5, basis="diag", probabilities=np.array([0.5, 0.5, 1e-300]))
+    assert abs(plan.positions(outputs)).max() <= 2**52
+    assert plan.mi <= 0.5
+
+
 def test_belief_is_bayes_rule():
     """The table's masses against Gaussian densities."""
     rng = np.random.default_rng(0)

@@ -259,6 +259,8 @@ def test_audit_needs_a_finite_list():
 def test_stopping_early_saves_worlds():
     fitted = PACPrivatizer("mean", MI(0.25), worlds=20_000, mode="estimated", stop="relative").fit(X)
     assert 500 < len(fitted.trials_.outputs) < 10_000
+    again = PACPrivatizer("mean", MI(0.25), worlds=20_000, mode="estimated", stop="relative", n_jobs=2).fit(X)
+    np.testing.assert_array_equal(again.trials_.outputs, fitted.trials_.outputs)
 
 
 def gaussian_pool(rng):

@@ -16,7 +16,8 @@ from epsworth.records import Indices
 
 Basis = Literal["auto", "diag", "svd"]
 BASES: tuple[Basis, ...] = ("auto", "diag", "svd")
-MOST_NATS = 20.0  # above, nothing is promised; keeps grid positions below 2**53
+MOST_NATS = 20.0  # above, nothing is promised; keeps grid positions below 2**52
+FARTHEST = 2.0**52
 TRIALS_PER_DIRECTION = 10  # below, eigenvectors of an *estimated* covariance fit the trials
 
 
@@ -81,7 +82,8 @@ class Plan:
         if self.clip is not None:
             length = np.linalg.norm(at, axis=-1, keepdims=True) / STEPS
             at = at * np.minimum(1.0, self.clip / np.maximum(length, 1e-300))
-        return np.asarray(np.rint(at), dtype=np.int64)
+        # beyond 2**52 steps only worlds that a ledger has all but ruled out can lie; doubles are whole there
+        return np.asarray(np.rint(np.clip(at, -FARTHEST, FARTHEST)), dtype=np.int64)
 
     def released(self, positions: Steps) -> Floats:
         """Return the vectors that stand for noisy grid positions: a public function of them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from epsworth.parallel import batches_of, in_order
 
 BATCH = 32
 SAVE_EVERY = 16  # batches
+ROUND = 8  # batches
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,18 +124,23 @@ def simulate(
     """
     done = _load(checkpoint, experiment)
     batches = batches_of(worlds, BATCH)
-    for finished, trials in enumerate(
-        in_order(experiment.run, batches[len(done) :], n_jobs=n_jobs), start=len(done) + 1
-    ):
+    for trials in _stream(experiment, batches[len(done) :], n_jobs, in_rounds=stop is not None):
         done.append(trials)
         if progress is not None:
-            progress(finished / len(batches))
-        if checkpoint is not None and (finished % SAVE_EVERY == 0 or finished == len(batches)):
+            progress(len(done) / len(batches))
+        if checkpoint is not None and (len(done) % SAVE_EVERY == 0 or len(done) == len(batches)):
             _save(checkpoint, experiment, done)
         if stop is not None and stop(np.concatenate([part.outputs for part in done])):
             break
     found = _joined(done[: len(batches)])
     return Trials(found.outputs[:worlds], found.failed[:worlds], found.warned)
+
+
+def _stream(experiment: Experiment, batches: list[range], n_jobs: int | None, *, in_rounds: bool) -> Iterator[Trials]:
+    """Yield trials batch by batch; in rounds where the run may be stopped, because running workers cannot be."""
+    for round_ in batches_of(len(batches), ROUND if in_rounds else max(1, len(batches))):
+        ready = in_order(experiment.run, batches[round_.start : round_.stop], n_jobs=n_jobs)
+        yield from list(ready) if in_rounds else ready
 
 
 def _joined(parts: list[Trials]) -> Trials:
