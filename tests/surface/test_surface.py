@@ -64,6 +64,21 @@ def test_the_audit_is_public():
         assert f"`{name}" in reference
 
 
+def test_names_of_the_parts_are_frozen_and_documented():
+    from epsworth import pac
+
+    assert pac.__all__ == [
+        "MI", "Attack", "DPEquivalent", "Exposure", "FixedForest", "Ledger", "Mechanism", "PACPrivatizer", "Posterior",
+        "RecordPosterior", "Release", "Utility", "allocate", "budget", "dp_epsilon", "dp_posterior",
+        "generalised_prior", "lira", "pool_test", "posterior", "procrustes", "tpr_bound",
+    ]  # fmt: skip
+    reference = (ROOT / "docs" / "reference.md").read_text()
+    for name in pac.__all__:
+        assert getattr(pac, name).__doc__
+        assert f"`{name}" in reference, f"docs/reference.md does not mention pac.{name}"
+        assert name in dir(pac)
+
+
 def test_every_family_states_its_source():
     for name, kind in ew.FAMILIES.items():
         assert kind.reference

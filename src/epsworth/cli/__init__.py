@@ -12,7 +12,7 @@ import warnings
 import typer
 
 from epsworth import __version__
-from epsworth.cli import audit, demo, mechanisms, perturb, recommend, utility
+from epsworth.cli import audit, convert, demo, mechanisms, perturb, privatize, recommend, utility
 
 INTERRUPTED = 130
 
@@ -31,6 +31,8 @@ app.command("recommend")(recommend.recommend)
 app.command("perturb")(perturb.perturb)
 app.command("mechanisms")(mechanisms.mechanisms)
 app.command("audit")(audit.audit)
+app.command("privatize")(privatize.privatize)
+app.command("convert")(convert.convert)
 
 
 def _version(asked: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,6 +92,20 @@ def epsilon_grid(text: str) -> list[float]:
     if (last - first) / step > MOST_EPSILONS:
         raise ValueError(f"--epsilon {text}: more than {MOST_EPSILONS} values; take a larger step")
     return [float(first + i * step) for i in range(int((last - first) / step) + 1)]
+
+
+def fraction(option: str, text: str) -> float:
+    """Read a number, also as a fraction.
+
+    Examples
+    --------
+    >>> fraction("--mi", "1/16")
+    0.0625
+    """
+    try:
+        return float(Fraction(text))
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"{option} must be a number such as 0.0625 or 1/16, got {text!r}") from None
 
 
 def split_commas(words: list[str], whole: Container[str] = ()) -> list[str]:

@@ -1,0 +1,157 @@
+"""``epsworth privatize``: a noisy release of an algorithm's output on a secret part of a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from epsworth.cli import options, show
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from epsworth.arrays import Floats
+    from epsworth.pac.budgets import Budget
+    from epsworth.pac.exposure import Exposure
+
+
+def privatize(
+    algorithm: Annotated[str, typer.Argument(help="mean, kmeans, pca, linear_svm, logistic, ridge, forest, ...")],
+    table: options.Table,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Parameter of the algorithm, such as n_clusters=3; repeat.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Column of labels; classes stratify the worlds.")] = None,
+    group: Annotated[str | None, typer.Option(help="Column of persons: their rows go in or out together.")] = None,
+    domain: Annotated[
+        Path | None, typer.Option("--domain", help="Public ranges: columns are scaled to [0, 1] by them.")
+    ] = None,
+    mi: Annotated[str | None, typer.Option(help="Budget: nats, such as 1/16.")] = None,
+    posterior: Annotated[str | None, typer.Option(help="Budget: membership success, from 1/2.")] = None,
+    record_posterior: Annotated[str | None, typer.Option(help="Budget: success for every single record.")] = None,
+    dp_epsilon: Annotated[str | None, typer.Option(help="Budget: average success of this epsilon.")] = None,
+    worlds: Annotated[int, typer.Option(help="Simulated sub-samples.")] = 1024,
+    rate: Annotated[float, typer.Option(help="Share of the pool in a sub-sample.")] = 0.5,
+    mode: Annotated[str, typer.Option(help="exact, certified or estimated.")] = "exact",
+    noise: Annotated[str, typer.Option(help="optimal, paper, isotropic, isotropic_exact, ...")] = "optimal",
+    basis: Annotated[str, typer.Option(help="auto, diag or svd.")] = "auto",
+    worlds_seed: Annotated[int, typer.Option(help="Seed of the public list of worlds (never of the release).")] = 0,
+    jobs: Annotated[int | None, typer.Option(help="Workers; -1 for all cores.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Save trials here (as private as the pool), resume.")] = None,
+    audit: Annotated[bool, typer.Option("--audit", help="Simulate the best attack on every record (exact).")] = False,
+    json: options.Json = None,
+) -> None:
+    """Release an algorithm's output with noise for a budget."""
+    from epsworth.pac import PACPrivatizer
+    from epsworth.pac.named import named
+
+    options.check_outputs(json, None)
+    budget = _budget(mi, posterior, record_posterior, dp_epsilon)
+    estimator = named(algorithm, settings or ())
+    columns, X, labels, groups = _pool(table, target, group, domain)
+    privatizer = PACPrivatizer(
+        estimator, budget, worlds=worlds, rate=rate, mode=mode,  # type: ignore[arg-type]  # checked by the library
+        noise=noise, basis=basis, worlds_seed=worlds_seed, n_jobs=jobs, checkpoint=checkpoint,  # type: ignore[arg-type]
+    )  # fmt: skip
+    with options.progress_bar("simulating worlds") as progress:
+        try:
+            privatizer.fit(X, labels, groups=groups, progress=progress)
+        except ValueError as error:  # the algorithm's own complaints about the table or its parameters, too
+            raise ValueError(str(error).splitlines()[0]) from None
+    exposure = privatizer.audit() if audit else None
+    release = privatizer.release()
+    report = release.report() | {"columns": columns, "unit_scale": domain is not None}
+    if json is not None:
+        values = dict(zip(release.names, release.vector.tolist(), strict=True))
+        found = {} if exposure is None else {"audit": exposure.to_dict()}
+        show.write_json(json, {"release": values, "report": report} | found)
+    if json != "-":
+        _print(release.names, release.vector, report, exposure)
+
+
+def _budget(mi: str | None, posterior: str | None, record: str | None, eps: str | None) -> Budget:
+    from epsworth.pac import MI, DPEquivalent, Posterior, RecordPosterior
+
+    kinds: dict[str, tuple[str | None, Callable[[float], Budget]]] = {
+        "--mi": (mi, MI),
+        "--posterior": (posterior, Posterior),
+        "--record-posterior": (record, RecordPosterior),
+        "--dp-epsilon": (eps, DPEquivalent),
+    }
+    given = [(name, text, kind) for name, (text, kind) in kinds.items() if text is not None]
+    if len(given) != 1:
+        raise ValueError(f"give exactly one budget: {', '.join(kinds)}")
+    name, text, kind = given[0]
+    return kind(options.fraction(name, text))
+
+
+def _pool(
+    table: Path, target: str | None, group: str | None, domain: Path | None
+) -> tuple[list[str], Floats, Any, Any]:
+    """Return column names, numbers, labels and groups."""
+    import numpy as np
+
+    from epsworth.records import read_table
+    from epsworth.space import Domain
+
+    frame = read_table(table)
+    apart: dict[str, Any] = {}
+    for option, name in (("--target", target), ("--group", group)):
+        if name is not None and name not in frame.columns:
+            raise ValueError(f"{option}: the table has no column {name!r}; it has {', '.join(frame.columns)}")
+        apart[option] = None if name is None else frame[name].to_numpy()
+    features = frame.drop([name for name in (target, group) if name is not None])
+    declared = None if domain is None else Domain.load(domain)
+    columns = []
+    for name in features.columns:
+        if declared is not None and name not in declared:
+            raise ValueError(f"--domain declares no range for the column {name!r}; declare it, or drop the column")
+        values = features[name].to_numpy()
+        if features[name].is_null().any():
+            row = int(features[name].is_null().arg_max())
+            raise ValueError(f"row {row}, {name}: the value is missing; fill it, or drop the row")
+        if declared is None and not features[name].dtype.is_numeric():
+            raise ValueError(f"the column {name!r} is not of numbers; drop it, recode it, or declare its categories")
+        columns.append(np.asarray(values, np.float64) if declared is None else declared[name].to_unit(values))
+    if not columns:
+        raise ValueError("the table has no columns besides --target and --group; give at least one")
+    return list(features.columns), np.column_stack(columns), apart["--target"], apart["--group"]
+
+
+def _print(names: tuple[str, ...], vector: Floats, report: dict[str, Any], exposure: Exposure | None) -> None:
+    from epsworth.rounding import round_up, show_up
+
+    out = show.console()
+    scale = " (on the unit scale of the declared ranges)" if report["unit_scale"] else ""
+    out.print(f"[bold]{report['algorithm']}, noisy release[/bold]{scale}")
+    for name, value in list(zip(names, vector.tolist(), strict=True))[:MOST_SHOWN]:
+        out.print(f"  {name} = {value:.6g}", markup=False)
+    if len(names) > MOST_SHOWN:
+        out.print(f"  ... {len(names) - MOST_SHOWN} more; all with --json")
+    out.print(f"\n{report['budget']}; {report['soundness']}.")
+    out.print(
+        f"This release costs {show_up(report['mi_nats'])} nats: membership of a record is inferred with success "
+        f"{round_up(100 * report['posterior_of_membership'])} % at most (blindly "
+        f"{round_up(100 * report['largest_record_prior'])} %), and at 0.1 % false alarms "
+        f"{round_up(100 * report['tpr_at_fpr_0.001'])} % of the members are found at most."
+    )
+    if exposure is not None:
+        out.print(
+            f"The best attack on the most exposed record succeeds with {round_up(100 * exposure.worst)} % at most "
+            f"(99 % confidence); true mutual information {exposure.mi:.3g} +- {exposure.mi_half_width:.1g} nats."
+        )
+    if "worst_record_upper_limit" in report:
+        out.print(
+            f"Worst single record: {round_up(100 * report['worst_record_upper_limit'])} % at most (99 % confidence)."
+        )
+    out.print(
+        f"{report['worlds']} worlds, {report['failed_fits']} failed fits, noise of trace {report['noise_trace']:.4g} "
+        f"in {report['noised_directions']} directions.\n"
+    )
+    for i, limit in enumerate(report["limits"], 1):
+        out.print(f"Limit {i}: {limit}", markup=False)
+
+
+MOST_SHOWN = 12

@@ -1,0 +1,91 @@
+"""PAC privacy: release the output of any algorithm with the least noise for a budget of mutual information.
+
+The secret is *which half of a pool of records was used*.  `PACPrivatizer` simulates the algorithm on many halves
+("worlds"), measures how much its output moves, and adds just enough Gaussian noise.
+
+>>> from epsworth import pac
+>>> round(pac.posterior(pac.MI(1 / 16).mi, prior=0.5), 3)
+0.675
+
+References
+----------
+Xiao & Devadas 2023; Sridhar, Xiao & Devadas 2024 (corrected: see docs/pac.md).
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from epsworth.pac.adapters import Mechanism
+    from epsworth.pac.alignment import procrustes
+    from epsworth.pac.allocation import allocate
+    from epsworth.pac.attacks import Attack, lira, pool_test
+    from epsworth.pac.budgets import MI, DPEquivalent, Posterior, RecordPosterior
+    from epsworth.pac.conversion import budget, dp_epsilon, dp_posterior, generalised_prior, posterior, tpr_bound
+    from epsworth.pac.exposure import Exposure
+    from epsworth.pac.forest import FixedForest
+    from epsworth.pac.ledger import Ledger
+    from epsworth.pac.privatizer import PACPrivatizer, Release
+    from epsworth.pac.utility import Utility
+
+_HOMES = {
+    "procrustes": "alignment",
+    "allocate": "allocation",
+    "MI": "budgets",
+    "DPEquivalent": "budgets",
+    "Posterior": "budgets",
+    "RecordPosterior": "budgets",
+    "budget": "conversion",
+    "dp_epsilon": "conversion",
+    "dp_posterior": "conversion",
+    "generalised_prior": "conversion",
+    "posterior": "conversion",
+    "tpr_bound": "conversion",
+    "Attack": "attacks",
+    "lira": "attacks",
+    "pool_test": "attacks",
+    "Exposure": "exposure",
+    "FixedForest": "forest",
+    "Ledger": "ledger",
+    "Mechanism": "adapters",
+    "PACPrivatizer": "privatizer",
+    "Release": "privatizer",
+    "Utility": "utility",
+}
+
+__all__ = [
+    "MI",
+    "Attack",
+    "DPEquivalent",
+    "Exposure",
+    "FixedForest",
+    "Ledger",
+    "Mechanism",
+    "PACPrivatizer",
+    "Posterior",
+    "RecordPosterior",
+    "Release",
+    "Utility",
+    "allocate",
+    "budget",
+    "dp_epsilon",
+    "dp_posterior",
+    "generalised_prior",
+    "lira",
+    "pool_test",
+    "posterior",
+    "procrustes",
+    "tpr_bound",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'epsworth.pac' has no attribute {name!r}")
+    value = getattr(import_module(f"epsworth.pac.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

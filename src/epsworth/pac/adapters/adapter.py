@@ -1,0 +1,111 @@
+"""What the privatizer needs to know of an algorithm: a vector per world, and an estimator from a vector alone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Floats, as_floats
+
+Labels = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism(ABC):
+    """An algorithm prepared on the pool: a pure function of the *set* of rows, in canonical form.
+
+    Attributes
+    ----------
+    reference : ndarray of float, shape ``(d,)``
+        The pool's own output: what canonical forms are aligned with, and what a failed fit is mapped to.
+    """
+
+    reference: Floats
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """Name of every released number."""
+
+    @abstractmethod
+    def output(self, X: Floats, y: Labels | None) -> Floats:
+        """Run the algorithm on these rows (in the pool's order); return everything that will leave, as one vector."""
+
+    @abstractmethod
+    def rebuild(self, vector: Floats) -> Any:
+        """Return the released object, a function of the noisy vector and of pool quantities only."""
+
+
+Prepare = Callable[[Any, Floats, "Labels | None"], Mechanism]
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionMechanism(Mechanism):
+    """Any function of the rows: called as ``f(X)``, or as ``f(X, y)`` when the pool has labels."""
+
+    function: Callable[..., Any]
+
+    @classmethod
+    def prepare(cls, function: Callable[..., Any], X: Floats, y: Labels | None) -> FunctionMechanism:
+        """Run the function on the pool."""
+        return cls(_vector(function, X, y), function)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Positions."""
+        return tuple(f"output[{i}]" for i in range(len(self.reference)))
+
+    def output(self, X: Floats, y: Labels | None) -> Floats:
+        """Call the function."""
+        return _vector(self.function, X, y)
+
+    def rebuild(self, vector: Floats) -> Floats:
+        """Return the vector itself."""
+        return vector
+
+
+def _vector(function: Callable[..., Any], X: Floats, y: Labels | None) -> Floats:
+    found = function(X) if y is None else function(X, y)
+    return np.array(as_floats(found).reshape(-1))  # a copy: the function may return a view of its own memory
+
+
+@dataclass(frozen=True, eq=False)
+class MeanMechanism(FunctionMechanism):
+    """The mean of every column."""
+
+    @classmethod
+    def prepare(cls, estimator: Any, X: Floats, y: Labels | None) -> MeanMechanism:
+        """Take the pool's mean."""
+        return cls(X.mean(axis=0), _mean)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One mean per feature."""
+        return tuple(f"mean[{i}]" for i in range(len(self.reference)))
+
+
+def _mean(X: Floats, y: Labels | None = None) -> Floats:
+    return np.asarray(X.mean(axis=0))
+
+
+def fixed(estimator: Any) -> Any:
+    """Return a silent clone with a fixed integer seed: every world and the release must run the same function."""
+    from sklearn.base import clone
+
+    template = clone(estimator)
+    if template.get_params(deep=False).get("verbose", 0):
+        template.set_params(verbose=0)  # a fit on the secret rows must not print
+    seed = template.get_params(deep=False).get("random_state", 0)
+    if seed is None:
+        return template.set_params(random_state=0)
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+        raise ValueError(
+            f"{type(estimator).__name__}: random_state must be a whole number, got a {type(seed).__name__}, which "
+            "advances from fit to fit; pass an integer seed"
+        )
+    return template

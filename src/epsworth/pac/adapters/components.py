@@ -1,0 +1,61 @@
+"""PCA: the principal axes, rotated among themselves to lie nearest to the pool's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from epsworth.arrays import Floats
+from epsworth.pac.adapters.adapter import Labels, Mechanism, fixed
+from epsworth.pac.alignment import polar, procrustes
+
+
+@dataclass(frozen=True, eq=False)
+class PCAMechanism(Mechanism):
+    """The spanned subspace matters, not its basis; the released model uses the *pool's* mean.
+
+    After the rotation the axes are no longer sorted by variance, and explained variances are not released.
+    """
+
+    template: Any
+    mean: Floats
+
+    @classmethod
+    def prepare(cls, estimator: Any, X: Floats, y: Labels | None) -> PCAMechanism:
+        """Fit the pool."""
+        if estimator.whiten:
+            raise ValueError("PCA(whiten=True) needs the secret's variances, which are not released; take whiten=False")
+        if isinstance(estimator.n_components, bool) or not isinstance(estimator.n_components, (int, np.integer)):
+            raise ValueError(
+                f"PCA: n_components must be a whole number, got {estimator.n_components!r}: a number of axes that "
+                "depends on the data would itself be a release"
+            )
+        template = fixed(estimator)
+        if template.svd_solver == "auto":
+            template.set_params(svd_solver="full")  # "auto" may choose a randomised one
+        return cls(template.fit(X).components_.reshape(-1), template, X.mean(axis=0))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Axes, then features."""
+        features = len(self.mean)
+        return tuple(f"component[{i // features}, {i % features}]" for i in range(len(self.reference)))
+
+    def output(self, X: Floats, y: Labels | None) -> Floats:
+        """Fit these rows; rotate."""
+        from sklearn.base import clone
+
+        axes = clone(self.template).fit(X).components_
+        return np.asarray((procrustes(self.reference.reshape(axes.shape), axes) @ axes).reshape(-1))
+
+    def rebuild(self, vector: Floats) -> Any:
+        """Return a PCA with the nearest orthonormal axes."""
+        from sklearn.base import clone
+
+        model = clone(self.template)
+        model.components_ = polar(vector.reshape(-1, len(self.mean)))
+        model.mean_, model.n_features_in_ = self.mean.copy(), len(self.mean)
+        model.n_components_ = len(model.components_)
+        return model

@@ -1,0 +1,194 @@
+"""How much Gaussian noise each output gets.  Everything called noise here is a *variance*, never a deviation.
+
+The promise: MI(X; M(X) + B) <= 1/2 sum ln(1 + s_i / e_i) for outputs of variance s_i in any orthonormal basis
+and independent Gaussian noise of variance e_i (Sridhar, Xiao & Devadas 2024, Theorem 1 before its last step).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+
+from epsworth.arrays import Floats, as_floats
+
+Rule = Literal["optimal", "paper", "isotropic", "isotropic_paper", "isotropic_exact"]
+RULES: tuple[Rule, ...] = ("optimal", "paper", "isotropic", "isotropic_paper", "isotropic_exact")
+
+
+def gaussian_bound(variances: ArrayLike, noise: ArrayLike) -> float:
+    """Return 1/2 sum ln(1 + s_i / e_i), the mutual information that the noise certainly keeps.
+
+    Coordinates of variance zero say nothing and count nothing; positive variance without noise is infinite.
+
+    Examples
+    --------
+    >>> round(gaussian_bound([1.0, 0.0], [1.0, 0.0]), 6)
+    0.346574
+    """
+    s, e = as_floats(variances), as_floats(noise)
+    s, e = s[s > 0], e[s > 0]
+    if (e <= 0).any():
+        return math.inf
+    return 0.5 * math.fsum(np.log1p(s / e))
+
+
+def allocate(
+    variances: ArrayLike, beta: float, rule: Rule = "optimal", weights: ArrayLike | None = None
+) -> Floats:  # fmt: skip
+    """Return the noise variances that keep the mutual information at ``beta`` nats.
+
+    Claim: with independent Gaussian noise of these variances, outputs of these variances (uncorrelated or not)
+    obey MI <= 1/2 sum ln(1 + s_i / e_i) <= ``beta``, up to rounding of 1e-12.
+
+    Parameters
+    ----------
+    variances : array_like of shape ``(d,)``
+        Variance s_i of every output over the worlds, not negative.  Zero gets zero noise: release the constant.
+    beta : float
+        Budget in nats, positive.
+    rule : str
+        ``optimal``: least sum of w_i e_i.  ``paper``: Algorithm 1, which leaves part of the budget unused.
+        ``isotropic_exact``: one variance for all, the smallest.  ``isotropic``: sum s / (2 beta).
+        ``isotropic_paper``: the largest entry of ``paper`` (what the paper plots).
+    weights : array_like of shape ``(d,)``, optional
+        What a unit of noise variance costs, positive; for ``optimal`` only.
+
+    Examples
+    --------
+    >>> allocate([1.0, 1.0, 1.0], 0.25, "paper")
+    array([6., 6., 6.])
+    >>> allocate([1.0, 1.0, 1.0], 0.25).round(4)
+    array([5.5139, 5.5139, 5.5139])
+    """
+    s = as_floats(variances)
+    if s.ndim != 1 or not (np.isfinite(s).all() and (s >= 0).all()):
+        raise ValueError("variances must be a list of finite numbers, none negative")
+    if not (beta > 0 and math.isfinite(beta)):
+        raise ValueError(f"beta must be positive and finite, got {beta!r}")
+    if rule not in RULES:
+        raise ValueError(f"noise rule must be one of {', '.join(RULES)}, got {rule!r}")
+    if weights is not None and rule != "optimal":
+        raise ValueError(f"weights belong to the rule 'optimal', not to {rule!r}; drop them")
+    w = np.ones_like(s) if weights is None else as_floats(weights)
+    if w.shape != s.shape or not (np.isfinite(w).all() and (w > 0).all()):
+        raise ValueError(f"weights must be {len(s)} positive numbers, one per variance")
+    noise, live = np.zeros_like(s), s > 0
+    if live.any():
+        # working at scale one keeps 1e-300 and 1e300 from under- and overflowing
+        scale = float(s.max())
+        noise[live] = scale * RECIPES[rule](s[live] / scale, beta, w[live])
+    return noise
+
+
+def _paper(s: Floats, beta: float, weights: Floats) -> Floats:
+    # Sridhar, Xiao & Devadas 2024, Algorithm 1, step 4
+    roots = np.sqrt(s)
+    return np.asarray(roots * roots.sum() / (2 * beta))
+
+
+def _optimal(s: Floats, beta: float, weights: Floats) -> Floats:
+    """Solve min sum w e subject to 1/2 sum ln(1 + s/e) = beta.
+
+    Stationarity gives e (e + s) = nu s / (4 w), so e = (sqrt(s^2 + t) - s) / 2 with t = nu s / w, written
+    without cancellation; the budget falls in nu, whose small-budget limit is the paper's rule.
+    """
+
+    def noise(log_nu: float) -> Floats:
+        t = math.exp(log_nu) * s / weights
+        return np.asarray(t / (2 * (np.sqrt(s * s + t) + s)))
+
+    start = 2 * math.log(np.sqrt(weights * s).sum() / beta)
+    return noise(_where_spent(lambda x: gaussian_bound(s, noise(x)) - beta, start))
+
+
+def _isotropic_exact(s: Floats, beta: float, weights: Floats) -> Floats:
+    start = math.log(s.sum() / (2 * beta))
+    root = _where_spent(lambda x: gaussian_bound(s, np.full_like(s, math.exp(x))) - beta, start)
+    return np.full_like(s, math.exp(root))
+
+
+def _where_spent(excess: Callable[[float], float], start: float) -> float:
+    """Return the root of a falling function, from the side on which nothing is overspent."""
+    low = high = start
+    step = 1.0
+    while excess(low) < 0:
+        low, step = low - step, 2 * step
+    step = 1e-9
+    while excess(high) > 0:
+        high, step = high + step, 2 * step
+    if low == high:
+        return start
+    root = float(brentq(excess, low, high, xtol=1e-15, rtol=8.9e-16, maxiter=500))
+    step = 1e-15
+    while excess(root) > 0:  # a root-finder may stop on either side
+        root, step = root + step, 2 * step
+    return root
+
+
+RECIPES: dict[Rule, Callable[[Floats, float, Floats], Floats]] = {
+    "optimal": _optimal,
+    "paper": _paper,
+    "isotropic": lambda s, beta, weights: np.full_like(s, s.sum() / (2 * beta)),
+    "isotropic_paper": lambda s, beta, weights: np.full_like(s, _paper(s, beta, weights).max()),
+    "isotropic_exact": _isotropic_exact,
+}
+
+
+def noise_covariance(covariance: ArrayLike, beta: float, rule: Rule = "optimal") -> Floats:
+    """Return the noise covariance in the eigenbasis of a covariance: the least trace of all Gaussian noise.
+
+    Examples
+    --------
+    >>> noise_covariance([[2.0, 0.0], [0.0, 2.0]], 1.0, "paper")
+    array([[2., 0.],
+           [0., 2.]])
+    """
+    values, vectors = np.linalg.eigh(as_floats(covariance))
+    return np.asarray((vectors * allocate(np.maximum(values, 0.0), beta, rule)) @ vectors.T)
+
+
+def individual_allocation(second_moments: ArrayLike, beta: float, rate: float = 0.5) -> Floats:
+    """Return the least total noise that keeps every record's own mutual information at ``beta`` nats.
+
+    Parameters
+    ----------
+    second_moments : array_like of shape ``(n, d)``
+        v_ik = E[(M(X) - M(X'))_k^2], X' being X with record i exchanged for a random outsider of its class.
+        Fixed-size subsets only.  The claim is exact for exact moments, an estimate for simulated ones.
+
+    Notes
+    -----
+    MI_i <= 1/2 ln(1 + r(1-r) sum_k v_ik / e_k), see `individual_bound`; the coordinatewise largest v is used.
+    """
+    roots = np.sqrt(np.atleast_2d(as_floats(second_moments)).max(axis=0))
+    return np.asarray(rate * (1 - rate) * roots * roots.sum() / math.expm1(2 * beta))
+
+
+def individual_bound(second_moments: ArrayLike, noise: ArrayLike, rate: float = 0.5) -> Floats:
+    """Return an upper limit on each record's mutual information: 1/2 ln(1 + r(1-r) sum_k v_ik / e_k).
+
+    By the coupling of X with X' the release differs by Delta; a two-point input of variance r(1-r)|Delta|^2 in
+    Gaussian noise bounds its information, and Jensen's inequality the average.
+    """
+    ratios = np.atleast_2d(as_floats(second_moments)) / as_floats(noise)
+    return np.asarray(0.5 * np.log1p(rate * (1 - rate) * ratios.sum(axis=1)))
+
+
+def mean_second_moments(X: ArrayLike, size: int) -> Floats:
+    """Return `individual_bound`'s moments for the mean of a random ``size``-subset, in closed form (rows: records)."""
+    values = as_floats(X)
+    n = len(values)
+    centred = values - values.mean(axis=0)  # E over the other records of (x_i - x_J)^2, expanded
+    others = (centred**2).sum(axis=0)
+    return np.asarray((n * centred**2 + others) / ((n - 1) * size**2))
+
+
+def mean_variances(X: ArrayLike, size: int) -> Floats:
+    """Return the variance of the mean of a random ``size``-subset without replacement, in closed form."""
+    values = as_floats(X)
+    return np.asarray((1 - size / len(values)) * values.var(axis=0, ddof=1) / size)

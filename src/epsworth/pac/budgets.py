@@ -1,0 +1,114 @@
+"""What a user may ask for: nats, a posterior, a posterior of single records, or a DP-like average success."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from epsworth.pac.conversion import budget, dp_posterior
+from epsworth.rounding import show_up
+
+
+@dataclass(frozen=True)
+class MI:
+    """At most this much mutual information, in nats, between the secret subset and the release.
+
+    Examples
+    --------
+    >>> MI(1 / 16).mi
+    0.0625
+    """
+
+    mi: float
+
+    def __post_init__(self) -> None:
+        if not (self.mi > 0 and math.isfinite(self.mi)):
+            raise ValueError(f"MI: the budget must be positive and finite (nats), got {self.mi!r}")
+
+    def __str__(self) -> str:
+        """Return the budget with its unit."""
+        return f"MI {show_up(self.mi)} nats"
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """No inference task of blind success ``prior`` succeeds more often than ``q``.
+
+    Examples
+    --------
+    >>> round(Posterior(0.675, prior=0.5).mi, 3)
+    0.063
+    """
+
+    q: float
+    prior: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not (0 < self.prior < self.q < 1):
+            raise ValueError(f"Posterior: need 0 < prior < q < 1, got q = {self.q!r} and prior = {self.prior!r}")
+
+    @property
+    def mi(self) -> float:
+        """The same promise in nats."""
+        return budget(self.q, self.prior)
+
+    def __str__(self) -> str:
+        """Return the promise in words."""
+        return f"posterior {show_up(self.q)} at prior {show_up(self.prior)} (MI {show_up(self.mi)} nats)"
+
+
+@dataclass(frozen=True)
+class RecordPosterior:
+    """No single record's membership is inferred with success above ``q``; needs a finite list of worlds.
+
+    It speaks of single records (units).  Joint tasks keep only the larger mutual information that the report prints.
+    """
+
+    q: float
+
+    def __post_init__(self) -> None:
+        if not 0.5 < self.q < 1:
+            raise ValueError(f"RecordPosterior: q must lie strictly between 0.5 and 1, got {self.q!r}")
+
+    def __str__(self) -> str:
+        """Return the promise in words."""
+        return f"posterior {show_up(self.q)} for every single record"
+
+
+@dataclass(frozen=True)
+class DPEquivalent:
+    """The average membership success of an eps-DP release at prior 1/2.  Not differential privacy.
+
+    Examples
+    --------
+    >>> round(DPEquivalent(0.3563).mi, 4)
+    0.0156
+    """
+
+    eps: float
+
+    def __post_init__(self) -> None:
+        if not (self.eps > 0 and math.isfinite(self.eps)):
+            raise ValueError(f"DPEquivalent: eps must be positive and finite, got {self.eps!r}")
+
+    @property
+    def mi(self) -> float:
+        """The mutual information with that average success."""
+        return budget(dp_posterior(self.eps), 0.5)
+
+    def __str__(self) -> str:
+        """Return the promise in words."""
+        return f"average success of {show_up(self.eps)}-DP (MI {show_up(self.mi)} nats)"
+
+
+Budget = MI | Posterior | RecordPosterior | DPEquivalent
+
+
+def as_budget(given: object) -> Budget:
+    """Return a budget; a bare number is refused, because nats and epsilons look alike."""
+    if isinstance(given, (MI, Posterior, RecordPosterior, DPEquivalent)):
+        return given
+    raise TypeError(
+        f"budget must be MI(..), Posterior(..), RecordPosterior(..) or DPEquivalent(..), got {given!r}; "
+        "for nats write MI(1/16)"
+    )

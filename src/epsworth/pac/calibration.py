@@ -1,0 +1,175 @@
+"""From the outputs of the worlds and a budget to a plan: in which directions how much noise, on which grid."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from epsworth.arrays import Floats
+from epsworth.pac.allocation import Rule, allocate, gaussian_bound
+from epsworth.pac.lattice import STEPS, RoundedGaussian, Steps
+from epsworth.records import Indices
+
+Basis = Literal["auto", "diag", "svd"]
+BASES: tuple[Basis, ...] = ("auto", "diag", "svd")
+MOST_NATS = 20.0  # above, nothing is promised; keeps grid positions below 2**52
+FARTHEST = 2.0**52
+TRIALS_PER_DIRECTION = 10  # below, eigenvectors of an *estimated* covariance fit the trials
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """An orthonormal set of directions around a centre: all other directions are released as the centre's constant.
+
+    ``axes`` is a matrix with one direction per row, or the indices of the coordinates that are kept.
+    """
+
+    centre: Floats
+    axes: Floats | Indices
+
+    def __len__(self) -> int:
+        return len(self.axes)
+
+    def coordinates(self, vectors: Floats) -> Floats:
+        """Return the coordinates of vectors (rows)."""
+        away = vectors - self.centre
+        return np.asarray(away[..., self.axes] if self.axes.ndim == 1 else away @ self.axes.T)
+
+    def vectors(self, coordinates: Floats) -> Floats:
+        """Return the vectors of coordinates (rows)."""
+        if self.axes.ndim == 2:
+            return np.asarray(self.centre + coordinates @ self.axes)
+        found = np.tile(self.centre, (*coordinates.shape[:-1], 1))
+        found[..., self.axes] += coordinates
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How a vector is released; everything in it is public.
+
+    Attributes
+    ----------
+    noise : ndarray, shape ``(r,)``
+        Noise variance in each direction of the frame.
+    variances : ndarray, shape ``(r,)``
+        Variance of the outputs there, after clipping and rounding to the grid.
+    step : ndarray, shape ``(r,)``
+        Grid step, at most a 2048-th of the noise's standard deviation.
+    ratio : float
+        Standard deviation of the noise in steps, the same in all directions.
+    mi : float
+        Promised (or, in the estimated mode, estimated) mutual information in nats.
+    clip : float or None
+        Distance from the centre, in standard deviations of the uncertified noise, to which outputs are pulled in.
+    """
+
+    frame: Frame
+    noise: Floats
+    variances: Floats
+    step: Floats
+    ratio: float
+    mi: float
+    clip: float | None = None
+
+    def positions(self, vectors: Floats) -> Steps:
+        """Return the grid positions of un-noised outputs (rows)."""
+        at = self.frame.coordinates(vectors) / self.step
+        if self.clip is not None:
+            length = np.linalg.norm(at, axis=-1, keepdims=True) / STEPS
+            at = at * np.minimum(1.0, self.clip / np.maximum(length, 1e-300))
+        # beyond 2**52 steps only worlds that a ledger has all but ruled out can lie; doubles are whole there
+        return np.asarray(np.rint(np.clip(at, -FARTHEST, FARTHEST)), dtype=np.int64)
+
+    def released(self, positions: Steps) -> Floats:
+        """Return the vectors that stand for noisy grid positions: a public function of them."""
+        return self.frame.vectors(positions * self.step)
+
+    @cached_property
+    def law(self) -> RoundedGaussian:
+        """The law of the noise in steps."""
+        return RoundedGaussian(self.ratio)
+
+    @property
+    def trace(self) -> float:
+        """Total noise variance, E|B|^2."""
+        return float(self.noise.sum())
+
+
+def check_choices(rule: str, basis: str) -> None:
+    """Raise ValueError unless noise rule and basis exist."""
+    from epsworth.pac.allocation import RULES
+
+    if rule not in RULES:
+        raise ValueError(f"noise must be one of {', '.join(RULES)}, got {rule!r}")
+    if basis not in BASES:
+        raise ValueError(f"basis must be one of {', '.join(BASES)}, got {basis!r}")
+
+
+def frame_of(outputs: Floats, basis: Basis, probabilities: Floats | None = None) -> tuple[Frame, Floats]:
+    """Return directions in which the outputs vary, and their variances there.
+
+    ``svd`` costs O(m d min(m, d)) and never builds a d x d matrix.  Directions without variance are left out.
+    """
+    p = np.full(len(outputs), 1 / len(outputs)) if probabilities is None else probabilities
+    centre = p @ outputs
+    away = outputs - centre
+    if basis == "diag":
+        variances = p @ away**2
+        live = np.flatnonzero((variances > 0) & (np.ptp(outputs[p > 0], axis=0) > 0))
+        return Frame(centre, live), variances[live]
+    scaled = np.sqrt(p)[:, np.newaxis] * away
+    _, roots, axes = np.linalg.svd(scaled, full_matrices=False)
+    live = roots > roots.max(initial=0.0) * max(scaled.shape) * np.finfo(float).eps
+    live &= roots**2 > 0
+    return Frame(centre, axes[live]), roots[live] ** 2
+
+
+def calibrate(
+    outputs: Floats,
+    beta: float,
+    *,
+    rule: Rule = "optimal",
+    basis: Basis = "auto",
+    probabilities: Floats | None = None,
+) -> Plan:  # fmt: skip
+    """Return the plan that keeps the mutual information with the world at ``beta`` nats.
+
+    Claim, for a world drawn from the finite list with these probabilities (default: equal): the release of its
+    output by this plan obeys MI <= ``plan.mi`` <= ``beta``; variances are those of the *rounded* outputs.
+    For trials of a larger distribution the same numbers are an estimate.
+    """
+    if beta > MOST_NATS:
+        raise ValueError(f"a budget of {beta:g} nats promises nothing; take at most {MOST_NATS:g}")
+    frame, variances = frame_of(outputs, "svd" if basis == "auto" else basis, probabilities)
+    noise = allocate(variances, beta, rule)
+    plan = Plan(frame, noise, variances, np.sqrt(noise) / STEPS, float(STEPS), 0.0)
+    # rounding to the grid moves variances a little: measure them on the grid (correlations: Hadamard), and pay
+    grid = plan.positions(outputs) * plan.step
+    p = np.full(len(outputs), 1 / len(outputs)) if probabilities is None else probabilities
+    rounded = p @ (grid - p @ grid) ** 2
+    return scaled(replace(plan, variances=rounded), _enough(rounded, noise, beta))
+
+
+def scaled(plan: Plan, factor: float) -> Plan:
+    """Return the plan with ``factor`` times the noise variance on the same grid."""
+    noise = plan.noise * factor
+    mi = gaussian_bound(plan.variances, noise)
+    return replace(plan, noise=noise, ratio=plan.ratio * math.sqrt(factor), mi=mi)
+
+
+def _enough(variances: Floats, noise: Floats, beta: float) -> float:
+    """Return the smallest factor >= 1 (within 1e-9) on the noise that meets the budget."""
+    low, high = 1.0, 1.0
+    while gaussian_bound(variances, noise * high) > beta:
+        low, high = high, 1 + 2 * (high - 1) + 1e-9
+    for _ in range(60):
+        if high - low <= 1e-9:
+            break
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_bound(variances, noise * middle) > beta else (low, middle)
+    return high

@@ -1,0 +1,153 @@
+"""A forest whose structure is fixed before it sees data, so that its thresholds can be compared between worlds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import xlogy
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from epsworth.arrays import Floats
+from epsworth.records import Indices
+
+
+class FixedForest(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Complete trees of one depth, each with its own fixed list of features, one per level.
+
+    Features must lie on [0, 1] (public ranges).  A node with feature f and threshold v sends ``x[f] < v`` left; v is
+    the grid point 0, p, .., 1 that minimises ``(1 - w2) ((1 - w1) H(v) + w1 mean(H at the neighbours)) + w2 v``, H
+    being the weighted entropy of the two sides in nats; ties and empty nodes take the smallest v.
+
+    Parameters
+    ----------
+    n_trees, depth : int
+        Size of the forest.
+    p : float
+        Step of the grid; 1/p must be whole.
+    w1, w2 : float
+        Weight of the neighbours, and of the penalty that pulls thresholds nobody needs to 0; in [0, 1].
+    random_state : int
+        Chooses the features of every tree, never looking at data.
+    features : list of lists of int, optional
+        The features of every tree, instead of chosen ones.
+
+    Attributes
+    ----------
+    thresholds_ : ndarray, shape ``(n_trees, 2**depth - 1)``
+        Level by level.
+    masses_ : ndarray, shape ``(n_trees, 2**depth, classes)``
+        Share of all rows that reach the leaf and have the class.
+
+    References
+    ----------
+    Sridhar, Xiao & Devadas 2024, section 5.4; with the normalised entropy and the mean over existing neighbours of
+    their code instead of the sums in their text, which would make the penalty depend on the number of rows.
+    """
+
+    def __init__(
+        self,
+        n_trees: int = 3,
+        depth: int = 3,
+        p: float = 0.05,
+        w1: float = 0.2,
+        w2: float = 0.2,
+        random_state: int | None = 0,
+        features: list[list[int]] | None = None,
+    ) -> None:
+        self.n_trees = n_trees
+        self.depth = depth
+        self.p = p
+        self.w1 = w1
+        self.w2 = w2
+        self.random_state = random_state
+        self.features = features
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> FixedForest:
+        """Choose the thresholds and count the leaves."""
+        table, labels = validate_data(self, X, y, dtype=np.float64)
+        if table.min() < 0 or table.max() > 1:
+            raise ValueError("FixedForest: features must lie on [0, 1]; scale them by public ranges first")
+        self.classes_, code = np.unique(labels, return_inverse=True)
+        self.features_ = self._choose_features(table.shape[1])
+        grid = self._grid()
+        position = np.searchsorted(grid, table, side="right")  # x < grid[j] iff position <= j
+        grown = [self._grow(position[:, chosen], code.reshape(-1), grid) for chosen in self.features_]
+        self.thresholds_ = np.stack([thresholds for thresholds, _ in grown])
+        self.masses_ = np.stack([masses for _, masses in grown])
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the majority vote; each tree votes for the heaviest class of the leaf."""
+        check_is_fitted(self, "thresholds_")
+        table: Floats = validate_data(self, X, reset=False, dtype=np.float64)
+        votes = np.zeros((len(table), len(self.classes_)), dtype=np.intp)
+        rows = np.arange(len(table))
+        for chosen, thresholds, masses in zip(self.features_, self.thresholds_, self.masses_, strict=True):
+            node = np.zeros(len(table), dtype=np.intp)
+            for feature in chosen:
+                node = 2 * node + 1 + (table[:, feature] >= thresholds[node])
+            votes[rows, masses.argmax(axis=1)[node - len(thresholds)]] += 1
+        return np.asarray(self.classes_[votes.argmax(axis=1)])
+
+    def _choose_features(self, count: int) -> Indices:
+        if self.features is not None:
+            chosen = np.asarray(self.features, dtype=np.intp)
+            if chosen.shape != (self.n_trees, self.depth) or chosen.min() < 0 or chosen.max() >= count:
+                raise ValueError(f"features must be {self.n_trees} lists of {self.depth} columns below {count}")
+            return chosen
+        if self.depth > count:
+            raise ValueError(f"depth {self.depth} needs as many features, and the table has {count}")
+        rng = np.random.default_rng(self.random_state)
+        return np.stack([rng.permutation(count)[: self.depth] for _ in range(self.n_trees)])
+
+    def _grid(self) -> Floats:
+        steps = round(1 / self.p) if 0 < self.p <= 1 else 0
+        if steps < 1 or abs(steps * self.p - 1) > 1e-9:
+            raise ValueError(f"p must be 1 over a whole number, got {self.p!r}")
+        if not (0 <= self.w1 <= 1 and 0 <= self.w2 <= 1):
+            raise ValueError(f"w1 and w2 must lie in [0, 1], got {self.w1!r} and {self.w2!r}")
+        return np.arange(steps + 1) / steps
+
+    def _grow(self, position: Indices, code: Indices, grid: Floats) -> tuple[Floats, Floats]:
+        """Return thresholds and leaf masses of one tree; one histogram per level serves all of its nodes."""
+        classes, cells = len(self.classes_), len(grid) + 1
+        node, thresholds = np.zeros(len(code), dtype=np.intp), []
+        for level in range(self.depth):
+            at = position[:, level]
+            flat = (node * cells + at) * classes + code
+            counts = np.bincount(flat, minlength=2**level * cells * classes).reshape(2**level, cells, classes)
+            best = split_scores(counts, grid, self.w1, self.w2).argmin(axis=1)  # the first of equals: the smallest v
+            thresholds.append(grid[best])
+            node = 2 * node + (at > best[node])
+        leaves = np.bincount(node * classes + code, minlength=2**self.depth * classes)
+        return np.concatenate(thresholds), leaves.reshape(-1, classes) / len(code)
+
+
+def split_scores(counts: NDArray[np.intp], grid: Floats, w1: float, w2: float) -> Floats:
+    """Return the score of every grid point as a threshold, shape ``(nodes, grid)``.
+
+    Parameters
+    ----------
+    counts : ndarray of int, shape ``(nodes, len(grid) + 1, classes)``
+        Rows of the node by (number of grid points at or below the value, class).
+    """
+    left = counts.cumsum(axis=1)
+    whole = left[:, -1:, :]
+    left = left[:, :-1, :]  # position <= j, for every grid point j
+    rows = np.maximum(whole.sum(axis=2), 1)
+    entropy = (_surprise(left) + _surprise(whole - left)) / rows
+    near, neighbours = np.zeros_like(entropy), np.zeros(len(grid))
+    near[:, 1:] += entropy[:, :-1]
+    near[:, :-1] += entropy[:, 1:]
+    neighbours[1:] += 1
+    neighbours[:-1] += 1
+    return np.asarray((1 - w2) * ((1 - w1) * entropy + w1 * near / neighbours) + w2 * grid)
+
+
+def _surprise(counts: NDArray[np.intp]) -> Floats:
+    """Return n times the entropy of counts that sum to n: n ln n - sum c ln c."""
+    total = counts.sum(axis=-1)
+    return np.asarray(xlogy(total, total) - xlogy(counts, counts).sum(axis=-1))

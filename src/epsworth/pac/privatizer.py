@@ -1,0 +1,364 @@
+"""The front: an estimator or function, a budget, a pool; out come noisy releases that keep the budget."""
+
+from __future__ import annotations
+
+import secrets
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from epsworth.arrays import Bools, Floats
+from epsworth.pac.adapters import adapter_for
+from epsworth.pac.adapters.adapter import Prepare
+from epsworth.pac.allocation import Rule
+from epsworth.pac.budgets import MI, Budget, DPEquivalent, Posterior, RecordPosterior, as_budget
+from epsworth.pac.calibration import TRIALS_PER_DIRECTION, Basis, Plan, calibrate, check_choices
+from epsworth.pac.certificate import Certificate, certify
+from epsworth.pac.exposure import Exposure, expose
+from epsworth.pac.lattice import Steps
+from epsworth.pac.ledger import Ledger
+from epsworth.pac.pool import check_pool
+from epsworth.pac.record_budgets import plan_for_records
+from epsworth.pac.report import report_of
+from epsworth.pac.simulation import Experiment, simulate
+from epsworth.pac.stopping import Stop, stop_rule
+from epsworth.pac.utility import Utility, releases_of, utility_of
+from epsworth.pac.worlds import Sampler, multiplicity, priors
+from epsworth.parallel import check_n_jobs
+from epsworth.records import Indices
+
+Mode = Literal["exact", "certified", "estimated"]
+MODES: tuple[Mode, ...] = ("exact", "certified", "estimated")
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """One noisy release: what may leave the building.
+
+    Attributes
+    ----------
+    vector : ndarray, shape ``(d,)``
+        The noisy numbers.
+    names : tuple of str
+        What they are.
+    estimator_ : object
+        Rebuilt from ``vector`` and pool quantities only (the vector itself for a function).
+    """
+
+    vector: Floats
+    names: tuple[str, ...]
+    estimator_: Any
+    _report: dict[str, Any] = field(repr=False)
+
+    def report(self) -> dict[str, Any]:
+        """Return the promise, its soundness and its limits, as JSON-able values."""
+        return dict(self._report)
+
+
+class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Release the output of any algorithm with the least Gaussian noise for a budget of mutual information.
+
+    Claim (``mode="exact"``): the secret is a uniformly chosen one of the listed sub-samples ("worlds") of the pool;
+    a release Y obeys MI(world; Y) <= budget, so that an inference task of blind success p succeeds with q at most,
+    KL(Bern(q) || Bern(p)) <= budget.  See ``report()["limits"]`` for what that does not cover.
+
+    Parameters
+    ----------
+    estimator : estimator, callable or "mean"
+        `KMeans`, `LinearSVC`, `LogisticRegression`, `RidgeClassifier`, `LinearRegression`, `Ridge`, `PCA`,
+        `FixedForest`; or a function of the rows (``f(X)``, ``f(X, y)`` with labels) that returns a vector.
+    budget : MI, Posterior, RecordPosterior or DPEquivalent
+        What one release may cost.
+    worlds : int
+        How many sub-samples are simulated.
+    rate : float
+        Share of the pool in a sub-sample, class by class.
+    mode : {"exact", "certified", "estimated"}
+        ``exact``: the secret is one of the listed worlds.  The others: it is a fresh sub-sample; ``certified``
+        bounds the information with a confidence over the simulation, ``estimated`` proves nothing.
+    noise : {"optimal", "paper", "isotropic", "isotropic_paper", "isotropic_exact"}
+        Rule of `allocate`.
+    basis : {"auto", "diag", "svd"}
+        Directions of the noise: coordinates, or eigenvectors of the covariance.
+    adapter : "auto" or callable
+        ``adapter(estimator, X, y)`` returns a `Mechanism`, for algorithms of your own.
+    worlds_seed : int
+        Seed of the *public* list of worlds.  The secret and the noise cannot be seeded.
+    confidence : float
+        Of the certificate, in (0, 1).
+    stop : {None, "relative", "paper"}
+        ``estimated`` only: stop before ``worlds`` when the bound is known within 5 %, or by the paper's rule.
+    n_jobs : int, optional
+        Workers; results do not depend on it.
+    checkpoint : path, optional
+        Trials are saved here and taken up again.  As private as the pool.
+
+    Attributes
+    ----------
+    plan_ : Plan
+        Noise variances, directions and grid; public.
+    mechanism_, trials_ : Mechanism, Trials
+        Functions of the pool, *not* noised: a fitted privatizer is as private as the pool.  Share a `Release`.
+    spent_ : float
+        Nats of all releases made so far outside a ledger; add them up for claims about a record.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from epsworth.pac import MI, PACPrivatizer
+    >>> X = np.random.default_rng(0).normal(size=(60, 2)); y = (X[:, 0] > 0).astype(int)
+    >>> release = PACPrivatizer(LogisticRegression(), MI(1.0), worlds=64).fit(X, y).release()
+    >>> release.estimator_.predict(X[:3]).shape, release.report()["mode"]
+    ((3,), 'exact')
+
+    References
+    ----------
+    Xiao & Devadas 2023; Sridhar, Xiao & Devadas 2024; finite worlds and the ledger: Zhu, Sridhar & Devadas 2026.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        budget: Budget,
+        *,
+        worlds: int = 1024,
+        rate: float = 0.5,
+        mode: Mode = "exact",
+        noise: Rule = "optimal",
+        basis: Basis = "auto",
+        adapter: Literal["auto"] | Prepare = "auto",
+        worlds_seed: int = 0,
+        confidence: float = 0.999,
+        stop: Stop | None = None,
+        n_jobs: int | None = None,
+        checkpoint: str | Path | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.budget = budget
+        self.worlds = worlds
+        self.rate = rate
+        self.mode = mode
+        self.noise = noise
+        self.basis = basis
+        self.adapter = adapter
+        self.worlds_seed = worlds_seed
+        self.confidence = confidence
+        self.stop = stop
+        self.n_jobs = n_jobs
+        self.checkpoint = checkpoint
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> PACPrivatizer:
+        """Simulate all worlds, bring outputs into canonical form, calibrate the noise; nothing secret is drawn.
+
+        Parameters
+        ----------
+        X, y : array_like
+            The pool.  Class labels also stratify the sub-samples.
+        groups : array_like, optional
+            Rows of one group (a person) go in or out together, as identical rows always do.
+        progress : callable, optional
+            Told the share of worlds done.
+        """
+        self._check_settings()
+        table: Floats = validate_data(self, X, dtype=np.float64, ensure_min_samples=4)
+        labels, units = check_pool(table, y, groups, self.estimator)
+        prepare = adapter_for(self.estimator) if self.adapter == "auto" else self.adapter
+        self.mechanism_ = prepare(self.estimator, table, labels)
+        if not np.isfinite(self.mechanism_.reference).all():
+            raise ValueError("the output on the whole pool is not finite (NaN or infinite); mend the algorithm first")
+        paired = self.mode == "exact" and self.rate == 0.5
+        sampler = Sampler(units, self.rate, self.worlds_seed, paired)
+        self._experiment = Experiment(self.mechanism_, table, labels, sampler)
+        self.trials_ = simulate(
+            self._experiment, self.worlds, n_jobs=self.n_jobs, progress=progress, checkpoint=self.checkpoint,
+            stop=stop_rule(self.stop, self.budget.mi) if self.stop else None,  # type: ignore[union-attr]  # checked
+        )  # fmt: skip
+        if self.trials_.failed.all():
+            raise ValueError("the algorithm failed in every world (an error, or numbers that are not finite); mend it")
+        self.n_outputs_, self.pool_rows_, self.units_ = len(self.mechanism_.reference), len(table), len(units)
+        self.spent_ = 0.0
+        self._calibrate()
+        return self
+
+    def release(self, ledger: Ledger | None = None) -> Release:
+        """Draw the secret and the noise from the operating system's randomness; return what may leave.
+
+        Each call without a ledger is about a secret of its own; `spent_` adds them up.  With a ledger, all releases
+        are about *one* world and are calibrated on what the earlier ones told.
+        """
+        check_is_fitted(self, "plan_")
+        if ledger is not None:
+            return self._release_with(ledger)
+        positions = self._secret_positions()
+        noisy = positions + self.plan_.law.draw(len(positions))
+        self.spent_ += self.plan_.mi
+        report = self.report() | {"mi_nats_of_all_releases_so_far": self.spent_}
+        return self._as_release(self.plan_.released(noisy), report)
+
+    def report(self) -> dict[str, Any]:
+        """Return what one release promises, how soundly, and the limits."""
+        check_is_fitted(self, "plan_")
+        return report_of(self, self.plan_.mi)
+
+    def simulate_utility(
+        self,
+        scorer: Callable[[Any], float],
+        n: int = 400,
+        *,
+        budgets: Sequence[MI | Posterior | DPEquivalent] | None = None,
+        noises: Sequence[Rule] | None = None,
+        bases: Sequence[Basis] | None = None,
+        rng: int | np.random.Generator = 0,
+    ) -> list[Utility]:
+        """Return the average score of ``n`` simulated releases for every budget, noise rule and basis.
+
+        A decision by these numbers is a function of the pool only: it costs no budget.  ``scorer`` takes what
+        `Release.estimator_` would hold.
+        """
+        check_is_fitted(self, "plan_")
+        plans: list[tuple[Plan, str, str]] = []
+        if budgets is None and noises is None and bases is None:
+            plans.append((self.plan_, self.noise, self.report()["basis"]))
+        else:
+            asked = [self.plan_.mi] if budgets is None else [_nats(one) for one in budgets]
+            for beta in asked:
+                for rule in noises or [self.noise]:
+                    for basis in bases or [self._basis()]:
+                        plan = calibrate(self.trials_.outputs, beta, rule=rule, basis=basis)
+                        plans.append((plan, rule, "diag" if plan.frame.axes.ndim == 1 else "svd"))
+        found = []
+        for plan, rule_name, basis_name in plans:
+            draws = np.random.default_rng(rng)
+            mean, error = utility_of(plan, self.trials_.outputs, self.mechanism_, scorer, n, draws)
+            found.append(Utility(plan.mi, rule_name, basis_name, mean, error, plan.trace, n))
+        return found
+
+    def members(self) -> Bools:
+        """Return which rows each listed world holds, shape ``(worlds, rows)``: public."""
+        sampler: Sampler = self._experiment.sampler
+        return sampler.draw(range(len(self.trials_.outputs)))
+
+    def simulated_releases(self, n: int, rng: np.random.Generator) -> tuple[Indices, Floats]:
+        """Return the worlds and vectors of ``n`` simulated releases.  NOT PRIVATE: seeded, in floating point."""
+        check_is_fitted(self, "plan_")
+        return releases_of(self.plan_, self.trials_.outputs, n, rng)
+
+    def audit(
+        self,
+        records: Literal["all"] | Sequence[int] = "all",
+        *,
+        draws: int = 8192,
+        rng: int | np.random.Generator = 0,
+    ) -> Exposure:
+        """Return the true mutual information and each record's exposure to the best attack, by simulation.
+
+        Needs ``mode="exact"``.  Upper limits of the records asked for hold together with 99 % confidence.
+        """
+        check_is_fitted(self, "plan_")
+        if self.mode != "exact":
+            raise ValueError(f"audit needs mode='exact', whose worlds are a finite list; this one is {self.mode!r}")
+        members = self.members()
+        if not isinstance(records, str):
+            members = members[:, np.asarray(records, dtype=np.intp)]
+        whitened = self.plan_.positions(self.trials_.outputs) / self.plan_.ratio
+        return expose(whitened, members, np.random.default_rng(rng), draws=draws)
+
+    def _check_settings(self) -> None:
+        as_budget(self.budget)
+        check_choices(self.noise, self.basis)
+        check_n_jobs(self.n_jobs)
+        if self.mode not in MODES:
+            raise ValueError(f"mode must be one of {', '.join(MODES)}, got {self.mode!r}")
+        if isinstance(self.worlds, bool) or int(self.worlds) != self.worlds or self.worlds < 8 or self.worlds % 2:
+            raise ValueError(f"worlds must be an even whole number of at least 8, got {self.worlds!r}")
+        if not 0 < self.rate < 1:
+            raise ValueError(f"rate must lie strictly between 0 and 1, got {self.rate!r}")
+        if not 0 < self.confidence < 1:
+            raise ValueError(f"confidence must lie strictly between 0 and 1, got {self.confidence!r}")
+        if self.mode != "exact" and isinstance(self.budget, RecordPosterior):
+            raise ValueError("RecordPosterior needs mode='exact': only a finite list of worlds can be attacked exactly")
+        if self.stop is not None and self.mode != "estimated":
+            raise ValueError(f"stop is for mode='estimated'; in mode {self.mode!r} all worlds are run")
+
+    def _basis(self) -> Basis:
+        """Eigenvectors where they are facts, or estimated from enough trials."""
+        if self.basis != "auto" or self.mode == "exact":
+            return self.basis
+        pilot = len(self.trials_.outputs) // (3 if self.mode == "certified" else 1)
+        return "svd" if pilot >= TRIALS_PER_DIRECTION * self.n_outputs_ else "diag"
+
+    def _calibrate(self) -> None:
+        outputs, basis = self.trials_.outputs, self._basis()
+        self.exposure_: Exposure | None = None
+        self.confidence_ = {"exact": 1.0, "certified": self.confidence, "estimated": None}[self.mode]
+        if self.mode == "exact":
+            members = self.members()
+            self.world_prior_ = multiplicity(members) / len(members)
+            self.record_prior_ = float(priors(members).max())
+        else:
+            inclusion = self._experiment.sampler.inclusion
+            self.record_prior_ = float(np.maximum(inclusion, 1 - inclusion).max())
+        if isinstance(self.budget, RecordPosterior):
+            rng = np.random.default_rng([self.worlds_seed, 1])
+            self.plan_, self.exposure_ = plan_for_records(
+                outputs, members, self.budget.q, rule=self.noise, basis=basis, rng=rng
+            )
+        elif self.mode == "certified":
+            third = len(outputs) // 3
+            self.certificate_: Certificate = certify(
+                outputs[: -2 * third], outputs[-2 * third : -third], outputs[-third:], self.budget.mi,
+                rule=self.noise, basis=basis, miss=1 - self.confidence,
+            )  # fmt: skip
+            self.plan_ = self.certificate_.plan
+        else:
+            self.plan_ = calibrate(outputs, self.budget.mi, rule=self.noise, basis=basis)
+
+    def _secret_positions(self) -> Steps:
+        """Return the un-noised output of a fresh secret on the grid; the caller adds noise before all else."""
+        if self.mode == "exact":
+            listed = self.plan_.positions(self.trials_.outputs)  # all, so that bits are those that were calibrated on
+            return np.asarray(listed[secrets.randbelow(len(listed))])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a warning would tell something of the secret
+            found = self._experiment.output(self._experiment.sampler.fresh())
+        reference = self.mechanism_.reference
+        return self.plan_.positions(reference if found is None or found.shape != reference.shape else found)
+
+    def _release_with(self, ledger: Ledger) -> Release:
+        if self.mode != "exact" or isinstance(self.budget, RecordPosterior):
+            raise ValueError("a ledger needs mode='exact' and a budget in nats (MI, Posterior or DPEquivalent)")
+        world = ledger.open(self.members(), self.budget.mi)
+        outputs = self.trials_.outputs
+        plan = calibrate(
+            outputs, self.budget.mi, rule=self.noise, basis=self._basis(), probabilities=ledger.probabilities
+        )
+        positions = plan.positions(outputs)
+        noisy = positions[world] + plan.law.draw(positions.shape[1])
+        ledger.record(plan, positions, noisy)
+        report = report_of(self, plan.mi) | {"ledger_spent": ledger.spent, "ledger_total": ledger.total}
+        return self._as_release(plan.released(noisy), report)
+
+    def _as_release(self, vector: Floats, report: dict[str, Any]) -> Release:
+        return Release(vector, self.mechanism_.names, self.mechanism_.rebuild(vector), report)
+
+
+def _nats(budget: object) -> float:
+    found = as_budget(budget)
+    if isinstance(found, RecordPosterior):
+        raise ValueError("budgets here are in nats (MI, Posterior, DPEquivalent); fit RecordPosterior alone")
+    return found.mi

@@ -1,0 +1,89 @@
+"""What is said with every release: the promise, how sure it is, and what it does not cover."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from epsworth.pac.conversion import posterior, tpr_bound
+from epsworth.rounding import round_up
+
+if TYPE_CHECKING:
+    from epsworth.pac.privatizer import PACPrivatizer
+
+LIMITS = (
+    "The secret is which part of the pool was used. Being in the pool at all is not protected: noise scale, reference "
+    "and default output are functions of the pool. If pool membership matters, fit everything outside the sub-sample "
+    "on public data and clip records first.",
+    "The bound is on average success. A rare but sure guess can do better than the average suggests: see "
+    "tpr_at_fpr_0.001.",
+    "This is not differential privacy: it holds for the stated random sub-sample only, not for a second release "
+    "unless a ledger counts it, and not against someone who knows which other records are in (in a finite list a few "
+    "known memberships name the world; of a fixed-size subset, all but one name the last).",
+    "Only what is noised is protected: everything that leaves must be in the released vector.",
+    "Variances estimated from sampled worlds (mode 'estimated') are not a proof.",
+)
+
+SOUNDNESS = {
+    "exact": "exact: a fact about the finite list of worlds",
+    "certified": "certified: holds with the stated confidence over the simulated worlds",
+    "estimated": "estimate, no proof",
+}
+
+
+def report_of(fitted: PACPrivatizer, spent: float) -> dict[str, Any]:
+    """Return the report of a fitted privatizer as JSON-able values; promises are rounded up."""
+    plan = fitted.plan_
+    found: dict[str, Any] = {
+        "algorithm": type(fitted.estimator).__name__ if not isinstance(fitted.estimator, str) else fitted.estimator,
+        "budget": str(fitted.budget),
+        "mode": fitted.mode,
+        "soundness": SOUNDNESS[fitted.mode],
+        "confidence": fitted.confidence_,
+        "mi_nats": _up(spent),
+        "posterior_at_prior_0.5": _up(posterior(spent, 0.5)),
+        "largest_record_prior": fitted.record_prior_,
+        "posterior_of_membership": _up(posterior(spent, fitted.record_prior_)),
+        "tpr_at_fpr_0.001": _up(tpr_bound(spent, fitted.rate, 0.001)),
+        "worlds": len(fitted.trials_.outputs),
+        "worlds_seed": fitted.worlds_seed,
+        "rate": fitted.rate,
+        "pool_rows": fitted.pool_rows_,
+        "units": fitted.units_,
+        "released_numbers": fitted.n_outputs_,
+        "noised_directions": len(plan.frame),
+        "noise": fitted.noise,
+        "basis": "diag" if plan.frame.axes.ndim == 1 else "svd",
+        "noise_trace": plan.trace,
+        "failed_fits": int(fitted.trials_.failed.sum()),
+        "failed_fits_are": "replaced by the pool's own output, in the simulation and in the release",
+        "fit_warnings": fitted.trials_.warned,
+        "limits": list(LIMITS),
+    }
+    return found | _of_mode(fitted, spent)
+
+
+def _of_mode(fitted: PACPrivatizer, spent: float) -> dict[str, Any]:
+    if fitted.mode == "exact":
+        found: dict[str, Any] = {
+            "prior_of_naming_the_world": fitted.world_prior_,
+            "posterior_of_naming_the_world": _up(posterior(spent, fitted.world_prior_)),
+            "joint_tasks": "blind success at tasks about several records is unknown for a finite list; only naming "
+            "the world has a known prior",
+        }
+        if fitted.exposure_ is not None:
+            found["worst_record_upper_limit"] = _up(fitted.exposure_.worst)
+            found["worst_record_confidence"] = 0.99
+        return found
+    if fitted.mode == "certified":
+        certificate = fitted.certificate_
+        return {
+            "certified_on_pairs": certificate.pairs,
+            "mi_whatever_the_worlds_were": _up(certificate.unconditional),
+            "zcdp_for_replacing_the_subset": _up(certificate.zcdp),
+            "clip": "outputs farther from the centre than any pilot world (by 1.12) are pulled in",
+        }
+    return {}
+
+
+def _up(value: float) -> float:
+    return round_up(value, 6)

@@ -1,0 +1,182 @@
+"""Run the algorithm in many worlds: in parallel, resumable, failures mapped to a declared default."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epsworth.arrays import Bools, Floats
+from epsworth.files import replacing
+from epsworth.pac.adapters.adapter import Labels, Mechanism
+from epsworth.pac.worlds import Sampler
+from epsworth.parallel import batches_of, in_order
+
+BATCH = 32
+SAVE_EVERY = 16  # batches
+ROUND = 8  # batches
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """Outputs of the worlds, one per row, and what went wrong on the way.
+
+    Attributes
+    ----------
+    outputs : ndarray, shape ``(m, d)``
+        Canonical vectors; the default vector where a fit failed.  As private as the pool.
+    failed : ndarray of bool, shape ``(m,)``
+        Worlds whose fit raised an error or returned numbers that are not finite.
+    warned : int
+        Warnings raised by the fits (an estimator that stopped early is still a fixed function: it is kept).
+    """
+
+    outputs: Floats
+    failed: Bools
+    warned: int
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """One algorithm on one pool: what every worker needs to know."""
+
+    mechanism: Mechanism
+    X: Floats
+    y: Labels | None
+    sampler: Sampler
+
+    def output(self, rows: Bools) -> Floats | None:
+        """Return the output on these rows, or None where the fit fails.  Rows keep the pool's order."""
+        try:
+            found = self.mechanism.output(self.X[rows], None if self.y is None else self.y[rows])
+        except Exception:  # whatever the algorithm raises: "no answer" would itself be an answer
+            return None
+        return found if found.shape != self.mechanism.reference.shape or np.isfinite(found).all() else None
+
+    def run(self, worlds: range) -> Trials:
+        """Return the trials of these worlds."""
+        outputs = np.tile(self.mechanism.reference, (len(worlds), 1))
+        failed = np.zeros(len(worlds), dtype=bool)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            for i, rows in enumerate(self.sampler.draw(worlds)):
+                found = self.output(rows)
+                if found is None:
+                    failed[i] = True
+                elif found.shape != outputs[i].shape:
+                    raise ValueError(
+                        f"the output has {found.size} numbers in one world and {outputs.shape[1]} on the pool; "
+                        "its length must not depend on the rows: pad it, or fix the structure"
+                    )
+                else:
+                    outputs[i] = found
+        return Trials(outputs, failed, len(seen))
+
+    def fingerprint(self) -> str:
+        """Return a hash of all that decides the trials: data, algorithm, sampler, versions."""
+        import scipy
+        import sklearn
+
+        digest = hashlib.sha256()
+        for array in (self.X, self.sampler.units.of_row, self.sampler.units.stratum, self.mechanism.reference):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        if self.y is not None:
+            digest.update(repr(self.y.tolist()).encode())
+        digest.update(repr((self.sampler.rate, self.sampler.seed, self.sampler.paired)).encode())
+        digest.update(_described(self.mechanism).encode())
+        digest.update(repr((np.__version__, scipy.__version__, sklearn.__version__)).encode())
+        return digest.hexdigest()
+
+
+def _described(mechanism: Mechanism) -> str:
+    """Return the mechanism's settings as text; functions by their name, since their code has no stable form."""
+    parts = [type(mechanism).__name__]
+    for field in fields(mechanism):
+        value: Any = getattr(mechanism, field.name)
+        parts.append(getattr(value, "__qualname__", repr(value)))
+    return "; ".join(parts)
+
+
+def simulate(
+    experiment: Experiment,
+    worlds: int,
+    *,
+    n_jobs: int | None = None,
+    progress: Callable[[float], None] | None = None,
+    checkpoint: str | Path | None = None,
+    stop: Callable[[Floats], bool] | None = None,
+) -> Trials:  # fmt: skip
+    """Run all worlds; the result does not depend on the number of workers nor on interruptions.
+
+    Parameters
+    ----------
+    checkpoint : path, optional
+        A file (.npz) to which trials are saved on the way and from which they are taken up again.  It holds
+        un-noised outputs and is as private as the pool.
+    stop : callable, optional
+        Looks at all outputs so far after each batch; true ends the run.
+    """
+    done = _load(checkpoint, experiment)
+    batches = batches_of(worlds, BATCH)
+    for trials in _stream(experiment, batches[len(done) :], n_jobs, in_rounds=stop is not None):
+        done.append(trials)
+        if progress is not None:
+            progress(len(done) / len(batches))
+        if checkpoint is not None and (len(done) % SAVE_EVERY == 0 or len(done) == len(batches)):
+            _save(checkpoint, experiment, done)
+        if stop is not None and stop(np.concatenate([part.outputs for part in done])):
+            break
+    found = _joined(done[: len(batches)])
+    return Trials(found.outputs[:worlds], found.failed[:worlds], found.warned)
+
+
+def _stream(experiment: Experiment, batches: list[range], n_jobs: int | None, *, in_rounds: bool) -> Iterator[Trials]:
+    """Yield trials batch by batch; in rounds where the run may be stopped, because running workers cannot be."""
+    for round_ in batches_of(len(batches), ROUND if in_rounds else max(1, len(batches))):
+        ready = in_order(experiment.run, batches[round_.start : round_.stop], n_jobs=n_jobs)
+        yield from list(ready) if in_rounds else ready
+
+
+def _joined(parts: list[Trials]) -> Trials:
+    outputs = np.concatenate([part.outputs for part in parts])
+    return Trials(outputs, np.concatenate([part.failed for part in parts]), sum(part.warned for part in parts))
+
+
+def _save(path: str | Path, experiment: Experiment, done: list[Trials]) -> None:
+    whole = [part for part in done if len(part.failed) == BATCH]
+    if not whole:
+        return
+    joined = _joined(whole)
+    head = json.dumps({"about": "un-noised outputs: as private as the pool", "of": experiment.fingerprint()})
+    warned = np.array([part.warned for part in whole])
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, head=np.array(head), outputs=joined.outputs, failed=joined.failed, warned=warned)
+
+
+def _load(path: str | Path | None, experiment: Experiment) -> list[Trials]:
+    """Return the batches saved earlier; a file of another experiment is refused, not overwritten."""
+    if path is None or not Path(path).exists():
+        return []
+    try:
+        with np.load(path, allow_pickle=False) as saved:
+            head, outputs, failed, warned = (saved[key] for key in ("head", "outputs", "failed", "warned"))
+            same = json.loads(str(head))["of"] == experiment.fingerprint()
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(
+            f"cannot resume from {path}: {str(error).splitlines()[0]}; remove it to start afresh"
+        ) from None
+    if not same:
+        raise ValueError(
+            f"cannot resume from {path}: it belongs to other data, another algorithm, seed or library version; "
+            "remove it to start afresh"
+        )
+    return [
+        Trials(outputs[rows.start : rows.stop], failed[rows.start : rows.stop], int(warned[i]))
+        for i, rows in enumerate(batches_of(len(failed), BATCH))
+    ]

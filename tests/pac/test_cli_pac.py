@@ -1,0 +1,163 @@
+"""``epsworth privatize`` and ``epsworth convert`` as their users see them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+
+import polars as pl
+import pytest
+from sklearn.datasets import load_iris
+
+from epsworth import pac
+from epsworth.cli import main
+from epsworth.pac.named import NAMES
+from epsworth.pac.report import LIMITS
+
+COLUMNS = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Return a folder with a table, its ranges, and damaged copies."""
+    folder = tmp_path_factory.mktemp("pac")
+    X, y = load_iris(return_X_y=True)
+    table = pl.DataFrame(X, schema=COLUMNS).with_columns(species=pl.Series(["abc"[k] for k in y]))
+    table.write_csv(folder / "iris.csv")
+    table.with_columns(person=pl.Series([i // 2 for i in range(150)])).write_csv(folder / "people.csv")
+    table.with_columns(petal_width=pl.lit(None, pl.Float64)).write_csv(folder / "gap.csv")
+    table[:51].write_csv(folder / "few.csv")
+    ranges = "".join(f"[features.{name}]\nlower = 0\nupper = 10\n" for name in COLUMNS)
+    (folder / "ranges.toml").write_text(ranges)
+    (folder / "short.toml").write_text("[features.sepal_length]\nlower = 0\nupper = 10\n")
+    return folder
+
+
+@pytest.fixture
+def cli(place, monkeypatch, capsys):
+    """Run a command in the folder; return exit status, standard output, standard error."""
+    monkeypatch.chdir(place)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["epsworth", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return ended.value.code or 0, printed.out, printed.err
+
+    return run
+
+
+KMEANS = ("privatize", "kmeans", "iris.csv", "--target", "species", "--set", "n_clusters=3", "--worlds", "64")
+
+
+def test_privatize_prints_the_release_its_promise_and_all_limits(cli, place):
+    code, out, err = cli(*KMEANS, "--mi", "1/4", "--audit", "--json", "release.json")
+    assert (code, err) == (0, "")
+    flat = " ".join(out.split())
+    assert "centroid[0, 0] = " in flat
+    assert re.search(r"inferred with success 83\.7\d+ % at most \(blindly 50\.0 %\)", flat)
+    assert all(limit in flat for limit in LIMITS)
+    document = json.loads((place / "release.json").read_text())
+    assert len(document["release"]) == 12
+    assert document["report"]["mi_nats"] <= 0.25
+    assert document["report"]["columns"] == COLUMNS
+    assert document["report"]["limits"] == list(LIMITS)
+    assert len(document["audit"]["upper"]) == 150
+    assert document["audit"]["worst"] < 0.7
+    assert "The best attack on the most exposed record succeeds with" in flat
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_algorithm_by_name(cli, name):
+    target = {"linear_regression": "petal_width", "ridge": "petal_width"}.get(name, "species")
+    extra = ("--set", "n_clusters=3") if name == "kmeans" else ()
+    table = "iris.csv" if target == "species" else "numbers.csv"
+    if table == "numbers.csv":
+        pl.read_csv("iris.csv").drop("species").write_csv(table)
+    code, out, err = cli(
+        "privatize", name, table, "--target", target, "--domain", "ranges.toml", "--posterior", "0.9", "--worlds", "32",
+        "--json", "-", *extra,
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    report = json.loads(out)["report"]
+    assert report["unit_scale"]
+    assert report["posterior_at_prior_0.5"] <= 0.9 + 1e-6
+
+
+def test_a_simulation_can_be_resumed(cli, place):
+    for _ in range(2):
+        code, _, _ = cli(*KMEANS, "--mi", "1", "--checkpoint", "trials.npz", "--json", "-")
+        assert code == 0
+        assert (place / "trials.npz").exists()
+    code, _, err = cli(*KMEANS, "--mi", "1", "--checkpoint", "trials.npz", "--worlds-seed", "1")
+    assert code == 2
+    assert "it belongs to other data" in err
+
+
+def test_groups_go_together(cli):
+    code, out, _ = cli("privatize", "mean", "people.csv", "--target", "species", "--group", "person",
+                       "--record-posterior", "0.7", "--worlds", "64", "--json", "-")  # fmt: skip
+    assert code == 0
+    report = json.loads(out)["report"]
+    assert report["units"] < 76
+    assert report["worst_record_upper_limit"] <= 0.7
+
+
+def test_convert_reads_fractions_and_rounds_up(cli):
+    code, out, err = cli("convert", "--mi", "1/16", "--prior", "0.5")
+    assert (code, err) == (0, "")
+    assert "0.0625 nats" in out
+    assert "67.491 % at most, from 50 %" in out  # 67.4909..
+    code, out, _ = cli("convert", "--posterior", "0.75", "--json", "-")
+    assert json.loads(out)["mi_nats"] == pac.budget(0.75, 0.5)
+    code, out, _ = cli("convert", "--dp-epsilon", "0.36", "--json", "-")
+    assert json.loads(out)["posterior"] == pytest.approx(pac.dp_posterior(0.36))
+    code, out, _ = cli("convert", "--mi", "4")
+    assert "100.0 % at most" in out
+    assert "epsilon" not in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((*KMEANS,), "give exactly one budget: --mi, --posterior"),
+        ((*KMEANS, "--mi", "1", "--posterior", "0.6"), "give exactly one budget"),
+        ((*KMEANS, "--mi", "much"), "--mi must be a number such as 0.0625 or 1/16, got 'much'"),
+        ((*KMEANS, "--mi", "1/0"), "--mi must be a number"),
+        ((*KMEANS, "--mi", "-1"), "the budget must be positive"),
+        ((*KMEANS, "--mi", "1", "--set", "clusters=3"), "kmeans has no parameter 'clusters'"),
+        ((*KMEANS, "--mi", "1", "--set", "n_clusters"), "--set must be parameter=value"),
+        ((*KMEANS, "--mi", "1", "--worlds", "7"), "worlds must be an even whole number"),
+        ((*KMEANS, "--mi", "1", "--mode", "fast"), "mode must be one of exact"),
+        ((*KMEANS, "--mi", "1", "--json", "none/r.json"), "the folder none does not exist"),
+        ((*KMEANS, "--mi", "1", "--domain", "short.toml"), "no range for the column 'sepal_width'"),
+        ((*KMEANS[:3], "--mi", "1", "--set", "n_clusters=999", *KMEANS[3:5]), "n_clusters=999"),
+        (
+            ("privatize", "pca", "gap.csv", "--target", "species", "--mi", "1"),
+            "row 0, petal_width: the value is miss",
+        ),
+        (("privatize", "svm", "iris.csv", "--mi", "1"), "unknown algorithm 'svm'; take one of mean, kmeans"),
+        (("privatize", "mean", "iris.csv", "--mi", "1"), "the column 'species' is not of numbers"),
+        (("privatize", "mean", "iris.csv", "--mi", "1", "--target", "x"), "--target: the table has no column 'x'"),
+        (("privatize", "mean", "iris.csv", "--mi", "1", "--group", "x"), "--group: the table has no column 'x'"),
+        (("privatize", "linear_svm", "iris.csv", "--mi", "1"), "the column 'species' is not of numbers"),
+        (("privatize", "mean", "few.csv", "--mi", "1", "--target", "species"), "class b has 1 distinct unit"),
+        (("convert",), "give exactly one of --mi, --posterior and --dp-epsilon"),
+        (("convert", "--mi", "-1"), "mi must be a number of nats"),
+        (("convert", "--mi", "1", "--prior", "0"), "prior must lie in (0, 1]"),
+        (("convert", "--posterior", "0.4"), "nobody does worse than blind"),
+        (("convert", "--mi", "1", "--fpr", "2"), "fpr must lie in [0, 1]"),
+    ],
+)
+def test_bad_input_ends_in_one_sentence_and_status_2(cli, place, words, message):
+    before = sorted(os.listdir(place))
+    code, out, err = cli(*words)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert err.startswith("epsworth: ")
+    assert err.count("\n") == 1
+    assert sorted(os.listdir(place)) == before

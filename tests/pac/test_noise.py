@@ -1,0 +1,217 @@
+"""Noise rules, frames, the integer lattice, and the certificate."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chi2, norm
+
+from epsworth.pac import allocate, dp_posterior, generalised_prior, posterior, procrustes, tpr_bound
+from epsworth.pac.allocation import RULES, gaussian_bound
+from epsworth.pac.calibration import MOST_NATS, calibrate, frame_of
+from epsworth.pac.certificate import certify
+from epsworth.pac.lattice import STEPS, RoundedGaussian
+
+variances = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=8)
+budgets = st.floats(1e-3, 8)
+
+
+@given(s=variances, beta=budgets)
+def test_every_rule_keeps_the_budget_and_optimal_has_the_least_trace(s, beta):
+    traces = {}
+    for rule in RULES:
+        noise = allocate(s, beta, rule)
+        assert gaussian_bound(s, noise) <= beta * (1 + 1e-12)
+        traces[rule] = noise.sum()
+    assert traces["optimal"] <= min(traces.values()) * (1 + 1e-9)
+    assert gaussian_bound(s, allocate(s, beta)) == pytest.approx(beta, rel=1e-9)
+    assert gaussian_bound(s, allocate(s, beta, "isotropic_exact")) == pytest.approx(beta, rel=1e-9)
+
+
+@given(s=variances, beta=budgets, scale=st.sampled_from([1e-200, 1e-10, 1e150]))
+def test_noise_follows_the_scale_of_the_outputs(s, beta, scale):
+    np.testing.assert_allclose(allocate(np.array(s) * scale, beta), scale * allocate(s, beta), rtol=1e-9)
+
+
+@given(s=st.lists(st.floats(0.01, 10), min_size=2, max_size=5), beta=st.floats(0.05, 4), seed=st.integers(0, 99))
+def test_no_allocation_nearby_is_cheaper(s, beta, seed):
+    """Move along the constraint: any other noise of the same bound has a larger weighted sum."""
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(0.2, 5, len(s))
+    best = allocate(s, beta, weights=weights)
+    other = best * np.exp(rng.normal(0, 0.3, len(s)))
+    other *= np.exp(_root(lambda t: gaussian_bound(s, other * math.exp(t)) - beta))
+    assert weights @ best <= weights @ other * (1 + 1e-9)
+
+
+def _root(falling):
+    low, high = -30.0, 30.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if falling(middle) > 0 else (low, middle)
+    return high
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: allocate([-1.0], 1.0), "none negative"),
+        (lambda: allocate([1.0], 0.0), "beta must be positive"),
+        (lambda: allocate([1.0], 1.0, "best"), "noise rule must be one of optimal"),
+        (lambda: allocate([1.0], 1.0, "paper", weights=[1.0]), "weights belong to the rule 'optimal'"),
+        (lambda: allocate([1.0, 2.0], 1.0, weights=[1.0]), "weights must be 2 positive numbers"),
+        (lambda: posterior(-1, 0.5), "mi must be a number of nats"),
+        (lambda: posterior(float("nan"), 0.5), "mi must be a number of nats"),
+        (lambda: posterior(1, 0), r"prior must lie in \(0, 1\]"),
+        (lambda: dp_posterior(-1), "eps must be finite"),
+        (lambda: tpr_bound(1, 0.5, 2), r"fpr must lie in \[0, 1\]"),
+        (lambda: generalised_prior(10, 11, 5, 2), "must not exceed n = 10"),
+        (lambda: procrustes([[1.0]], [[1.0, 2.0]]), "two matrices of one shape"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_conversions_err_upwards_and_invert():
+    for mi in (1e-9, 1e-3, 0.1, 0.5):
+        for prior in (0.5, 0.9, 1e-6):
+            q = posterior(mi, prior)
+            assert q >= prior
+            if q < 1:
+                divergence = q * math.log(q / prior) + (1 - q) * math.log((1 - q) / (1 - prior))
+                assert divergence >= mi * (1 - 1e-6)
+
+
+def test_the_table_is_the_rounded_gaussian():
+    """All masses against differences of the distribution function, the total exactly, both moments."""
+    law = RoundedGaussian(STEPS * 1.3)
+    steps = np.arange(-law.reach, law.reach + 1)
+    masses = law.masses.astype(float) / 2.0**64
+    assert int(law.masses.sum(dtype=np.uint64)) == 0  # 2**64
+    truth = norm.cdf((steps + 0.5) / law.ratio) - norm.cdf((steps - 0.5) / law.ratio)
+    np.testing.assert_allclose(masses, truth, atol=1e-15)
+    assert (law.masses == law.masses[::-1]).all()
+    assert (masses * steps**2).sum() == pytest.approx(law.ratio**2 + 1 / 12, rel=1e-9)
+    np.testing.assert_allclose(np.exp(law.log_mass(steps[law.reach : law.reach + 9])), masses[law.reach :][:9])
+    assert law.log_mass(np.array([law.reach + 1])).item() == -math.inf
+
+
+def test_words_become_steps_by_their_rank():
+    law = RoundedGaussian(float(STEPS))
+    ends = np.array([0, 2**64 - 1, 2**63], dtype=np.uint64)
+    low, high, middle = law.from_words(ends)
+    assert -law.reach <= low < -8 * STEPS
+    assert 8 * STEPS < high <= law.reach
+    assert middle == 0
+
+
+def test_noise_has_the_variance_that_was_allocated():
+    """Regression: noise *variances* are variances (an early public version drew them as deviations).
+
+    The sum of squares is chi-squared; two-sided at 1e-6.
+    """
+    outputs = np.random.default_rng(3).normal(size=(64, 3)) * [0.1, 1.0, 30.0]
+    plan = calibrate(outputs, 0.5, basis="diag")
+    words = np.random.default_rng(4).integers(0, 2**64, size=(20_000, 3), dtype=np.uint64)
+    released = plan.released(plan.law.from_words(words)) - plan.frame.centre
+    ratio = (released**2).sum(axis=0) / plan.noise
+    low, high = chi2.ppf([5e-7, 1 - 5e-7], 20_000)
+    assert ((low < ratio) & (ratio < high)).all()
+
+
+def test_release_noise_cannot_be_seeded():
+    law = RoundedGaussian(float(STEPS))
+    np.random.seed(0)  # noqa: NPY002  # the point: no seed reaches it
+    first = law.draw(8)
+    np.random.seed(0)  # noqa: NPY002
+    assert (first != law.draw(8)).any()  # false alarm below 1e-20
+
+
+@pytest.mark.parametrize("basis", ["diag", "svd"])
+@pytest.mark.parametrize("beta", [1e-3, 0.25, 4.0, 19.0])
+def test_calibration_pays_for_the_grid(basis, beta):
+    rng = np.random.default_rng(0)
+    outputs = rng.normal(size=(100, 4)) @ rng.normal(size=(4, 6)) + 5  # rank 4
+    plan = calibrate(outputs, beta, basis=basis)
+    assert len(plan.frame) == (4 if basis == "svd" else 6)
+    grid = plan.positions(outputs) * plan.step
+    assert gaussian_bound(grid.var(axis=0), plan.noise) <= beta
+    assert plan.mi == pytest.approx(beta, rel=1e-4)
+    assert (plan.step <= np.sqrt(plan.noise) / 1024).all()
+    full = 0.5 * np.linalg.slogdet(np.eye(len(plan.noise)) + np.cov(grid.T, bias=True) / plan.noise)[1]
+    assert full <= plan.mi + 1e-12  # Hadamard
+
+
+def test_what_gets_no_noise_is_released_as_the_pools_constant():
+    """A direction without noise must not pass the secret's own value, however small its deviation."""
+    outputs = np.column_stack([np.random.default_rng(0).normal(size=64), np.full(64, 7.0), np.zeros(64)])
+    outputs[:, 2] = 1e-30 * np.arange(64)
+    for basis in ("diag", "svd"):
+        plan = calibrate(outputs, 1.0, basis=basis)
+        released = plan.released(plan.positions(outputs))
+        assert (released[:, 1] == 7.0).all()
+        if basis == "svd":  # below the rank tolerance
+            assert np.ptp(released[:, 2]) == 0
+        else:  # it varies, so it gets noise
+            assert len(plan.frame) == 2
+
+
+def test_svd_never_costs_more_than_the_coordinates():
+    rng = np.random.default_rng(1)
+    outputs = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 3))
+    for beta in (1 / 64, 1.0, 4.0):
+        assert calibrate(outputs, beta, basis="svd").trace <= calibrate(outputs, beta, basis="diag").trace * (1 + 1e-6)
+
+
+def test_frames_use_no_square_matrix():
+    outputs = np.random.default_rng(0).normal(size=(16, 20_000)).astype(float)
+    frame, _ = frame_of(outputs, "svd")
+    assert frame.axes.shape[0] <= 16
+    frame, _ = frame_of(outputs, "diag")
+    assert frame.axes.shape == (20_000,)
+    np.testing.assert_allclose(frame.vectors(frame.coordinates(outputs)), outputs)
+
+
+def test_budgets_that_promise_nothing_are_refused():
+    with pytest.raises(ValueError, match="promises nothing"):
+        calibrate(np.zeros((4, 2)), MOST_NATS + 1)
+
+
+def gaussian_worlds(rng, count, root):
+    return rng.normal(size=(count, root.shape[0])) @ root
+
+
+@pytest.mark.slow
+def test_the_certificate_holds_over_repetitions():
+    """True bound 1/2 ln det(I + S/E) <= certified MI <= beta; confidence 0.9, 300 repetitions, none may fail more.
+
+    Pr[more than 60 failures of 300] < 1e-6 if each fails with probability at most 0.1; in truth none is expected.
+    """
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(4, 4))
+    covariance, failures, beta = root.T @ root, 0, 0.25
+    for _ in range(300):
+        pilot, left, right = (gaussian_worlds(rng, n, root) for n in (80, 60, 60))
+        found = certify(pilot, left, right, beta, rule="optimal", basis="diag", miss=0.1)
+        truth = 0.5 * np.linalg.slogdet(np.eye(4) + covariance / found.plan.noise)[1]
+        assert found.plan.mi <= beta * (1 + 1e-12)
+        failures += truth > found.plan.mi  # the clip only lowers the truth
+    assert failures <= 60
+
+
+def test_the_certificate_clips_and_enlarges():
+    rng = np.random.default_rng(0)
+    root = np.diag([1.0, 2.0])
+    pilot, left, right = (gaussian_worlds(rng, 400, root) for _ in range(3))
+    plain = calibrate(pilot, 0.25, basis="svd")
+    found = certify(pilot, left, right, 0.25, rule="optimal", basis="svd", miss=1e-3)
+    assert found.plan.trace > plain.trace
+    assert found.plan.mi <= 0.25 < found.unconditional
+    far = found.plan.positions(np.array([[1e9, 0.0]]))
+    assert np.linalg.norm(far / STEPS) <= found.plan.clip + 1e-3

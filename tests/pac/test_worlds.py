@@ -1,0 +1,155 @@
+"""Which rows a world holds: units, strata, pairs; trials and their resumption."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from epsworth.pac.adapters.adapter import FunctionMechanism
+from epsworth.pac.simulation import Experiment, simulate
+from epsworth.pac.stopping import relative_error, variances_settled
+from epsworth.pac.worlds import Sampler, multiplicity, priors, units_of
+from epsworth.parallel import batches_of, in_order
+
+STRATA = np.repeat([0, 1, 2], [9, 6, 5])
+ROWS = np.random.default_rng(0).normal(size=(20, 2))
+
+
+def sampler(rate=0.5, paired=True, groups=None, rows=ROWS, seed=0):
+    return Sampler(units_of(rows, STRATA, groups), rate, seed, paired)
+
+
+def test_pairs_put_every_row_in_exactly_half_of_the_worlds():
+    members = sampler().draw(range(64))
+    assert (members.sum(axis=0) == 32).all()
+    assert (members[0::2] == ~members[1::2]).all()
+    assert (priors(members) == 0.5).all()
+    for stratum, size in ((0, 9), (1, 6), (2, 5)):
+        held = members[:, stratum == STRATA].sum(axis=1)
+        assert set(held) <= {size // 2, (size + 1) // 2}
+
+
+def test_worlds_depend_on_their_number_and_seed_only():
+    whole = sampler().draw(range(40))
+    parts = np.concatenate([sampler().draw(range(0, 13)), sampler().draw(range(13, 40))])
+    assert (whole == parts).all()
+    assert (whole != sampler(seed=1).draw(range(40))).any()
+
+
+def test_other_rates_keep_their_share_of_every_class():
+    members = sampler(rate=0.3, paired=False).draw(range(200))
+    for stratum, size in ((0, 9), (1, 6), (2, 5)):
+        held = members[:, stratum == STRATA].sum(axis=1)
+        assert set(held) <= {max(1, int(0.3 * size)), int(0.3 * size) + 1}
+    assert (priors(members) == np.maximum(members.mean(axis=0), 1 - members.mean(axis=0))).all()
+
+
+def test_identical_rows_and_groups_go_together():
+    rows = ROWS.copy()
+    rows[3] = rows[4]
+    members = sampler(rows=rows).draw(range(50))
+    assert (members[:, 3] == members[:, 4]).all()
+    groups = np.arange(20)
+    groups[[4, 5, 6]] = 4
+    members = sampler(rows=rows, groups=groups).draw(range(50))
+    assert all((members[:, 3] == members[:, other]).all() for other in (4, 5, 6))  # chained by the identical row
+
+
+def test_the_secret_subsample_cannot_be_repeated():
+    one = sampler(paired=False)
+    fresh = [one.fresh() for _ in range(8)]
+    assert any((fresh[0] != other).any() for other in fresh[1:])  # false alarm below 1e-15
+    listed = one.draw(range(500))
+    assert np.isin(fresh[0].sum(), listed.sum(axis=1))
+
+
+def test_repeated_worlds_are_counted():
+    assert multiplicity(np.array([[1, 0], [1, 0], [0, 1]], dtype=bool)) == 2
+
+
+def experiment(function=lambda X: X.mean(axis=0)):
+    return Experiment(FunctionMechanism.prepare(function, ROWS, None), ROWS, None, sampler())
+
+
+def test_rows_reach_the_function_in_the_pools_order():
+    seen = []
+    simulate(experiment(lambda X: (seen.append(X.copy()), X.mean(axis=0))[1]), 8)
+    position = {tuple(row): i for i, row in enumerate(ROWS)}
+    assert all(np.all(np.diff([position[tuple(row)] for row in rows]) > 0) for rows in seen)
+
+
+def test_failures_become_the_default_and_are_counted():
+    def fragile(X):
+        if ROWS[0] in X:
+            raise RuntimeError("no")
+        return np.array([np.nan]) if ROWS[1] in X else np.array([X.sum()])
+
+    one = Experiment(FunctionMechanism(np.array([5.0]), fragile), ROWS, None, sampler())
+    trials, members = simulate(one, 64), sampler().draw(range(64))
+    np.testing.assert_array_equal(trials.failed, members[:, 0] | members[:, 1])
+    assert (trials.outputs[trials.failed] == 5.0).all()
+
+
+def test_changing_length_is_refused():
+    with pytest.raises(ValueError, match="its length must not depend on the rows"):
+        simulate(experiment(lambda X: np.unique(X.round(0))), 64)
+
+
+def test_workers_and_interruptions_change_nothing(tmp_path):
+    path, shares = tmp_path / "trials.npz", []
+    whole = simulate(experiment(_mean), 128)
+    np.testing.assert_array_equal(simulate(experiment(_mean), 128, n_jobs=2).outputs, whole.outputs)
+    calls = []
+
+    def interrupted(X):
+        calls.append(1)
+        if len(calls) == 70:
+            raise KeyboardInterrupt
+        return _mean(X)
+
+    interrupted.__qualname__ = _mean.__qualname__
+    import epsworth.pac.simulation as module
+
+    before, module.SAVE_EVERY = module.SAVE_EVERY, 1
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            simulate(experiment(interrupted), 128, checkpoint=path)
+        assert path.exists()
+        counted = []
+
+        def counting(X):
+            counted.append(1)
+            return _mean(X)
+
+        counting.__qualname__ = _mean.__qualname__
+        resumed = simulate(experiment(counting), 128, checkpoint=path, progress=shares.append)
+    finally:
+        module.SAVE_EVERY = before
+    np.testing.assert_array_equal(resumed.outputs, whole.outputs)
+    assert len(counted) == 128 - 64 + 1  # 64 saved; one run on the pool
+    assert shares == [0.75, 1.0]
+    with pytest.raises(ValueError, match="belongs to other data"):
+        simulate(experiment(lambda X: X.sum(axis=0)), 128, checkpoint=path)
+    path.write_bytes(b"no zip")
+    with pytest.raises(ValueError, match="cannot resume from"):
+        simulate(experiment(_mean), 128, checkpoint=path)
+
+
+def _mean(X):
+    return X.mean(axis=0)
+
+
+def test_batches_and_order():
+    assert list(in_order(abs, [-3, 1, -2], n_jobs=2)) == [3, 1, 2]
+    assert batches_of(0, 3) == []
+    with pytest.raises(ValueError, match="n_jobs must be a whole number"):
+        list(in_order(abs, [1], n_jobs=0))
+
+
+def test_stopping_rules():
+    """The relative rule does not see the scale of the outputs; the paper's rule does, and stops at the first look."""
+    few, many = (np.random.default_rng(1).normal(size=(n, 4)) for n in (40, 20_000))
+    assert relative_error(few, 0.25) > 0.05 > relative_error(many, 0.25)
+    assert relative_error(1e-9 * few, 0.25) == pytest.approx(relative_error(few, 0.25), rel=1e-6)
+    assert variances_settled(1e-5 * few[:20])
+    assert not variances_settled(1e3 * few)
