@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -27,6 +28,7 @@ COMMA, NEWLINE, RETURN, QUOTE = 44, 10, 13, 34
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLANK = re.compile(r"[ \t\r\n]*")
 LINE = re.compile(r"[^\n]*\n|[^\n]+")  # str.splitlines would split at line separators inside strings, too
+MEMBER = re.compile(r'[ \t]*"([^"\\]*)"[ \t]*:[ \t]*("[^"\\]*"|[^\s,{}\[\]"]+)[ \t]*([,}])')
 UNDECLARED = object()
 Text = TypeVar("Text", str, bytes)
 
@@ -174,6 +176,14 @@ class CsvField:
 class JsonSplicer(Splicer):
     """One JSON object per line; the members that are not perturbed keep their every character."""
 
+    @cached_property
+    def written(self) -> dict[str, list[str]]:
+        """The texts of all public values, by feature."""
+        return {
+            name: [json.dumps(value, ensure_ascii=False) for value in column.values.tolist()]
+            for name, column in self.columns.items()
+        }
+
     def last_end(self, held: bytes) -> int:
         """Return the end of the last line (strings cannot hold a line end)."""
         return held.rfind(b"\n") + 1
@@ -204,7 +214,9 @@ class JsonSplicer(Splicer):
     def _members(self, line: str, row: int) -> list[tuple[str, Any, int, int]]:
         """Return the perturbed members of one object with the spans of their values."""
         try:
-            members = [member for member in _members(line) if member[0] in self.columns]
+            members = _flat_members(line, self.columns)
+            if members is None:
+                members = [member for member in _members(line) if member[0] in self.columns]
         except (ValueError, IndexError):
             raise ValueError(f"row {row}: the line is not one JSON object; write one object per line") from None
         names = [name for name, *_ in members]
@@ -225,11 +237,36 @@ class JsonSplicer(Splicer):
         return column.encode_numbers([float("nan") if v is None else v for v in values], self.rows)
 
     def _texts(self, column: Column, drawn: Indices, keep: Bools | None) -> list[str]:
+        if keep is None:
+            written = self.written[column.feature.name]
+            return [written[j] for j in np.asarray(drawn).tolist()]
         values: NDArray[Any] = column.released(drawn, keep, self.perturbation.policy)
         return ["null" if v is None or v != v else json.dumps(v, ensure_ascii=False) for v in values.tolist()]
 
 
 _decode: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().raw_decode
+
+
+def _flat_members(line: str, names: Container[str]) -> list[tuple[str, Any, int, int]] | None:
+    """Return the named members of an object without nesting or escapes; None for any other line.
+
+    Most lines are such, and one pattern per member is three times faster than the full grammar.
+    """
+    at, found = BLANK.match(line).end() + 1, []  # type: ignore[union-attr]  # it matches anywhere
+    if line[at - 1 : at] != "{":
+        return None
+    while True:
+        member = MEMBER.match(line, at)
+        if member is None:
+            return None
+        if member[1] in names:
+            value, end = _decode(line, member.start(2))
+            if end != member.end(2):
+                return None
+            found.append((member[1], value, member.start(2), end))
+        at = member.end()
+        if member[3] == "}":
+            return found if BLANK.fullmatch(line, at) else None
 
 
 def _members(line: str) -> Iterator[tuple[str, Any, int, int]]:
