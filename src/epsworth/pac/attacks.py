@@ -84,7 +84,7 @@ def lira(
     X : array_like
         The pool that the privatizer was fitted on.
     trials : int
-        Simulated releases.  A quarter of them are needed to place a false-positive rate: 4000 for 0.1 %, fewer give NaN.
+        Simulated releases.  A quarter of them place a false-positive rate: 0.1 % needs 4000, fewer give NaN.
 
     References
     ----------
