@@ -52,7 +52,7 @@ class LinearMechanism(Mechanism):
     def _softmax(self) -> bool:
         """Whether probabilities depend on differences of the classes' scores only; one-versus-rest ones do not."""
         given = self.template.get_params()
-        return given.get("solver") != "liblinear" and given.get("multi_class") != "ovr"
+        return bool(given.get("solver") != "liblinear" and given.get("multi_class") != "ovr")
 
     @property
     def names(self) -> tuple[str, ...]:
