@@ -120,10 +120,12 @@ def mean_table(releases: int = 1000) -> None:
     public maximum of the scaled rows (tuning it on the private answer, as published, is not private).
     """
     from epsworth.pac import dp_epsilon, posterior
+    from epsworth.pac.allocation import individual_allocation, mean_second_moments
 
     rng = np.random.default_rng(0)
     for table in ("iris", "rice", "dry_bean"):
         X = split(table, "l1")[0]
+        moments = mean_second_moments(X, len(X) // 2)
         for beta in (1 / 4, 1 / 16, 1 / 64):
             eps = dp_epsilon(posterior(beta, 0.5))
             laplace = rng.laplace(scale=2 / (len(X) * eps), size=(releases, X.shape[1]))
@@ -132,7 +134,13 @@ def mean_table(releases: int = 1000) -> None:
             bare = np.linalg.norm(fitted.trials_.outputs - X.mean(axis=0), axis=1).mean()
             ours = np.linalg.norm(vectors - X.mean(axis=0), axis=1).mean()
             dp = np.linalg.norm(laplace, axis=1).mean()
-            print(f"{table:9s} MI {beta:7.4f}  eps {eps:5.2f}  DP {dp:.4f}  sub-sampled {bare:.4f}  PAC {ours:.4f}")
+            own = np.sqrt(individual_allocation(moments, beta)) * rng.standard_normal((releases, X.shape[1]))
+            worlds = fitted.trials_.outputs[rng.integers(1024, size=releases)]
+            single = np.linalg.norm(worlds + own - X.mean(axis=0), axis=1).mean()
+            print(
+                f"{table:9s} MI {beta:7.4f}  eps {eps:5.2f}  DP {dp:.4f}  sub-sampled {bare:.4f}  PAC {ours:.4f}  "
+                f"PAC of single records {single:.4f}"
+            )
 
 
 def main() -> None:

@@ -66,11 +66,13 @@ def test_pickles_from_two_worlds_are_equal(name):
     assert pickles[0] != pickle.dumps(prepared(name).rebuild(noisy + 1))
 
 
-@pytest.mark.parametrize("name", ["KMeans", "LinearSVC", "LogisticRegression", "RidgeClassifier", "FixedForest"])
-@pytest.mark.parametrize("two", [False, True], ids=["three", "two"])
+CLASSIFIERS = ["LinearSVC", "LogisticRegression", "RidgeClassifier", "FixedForest"]
+
+
+@pytest.mark.parametrize(
+    ("name", "two"), [("KMeans", False), *((name, two) for name in CLASSIFIERS for two in (False, True))]
+)
 def test_without_noise_the_rebuilt_model_labels_as_the_fitted_one(name, two):
-    if two and name == "KMeans":
-        pytest.skip("three clusters")
     keep = SPECIES > 0 if two else np.ones(150, bool)
     rows, labels = X[keep], np.array(["a", "b", "c"])[SPECIES[keep]]
     estimator = ESTIMATORS[name]

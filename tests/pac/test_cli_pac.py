@@ -58,7 +58,7 @@ def test_privatize_prints_the_release_its_promise_and_all_limits(cli, place):
     assert (code, err) == (0, "")
     flat = " ".join(out.split())
     assert "centroid[0, 0] = " in flat
-    assert re.search(r"inferred with success 83\.7\d+ % at most \(blindly 50\.0 %\)", flat)
+    assert re.search(r"blindly with 50\.0 % is inferred with 83\.7\d+ % at most", flat)
     assert all(limit in flat for limit in LIMITS)
     document = json.loads((place / "release.json").read_text())
     assert len(document["release"]) == 12

@@ -97,7 +97,7 @@ def test_adaptive_series_keep_the_total():
     choices = {False: np.array([0.0, 4.0, 0.0, 0.0])[:, np.newaxis], True: np.array([0.0, 0, 0, 4])[:, np.newaxis]}
     even, beta, gains = np.full(4, 0.25), 0.4, []
     one = calibrate(first, 0.7, basis="diag")
-    for _ in range(4000):
+    for _ in range(1500):
         world = rng.integers(4)
         at = one.positions(first)
         seen = at[world] + one.law.from_words(rng.integers(0, 2**64, size=1, dtype=np.uint64))

@@ -155,6 +155,21 @@ def test_a_release_carries_the_noisy_vector_and_nothing_of_the_secret(mode):
     np.testing.assert_allclose(steps, np.round(steps), atol=1e-6)  # on the public grid
 
 
+@pytest.mark.parametrize("mode", ["exact", "certified", "estimated"])
+def test_real_releases_have_the_spread_that_was_planned(mode):
+    """1 000 releases from the operating system's randomness: variance s + e in every direction.
+
+    Two-sided at 1e-9 a direction by the normal approximation (6.1 standard errors); not repeatable by design.
+    """
+    fitted = PACPrivatizer("mean", MI(0.25), worlds=300, mode=mode).fit(X)
+    vectors = np.array([fitted.release().vector for _ in range(1000)])
+    spread = fitted.plan_.frame.coordinates(vectors).var(axis=0)
+    grid = fitted.plan_.positions(fitted.trials_.outputs) * fitted.plan_.step
+    expected = fitted.plan_.noise + grid.var(axis=0)
+    tolerance = 6.1 * np.sqrt(2 / 1000) + (0 if mode == "exact" else 0.2)  # fresh worlds: s itself is estimated
+    assert (np.abs(spread / expected - 1) < tolerance).all()
+
+
 def test_seeds_do_not_reach_releases():
     fitted = PACPrivatizer("mean", MI(0.25), worlds=64).fit(X)
     vectors = []

@@ -108,28 +108,24 @@ def test_workers_and_interruptions_change_nothing(tmp_path):
         return _mean(X)
 
     interrupted.__qualname__ = _mean.__qualname__
-    import epsworth.pac.simulation as module
+    with pytest.raises(KeyboardInterrupt):
+        simulate(experiment(interrupted), 128, checkpoint=path)
+    assert path.exists()
+    counted = []
 
-    before, module.SAVE_EVERY = module.SAVE_EVERY, 1
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            simulate(experiment(interrupted), 128, checkpoint=path)
-        assert path.exists()
-        counted = []
+    def counting(X):
+        counted.append(1)
+        return _mean(X)
 
-        def counting(X):
-            counted.append(1)
-            return _mean(X)
-
-        counting.__qualname__ = _mean.__qualname__
-        resumed = simulate(experiment(counting), 128, checkpoint=path, progress=shares.append)
-    finally:
-        module.SAVE_EVERY = before
+    counting.__qualname__ = _mean.__qualname__
+    resumed = simulate(experiment(counting), 128, checkpoint=path, progress=shares.append)
     np.testing.assert_array_equal(resumed.outputs, whole.outputs)
     assert len(counted) == 128 - 64 + 1  # 64 saved; one run on the pool
     assert shares == [0.75, 1.0]
     with pytest.raises(ValueError, match="belongs to other data"):
         simulate(experiment(lambda X: X.sum(axis=0)), 128, checkpoint=path)
+    with pytest.raises(ValueError, match="does not exist; create it or choose another"):
+        simulate(experiment(_mean), 128, checkpoint=tmp_path / "none" / "trials.npz")
     path.write_bytes(b"no zip")
     with pytest.raises(ValueError, match="cannot resume from"):
         simulate(experiment(_mean), 128, checkpoint=path)

@@ -132,9 +132,9 @@ def _print(names: tuple[str, ...], vector: Floats, report: dict[str, Any], expos
         out.print(f"  ... {len(names) - MOST_SHOWN} more; all with --json")
     out.print(f"\n{report['budget']}; {report['soundness']}.")
     out.print(
-        f"This release costs {show_up(report['mi_nats'])} nats: membership of a record is inferred with success "
-        f"{round_up(100 * report['posterior_of_membership'])} % at most (blindly "
-        f"{round_up(100 * report['largest_record_prior'])} %), and at 0.1 % false alarms "
+        f"This release costs {show_up(report['mi_nats'])} nats: what is guessed right blindly with "
+        f"{round_up(100 * report['largest_record_prior'])} % is inferred with "
+        f"{round_up(100 * report['posterior_of_membership'])} % at most; at 0.1 % false alarms "
         f"{round_up(100 * report['tpr_at_fpr_0.001'])} % of the members are found at most."
     )
     if exposure is not None:

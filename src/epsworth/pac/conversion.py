@@ -10,9 +10,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from scipy.special import rel_entr, xlogy
-
-LOG_TWO = math.log(2)
+from scipy.special import rel_entr
 
 
 def posterior(mi: float, prior: float) -> float:
@@ -167,11 +165,6 @@ def generalised_prior(n: int, s: int, g: int, k: int) -> float:
 def _divergence(q: float, p: float) -> float:
     """Return KL(Bern(q) || Bern(p)) without cancellation near q = p."""
     return max(0.0, float(rel_entr(q, p) + rel_entr(1 - q, 1 - p)))
-
-
-def entropy(p: float) -> float:
-    """Return the entropy of Bern(p) in nats."""
-    return float(-xlogy(p, p) - xlogy(1 - p, 1 - p))
 
 
 def _first_above(exceeds: Callable[[float], bool], low: float, high: float) -> float:

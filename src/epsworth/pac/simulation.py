@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
@@ -13,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Bools, Floats
-from epsworth.files import replacing
+from epsworth.files import check_writable, replacing
 from epsworth.pac.adapters.adapter import Labels, Mechanism
 from epsworth.pac.worlds import Sampler
 from epsworth.parallel import batches_of, in_order
 
 BATCH = 32
-SAVE_EVERY = 16  # batches
+SAVE_SECONDS = 30.0
 ROUND = 8  # batches
 
 
@@ -123,15 +124,20 @@ def simulate(
         Looks at all outputs so far after each batch; true ends the run.
     """
     done = _load(checkpoint, experiment)
-    batches = batches_of(worlds, BATCH)
-    for trials in _stream(experiment, batches[len(done) :], n_jobs, in_rounds=stop is not None):
-        done.append(trials)
-        if progress is not None:
-            progress(len(done) / len(batches))
-        if checkpoint is not None and (len(done) % SAVE_EVERY == 0 or len(done) == len(batches)):
+    batches, saved = batches_of(worlds, BATCH), time.monotonic()
+    try:
+        for trials in _stream(experiment, batches[len(done) :], n_jobs, in_rounds=stop is not None):
+            done.append(trials)
+            if progress is not None:
+                progress(len(done) / len(batches))
+            if checkpoint is not None and time.monotonic() - saved > SAVE_SECONDS:
+                _save(checkpoint, experiment, done)
+                saved = time.monotonic()
+            if stop is not None and stop(np.concatenate([part.outputs for part in done])):
+                break
+    finally:  # also on Ctrl-C
+        if checkpoint is not None:
             _save(checkpoint, experiment, done)
-        if stop is not None and stop(np.concatenate([part.outputs for part in done])):
-            break
     found = _joined(done[: len(batches)])
     return Trials(found.outputs[:worlds], found.failed[:worlds], found.warned)
 
@@ -161,7 +167,9 @@ def _save(path: str | Path, experiment: Experiment, done: list[Trials]) -> None:
 
 def _load(path: str | Path | None, experiment: Experiment) -> list[Trials]:
     """Return the batches saved earlier; a file of another experiment is refused, not overwritten."""
-    if path is None or not Path(path).exists():
+    if path is None:
+        return []
+    if not check_writable(path).exists():
         return []
     try:
         with np.load(path, allow_pickle=False) as saved:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ class LinearMechanism(Mechanism):
     template: Any
     classes: Labels | None
     labels_only: bool
+    blank: Any
 
     @classmethod
     def prepare(cls, estimator: Any, X: Floats, y: Labels | None) -> LinearMechanism:
@@ -37,12 +40,19 @@ class LinearMechanism(Mechanism):
         if classes is not None and len(classes) < 2:
             raise ValueError("y holds a single class; a classifier needs two")
         labels_only = classes is not None and not hasattr(template, "predict_proba")
-        empty = cls(np.zeros(0), template, classes, labels_only)
-        return cls(empty.output(X, y), template, classes, labels_only)
+        blank = _fitted_to_nothing(template, classes, X.shape[1])
+        empty = cls(np.zeros(0), template, classes, labels_only, blank)
+        return replace(empty, reference=empty.output(X, y))
 
     @property
     def _rows(self) -> int:
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
+
+    @property
+    def _softmax(self) -> bool:
+        """Whether probabilities depend on differences of the classes' scores only; one-versus-rest ones do not."""
+        given = self.template.get_params()
+        return bool(given.get("solver") != "liblinear" and given.get("multi_class") != "ovr")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -64,23 +74,29 @@ class LinearMechanism(Mechanism):
         coefficients = np.atleast_2d(as_floats(model.coef_))
         intercepts = np.broadcast_to(as_floats(model.intercept_), len(coefficients))
         rows = np.column_stack([coefficients, intercepts])
-        if len(rows) > 1:
+        if len(rows) > 1 and (self.labels_only or self._softmax):
             rows = rows - rows.mean(axis=0)
         if self.labels_only:
             rows = rows / np.linalg.norm(rows)
         return np.asarray(rows.reshape(-1))
 
     def rebuild(self, vector: Floats) -> Any:
-        """Return a fitted model: fitted to rows that are not data, then given the released numbers."""
-        from sklearn.base import clone
-
+        """Return a fitted model: a blank one, given the released numbers."""
         rows = vector.reshape(self._rows, -1)
-        features = rows.shape[1] - 1
-        labels = np.array([0.0, 1.0]) if self.classes is None else self.classes
-        stand_in = np.linspace(-1, 1, len(labels))[:, np.newaxis] * np.ones(features)
-        model = clone(self.template).fit(stand_in, labels)
+        model = deepcopy(self.blank)
         if self.classes is None:
             model.coef_, model.intercept_ = rows[0, :-1].copy(), float(rows[0, -1])
         else:
             model.coef_, model.intercept_ = rows[:, :-1].copy(), rows[:, -1].copy()
         return model
+
+
+def _fitted_to_nothing(template: Any, classes: Labels | None, features: int) -> Any:
+    """Return a model fitted to rows that are not data: all of its other attributes are public."""
+    from sklearn.base import clone
+
+    labels = np.array([0.0, 1.0]) if classes is None else classes
+    rows = np.linspace(-1, 1, len(labels))[:, np.newaxis] * np.ones(features)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whether this fit converges is nobody's concern
+        return clone(template).fit(rows, labels)
