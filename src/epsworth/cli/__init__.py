@@ -12,7 +12,7 @@ import warnings
 import typer
 
 from epsworth import __version__
-from epsworth.cli import demo, mechanisms, recommend, utility
+from epsworth.cli import demo, mechanisms, profile, recommend, utility
 
 INTERRUPTED = 130
 
@@ -28,6 +28,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("utility")(utility.utility)
 app.command("recommend")(recommend.recommend)
+app.command("profile")(profile.profile)
 app.command("mechanisms")(mechanisms.mechanisms)
 
 

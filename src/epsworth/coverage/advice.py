@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +21,7 @@ from epsworth.rounding import show_down, show_up
 
 Rule = Literal["advantage", "plateau"]
 NOT_PRIVATE = "computed from raw data: not private"
+TOLERANCE, AFFORDABLE = 1e-4, 10**9  # relative error to refine to, where all pairs of rows take a second or two
 GRID = (1e-3, 1e4, 57)  # epsilons at which utility is simulated: eight to a factor of ten
 
 
@@ -72,6 +74,30 @@ class Window:
     def advantage(self, epsilon: float) -> Floats:
         """Return every row's membership advantage at ``epsilon``."""
         return self.law.adv(self.exposure(epsilon))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is worth keeping, for JSON; infinite values become None."""
+        useful = self.usefulness
+        curve = None
+        if useful is not None:
+            rows = zip(useful.epsilons, useful.accuracy, useful.kept, useful.kept_lower, strict=True)
+            names = ("epsilon", "accuracy", "kept", "kept_lower")
+            curve = [dict(zip(names, map(float, row), strict=True)) for row in rows]
+        return {
+            "notice": NOT_PRIVATE,
+            "rule": self.rule,
+            "eps_low": self.eps_low,
+            "eps_high": self.eps_high if math.isfinite(self.eps_high) else None,
+            "eps_util": self.eps_util if self.eps_util is not None and math.isfinite(self.eps_util) else None,
+            "adv_low": self.adv_low,
+            "adv_high": self.adv_high,
+            "kappa": self.kappa,
+            "wishes": {"adv_safe": self.adv_safe, "adv_exposed": self.adv_exposed, "q_exposed": self.q_exposed},
+            "verdict": self.verdict,
+            "utility": curve,
+            "base_accuracy": None if useful is None else useful.base,
+            "majority": None if useful is None else useful.majority,
+        }
 
     @property
     def verdict(self) -> str:
@@ -178,7 +204,8 @@ def window(
         raise CoverageError(f"X has {len(rows)} rows, fewer than the public n = {n}; noise for n does not cover it")
     size, d = n or len(rows), rows.shape[1]
     base = fit_base(rows, labels, l2, loss=loss) if f is None else check_coefficients(f, d)
-    found = loo(rows, labels, base, l2, regulariser=regulariser, loss=loss)
+    tol = TOLERANCE if len(rows) ** 2 * d <= AFFORDABLE else None  # certificates shrink as 1/n: large tables need none
+    found = loo(rows, labels, base, l2, regulariser=regulariser, loss=loss, tol=tol)
     kappa = 1 / sensitivity(size, l2, calibration, regulariser=regulariser, loss=loss)
     law = kernels(d)
     if rule == "plateau":
