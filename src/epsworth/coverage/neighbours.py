@@ -162,9 +162,9 @@ def loo(
         raise CoverageError("tol refines Newton's points; leave it out with method='wc', or use method='newton'")
     deltas, errors = _worst_case(problem) if method == "wc" else _newton(problem)
     if method == "exact":
-        _refine(problem, deltas, errors, np.arange(len(rows)))
+        _refine(problem, deltas, errors, np.arange(len(rows)), 0.0)
     elif tol is not None:
-        _refine(problem, deltas, errors, np.flatnonzero(errors > tol * np.linalg.norm(deltas, axis=1)))
+        _refine(problem, deltas, errors, np.flatnonzero(errors > tol * np.linalg.norm(deltas, axis=1)), tol)
     return Neighbours(base, deltas, errors, method, regulariser, loss, problem.l2)
 
 
@@ -186,7 +186,7 @@ def _worst_case(problem: _Problem) -> tuple[Floats, Floats]:
     return deltas, as_floats(np.linalg.norm(deltas, axis=1) + problem.unexplained())
 
 
-def _refine(problem: _Problem, deltas: Floats, errors: Floats, rows: Indices) -> None:
+def _refine(problem: _Problem, deltas: Floats, errors: Floats, rows: Indices, tol: float) -> None:
     """Improve some rows in place by chord steps against the exact residual; retrain where those stall."""
     inverse = problem.inverse()
     at_base = problem.loss.slope(problem.y * (problem.X @ problem.f)) * problem.y
@@ -200,11 +200,15 @@ def _refine(problem: _Problem, deltas: Floats, errors: Floats, rows: Indices) ->
             after = _residual(problem, at_base, some, proposed)
             falls = np.linalg.norm(after, axis=1) < size
             found[falls], residual[falls] = proposed[falls], after[falls]
-            if not (np.linalg.norm(residual, axis=1) < 0.5 * size).any():
+            left = np.linalg.norm(residual, axis=1)
+            if (
+                not (left < 0.5 * size).any()
+                or (left <= 0.9 * tol * problem.weight * np.linalg.norm(found, axis=1)).all()
+            ):
                 break
         deltas[some], errors[some] = found, np.linalg.norm(residual, axis=1) / problem.weight  # strong convexity
     floor = problem.unexplained() + ROUNDING * (1 + float(np.linalg.norm(problem.f)))
-    for i in rows[errors[rows] > 100 * floor]:
+    for i in rows[errors[rows] > np.maximum(100 * floor, tol * np.linalg.norm(deltas[rows], axis=1))]:
         deltas[i], errors[i] = _retrain(problem, int(i), problem.f + deltas[i])
     errors[rows] += floor
 
