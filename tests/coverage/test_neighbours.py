@@ -73,6 +73,20 @@ def test_the_certificate_counts_an_unfinished_fit():
     assert rough.errors.min() > 1e-3
 
 
+def test_certificates_count_rounding_where_one_row_decides():
+    """Two rows in four dimensions at a tiny l2: leverages reach 1 - 1e-8, and a parabola has no other error."""
+    rng = np.random.default_rng(6)
+    for _ in range(40):
+        X = rng.normal(size=(int(rng.integers(2, 5)), 5))
+        X /= np.linalg.norm(X, axis=1).max()
+        y = np.where(np.arange(len(X)) % 2, 1.0, -1.0)
+        l2 = 10 ** rng.uniform(-8, -4)
+        f = fit_base(X, y, l2, loss="squared")
+        newton, exact = loo(X, y, f, l2, loss="squared"), loo(X, y, f, l2, "exact", loss="squared")
+        gap = np.linalg.norm(newton.deltas - exact.deltas, axis=1)
+        assert (gap <= newton.errors + exact.errors).all()
+
+
 def test_refining_reaches_the_tolerance():
     X, y = world(300, 4)
     f = fit_base(X, y, 1e-4)

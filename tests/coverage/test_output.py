@@ -143,7 +143,7 @@ def test_releases_lie_on_a_public_lattice_and_charge_for_it():
 
 def test_release_noise_follows_the_law():
     """Unseeded by design; Kolmogorov-Smirnov of radius and angle at level 1e-6 each."""
-    b = np.array([[float(v) for v in releasing._noise(2, 3.0)] for _ in range(3000)])
+    b = np.array([releasing._noise(2, 3.0, 1e-9) for _ in range(3000)]) * 1e-9
     radius = np.linalg.norm(b, axis=1)
     assert stats.kstest(radius, stats.gamma(2, scale=1 / 3).cdf).pvalue > 1e-6
     assert stats.kstest((np.arctan2(b[:, 1], b[:, 0]) / (2 * np.pi)) % 1, "uniform").pvalue > 1e-6

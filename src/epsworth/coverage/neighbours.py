@@ -25,6 +25,7 @@ Method = Literal["newton", "wc", "exact"]
 Regulariser = Literal["mean", "sum"]
 
 ROUNDING = 1e-15  # of a gradient whose terms are at most 1 + |f| in norm, and of the coefficients themselves
+SOLVE_ROUNDING = 2e-15  # relative, of a well-conditioned solve; grows with the condition number and the leverage
 CHORD_STEPS = 12
 PAIRS = 4_000_000  # (kept row, removed row) pairs whose margins are held at once
 
@@ -94,14 +95,15 @@ class _Problem:
         left = float(np.linalg.norm(gradient(self.X, self.y, self.f, self.l2, self.loss)))
         return len(self.X) * (left + ROUNDING * (1 + float(np.linalg.norm(self.f)))) / self.weight
 
-    def solve(self, inverse: Floats, rows: slice | Indices, right: Floats) -> Floats:
-        """Return (K - h_i x_i x_i^T)^-1 right_i for each row, by Sherman & Morrison."""
+    def solve(self, inverse: Floats, rows: slice | Indices, right: Floats) -> tuple[Floats, Floats]:
+        """Return (K - h_i x_i x_i^T)^-1 right_i for each row, by Sherman & Morrison, and 1 - leverage."""
         X = self.X[rows]
         h = self.loss.curvature(self.y[rows] * (X @ self.f))
         towards, found = X @ inverse, right @ inverse
-        leverage = h * np.einsum("ij,ij->i", towards, X)
-        found += (h * np.einsum("ij,ij->i", X, found) / (1 - leverage))[:, None] * towards
-        return as_floats(found)
+        least = self.weight / (self.weight + h * np.einsum("ij,ij->i", X, X))  # of 1 - leverage, in exact arithmetic
+        room = np.maximum(1 - h * np.einsum("ij,ij->i", towards, X), least)
+        found += (h * np.einsum("ij,ij->i", X, found) / room)[:, None] * towards
+        return as_floats(found), as_floats(room)
 
 
 def loo(
@@ -172,11 +174,13 @@ def _newton(problem: _Problem) -> tuple[Floats, Floats]:
     inverse, deltas = problem.inverse(), problem.pulls()
     lengths = np.linalg.norm(problem.X, axis=1)
     bend = weighted_gram(problem.X, lengths)
+    blur = SOLVE_ROUNDING * float(np.linalg.cond(inverse))
     errors = np.empty(len(deltas))
     for part in blocks(len(deltas)):
-        deltas[part] = problem.solve(inverse, part, deltas[part])
+        deltas[part], room = problem.solve(inverse, part, deltas[part])
         moved = np.einsum("ij,ij->i", deltas[part] @ bend, deltas[part])
         errors[part] = 0.5 * problem.loss.third * moved / problem.weight
+        errors[part] += blur / room * np.linalg.norm(deltas[part], axis=1)
     return deltas, errors + problem.unexplained() + ROUNDING * (1 + np.linalg.norm(problem.f))
 
 
@@ -196,7 +200,7 @@ def _refine(problem: _Problem, deltas: Floats, errors: Floats, rows: Indices, to
         residual = _residual(problem, at_base, some, found)
         for _ in range(CHORD_STEPS):
             size = np.linalg.norm(residual, axis=1)
-            proposed = found - problem.solve(inverse, some, residual)
+            proposed = found - problem.solve(inverse, some, residual)[0]
             after = _residual(problem, at_base, some, proposed)
             falls = np.linalg.norm(after, axis=1) < size
             found[falls], residual[falls] = proposed[falls], after[falls]

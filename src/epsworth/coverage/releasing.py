@@ -94,7 +94,7 @@ def release(
         raise CoverageError(f"X has {len(rows)} rows, fewer than the public n = {n}; noise for n does not cover it")
     beta, step = noise_rate(n, rows.shape[1], l2, epsilon, calibration, regulariser, loss)
     centre = np.rint(fit_base(rows, labels, l2, loss=loss) / step)
-    steps = [int(c) + round(b / Decimal(step)) for c, b in zip(centre, _noise(rows.shape[1], beta), strict=True)]
+    steps = [int(c) + b for c, b in zip(centre, _noise(rows.shape[1], beta, step), strict=True)]
     relation = "row added or removed" if calibration == "add_remove" else "row replaced, added or removed"
     return Release(as_floats([k * step for k in steps]), epsilon, beta, n, relation, step)
 
@@ -116,11 +116,11 @@ def noise_rate(
     step = 2.0 ** math.floor(math.log2(finest))
     # both neighbours' centres are off by half a diagonal of the lattice and by the fit's gradient over l2
     whole = move + step * math.sqrt(d) + 2.02 * GRADIENT_TOLERANCE / check_l2(l2)
-    return epsilon / whole * (1 - 1e-15), step
+    return epsilon / whole * (1 - 1e-14), step
 
 
-def _noise(d: int, beta: float) -> list[Decimal]:
-    """Draw spherical Laplace noise: Gamma(d) radius times a uniform direction, with operating-system randomness."""
+def _noise(d: int, beta: float, step: float) -> list[int]:
+    """Draw spherical Laplace noise in lattice steps: Gamma(d) radius times a uniform direction."""
     with localcontext(Context(prec=DIGITS)):
         product = Decimal(1)
         for _ in range(d):
@@ -128,7 +128,7 @@ def _noise(d: int, beta: float) -> list[Decimal]:
         radius = -product.ln() / Decimal(beta)
         direction = [_normal() for _ in range(d)]
         length = sum((z * z for z in direction), Decimal(0)).sqrt()
-        return [radius * z / length for z in direction]
+        return [int((radius * z / length / Decimal(step)).to_integral_value()) for z in direction]
 
 
 def _uniform() -> Decimal:
