@@ -96,6 +96,15 @@ def test_refining_reaches_the_tolerance():
     np.testing.assert_allclose(fine.deltas, loo(X, y, f, 1e-4, "exact").deltas, atol=1e-6 * fine.distances.max())
 
 
+def test_refining_the_top_rows_leaves_the_others_alone():
+    X, y = world(300, 4)
+    f = fit_base(X, y, 1e-4)
+    plain, fine = loo(X, y, f, 1e-4), loo(X, y, f, 1e-4, tol=1e-6, top=20)
+    first = np.argsort(-(plain.distances + plain.errors))[:20]
+    assert (fine.errors[first] <= 1e-6 * fine.distances[first]).all()
+    assert np.array_equal(np.flatnonzero((fine.deltas != plain.deltas).any(axis=1)), np.sort(first))
+
+
 def test_symmetries():
     X, y = world(80, 3)
     X[1], y[1] = X[0], y[0]

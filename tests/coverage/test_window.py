@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from coverage_worlds import ADULT, adult, world
 
-from epsworth.coverage import CoverageError, fit_base, kernels, loo, onset, plateau_ends, sensitivity, window
+from epsworth.coverage import (
+    CoverageError,
+    descend,
+    encode,
+    fit_base,
+    kernels,
+    linear_gradients,
+    loo,
+    onset,
+    plateau_ends,
+    sensitivity,
+    window,
+)
 from epsworth.coverage.usefulness import simulate
 
 
@@ -147,3 +160,24 @@ def test_adult_window(paper_data):
     assert found.usefulness.base < found.usefulness.majority  # two columns without intercept are not a model
     at_plateau = window(X, y, 1.0, rule="plateau")
     assert at_plateau.adv_low > 0.7
+
+
+@pytest.mark.slow
+def test_adult_one_hot_windows_and_descent(paper_data):
+    """Independently measured to three digits: windows at three l2, and what noisy descent says (T = 100, s = 20)."""
+    table = pl.concat([pl.read_csv(paper_data / f"adult_{part}.csv.gz") for part in ("train", "test")])
+    data = encode(table, "income")
+    assert data.X.shape == (48_842, 109)
+    for l2, low, high in ((0.01, 12.4, 846), (0.001, 20, 1810), (0.0001, 22, 5380)):
+        found = window(data.X, data.y, l2)
+        assert found.eps_low == pytest.approx(low, rel=0.03)
+        assert found.eps_high == pytest.approx(high, rel=0.03)
+    run = descend(
+        linear_gradients(data.X, data.y), np.zeros(109), steps=100, rate=1e-4, clip=1.0, noise=20.0,
+        rng=np.random.default_rng(7),
+    )  # fmt: skip
+    assert run.nominal == pytest.approx(0.5)
+    assert run.mu.max() == pytest.approx(0.226, rel=0.05)  # another learning rate, another path
+    assert np.median(run.mu) == pytest.approx(0.044, rel=0.1)
+    assert run.advantage.max() == pytest.approx(0.090, rel=0.05)
+    assert np.abs(run.losses).max() < 1.0

@@ -21,7 +21,8 @@ from epsworth.rounding import show_down, show_up
 
 Rule = Literal["advantage", "plateau"]
 NOT_PRIVATE = "computed from raw data: not private"
-TOLERANCE, AFFORDABLE = 1e-4, 10**9  # relative error to refine to, where all pairs of rows take a second or two
+TOLERANCE = 1e-4  # relative error to refine to ..
+FEWEST, AFFORDABLE = 20, 10**8  # .. for as many rows as cost a tenth of a second or so, and never fewer than these
 GRID = (1e-3, 1e4, 57)  # epsilons at which utility is simulated: eight to a factor of ten
 
 
@@ -204,8 +205,8 @@ def window(
         raise CoverageError(f"X has {len(rows)} rows, fewer than the public n = {n}; noise for n does not cover it")
     size, d = n or len(rows), rows.shape[1]
     base = fit_base(rows, labels, l2, loss=loss) if f is None else check_coefficients(f, d)
-    tol = TOLERANCE if len(rows) ** 2 * d <= AFFORDABLE else None  # certificates shrink as 1/n: large tables need none
-    found = loo(rows, labels, base, l2, regulariser=regulariser, loss=loss, tol=tol)
+    top = max(FEWEST, AFFORDABLE // (len(rows) * d))  # certificates shrink as 1/n: large tables need few rows refined
+    found = loo(rows, labels, base, l2, regulariser=regulariser, loss=loss, tol=TOLERANCE, top=top)
     kappa = 1 / sensitivity(size, l2, calibration, regulariser=regulariser, loss=loss)
     law = kernels(d)
     if rule == "plateau":

@@ -114,6 +114,7 @@ def loo(
     method: Method = "newton",
     *,
     tol: float | None = None,
+    top: int | None = None,
     regulariser: Regulariser = "mean",
     loss: str = "logistic",
 ) -> Neighbours:
@@ -135,6 +136,8 @@ def loo(
         ``l2``); or every row solved to rounding level.
     tol : float, optional
         Refine the rows whose relative error is larger than this, O(n d) each.
+    top : int, optional
+        Refine only among this many rows: those that may move the model furthest.
     regulariser : {"mean", "sum"}
         What stays fixed when a row leaves: ``l2`` beside the mean loss (the papers), or ``n l2`` beside the summed loss
         (libraries with a parameter ``C = 1 / (n l2)``).
@@ -166,7 +169,11 @@ def loo(
     if method == "exact":
         _refine(problem, deltas, errors, np.arange(len(rows)), 0.0)
     elif tol is not None:
-        _refine(problem, deltas, errors, np.flatnonzero(errors > tol * np.linalg.norm(deltas, axis=1)), tol)
+        sizes = np.linalg.norm(deltas, axis=1)
+        poor = np.flatnonzero(errors > tol * sizes)
+        if top is not None:
+            poor = poor[np.argsort(-(sizes + errors)[poor], kind="stable")[:top]]
+        _refine(problem, deltas, errors, poor, tol)
     return Neighbours(base, deltas, errors, method, regulariser, loss, problem.l2)
 
 
