@@ -1,10 +1,12 @@
-"""Plots of curves: a band per mechanism (the truth lies inside), and the ceiling that nobody can beat."""
+"""Plots: a band per mechanism (the truth lies inside) under the ceiling that nobody can beat; privacy profiles."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from epsworth.curves import Curves, Quantity
 from epsworth.files import OutputError, check_writable, replacing
@@ -13,6 +15,8 @@ from epsworth.rounding import show_down
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from epsworth.coverage import Window
 
 FORMATS = (".png", ".svg", ".pdf")
 # Okabe & Ito's palette, distinguishable without colour vision, then line styles
@@ -96,3 +100,40 @@ def _draw(panel: Axes, curves: Curves, view: str | int, of: Quantity) -> None:
 
 def _view(view: str | int) -> str:
     return {"average": "average over the records", "worst": "worst of these records"}.get(str(view), f"record {view}")
+
+
+def plot_profile(found: Window, epsilon: float, path: str | Path) -> None:
+    """Draw who is exposed at which epsilon, and what accuracy costs; not private, and it says so on its face.
+
+    Parameters
+    ----------
+    found : Window
+        From `epsworth.coverage.window`.
+    epsilon : float
+        The candidate; drawn beside the ends of the window.
+    path : str or Path
+        ``.png``, ``.svg`` or ``.pdf``; written whole or not at all.
+    """
+    from matplotlib.figure import Figure
+
+    path = check_plot(path)
+    figure = Figure(figsize=(10.5, 3.8), layout="constrained")
+    ranks, trade = figure.subplots(1, 2)
+    share = (np.arange(len(found.neighbours)) + 1) / len(found.neighbours)
+    shown = {"eps_low": found.eps_low, "candidate": epsilon, "eps_high": found.eps_high}
+    for colour, (name, value) in zip(COLOURS, shown.items(), strict=False):
+        if np.isfinite(value):
+            ranks.plot(share, np.sort(found.advantage(value)), color=colour, label=f"{name} = {value:.3g}")
+    ranks.set(xlabel="rows, the least exposed first", ylabel="membership advantage", ylim=(0, 1.02))
+    grid = np.geomspace(1e-3, 1e4, 200)
+    trade.semilogx(grid, [found.advantage(e).max() for e in grid], color=COLOURS[3], label="advantage, worst row")
+    if found.usefulness is not None:
+        trade.semilogx(found.usefulness.epsilons, found.usefulness.accuracy, color=COLOURS[0], label="accuracy")
+    trade.axvspan(found.eps_low, min(found.eps_high, grid[-1]), color="0.92", label="window")
+    trade.set(xlabel="epsilon per row", ylim=(0, 1.02))
+    for panel in (ranks, trade):
+        panel.legend(frameon=False, fontsize=9)
+        panel.spines[["top", "right"]].set_visible(False)
+    figure.suptitle("Computed from raw data: not private", fontsize=9, color="0.35", x=0.01, ha="left")
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format=path.suffix[1:].lower(), dpi=150)

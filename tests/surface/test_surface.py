@@ -79,6 +79,22 @@ def test_names_of_the_parts_are_frozen_and_documented():
         assert name in dir(pac)
 
 
+def test_names_of_coverage_are_frozen_and_documented():
+    from epsworth import coverage
+
+    assert coverage.__all__ == [
+        "BlackBox", "CoverageError", "CoverageWarning", "Encoded", "ExPost", "Kernels", "Neighbours",
+        "OutputPerturbation", "Profile", "Release", "Transcript", "TypicalProfile", "Usefulness", "Window",
+        "WorstCase", "black_box", "descend", "encode", "expost_diffprivlib", "expost_objective", "fit_base",
+        "kernels", "linear_gradients", "loo", "norm_bound", "onset", "plateau_ends", "profile", "release",
+        "sensitivity", "stand_in", "torch_gradients", "typical_profile", "window", "worst_case",
+    ]  # fmt: skip
+    reference = (ROOT / "docs" / "reference.md").read_text()
+    for name in coverage.__all__:
+        assert getattr(coverage, name).__doc__
+        assert f"`{name}" in reference, f"docs/reference.md does not mention {name}"
+
+
 def test_every_family_states_its_source():
     for name, kind in ew.FAMILIES.items():
         assert kind.reference

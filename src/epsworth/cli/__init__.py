@@ -12,7 +12,7 @@ import warnings
 import typer
 
 from epsworth import __version__
-from epsworth.cli import audit, convert, demo, mechanisms, perturb, privatize, recommend, utility
+from epsworth.cli import audit, convert, demo, mechanisms, perturb, privatize, profile, recommend, utility
 
 INTERRUPTED = 130
 
@@ -29,6 +29,7 @@ app.command("demo")(demo.demo)
 app.command("utility")(utility.utility)
 app.command("recommend")(recommend.recommend)
 app.command("perturb")(perturb.perturb)
+app.command("profile")(profile.profile)
 app.command("mechanisms")(mechanisms.mechanisms)
 app.command("audit")(audit.audit)
 app.command("privatize")(privatize.privatize)

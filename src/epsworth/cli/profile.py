@@ -1,0 +1,171 @@
+"""``epsworth profile``: how exposed each row is in a private linear model, and which epsilons are worth trying."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from epsworth.cli import options, show
+
+if TYPE_CHECKING:
+    from epsworth.coverage import Window
+
+UTILITY_ROWS = 20_000  # rows on which accuracy is simulated
+QUANTILES = 200  # points of the profile that are written
+
+
+def profile(
+    table: Annotated[
+        Path | None, typer.Argument(help="Training rows: .csv, .csv.gz or .parquet. Left out: answer without data.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Column of labels: two different values.")] = None,
+    l2: Annotated[float, typer.Option(help="Weight of |f|^2/2 beside the mean loss.")] = 1e-3,
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Candidate: pure epsilon per row.")] = 1.0,
+    calibration: Annotated[
+        str, typer.Option(help="chaudhuri: one row replaced, added or removed; add_remove: about half the noise.")
+    ] = "chaudhuri",
+    rule: Annotated[str, typer.Option(help="advantage, or plateau: the published rule (no advice).")] = "advantage",
+    adv_safe: Annotated[float, typer.Option(help="Membership advantage that counts as safe for every row.")] = 0.1,
+    utility_tol: Annotated[float, typer.Option(help="Loss of accuracy to accept.")] = 0.01,
+    top: Annotated[int, typer.Option(help="How many of the most exposed rows to list.")] = 5,
+    coefficients: Annotated[
+        int | None, typer.Option(help="Without a table: number of coefficients of the model.")
+    ] = None,
+    seed: options.Seed = None,
+    json: options.Json = None,
+    plot: options.Plot = None,
+) -> None:
+    """Rank the rows by exposure and advise on epsilon."""
+    if table is None:
+        _without_data(epsilon, coefficients, json, plot)
+        return
+    if target is None:
+        raise ValueError("--target is missing; name the column of labels")
+    if top < 0:
+        raise ValueError(f"--top must not be negative, got {top}")
+    options.check_outputs(json, plot)
+
+    import numpy as np
+
+    from epsworth.coverage import encode, window, worst_case
+    from epsworth.records import read_table
+
+    meaning = worst_case(epsilon, 1)  # refuses a bad epsilon before any work
+    data = encode(read_table(table), target)
+    rng = np.random.default_rng(seed)
+    some = np.sort(rng.permutation(len(data.y))[:UTILITY_ROWS])
+    found = window(
+        data.X, data.y, l2, calibration=calibration, rule=rule, adv_safe=adv_safe,  # type: ignore[arg-type]  # checked there
+        tolerance=utility_tol, held_out=(data.X[some], data.y[some]), rng=rng,
+    )  # fmt: skip
+    if plot is not None:
+        from epsworth.figures import plot_profile
+
+        plot_profile(found, meaning.epsilon, plot)
+    if json is not None:
+        show.write_json(json, _document(found, epsilon, top, data.names))
+    if json != "-":
+        _print(found, epsilon, top, data.X.shape)
+
+
+def _without_data(epsilon: float, coefficients: int | None, json: str | None, plot: Path | None) -> None:
+    from epsworth.coverage import worst_case
+
+    if coefficients is None:
+        raise ValueError("give a table and --target, or --coefficients for the answer that reads no data")
+    if plot is not None:
+        raise ValueError("--plot needs a table; without one there is no profile to draw")
+    options.check_outputs(json, None)
+    found = worst_case(epsilon, coefficients)
+    if json is not None:
+        show.write_json(json, {"notice": "data-independent", **vars(found)})
+    if json != "-":
+        show.console().print(f"{found}.")
+
+
+def _exposed(found: Window, epsilon: float, top: int) -> list[dict[str, Any]]:
+    """Return the most exposed rows, worst first."""
+    import numpy as np
+
+    u = found.exposure(epsilon)
+    rows = np.argsort(-u, kind="stable")[:top]
+    columns = (rows, u[rows], found.law.adv(u[rows]), found.law.abs(u[rows]))
+    names = ("row", "epsilon", "advantage", "mean_abs_loss")
+    return [
+        {name: int(v) if name == "row" else float(v) for name, v in zip(names, row, strict=True)}
+        for row in zip(*columns, strict=True)
+    ]
+
+
+def _document(found: Window, epsilon: float, top: int, names: tuple[str, ...]) -> dict[str, Any]:
+    import numpy as np
+
+    u = found.exposure(epsilon)
+    ranks = np.linspace(0, 1, min(QUANTILES, len(u)))
+    return {
+        **found.to_dict(),
+        "epsilon": epsilon,
+        "rows": len(u),
+        "columns": list(names),
+        "most_exposed": _exposed(found, epsilon, top),
+        "profile": {
+            "share_of_rows": ranks.tolist(),
+            "epsilon_of_row": np.quantile(u, ranks).tolist(),
+            "mean_abs_loss": np.quantile(found.law.abs(u), ranks).tolist(),
+            "advantage": np.quantile(found.law.adv(u), ranks).tolist(),
+        },
+    }
+
+
+def _print(found: Window, epsilon: float, top: int, shape: tuple[int, ...]) -> None:
+    import numpy as np
+    from rich.table import Table
+
+    from epsworth.coverage.advice import NOT_PRIVATE
+    from epsworth.rounding import show_down, show_up
+
+    out = show.console()
+    out.print(f"[bold yellow]{NOT_PRIVATE.capitalize()}.[/bold yellow] Do not publish it beside the model.\n")
+    out.print(
+        f"{shape[0]:,} rows, {shape[1]} coefficients; logistic regression, output perturbation, pure epsilon per row."
+    )
+    ends = f"\\[{show_down(found.eps_low, 3)}, {show_up(found.eps_high, 3)}]"
+    out.print(f"[bold]Window of epsilon: {ends}[/bold] ({found.rule} rule)")
+    out.print(f"{found.verdict}\n")
+    advantage = found.advantage(epsilon)
+    out.print(
+        f"At epsilon {epsilon:g}: advantage against the most exposed row {show_up(float(advantage.max()), 3)}, "
+        f"median {show_up(float(np.median(advantage)), 3)}."
+    )
+    if found.usefulness is not None:
+        out.print(_trade_off(found))
+        useful = found.usefulness
+        out.print(f"Accuracy without noise {useful.base:.3f}, of the commoner label {useful.majority:.3f}.\n")
+    if top:
+        rows = Table(box=None, pad_edge=False, title=f"most exposed rows at epsilon {epsilon:g}", title_justify="left")
+        for name in ("row (from 0)", "its epsilon", "advantage", "mean |loss|"):
+            rows.add_column(name, justify="right")
+        for row in _exposed(found, epsilon, top):
+            numbers = (show_up(row[key], 3) for key in ("epsilon", "advantage", "mean_abs_loss"))
+            rows.add_row(str(row["row"]), *numbers)
+        out.print(rows)
+
+
+def _trade_off(found: Window) -> Any:
+    from rich.table import Table
+
+    from epsworth.rounding import show_up
+
+    useful = found.usefulness
+    assert useful is not None
+    table = Table(box=None, pad_edge=False, title="what epsilon buys", title_justify="left")
+    for name in ("epsilon", "accuracy", "kept", "worst row's advantage"):
+        table.add_column(name, justify="right")
+    for e in range(8, len(useful.epsilons) - 7, 8):  # one row to a factor of ten, 0.01 to 1000
+        worst = float(found.advantage(useful.epsilons[e]).max())
+        table.add_row(
+            f"{useful.epsilons[e]:.3g}", f"{useful.accuracy[e]:.3f}", f"{useful.kept[e]:.0%}", show_up(worst, 3)
+        )
+    return table

@@ -1,0 +1,100 @@
+"""How far one row can move the minimiser, whatever the data: the sensitivity that noise is calibrated to."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from epsworth.coverage.fitting import check_l2
+from epsworth.coverage.glm import CoverageError, Loss, loss_named
+from epsworth.coverage.neighbours import Regulariser
+
+Calibration = Literal["chaudhuri", "add_remove"]
+UPWARDS = 1 + 1e-14  # more than the few roundings below
+
+
+def norm_bound(l2: float, loss: str = "logistic") -> float:
+    """Return a bound R on the norm of every minimiser with rows in the unit ball.
+
+    Examples
+    --------
+    >>> round(norm_bound(1.0), 6)
+    0.401058
+
+    Notes
+    -----
+    At the minimiser ``l2 |f|^2 = mean(-m_j l'(m_j))`` with ``m_j <= |f|``, and ``-m l'(m)`` rises up to its peak.
+    """
+    from scipy.optimize import brentq
+
+    law = loss_named(loss)
+    weight = check_l2(l2)
+
+    def excess(radius: float) -> float:
+        return weight * radius + float(law.slope(np.array(radius)))
+
+    if excess(law.peak) >= 0:  # the root of l2 R = -l'(R) lies below the peak
+        return float(brentq(excess, 0.0, law.peak, xtol=1e-15, rtol=1e-14)) * (1 + 1e-13)
+    return math.sqrt(law.most / weight) * UPWARDS
+
+
+def _row_pull(weight: float, loss: Loss) -> float:
+    """Return C >= |l2 f + g_i|: the regulariser's part at the largest norm, plus the steepest slope there."""
+    radius = norm_bound(weight, loss.name)
+    if weight * radius + float(loss.slope(np.array(radius))) >= 0 and loss.name == "logistic" and radius < loss.peak:
+        return 1.0 + 1e-13  # l2 R = sigma(-R), and sigma(-R) + sigma(R) = 1
+    return (weight * radius - float(loss.slope(np.array(-radius)))) * UPWARDS
+
+
+def sensitivity(
+    n: int,
+    l2: float,
+    calibration: Calibration = "chaudhuri",
+    *,
+    regulariser: Regulariser = "mean",
+    loss: str = "logistic",
+) -> float:
+    """Return a data-independent bound on the distance between neighbouring minimisers.
+
+    Claim: for every pair of neighbours whose larger set has at least ``n`` rows of the unit ball, the exact minimisers
+    are at most this far apart.  ``n`` must be public: noise calibrated to a private size is not purely private.
+
+    Parameters
+    ----------
+    n : int
+        Public number of rows, or a public lower bound on it.
+    l2 : float
+        Weight of ``|f|^2 / 2`` beside the mean loss.
+    calibration : {"chaudhuri", "add_remove"}
+        ``2 / (n l2)``, valid for a replaced and for an added or removed row (losses of slope at most 1); or
+        ``C / ((n - 1) l2)`` for one row added or removed, about half of it.
+    regulariser : {"mean", "sum"}
+        What stays fixed between neighbours, see `loo`.
+    loss : {"logistic", "squared", "probit"}
+        Loss of the margin.
+
+    Examples
+    --------
+    >>> sensitivity(1001, 0.1), round(sensitivity(1001, 0.1, "add_remove"), 5)
+    (0.01998001998001998, 0.01008)
+
+    References
+    ----------
+    Chaudhuri, Monteleoni & Sarwate 2011, Corollary 8, for ``chaudhuri``; ``C = l2 R + |l'(-R)|`` with `norm_bound`'s R.
+    """
+    weight, law = check_l2(l2), loss_named(loss)
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 2:
+        raise CoverageError(f"n must be a whole number of at least 2, got {n!r}")
+    if calibration not in ("chaudhuri", "add_remove"):
+        raise CoverageError(f"calibration must be chaudhuri or add_remove, got {calibration!r}")
+    if (calibration == "chaudhuri" or regulariser == "sum") and math.isinf(law.steepest):
+        raise CoverageError(
+            f"the slope of the {loss} loss is not bounded; use calibration='add_remove' with regulariser='mean'"
+        )
+    if calibration == "chaudhuri":
+        return 2 * law.steepest / (n * weight)
+    if regulariser == "sum":  # the neighbour's gradient is g_i alone, of norm at most the steepest slope
+        return law.steepest / (n * weight)
+    return _row_pull(weight, law) / ((n - 1) * weight)

@@ -1,0 +1,81 @@
+"""Smooth losses of the margin ``m = y f.x``, with the bounds that certificates and sensitivities need."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, log_ndtr
+
+from epsworth.arrays import Floats, as_floats
+
+
+class CoverageError(ValueError):
+    """Data or parameters for which no statement about single rows can be made."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A convex, decreasing-at-0 loss of the margin, its derivatives and their bounds.
+
+    ``steepest``, ``most_curved`` and ``third`` bound ``|l'|``, ``l''`` and ``|l'''|`` over all margins (``inf``: none).
+    ``peak`` is where ``-m l'(m)`` is largest over ``m >= 0`` and ``most`` that largest value, rounded up;
+    ``-m l'(m)`` rises up to ``peak``.
+    """
+
+    name: str
+    value: Callable[[Floats], Floats]
+    slope: Callable[[Floats], Floats]
+    curvature: Callable[[Floats], Floats]
+    steepest: float
+    most_curved: float
+    third: float
+    peak: float
+    most: float
+
+
+def _logistic(m: Floats) -> Floats:
+    return as_floats(np.logaddexp(0.0, -m))
+
+
+def _logistic_slope(m: Floats) -> Floats:
+    return as_floats(-expit(-m))
+
+
+def _logistic_curvature(m: Floats) -> Floats:
+    return as_floats(expit(m) * expit(-m))
+
+
+def _mills(m: Floats) -> Floats:
+    """Return density over distribution of the standard normal law, stable in both tails."""
+    return as_floats(np.exp(-0.5 * m * m - log_ndtr(m)) / math.sqrt(2 * math.pi))
+
+
+def _probit_curvature(m: Floats) -> Floats:
+    ratio = _mills(m)
+    return as_floats(np.clip(ratio * (ratio + m), 0.0, 1.0))  # rounding takes it a little out of [0, 1] at m << 0
+
+
+# Logistic: |l'''| <= 1/(6 sqrt 3) where sigma is (1 +- 1/sqrt 3)/2; max m sigma(-m) = W(1/e) = 0.27846454276107...
+LOGISTIC = Loss(
+    "logistic", _logistic, _logistic_slope, _logistic_curvature,
+    steepest=1.0, most_curved=0.25, third=1 / (6 * math.sqrt(3)), peak=1.2784, most=0.27846454276108,
+)  # fmt: skip
+SQUARED = Loss(
+    "squared", lambda m: 0.5 * (1 - m) ** 2, lambda m: m - 1, lambda m: np.ones_like(m),
+    steepest=math.inf, most_curved=1.0, third=0.0, peak=0.5, most=0.25,
+)  # fmt: skip
+PROBIT = Loss(
+    "probit", lambda m: as_floats(-log_ndtr(m)), lambda m: -_mills(m), _probit_curvature,
+    steepest=math.inf, most_curved=1.0, third=0.29572, peak=0.8399, most=0.29453,
+)  # fmt: skip
+LOSSES = {loss.name: loss for loss in (LOGISTIC, SQUARED, PROBIT)}
+
+
+def loss_named(name: str) -> Loss:
+    """Return one of `LOSSES`, or say which there are."""
+    if name not in LOSSES:
+        raise CoverageError(f"loss must be one of {', '.join(LOSSES)}, got {name!r}")
+    return LOSSES[name]

@@ -1,0 +1,89 @@
+"""What can be said without looking at the data: the worst case over all rows, and stand-in data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from epsworth.arrays import Floats, as_floats
+from epsworth.coverage.exposure import kernels
+from epsworth.coverage.glm import CoverageError
+from epsworth.rounding import show_up
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """What pure epsilon means for *any* row of *any* data set; safe to publish.
+
+    Attributes
+    ----------
+    epsilon, d : float, int
+        The mechanism's epsilon; number of coefficients.
+    advantage : float
+        Largest membership advantage that output perturbation allows in this dimension.
+    any_mechanism : float
+        The same for any pure epsilon-private mechanism, ``tanh(epsilon / 2)``.
+    mean_loss, mean_abs_loss : float
+        Largest mean loss and mean size of the loss.
+    """
+
+    epsilon: float
+    d: int
+    advantage: float
+    any_mechanism: float
+    mean_loss: float
+    mean_abs_loss: float
+
+    def epsilon_at(self, delta: float) -> float:
+        """Return the smaller epsilon that holds once ``delta`` is allowed."""
+        return float(kernels(self.d).epsilon(self.epsilon, delta))
+
+    def __str__(self) -> str:
+        """Return the meaning in a sentence."""
+        return (
+            f"epsilon {show_up(self.epsilon)} with {self.d} coefficients: no attack tells whether a row was used with "
+            f"more than {show_up(50 * (1 + self.advantage), 3)} % accuracy, whatever the data (data-independent)"
+        )
+
+
+def worst_case(epsilon: float, d: int) -> WorstCase:
+    """Return what epsilon means for output perturbation of d coefficients, whatever the data: nothing is read.
+
+    Claim: no row's distance exceeds the sensitivity, so u is at most epsilon, and every quantity rises with u.
+
+    Examples
+    --------
+    >>> print(worst_case(1.0, 109))
+    epsilon 1 with 109 coefficients: no attack tells whether a row was used with more than 52 % accuracy, \
+whatever the data (data-independent)
+    """
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise CoverageError(f"epsilon must be positive and finite, got {epsilon!r}")
+    law = kernels(d)
+    return WorstCase(
+        epsilon, d, float(law.adv(epsilon)), math.tanh(epsilon / 2), float(law.kl(epsilon)), float(law.abs(epsilon))
+    )
+
+
+def stand_in(n: int, d: int, *, rng: np.random.Generator, strength: float = 5.0) -> tuple[Floats, Floats]:
+    """Return synthetic rows in the unit ball with logistic labels, of the public shape ``(n, d)`` only.
+
+    Run `window` on them in place of private data: what comes out is safe to publish, and as right as they are alike.
+
+    Examples
+    --------
+    >>> X, y = stand_in(100, 3, rng=np.random.default_rng(0))
+    >>> X.shape, bool(np.linalg.norm(X, axis=1).max() <= 1), np.unique(y)
+    ((100, 3), True, array([-1.,  1.]))
+    """
+    if n < 2 or d < 1:
+        raise CoverageError(f"n must be at least 2 and d at least 1, got n={n!r}, d={d!r}")
+    X = rng.standard_normal((n, d))
+    X *= rng.random((n, 1)) ** (1 / d) / np.linalg.norm(X, axis=1, keepdims=True)
+    rule = rng.standard_normal(d)
+    margins = X @ rule * strength / np.linalg.norm(rule)
+    y = np.where(rng.random(n) < 1 / (1 + np.exp(-margins)), 1.0, -1.0)
+    y[:2] = [1.0, -1.0]  # both labels occur, however small n is
+    return as_floats(X * (1 - 1e-12)), as_floats(y)

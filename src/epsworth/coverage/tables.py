@@ -1,0 +1,111 @@
+"""From a table of people to rows in the unit ball: numbers standardised, categories one-hot, a constant, one scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.coverage.glm import CoverageError
+from epsworth.records import as_records
+
+MOST_CATEGORIES = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Rows in the unit ball and labels.
+
+    Attributes
+    ----------
+    X, y : ndarray of shape ``(n, d)``, ``(n,)``
+        Rows of norm at most 1; labels -1/+1.
+    names : tuple of str
+        What the columns of ``X`` are.
+    positive : str
+        The target's value that is +1.
+    """
+
+    X: Floats
+    y: Floats
+    names: tuple[str, ...]
+    positive: str
+
+
+def encode(table: Any, target: str) -> Encoded:
+    """Return a table as rows in the unit ball.  The scales are read off the table: fit for analysis, not for a release.
+
+    Numbers are centred and divided by their standard deviation (constant columns are dropped), categories become one
+    column each, a constant column takes the intercept's place, and all is divided by the largest norm of a row.
+
+    Parameters
+    ----------
+    table : data frame
+        Any kind that narwhals knows.
+    target : str
+        Column with two different values; the larger one (in alphabetical order for text) is +1.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> found = encode(pl.DataFrame({"age": [20, 30, 70], "sex": ["f", "m", "f"], "sick": [0, 0, 1]}), "sick")
+    >>> found.names, found.y
+    (('age', 'sex=f', 'sex=m', '(constant)'), array([-1., -1.,  1.]))
+    """
+    records = as_records(table)
+    if target not in records.names:
+        raise CoverageError(f"target: the table has no column {target!r}; it has {', '.join(records.names)}")
+    labels, positive = _labels(records.column(records.names.index(target)), target)
+    blocks: list[Floats] = []
+    names: list[str] = []
+    for position, name in enumerate(records.names):
+        if name != target:
+            found, titles = _column(records.column(position), name)
+            blocks.append(found)
+            names += titles
+    blocks.append(np.ones((len(records), 1)))
+    X = np.concatenate(blocks, axis=1)
+    return Encoded(as_floats(X / np.linalg.norm(X, axis=1).max()), labels, (*names, "(constant)"), positive)
+
+
+def _labels(column: NDArray[Any], name: str) -> tuple[Floats, str]:
+    absent = _missing(column)
+    if absent.any():
+        raise CoverageError(f"target {name!r}, row {int(absent.argmax())} has no label; fill or drop it first")
+    values = np.unique(column.astype(str) if column.dtype.kind == "O" else column)
+    if len(values) != 2:
+        shown = ", ".join(str(v) for v in values[:3])
+        raise CoverageError(f"target {name!r} must hold two different labels, got {len(values)} ({shown})")
+    return as_floats(np.where(column == values[1], 1.0, -1.0)), str(values[1])
+
+
+def _column(column: NDArray[Any], name: str) -> tuple[Floats, list[str]]:
+    if column.dtype.kind in "biuf":
+        absent = _missing(column)
+        if absent.any():
+            raise CoverageError(f"column {name!r}, row {int(absent.argmax())} is missing; fill or drop it first")
+        values = as_floats(column)
+        spread = float(values.std())
+        if spread <= 1e-12 * float(np.abs(values).max()):
+            return np.zeros((len(values), 0)), []
+        return as_floats((values - values.mean()) / spread)[:, None], [name]
+    texts = np.where(_missing(column), "(missing)", column.astype(str))
+    values, codes = np.unique(texts, return_inverse=True)
+    if len(values) > MOST_CATEGORIES:
+        raise CoverageError(
+            f"column {name!r} has {len(values)} different texts; drop it, or group them into {MOST_CATEGORIES} at most"
+        )
+    return as_floats(codes[:, None] == np.arange(len(values))), [f"{name}={value}" for value in values]
+
+
+def _missing(column: NDArray[Any]) -> Bools:
+    if column.dtype.kind == "f":
+        return np.asarray(~np.isfinite(column))
+    return (
+        np.asarray([v is None or v != v for v in column])
+        if column.dtype.kind == "O"
+        else np.zeros(len(column), dtype=bool)
+    )

@@ -1,0 +1,116 @@
+"""Any training algorithm, as a black box: many models with the row, many without, and what tells them apart.
+
+Balls in many dimensions are empty, and a model of the ratio can be wrong; so the models are projected on the direction
+between the two means (found on one half of them) and counted there (on the other half).  Projection loses information:
+the advantage is a lower bound.  **Not private**, and expensive: one set of trainings for every row looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.bounds import clopper_pearson
+from epsworth.coverage.glm import CoverageError
+from epsworth.records import Indices
+
+FEWEST = 40
+
+
+@dataclass(frozen=True, eq=False)
+class BlackBox:
+    """Estimated losses of one row at some models, with intervals.
+
+    Attributes
+    ----------
+    losses, lower, upper : ndarray of shape ``(m,)``
+        Smoothed estimate ``log (k+1/2)/(N+1)`` ratio of coverage within ``radius`` along the projection, and bounds on
+        the *projected* coverage ratio that hold per model with the confidence.
+    censored : ndarray of bool, shape ``(m,)``
+        No model of one of the sides fell that near: the loss is unknown on that side, not infinite.
+    advantage_lower : float
+        Lower bound on the membership advantage, with the confidence.
+    direction : ndarray of shape ``(d,)``
+        What the models were projected on.
+    radius : float
+        Half-width of the window along the projection.
+    """
+
+    losses: Floats
+    lower: Floats
+    upper: Floats
+    censored: Bools
+    advantage_lower: float
+    direction: Floats
+    radius: float
+
+
+def black_box(
+    with_row: ArrayLike,
+    without_row: ArrayLike,
+    models: ArrayLike,
+    *,
+    radius: float | None = None,
+    confidence: float = 0.95,
+) -> BlackBox:
+    """Estimate the loss of one row from trained models alone.
+
+    Parameters
+    ----------
+    with_row, without_row : array_like of shape ``(N, d)``
+        Coefficients of models trained with and without the row; at least 40 each, independent.
+    models : array_like of shape ``(m, d)``
+        Released models to judge.
+    radius : float, optional
+        Half-width along the projection; by default the interquartile range over ``N^(1/5)``.
+    confidence : float
+        Of each interval, and of the advantage.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> found = black_box(rng.normal(size=(2000, 3)), rng.normal(size=(2000, 3)) + [2, 0, 0], [[0, 0, 0], [1, 0, 0]])
+    >>> bool(found.losses[0] > found.losses[1]), found.advantage_lower > 0.6
+    (True, True)
+    """
+    inside, outside, judged = (np.atleast_2d(as_floats(part)) for part in (with_row, without_row, models))
+    if len({inside.shape[1], outside.shape[1], judged.shape[1]}) != 1:
+        raise CoverageError("with_row, without_row and models must have the same number of columns")
+    if min(len(inside), len(outside)) < FEWEST:
+        raise CoverageError(f"give at least {FEWEST} models with the row and without it; fewer tell nothing apart")
+    if not 0 < confidence < 1:
+        raise CoverageError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
+    fit_in, fit_out, in_, out = inside[::2], outside[::2], inside[1::2], outside[1::2]
+    direction = fit_out.mean(axis=0) - fit_in.mean(axis=0)
+    direction = direction / max(float(np.linalg.norm(direction)), 1e-300)
+    a, b, at = in_ @ direction, out @ direction, judged @ direction
+    if radius is None:
+        radius = float(np.subtract(*np.percentile(np.r_[a, b], [75, 25]))) / len(a) ** 0.2
+    near_a, near_b = _within(a, at, radius), _within(b, at, radius)
+    miss = (1 - confidence) / 2  # each side's two-sided interval
+    low_a, high_a = clopper_pearson(near_a, len(a), miss)
+    low_b, high_b = clopper_pearson(near_b, len(b), miss)
+    with np.errstate(divide="ignore"):
+        lower, upper = np.log(low_a) - np.log(high_b), np.log(high_a) - np.log(low_b)
+    smooth = np.log((near_a + 0.5) / (len(a) + 1)) - np.log((near_b + 0.5) / (len(b) + 1))
+    advantage = _advantage(fit_in @ direction, fit_out @ direction, a, b, 2 * miss)
+    censored = (near_a == 0) | (near_b == 0)
+    return BlackBox(as_floats(smooth), as_floats(lower), as_floats(upper), censored, advantage, direction, radius)
+
+
+def _within(values: Floats, at: Floats, radius: float) -> Indices:
+    ordered = np.sort(values)
+    above, below = np.searchsorted(ordered, at + radius, side="right"), np.searchsorted(ordered, at - radius)
+    return np.asarray(above - below)
+
+
+def _advantage(fit_in: Floats, fit_out: Floats, a: Floats, b: Floats, miss: float) -> float:
+    """Bound from below the advantage of the threshold that the first half of the models suggests."""
+    cuts = np.sort(np.r_[fit_in, fit_out])
+    gain = np.searchsorted(np.sort(fit_in), cuts) / len(fit_in) - np.searchsorted(np.sort(fit_out), cuts) / len(fit_out)
+    cut = cuts[gain.argmax()]
+    found = clopper_pearson((a < cut).sum(), len(a), miss).lower - clopper_pearson((b < cut).sum(), len(b), miss).upper
+    return max(0.0, float(found))

@@ -1,0 +1,90 @@
+"""How much accuracy a noisy model keeps, by epsilon: simulated with common random numbers, bounded with confidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.bounds import clopper_pearson
+from epsworth.coverage.fitting import blocks
+from epsworth.coverage.output import OutputPerturbation
+
+CELLS = 2_000_000  # (row, draw) pairs held at once
+
+
+@dataclass(frozen=True, eq=False)
+class Usefulness:
+    """Accuracy of noisy models on fixed rows.
+
+    Attributes
+    ----------
+    epsilons : ndarray of shape ``(m,)``
+        Budgets, rising.
+    accuracy : ndarray of shape ``(m,)``
+        Mean accuracy over the simulated models.
+    kept : ndarray of shape ``(m,)``
+        Share of simulated models within the tolerance of the noiseless accuracy.
+    kept_lower : ndarray of shape ``(m,)``
+        Lower bounds on the probability behind ``kept``; all of them hold together with the confidence.
+    base, majority : float
+        Accuracy of the noiseless model, and of always answering the commoner label.
+    """
+
+    epsilons: Floats
+    accuracy: Floats
+    kept: Floats
+    kept_lower: Floats
+    base: float
+    majority: float
+
+    def least(self, share: float) -> float:
+        """Return the smallest epsilon on the grid from which on every larger one keeps this share (``inf``: none)."""
+        enough: Bools = self.kept_lower >= share
+        failing = np.flatnonzero(~enough)
+        start = int(failing[-1]) + 1 if len(failing) else 0
+        return float(self.epsilons[start]) if start < len(enough) else float("inf")
+
+
+def simulate(
+    X: Floats,
+    y: Floats,
+    f: Floats,
+    rates: Floats,
+    epsilons: Floats,
+    *,
+    tolerance: float,
+    confidence: float,
+    draws: int,
+    rng: np.random.Generator,
+) -> Usefulness:
+    """Simulate accuracy at every rate with one set of noise vectors, scaled (common random numbers).
+
+    The interval at each epsilon is an exact binomial one and misses with probability (1 - confidence) / len(epsilons).
+    """
+    unit = OutputPerturbation(len(f), 1.0).sample(draws, rng)
+    turns = np.zeros(draws * (len(rates) + 1))
+    base = 0
+    for part in blocks(len(X), max(1, CELLS // draws)):
+        centre, spread = y[part] * (X[part] @ f), y[part, None] * (X[part] @ unit.T)
+        base += int((centre > 0).sum())
+        centre[centre == 0] = 1e-300  # decided by the noise alone
+        # right where centre + spread / rate > 0: a row turns right (centre > 0) or wrong (< 0) at one rate
+        cell = np.searchsorted(rates, -spread / centre[:, None]) + np.arange(draws) * (len(rates) + 1)
+        turns += np.bincount(cell.ravel(), np.repeat(np.sign(centre), draws), len(turns))
+    wrong = len(X) - base
+    accuracy = (wrong + turns.reshape(draws, -1).cumsum(axis=1)[:, :-1].T) / len(X)
+    floor = base / len(X) - tolerance
+    within = (accuracy >= floor - 1e-12).sum(axis=1)
+    miss = 2 * (1 - confidence) / len(epsilons)  # the interval is two-sided, one side is used
+    lower = clopper_pearson(within, draws, miss).lower
+    share = float((y > 0).mean())
+    return Usefulness(
+        epsilons,
+        as_floats(accuracy.mean(axis=1)),
+        as_floats(within / draws),
+        lower,
+        base / len(X),
+        max(share, 1 - share),
+    )

@@ -1,0 +1,117 @@
+"""Tables to rows in the unit ball, and the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+from epsworth.cli import main
+from epsworth.coverage import CoverageError, encode, fit_base, loo
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("profile")
+    rng = np.random.default_rng(0)
+    age, job = rng.uniform(18, 90, 400), rng.choice(["a", "b", "c"], 400)
+    rich = np.where(age + 20 * (job == "a") + rng.normal(scale=10, size=400) > 60, ">50K", "<=50K")
+    pl.DataFrame({"age": age, "job": job, "income": rich}).write_csv(folder / "table.csv")
+    pl.DataFrame({"age": age, "income": np.full(400, "x")}).write_csv(folder / "constant.csv")
+    return folder
+
+
+@pytest.fixture
+def cli(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["epsworth", "profile", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, *capsys.readouterr()
+
+    return run
+
+
+def test_tables_become_rows_in_the_unit_ball():
+    table = pl.DataFrame(
+        {"age": [20, 30, 70, 40], "job": ["a", None, "b", "a"], "same": [1, 1, 1, 1], "ok": [True, False, True, True]}
+    )
+    found = encode(table, "ok")
+    assert found.names == ("age", "job=(missing)", "job=a", "job=b", "(constant)")
+    assert found.y.tolist() == [1, -1, 1, 1]
+    assert found.positive == "True"
+    lengths = np.linalg.norm(found.X, axis=1)
+    assert lengths.max() == pytest.approx(1)
+    np.testing.assert_allclose(found.X[:, 1:4].sum(axis=1), found.X[:, 4])
+    assert encode(table.to_pandas(), "ok").names == found.names
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({"a": [1.0, 2.0], "t": [1, 1]}, r"target 't' must hold two different labels, got 1 \(1\)"),
+        ({"a": [1.0, 2.0], "t": ["x", None]}, r"target 't', row 1 has no label"),
+        ({"a": [1.0, None], "t": [0, 1]}, r"column 'a', row 1 is missing; fill or drop it first"),
+        ({"a": [1.0, 2.0], "u": [0, 1]}, r"target: the table has no column 't'; it has a, u"),
+        ({"a": [str(i) for i in range(300)], "t": [0, 1] * 150}, r"column 'a' has 300 different texts; drop it"),
+    ],
+)
+def test_tables_that_cannot_be_encoded(columns, sentence):
+    with pytest.raises(CoverageError, match=sentence):
+        encode(pl.DataFrame(columns), "t")
+
+
+def test_the_command_answers_and_says_that_it_is_not_private(cli, place):
+    code, out, err = cli(
+        "table.csv", "--target", "income", "--l2", "0.01", "--seed", "1", "--top", "3", "--json", "out.json",
+        "--plot", "out.png",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    assert "Computed from raw data: not private." in out
+    assert "Window of epsilon: [" in out
+    document = json.loads((place / "out.json").read_text())
+    assert document["notice"] == "computed from raw data: not private"
+    assert document["eps_low"] < document["eps_high"]
+    assert (place / "out.png").stat().st_size > 10_000
+    data = encode(pl.read_csv(place / "table.csv"), "income")
+    distances = loo(data.X, data.y, fit_base(data.X, data.y, 0.01), 0.01, "exact").distances
+    rows = [row["row"] for row in document["most_exposed"]]
+    assert rows == np.argsort(-distances)[:3].tolist()
+    assert document["most_exposed"][0]["epsilon"] == pytest.approx(distances.max() * 400 * 0.01 / 2, rel=1e-4)
+    assert document["profile"]["advantage"][-1] == pytest.approx(document["most_exposed"][0]["advantage"], rel=1e-8)
+    code, out, _ = cli("table.csv", "--target", "income", "--rule", "plateau", "--json", "-", "--seed", "1")
+    assert "no protection" in json.loads(out)["verdict"]
+
+
+def test_the_command_without_data_reads_none(cli):
+    code, out, _ = cli("--coefficients", "109", "--epsilon", "1")
+    assert code == 0
+    assert "whatever" in out
+    code, out, _ = cli("--coefficients", "2", "--json", "-")
+    assert json.loads(out)["notice"] == "data-independent"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["table.csv"], "--target is missing"),
+        ([], "give a table and --target, or --coefficients"),
+        (["constant.csv", "--target", "income"], "must hold two different labels, got 1"),
+        (["table.csv", "--target", "nope"], "no column 'nope'; it has age, job, income"),
+        (["table.csv", "--target", "income", "--l2", "0"], "l2 must be positive and finite, got 0"),
+        (["table.csv", "--target", "income", "--epsilon", "0"], "epsilon must be positive"),
+        (["table.csv", "--target", "income", "--rule", "magic"], "rule must be advantage or plateau"),
+        (["table.csv", "--target", "income", "--top", "-1"], "--top must not be negative"),
+        (["--coefficients", "2", "--plot", "x.png"], "--plot needs a table"),
+    ],
+)
+def test_bad_input_ends_in_one_sentence(cli, words, sentence):
+    code, _, err = cli(*words)
+    assert code == 2
+    assert sentence in err
+    assert err.count("\n") == 1
