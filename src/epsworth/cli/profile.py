@@ -55,7 +55,7 @@ def profile(
     meaning = worst_case(epsilon, 1)  # refuses a bad epsilon before any work
     data = encode(read_table(table), target)
     rng = np.random.default_rng(seed)
-    some = np.sort(rng.permutation(len(data.y))[:UTILITY_ROWS])
+    some = np.union1d(rng.permutation(len(data.y))[:UTILITY_ROWS], [data.y.argmax(), data.y.argmin()])  # both labels
     found = window(
         data.X, data.y, l2, calibration=calibration, rule=rule, adv_safe=adv_safe,  # type: ignore[arg-type]  # checked there
         tolerance=utility_tol, held_out=(data.X[some], data.y[some]), rng=rng,
@@ -142,7 +142,10 @@ def _print(found: Window, epsilon: float, top: int, shape: tuple[int, ...]) -> N
     if found.usefulness is not None:
         out.print(_trade_off(found))
         useful = found.usefulness
-        out.print(f"Accuracy without noise {useful.base:.3f}, of the commoner label {useful.majority:.3f}.\n")
+        out.print(
+            f"Accuracy on at most {UTILITY_ROWS:,} of the training rows; without noise {useful.base:.3f}, "
+            f"of the commoner label {useful.majority:.3f}.\n"
+        )
     if top:
         rows = Table(box=None, pad_edge=False, title=f"most exposed rows at epsilon {epsilon:g}", title_justify="left")
         for name in ("row (from 0)", "its epsilon", "advantage", "mean |loss|"):

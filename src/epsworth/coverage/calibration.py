@@ -43,8 +43,6 @@ def norm_bound(l2: float, loss: str = "logistic") -> float:
 def _row_pull(weight: float, loss: Loss) -> float:
     """Return C >= |l2 f + g_i|: the regulariser's part at the largest norm, plus the steepest slope there."""
     radius = norm_bound(weight, loss.name)
-    if weight * radius + float(loss.slope(np.array(radius))) >= 0 and loss.name == "logistic" and radius < loss.peak:
-        return 1.0 + 1e-13  # l2 R = sigma(-R), and sigma(-R) + sigma(R) = 1
     return (weight * radius - float(loss.slope(np.array(-radius)))) * UPWARDS
 
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.calibration import Calibration, sensitivity
-from epsworth.coverage.fitting import GRADIENT_TOLERANCE, check_data, check_l2, fit_base
+from epsworth.coverage.fitting import GRADIENT_TOLERANCE, NORM_SLACK, check_data, check_l2, fit_base
 from epsworth.coverage.glm import CoverageError
 from epsworth.coverage.neighbours import Regulariser
 from epsworth.rounding import show_up
@@ -112,6 +112,7 @@ def noise_rate(
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise CoverageError(f"epsilon must be positive and finite, got {epsilon!r}")
     move = sensitivity(n, l2, calibration, regulariser=regulariser, loss=loss)
+    move *= 1 + 4 * NORM_SLACK  # rows that long are accepted as lying in the unit ball
     finest = min(move / (1024 * epsilon), move / (FINENESS * math.sqrt(d)))
     step = 2.0 ** math.floor(math.log2(finest))
     # both neighbours' centres are off by half a diagonal of the lattice and by the fit's gradient over l2
