@@ -18,22 +18,25 @@ INTERRUPTED = 130
 
 app = typer.Typer(
     name="epsworth",
-    help="What is an epsilon worth? Guaranteed utility of classifiers under local differential privacy.",
+    help="What is an epsilon worth? Which privacy mechanism, at which epsilon, keeps the result useful.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo.demo)
-app.command("utility")(utility.utility)
-app.command("recommend")(recommend.recommend)
-app.command("perturb")(perturb.perturb)
-app.command("profile")(profile.profile)
-app.command("mechanisms")(mechanisms.mechanisms)
-app.command("audit")(audit.audit)
-app.command("privatize")(privatize.privatize)
-app.command("convert")(convert.convert)
+for command in (
+    demo.demo,
+    utility.utility,
+    recommend.recommend,
+    audit.audit,
+    perturb.perturb,
+    privatize.privatize,
+    convert.convert,
+    profile.profile,
+    mechanisms.mechanisms,
+):
+    app.command()(command)
 
 
 def _version(asked: bool) -> None:
