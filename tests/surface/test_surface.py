@@ -40,6 +40,17 @@ def test_every_public_name_is_documented():
         assert f"`{name}" in reference, f"docs/reference.md does not mention {name}"
 
 
+def test_names_of_the_release_part_are_frozen_and_documented():
+    from epsworth import exact
+
+    assert exact.__all__ == ["KERNELS", "Kernel", "KernelLaw", "KernelMechanism", "kernel"]
+    reference, release = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("reference", "release"))
+    for name in exact.__all__:
+        assert f"`exact.{name}" in reference, name
+    for name in exact.KERNELS:
+        assert f"`{name}`" in release, name
+
+
 def test_every_family_states_its_source():
     for name, kind in ew.FAMILIES.items():
         assert kind.reference
@@ -62,6 +73,7 @@ HEAVY = ("sklearn", "matplotlib", "polars", "pandas", "skops", "torch")
     [
         ("import epsworth, epsworth.cli", ("numpy", "scipy", "rich.console", *HEAVY)),
         ("import epsworth as ew; ew.stability; ew.FAMILIES; ew.recommend", HEAVY),
+        ("from epsworth import exact; exact.kernel('pm', 1)", ("cryptography", *HEAVY)),
     ],
 )
 def test_importing_loads_nothing_heavy(code, absent):

@@ -1,0 +1,21 @@
+"""Draws fit for release: mechanisms as integer weights on a public grid, and randomness that cannot be seeded.
+
+``rational``    epsilon as its text says it; e^epsilon from below
+``integer``     what every kernel offers
+``two_level``   pm, sw, their affine forms, k-ary randomised response
+``distance``    bounded Laplace, the exponential mechanism
+``clipped``     discrete Laplace, staircase
+``gaussian``    discrete Gaussian
+``duchi``       Duchi's mechanism, the hybrid
+``alias``       constant-time draws from integer weights
+``entropy``     operating-system randomness, expanded by a cipher
+``testing``     replayable draws, marked NOT PRIVATE
+``mechanism``   a kernel as a mechanism for analysis
+``table``       KERNELS: the one table, and `kernel`
+"""
+
+from epsworth.exact.integer import Kernel
+from epsworth.exact.mechanism import KernelLaw, KernelMechanism
+from epsworth.exact.table import KERNELS, kernel
+
+__all__ = ["KERNELS", "Kernel", "KernelLaw", "KernelMechanism", "kernel"]

@@ -1,0 +1,167 @@
+"""What every integer kernel offers: weights, a proven loss, draws fit for release, and its own law for analysis."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsworth.arrays import Floats, as_floats
+from epsworth.exact.alias import Indices
+from epsworth.exact.entropy import SystemWords, WordSource
+from epsworth.exact.mechanism import KernelLaw, KernelMechanism
+from epsworth.exact.rational import Exact, exp_below, float_above, log_above, stated
+from epsworth.exact.testing import NotPrivate
+from epsworth.guarantees import Approximate, Pure
+from epsworth.laws.grid import nearest_index
+
+CHUNK = 1 << 14  # values at a time: words, indices and outcomes stay in the cache
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel(ABC):
+    """Integer weights from a public grid of true values to the same grid of released values.
+
+    Input i and output y stand for ``i / (points - 1)`` and ``y / (points - 1)`` on the unit scale, or for
+    categories.  Input i gives output y with probability exactly ``weights(i)[y] / total(i)``.
+
+    Attributes
+    ----------
+    name : str
+        The mechanism's word in `FAMILIES`.
+    epsilon : Fraction
+        The stated parameter, exactly.
+    points : int
+        Size of the grid.
+    """
+
+    name: str
+    epsilon: Fraction
+    points: int
+
+    @abstractmethod
+    def weights(self, i: int) -> list[int]:
+        """Return the weights of all outputs when the input is i, as Python integers."""
+
+    @abstractmethod
+    def total(self, i: int) -> int:
+        """Return the sum of ``weights(i)``."""
+
+    @abstractmethod
+    def ratio(self) -> Fraction:
+        """Return a number that no ratio of two probabilities of one output exceeds (exact, except where said)."""
+
+    @abstractmethod
+    def prove(self) -> None:
+        """Check in integers what the construction promises; raise `ArithmeticError` naming what fails."""
+
+    @abstractmethod
+    def outcomes(self, inputs: Indices, source: WordSource) -> Indices:
+        """Return one output per input; -1 where its word was rejected."""
+
+    @abstractmethod
+    def mass_of_range(self, index: Floats, low: Floats, high: Floats) -> Floats:
+        """Return the probability of outputs low..high in floating point, for analysis."""
+
+    def loss(self) -> float:
+        """Return the pure epsilon that the weights keep, rounded up; never above the stated one."""
+        return log_above(self.ratio())
+
+    def delta(self, epsilon: Exact) -> float:
+        """Return a delta with which the kernel is (epsilon, delta)-DP, rounded up.
+
+        The smallest one for two levels, Duchi's mechanism and Gaussian noise; for the others the bound
+        that their pure loss implies.
+        """
+        return float_above(max(self.slack(exp_below(stated(epsilon, "epsilon"))), Fraction(0)))
+
+    def slack(self, bound: Fraction) -> Fraction:
+        """Return the delta that goes with probabilities up to ``bound`` times each other.
+
+        From the pure loss alone: no mechanism that keeps it is worse than randomised response (Kairouz, Oh
+        & Viswanath 2015).
+        """
+        worst = self.ratio()
+        return (worst - bound) / (worst + 1)
+
+    @property
+    def guarantee(self) -> Pure | Approximate:
+        """The promise for one feature, in the numbers that the integers keep."""
+        return Pure(self.loss())
+
+    def index(self, x: ArrayLike) -> Indices:
+        """Round values on the unit scale to inputs: clamped to [0, 1], then the nearest grid point.
+
+        Deterministic, so free of privacy cost.  NaN is refused.
+        """
+        x = as_floats(x)
+        if np.isnan(x).any():  # the values are private: no message shows them
+            raise ValueError("x holds NaN; decide before the release what stands for a missing value")
+        return nearest_index(np.clip(x, 0.0, 1.0), self.points).astype(np.int64)
+
+    def draw(self, inputs: ArrayLike, *, words: WordSource | None = None) -> NDArray[np.int64]:
+        """Draw one output per input, with exactly the kernel's probabilities, fit for release.
+
+        Parameters
+        ----------
+        inputs : array_like of int
+            Indices of true values (see `index`); any shape.
+        words : WordSource, optional
+            For tests alone (`epsworth.exact.testing`): the result is then marked NOT PRIVATE.  By default
+            a fresh key is taken from the operating system for this call.
+
+        Returns
+        -------
+        ndarray of int64, same shape
+            Indices of released values.
+
+        Notes
+        -----
+        What is exact is the law.  How long a call takes is not part of the promise: kernels that reject
+        words (`bounded_laplace`, `exponential`) take longer for some inputs.
+        """
+        indices = self._checked(inputs)
+        source = SystemWords() if words is None else words
+        flat = indices.ravel()
+        drawn = np.empty(flat.shape, dtype=np.int64)
+        for start in range(0, flat.size, CHUNK):
+            drawn[start : start + CHUNK] = self.outcomes(flat[start : start + CHUNK], source)
+        again = np.flatnonzero(drawn < 0)
+        while again.size:
+            for part in np.array_split(again, -(-again.size // CHUNK)):
+                drawn[part] = self.outcomes(flat[part], source)
+            again = again[drawn[again] < 0]
+        shaped = drawn.reshape(indices.shape)
+        return shaped if source.private else shaped.view(NotPrivate)
+
+    def _checked(self, inputs: ArrayLike) -> Indices:
+        indices = np.asarray(inputs)
+        if indices.dtype.kind not in "iu" and indices.size:
+            raise TypeError(f"inputs must be whole numbers, got {indices.dtype}; round values with kernel.index(x)")
+        if indices.size and not (int(indices.min()) >= 0 and int(indices.max()) < self.points):
+            raise ValueError(f"inputs must lie between 0 and {self.points - 1}; round values with kernel.index(x)")
+        return indices.astype(np.int64, copy=False)
+
+    def law(self, i: ArrayLike) -> KernelLaw:
+        """Return the law of the released value (unit scale) when the input is i: these weights, for analysis."""
+        return KernelLaw(as_floats(self._checked(i)), self.points, self)
+
+    def mechanism(self) -> KernelMechanism:
+        """Return the kernel as a mechanism that `stability` can be asked about.
+
+        Examples
+        --------
+        >>> from epsworth import exact
+        >>> exact.kernel("pm", 2, bits=8).mechanism().law(0.5).mass(0.2, 0.8).round(3)
+        np.float64(0.854)
+        """
+        return KernelMechanism(float(self.epsilon), self)
+
+
+def require(holds: bool, kernel: Kernel, what: str) -> None:
+    """Raise `ArithmeticError` where an obligation of a construction does not hold."""
+    if not holds:
+        raise ArithmeticError(f"{kernel.name} at epsilon {float(kernel.epsilon):g} on {kernel.points} points: {what}")

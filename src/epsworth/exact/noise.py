@@ -1,0 +1,53 @@
+"""Kernels that add signed integer noise: its law is one table, drawn from in constant time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+
+from epsworth.arrays import Floats
+from epsworth.exact.alias import WORD, Alias, Indices
+from epsworth.exact.entropy import WordSource
+from epsworth.exact.integer import Kernel
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseKernel(Kernel):
+    """Noise of distance d has weight ``noise[d]`` on either side, d = 0..points - 1."""
+
+    noise: tuple[int, ...]
+
+    @cached_property
+    def whole(self) -> int:
+        """The weight of all signed noise, at most 2^64."""
+        return 2 * sum(self.noise) - self.noise[0]
+
+    @cached_property
+    def table(self) -> Alias:
+        """Signed noise from -(points - 1) up, then the word's rejection: what is missing to 2^64."""
+        return Alias([*self.noise[:0:-1], *self.noise, WORD - self.whole])
+
+    @cached_property
+    def cumulated(self) -> Floats:
+        """Pr[noise < d] for d from -(points - 1) to points, each rounded once."""
+        sums = accumulate([*self.noise[:0:-1], *self.noise], initial=0)
+        return np.array([value / self.whole for value in sums])
+
+    def mass_between(self, first: Floats, last: Floats) -> Floats:
+        """Return Pr[first <= noise <= last] for whole numbers within the noise's range, before any clipping."""
+        zero = self.points - 1
+        return self.cumulated[(last + zero + 1).astype(np.intp)] - self.cumulated[(first + zero).astype(np.intp)]
+
+    def outcomes(self, inputs: Indices, source: WordSource) -> Indices:
+        """Add a draw of the noise to every input."""
+        noise = self.table.draw(source.take(inputs.size))
+        noise -= self.points - 1
+        return self.settle(noise + inputs, noise)
+
+    @abstractmethod
+    def settle(self, reached: Indices, noise: Indices) -> Indices:
+        """Turn input plus noise into outputs, in place; noise ``points`` stands for a rejected word."""

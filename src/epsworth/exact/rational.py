@@ -1,0 +1,77 @@
+"""Exact numbers: epsilon as its text says it, e^x from below, losses and deltas from above. No float decides anything.
+
+Every promise is tested as ``ratio <= E`` between integers and fractions, with E a rational number *below* e^epsilon.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+PRECISION = 256  # fraction bits of partial sums: what they lack is below 1e-73 of e^x
+Exact = str | int | float | Fraction | Decimal
+
+
+def stated(value: Exact, field: str) -> Fraction:
+    """Return the positive number that a text states.
+
+    A float means the text that it prints as: 0.1 is one tenth, although the double exceeds it.  Where the
+    nearest double is *smaller* than the text (0.3), the double is taken: a promise is safe whichever way
+    it is read.
+
+    Examples
+    --------
+    >>> stated("0.1", "epsilon"), stated(0.1, "epsilon")
+    (Fraction(1, 10), Fraction(1, 10))
+    """
+    if isinstance(value, bool) or not isinstance(value, (str, int, float, Fraction, Decimal)):
+        raise TypeError(f"{field} must be a number or its text, got {value!r}; write it as in '0.5'")
+    try:
+        number = Fraction(repr(float(value)) if isinstance(value, float) else value)
+        nearest = float(number)
+    except (ValueError, OverflowError, ZeroDivisionError):
+        raise ValueError(f"{field} must be positive and finite, got {value!r}; write it as in '0.5'") from None
+    if not (number > 0 and 0 < nearest < math.inf):
+        raise ValueError(f"{field} must be positive and finite, got {value!r}")
+    return min(number, Fraction(nearest))
+
+
+def exp_below(x: Fraction) -> Fraction:
+    """Return a rational number below e^x (equal to it at x = 0), nondecreasing in x >= 0.
+
+    A partial sum of the Taylor series, every term rounded down.
+
+    Examples
+    --------
+    >>> float(exp_below(Fraction(1)))
+    2.718281828459045
+    """
+    if x < 0:
+        raise ValueError(f"x must not be negative, got {float(x):g}")
+    term = total = 1 << PRECISION
+    n = 0
+    while term:
+        n += 1
+        term = term * x.numerator // (x.denominator * n)
+        total += term
+    return Fraction(total, 1 << PRECISION)
+
+
+def log_above(ratio: Fraction) -> float:
+    """Return the smallest double q with ``exp_below(q) >= ratio``: the loss of a ratio, never understated."""
+    if ratio <= 1:
+        return 0.0
+    excess = ratio - 1
+    q = math.log1p(float(excess)) if excess < 1 else math.log(ratio.numerator) - math.log(ratio.denominator)
+    while exp_below(Fraction(q)) < ratio:
+        q = math.nextafter(q, math.inf)
+    while (lower := math.nextafter(q, 0.0)) > 0 and exp_below(Fraction(lower)) >= ratio:
+        q = lower
+    return q
+
+
+def float_above(value: Fraction) -> float:
+    """Return the smallest double that is not below a fraction."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
