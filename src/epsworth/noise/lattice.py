@@ -144,7 +144,7 @@ def spacing(theta: float, sensitivity: float, lattice: float | None = None) -> S
     best = int(np.argmax(np.where(room >= 0, (room + 0.5) / shifts, -1.0)))
     if room[best] < 0:
         return _fine(theta, sensitivity)
-    return Spacing(sensitivity / shifts[best], int(shifts[best]), 2 * int(room[best]) + 1)
+    return Spacing(float(sensitivity / shifts[best]), int(shifts[best]), 2 * int(room[best]) + 1)
 
 
 def discrete(kernel: Kernel, scale: float, boost: float, grid: Spacing) -> LatticeNoise:

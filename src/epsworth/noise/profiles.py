@@ -187,10 +187,12 @@ def _laplace_power(scale: Floats, distance: Floats, low: Floats, high: Floats, a
     return np.asarray(top + np.log(inner) - np.log(2 * scale))
 
 
-def smallest_epsilon(profile: Callable[[Floats], Floats], delta: float, shape: tuple[int, ...] = ()) -> Floats:
+def smallest_epsilon(
+    profile: Callable[[Floats], Floats], delta: float, shape: tuple[int, ...] = (), *, halvings: int = HALVINGS
+) -> Floats:
     """Return, elementwise, an epsilon at which a falling profile is *seen* to be at most delta; infinite if none.
 
-    The smallest such one up to a relative 1e-12.
+    The smallest such one up to a relative 1e-13, or up to what the halvings reach.
     """
     low, high = np.zeros(shape), np.ones(shape)
     good = profile(high) <= delta
@@ -202,7 +204,7 @@ def smallest_epsilon(profile: Callable[[Floats], Floats], delta: float, shape: t
         if (high > 1e6).any():
             break
     found = good
-    for _ in range(HALVINGS):
+    for _ in range(halvings):
         if (high - low <= 1e-13 * high).all():
             break
         middle = np.where(low > 0, (low + high) / 2, np.where(high > 1e-3, high / 2, high / 16))
