@@ -22,8 +22,8 @@ from epsworth.arrays import Floats
 from epsworth.noise.lattice import WHOLE, LatticeNoise, Spacing, spacing
 from epsworth.noise.staircase import best_staircase
 
-WINDOW = 100  # classes of distance in the program: 200 points on the line
-FINEST = 16  # cells per sensitivity
+WINDOW = 130  # classes of distance in the program, at most: 260 points on the line
+FINEST = 25  # cells per sensitivity
 PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 GAPS = 10.0 ** np.arange(-6.0, 0.0)  # relative distances below the optimum at which a proof is tried
 REFINE = 5

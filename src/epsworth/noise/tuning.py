@@ -20,7 +20,7 @@ from epsworth.noise.regions import Absolute, Region
 from epsworth.search import last_passing
 
 WIDEST = 40.0  # times the scale that needs no boost
-FINE, COARSE, SEVERAL = 200, 40, 14  # scales tried: one pair, many pairs, several releases
+FINE, COARSE, SEVERAL = 200, 40, 20  # scales tried: one pair, many pairs, several releases
 WIDEST_SEVERAL = 6.0
 ZOOMS, PER_ZOOM = 3, 21
 BATCH = 2_000_000  # pairs times scales at once
@@ -62,7 +62,7 @@ def best_boosted(
                 [composed_epsilon(built(float(s)), delta, releases, points=SEARCH_POINTS) for s in scales]
             )
 
-        return built(_least(together, base * np.geomspace(1, WIDEST_SEVERAL, SEVERAL), zooms=1, per_zoom=7))
+        return built(_least(together, base * np.geomspace(1, WIDEST_SEVERAL, SEVERAL), zooms=2, per_zoom=7))
     many = region.pairs(sensitivity).first.size > 1
 
     def single(scales: Floats) -> Floats:
