@@ -12,7 +12,7 @@ import warnings
 import typer
 
 from epsworth import __version__
-from epsworth.cli import demo, mechanisms, recommend, utility
+from epsworth.cli import demo, mechanisms, noise, recommend, utility
 
 INTERRUPTED = 130
 
@@ -29,6 +29,7 @@ app.command("demo")(demo.demo)
 app.command("utility")(utility.utility)
 app.command("recommend")(recommend.recommend)
 app.command("mechanisms")(mechanisms.mechanisms)
+app.command("noise")(noise.noise)
 
 
 def _version(asked: bool) -> None:

@@ -12,7 +12,7 @@
 
 from epsworth.laws.boosted import Boosted
 from epsworth.laws.bounded import Clipped, Truncated
-from epsworth.laws.grid import RandomisedResponse, TwoSidedGeometric
+from epsworth.laws.grid import RandomisedResponse, TwoSidedGeometric, WindowResponse
 from epsworth.laws.law import Law, draw_between, uniforms
 from epsworth.laws.mixture import RawOr
 from epsworth.laws.noise import Gaussian, Laplace
@@ -34,6 +34,7 @@ __all__ = [
     "Truncated",
     "TwoLevel",
     "TwoSidedGeometric",
+    "WindowResponse",
     "draw_between",
     "uniforms",
 ]

@@ -104,4 +104,4 @@ class Lattice(Law):
     def from_uniform(self, u: ArrayLike) -> Floats:
         """Return the quantile, a lattice value."""
         index = np.searchsorted(np.cumsum(self.masses), as_floats(u), side="left")
-        return self.x + self._points()[np.minimum(index, len(self.masses) - 1)]
+        return as_floats(self.x + self._points()[np.minimum(index, len(self.masses) - 1)])

@@ -6,6 +6,7 @@ line and the documentation read the table.
 
 from __future__ import annotations
 
+from epsworth.mechanisms.boosted import PBGRR, BoostedLaplace
 from epsworth.mechanisms.family import Family, Release, family
 from epsworth.mechanisms.gaussian import Gaussian, GaussianClipped, gaussian_sigma, hockey_stick
 from epsworth.mechanisms.grid import KRR, Exponential, ExponentialTight, GridMechanism
@@ -20,8 +21,10 @@ from epsworth.mechanisms.table import FAMILIES
 __all__ = [
     "FAMILIES",
     "KRR",
+    "PBGRR",
     "PM",
     "SW",
+    "BoostedLaplace",
     "BoundedLaplace",
     "Exponential",
     "ExponentialTight",

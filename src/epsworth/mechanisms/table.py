@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from epsworth.mechanisms.boosted import PBGRR, BoostedLaplace
 from epsworth.mechanisms.gaussian import Gaussian, GaussianClipped
 from epsworth.mechanisms.grid import KRR, Exponential, ExponentialTight
 from epsworth.mechanisms.laplace import BoundedLaplace, Laplace, LaplaceClipped
@@ -19,4 +20,6 @@ FAMILIES: dict[str, type[Mechanism]] = {
     "exponential": Exponential,
     "exponential_tight": ExponentialTight,
     "krr": KRR,
+    "pb_grr": PBGRR,
+    "boosted_laplace": BoostedLaplace,
 }

@@ -7,6 +7,7 @@ bounds the truth at every grid size.  Binning the *outputs* would not: that is p
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,10 +32,8 @@ def composed_epsilon(noise: NoiseMechanism, delta: float, releases: int, *, poin
         return noise.epsilon(delta)
     pure = releases * noise.pure_epsilon
     if isinstance(noise, Boosted) and noise.kernel == "gaussian" and noise.boost == 1:
-        if isinstance(noise.region, Absolute):  # T answers are one answer of sensitivity sqrt(T)
-            return Boosted("gaussian", noise.scale, 1.0, noise.region, noise.sensitivity * math.sqrt(releases)).epsilon(
-                delta
-            )
+        reach = noise.sensitivity * math.sqrt(releases)  # T answers are one answer of this sensitivity
+        return replace(noise, region=Absolute(reach), sensitivity=reach).epsilon(delta)
     if delta == 0:
         return pure
     reach = _reach(noise, delta / releases)
@@ -55,7 +54,7 @@ def _reach(noise: NoiseMechanism, delta: float) -> float:
     return math.inf
 
 
-def _connect(noise: NoiseMechanism, step: float, points: int):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _connect(noise: NoiseMechanism, step: float, points: int):  # type: ignore[no-untyped-def]
     try:
         from dp_accounting.pld import pld_pmf, privacy_loss_distribution
     except ImportError:

@@ -45,6 +45,8 @@ class LatticeNoise(NoiseMechanism):
         The pure epsilon, infinite if there is none.
     lost : float
         Mass beyond the table.
+    rounding : float
+        How far the true answer may be from the lattice point that it is rounded to first.
     """
 
     masses: Floats
@@ -54,6 +56,7 @@ class LatticeNoise(NoiseMechanism):
     cells: bool = False
     pure: float = np.inf
     lost: float = 0.0
+    rounding: float = 0.0
 
     @cached_property
     def _tables(self) -> list[tuple[Floats, Floats, Floats]]:
@@ -97,8 +100,8 @@ class LatticeNoise(NoiseMechanism):
 
     @property
     def rmse(self) -> float:
-        """Root of the mean squared error."""
-        return float(np.sqrt(self._mean_square))
+        """Root of the mean squared error, for answers as far from the lattice as they can be."""
+        return float(np.sqrt(self._mean_square + self.rounding**2))
 
     @property
     def _mean_square(self) -> float:
@@ -122,6 +125,7 @@ class Spacing:
     step: float
     shift: int
     inside: int
+    rounding: float = 0.0  # of true answers to the lattice
 
 
 def spacing(theta: float, sensitivity: float, lattice: float | None = None) -> Spacing:
@@ -144,7 +148,8 @@ def spacing(theta: float, sensitivity: float, lattice: float | None = None) -> S
     best = int(np.argmax(np.where(room >= 0, (room + 0.5) / shifts, -1.0)))
     if room[best] < 0:
         return _fine(theta, sensitivity)
-    return Spacing(float(sensitivity / shifts[best]), int(shifts[best]), 2 * int(room[best]) + 1)
+    step = float(sensitivity / shifts[best])
+    return Spacing(step, int(shifts[best]), 2 * int(room[best]) + 1, step / 2)
 
 
 def discrete(kernel: Kernel, scale: float, boost: float, grid: Spacing) -> LatticeNoise:
@@ -175,8 +180,9 @@ def discrete(kernel: Kernel, scale: float, boost: float, grid: Spacing) -> Latti
             step = np.log(weighted[grid.shift :]) - np.log(weighted[: -grid.shift])
         pure = float(np.abs(step).max()) * (1 + 1e-14)
     return LatticeNoise(
-        weighted / total, grid.step, grid.shift, grid.inside, pure=pure, lost=float(beyond / boost / total)
-    )
+        weighted / total, grid.step, grid.shift, grid.inside, pure=pure, lost=float(beyond / boost / total),
+        rounding=grid.rounding,
+    )  # fmt: skip
 
 
 def _sums(values: Floats) -> Floats:
@@ -186,4 +192,4 @@ def _sums(values: Floats) -> Floats:
 def _fine(theta: float, sensitivity: float) -> Spacing:
     """Return a lattice for a half-width far below the sensitivity: three points, at most 2/3 theta apart."""
     shift = int(np.ceil(sensitivity / (2 * theta / 3)))
-    return Spacing(sensitivity / shift, shift, 3)
+    return Spacing(sensitivity / shift, shift, 3, sensitivity / shift / 2)

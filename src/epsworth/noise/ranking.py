@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -28,6 +28,7 @@ from epsworth.noise.tuning import best_boosted, best_discrete, best_truncated, d
 from epsworth.rounding import show_up
 
 Method = Literal["exact", "published"]
+KERNELS: tuple[Kernel, ...] = ("gaussian", "laplace")
 ALIKE = 1.01  # an epsilon within one per cent of the least: then the smaller error decides
 
 
@@ -128,11 +129,14 @@ class Ranking(Sequence[Choice]):
         epsilon (a dual bound); 0 where no floor is known.
     left_out : dict
         What cannot keep any epsilon here, and why.
+    asked : Question
+        What was asked.
     """
 
     choices: tuple[Choice, ...]
     floor: float
     left_out: dict[str, str]
+    asked: Question = field(repr=False)
 
     @overload
     def __getitem__(self, index: int) -> Choice: ...
@@ -161,9 +165,11 @@ class Ranking(Sequence[Choice]):
     @property
     def advice(self) -> str:
         """Say in a sentence which to take and why."""
-        best = self.choices[0]
-        near = [c for c in self.choices if c.sound and c.epsilon <= best.epsilon * ALIKE]
-        take = min(near, key=lambda c: c.rmse) if near else best
+        kept = [choice for choice in self.choices if choice.sound]
+        if not kept:
+            return "No noise keeps this constraint with this delta; allow a larger delta, or a wider region."
+        best = kept[0]
+        take = min((c for c in kept if c.epsilon <= best.epsilon * ALIKE), key=lambda c: c.rmse)
         words = f"Take {take.name}: epsilon {show_up(take.epsilon)}"
         words += f" with delta {show_up(take.delta)}" if take.delta else " with delta 0"
         words += f" for {take.releases} releases together" if take.releases > 1 else ""
@@ -259,7 +265,13 @@ def cheapest(
         found += _published(asked)
     ranked = sorted(found, key=lambda choice: choice.epsilon)
     floor = asked.optimum.floor if isinstance(asked.region, Absolute) and asked.releases == 1 else 0.0
-    return Ranking(tuple(ranked), floor, left_out)
+    return Ranking(tuple(ranked), floor, left_out, asked)
+
+
+def epsilons_by_width(asked: Question, name: str, halves: Floats) -> Floats:
+    """Return the epsilon of one noise for other half-widths of an absolute error: a curve for a plot."""
+    wider = [replace(asked, region=Absolute(float(half)), lattice=None) for half in halves]
+    return np.array([composed_epsilon(noise_named(name, other), other.delta, other.releases) for other in wider])
 
 
 def noise_named(name: str, asked: Question) -> NoiseMechanism:
@@ -274,6 +286,7 @@ def question(
     theta: float | tuple[float, float], beta: float, sensitivity: float, delta: float, releases: int,
     region: Kind, offset: float | None, answers: ArrayLike | None, lattice: float | None, scale: float | None,
 ) -> Question:  # fmt: skip
+    """Check the arguments of `cheapest`."""
     where = regions.region(region, theta, offset=offset, answers=answers)
     sensitivity = regions.positive(sensitivity, "sensitivity")
     if isinstance(releases, bool) or not isinstance(releases, (int, np.integer)) or releases < 1:
@@ -295,20 +308,17 @@ def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
     if isinstance(asked.region, Fixed):
         return _fixed_builders(asked, asked.region)
     region, beta, size, delta, releases = asked.region, asked.beta, asked.sensitivity, asked.delta, asked.releases
-    kernels: tuple[Kernel, ...] = ("gaussian", "laplace")
-    built: dict[str, Callable[[], NoiseMechanism]] = {
-        "staircase": lambda: best_staircase(asked.half, beta, size)
-    }
-    for kernel in kernels:
-        built[kernel] = lambda kernel=kernel: plain(kernel, region, beta, size)
-        built[f"pb_{kernel}"] = lambda kernel=kernel: best_boosted(kernel, region, beta, size, delta, releases)
+    built: dict[str, Callable[[], NoiseMechanism]] = {"staircase": partial(best_staircase, asked.half, beta, size)}
+    for kernel in KERNELS:
+        built[kernel] = partial(plain, kernel, region, beta, size)
+        built[f"pb_{kernel}"] = partial(best_boosted, kernel, region, beta, size, delta, releases)
     if not isinstance(region, Absolute):
         return built
     grid = spacing(asked.half, size, asked.lattice)
-    for kernel in kernels:
-        built[f"truncated_{kernel}"] = lambda kernel=kernel: best_truncated(kernel, region, size, delta, releases)
-        built[f"discrete_{kernel}"] = lambda kernel=kernel: discrete_plain(kernel, grid, beta)
-        built[f"pb_discrete_{kernel}"] = lambda kernel=kernel: best_discrete(kernel, grid, beta, delta, releases)
+    for kernel in KERNELS:
+        built[f"truncated_{kernel}"] = partial(best_truncated, kernel, region, size, delta, releases)
+        built[f"discrete_{kernel}"] = partial(discrete_plain, kernel, grid, beta)
+        built[f"pb_discrete_{kernel}"] = partial(best_discrete, kernel, grid, beta, delta, releases)
     if releases == 1:
         built["optimal"] = lambda: asked.optimum.noise
     return built
@@ -316,14 +326,12 @@ def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
 
 def _fixed_builders(asked: Question, region: Fixed) -> dict[str, Callable[[], NoiseMechanism]]:
     built: dict[str, Callable[[], NoiseMechanism]] = {}
-    kernels: tuple[Kernel, ...] = ("gaussian", "laplace")
-    for kernel in kernels:
+    size = asked.sensitivity
+    for kernel in KERNELS:
         boost = float(boost_needed(outside(kernel, asked.scale, region), asked.beta))
-        built[f"clamped_{kernel}"] = lambda kernel=kernel: Clamped(kernel, asked.scale, region, asked.sensitivity)
-        for name, weight in ((f"pb_{kernel}", boost), (f"truncated_{kernel}", np.inf)):
-            built[name] = lambda kernel=kernel, weight=weight: Boosted(
-                kernel, asked.scale, weight, region, asked.sensitivity
-            )
+        built[f"clamped_{kernel}"] = partial(Clamped, kernel, asked.scale, region, size)
+        built[f"pb_{kernel}"] = partial(Boosted, kernel, asked.scale, boost, region, size)
+        built[f"truncated_{kernel}"] = partial(Boosted, kernel, asked.scale, np.inf, region, size)
     return built
 
 

@@ -58,9 +58,7 @@ def best_boosted(
     if releases > 1:
 
         def together(scales: Floats) -> Floats:
-            return np.array(
-                [composed_epsilon(built(float(s)), delta, releases, points=SEARCH_POINTS) for s in scales]
-            )
+            return np.array([composed_epsilon(built(float(s)), delta, releases, points=SEARCH_POINTS) for s in scales])
 
         return built(_least(together, base * np.geomspace(1, WIDEST_SEVERAL, SEVERAL), zooms=2, per_zoom=7))
     many = region.pairs(sensitivity).first.size > 1
