@@ -128,6 +128,9 @@ def plot_noise(ranking: Ranking, path: str | Path) -> None:
         for number, choice in enumerate(shown):
             if choice.releases == 1 or choice.name != "optimal":
                 panels[1].loglog(halves, epsilons_by_width(ranking.asked, choice.name, halves), **_line(number))
+        for axis in (panels[1].xaxis, panels[1].yaxis):
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter(lambda value, place: "")
         panels[1].set_xlabel("half-width that must be met")
         panels[1].set_ylabel(f"epsilon, delta {ranking.asked.delta:g}")
     for panel in panels:

@@ -78,7 +78,7 @@ def _print(ranked: Ranking) -> None:
     together = f" for {first.releases} releases together" if first.releases > 1 else ""
     out.print(f"[bold]epsilon{together}, delta {show_up(first.delta)}[/bold] (central model, per data set)")
     table = Table(box=None, pad_edge=False)
-    for column in ("noise", "epsilon", "Pr[within]", "rms error", "pairs", "above floor", ""):
+    for column in ("noise", "epsilon", "Pr(within)", "rms error", "pairs", "above floor", ""):
         table.add_column(column, justify="left" if column in ("noise", "") else "right", no_wrap=True)
     for choice in ranked:
         above = f"{100 * (choice.epsilon / ranked.floor - 1):.2g} %" if ranked.floor > 0 else "-"

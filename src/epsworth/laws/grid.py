@@ -140,7 +140,8 @@ class WindowResponse(GridLaw):
     @classmethod
     def around(cls, x: ArrayLike, near: ArrayLike, far: ArrayLike, k: int, reach: int) -> Self:
         """Build from the true value, which is rounded to the grid first."""
-        return cls(*broadcast(nearest_index(x, k), near, far), k, reach)
+        index, near, far = broadcast(nearest_index(x, k), near, far)
+        return cls(index, near, far, k, reach)
 
     def _window(self) -> tuple[Floats, Floats]:
         return np.maximum(self.index - self.reach, 0.0), np.minimum(self.index + self.reach, self.k - 1.0)
@@ -159,12 +160,8 @@ class WindowResponse(GridLaw):
     def _index_from_uniform(self, u: Floats) -> Floats:
         first, last = self._window()
         t = u * self._total()
-        starts = np.cumsum(
-            np.broadcast_arrays(
-                first * self.far, (self.index - first) * self.near, 1.0, (last - self.index) * self.near
-            ),
-            axis=0,
-        )
+        before, after = (self.index - first) * self.near, (last - self.index) * self.near
+        starts = np.cumsum(np.broadcast_arrays(first * self.far, before, 1.0, after), axis=0)
         pieces = [
             np.floor(t / self.far),
             first + np.floor((t - starts[0]) / self.near),

@@ -49,11 +49,11 @@ class Steps(Law):
     def mean_square(self) -> Floats:
         """Return E[(Y - x)^2]."""
         a, b = np.asarray(self.edges[:-1]), np.asarray(self.edges[1:])
-        return np.full(self.shape, np.dot(self.masses, a * a + a * b + b * b) / 3)
+        return np.full(self.shape, float(np.dot(self.masses, a * a + a * b + b * b)) / 3)
 
     def var(self) -> Floats:
         """Return the variance."""
-        return self.mean_square() - (self.mean() - self.x) ** 2
+        return as_floats(self.mean_square() - (self.mean() - self.x) ** 2)
 
     def from_uniform(self, u: ArrayLike) -> Floats:
         """Return the quantile."""
@@ -75,7 +75,7 @@ class Lattice(Law):
 
     def _points(self) -> Floats:
         half = len(self.masses) // 2
-        return np.arange(-half, half + 1) * self.step
+        return as_floats(np.arange(-half, half + 1) * self.step)
 
     def mass(self, lower: ArrayLike, upper: ArrayLike) -> Floats:
         """Return the mass of the closed interval."""
@@ -95,11 +95,11 @@ class Lattice(Law):
 
     def mean_square(self) -> Floats:
         """Return E[(Y - x)^2]."""
-        return np.full(self.shape, np.dot(self.masses, self._points() ** 2))
+        return np.full(self.shape, float(np.dot(self.masses, self._points() ** 2)))
 
     def var(self) -> Floats:
         """Return the variance."""
-        return self.mean_square() - (self.mean() - self.x) ** 2
+        return as_floats(self.mean_square() - (self.mean() - self.x) ** 2)
 
     def from_uniform(self, u: ArrayLike) -> Floats:
         """Return the quantile, a lattice value."""

@@ -45,6 +45,17 @@ def composed_epsilon(noise: NoiseMechanism, delta: float, releases: int, *, poin
     return min(float(from_dots), pure)
 
 
+def composed_delta(noise: NoiseMechanism, epsilon: float, releases: int, *, beyond: float = 1e-12) -> float:
+    """Return a delta kept by several releases together at this epsilon; never below the truth.
+
+    ``beyond`` bounds the mass of one release's loss that the grid does not resolve.
+    """
+    reach = min(float(smallest_epsilon(noise.profile, beyond)), noise.pure_epsilon)
+    if not math.isfinite(reach):
+        raise ValueError(f"the loss exceeds every bound with more than {beyond:g}; take a larger one")
+    return float(_connect(noise, reach / POINTS, POINTS).self_compose(releases).get_delta_for_epsilon(epsilon))
+
+
 def _reach(noise: NoiseMechanism, delta: float) -> float:
     """Return a loss beyond which hardly anything lies."""
     for share in BEYOND:

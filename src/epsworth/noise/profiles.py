@@ -53,7 +53,7 @@ def boost_needed(outside: ArrayLike, beta: ArrayLike) -> Floats:
     out, beta = as_floats(outside), as_floats(beta)
     with np.errstate(divide="ignore"):
         needed = (1 - beta) / beta * out / (1 - out)
-    return np.maximum(needed * (1 + 1e-14), 1.0)
+    return as_floats(np.maximum(needed * (1 + 1e-14), 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,9 +117,8 @@ def _loss_ends(kernel: Kernel, scale: Floats, distance: Floats, loss: Floats) ->
     if kernel == "gaussian":
         return np.asarray(distance / 2 - loss * scale**2 / distance)
     steepest = distance / scale
-    return np.where(
-        loss >= steepest, -np.inf, np.where(loss < -steepest, np.inf, (distance - np.clip(loss, -steepest, steepest) * scale) / 2)
-    )  # fmt: skip
+    between = (distance - np.clip(loss, -steepest, steepest) * scale) / 2
+    return np.where(loss >= steepest, -np.inf, np.where(loss < -steepest, np.inf, between))
 
 
 def pure_loss(kernel: Kernel, scale: ArrayLike, cut: Weights) -> Floats:
@@ -135,7 +134,7 @@ def pure_loss(kernel: Kernel, scale: ArrayLike, cut: Weights) -> Floats:
         gain = np.where(here, cut.log_first[..., s] - np.where(here, cut.log_second[..., s], 0.0), -np.inf)
         start = np.clip(low, 0.0, cut.distance)  # the kernel's loss falls between the two answers, constant elsewhere
         worst = np.maximum(worst, gain + (cut.distance - 2 * start) / scale)
-    return np.maximum(worst, 0.0)
+    return as_floats(np.maximum(worst, 0.0))
 
 
 def renyi_divergence(kernel: Kernel, scale: ArrayLike, cut: Weights, alpha: float) -> Floats:

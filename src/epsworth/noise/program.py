@@ -164,7 +164,7 @@ def _solve(shape: _Shape, epsilon: float, delta: float, *, unimodal: bool) -> tu
         falling = _falling(shape, epsilon, scale, matrix.shape[1])
         full = csr_array(_stack(matrix, falling))
         limits = np.concatenate([bounds, np.zeros(falling.shape[0])])
-    found = linprog(-gain, A_ub=full, b_ub=limits, method="highs", options=PRECISE)
+    found = linprog(-gain, A_ub=full, b_ub=limits, method="highs", options=PRECISE)  # type: ignore[call-overload]
     if found.x is None:
         raise ArithmeticError(f"the linear program failed at epsilon {epsilon:g}: {found.message}")
     proved = _proved(full, limits, gain, -found.ineqlin.marginals, k + m)
@@ -195,8 +195,11 @@ def _falling(shape: _Shape, epsilon: float, scale: Floats, columns: int) -> csr_
     weight = np.concatenate([scale, np.full(m, shrink) * scale[n - m :] / np.expm1(epsilon)])
     a = np.arange(n + m - 1)
     ratio = weight[1:] / weight[:-1]
-    entries = [(a, a + 1, ratio), (a, a, -np.ones(a.size))]
-    entries += [(np.array([a.size]), np.array([n]), np.exp([-epsilon])), (np.array([a.size]), np.array([n + m - 1]), -np.ones(1))]  # fmt: skip
+    row = np.array([a.size])
+    entries = [
+        (a, a + 1, ratio), (a, a, -np.ones(a.size)),
+        (row, np.array([n]), np.exp([-epsilon])), (row, np.array([n + m - 1]), -np.ones(1)),
+    ]  # fmt: skip
     return _matrix(entries, (n + m, columns))
 
 

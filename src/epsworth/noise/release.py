@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,7 +54,7 @@ class LatticeRelease:
     def slack(self, bound: Fraction) -> Fraction:
         """Return the smallest delta for probabilities up to ``bound`` times each other, exactly, over all shifts."""
         half = self.weights[: len(self.weights) // 2 + 1]
-        falling = all(a <= b for a, b in zip(half, half[1:], strict=False))
+        falling = all(a <= b for a, b in pairwise(half))
         shifts = [self.shift] if falling else range(1, self.shift + 1)
         numerator, denominator = bound.numerator, bound.denominator
         worst = 0
