@@ -19,7 +19,7 @@ from epsworth.noise.profiles import boost_needed, outside, smallest_epsilon
 from epsworth.noise.regions import Absolute, Fixed, OnLattice, Region
 from epsworth.noise.tuning import plain
 
-TERNARY_STEPS = 60
+TERNARY_STEPS = 36
 LEAST = 1e-4  # of the unboosted kernel's epsilon: where the ternary search begins
 
 
