@@ -124,7 +124,7 @@ def plot_noise(ranking: Ranking, path: str | Path) -> None:
     panels[0].set_xlabel(f"released value; true answer {answer:g}, preferred region shaded")
     panels[0].set_ylabel("density")
     if curves:
-        halves = ranking.asked.half * np.geomspace(0.25, 4, 9)
+        halves = ranking.asked.half * np.geomspace(0.25, 4, 7)
         for number, choice in enumerate(shown):
             if choice.releases == 1 or choice.name != "optimal":
                 panels[1].loglog(halves, epsilons_by_width(ranking.asked, choice.name, halves), **_line(number))

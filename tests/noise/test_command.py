@@ -52,7 +52,8 @@ def test_other_regions(monkeypatch, capsys, tmp_path):
 @pytest.mark.parametrize(("words", "message"), [
     (["--within", "wide"], "--within must be a number"), (["--within", "5", "--confidence", "1"], "--confidence"),
     (["--within", "5", "--answers", "a"], "--answers must be"), (["--within", "-1"], "theta must be positive"),
-    (["--within", "5", "--answers", "5:1:1"], "--answers 5:1:1"), (["--within", "5", "--region", "x"], "region must be"),
+    (["--within", "5", "--answers", "5:1:1"], "--answers 5:1:1"),
+    (["--within", "5", "--region", "x"], "region must be"),
 ])  # fmt: skip
 def test_bad_input_ends_in_a_sentence(monkeypatch, capsys, words, message):
     assert run(monkeypatch, "noise", *words) == 2

@@ -28,8 +28,8 @@ def test_a_missing_library_is_named(monkeypatch):
     with pytest.raises(ImportError, match=r"pip install 'epsworth\[accounting\]'"):
         composed_epsilon(example(), 1e-5, 2)
     assert composed_epsilon(example(), 1e-5, 1) > 0
-    gaussian = Boosted("gaussian", 3.0, 1.0, Absolute(5.0), 1.0)  # needs no library
-    assert composed_epsilon(gaussian, 1e-5, 4) == pytest.approx(Boosted("gaussian", 3.0, 1.0, Absolute(5.0), 2.0).epsilon(1e-5))  # fmt: skip
+    gaussian, doubled = (Boosted("gaussian", 3.0, 1.0, Absolute(5.0), size) for size in (1.0, 2.0))
+    assert composed_epsilon(gaussian, 1e-5, 4) == pytest.approx(doubled.epsilon(1e-5))  # needs no library
 
 
 def test_connected_dots_are_exact_on_the_grid_and_above_between():

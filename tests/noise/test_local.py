@@ -65,7 +65,7 @@ def test_estimators_invert_the_channel_and_are_unbiased():
 
 
 def test_variances_agree_with_repetitions():
-    """4000 repetitions; a variance's standard error is about sqrt(2/4000) = 2.2 %: six of them, rate below 1e-8 each."""
+    """4000 repetitions; a variance's standard error is about sqrt(2/4000) = 2.2 %: six of them, rate below 1e-8."""
     grouped, rng = noise.Grouped(12, 3, 2.0, 1.0), np.random.default_rng(3)
     matrix = noise.channel(noise.groups([3] * 4), 2.0, 1.0).matrix
     users = np.array([500, 10, 40, 0, 0, 300, 20, 20, 20, 60, 0, 30])
@@ -74,13 +74,15 @@ def test_variances_agree_with_repetitions():
         group = users.reshape(4, 3)[item // 3].sum()
         variance = grouped.value_variance(1000, group, users[item])
         assert grouped.values(counts)[:, item].var() == pytest.approx(variance, rel=0.135)
-        assert grouped.categories(counts)[:, item // 3].var() == pytest.approx(grouped.category_variance(1000, group), rel=0.135)  # fmt: skip
+        variance = grouped.category_variance(1000, group)
+        assert grouped.categories(counts)[:, item // 3].var() == pytest.approx(variance, rel=0.135)
 
 
 def test_the_trade_off_and_the_honest_baseline():
     """Section 5.5's finding, and what it leaves out: splitting the users is better in both at epsilon 1."""
     uniform, n = np.full(70, 1 / 70), 48842
-    errors = [np.array(noise.Grouped(70, 10, 1.0, e).mean_square_errors(uniform)) / n for e in (0.0, 0.25, 0.5, 0.75, 1.0)]  # fmt: skip
+    kernels = (0.0, 0.25, 0.5, 0.75, 1.0)
+    errors = [np.array(noise.Grouped(70, 10, 1.0, e).mean_square_errors(uniform)) / n for e in kernels]
     category, value = np.array(errors).T
     assert (np.diff(category) > 0).all()
     assert (np.diff(value[1:]) < 0).all()
@@ -127,7 +129,8 @@ def test_draws_follow_the_channel():
 
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: noise.pb_grr(1, 1, 1.0, 0.5), "d must be"), (lambda: noise.pb_grr(5, 6, 1.0, 0.5), "k must be"),
-    (lambda: noise.pb_grr(5, 2, 1.0, 1.5), "kernel_epsilon must lie"), (lambda: noise.pb_grr(5, 2, 0.0, 0.0), "epsilon"),
+    (lambda: noise.pb_grr(5, 2, 1.0, 1.5), "kernel_epsilon must lie"),
+    (lambda: noise.pb_grr(5, 2, 0.0, 0.0), "epsilon"),
     (lambda: noise.Grouped(5, 2, 1.0, 0.5), "multiple of k"),
     (lambda: noise.Grouped(6, 2, 1.0, 0.0).values(np.ones(6)), "kernel_epsilon must be positive"),
     (lambda: noise.Grouped(6, 2, 1.0, 0.5).categories(np.ones(5)), "one count per item"),

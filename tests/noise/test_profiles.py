@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,7 +25,7 @@ losses = st.floats(0.0, 4.0)
 
 
 def by_quadrature(first, second, epsilon, kinks):
-    """Integrate max(0, p - e^eps q) piece by piece; kinks are the laws' edges, sign changes are found on a fine grid."""
+    """Integrate max(0, p - e^eps q) piece by piece; kinks are the laws' edges, a fine grid finds sign changes."""
     low, high = min(kinks) - 60, max(kinks) + 60
 
     def gain(z):
@@ -34,7 +36,7 @@ def by_quadrature(first, second, epsilon, kinks):
     signs = np.sign(first.pdf(middle) - np.exp(epsilon) * second.pdf(middle))
     turns = grid[1:-1][signs[1:] != signs[:-1]]
     cuts = np.unique(np.concatenate([[low, high], kinks, turns - 0.05, turns, turns + 0.05]))
-    pieces = [quad(lambda z: max(gain(z), 0.0), a, b, limit=200, epsabs=1e-13)[0] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]  # fmt: skip
+    pieces = [quad(lambda z: max(gain(z), 0.0), a, b, limit=200, epsabs=1e-13)[0] for a, b in pairwise(cuts)]
     return sum(pieces)
 
 
@@ -58,7 +60,7 @@ def test_renyi_is_the_integral(kernel):
     cuts = [-20, -1.1, -0.1, 0, 1, 1.1, 2.1, 20]
     total = sum(
         quad(lambda z: float(first.pdf(z)) ** alpha * float(second.pdf(z)) ** (1 - alpha), a, b, limit=300)[0]
-        for a, b in zip(cuts[:-1], cuts[1:], strict=True)
+        for a, b in pairwise(cuts)
     )
     assert found.renyi(alpha) == pytest.approx(np.log(total) / (alpha - 1), rel=1e-7)
 
@@ -95,7 +97,7 @@ def test_delta_of_negative_epsilon(kernel, scale, theta, boost, epsilon):
     assert mirrored == pytest.approx(total, abs=5e-3)
 
 
-@given(kernel=kernels, scale=lengths, theta=lengths, boost=boosts, size=lengths, part=st.floats(0.01, 1.0), epsilon=losses)  # fmt: skip
+@given(kernels, lengths, lengths, boosts, lengths, st.floats(0.01, 1.0), losses)
 def test_the_full_sensitivity_is_the_worst_shift(kernel, scale, theta, boost, size, part, epsilon):
     full, less = (Boosted(kernel, scale, boost, Absolute(theta), d) for d in (size, part * size))
     assert float(less.profile(epsilon)) <= float(full.profile(epsilon)) + 1e-12
@@ -155,8 +157,8 @@ def test_staircase_profile_is_that_of_its_law(theta):
         assert float(found.profile(epsilon)) == pytest.approx(exact, abs=1e-11)
     assert found.confidence >= 0.95
     assert float(found.law().mass(-theta, theta)) == pytest.approx(0.95, abs=1e-9)
-    wider = [best_staircase(theta, 0.05, 1.0).pure_epsilon <= _epsilon_with(share, theta, 0.05) + 1e-9 for share in np.linspace(0.01, 0.99, 25)]  # fmt: skip
-    assert all(wider)
+    for share in np.linspace(0.01, 0.99, 25):
+        assert found.pure_epsilon <= _epsilon_with(share, theta, 0.05) + 1e-9
 
 
 def _epsilon_with(share, theta, beta):

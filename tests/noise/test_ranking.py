@@ -29,8 +29,8 @@ def test_the_list_is_complete_ranked_and_meets_the_constraint():
         assert choice.delta == 1e-5
         assert float(choice.noise.profile(choice.epsilon)) <= 1e-5
         assert choice.confidence >= 0.95
-        low, high = (-5.0, 5.0) if "discrete" not in choice.name else (-5.0 + choice.noise.rounding, 5.0 - choice.noise.rounding)  # fmt: skip
-        assert float(choice.law(0.0).mass(low, high)) >= 0.95 - 1e-12
+        half = 5.0 - getattr(choice.noise, "rounding", 0.0)
+        assert float(choice.law(0.0).mass(-half, half)) >= 0.95 - 1e-12
         spread = float(choice.law(0.0).var())
         rounding = getattr(choice.noise, "rounding", 0.0)
         assert choice.rmse == pytest.approx(math.sqrt(spread + rounding**2), rel=1e-6)
@@ -64,7 +64,7 @@ def test_what_a_user_gains(row):
 
 
 def test_the_published_claim_can_be_below_the_truth():
-    """sigma = 1.05 sigma_0, theta = 20, beta = .001: 292 times in delta; and the chosen kernel loses to the plain one."""
+    """sigma = 1.05 sigma_0, theta = 20, beta = .001: 292 times in delta; the chosen kernel loses to the plain one."""
     where = Absolute(20.0)
     sigma = 1.05 * 20 / 3.290526731492
     found = Boosted("gaussian", sigma, float(boost_needed(outside("gaussian", sigma, where), 0.001)), where, 1.0)
@@ -85,7 +85,9 @@ def test_one_release_of_the_advice_is_a_second_at_most():
 
 
 @pytest.mark.parametrize(("c", "theta", "beta", "gaussian", "best", "staircase", "size"), [
-    (2, 0.2, 0.1, 3.496, 3.391, 1.151, 1), (5, 0.2, 0.01, 2.061, 2.061, 0.921, 1), (5, 0.2, 0.1, 7.877, 4.034, 2.303, 5),
+    (2, 0.2, 0.1, 3.496, 3.391, 1.151, 1),
+    (5, 0.2, 0.01, 2.061, 2.061, 0.921, 1),
+    pytest.param(5, 0.2, 0.1, 7.877, 4.034, 2.303, 5, marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_relative_errors(c, theta, beta, gaussian, best, staircase, size):
     ranked = noise.cheapest(theta, beta, size, 1e-5, region="relative", offset=c, answers=range(151))

@@ -19,6 +19,7 @@ from epsworth.search import last_passing
 
 WORST_CONDITION = 1e10  # of the channel: beyond it, counts say nothing about values
 LARGEST = 700.0
+ROUNDING = 1e-13  # of a log ratio
 
 
 class Responses(NamedTuple):
@@ -199,14 +200,14 @@ def channel(regions: Sequence[Sequence[int]], epsilon: float, kernel_epsilon: fl
     """
     epsilon, kernel_epsilon = _budgets(epsilon, kernel_epsilon)
     inside = _membership(regions)
-    budget = epsilon * (1 - 1e-15)
+    kernel = min(kernel_epsilon, epsilon * (1 - ROUNDING))  # so that no boost at all keeps epsilon for certain
 
     def kept(log_boost: Floats) -> Bools:
-        return np.asarray(channel_loss(_matrix(inside, kernel_epsilon, float(log_boost))) <= budget)
+        return np.asarray(channel_loss(_matrix(inside, kernel, float(log_boost))) <= epsilon)
 
     most = np.array(epsilon - kernel_epsilon)
     boost = float(most) if kept(most) else float(last_passing(kept, np.array(0.0), most))
-    matrix = _matrix(inside, kernel_epsilon, boost)
+    matrix = _matrix(inside, kernel, boost)
     return Channel(matrix, epsilon, kernel_epsilon, boost, float((matrix * inside).sum(axis=1).min()))
 
 

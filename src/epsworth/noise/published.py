@@ -53,8 +53,11 @@ def published_delta(noise: Boosted, epsilon: ArrayLike, releases: int = 1) -> Fl
 
     The law of the number of region events is the T-fold convolution of (p-, p0, p+) (Algorithm 1); Gaussian kernels.
     """
-    terms, epsilon = published_terms(noise), as_floats(epsilon)
-    law = np.ones(1)
+    return _claimed(noise, published_terms(noise), epsilon, releases)
+
+
+def _claimed(noise: Boosted, terms: Terms, epsilon: ArrayLike, releases: int) -> Floats:
+    epsilon, law = as_floats(epsilon), np.ones(1)
     for _ in range(releases):
         law = np.convolve(law, [terms.minus, 1 - terms.plus - terms.minus, terms.plus])
     reach = noise.sensitivity * np.sqrt(releases)
@@ -79,9 +82,10 @@ def published_renyi(noise: Boosted, alpha: float) -> float:
 
 def published_epsilon(noise: Boosted, delta: float, releases: int = 1) -> float:
     """Return the epsilon that the published delta claims."""
+    terms = published_terms(noise)
 
     def profile(epsilon: Floats) -> Floats:
-        return published_delta(noise, epsilon, releases)
+        return _claimed(noise, terms, epsilon, releases)
 
     return float(smallest_epsilon(profile, delta))
 
