@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 
-PARTS = ("masses", "draws", "startup", "sampling", "exact", "release", "peers")
+PARTS = ("masses", "draws", "startup", "sampling", "exact", "release", "noise", "peers")
 
 
 def main() -> int:

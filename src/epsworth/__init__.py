@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from epsworth import noise as noise
     from epsworth.boxes import SafeBox, safe_box
     from epsworth.classifiers import Classifier, ClassifierError, as_classifier, load_model
     from epsworth.curves import Bounds, Curves
@@ -55,6 +56,8 @@ _HOMES = {
     "LeakWarning": "space",
 }
 
+_PARTS = ("noise",)  # subpackages that are reached as attributes, too
+
 __all__ = [
     "FAMILIES",
     "Approximate",
@@ -88,6 +91,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name in _PARTS:
+        return import_module(f"epsworth.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'epsworth' has no attribute {name!r}")
     value = getattr(import_module(f"epsworth.{_HOMES[name]}"), name)

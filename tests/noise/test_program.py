@@ -17,11 +17,14 @@ QUESTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("theta", "beta", "delta"), QUESTIONS)
-@pytest.mark.parametrize("lattice", [None, 1.0])
+ON_LATTICE = [(1.0, 0.1, 1e-5), (5.0, 0.001, 1e-3), (2.84, 0.05, 1e-6)]
+
+
+@pytest.mark.parametrize(
+    ("theta", "beta", "delta", "lattice"),
+    [(*asked, None) for asked in QUESTIONS] + [(*asked, 1.0) for asked in ON_LATTICE],
+)
 def test_nothing_in_the_list_passes_the_floor(theta, beta, delta, lattice):
-    if lattice and theta < 1:
-        pytest.skip("no such lattice point but zero")
     ranked = noise.cheapest(theta, beta, 1.0, delta, lattice=lattice)
     best = ranked.named("optimal")
     assert best.epsilon >= ranked.floor

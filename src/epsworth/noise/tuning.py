@@ -78,7 +78,7 @@ def best_truncated(kernel: Kernel, region: Region, sensitivity: float, delta: fl
     def single(scales: Floats) -> Floats:
         return epsilons(kernel, scales, np.full(scales.shape, np.inf), region, sensitivity, delta / releases)
 
-    grid = half * np.geomspace(0.01, 3.0, COARSE if releases > 1 else FINE)
+    grid = half * np.geomspace(0.01, 3.0, 2 * COARSE)
     return Boosted(kernel, _least(single, grid, zooms=ZOOMS, per_zoom=PER_ZOOM), np.inf, region, sensitivity)
 
 
