@@ -151,7 +151,8 @@ def renyi_divergence(kernel: Kernel, scale: ArrayLike, cut: Weights, alpha: floa
     for s in range(cuts.shape[-1] - 1):
         low, high = cuts[..., s], cuts[..., s + 1]
         held = (cut.edges[..., :-1] <= low[..., np.newaxis]) & (cut.edges[..., 1:] >= high[..., np.newaxis])
-        segment = np.argmax(held, axis=-1)[..., np.newaxis]
+        shape = np.broadcast_shapes(held.shape[:-1], cut.log_first.shape[:-1])
+        segment = np.broadcast_to(np.argmax(held, axis=-1), shape)[..., np.newaxis]
         first = np.take_along_axis(cut.log_first, segment, axis=-1)[..., 0]
         second = np.take_along_axis(cut.log_second, segment, axis=-1)[..., 0]
         there = (high > low) & np.isfinite(first)

@@ -62,7 +62,7 @@ def _claimed(noise: Boosted, terms: Terms, epsilon: ArrayLike, releases: int) ->
         law = np.convolve(law, [terms.minus, 1 - terms.plus - terms.minus, terms.plus])
     reach = noise.sensitivity * np.sqrt(releases)
     parts = [
-        weight * hockey_stick(noise.scale, epsilon - releases * terms.shift - j * terms.step, reach)
+        weight * hockey_stick(noise.scale, epsilon - releases * terms.shift - (j * terms.step if j else 0.0), reach)
         for j, weight in zip(range(-releases, releases + 1), law, strict=True)
         if weight > 0
     ]
