@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 
-PARTS = ("masses", "draws", "startup", "sampling", "exact", "peers", "release", "perturb", "pac", "coverage")
+PARTS = ("masses", "draws", "startup", "sampling", "exact", "peers", "release", "perturb", "pac", "coverage", "noise")
 
 
 def main() -> int:

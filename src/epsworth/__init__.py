@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from epsworth import coverage as coverage
+    from epsworth import exact as exact
+    from epsworth import noise as noise
+    from epsworth import pac as pac
     from epsworth.boxes import SafeBox, safe_box
     from epsworth.classifiers import Classifier, ClassifierError, as_classifier, load_model
     from epsworth.curves import Bounds, Curves
@@ -99,7 +103,12 @@ __all__ = [
 ]
 
 
-_PARTS = ("coverage", "exact", "pac")  # subpackages that are used by their own names: epsworth.exact.kernel(...)
+_PARTS = (
+    "coverage",
+    "exact",
+    "noise",
+    "pac",
+)  # subpackages that are used by their own names: epsworth.exact.kernel(...)
 
 
 def __getattr__(name: str) -> object:

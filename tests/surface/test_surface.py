@@ -95,6 +95,21 @@ def test_names_of_coverage_are_frozen_and_documented():
         assert f"`{name}" in reference, f"docs/reference.md does not mention {name}"
 
 
+def test_names_of_the_noise_part_are_frozen_and_documented():
+    from epsworth import noise
+
+    assert noise.__all__ == [
+        "Channel", "Choice", "Grouped", "LatticeRelease", "Optimum", "Ranking", "Responses", "best_confidence",
+        "boosted", "channel", "cheapest", "delta", "groups", "largest_T", "narrowest_interval", "on_simplex",
+        "optimal_noise", "pb_grr", "published_delta", "published_epsilon", "published_renyi", "release_of", "renyi",
+        "split_users", "windows",
+    ]  # fmt: skip
+    reference = (ROOT / "docs" / "reference.md").read_text()
+    for name in noise.__all__:
+        assert f"`noise.{name}" in reference, name
+    assert ew.noise is noise  # reached without importing it by name
+
+
 def test_every_family_states_its_source():
     for name, kind in ew.FAMILIES.items():
         assert kind.reference

@@ -12,7 +12,7 @@ import warnings
 import typer
 
 from epsworth import __version__
-from epsworth.cli import audit, convert, demo, mechanisms, perturb, privatize, profile, recommend, utility
+from epsworth.cli import audit, convert, demo, mechanisms, noise, perturb, privatize, profile, recommend, utility
 
 INTERRUPTED = 130
 
@@ -34,6 +34,7 @@ for command in (
     privatize.privatize,
     convert.convert,
     profile.profile,
+    noise.noise,
     mechanisms.mechanisms,
 ):
     app.command()(command)

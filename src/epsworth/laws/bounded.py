@@ -14,9 +14,11 @@ from epsworth.laws.noise import Noise
 
 @dataclass(frozen=True, eq=False)
 class Clipped(Law):
-    """min(max(Y, 0), 1): everything that ``noise`` puts outside [0, 1] becomes an atom on the nearer end."""
+    """min(max(Y, low), high): all that ``noise`` puts outside [0, 1], or those ends, becomes an atom on the nearer."""
 
     noise: Noise
+    low: float = 0.0
+    high: float = 1.0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -24,25 +26,26 @@ class Clipped(Law):
         return self.noise.shape
 
     def atoms(self) -> tuple[Floats, Floats]:
-        """Return the masses of the atoms at 0 and at 1."""
-        return self.noise.mass(-np.inf, 0.0), self.noise.mass(1.0, np.inf)
+        """Return the masses of the atoms at both ends."""
+        return self.noise.mass(-np.inf, self.low), self.noise.mass(self.high, np.inf)
 
     def mass(self, lower: ArrayLike, upper: ArrayLike) -> Floats:
         """Return the mass of the closed interval: an edge at or beyond an end takes the whole tail."""
         lower, upper = as_floats(lower), as_floats(upper)
-        masses = self.noise.mass(np.where(lower <= 0, -np.inf, lower), np.where(upper >= 1, np.inf, upper))
-        return np.where((lower <= upper) & (upper >= 0) & (lower <= 1), masses, 0.0)
+        low, high = self.low, self.high
+        masses = self.noise.mass(np.where(lower <= low, -np.inf, lower), np.where(upper >= high, np.inf, upper))
+        return np.where((lower <= upper) & (upper >= low) & (lower <= high), masses, 0.0)
 
     def pdf(self, y: ArrayLike) -> Floats:
-        """Return the density inside (0, 1); the atoms at the ends are in `pmf`."""
+        """Return the density between the ends; the atoms on them are in `pmf`."""
         y = as_floats(y)
-        return np.where((y > 0) & (y < 1), self.noise.pdf(y), 0.0)
+        return np.where((y > self.low) & (y < self.high), self.noise.pdf(y), 0.0)
 
     def _moments(self) -> tuple[Floats, Floats]:
-        first, second = self.noise.partial_moments()
-        at_zero, at_one = self.atoms()
-        x = self.noise.x
-        return first - x * at_zero + (1 - x) * at_one, second + x**2 * at_zero + (1 - x) ** 2 * at_one
+        first, second = self.noise.partial_moments(self.low, self.high)
+        at_low, at_high = self.atoms()
+        below, above = self.noise.x - self.low, self.high - self.noise.x
+        return first - below * at_low + above * at_high, second + below**2 * at_low + above**2 * at_high
 
     def mean(self) -> Floats:
         """Return E[Y]."""
@@ -53,9 +56,13 @@ class Clipped(Law):
         first, second = self._moments()
         return np.maximum(second - first**2, 0.0)
 
+    def mean_square(self) -> Floats:
+        """Return E[(Y - x)^2]: the error's square, bias included."""
+        return self._moments()[1]
+
     def from_uniform(self, u: ArrayLike) -> Floats:
         """Return the clipped quantile."""
-        return np.clip(self.noise.from_uniform(u), 0.0, 1.0)
+        return np.clip(self.noise.from_uniform(u), self.low, self.high)
 
 
 @dataclass(frozen=True, eq=False)

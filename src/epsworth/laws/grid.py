@@ -1,4 +1,4 @@
-"""Laws on the public grid {i/(k-1)}: k-ary randomised response and the exponential mechanism.
+"""Laws on the public grid {i/(k-1)}: randomised response, plain or preferring a window, and the exponential mechanism.
 
 All masses are closed forms in the index range that an interval covers, so their cost does not grow with k.
 Grid values are exactly the floats ``i / (k - 1)``; interval ends are compared with those floats.
@@ -122,6 +122,75 @@ class RandomisedResponse(GridLaw):
         away, uniform = 0.5 - self.index / (self.k - 1), self.k * self._other()
         spread = (self.k + 1) / (12 * (self.k - 1))  # variance of the uniform grid
         return np.maximum(uniform * (spread + away**2) - (uniform * away) ** 2, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class WindowResponse(GridLaw):
+    """Weight 1 on the true grid point, ``near`` on others at most ``reach`` away, ``far`` on the rest.
+
+    Randomised response that prefers neighbours (Jiang et al. 2025, Proposition 7), with windows clipped at the ends.
+    """
+
+    index: Floats
+    near: Floats
+    far: Floats
+    k: int
+    reach: int
+
+    @classmethod
+    def around(cls, x: ArrayLike, near: ArrayLike, far: ArrayLike, k: int, reach: int) -> Self:
+        """Build from the true value, which is rounded to the grid first."""
+        index, near, far = broadcast(nearest_index(x, k), near, far)
+        return cls(index, near, far, k, reach)
+
+    def _window(self) -> tuple[Floats, Floats]:
+        return np.maximum(self.index - self.reach, 0.0), np.minimum(self.index + self.reach, self.k - 1.0)
+
+    def _total(self) -> Floats:
+        first, last = self._window()
+        return 1 + self.near * (last - first) + self.far * (self.k - 1 - (last - first))
+
+    def _mass_of_range(self, low: Floats, high: Floats) -> Floats:
+        first, last = self._window()
+        within = np.maximum(np.minimum(high, last) - np.maximum(low, first) + 1, 0.0)
+        hit = ((low <= self.index) & (self.index <= high)) * 1.0
+        weight = hit + (within - hit) * self.near + (high - low + 1 - within) * self.far
+        return np.asarray(weight / self._total())
+
+    def _index_from_uniform(self, u: Floats) -> Floats:
+        first, last = self._window()
+        t = u * self._total()
+        before, after = (self.index - first) * self.near, (last - self.index) * self.near
+        starts = np.cumsum(np.broadcast_arrays(first * self.far, before, 1.0, after), axis=0)
+        pieces = [
+            np.floor(t / self.far),
+            first + np.floor((t - starts[0]) / self.near),
+            self.index,
+            self.index + 1 + np.floor((t - starts[2]) / self.near),
+        ]
+        beyond = last + 1 + np.floor((t - starts[3]) / self.far)
+        return np.select([t < starts[0], t < starts[1], t <= starts[2], t <= starts[3]], pieces, beyond)
+
+    def _moments(self) -> tuple[Floats, Floats]:
+        """Return E[J - index] and E[(J - index)^2] of the released index J."""
+        first, last = self._window()
+        sums = []
+        for low, high in ((first, last), (np.zeros_like(first), np.full_like(last, self.k - 1.0))):
+            below, above = self.index - low, high - self.index
+            square = [side * (side + 1) * (2 * side + 1) / 6 for side in (below, above)]
+            sums.append((above * (above + 1) / 2 - below * (below + 1) / 2, square[0] + square[1]))
+        (near_1, near_2), (all_1, all_2) = sums
+        extra, total = self.near - self.far, self._total()
+        return (extra * near_1 + self.far * all_1) / total, (extra * near_2 + self.far * all_2) / total
+
+    def mean(self) -> Floats:
+        """Return E[Y]."""
+        return as_floats((self.index + self._moments()[0]) / (self.k - 1))
+
+    def var(self) -> Floats:
+        """Return the variance."""
+        first, second = self._moments()
+        return np.maximum(second - first**2, 0.0) / (self.k - 1) ** 2
 
 
 @dataclass(frozen=True, eq=False)

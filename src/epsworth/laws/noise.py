@@ -1,7 +1,7 @@
 """Noise added on the real line: Laplace and Gaussian, and what their wrappers need to know.
 
-`Noise.partial_moments` integrates (Y - x)^k over [0, 1] *about the true value*, so the
-variances of clipped and truncated laws never cancel, however small or large epsilon is.
+`Noise.partial_moments` integrates (Y - x)^k over an interval around the true value, *about the true value*, so
+the variances of clipped, truncated and boosted laws never cancel, however small or large epsilon is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from epsworth.laws.law import Law, broadcast
 
 
 class Noise(Law):
-    """A law with full support on the real line, centred at the true value ``x`` in [0, 1]."""
+    """A law with full support on the real line, centred at the true value ``x``."""
 
     x: Floats
 
@@ -33,8 +33,8 @@ class Noise(Law):
         return self.x.copy()
 
     @abstractmethod
-    def partial_moments(self) -> tuple[Floats, Floats]:
-        """Return the integrals over [0, 1] of (y - x) f(y) dy and (y - x)^2 f(y) dy."""
+    def partial_moments(self, lower: ArrayLike = 0.0, upper: ArrayLike = 1.0) -> tuple[Floats, Floats]:
+        """Return the integrals over [lower, upper], which holds x, of (y - x) f(y) dy and (y - x)^2 f(y) dy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +74,12 @@ class Laplace(Noise):
         centred = as_floats(u) - 0.5
         return as_floats(self.x - np.sign(centred) * np.log1p(-2 * np.abs(centred)) / self.rate)
 
-    def partial_moments(self) -> tuple[Floats, Floats]:
-        """Return the first two moments about x over [0, 1], by incomplete gamma functions."""
+    def partial_moments(self, lower: ArrayLike = 0.0, upper: ArrayLike = 1.0) -> tuple[Floats, Floats]:
+        """Return the first two moments about x over [lower, upper], by incomplete gamma functions."""
         # integral_0^L t^k e^{-rate t} dt = k! gammainc(k+1, rate L) / rate^{k+1}
-        first = [gammainc(2, self.rate * side) / (2 * self.rate) for side in (1 - self.x, self.x)]
-        second = [gammainc(3, self.rate * side) / self.rate**2 for side in (1 - self.x, self.x)]
+        sides = as_floats(upper) - self.x, self.x - as_floats(lower)
+        first = [gammainc(2, self.rate * side) / (2 * self.rate) for side in sides]
+        second = [gammainc(3, self.rate * side) / self.rate**2 for side in sides]
         return first[0] - first[1], second[0] + second[1]
 
 
@@ -115,9 +116,10 @@ class Gaussian(Noise):
         """Return the quantile at u."""
         return self.x + self.sigma * ndtri(as_floats(u))
 
-    def partial_moments(self) -> tuple[Floats, Floats]:
-        """Return the first two moments about x over [0, 1], free of cancellation."""
-        below, above = 0.5 * (self.x / self.sigma) ** 2, 0.5 * ((1 - self.x) / self.sigma) ** 2
+    def partial_moments(self, lower: ArrayLike = 0.0, upper: ArrayLike = 1.0) -> tuple[Floats, Floats]:
+        """Return the first two moments about x over [lower, upper], free of cancellation."""
+        below = 0.5 * ((self.x - as_floats(lower)) / self.sigma) ** 2
+        above = 0.5 * ((as_floats(upper) - self.x) / self.sigma) ** 2
         # integral_0^b z phi(z) dz = -phi(0) expm1(-b^2/2);  integral_0^b z^2 phi(z) dz = gammainc(3/2, b^2/2)/2
         first = self.sigma / np.sqrt(2 * np.pi) * (np.expm1(-below) - np.expm1(-above))
         second = 0.5 * self.sigma**2 * (gammainc(1.5, below) + gammainc(1.5, above))

@@ -6,6 +6,7 @@ line and the documentation read the table.
 
 from __future__ import annotations
 
+from epsworth.mechanisms.boosted import PBGRR, BoostedLaplace
 from epsworth.mechanisms.ends import Duchi, Hybrid, Staircase
 from epsworth.mechanisms.family import Family, Release, family
 from epsworth.mechanisms.gaussian import Gaussian, GaussianClipped, gaussian_sigma, hockey_stick
@@ -21,8 +22,10 @@ from epsworth.mechanisms.table import FAMILIES
 __all__ = [
     "FAMILIES",
     "KRR",
+    "PBGRR",
     "PM",
     "SW",
+    "BoostedLaplace",
     "BoundedLaplace",
     "Duchi",
     "Exponential",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from epsworth.mechanisms.boosted import PBGRR, BoostedLaplace
 from epsworth.mechanisms.ends import Duchi, Hybrid, Staircase
 from epsworth.mechanisms.gaussian import Gaussian, GaussianClipped
 from epsworth.mechanisms.grid import KRR, Exponential, ExponentialTight
@@ -25,4 +26,6 @@ FAMILIES: dict[str, type[Mechanism]] = {
     "duchi": Duchi,
     "hybrid": Hybrid,
     "staircase": Staircase,
+    "pb_grr": PBGRR,
+    "boosted_laplace": BoostedLaplace,
 }

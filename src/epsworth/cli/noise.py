@@ -1,0 +1,118 @@
+"""``epsworth noise``: a utility constraint -> the cheapest noise, ranked."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epsworth.cli import options, show
+
+if TYPE_CHECKING:
+    from epsworth.noise import Ranking
+
+
+def noise(
+    within: Annotated[
+        str,
+        typer.Option(help="Half-width around the true answer; for relative errors the fraction; fixed: LOW,HIGH."),
+    ],
+    confidence: Annotated[float, typer.Option(help="Probability with which a release must be within.")] = 0.95,
+    sensitivity: Annotated[float, typer.Option(help="Largest change of the answer between neighbours.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="For all releases together; 0: pure only.")] = 1e-6,
+    releases: Annotated[int, typer.Option(help="How many answers are released, each under the constraint.")] = 1,
+    region: Annotated[str, typer.Option(help="absolute, relative or fixed.")] = "absolute",
+    offset: Annotated[float | None, typer.Option(help="relative: half-width at the answer 0.")] = None,
+    answers: Annotated[
+        str | None, typer.Option(help="relative, fixed: public list of true answers, FIRST:LAST:STEP or 1,2,4.")
+    ] = None,
+    lattice: Annotated[float | None, typer.Option(help="Step of the lattice of true answers; 1 for counts.")] = None,
+    scale: Annotated[float | None, typer.Option(help="fixed: the kernel's scale; the sensitivity by default.")] = None,
+    published: Annotated[
+        bool, typer.Option("--published", help="Add what the published accounting claims (not a bound).")
+    ] = False,
+    json: options.Json = None,
+    plot: options.Plot = None,
+) -> None:
+    """Rank the noises that keep answers within a bound, cheapest in privacy first."""
+    from epsworth.noise import cheapest
+
+    options.check_outputs(json, plot)
+    if not 0 < confidence < 1:
+        raise ValueError(f"--confidence must lie strictly between 0 and 1, got {confidence:g}")
+    try:
+        ranked = cheapest(
+            _width(within),
+            float(1 - Decimal(str(confidence))),  # as floats, 1 - 0.95 exceeds 0.05
+            sensitivity,
+            delta,
+            releases,
+            region,  # type: ignore[arg-type]  # checked by the library
+            offset=offset,
+            answers=None if answers is None else _answers(answers),
+            lattice=lattice,
+            scale=scale,
+            method="published" if published else "exact",
+        )
+    except ImportError as error:
+        raise ValueError(str(error)) from None
+    if plot is not None:
+        from epsworth.figures import plot_noise
+
+        plot_noise(ranked, plot)
+    if json is not None:
+        asked = {"within": within, "confidence": confidence, "sensitivity": sensitivity, "region": region}
+        show.write_json(json, {"question": asked, **ranked.to_dict()})
+    if json != "-":
+        _print(ranked)
+
+
+def _print(ranked: Ranking) -> None:
+    from rich.table import Table
+
+    from epsworth.rounding import show_down, show_up
+
+    out = show.console()
+    first = ranked[0]
+    together = f" for {first.releases} releases together" if first.releases > 1 else ""
+    out.print(f"[bold]epsilon{together}, delta {show_up(first.delta)}[/bold] (central model, per data set)")
+    table = Table(box=None, pad_edge=False)
+    for column in ("noise", "epsilon", "Pr(within)", "rms error", "pairs", "above floor", ""):
+        table.add_column(column, justify="left" if column in ("noise", "") else "right", no_wrap=True)
+    for choice in ranked:
+        above = f"{100 * (choice.epsilon / ranked.floor - 1):.2g} %" if ranked.floor > 0 else "-"
+        remark = "" if choice.sound else f"not a bound: in truth {show_up(choice.exact_epsilon)}"
+        table.add_row(
+            choice.name, show_up(choice.epsilon), show_down(choice.confidence, 5), f"{choice.rmse:.4g}",
+            str(choice.pairs), above, remark,
+        )  # fmt: skip
+    out.print(table)
+    for name, why in ranked.left_out.items():
+        out.print(f"Left out, {name}: {why}.")
+    out.print()
+    out.print(ranked.advice, style="bold")
+
+
+def _width(text: str) -> float | tuple[float, float]:
+    try:
+        parts = [float(part) for part in text.split(",")]
+    except ValueError:
+        parts = []
+    if len(parts) not in (1, 2):
+        raise ValueError(f"--within must be a number, or LOW,HIGH for a fixed region, got {text!r}")
+    return parts[0] if len(parts) == 1 else (parts[0], parts[1])
+
+
+def _answers(text: str) -> list[float]:
+    try:
+        if ":" not in text:
+            return [float(part) for part in text.split(",")]
+        first, last, step = (Decimal(part) for part in text.split(":"))
+    except (ValueError, InvalidOperation):
+        raise ValueError(f"--answers must be FIRST:LAST:STEP or a list like 1,2,4, got {text!r}") from None
+    if not all(number.is_finite() for number in (first, last, step)) or not (first < last and step > 0):
+        raise ValueError(f"--answers {text}: need FIRST < LAST and a positive step")
+    if (last - first) / step > options.MOST_EPSILONS:
+        raise ValueError(f"--answers {text}: more than {options.MOST_EPSILONS} values; take a larger step")
+    return [float(first + i * step) for i in range(int((last - first) / step) + 1)]

@@ -1,0 +1,195 @@
+"""Noise on an evenly spaced lattice, and noise with constant density on cells: exact sums instead of integrals.
+
+A table of masses on consecutive points (or cells).  Answers that differ by a whole number of steps shift the table,
+and delta(epsilon) is a sum over it.  For cells, a shift between whole steps gives a delta between those of the
+neighbouring whole ones (it is linear there), so whole steps are enough for real-valued answers too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr
+
+from epsworth import laws
+from epsworth.arrays import Floats, as_floats
+from epsworth.laws import Law
+from epsworth.noise.mechanism import NoiseMechanism
+from epsworth.noise.profiles import Kernel
+
+SUMS = 2.0**-52  # relative rounding of a sum, per term
+REACH = {"gaussian": 9.5, "laplace": 45.0}  # scales; what lies beyond, below 1e-19, is added to every delta
+WHOLE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeNoise(NoiseMechanism):
+    """Symmetric noise from a table of masses.
+
+    Attributes
+    ----------
+    masses : ndarray, shape ``(n,)``
+        On points ``(i - (n - 1)/2) step``, or on cells of that width around them.
+    step : float
+        Distance of neighbours.
+    shift : int
+        The sensitivity in steps.
+    inside : int
+        How many points or cells, from the middle out, are preferred.
+    cells : bool
+        Whether a mass is spread evenly over a cell; points then need not be multiples of the step.
+    pure : float
+        The pure epsilon, infinite if there is none.
+    lost : float
+        Mass beyond the table.
+    rounding : float
+        How far the true answer may be from the lattice point that it is rounded to first.
+    """
+
+    masses: Floats
+    step: float
+    shift: int
+    inside: int
+    cells: bool = False
+    pure: float = np.inf
+    lost: float = 0.0
+    rounding: float = 0.0
+
+    @cached_property
+    def _tables(self) -> list[tuple[Floats, Floats, Floats]]:
+        """Return losses in descending order with cumulated masses under both answers, per shift that is needed."""
+        half = self.masses[: self.masses.size // 2 + 1]
+        unimodal = bool((np.diff(half) >= 0).all())
+        shifts = [self.shift] if unimodal else range(1, self.shift + 1)
+        tables = []
+        for shift in shifts:
+            first, second = self.masses, np.zeros_like(self.masses)
+            second[shift:] = self.masses[: self.masses.size - shift]
+            first, second = first[first > 0], second[first > 0]
+            with np.errstate(divide="ignore"):
+                loss = np.log(first) - np.log(second)
+            order = np.argsort(-loss, kind="stable")
+            tables.append((-loss[order], _sums(first[order]), _sums(second[order])))
+        return tables
+
+    def profile(self, epsilon: ArrayLike) -> Floats:
+        """Return the largest delta of all shifts up to the sensitivity; one is enough where masses fall outwards."""
+        epsilon = as_floats(epsilon)
+        worst = np.zeros(epsilon.shape)
+        for minus_loss, first, second in self._tables:
+            count = np.searchsorted(minus_loss, -epsilon, side="left")
+            with np.errstate(over="ignore", invalid="ignore"):
+                theirs = np.where(second[count] > 0, np.exp(np.minimum(epsilon, 700.0)) * second[count], 0.0)
+            found = first[count] * (1 + SUMS * (self.masses.size + np.abs(epsilon))) - theirs
+            worst = np.maximum(worst, found)
+        return np.minimum(worst + 2 * self.lost, 1.0)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The pure epsilon of the whole law, tails included."""
+        return self.pure
+
+    @property
+    def confidence(self) -> float:
+        """Mass of the preferred points or cells."""
+        cut = (self.masses.size - self.inside) // 2
+        return float(self.masses[cut : self.masses.size - cut].sum() - self.lost)
+
+    @property
+    def rmse(self) -> float:
+        """Root of the mean squared error, for answers as far from the lattice as they can be."""
+        return float(np.sqrt(self._mean_square + self.rounding**2))
+
+    @property
+    def _mean_square(self) -> float:
+        points = np.arange(self.masses.size) - (self.masses.size - 1) / 2
+        spread = 1 / 12 if self.cells else 0.0
+        return float(np.dot(self.masses, points**2 + spread) * self.step**2)
+
+    def law(self, answer: ArrayLike = 0.0) -> Law:
+        """Return the law around the answer."""
+        masses = tuple((self.masses / self.masses.sum()).tolist())
+        if not self.cells:
+            return laws.Lattice(as_floats(answer), self.step, masses)
+        edges = (np.arange(self.masses.size + 1) - self.masses.size / 2) * self.step
+        return laws.Steps(as_floats(answer), tuple(edges.tolist()), masses)
+
+
+@dataclass(frozen=True)
+class Spacing:
+    """A lattice that fits a question: its step, the sensitivity and the preferred points in steps."""
+
+    step: float
+    shift: int
+    inside: int
+    rounding: float = 0.0  # of true answers to the lattice
+
+
+def spacing(theta: float, sensitivity: float, lattice: float | None = None) -> Spacing:
+    """Choose or check a lattice.
+
+    With ``lattice`` given, true answers are multiples of it.  Otherwise they are real numbers, rounded to the
+    lattice before noise is added, so the noise must stay within theta less half a step; of the steps sensitivity/1
+    to sensitivity/16, the one that wastes least of theta is taken.
+    """
+    if lattice is not None:
+        shift, inside = sensitivity / lattice, np.floor(theta / lattice * (1 + WHOLE))
+        if abs(shift - round(shift)) > WHOLE * shift or round(shift) < 1:
+            raise ValueError(
+                f"sensitivity must be a multiple of the lattice's step {lattice:g}, got {sensitivity:g}; "
+                "answers on the lattice differ by whole steps"
+            )
+        return Spacing(lattice, round(shift), 2 * int(inside) + 1)
+    shifts = np.arange(1, 17)
+    room = np.floor(theta * shifts / sensitivity * (1 + WHOLE) - 0.5)
+    best = int(np.argmax(np.where(room >= 0, (room + 0.5) / shifts, -1.0)))
+    if room[best] < 0:
+        return _fine(theta, sensitivity)
+    step = float(sensitivity / shifts[best])
+    return Spacing(step, int(shifts[best]), 2 * int(room[best]) + 1, step / 2)
+
+
+def discrete(kernel: Kernel, scale: float, boost: float, grid: Spacing) -> LatticeNoise:
+    """Return a discrete Gaussian or Laplace law, boosted; mass proportional to the density on the lattice.
+
+    Parameters
+    ----------
+    kernel : {"gaussian", "laplace"}
+        Density to evaluate.
+    scale : float
+        sigma or b, in the units of the answer.
+    boost : float
+        Weight of the preferred points; infinity truncates.
+    grid : Spacing
+        The lattice.
+    """
+    reach = scale / grid.step
+    half = int(max(np.ceil(REACH[kernel] * reach), grid.inside // 2, grid.shift)) + 1
+    away = np.abs(np.arange(-half, half + 1))
+    density = np.exp(-0.5 * (away / reach) ** 2) if kernel == "gaussian" else np.exp(-away / reach)
+    beyond = 2 * reach * (np.sqrt(2 * np.pi) * ndtr(-half / reach) if kernel == "gaussian" else np.exp(-half / reach))
+    weighted = np.where(away <= grid.inside // 2, density, density / boost)
+    total = weighted.sum()
+    pure = np.inf
+    if kernel == "laplace" and np.isfinite(boost):
+        # the loss is largest where one answer prefers the output and the other does not, or beyond both regions
+        with np.errstate(divide="ignore"):
+            step = np.log(weighted[grid.shift :]) - np.log(weighted[: -grid.shift])
+        pure = float(np.abs(step).max()) * (1 + 1e-14)
+    return LatticeNoise(
+        weighted / total, grid.step, grid.shift, grid.inside, pure=pure, lost=float(beyond / boost / total),
+        rounding=grid.rounding,
+    )  # fmt: skip
+
+
+def _sums(values: Floats) -> Floats:
+    return np.concatenate([[0.0], np.cumsum(values)])
+
+
+def _fine(theta: float, sensitivity: float) -> Spacing:
+    """Return a lattice for a half-width far below the sensitivity: three points, at most 2/3 theta apart."""
+    shift = int(np.ceil(sensitivity / (2 * theta / 3)))
+    return Spacing(sensitivity / shift, shift, 3, sensitivity / shift / 2)

@@ -1,0 +1,330 @@
+"""PB-GRR: randomised response that prefers a region around each item, for the local model; pure epsilon.
+
+Weights per report: the truth B e^eps_K, other items of its region B, all others 1.  With regions of one size the loss
+is eps_K + ln B; otherwise totals differ between items, and ln B is solved for on the whole channel matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.noise.regions import positive, share
+from epsworth.search import last_passing
+
+WORST_CONDITION = 1e10  # of the channel: beyond it, counts say nothing about values
+LARGEST = 700.0
+ROUNDING = 1e-13  # of a log ratio
+
+
+class Responses(NamedTuple):
+    """Probabilities of one report: the truth, each other item of its region, each item outside."""
+
+    truth: float
+    inside: float
+    outside: float
+
+
+def pb_grr(d: int, k: int, epsilon: float, kernel_epsilon: float) -> Responses:
+    """Return the probabilities of PB-GRR with ``d`` items in regions of ``k`` items each, the truth included.
+
+    Claim: any two items give a report with probabilities within e^epsilon of each other, when all regions have k
+    items.  ``kernel_epsilon = epsilon`` is plain randomised response; 0 makes the items of a region alike.
+
+    Examples
+    --------
+    >>> truth, inside, outside = pb_grr(20, 5, 2.0, 1.0)
+    >>> round(truth, 9), round(truth + 4 * inside, 9)
+    (0.222145853, 0.549037421)
+
+    References
+    ----------
+    Jiang, Zhang, Lu, Du, Sharma & Yan 2025, Proposition 7.
+    """
+    _sizes(d, k)
+    epsilon, kernel_epsilon = _budgets(epsilon, kernel_epsilon)
+    near, far = np.exp(-kernel_epsilon), np.exp(-epsilon)  # weights relative to the truth's
+    total = 1 + (k - 1) * near + (d - k) * far
+    return Responses(float(1 / total), float(near / total), float(far / total))
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """PB-GRR on disjoint groups of equal size, with estimators of counts and their variances.
+
+    Examples
+    --------
+    >>> reports = Grouped(20, 5, 2.0, 1.0)
+    >>> round(reports.category_variance(1000, 400), 3)
+    1105.035
+    """
+
+    d: int
+    k: int
+    epsilon: float
+    kernel_epsilon: float
+
+    def __post_init__(self) -> None:
+        pb_grr(self.d, self.k, self.epsilon, self.kernel_epsilon)
+        if self.d % self.k:
+            raise ValueError(f"d must be a multiple of k, got {self.d} items in groups of {self.k}; use Channel")
+
+    @property
+    def responses(self) -> Responses:
+        """Probabilities of a report."""
+        return pb_grr(self.d, self.k, self.epsilon, self.kernel_epsilon)
+
+    @property
+    def confidence(self) -> float:
+        """Pr[a report is in the true group]."""
+        truth, inside, _ = self.responses
+        return truth + (self.k - 1) * inside
+
+    def categories(self, counts: ArrayLike) -> Floats:
+        """Estimate users per group from report counts per item, shape ``(.., d)``; unbiased (eq. 10)."""
+        counts = self._counts(counts)
+        users, away = counts.sum(axis=-1, keepdims=True), self.k * self.responses.outside
+        grouped = counts.reshape(*counts.shape[:-1], -1, self.k).sum(axis=-1)
+        return np.asarray((grouped - users * away) / (self.confidence - away))
+
+    def values(self, counts: ArrayLike) -> Floats:
+        """Estimate users per item; unbiased (eq. 11); needs ``kernel_epsilon > 0``."""
+        truth, inside, outside = self._separable()
+        counts = self._counts(counts)
+        users = counts.sum(axis=-1, keepdims=True)
+        own = np.repeat(self.categories(counts), self.k, axis=-1)
+        return np.asarray((counts - own * (inside - outside) - users * outside) / (truth - inside))
+
+    def category_variance(self, users: float, in_group: float) -> float:
+        """Return the variance of a group's estimate, when that many of all users are in it."""
+        w, away = self.confidence, self.k * self.responses.outside
+        noise = in_group * w * (1 - w) + (users - in_group) * away * (1 - away)
+        return float(noise / (w - away) ** 2)
+
+    def value_variance(self, users: float, in_group: float, at_item: float) -> float:
+        """Return the variance of an item's estimate."""
+        truth, inside, outside = self._separable()
+        w, away = self.confidence, self.k * outside
+        kappa = (inside - outside) / (w - away)
+
+        def spread(item: float, group: float) -> float:
+            return item - 2 * kappa * item + kappa**2 * group - (item - kappa * group) ** 2
+
+        noise = at_item * spread(truth, w) + (in_group - at_item) * spread(inside, w)
+        return float((noise + (users - in_group) * spread(outside, away)) / (truth - inside) ** 2)
+
+    def mean_square_errors(self, shares: ArrayLike) -> tuple[float, float]:
+        """Return the mean squared errors of estimated frequencies, of groups and of items, for one user.
+
+        Divide by the number of users.  ``shares`` are the true frequencies of the d items.  Items are infinite at
+        ``kernel_epsilon = 0``.
+        """
+        shares = _frequencies(shares, self.d)
+        groups = shares.reshape(-1, self.k).sum(axis=1)
+        category = float(np.mean([self.category_variance(1.0, g) for g in groups]))
+        if self.kernel_epsilon == 0:
+            return category, np.inf
+        owners = np.repeat(groups, self.k)
+        return category, float(np.mean([self.value_variance(1.0, g, f) for g, f in zip(owners, shares, strict=True)]))
+
+    def _separable(self) -> Responses:
+        if self.kernel_epsilon == 0:
+            raise ValueError("kernel_epsilon must be positive to estimate items: at 0 those of a group report alike")
+        return self.responses
+
+    def _counts(self, counts: ArrayLike) -> Floats:
+        counts = as_floats(counts)
+        if counts.ndim == 0 or counts.shape[-1] != self.d:
+            raise ValueError(f"counts must hold one count per item ({self.d}), got shape {counts.shape}")
+        return counts
+
+
+@dataclass(frozen=True, eq=False)
+class Channel:
+    """PB-GRR for regions of any sizes, overlapping or not.
+
+    Attributes
+    ----------
+    matrix : ndarray, shape ``(d, d)``
+        Row x: probabilities of the reports of item x.
+    epsilon, kernel_epsilon : float
+        The budget, of which no ratio in a column exceeds e^epsilon, and the part for the truth.
+    log_boost : float
+        ln B, the largest that the budget allows.
+    confidence : float
+        Pr[the report is in the region], for the item where it is smallest.
+    """
+
+    matrix: Floats
+    epsilon: float
+    kernel_epsilon: float
+    log_boost: float
+    confidence: float
+
+    @property
+    def loss(self) -> float:
+        """The largest log ratio in a column."""
+        return channel_loss(self.matrix)
+
+    def draw(self, items: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw reports for analysis; never fit for release."""
+        items = np.asarray(items)
+        below = np.cumsum(self.matrix, axis=1)[items]
+        drawn = (below < rng.random(items.shape)[..., np.newaxis]).sum(axis=-1)
+        return np.asarray(np.minimum(drawn, len(self.matrix) - 1), dtype=np.int64)
+
+    def counts_of_items(self, counts: ArrayLike) -> Floats:
+        """Estimate users per item from counts of reports: solves M^T n = c; unbiased, may be negative."""
+        condition = float(np.linalg.cond(self.matrix))
+        if condition > WORST_CONDITION:
+            raise ValueError(
+                f"the channel is (nearly) singular, condition {condition:.1e}: counts do not determine the items; "
+                "give more of epsilon to the kernel, or other regions"
+            )
+        return as_floats(np.linalg.solve(self.matrix.T, as_floats(counts).T).T)
+
+
+def channel(regions: Sequence[Sequence[int]], epsilon: float, kernel_epsilon: float) -> Channel:
+    """Return PB-GRR for one region per item, each holding the item; ln B is as large as epsilon allows.
+
+    Examples
+    --------
+    >>> ratings = windows(5, 1)  # 1 to 5 stars, neighbours preferred
+    >>> round(channel(ratings, 2.0, 1.0).log_boost, 6)
+    0.887744
+    """
+    epsilon, kernel_epsilon = _budgets(epsilon, kernel_epsilon)
+    inside = _membership(regions)
+    kernel = min(kernel_epsilon, epsilon * (1 - ROUNDING))  # so that no boost at all keeps epsilon for certain
+
+    def kept(log_boost: Floats) -> Bools:
+        return np.asarray(channel_loss(_matrix(inside, kernel, float(log_boost))) <= epsilon)
+
+    most = np.array(epsilon - kernel_epsilon)
+    boost = float(most) if kept(most) else float(last_passing(kept, np.array(0.0), most))
+    matrix = _matrix(inside, kernel, boost)
+    return Channel(matrix, epsilon, kernel_epsilon, boost, float((matrix * inside).sum(axis=1).min()))
+
+
+def channel_loss(matrix: Floats) -> float:
+    """Return the largest log ratio of two entries of one column."""
+    logs = np.log(matrix)
+    return float((logs.max(axis=0) - logs.min(axis=0)).max())
+
+
+def windows(d: int, reach: int, *, circular: bool = False) -> list[list[int]]:
+    """Return regions of neighbours at most ``reach`` away, clipped at both ends or wrapped around."""
+    _sizes(d, min(d, 2 * reach + 1))
+    if circular:
+        return [sorted({(i + j) % d for j in range(-reach, reach + 1)}) for i in range(d)]
+    return [list(range(max(0, i - reach), min(d, i + reach + 1))) for i in range(d)]
+
+
+def groups(sizes: Sequence[int]) -> list[list[int]]:
+    """Return regions of disjoint groups of these sizes."""
+    found, start = [], 0
+    for size in sizes:
+        found += [list(range(start, start + size))] * size
+        start += size
+    return found
+
+
+def on_simplex(estimates: ArrayLike, total: float = 1.0) -> Floats:
+    """Project estimates onto nonnegative numbers that add up to ``total``: nearer on average, but *biased*."""
+    estimates = as_floats(estimates)
+    descending = np.sort(estimates, axis=-1)[..., ::-1]
+    excess = (np.cumsum(descending, axis=-1) - total) / np.arange(1, estimates.shape[-1] + 1)
+    last = (descending > excess).sum(axis=-1, keepdims=True) - 1
+    return np.maximum(estimates - np.take_along_axis(excess, last, axis=-1), 0.0)
+
+
+def split_users(
+    shares: ArrayLike, k: int, epsilon: float, part: float, users: int, *, values: Literal["grr", "oue"] = "oue"
+) -> tuple[float, float]:
+    """Return the mean squared errors of the honest baseline: some users report their group, the others their item.
+
+    Parameters
+    ----------
+    shares : array_like, shape ``(d,)``
+        True frequencies of the items, in groups of k.
+    part : float
+        Share of the users, in (0, 1), who report their group by randomised response; all spend the whole epsilon.
+    users : int
+        How many there are.
+    values : {"grr", "oue"}
+        How items are reported: randomised response or optimised unary encoding (Wang et al. 2017).
+
+    Returns
+    -------
+    tuple of float
+        Of the frequencies of groups and of items, the error of sampling the users included.
+    """
+    shares = as_floats(shares)
+    part, shares = share(part, "part"), _frequencies(shares, shares.size)
+    _sizes(shares.size, k)
+    by_group = shares.reshape(-1, k).sum(axis=1)
+    first = part * users
+    category = _grr_error(by_group, epsilon, first, users)
+    if values == "grr":
+        return category, _grr_error(shares, epsilon, users - first, users)
+    noise = 4 * np.exp(epsilon) / (np.expm1(epsilon) ** 2) / (users - first)
+    return category, float(noise + _sampling(shares, users - first, users) + shares.mean() / (users - first))
+
+
+def _grr_error(shares: Floats, epsilon: float, asked: float, users: int) -> float:
+    d = shares.size
+    p, q = np.exp(epsilon) / (np.exp(epsilon) + d - 1), 1 / (np.exp(epsilon) + d - 1)
+    noise = shares * p * (1 - p) + (1 - shares) * q * (1 - q)
+    return float(noise.mean() / (asked * (p - q) ** 2) + _sampling(shares, asked, users))
+
+
+def _sampling(shares: Floats, asked: float, users: int) -> float:
+    """Return the error of looking at some of the users only, drawn without replacement."""
+    return float((shares * (1 - shares)).mean() * (1 / asked - 1 / users))
+
+
+def _matrix(inside: Bools, kernel_epsilon: float, log_boost: float) -> Floats:
+    weights = as_floats(np.where(inside, np.exp(-kernel_epsilon), np.exp(-kernel_epsilon - log_boost)))
+    np.fill_diagonal(weights, 1.0)
+    return as_floats(weights / weights.sum(axis=1, keepdims=True))
+
+
+def _membership(regions: Sequence[Sequence[int]]) -> Bools:
+    d = len(regions)
+    inside = np.zeros((d, d), dtype=bool)
+    for item, region in enumerate(regions):
+        if not all(0 <= other < d for other in region) or item not in region:
+            raise ValueError(f"regions[{item}] must hold item {item} and only items 0 to {d - 1}, got {list(region)}")
+        inside[item, list(region)] = True
+    if d < 2:
+        raise ValueError(f"regions must have at least two items, got {d}")
+    return inside
+
+
+def _sizes(d: int, k: int) -> None:
+    if isinstance(d, bool) or not isinstance(d, (int, np.integer)) or d < 2:
+        raise ValueError(f"d must be a whole number of at least 2 items, got {d!r}")
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= d:
+        raise ValueError(f"k must be a whole number from 1 to d = {d}, got {k!r}")
+
+
+def _budgets(epsilon: float, kernel_epsilon: float) -> tuple[float, float]:
+    epsilon = positive(epsilon, "epsilon")
+    kernel_epsilon = positive(kernel_epsilon, "kernel_epsilon", zero=True)
+    if epsilon > LARGEST:
+        raise ValueError(f"epsilon must be at most {LARGEST:g}, got {epsilon:g}")
+    if kernel_epsilon > epsilon:
+        raise ValueError(f"kernel_epsilon must lie in [0, epsilon = {epsilon:g}], got {kernel_epsilon:g}")
+    return epsilon, kernel_epsilon
+
+
+def _frequencies(shares: ArrayLike, d: int) -> Floats:
+    shares = as_floats(shares)
+    if shares.shape != (d,) or (shares < 0).any() or abs(shares.sum() - 1) > 1e-9:
+        raise ValueError(f"shares must be {d} nonnegative frequencies that add up to 1")
+    return shares

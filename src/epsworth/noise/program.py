@@ -1,0 +1,253 @@
+"""The noise with the least epsilon, by linear programming, and a proof of how little could be gained on it.
+
+Masses on a lattice, or on cells of a step density.  By symmetry and convexity the best law is symmetric, so there is
+one variable p_a per distance a.  For a fixed epsilon (E = e^epsilon) the program maximises the mass inside:
+
+    p_a - E p_(a+m) <= s_a   (outputs on the far side: p_a against the answer m steps away),   sum s <= delta.
+
+Beyond the window only the total t of every residue class modulo m matters: p_a0 - (E - 1) t <= s, met by geometric
+tails.  Without the constraint that masses fall outwards this is a relaxation of every additive law: its dual bounds
+them all.  With it, the shift by m steps is the worst one (see `regions.Absolute`), and the solution is a mechanism.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq, linprog
+from scipy.sparse import coo_array, csr_array
+
+from epsworth.arrays import Floats
+from epsworth.noise.lattice import WHOLE, LatticeNoise, Spacing, spacing
+from epsworth.noise.staircase import best_staircase
+
+WINDOW = 130  # classes of distance in the program, at most: 260 points on the line
+FINEST = 25  # cells per sensitivity
+PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+GAPS = 10.0 ** np.arange(-6.0, 0.0)  # relative distances below the optimum at which a proof is tried
+REFINE = 5
+TAIL = 1e-19
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """The best noise of its kind, and floors that others cannot pass.
+
+    Attributes
+    ----------
+    noise : LatticeNoise
+        A mechanism with the least epsilon (its own exact profile says which).
+    floor : float
+        Additive noise whose density falls on either side of zero, and which meets the constraint with this delta, has
+        an epsilon of at least this.  All noises that `cheapest` compares are of that kind.
+    floor_any : float
+        The same for any additive noise with a density; often equal, but zero where theta is far below the
+        sensitivity, since only answers exactly one sensitivity apart are compared.
+    """
+
+    noise: LatticeNoise
+    floor: float
+    floor_any: float
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """Sizes of a program: window, shift, preferred classes, and whether the classes are cells."""
+
+    window: int
+    shift: int
+    inside: int
+    cells: bool
+
+    @property
+    def multiplicity(self) -> Floats:
+        """How many points of the line have each distance."""
+        counts = np.full(self.window, 2.0)
+        counts[0] = 2.0 if self.cells else 1.0
+        return counts
+
+    def comparisons(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return distances (a, b) of an output from both answers, a < b: those where the first is likelier."""
+        far = np.arange(self.window - self.shift)
+        near = np.arange(0 if self.cells else 1, self.shift)  # outputs between the two answers
+        back = self.shift - near - (1 if self.cells else 0)
+        near, back = near[near < back], back[near < back]
+        return np.concatenate([far, near]), np.concatenate([far + self.shift, back])
+
+
+def optimal_noise(
+    theta: float, beta: float, sensitivity: float, delta: float, *, lattice: float | None = None
+) -> Optimum:
+    """Return the noise with the least epsilon that stays within ``theta`` with probability 1 - beta.
+
+    Parameters
+    ----------
+    theta, beta, sensitivity, delta : float
+        The question; ``delta`` may be zero.
+    lattice : float, optional
+        Step of the lattice that true answers lie on (1 for counts): noise lives on it.  By default answers are real
+        numbers, and the noise has a step density.
+
+    Examples
+    --------
+    >>> best = optimal_noise(0.5, 0.1, 1.0, 0.0)
+    >>> round(best.floor, 3) <= 2.944439 <= round(best.noise.pure_epsilon, 3) + 1e-3  # the staircase mechanism
+    True
+    """
+    grid = spacing(theta, sensitivity, lattice) if lattice is not None else _cells(theta, sensitivity)
+    cells = lattice is None
+    ratio = theta / grid.step
+    generous = int(np.ceil(ratio * (1 - WHOLE))) if cells else int(np.floor(ratio * (1 + WHOLE) + 0.5)) + 1
+    exact = grid.inside // 2 if cells else grid.inside // 2 + 1
+    window = exact + 2 * grid.shift
+    shape = _Shape(window, grid.shift, exact, cells)
+    start = best_staircase(theta, beta, sensitivity).loss
+    epsilon = _least_epsilon(shape, beta, delta, start)
+    noise = _law(shape, grid, epsilon, beta, delta)
+    relaxed = _Shape(generous + 2 * grid.shift, grid.shift, generous, cells)
+    floors = [_floor(relaxed, epsilon, 1 - beta, delta, unimodal=unimodal) for unimodal in (True, False)]
+    return Optimum(noise, *floors)
+
+
+def _cells(theta: float, sensitivity: float) -> Spacing:
+    """Choose cells of which theta holds a whole number, or nearly."""
+    finest = int(np.clip(WINDOW / (theta / sensitivity + 2), 1, FINEST))
+    shifts = np.arange(max(finest, int(np.ceil(sensitivity / theta))), 0, -1)
+    inside = np.floor(theta * shifts / sensitivity * (1 + WHOLE))
+    best = int(np.argmax(np.round(inside / shifts, 12)))
+    return Spacing(float(sensitivity / shifts[best]), int(shifts[best]), 2 * int(inside[best]))
+
+
+def _least_epsilon(shape: _Shape, beta: float, delta: float, start: float) -> float:
+    """Return the epsilon at which the largest mass inside is 1 - beta."""
+
+    def excess(epsilon: float) -> float:
+        return float(np.log(max(1 - _solve(shape, epsilon, delta, unimodal=True)[0], 1e-300) / beta))
+
+    high = 1.02 * start
+    while excess(high) > 0:
+        high *= 1.5
+    low = high / 2
+    while low > 1e-9 and excess(low) <= 0:
+        high, low = low, low / 4
+    return float(brentq(excess, low, high, xtol=1e-9 * high, rtol=1e-9)) if low > 1e-9 else high
+
+
+def _solve(shape: _Shape, epsilon: float, delta: float, *, unimodal: bool) -> tuple[float, Floats, Floats, float]:
+    """Return the largest mass inside, the masses p, the tails t, and a bound on that mass proved by the dual.
+
+    Variables are p_a E^(a // m), t likewise, and s in the same scale: then all comparisons have coefficients 1.
+    """
+    n, m = shape.window, shape.shift
+    first, second = shape.comparisons()
+    scale = np.exp(-epsilon * (np.arange(n) // m))
+    tail_scale = scale[n - m :] / np.expm1(epsilon)
+    k, rows = first.size, np.arange(first.size)
+    step = scale[first]  # every comparison is divided by its first mass's scale
+    ratio = np.exp(epsilon) * scale[second] / step
+    last = k + np.arange(m)
+    entries = [
+        (rows, first, np.ones(k)), (rows, second, -ratio), (rows, n + m + rows, -np.ones(k)),
+        (last, n - m + np.arange(m), np.ones(m)), (last, n + np.arange(m), -np.ones(m)),
+        (last, n + m + last, -np.ones(m)),
+        (np.full(k + m, k + m), n + m + np.arange(k + m), np.concatenate([step, scale[n - m :]])),
+        (np.full(n, k + m + 1), np.arange(n), shape.multiplicity * scale),
+        (np.full(m, k + m + 1), n + np.arange(m), 2 * tail_scale),
+    ]  # fmt: skip
+    bounds = np.concatenate([np.zeros(k + m), [delta, 1.0]])
+    matrix = _matrix(entries, (k + m + 2, n + m + k + m))
+    gain = np.zeros(matrix.shape[1])
+    gain[: shape.inside] = (shape.multiplicity * scale)[: shape.inside]
+    full, limits = matrix, bounds
+    if unimodal:
+        falling = _falling(shape, epsilon, scale, matrix.shape[1])
+        full = csr_array(_stack(matrix, falling))
+        limits = np.concatenate([bounds, np.zeros(falling.shape[0])])
+    found = linprog(-gain, A_ub=full, b_ub=limits, method="highs", options=PRECISE)  # type: ignore[call-overload]
+    if found.x is None:
+        raise ArithmeticError(f"the linear program failed at epsilon {epsilon:g}: {found.message}")
+    proved = _proved(full, limits, gain, -found.ineqlin.marginals, k + m)
+    masses = np.maximum(found.x[:n], 0.0) * scale
+    return -float(found.fun), masses, np.maximum(found.x[n : n + m], 0.0) * tail_scale, proved
+
+
+def _proved(matrix: csr_array, bounds: Floats, gain: Floats, multipliers: Floats, comparisons: int) -> float:
+    """Return a bound on the mass inside that holds whatever the solver did: weak duality, repaired.
+
+    Slacks: no comparison may weigh more than delta's multiplier allows.  Masses and tails: raise the multiplier of the
+    total until every column is covered.
+    """
+    y = np.maximum(multipliers, 0.0)
+    share = matrix[comparisons, :].toarray().ravel()[-comparisons:]
+    y[:comparisons] = np.minimum(y[:comparisons], y[comparisons] * share)
+    variables = matrix.shape[1] - comparisons
+    lack = (gain - y @ matrix)[:variables]
+    weight = matrix[comparisons + 1, :].toarray().ravel()[:variables]
+    y[comparisons + 1] += max(0.0, float((lack / weight).max()))
+    return float(bounds @ y) * (1 + 1e-12)
+
+
+def _falling(shape: _Shape, epsilon: float, scale: Floats, columns: int) -> csr_array:
+    """Return the rows of p_(a+1) - p_a <= 0 through the first period of the tails, and to the second."""
+    n, m = shape.window, shape.shift
+    shrink = -np.expm1(-epsilon)  # the first mass of a tail of total t is t (1 - 1/E)
+    weight = np.concatenate([scale, np.full(m, shrink) * scale[n - m :] / np.expm1(epsilon)])
+    a = np.arange(n + m - 1)
+    ratio = weight[1:] / weight[:-1]
+    row = np.array([a.size])
+    entries = [
+        (a, a + 1, ratio), (a, a, -np.ones(a.size)),
+        (row, np.array([n]), np.exp([-epsilon])), (row, np.array([n + m - 1]), -np.ones(1)),
+    ]  # fmt: skip
+    return _matrix(entries, (n + m, columns))
+
+
+def _matrix(entries: list[tuple[np.ndarray, np.ndarray, Floats]], shape: tuple[int, int]) -> csr_array:
+    rows, columns, values = (np.concatenate(part) for part in zip(*entries, strict=True))
+    return csr_array(coo_array((values, (rows, columns)), shape=shape))
+
+
+def _stack(above: csr_array, below: csr_array) -> csr_array:
+    from scipy.sparse import vstack
+
+    return csr_array(vstack([above, below]))
+
+
+def _law(shape: _Shape, grid: Spacing, epsilon: float, beta: float, delta: float) -> LatticeNoise:
+    """Build the mechanism: masses made to fall outwards, tails laid out, the constraint met with room to spare."""
+    _, masses, tails, _ = _solve(shape, epsilon, delta, unimodal=True)
+    periods = int(np.ceil(-np.log(TAIL) / epsilon)) + 1
+    decay = np.exp(-epsilon * np.arange(periods))[:, np.newaxis] * -np.expm1(-epsilon)
+    half = np.minimum.accumulate(np.concatenate([masses, (decay * tails).ravel()]))
+    whole = np.concatenate([half[::-1], half if shape.cells else half[1:]])
+    inside = 2 * shape.inside - (0 if shape.cells else 1)
+    cut = (whole.size - inside) // 2
+    within = np.zeros(whole.size, dtype=bool)
+    within[cut : whole.size - cut] = True
+    whole /= whole.sum()
+    held = whole[within].sum()
+    lost = float(tails.sum()) * TAIL
+    wanted = (1 - beta) * (1 + 1e-14) + lost
+    if held < wanted:
+        whole = np.where(within, whole * (wanted / held), whole * ((1 - wanted) / (1 - held)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        losses = np.abs(np.log(whole[grid.shift :]) - np.log(whole[: -grid.shift]))
+    pure = float(losses.max()) * (1 + 1e-13) if whole.min() > 0 else np.inf  # tails beyond go on at the same ratio
+    return LatticeNoise(whole, grid.step, grid.shift, inside, cells=shape.cells, pure=pure, lost=lost)
+
+
+def _floor(shape: _Shape, epsilon: float, needed: float, delta: float, *, unimodal: bool) -> float:
+    """Return the largest epsilon found at which the dual proves that no law holds enough mass inside; 0 if none."""
+
+    def proved(gap: float) -> bool:
+        return _solve(shape, epsilon * (1 - gap), delta, unimodal=unimodal)[3] < needed
+
+    works = next((float(gap) for gap in GAPS if proved(gap)), None)
+    if works is None:
+        return 0.0
+    fails = works / 10
+    for _ in range(REFINE if works > GAPS[0] else 0):
+        middle = float(np.sqrt(works * fails))
+        works, fails = (middle, fails) if proved(middle) else (works, middle)
+    return epsilon * (1 - works)

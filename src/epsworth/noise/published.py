@@ -1,0 +1,125 @@
+"""The accounting of Jiang et al. 2025, reconstructed, for comparison only: it is *not* an upper bound.
+
+It convolves the kernel's loss with the event "inside the region" as if they were independent; both are functions of
+the same output.  Nothing here is used elsewhere, and whatever it returns is marked ``sound=False``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsworth.arrays import Floats, as_floats
+from epsworth.mechanisms.gaussian import gaussian_sigma, hockey_stick
+from epsworth.noise.mechanism import Boosted
+from epsworth.noise.profiles import boost_needed, outside, smallest_epsilon
+from epsworth.noise.regions import Absolute, Fixed, OnLattice, Region
+from epsworth.noise.tuning import plain
+
+TERNARY_STEPS = 36
+LEAST = 1e-4  # of the unboosted kernel's epsilon: where the ternary search begins
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the published formulas need of one pair: tau, p+, p-, ln B."""
+
+    shift: float
+    plus: float
+    minus: float
+    step: float
+
+
+def published_terms(noise: Boosted) -> Terms:
+    """Return the terms for the pair that the paper takes for the worst (Propositions 4, 5 and 6)."""
+    answers = noise.region.answers[:1] if isinstance(noise.region, OnLattice) else np.zeros(1)
+    first, second = float(answers[0]), float(answers[0]) + noise.sensitivity
+    here, there = noise.law(first), noise.law(second)
+    shift = float(np.log(here.weights()[0] / there.weights()[0]))
+    if isinstance(noise.region, Fixed):
+        return Terms(shift, 0.0, 0.0, float(np.log(noise.boost)))
+    both = np.maximum(here.lower, there.lower), np.minimum(here.upper, there.upper)
+    common = float(here.mass(*both))
+    plus = float(here.mass(here.lower, here.upper)) - common
+    minus = float(here.mass(there.lower, there.upper)) - common
+    return Terms(0.0 if isinstance(noise.region, Absolute) else shift, plus, minus, float(np.log(noise.boost)))
+
+
+def published_delta(noise: Boosted, epsilon: ArrayLike, releases: int = 1) -> Floats:
+    """Return Theorem 2 / Proposition 3 (Proposition 1 for one release): a claim, not a bound.
+
+    The law of the number of region events is the T-fold convolution of (p-, p0, p+) (Algorithm 1); Gaussian kernels.
+    """
+    return _claimed(noise, published_terms(noise), epsilon, releases)
+
+
+def _claimed(noise: Boosted, terms: Terms, epsilon: ArrayLike, releases: int) -> Floats:
+    epsilon, law = as_floats(epsilon), np.ones(1)
+    for _ in range(releases):
+        law = np.convolve(law, [terms.minus, 1 - terms.plus - terms.minus, terms.plus])
+    reach = noise.sensitivity * np.sqrt(releases)
+    parts = [
+        weight * hockey_stick(noise.scale, epsilon - releases * terms.shift - (j * terms.step if j else 0.0), reach)
+        for j, weight in zip(range(-releases, releases + 1), law, strict=True)
+        if weight > 0
+    ]
+    return np.asarray(np.sum(parts, axis=0))
+
+
+def published_renyi(noise: Boosted, alpha: float) -> float:
+    """Return Proposition 2: the claimed Renyi divergence of order alpha, Gaussian kernel."""
+    terms = published_terms(noise)
+    own = alpha * noise.sensitivity**2 / (2 * noise.scale**2)
+    weights = [terms.plus, terms.minus, 1 - terms.plus - terms.minus]
+    powers = [(alpha - 1) * terms.step, (1 - alpha) * terms.step, 0.0]
+    with np.errstate(divide="ignore"):
+        event = np.logaddexp.reduce(np.log(weights) + powers)
+    return float(own + terms.shift + event / (alpha - 1))
+
+
+def published_epsilon(noise: Boosted, delta: float, releases: int = 1) -> float:
+    """Return the epsilon that the published delta claims."""
+    terms = published_terms(noise)
+
+    def profile(epsilon: Floats) -> Floats:
+        return _claimed(noise, terms, epsilon, releases)
+
+    return float(smallest_epsilon(profile, delta))
+
+
+def published_choice(
+    region: Region, beta: float, sensitivity: float, delta: float, releases: int, scale: float
+) -> tuple[Boosted, float] | None:
+    """Return the kernel that Algorithm 2 chooses, and the epsilon it claims; None for delta = 0.
+
+    Ternary search over the kernel's own epsilon.  For a fixed region the scale is given.
+    """
+    if delta == 0:
+        return None
+
+    def boosted(sigma: float) -> Boosted:
+        needed = float(boost_needed(outside("gaussian", sigma, region), beta))
+        return Boosted("gaussian", sigma, needed, region, sensitivity)
+
+    if isinstance(region, Fixed):
+        given = boosted(scale)
+        return given, published_epsilon(given, delta, releases)
+    reach = sensitivity * float(np.sqrt(releases))
+    kernel = plain("gaussian", region, beta, reach)
+    most = kernel.epsilon(delta)
+
+    def built(epsilon: float) -> Boosted:
+        return boosted(float(gaussian_sigma(epsilon, delta, sensitivity=reach)))
+
+    best = built(_ternary(lambda epsilon: published_epsilon(built(epsilon), delta, releases), LEAST * most, most))
+    return best, published_epsilon(best, delta, releases)
+
+
+def _ternary(objective: Callable[[float], float], low: float, high: float) -> float:
+    for _ in range(TERNARY_STEPS):
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, right) if objective(left) <= objective(right) else (left, high)
+    return (low + high) / 2

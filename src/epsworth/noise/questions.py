@@ -1,0 +1,236 @@
+"""Direct questions about one noise: delta, epsilon, Renyi divergence; and the inverse uses of a tuned one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsworth.arrays import Floats, as_floats
+from epsworth.noise import regions
+from epsworth.noise.composition import composed_epsilon
+from epsworth.noise.lattice import discrete, spacing
+from epsworth.noise.mechanism import Boosted, NoiseMechanism
+from epsworth.noise.profiles import Kernel, boost_needed, outside
+from epsworth.noise.ranking import noise_named, question
+from epsworth.noise.regions import Kind
+
+DISCRETE: dict[str, Kernel] = {"discrete_gaussian": "gaussian", "discrete_laplace": "laplace"}
+SURE = 1e-6  # relative precision of the inverse searches
+MOST_RELEASES = 1 << 20
+
+
+def boosted(
+    kernel: str = "gaussian",
+    *,
+    scale: float,
+    theta: float | tuple[float, float] = 1.0,
+    boost: float | None = None,
+    beta: float | None = None,
+    sensitivity: float = 1.0,
+    region: Kind = "absolute",
+    offset: float | None = None,
+    answers: ArrayLike | None = None,
+    lattice: float = 1.0,
+) -> NoiseMechanism:
+    """Return a kernel weighted up inside a region.
+
+    Parameters
+    ----------
+    kernel : {"gaussian", "laplace", "discrete_gaussian", "discrete_laplace"}
+        Law around the true answer; the discrete ones live on multiples of ``lattice``.
+    scale : float
+        sigma or b.
+    theta, region, offset, answers
+        The preferred region; see `regions.region`.
+    boost : float, optional
+        B >= 1: weight inside over weight outside; infinity truncates.  Default: what ``beta`` needs, or 1.
+    beta : float, optional
+        Instead of a boost: the probability that may lie outside.
+    sensitivity : float
+        Largest change of the answer.
+
+    Examples
+    --------
+    >>> boosted("laplace", scale=3.0, theta=4.0, beta=0.1).boost.__round__(6)
+    3.221571
+    """
+    scale, sensitivity = regions.positive(scale, "scale"), regions.positive(sensitivity, "sensitivity")
+    if boost is not None and beta is not None:
+        raise ValueError("boost and beta exclude each other; keep one")
+    if boost is not None and not boost >= 1:
+        raise ValueError(f"boost must be at least 1 (infinity truncates), got {boost!r}")
+    where = regions.region(region, theta, offset=offset, answers=answers)
+    if kernel in DISCRETE:
+        if region != "absolute":
+            raise ValueError(f"kernel {kernel!r} belongs to region='absolute', got {region!r}")
+        grid = spacing(regions.positive(theta, "theta"), sensitivity, regions.positive(lattice, "lattice"))
+        if beta is not None:
+            flat = discrete(DISCRETE[kernel], scale, 1.0, grid)
+            boost = float(boost_needed(1 - flat.confidence, regions.share(beta, "beta")))
+        return discrete(DISCRETE[kernel], scale, 1.0 if boost is None else float(boost), grid)
+    if kernel not in ("gaussian", "laplace"):
+        raise ValueError(f"kernel must be one of gaussian, laplace, {', '.join(DISCRETE)}, got {kernel!r}")
+    if beta is not None:
+        boost = float(boost_needed(outside(kernel, scale, where), regions.share(beta, "beta")))  # type: ignore[arg-type]
+    return Boosted(kernel, scale, 1.0 if boost is None else float(boost), where, sensitivity)  # type: ignore[arg-type]
+
+
+def delta(
+    epsilon: ArrayLike,
+    kernel: str = "gaussian",
+    *,
+    scale: float,
+    theta: float | tuple[float, float] = 1.0,
+    boost: float | None = None,
+    beta: float | None = None,
+    sensitivity: float = 1.0,
+    region: Kind = "absolute",
+    offset: float | None = None,
+    answers: ArrayLike | None = None,
+    lattice: float = 1.0,
+) -> float | Floats:
+    """Return the exact delta(epsilon) of a boosted kernel, over all neighbouring answers; never rounded down.
+
+    Parameters
+    ----------
+    epsilon : array_like
+        Any sign.  A number gives a number, an array an array.
+    kernel, scale, theta, boost, beta, sensitivity, region, offset, answers, lattice
+        See `boosted`.
+
+    Examples
+    --------
+    >>> delta(0.75, scale=2.8, theta=5.0, boost=1.5215837245)
+    0.01276435...
+
+    Notes
+    -----
+    For negative epsilon, delta(-e) = 1 - exp(-e) + exp(-e) delta(e): the set of pairs holds both orders.
+    """
+    noise = boosted(
+        kernel, scale=scale, theta=theta, boost=boost, beta=beta, sensitivity=sensitivity, region=region,
+        offset=offset, answers=answers, lattice=lattice,
+    )  # fmt: skip
+    asked = as_floats(epsilon)
+    if np.isnan(asked).any():
+        raise ValueError("epsilon must be a number, got nan")
+    found = noise.profile(np.abs(asked))
+    decay = np.exp(np.minimum(asked, 0.0))
+    found = np.where(asked < 0, 1 - decay + decay * found, found)
+    return float(found) if found.ndim == 0 else found
+
+
+def renyi(
+    alpha: float,
+    kernel: Kernel = "gaussian",
+    *,
+    scale: float,
+    theta: float | tuple[float, float] = 1.0,
+    boost: float | None = None,
+    beta: float | None = None,
+    sensitivity: float = 1.0,
+    region: Kind = "absolute",
+    offset: float | None = None,
+    answers: ArrayLike | None = None,
+) -> float:
+    """Return the Renyi divergence of order alpha > 1 of a boosted kernel, over all neighbouring answers.
+
+    Examples
+    --------
+    >>> round(renyi(4.0, scale=2.0, theta=2.0, beta=0.05), 6)
+    2.15653
+    """
+    if not alpha > 1:
+        raise ValueError(f"alpha must exceed 1, got {alpha!r}")
+    noise = boosted(
+        kernel, scale=scale, theta=theta, boost=boost, beta=beta, sensitivity=sensitivity, region=region,
+        offset=offset, answers=answers,
+    )  # fmt: skip
+    if not isinstance(noise, Boosted):
+        raise ValueError(f"renyi needs kernel 'gaussian' or 'laplace', got {kernel!r}")
+    return noise.renyi(alpha)
+
+
+def best_confidence(
+    epsilon: float, theta: float, sensitivity: float = 1.0, delta: float = 1e-6, releases: int = 1,
+    *, mechanism: str = "pb_gaussian",
+) -> float:  # fmt: skip
+    """Return the largest confidence 1 - beta with which answers stay within theta at this epsilon.
+
+    Rounded down by at most 1e-6 of beta: the returned confidence was seen to be affordable.
+
+    Examples
+    --------
+    >>> round(1 - best_confidence(2.5, 2.0, delta=1e-5), 4)
+    0.0533
+    """
+
+    def affordable(log_beta: float) -> bool:
+        return _epsilon(mechanism, theta, float(np.exp(log_beta)), sensitivity, delta, releases) <= epsilon
+
+    regions.positive(epsilon, "epsilon")
+    worst, best = np.log(0.999), np.log(1e-12)
+    if not affordable(worst):
+        return 0.0
+    return float(1 - np.exp(_last(affordable, worst, best)))
+
+
+def narrowest_interval(
+    epsilon: float, beta: float, sensitivity: float = 1.0, delta: float = 1e-6, releases: int = 1,
+    *, mechanism: str = "pb_gaussian",
+) -> float:  # fmt: skip
+    """Return the smallest theta that this epsilon affords with probability 1 - beta; rounded up by at most 1e-6.
+
+    Examples
+    --------
+    >>> round(narrowest_interval(2.0, 0.05, delta=1e-5), 3)
+    2.842
+    """
+
+    def affordable(log_theta: float) -> bool:
+        return _epsilon(mechanism, float(np.exp(log_theta)), beta, sensitivity, delta, releases) <= epsilon
+
+    regions.positive(epsilon, "epsilon")
+    wide = np.log(regions.positive(sensitivity, "sensitivity"))
+    while not affordable(wide):
+        wide += 1.0
+    return float(np.exp(_last(affordable, wide, wide - 20.0)))
+
+
+def largest_T(
+    epsilon: float, theta: float, beta: float, sensitivity: float = 1.0, delta: float = 1e-6,
+    *, mechanism: str = "pb_gaussian",
+) -> int:  # fmt: skip
+    """Return how many releases, each within theta with probability 1 - beta, this epsilon affords; 0 if none.
+
+    More than one release needs the extra ``accounting``.
+    """
+
+    def affordable(releases: int) -> bool:
+        return _epsilon(mechanism, theta, beta, sensitivity, delta, releases) <= epsilon
+
+    regions.positive(epsilon, "epsilon")
+    low, high = 0, 1
+    while high < MOST_RELEASES and affordable(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if affordable(middle) else (low, middle)
+    return low
+
+
+def _epsilon(mechanism: str, theta: float, beta: float, sensitivity: float, delta: float, releases: int) -> float:
+    asked = question(theta, beta, sensitivity, delta, releases, "absolute", None, None, None, None)
+    return composed_epsilon(noise_named(mechanism, asked), asked.delta, asked.releases)
+
+
+def _last(affordable: Callable[[float], bool], good: float, bad: float) -> float:
+    """Bisect between a point that is affordable and one that should not be; return one that is."""
+    if affordable(bad):
+        return bad
+    while abs(good - bad) > SURE:
+        middle = (good + bad) / 2
+        good, bad = (middle, bad) if affordable(middle) else (good, middle)
+    return good

@@ -1,0 +1,370 @@
+"""The ranked list: every noise that meets the constraint, cheapest first, and how far each is from the best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsworth.arrays import Floats
+from epsworth.laws import Law
+from epsworth.noise import regions
+from epsworth.noise.clamped import Clamped
+from epsworth.noise.composition import composed_epsilon
+from epsworth.noise.lattice import LatticeNoise, spacing
+from epsworth.noise.mechanism import Boosted, NoiseMechanism
+from epsworth.noise.profiles import Kernel, boost_needed, outside
+from epsworth.noise.program import Optimum, optimal_noise
+from epsworth.noise.published import published_choice
+from epsworth.noise.regions import Absolute, Fixed, Kind, Region
+from epsworth.noise.release import LatticeRelease, release_of
+from epsworth.noise.staircase import best_staircase
+from epsworth.noise.tuning import best_boosted, best_discrete, best_truncated, discrete_plain, plain
+from epsworth.rounding import show_up
+
+Method = Literal["exact", "published"]
+KERNELS: tuple[Kernel, ...] = ("gaussian", "laplace")
+ALIKE = 1.01  # an epsilon within one per cent of the least: then the smaller error decides
+
+
+@dataclass(frozen=True)
+class Question:
+    """A utility constraint and a privacy budget, checked."""
+
+    region: Region
+    beta: float
+    sensitivity: float
+    delta: float
+    releases: int
+    lattice: float | None
+    scale: float
+
+    @property
+    def half(self) -> float:
+        """Half-width of the region at the answer where it is narrowest."""
+        low, high = self.region.ends(self.region.hardest)
+        return float((high - low).min() / 2)
+
+    @cached_property
+    def optimum(self) -> Optimum:
+        """The best noise for one release."""
+        return optimal_noise(self.half, self.beta, self.sensitivity, self.delta, lattice=self.lattice)
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """One noise that meets the constraint, and what it costs.
+
+    Attributes
+    ----------
+    name : str
+        Which noise.
+    epsilon, delta : float
+        The promise for all releases together.  Where ``sound`` is False, a claim and not a promise.
+    releases : int
+        T.
+    confidence : float
+        Pr[one released value lies in the region], at the true answer where it is smallest.
+    rmse : float
+        Root of the mean squared error of one release, at the true answer where it is largest.
+    sound : bool
+        Whether epsilon is an upper bound of the truth.
+    pairs : int
+        Ordered pairs of true answers that were compared; one where a proof says which is worst.
+    noise : NoiseMechanism
+        The mechanism, with its profile.
+    exact_epsilon : float
+        The exact epsilon of this noise; equal to ``epsilon`` for sound ones.
+    """
+
+    name: str
+    epsilon: float
+    delta: float
+    releases: int
+    confidence: float
+    rmse: float
+    sound: bool
+    pairs: int
+    noise: NoiseMechanism = field(repr=False)
+    exact_epsilon: float
+
+    def law(self, answer: ArrayLike = 0.0) -> Law:
+        """Return the law of one released value."""
+        return self.noise.law(answer)
+
+    def sample(self, answer: ArrayLike, rng: np.random.Generator) -> Floats:
+        """Draw for analysis, one value per true answer; never fit for release (see `for_release`)."""
+        return self.noise.sample(answer, rng)
+
+    def for_release(self) -> LatticeRelease:
+        """Return this noise with integer weights, drawn with the operating system's randomness."""
+        if not isinstance(self.noise, LatticeNoise) or self.noise.cells:
+            raise ValueError(
+                f"{self.name} has a continuous law, whose floating-point draws are not fit for release; take a "
+                "discrete one, or ask with lattice= the step of the true answers and take 'optimal'"
+            )
+        return release_of(self.noise)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as plain values."""
+        names = ("name", "epsilon", "delta", "releases", "confidence", "rmse", "sound", "pairs", "exact_epsilon")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking(Sequence[Choice]):
+    """Choices, cheapest first; a sequence.
+
+    Attributes
+    ----------
+    choices : tuple of Choice
+        Ranked by epsilon.
+    floor : float
+        For one release under an absolute error: no noise whose density falls on either side of zero has a smaller
+        epsilon (a dual bound); 0 where no floor is known.
+    left_out : dict
+        What cannot keep any epsilon here, and why.
+    asked : Question
+        What was asked.
+    """
+
+    choices: tuple[Choice, ...]
+    floor: float
+    left_out: dict[str, str]
+    asked: Question = field(repr=False)
+
+    @overload
+    def __getitem__(self, index: int) -> Choice: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Choice, ...]: ...
+    def __getitem__(self, index: int | slice) -> Choice | tuple[Choice, ...]:
+        """Return the choice at a rank, from 0."""
+        return self.choices[index]
+
+    def __len__(self) -> int:
+        """Return the number of choices."""
+        return len(self.choices)
+
+    def __iter__(self) -> Iterator[Choice]:
+        """Iterate, cheapest first."""
+        return iter(self.choices)
+
+    def named(self, name: str) -> Choice:
+        """Return the choice of this name."""
+        for choice in self.choices:
+            if choice.name == name:
+                return choice
+        why = self.left_out.get(name)
+        raise KeyError(f"{name}: {why}" if why else f"no choice {name!r}; there are {', '.join(c.name for c in self)}")
+
+    @property
+    def advice(self) -> str:
+        """Say in a sentence which to take and why."""
+        kept = [choice for choice in self.choices if choice.sound]
+        if not kept:
+            return "No noise keeps this constraint with this delta; allow a larger delta, or a wider region."
+        best = kept[0]
+        take = min((c for c in kept if c.epsilon <= best.epsilon * ALIKE), key=lambda c: c.rmse)
+        words = f"Take {take.name}: epsilon {show_up(take.epsilon)}"
+        words += f" with delta {show_up(take.delta)}" if take.delta else " with delta 0"
+        words += f" for {take.releases} releases together" if take.releases > 1 else ""
+        words += f", root mean squared error {take.rmse:.4g}"
+        if take is not best:
+            words += f"; {best.name} costs {show_up(best.epsilon)}, but errs more ({best.rmse:.4g})"
+        if self.floor > 0:
+            words += f"; no noise whose density falls outwards costs less than {_floor_text(self.floor)}"
+        return words + "."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return rows, floor and advice as plain values."""
+        return {
+            "rows": [choice.to_dict() for choice in self],
+            "floor": self.floor,
+            "left_out": self.left_out,
+            "advice": self.advice,
+        }
+
+
+def cheapest(
+    theta: float | tuple[float, float],
+    beta: float,
+    sensitivity: float = 1.0,
+    delta: float = 1e-6,
+    releases: int = 1,
+    region: Kind = "absolute",
+    *,
+    offset: float | None = None,
+    answers: ArrayLike | None = None,
+    lattice: float | None = None,
+    scale: float | None = None,
+    method: Method = "exact",
+) -> Ranking:
+    """Return every noise that keeps answers in a region with probability 1 - beta, least epsilon first.
+
+    Claim: each row with ``sound`` True is (epsilon, delta)-DP for all releases together, between any two data sets
+    whose answers differ by at most the sensitivity, and each release lies in the region with at least its
+    ``confidence``, which is at least 1 - beta.
+
+    Parameters
+    ----------
+    theta : float or pair of floats
+        ``absolute``: half-width around the true answer.  ``relative``: within ``offset + theta * answer``.
+        ``fixed``: the two ends of the region, or a half-width around zero.
+    beta : float
+        Probability, in (0, 1), that a release may fall outside.
+    sensitivity : float
+        Largest change of the answer between neighbouring data sets.
+    delta : float
+        In [0, 1), for all releases together.
+    releases : int
+        How many answers are released, each under the constraint; more than one needs the extra ``accounting``.
+    region : {"absolute", "relative", "fixed"}
+        What theta means.
+    offset, answers : optional
+        See `regions.region`: ``relative`` and ``fixed`` compare all pairs on a public list of true answers.
+    lattice : float, optional
+        ``absolute``: step of the lattice that true answers lie on (1 for counts).  By default they are real numbers,
+        which the discrete rows round first, at half a step of their theta.
+    scale : float, optional
+        ``fixed`` alone: the kernel's scale (the sensitivity by default); that region does not determine it, since
+        clamping meets it at any scale.
+    method : {"exact", "published"}
+        ``published`` adds the boosted rows as Jiang et al. 2025 account for them: ``sound`` False, with the exact
+        epsilon of what they choose beside it.
+
+    Examples
+    --------
+    >>> ranked = cheapest(5, 0.05, delta=1e-5)
+    >>> ranked[0].epsilon <= ranked.named("gaussian").epsilon
+    True
+    >>> round(ranked.named("pb_gaussian").epsilon, 4)
+    1.2526
+
+    References
+    ----------
+    Jiang, Zhang, Lu, Du, Sharma & Yan 2025 (the question and boosting); Geng & Viswanath 2014 (staircase);
+    Balle & Wang 2018 (Gaussian); Doroshenko et al. 2022 (composition).
+    """
+    asked = question(theta, beta, sensitivity, delta, releases, region, offset, answers, lattice, scale)
+    if method not in ("exact", "published"):
+        raise ValueError(f"method must be 'exact' or 'published', got {method!r}")
+    found, left_out = [], {}
+    for name, build in _builders(asked).items():
+        noise = build()
+        epsilon = composed_epsilon(noise, asked.delta, asked.releases)
+        if math.isfinite(epsilon):
+            found.append(_choice(name, noise, epsilon, asked))
+        else:
+            left_out[name] = _why_not(name, asked)
+    if method == "published":
+        found += _published(asked)
+    ranked = sorted(found, key=lambda choice: choice.epsilon)
+    floor = asked.optimum.floor if isinstance(asked.region, Absolute) and asked.releases == 1 else 0.0
+    return Ranking(tuple(ranked), floor, left_out, asked)
+
+
+def epsilons_by_width(asked: Question, name: str, halves: Floats) -> Floats:
+    """Return the epsilon of one noise for other half-widths of an absolute error: a curve for a plot."""
+    wider = [replace(asked, region=Absolute(float(half)), lattice=None) for half in halves]
+    return np.array([composed_epsilon(noise_named(name, other), other.delta, other.releases) for other in wider])
+
+
+def noise_named(name: str, asked: Question) -> NoiseMechanism:
+    """Return one noise of the list, tuned to the question."""
+    builders = _builders(asked)
+    if name not in builders:
+        raise ValueError(f"mechanism must be one of {', '.join(builders)} here, got {name!r}")
+    return builders[name]()
+
+
+def question(
+    theta: float | tuple[float, float], beta: float, sensitivity: float, delta: float, releases: int,
+    region: Kind, offset: float | None, answers: ArrayLike | None, lattice: float | None, scale: float | None,
+) -> Question:  # fmt: skip
+    """Check the arguments of `cheapest`."""
+    where = regions.region(region, theta, offset=offset, answers=answers)
+    sensitivity = regions.positive(sensitivity, "sensitivity")
+    if isinstance(releases, bool) or not isinstance(releases, (int, np.integer)) or releases < 1:
+        raise ValueError(f"releases must be a whole number of at least 1, got {releases!r}")
+    if lattice is not None:
+        if region != "absolute":
+            raise ValueError(f"lattice belongs to region='absolute', got it for {region!r}; give answers instead")
+        lattice = regions.positive(lattice, "lattice")
+    if scale is not None and region != "fixed":
+        raise ValueError(f"scale belongs to region='fixed'; for {region!r} it is searched")
+    return Question(
+        where, regions.share(beta, "beta"), sensitivity, regions.share(delta, "delta", zero=True), int(releases),
+        lattice, sensitivity if scale is None else regions.positive(scale, "scale"),
+    )  # fmt: skip
+
+
+def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
+    """Return the list for this kind of region: name -> how to build the tuned noise."""
+    if isinstance(asked.region, Fixed):
+        return _fixed_builders(asked, asked.region)
+    region, beta, size, delta, releases = asked.region, asked.beta, asked.sensitivity, asked.delta, asked.releases
+    built: dict[str, Callable[[], NoiseMechanism]] = {"staircase": partial(best_staircase, asked.half, beta, size)}
+    for kernel in KERNELS:
+        built[kernel] = partial(plain, kernel, region, beta, size)
+        built[f"pb_{kernel}"] = partial(best_boosted, kernel, region, beta, size, delta, releases)
+    if not isinstance(region, Absolute):
+        return built
+    grid = spacing(asked.half, size, asked.lattice)
+    for kernel in KERNELS:
+        built[f"truncated_{kernel}"] = partial(best_truncated, kernel, region, size, delta, releases)
+        built[f"discrete_{kernel}"] = partial(discrete_plain, kernel, grid, beta)
+        built[f"pb_discrete_{kernel}"] = partial(best_discrete, kernel, grid, beta, delta, releases)
+    if releases == 1:
+        built["optimal"] = lambda: asked.optimum.noise
+    return built
+
+
+def _fixed_builders(asked: Question, region: Fixed) -> dict[str, Callable[[], NoiseMechanism]]:
+    built: dict[str, Callable[[], NoiseMechanism]] = {}
+    size = asked.sensitivity
+    for kernel in KERNELS:
+        boost = float(boost_needed(outside(kernel, asked.scale, region), asked.beta))
+        built[f"clamped_{kernel}"] = partial(Clamped, kernel, asked.scale, region, size)
+        built[f"pb_{kernel}"] = partial(Boosted, kernel, asked.scale, boost, region, size)
+        built[f"truncated_{kernel}"] = partial(Boosted, kernel, asked.scale, np.inf, region, size)
+    return built
+
+
+def _choice(name: str, noise: NoiseMechanism, epsilon: float, asked: Question) -> Choice:
+    return Choice(
+        name, epsilon, asked.delta, asked.releases, noise.confidence, noise.rmse, True, noise.pairs, noise, epsilon
+    )
+
+
+def _published(asked: Question) -> list[Choice]:
+    """Return what the published accounting chooses and claims, with the exact epsilon of the choice."""
+    found = published_choice(asked.region, asked.beta, asked.sensitivity, asked.delta, asked.releases, asked.scale)
+    if found is None:
+        return []
+    noise, claimed = found
+    exact = composed_epsilon(noise, asked.delta, asked.releases)
+    return [
+        Choice(
+            "pb_gaussian (published)", claimed, asked.delta, asked.releases, noise.confidence, noise.rmse, False,
+            noise.pairs, noise, exact,
+        )
+    ]  # fmt: skip
+
+
+def _why_not(name: str, asked: Question) -> str:
+    if asked.delta == 0:
+        return "keeps no epsilon with delta 0"
+    if name.startswith("truncated"):
+        return "neighbouring answers have different supports, whose difference weighs more than delta at every scale"
+    return "keeps no epsilon with this delta"
+
+
+def _floor_text(value: float) -> str:
+    from epsworth.rounding import show_down
+
+    return show_down(value)

@@ -1,0 +1,138 @@
+"""Lattice noise fit for release: integer weights that add up to 2^64, their exact promise, unseeded draws.
+
+The promise is computed for the integers that are drawn from, in rational arithmetic, not for the law they round.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsworth.arrays import as_floats
+from epsworth.exact.alias import WORD, Alias
+from epsworth.exact.entropy import SystemWords, WordSource
+from epsworth.exact.rational import Exact, exp_below, float_above, stated
+from epsworth.exact.testing import NotPrivate
+from epsworth.noise.lattice import LatticeNoise
+
+CHUNK = 1 << 14
+MOST_POINTS = 1 << 16
+FARTHEST = 1 << 52  # answers in steps: beyond it, doubles no longer hold every whole number
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeRelease:
+    """Symmetric integer noise on a lattice, drawn exactly.
+
+    Attributes
+    ----------
+    weights : tuple of int
+        On noise -h..h (in steps); they add up to 2^64.
+    step : float
+        Distance of neighbouring points.
+    shift : int
+        The sensitivity in steps.
+    inside : int
+        How many points from the middle out are preferred.
+    """
+
+    weights: tuple[int, ...]
+    step: float
+    shift: int
+    inside: int
+
+    @cached_property
+    def _table(self) -> Alias:
+        return Alias(self.weights)
+
+    def slack(self, bound: Fraction) -> Fraction:
+        """Return the smallest delta for probabilities up to ``bound`` times each other, exactly, over all shifts."""
+        half = self.weights[: len(self.weights) // 2 + 1]
+        falling = all(a <= b for a, b in pairwise(half))
+        shifts = [self.shift] if falling else range(1, self.shift + 1)
+        numerator, denominator = bound.numerator, bound.denominator
+        worst = 0
+        for shift in shifts:
+            before = [0] * shift + list(self.weights[:-shift])
+            gains = (denominator * w - numerator * v for w, v in zip(self.weights, before, strict=True))
+            worst = max(worst, sum(gain for gain in gains if gain > 0))
+        return Fraction(worst, denominator * WORD)
+
+    def delta(self, epsilon: Exact) -> float:
+        """Return the smallest delta that goes with this epsilon, rounded up."""
+        return float_above(self.slack(exp_below(stated(epsilon, "epsilon"))))
+
+    def epsilon(self, delta: Exact) -> float:
+        """Return an epsilon that is kept with this delta, exactly checked; the smallest up to a relative 1e-12.
+
+        Every table ends somewhere, so delta = 0 keeps none: the answer next to the end can be told.
+        """
+        allowed = stated(delta, "delta")
+        low, high = 0.0, 1.0
+        while self.slack(exp_below(Fraction(high))) > allowed:
+            low, high = high, 2 * high
+            if high > 700:
+                return math.inf
+        while high - low > 1e-12 * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.slack(exp_below(Fraction(middle))) <= allowed else (middle, high)
+        return high
+
+    @property
+    def confidence(self) -> Fraction:
+        """Pr[released value in the preferred region], exactly."""
+        cut = (len(self.weights) - self.inside) // 2
+        return Fraction(sum(self.weights[cut : len(self.weights) - cut]), WORD)
+
+    def index(self, answers: ArrayLike) -> NDArray[np.int64]:
+        """Round true answers to the lattice, in steps; deterministic, so free of privacy cost."""
+        steps = np.floor(as_floats(answers) / self.step + 0.5)
+        if not (np.abs(steps) < FARTHEST).all():  # the answers are private: no message shows them
+            raise ValueError(f"answers must be finite and below {FARTHEST:g} steps of {self.step:g}; scale them first")
+        return steps.astype(np.int64)
+
+    def draw(self, index: ArrayLike, *, words: WordSource | None = None) -> NDArray[np.int64]:
+        """Add noise to whole numbers of steps, fit for release; shape as given.
+
+        Parameters
+        ----------
+        index : array_like of int
+            True answers in steps (see `index`); a released value is its result times ``step``.
+        words : WordSource, optional
+            For tests alone: the result is then marked NOT PRIVATE.  By default a fresh key of the operating system.
+        """
+        steps = np.asarray(index)
+        if steps.dtype.kind not in "iu":
+            raise TypeError(f"index must be whole numbers of steps, got {steps.dtype}; round answers with index()")
+        source = SystemWords() if words is None else words
+        flat = steps.astype(np.int64).ravel()
+        noise = np.empty_like(flat)
+        for start in range(0, flat.size, CHUNK):
+            part = flat[start : start + CHUNK]
+            noise[start : start + CHUNK] = self._table.draw(source.take(part.size))
+        drawn = (flat + noise - len(self.weights) // 2).reshape(steps.shape)
+        return drawn if source.private else drawn.view(NotPrivate)
+
+
+def release_of(noise: LatticeNoise) -> LatticeRelease:
+    """Round a table of masses to integer weights: down, except the middle, which takes what is left.
+
+    The middle point is preferred, so Pr[in region] does not fall.
+    """
+    if noise.masses.size > MOST_POINTS:
+        raise ValueError(
+            f"the noise has {noise.masses.size} points, more than {MOST_POINTS}; take a coarser lattice for a release"
+        )
+    total = float(noise.masses.sum()) * (1 + 1e-12)  # floors must leave the middle no less than its share
+    half = [int(mass / total * WORD) for mass in noise.masses[noise.masses.size // 2 + 1 :]]
+    while half and half[-1] == 0:
+        half.pop()
+    half += [0] * max(0, noise.inside // 2 - len(half))
+    middle = WORD - 2 * sum(half)
+    return LatticeRelease((*half[::-1], middle, *half), noise.step, noise.shift, noise.inside)

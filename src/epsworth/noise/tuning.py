@@ -1,0 +1,149 @@
+"""The kernel's scale and boost with the least epsilon under the constraint.
+
+Epsilon as a function of the scale has kinks and can have two minima, one of them at the kernel that needs no boost,
+so the search is a grid that is refined around its best point; the unboosted kernel is always among the candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import ndtri
+
+from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.noise.composition import composed_epsilon
+from epsworth.noise.lattice import LatticeNoise, Spacing, discrete
+from epsworth.noise.mechanism import Boosted
+from epsworth.noise.profiles import Kernel, boost_needed, hockey_stick, outside, pure_loss, smallest_epsilon, weights
+from epsworth.noise.regions import Absolute, Region
+from epsworth.search import last_passing
+
+WIDEST = 40.0  # times the scale that needs no boost
+FINE, COARSE, SEVERAL = 200, 40, 20  # scales tried: one pair, many pairs, several releases
+WIDEST_SEVERAL = 6.0
+ZOOMS, PER_ZOOM = 3, 21
+BATCH = 2_000_000  # pairs times scales at once
+SEARCH_POINTS = 400  # of the composition's grid while searching; the chosen scale is composed on the full one
+
+Objective = Callable[[Floats], Floats]
+
+
+def plain_scale(kernel: Kernel, region: Region, beta: float) -> float:
+    """Return the largest scale at which the kernel meets the constraint without a boost."""
+    low, high = region.ends(region.hardest)
+    half = float((high - low).min() / 2)
+    tails = -ndtri(beta / 2) if kernel == "gaussian" else -np.log(beta)
+    return float(half / tails * (1 - 1e-13))
+
+
+def plain(kernel: Kernel, region: Region, beta: float, sensitivity: float) -> Boosted:
+    """Return the kernel alone, at the scale that just meets the constraint; its profile needs no region."""
+    half = float(np.diff(region.ends(region.hardest[:1]), axis=0).min() / 2)
+    return Boosted(kernel, plain_scale(kernel, region, beta), 1.0, Absolute(half), sensitivity)
+
+
+def best_boosted(
+    kernel: Kernel, region: Region, beta: float, sensitivity: float, delta: float, releases: int = 1
+) -> Boosted:
+    """Return the boosted kernel with the least epsilon (up to the search, about 1e-5) and the smallest boost."""
+    base = plain_scale(kernel, region, beta)
+
+    def boosts(scales: Floats) -> Floats:
+        return np.where(scales <= base, 1.0, boost_needed(outside(kernel, scales, region), beta))
+
+    def built(scale: float) -> Boosted:
+        return Boosted(kernel, scale, float(boosts(as_floats(scale))), region, sensitivity)
+
+    if releases > 1:
+
+        def together(scales: Floats) -> Floats:
+            return np.array([composed_epsilon(built(float(s)), delta, releases, points=SEARCH_POINTS) for s in scales])
+
+        return built(_least(together, base * np.geomspace(1, WIDEST_SEVERAL, SEVERAL), zooms=2, per_zoom=7))
+    many = region.pairs(sensitivity).first.size > 1
+
+    def single(scales: Floats) -> Floats:
+        return epsilons(kernel, scales, boosts(scales), region, sensitivity, delta)
+
+    grid = base * np.geomspace(1, WIDEST, COARSE if many else FINE)
+    return built(_least(single, grid, zooms=1 if many else ZOOMS, per_zoom=9 if many else PER_ZOOM))
+
+
+def best_truncated(kernel: Kernel, region: Region, sensitivity: float, delta: float, releases: int = 1) -> Boosted:
+    """Return the kernel restricted to the region, at the scale with the least epsilon; it may be infinite."""
+    low, high = region.ends(region.hardest)
+    half = float((high - low).min() / 2)
+
+    def single(scales: Floats) -> Floats:
+        return epsilons(kernel, scales, np.full(scales.shape, np.inf), region, sensitivity, delta / releases)
+
+    grid = half * np.geomspace(0.01, 3.0, 2 * COARSE)
+    return Boosted(kernel, _least(single, grid, zooms=ZOOMS, per_zoom=PER_ZOOM), np.inf, region, sensitivity)
+
+
+def epsilons(
+    kernel: Kernel, scales: Floats, boosts: Floats, region: Region, sensitivity: float, delta: float
+) -> Floats:
+    """Return epsilon at delta for every scale with its boost, over all pairs; vectorised over scales."""
+    first, second = region.pairs(sensitivity)
+    found, batch = np.empty(scales.shape), max(1, BATCH // first.size)
+    for i in range(0, scales.size, batch):
+        scale, boost = scales[i : i + batch, np.newaxis], boosts[i : i + batch, np.newaxis]
+        cut = weights(kernel, scale, boost, region, first, second)
+        if delta == 0:
+            found[i : i + batch] = pure_loss(kernel, scale, cut).max(axis=-1)
+            continue
+
+        def profile(epsilon: Floats, cut=cut, scale=scale) -> Floats:  # type: ignore[no-untyped-def]
+            return np.asarray(hockey_stick(kernel, scale, cut, epsilon[:, np.newaxis]).max(axis=-1))
+
+        found[i : i + batch] = smallest_epsilon(profile, delta, scale.shape[:1], halvings=34)
+    return found
+
+
+def discrete_plain(kernel: Kernel, grid: Spacing, beta: float) -> LatticeNoise:
+    """Return the widest discrete law that lands on the preferred points with probability 1 - beta."""
+    return discrete(kernel, _discrete_scale(kernel, grid, beta), 1.0, grid)
+
+
+def best_discrete(kernel: Kernel, grid: Spacing, beta: float, delta: float, releases: int = 1) -> LatticeNoise:
+    """Return the boosted discrete law with the least epsilon."""
+    base = _discrete_scale(kernel, grid, beta)
+
+    def built(scale: float) -> LatticeNoise:
+        flat = discrete(kernel, scale, 1.0, grid)
+        boost = 1.0 if scale <= base else float(boost_needed(1 - flat.confidence, beta * (1 - 1e-12)))
+        return discrete(kernel, scale, boost, grid)
+
+    def objective(scales: Floats) -> Floats:
+        return np.array([composed_epsilon(built(float(s)), delta, releases, points=SEARCH_POINTS) for s in scales])
+
+    several = releases > 1
+    scales = base * np.geomspace(1, WIDEST_SEVERAL if several else WIDEST, SEVERAL if several else COARSE)
+    return built(_least(objective, scales, zooms=1 if several else 2, per_zoom=7))
+
+
+def _discrete_scale(kernel: Kernel, grid: Spacing, beta: float) -> float:
+    low = np.array(grid.step / 60)  # all mass on the middle point
+
+    def kept(scale: Floats) -> Bools:
+        return np.asarray(scale <= low or discrete(kernel, float(scale), 1.0, grid).confidence >= 1 - beta)
+
+    high = np.array(grid.inside * grid.step)
+    while kept(high):
+        high = 2 * high
+    return float(last_passing(kept, low, high))
+
+
+def _least(objective: Objective, grid: Floats, *, zooms: int, per_zoom: int) -> float:
+    """Return the best point of a grid, refined between its neighbours; never worse than the grid's first point."""
+    values = objective(grid)
+    for _ in range(zooms):
+        best = int(np.argmin(values))
+        around = np.geomspace(grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)], per_zoom)
+        kept, lowest = grid[best], values[best]
+        grid, values = around, objective(around)
+        if values.min() > lowest:
+            return float(kept)
+    return float(grid[np.argmin(values)])

@@ -1,0 +1,67 @@
+"""`epsworth noise`: a thin shell over `cheapest`."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from epsworth import noise
+from epsworth.cli import main
+
+ASK = ["noise", "--within", "5", "--confidence", "0.95", "--sensitivity", "1", "--delta", "1e-6"]
+
+
+def run(monkeypatch, *words):
+    monkeypatch.setattr(sys, "argv", ["epsworth", *words])
+    with pytest.raises(SystemExit) as end:
+        main()
+    return end.value.code
+
+
+def test_json_on_standard_output_is_one_object_with_rows(monkeypatch, capsys):
+    assert run(monkeypatch, *ASK, "--json", "-") == 0
+    document = json.loads(capsys.readouterr().out)
+    ranked = noise.cheapest(5, 0.05)
+    assert [row["name"] for row in document["rows"]] == [choice.name for choice in ranked]
+    for row, choice in zip(document["rows"], ranked, strict=True):
+        assert {"name", "epsilon", "delta", "rmse", "sound"} <= set(row)
+        assert row["epsilon"] == choice.epsilon
+        assert row["sound"] is True
+    assert document["advice"] == ranked.advice
+
+
+def test_the_table_ends_with_advice_and_a_plot_is_written(monkeypatch, capsys, tmp_path):
+    assert run(monkeypatch, *ASK, "--lattice", "1", "--published", "--plot", str(tmp_path / "noise.svg")) == 0
+    out = capsys.readouterr().out
+    assert "Take " in out
+    assert "not a bound" in out
+    assert (tmp_path / "noise.svg").stat().st_size > 1000
+
+
+def test_other_regions(monkeypatch, capsys, tmp_path):
+    words = ["noise", "--within", "0.2", "--region", "relative", "--offset", "2", "--answers", "0:20:1", "--json", "-"]
+    assert run(monkeypatch, *words) == 0
+    assert json.loads(capsys.readouterr().out)["rows"][0]["pairs"] >= 1
+    words = ["noise", "--within=-5,5", "--region", "fixed", "--scale", "2", "--plot", str(tmp_path / "f.png")]
+    assert run(monkeypatch, *words) == 0
+    assert "clamped" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["--within", "wide"], "--within must be a number"), (["--within", "5", "--confidence", "1"], "--confidence"),
+    (["--within", "5", "--answers", "a"], "--answers must be"), (["--within", "-1"], "theta must be positive"),
+    (["--within", "5", "--answers", "5:1:1"], "--answers 5:1:1"),
+    (["--within", "5", "--region", "x"], "region must be"),
+])  # fmt: skip
+def test_bad_input_ends_in_a_sentence(monkeypatch, capsys, words, message):
+    assert run(monkeypatch, "noise", *words) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_missing_library_ends_in_a_sentence(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
+    assert run(monkeypatch, *ASK, "--releases", "10") == 2
+    assert "pip install 'epsworth[accounting]'" in capsys.readouterr().err
