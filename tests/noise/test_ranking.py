@@ -116,6 +116,21 @@ def test_no_delta_leaves_the_pure_ones():
         assert choice.noise.pure_epsilon == choice.epsilon
 
 
+@pytest.mark.parametrize(
+    ("theta", "beta", "delta"), [(1e-3, 0.05, 1e-6), (5.0, 0.05, 0.3), (5.0, 1e-9, 1e-6), (1e3, 0.05, 0.0)]
+)
+def test_extreme_questions_are_answered(theta, beta, delta):
+    ranked = noise.cheapest(theta, beta, 1.0, delta)
+    assert ranked.advice.startswith("Take")
+    for choice in ranked:
+        assert choice.epsilon >= ranked.floor
+        assert choice.confidence >= 1 - beta - 2e-16
+    if not 0.01 < theta < 100:
+        assert "optimal" in ranked.left_out
+        with pytest.raises(ValueError, match="need a program of"):
+            noise.optimal_noise(theta, beta, 1.0, delta)
+
+
 def test_inverse_uses_are_affordable_and_nearly_tight():
     theta = noise.narrowest_interval(1.0, 0.05, mechanism="staircase")
     assert noise.cheapest(theta, 0.05).named("staircase").epsilon <= 1.0

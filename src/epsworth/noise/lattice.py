@@ -175,10 +175,8 @@ def discrete(kernel: Kernel, scale: float, boost: float, grid: Spacing) -> Latti
     total = weighted.sum()
     pure = np.inf
     if kernel == "laplace" and np.isfinite(boost):
-        # the loss is largest where one answer prefers the output and the other does not, or beyond both regions
-        with np.errstate(divide="ignore"):
-            step = np.log(weighted[grid.shift :]) - np.log(weighted[: -grid.shift])
-        pure = float(np.abs(step).max()) * (1 + 1e-14)
+        logs = -away / reach - np.where(away <= grid.inside // 2, 0.0, np.log(boost))  # nothing underflows here
+        pure = float(np.abs(logs[grid.shift :] - logs[: -grid.shift]).max()) * (1 + 1e-14)
     return LatticeNoise(
         weighted / total, grid.step, grid.shift, grid.inside, pure=pure, lost=float(beyond / boost / total),
         rounding=grid.rounding,

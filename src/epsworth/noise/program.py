@@ -28,6 +28,12 @@ PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 
 GAPS = 10.0 ** np.arange(-6.0, 0.0)  # relative distances below the optimum at which a proof is tried
 REFINE = 5
 TAIL = 1e-19
+LEAST = 1e-3  # an epsilon below it is not searched for: tails would be very long
+MOST_CLASSES = 500  # distances in the program; beyond, it takes more than seconds
+
+
+class ProgramError(ValueError):
+    """The linear program is too large, or its solver gave up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +87,9 @@ def optimal_noise(
 ) -> Optimum:
     """Return the noise with the least epsilon that stays within ``theta`` with probability 1 - beta.
 
+    The program is solved in double precision: where beta is below about 1e-6, other noises can come nearer to the
+    floor.  Both numbers are right whatever the solver did, epsilon from the table and floor from the dual.
+
     Parameters
     ----------
     theta, beta, sensitivity, delta : float
@@ -101,6 +110,11 @@ def optimal_noise(
     generous = int(np.ceil(ratio * (1 - WHOLE))) if cells else int(np.floor(ratio * (1 + WHOLE) + 0.5)) + 1
     exact = grid.inside // 2 if cells else grid.inside // 2 + 1
     window = exact + 2 * grid.shift
+    if window > MOST_CLASSES:
+        raise ProgramError(
+            f"theta {theta:g} and sensitivity {sensitivity:g} need a program of {window} cells or points on either side, "
+            f"more than {MOST_CLASSES}; take another mechanism, or a coarser lattice"
+        )
     shape = _Shape(window, grid.shift, exact, cells)
     start = best_staircase(theta, beta, sensitivity).loss
     epsilon = _least_epsilon(shape, beta, delta, start)
@@ -129,9 +143,9 @@ def _least_epsilon(shape: _Shape, beta: float, delta: float, start: float) -> fl
     while excess(high) > 0:
         high *= 1.5
     low = high / 2
-    while low > 1e-9 and excess(low) <= 0:
+    while low > LEAST and excess(low) <= 0:
         high, low = low, low / 4
-    return float(brentq(excess, low, high, xtol=1e-9 * high, rtol=1e-9)) if low > 1e-9 else high
+    return float(brentq(excess, low, high, xtol=1e-9 * high, rtol=1e-9)) if low > LEAST else max(high, LEAST)
 
 
 def _solve(shape: _Shape, epsilon: float, delta: float, *, unimodal: bool) -> tuple[float, Floats, Floats, float]:
@@ -166,7 +180,7 @@ def _solve(shape: _Shape, epsilon: float, delta: float, *, unimodal: bool) -> tu
         limits = np.concatenate([bounds, np.zeros(falling.shape[0])])
     found = linprog(-gain, A_ub=full, b_ub=limits, method="highs", options=PRECISE)  # type: ignore[call-overload]
     if found.x is None:
-        raise ArithmeticError(f"the linear program failed at epsilon {epsilon:g}: {found.message}")
+        raise ProgramError(f"the linear program failed at epsilon {epsilon:g}: {found.message}")
     proved = _proved(full, limits, gain, -found.ineqlin.marginals, k + m)
     masses = np.maximum(found.x[:n], 0.0) * scale
     return -float(found.fun), masses, np.maximum(found.x[n : n + m], 0.0) * tail_scale, proved

@@ -19,7 +19,7 @@ from epsworth.noise.composition import composed_epsilon
 from epsworth.noise.lattice import LatticeNoise, spacing
 from epsworth.noise.mechanism import Boosted, NoiseMechanism
 from epsworth.noise.profiles import Kernel, boost_needed, outside
-from epsworth.noise.program import Optimum, optimal_noise
+from epsworth.noise.program import Optimum, ProgramError, optimal_noise
 from epsworth.noise.published import published_choice
 from epsworth.noise.regions import Absolute, Fixed, Kind, Region
 from epsworth.noise.release import LatticeRelease, release_of
@@ -51,9 +51,12 @@ class Question:
         return float((high - low).min() / 2)
 
     @cached_property
-    def optimum(self) -> Optimum:
-        """The best noise for one release."""
-        return optimal_noise(self.half, self.beta, self.sensitivity, self.delta, lattice=self.lattice)
+    def optimum(self) -> Optimum | None:
+        """The best noise for one release; None where its program would be too large."""
+        try:
+            return optimal_noise(self.half, self.beta, self.sensitivity, self.delta, lattice=self.lattice)
+        except ProgramError:
+            return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +246,7 @@ def cheapest(
     >>> ranked[0].epsilon <= ranked.named("gaussian").epsilon
     True
     >>> round(ranked.named("pb_gaussian").epsilon, 4)
-    1.2526
+    1.2525
 
     References
     ----------
@@ -264,7 +267,12 @@ def cheapest(
     if method == "published":
         found += _published(asked)
     ranked = sorted(found, key=lambda choice: choice.epsilon)
-    floor = asked.optimum.floor if isinstance(asked.region, Absolute) and asked.releases == 1 else 0.0
+    floor = 0.0
+    if isinstance(asked.region, Absolute) and asked.releases == 1:
+        if asked.optimum is None:
+            left_out["optimal"] = "the linear program is too large, or its solver gave up"
+        else:
+            floor = asked.optimum.floor
     return Ranking(tuple(ranked), floor, left_out, asked)
 
 
@@ -319,8 +327,9 @@ def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
         built[f"truncated_{kernel}"] = partial(best_truncated, kernel, region, size, delta, releases)
         built[f"discrete_{kernel}"] = partial(discrete_plain, kernel, grid, beta)
         built[f"pb_discrete_{kernel}"] = partial(best_discrete, kernel, grid, beta, delta, releases)
-    if releases == 1:
-        built["optimal"] = lambda: asked.optimum.noise
+    if releases == 1 and asked.optimum is not None:
+        best = asked.optimum.noise
+        built["optimal"] = lambda: best
     return built
 
 
