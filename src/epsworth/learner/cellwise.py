@@ -1,0 +1,140 @@
+"""Mechanisms that report the pair (cell, class) itself: k-ary randomised response and optimised unary encoding."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from epsworth.arrays import Floats, as_floats
+from epsworth.exact.entropy import WordSource
+from epsworth.learner.coins import WORD, Ints, coins, odds, uniform, words
+from epsworth.learner.mechanism import Bytes, IndexMessages, Tally, Users, refuse_if
+from epsworth.learner.signed import Partition
+
+
+def contrasts(masses: Floats, cells: int, classes: int) -> Floats:
+    """Return masses of (cell, class) as estimates per cell: for two classes their difference."""
+    table = masses.reshape(cells, classes)
+    return table[:, 1:] - table[:, :1] if classes == 2 else table
+
+
+class Krr(Partition, IndexMessages):
+    """Keep the pair with probability (e^alpha - 1) / (e^alpha + D - 1), else send one uniform among all D."""
+
+    name = "krr"
+    reference = "Kairouz, Oh & Viswanath 2014"
+
+    @cached_property
+    def keep(self) -> int:
+        """Weight of keeping: the largest with 1 + D keep / (1 - keep) <= e^alpha."""
+        excess = odds(self.alpha) - 1
+        return int(WORD * excess / (excess + self.symbols))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Reports per pair."""
+        return (self.symbols,)
+
+    @property
+    def messages(self) -> int:
+        """The pairs."""
+        return self.symbols
+
+    @property
+    def variance(self) -> float:
+        """Of a difference of two classes, or of one class's mass."""
+        keep = self.keep / WORD
+        share = (1 - keep) / self.symbols
+        return 2 * share / keep**2 if self.classes == 2 else share * (1 - share) / keep**2
+
+    def draw(self, users: Users, source: WordSource) -> Ints:
+        """Toss the coin, draw another pair; who holds none always sends the drawn one."""
+        known = self.known(users)
+        kept = coins(self.keep, known.size, source) & (known >= 0)
+        return np.where(kept, known, uniform(self.symbols, known.size, source))
+
+    def tally(self, messages: Ints) -> Tally:
+        """Count the pairs."""
+        return Tally(np.bincount(messages, minlength=self.symbols).astype(np.int64), np.array([messages.size]))
+
+    def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
+        """Draw who keeps; spread the others evenly."""
+        kept = rng.binomial(counts[:-1], self.keep / WORD)
+        spread = rng.multinomial(counts.sum() - kept.sum(), np.full(self.symbols, 1 / self.symbols))
+        return Tally(kept + spread, np.array([counts.sum()]))
+
+    def estimate(self, tally: Tally) -> Floats:
+        """Return counts less what the drawn ones add, over the share of keepers."""
+        keep = self.keep / WORD
+        masses = (tally.counts / tally.users[0] - (1 - keep) / self.symbols) / keep
+        return contrasts(as_floats(masses), self.cells, self.classes)
+
+    def duels(self, tally: Tally) -> Ints:
+        """Return the counts of a: among reports of a or b in one cell, a's are binomial."""
+        table = tally.counts.reshape(self.cells, self.classes)
+        wins = np.repeat(table[:, :, None], self.classes, axis=2)
+        wins[:, np.arange(self.classes), np.arange(self.classes)] = 0
+        return wins
+
+
+class Oue(Partition):
+    """One bit per pair: the user's own is fair, every other one is set with probability 1 / (1 + e^alpha)."""
+
+    name = "oue"
+    reference = "Wang, Blocki, Li & Jha 2017"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Set bits per pair."""
+        return (self.symbols,)
+
+    @property
+    def size(self) -> int:
+        """One bit per pair."""
+        return -(-self.symbols // 8)
+
+    @property
+    def variance(self) -> float:
+        """4 e^alpha / (e^alpha - 1)^2 for a mass, twice that for a difference."""
+        q = self.flip / WORD
+        return (2 if self.classes == 2 else 1) * q * (1 - q) / (0.5 - q) ** 2
+
+    def draw(self, users: Users, source: WordSource) -> Ints:
+        """Draw every bit."""
+        known = self.known(users)
+        parts = [self._bits(known[run], source) for run in self.blocks(known.size, self.symbols)]
+        return np.concatenate(parts) if parts else np.zeros((0, self.symbols), dtype=np.int64)
+
+    def _bits(self, known: Ints, source: WordSource) -> Ints:
+        drawn = words(source, known.size * self.symbols).reshape(-1, self.symbols)
+        bits = (drawn < np.uint64(self.flip)).astype(np.int64)
+        holder = np.flatnonzero(known >= 0)
+        bits[holder, known[holder]] = drawn[holder, known[holder]] < np.uint64(WORD // 2)
+        return bits
+
+    def encode(self, messages: Ints) -> Bytes:
+        """Pack eight pairs into a byte."""
+        return np.packbits(messages.astype(np.uint8), axis=1)
+
+    def decode(self, blocks: Bytes) -> Ints:
+        """Unpack; the last byte's rest is empty."""
+        bits = np.unpackbits(blocks, axis=1)
+        refuse_if(np.asarray(bits[:, self.symbols :].any(axis=1)))
+        return bits[:, : self.symbols].astype(np.int64)
+
+    def tally(self, messages: Ints) -> Tally:
+        """Count set bits."""
+        return Tally(messages.sum(axis=0), np.array([len(messages)]))
+
+    def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
+        """Draw each pair's set bits from its own users and from all others."""
+        others = counts.sum() - counts[:-1]
+        sent = rng.binomial(counts[:-1], 0.5) + rng.binomial(others, self.flip / WORD)
+        return Tally(sent, np.array([counts.sum()]))
+
+    def estimate(self, tally: Tally) -> Floats:
+        """Return the debiased shares of set bits."""
+        q = self.flip / WORD
+        masses = (tally.counts / tally.users[0] - q) / (0.5 - q)
+        return contrasts(as_floats(masses), self.cells, self.classes)
