@@ -77,7 +77,7 @@ def test_other_reports_keep_alpha_by_enumeration(alpha):
     # oue: own bit fair, the others f; two users differ in two bits
     half, other = Fraction(1, 2), Fraction(f, WORD)
     ratios = [
-        (half if a else 1 - half) * (other if b else 1 - other) / ((other if a else 1 - other) * (half if b else 1 - half))
+        half * (other if b else 1 - other) / ((other if a else 1 - other) * half)
         for a, b in itertools.product((0, 1), repeat=2)
     ]  # fmt: skip
     assert max(ratios) <= bound
@@ -244,7 +244,7 @@ def test_configurations_do_not_mix():
     with pytest.raises(ValueError, match="different configurations cannot be merged"):
         Aggregator(a).merge(Aggregator(b))
     assert config(alpha="0.5").fingerprint() == config(alpha=0.5).fingerprint() != a.fingerprint()
-    kinds = [dict(m=5), dict(outside="zero"), dict(classes=(1, 0)), dict(names=("a", "b")), dict(name="krr")]
+    kinds = [{"m": 5}, {"outside": "zero"}, {"classes": (1, 0)}, {"names": ("a", "b")}, {"name": "krr"}]
     assert len({config(**kind).fingerprint() for kind in kinds} | {a.fingerprint()}) == len(kinds) + 1
 
 
@@ -264,19 +264,19 @@ def test_a_configuration_survives_its_file(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict(m=0), "m must be a whole number of at least 1"),
-        (dict(m=2.5), "m must be a whole number"),
-        (dict(alpha=0), "alpha must be positive and finite"),
-        (dict(alpha=math.nan), "alpha must be positive and finite"),
-        (dict(alpha=math.inf), "alpha must be positive and finite"),
-        (dict(name="laplace"), "mechanism must be auto or one of hadamard"),
-        (dict(name="ternary", classes=(0, 1, 2)), "knows two classes, got 3"),
-        (dict(classes=(1,)), "at least two different labels"),
-        (dict(classes="ab"), "classes must be a list of labels"),
-        (dict(outside="drop"), "outside must be one of clip, zero, refuse"),
-        (dict(d=7), "cells on 7 features hold nobody; use mechanism='cosine'"),
-        (dict(m=4000), "more than 1e\\+07 cells"),
-        (dict(names=("a",)), "names must be 2 different names"),
+        ({"m": 0}, "m must be a whole number of at least 1"),
+        ({"m": 2.5}, "m must be a whole number"),
+        ({"alpha": 0}, "alpha must be positive and finite"),
+        ({"alpha": math.nan}, "alpha must be positive and finite"),
+        ({"alpha": math.inf}, "alpha must be positive and finite"),
+        ({"name": "laplace"}, "mechanism must be auto or one of hadamard"),
+        ({"name": "ternary", "classes": (0, 1, 2)}, "knows two classes, got 3"),
+        ({"classes": (1,)}, "at least two different labels"),
+        ({"classes": "ab"}, "classes must be a list of labels"),
+        ({"outside": "drop"}, "outside must be one of clip, zero, refuse"),
+        ({"d": 7}, "cells on 7 features hold nobody; use mechanism='cosine'"),
+        ({"m": 4000}, "more than 1e\\+07 cells"),
+        ({"names": ("a",)}, "names must be 2 different names"),
     ],
 )  # fmt: skip
 def test_bad_configurations_are_refused_in_a_sentence(change, message):

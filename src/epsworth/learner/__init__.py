@@ -1,14 +1,58 @@
-"""A classifier from locally privatised data.
+"""A classifier from locally privatised data, with a certificate for each label.
 
-``config``       `LatticeConfig`: what clients and server agree on
-``client``       `Client`: one user's report
-``aggregation``  `Aggregator`: exact sums; `simulate`: the sums of a population
-``table``        MECHANISMS: the one table
+``coins``         draws from integers
+``lattice``       cells, derived as integers
+``mechanism``     what every mechanism offers
+``signed``, ``cellwise``, ``overlapping``, ``series``: the mechanisms
+``table``         MECHANISMS: the one table; the choice by variance; how many cells
+``config``        `LatticeConfig`: what clients and server agree on
+``client``        `Client`: one user's report
+``aggregation``   `Aggregator`: exact sums; `simulate`: the sums of a population
+``model``         `Classifier`: labels from an aggregate; ``smoothing``
+``certificates``  what is sure about a label; ``tails``
+``planning``      `plan`: users, alpha, margin; `expected_accuracy`
+``validation``    `PrivateValidation`: accuracy by randomised response
+``estimator``     `LDPClassifier`: all of it as a scikit-learn estimator, for experiments
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from epsworth.learner.aggregation import Aggregator, simulate
+from epsworth.learner.certificates import Certificates, Holder
 from epsworth.learner.client import Client
 from epsworth.learner.config import LatticeConfig
+from epsworth.learner.model import Classifier
+from epsworth.learner.planning import Plan, expected_accuracy, plan
 from epsworth.learner.table import MECHANISMS
+from epsworth.learner.tails import chernoff, published_bound
+from epsworth.learner.validation import Accuracies, PrivateValidation
 
-__all__ = ["MECHANISMS", "Aggregator", "Client", "LatticeConfig", "simulate"]
+if TYPE_CHECKING:
+    from epsworth.learner.estimator import LDPClassifier
+
+__all__ = [
+    "MECHANISMS",
+    "Accuracies",
+    "Aggregator",
+    "Certificates",
+    "Classifier",
+    "Client",
+    "Holder",
+    "LDPClassifier",
+    "LatticeConfig",
+    "Plan",
+    "PrivateValidation",
+    "chernoff",
+    "expected_accuracy",
+    "plan",
+    "published_bound",
+    "simulate",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load the estimator, and scikit-learn with it, on first use."""
+    if name == "LDPClassifier":
+        return import_module("epsworth.learner.estimator").LDPClassifier
+    raise AttributeError(f"module 'epsworth.learner' has no attribute {name!r}")

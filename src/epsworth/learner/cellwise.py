@@ -7,10 +7,12 @@ from functools import cached_property
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
+from epsworth.bounds import Interval
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, coins, odds, uniform, words
 from epsworth.learner.mechanism import Bytes, IndexMessages, Tally, Users, refuse_if
 from epsworth.learner.signed import Partition
+from epsworth.learner.tails import count_test, difference_interval
 
 
 def contrasts(masses: Floats, cells: int, classes: int) -> Floats:
@@ -77,6 +79,10 @@ class Krr(Partition, IndexMessages):
         wins[:, np.arange(self.classes), np.arange(self.classes)] = 0
         return wins
 
+    def interval(self, tally: Tally, miss: float) -> Interval | None:
+        """Return the interval from the two classes' counts."""
+        return pair_interval(self, tally, miss, self.keep / WORD)
+
 
 class Oue(Partition):
     """One bit per pair: the user's own is fair, every other one is set with probability 1 / (1 + e^alpha)."""
@@ -138,3 +144,22 @@ class Oue(Partition):
         q = self.flip / WORD
         masses = (tally.counts / tally.users[0] - q) / (0.5 - q)
         return contrasts(as_floats(masses), self.cells, self.classes)
+
+    def p_values(self, tally: Tally, best: Ints) -> Floats:
+        """Compare counts: one user's bits of a cell are dependent, so there is no binomial of votes."""
+        table, cell = tally.counts.reshape(self.cells, self.classes), np.arange(self.cells)
+        p = count_test(table[cell, best][:, None], table, int(tally.users[0]))
+        p[cell, best] = 0.0
+        return as_floats(np.minimum(1.0, (self.classes - 1) * p.max(axis=1)))
+
+    def interval(self, tally: Tally, miss: float) -> Interval | None:
+        """Return the interval from the two classes' counts."""
+        return pair_interval(self, tally, miss, 0.5 - self.flip / WORD)
+
+
+def pair_interval(mechanism: Partition, tally: Tally, miss: float, signal: float) -> Interval | None:
+    """Return an interval for the difference of two classes' masses; None for more classes."""
+    if mechanism.classes > 2:
+        return None
+    zero, one = tally.counts.reshape(-1, 2).T
+    return difference_interval(one, zero, int(tally.users[0]), miss, signal)

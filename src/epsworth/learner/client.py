@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.exact.entropy import SystemWords
+from epsworth.exact.rational import float_above
 from epsworth.guarantees import Pure
 from epsworth.learner.coins import Ints
 from epsworth.learner.config import PREFIX, LatticeConfig
@@ -57,8 +58,7 @@ class Client:
         """
         if isinstance(reports, bool) or not isinstance(reports, int) or reports < 1:
             raise ValueError(f"reports must be a whole number of at least 1, got {reports!r}")
-        return Pure(float(np.nextafter(reports * float(self.config.alpha), np.inf)) if reports > 1
-                    else float(self.config.alpha), "record")  # fmt: skip
+        return Pure(float_above(reports * self.config.budget), "record")
 
 
 def pack(config: LatticeConfig, messages: Bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Draws fit for release from integers alone: coins, uniform numbers, discrete Laplace noise. No float decides anything."""
+"""Draws fit for release, from integers alone: coins, uniform numbers, discrete Laplace noise."""
 
 from __future__ import annotations
 

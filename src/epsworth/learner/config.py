@@ -16,17 +16,17 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Floats
-from epsworth.exact.rational import Exact, stated
+from epsworth.arrays import Bools, Floats
+from epsworth.exact.rational import Exact, float_above, stated
 from epsworth.files import write_text
 from epsworth.guarantees import Pure
 from epsworth.learner.coins import GRAIN, Ints
 from epsworth.learner.mechanism import Mechanism, Users
-from epsworth.learner.table import MECHANISMS, MOST_GRID_AXES, choose
+from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_GRID_AXES, choose
 
 Outside = Literal["clip", "zero", "refuse"]
 VERSION = 1
-MOST_CELLS = 10**7
+
 KEYS = ("box", "m", "classes", "mechanism", "alpha", "outside", "names")
 PREFIX = 8  # bytes of the fingerprint that every report carries
 
@@ -104,7 +104,7 @@ class LatticeConfig:
     @property
     def guarantee(self) -> Pure:
         """What one report keeps; k reports of one user keep k times the epsilon."""
-        return Pure(float(self.alpha), "record")
+        return Pure(float_above(self.budget), "record")
 
     @property
     def report_size(self) -> int:
@@ -138,13 +138,17 @@ class LatticeConfig:
             For NaN, infinity, another number of features, a label that is not declared and, with
             ``outside="refuse"``, a point outside the box.  Messages name rows, never values.
         """
-        unit, outside = self.unit(X)
+        unit, outside = self.points(X)
+        if self.outside == "refuse" and outside.any():
+            raise ValueError(
+                f"row {int(np.argmax(outside))} lies outside the box; clip it, or configure outside='clip' or 'zero'"
+            )
         label = self.label_numbers(y)
         if len(label) != len(unit):
             raise ValueError(f"X has {len(unit)} rows but y has {len(label)}; give one label per row")
         return Users(unit, label, outside & (self.outside == "zero"))
 
-    def unit(self, X: ArrayLike) -> tuple[Floats, Any]:
+    def points(self, X: ArrayLike) -> tuple[Floats, Bools]:
         """Return points clipped to the unit box, and which were outside."""
         points = np.asarray(X, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] != len(self.box):
@@ -159,12 +163,7 @@ class LatticeConfig:
             )
         low, high = self._edges
         unit = (points - low) / (high - low)
-        outside = ((points < low) | (points > high)).any(axis=1)
-        if self.outside == "refuse" and outside.any():
-            raise ValueError(
-                f"row {int(np.argmax(outside))} lies outside the box; clip it, or configure outside='clip' or 'zero'"
-            )
-        return unit.clip(0.0, 1.0), outside
+        return unit.clip(0.0, 1.0), np.asarray(((points < low) | (points > high)).any(axis=1))
 
     def label_numbers(self, y: ArrayLike) -> Ints:
         """Return the position of each label among the classes."""

@@ -12,10 +12,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Bools, Floats
+from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import Interval
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import Ints, flip_weight
+from epsworth.learner.tails import sign_test
 
 Bytes = NDArray[np.uint8]
 BLOCK = 1 << 22  # words or numbers held at once by draws of long reports
@@ -139,6 +140,18 @@ class Mechanism(ABC):
         where a has more mass in the cell than b.
         """
         return None
+
+    def p_values(self, tally: Tally, best: Ints) -> Floats:
+        """Return, per cell, a p-value for "the label ``best`` has more mass in it than every other one".
+
+        A wrong label must win against the right one; with several classes each wrong label might (union bound).
+        """
+        wins, cell = self.duels(tally), np.arange(self.cells)
+        if wins is None:
+            raise ValueError(f"reports of {self.name!r} carry no exact certificate; use another mechanism")
+        p = sign_test(wins[cell, best], wins[cell, :, best])
+        p[cell, best] = 0.0
+        return as_floats(np.minimum(1.0, (self.classes - 1) * p.max(axis=1)))
 
     def interval(self, tally: Tally, miss: float) -> Interval | None:
         """Return an exact interval for each cell's signed mean (two classes), or None."""

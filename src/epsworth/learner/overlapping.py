@@ -20,6 +20,7 @@ from epsworth.learner.coins import WORD, Ints, coins, discrete_laplace, uniform
 from epsworth.learner.lattice import codes, flat, floors, parities, parity_centres
 from epsworth.learner.mechanism import Bytes, IndexMessages, SymbolMechanism, Tally, Users, refuse_if
 from epsworth.learner.signed import Hadamard, signed_interval, two_sided
+from epsworth.learner.tails import chernoff
 
 
 class Slides(SymbolMechanism):
@@ -140,6 +141,10 @@ class Slides(SymbolMechanism):
         """Return 2 T = 2 mean(group 1) - mean(group 0), whose mean is the signed mass of the cell."""
         means = tally.counts / np.maximum(tally.users, 1)[:, None]
         return as_floats(2 * means[1] - means[0])[:, None]
+
+    def p_values(self, tally: Tally, best: Ints) -> Floats:
+        """Bound the tail of T = estimate / 2; the smaller group bounds both."""
+        return chernoff(np.abs(self.estimate(tally)[:, 0]) / 2, int(tally.users.min()), self.scale)
 
 
 class Parity(IndexMessages, SymbolMechanism):

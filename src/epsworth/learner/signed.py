@@ -18,6 +18,7 @@ from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, coins, odds, uniform, words
 from epsworth.learner.lattice import cells
 from epsworth.learner.mechanism import BLOCK, Bytes, IndexMessages, SymbolMechanism, Tally, Users, refuse_if
+from epsworth.learner.tails import difference_interval
 
 
 class Partition(SymbolMechanism):
@@ -240,9 +241,10 @@ class Ternary(Partition):
         return two_sided(tally.counts[:, 1], tally.counts[:, 0])
 
     def interval(self, tally: Tally, miss: float) -> Interval | None:
-        """Return the exact interval where every report votes; with zeros there is none."""
-        signs_only = 2 * self.weights.noise == WORD
-        return signed_interval(self.duels(tally), miss, self.contrast) if signs_only else None
+        """Return the exact interval of the share of plus where every report votes, else of both signs' shares."""
+        if 2 * self.weights.noise == WORD:
+            return signed_interval(self.duels(tally), miss, self.contrast)
+        return difference_interval(tally.counts[:, 1], tally.counts[:, 0], int(tally.users[0]), miss, self.signal)
 
 
 def odd_overlap(row: Ints, column: Ints) -> Ints:

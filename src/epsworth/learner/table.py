@@ -16,7 +16,11 @@ MECHANISMS: dict[str, type[Mechanism]] = {
 CANDIDATES = ("hadamard", "krr", "ternary", "oue")
 WORTH = 1.25  # a longer report must save a fifth of the users
 LONGEST = 4096  # bytes that a device may be asked to send
+MOST_CELLS = 10**7
 MOST_GRID_AXES = 6
+LARGEST, SMALLEST = 64, 2  # cells per axis, by the rule
+MOST_BY_RULE = 300_000  # cells in all
+HIGHEST = {1: 12, 2: 8, 3: 6, 4: 5}  # degree of the cosine basis, by the rule; 2 for more features
 
 
 def choose(alpha: Fraction, m: int, d: int, classes: int, *, most_bytes: int = LONGEST) -> str:
@@ -44,3 +48,30 @@ def choose(alpha: Fraction, m: int, d: int, classes: int, *, most_bytes: int = L
         return one_bit.name
     least, best = min(found, key=lambda entry: entry[0])
     return best.name if one_bit.variance > WORTH * least else one_bit.name
+
+
+def grid_size(name: str, alpha: Fraction, d: int, classes: int, users: int) -> int:
+    """Return the cells per axis that suit so many users.
+
+    On the partition the largest m with m^d outputs <= (users / variance)^(1/2), m rounded, which puts a typical
+    estimate at one standard deviation; smoothing does the rest.  On the published lattice 1 / h with
+    h = (n alpha^2)^(-1 / (2 + 2d)), n half of the users.  For the cosine basis a degree.
+
+    Examples
+    --------
+    >>> grid_size("hadamard", Fraction(1), 2, 2, 100_000), grid_size("slides", Fraction(1), 2, 2, 100_000)
+    (12, 6)
+    """
+    kind = MECHANISMS[name]
+    if kind.overlapping:
+        return max(1, round(float((users / 2 * float(alpha) ** 2) ** (1 / (2 + 2 * d)))))
+    if kind is Cosine:
+        kernels = [Cosine(alpha, degree, d, classes) for degree in range(HIGHEST.get(d, 2), 1, -1)]
+        fits = (k.m for k in kernels if k.rows * k.outputs <= users**0.5 * k.contrast)
+        return next(fits, 1)
+    for m in range(LARGEST, SMALLEST, -1):
+        kernel = kind(alpha, m, d, classes)
+        most = ((users / kernel.variance) ** 0.5 / kernel.outputs) ** (1 / d) + 0.5
+        if kernel.cells * kernel.outputs <= MOST_BY_RULE and m <= most:
+            return m
+    return SMALLEST
