@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from epsworth.exact.rational import stated
+from epsworth.learner import chernoff, published_bound, rate
 from epsworth.learner.lattice import active, codes, floors, nearest, parities, parity_centres
 from epsworth.learner.mechanism import Tally
 from epsworth.learner.overlapping import Slides
@@ -124,3 +125,34 @@ def test_hadamard_from_explicit_reports():
     row, sign = np.array(case["reports_row_sign"]).T
     tally = kernel.tally(2 * row + (sign > 0))
     assert kernel.estimate(tally)[:, 0] == pytest.approx(case["estimate"], abs=1e-9)
+
+
+@each("tail_bounds")
+def test_tail_bounds(case):
+    scale = 2 ** (case["d"] + 1) / case["alpha"]
+    assert published_bound(case["t"], case["n_per_half"], scale) == pytest.approx(case["slides"], abs=1e-9)
+    assert float(chernoff(case["t"], case["n_per_half"], scale)) == pytest.approx(case["chernoff"], rel=1e-6)
+
+
+@each("binomial_certificate")
+def test_binomial_certificates(case):
+    """One cell: column 0 of the transform is always +1, so every report votes on it."""
+    kernel = Hadamard(stated(case["alpha"], "alpha"), 1, 1, 2)
+    tally = Tally(np.array([[case["N"] - case["plus"], case["plus"]]]), np.array([case["N"]]))
+    estimate = kernel.estimate(tally)[0, 0]
+    label = int(estimate >= 0)
+    assert label == case["label"]
+    assert estimate == pytest.approx(case["signed_mean_estimate"], abs=1e-9)
+    assert kernel.p_values(tally, np.array([label]))[0] == pytest.approx(case["p_value"], abs=1e-9)
+    lower, upper = kernel.interval(tally, 0.05)
+    outwards = 2e-9 / kernel.contrast  # ours are rounded outwards, by 1e-9 of a share
+    assert [lower[0], upper[0]] == pytest.approx(case["ci95"], abs=1e-9 + outwards)
+    assert lower[0] <= case["ci95"][0]
+    assert upper[0] >= case["ci95"][1]
+
+
+@each("rates")
+def test_rates(case):
+    given = {"beta": case["beta"], "gamma": case["gamma"]}
+    assert rate(case["d"], **given) == pytest.approx(case["private_exponent"], rel=1e-12)
+    assert rate(case["d"], **given, private=False) == pytest.approx(case["nonprivate_exponent"], rel=1e-12)

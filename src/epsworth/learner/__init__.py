@@ -23,7 +23,7 @@ from epsworth.learner.certificates import Certificates, Holder
 from epsworth.learner.client import Client
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.model import Classifier
-from epsworth.learner.planning import Plan, expected_accuracy, plan
+from epsworth.learner.planning import Plan, expected_accuracy, plan, rate
 from epsworth.learner.table import MECHANISMS
 from epsworth.learner.tails import chernoff, published_bound
 from epsworth.learner.validation import Accuracies, PrivateValidation
@@ -47,6 +47,7 @@ __all__ = [
     "expected_accuracy",
     "plan",
     "published_bound",
+    "rate",
     "simulate",
 ]
 

@@ -117,6 +117,34 @@ def _check(alpha: float | None, users: int | None, margin: float | None, level: 
         raise ValueError(f"power must lie between 0 and 1, got {power!r}")
 
 
+def rate(d: int, *, beta: float = 1.0, gamma: float = 1.0, private: bool = True) -> float:
+    """Return the exponent of the minimax excess risk in the number of users.
+
+    Parameters
+    ----------
+    d : int
+        Features.
+    beta : float
+        Smoothness of eta, in (0, 1].
+    gamma : float
+        Margin exponent, with beta gamma <= d.
+    private : bool
+        Under local privacy at constant alpha, or with raw data.
+
+    Examples
+    --------
+    >>> rate(1), round(rate(1, private=False), 4)
+    (-0.5, -0.6667)
+
+    References
+    ----------
+    Berrett & Butucea 2019: -beta (1 + gamma) / (2 beta + 2d); Audibert & Tsybakov 2007 without privacy.
+    """
+    if not (0 < beta <= 1 and gamma >= 0 and beta * gamma <= d):
+        raise ValueError(f"need beta in (0, 1], gamma >= 0 and beta gamma <= d, got beta {beta}, gamma {gamma}, d {d}")
+    return -beta * (1 + gamma) / (2 * beta + (2 if private else 1) * d)
+
+
 def expected_accuracy(
     config: LatticeConfig,
     X: ArrayLike,
