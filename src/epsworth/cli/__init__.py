@@ -12,7 +12,7 @@ import warnings
 import typer
 
 from epsworth import __version__
-from epsworth.cli import demo, mechanisms, perturb, recommend, utility
+from epsworth.cli import demo, learn, mechanisms, perturb, recommend, utility
 
 INTERRUPTED = 130
 
@@ -29,6 +29,7 @@ app.command("demo")(demo.demo)
 app.command("utility")(utility.utility)
 app.command("recommend")(recommend.recommend)
 app.command("perturb")(perturb.perturb)
+app.add_typer(learn.app, name="learn")
 app.command("mechanisms")(mechanisms.mechanisms)
 
 

@@ -12,6 +12,7 @@
 ``certificates``  what is sure about a label; ``tails``
 ``planning``      `plan`: users, alpha, margin; `expected_accuracy`
 ``validation``    `PrivateValidation`: accuracy by randomised response
+``report_files``  reports as files, aggregated in bounded memory
 ``estimator``     `LDPClassifier`: all of it as a scikit-learn estimator, for experiments
 """
 
@@ -24,6 +25,7 @@ from epsworth.learner.client import Client
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.model import Classifier
 from epsworth.learner.planning import Plan, expected_accuracy, plan, rate
+from epsworth.learner.report_files import aggregate_files, report_file, write_reports
 from epsworth.learner.table import MECHANISMS
 from epsworth.learner.tails import chernoff, published_bound
 from epsworth.learner.validation import Accuracies, PrivateValidation
@@ -43,12 +45,15 @@ __all__ = [
     "LatticeConfig",
     "Plan",
     "PrivateValidation",
+    "aggregate_files",
     "chernoff",
     "expected_accuracy",
     "plan",
     "published_bound",
     "rate",
+    "report_file",
     "simulate",
+    "write_reports",
 ]
 
 

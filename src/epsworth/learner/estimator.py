@@ -12,12 +12,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
 
 from epsworth.arrays import Floats
-from epsworth.exact.rational import Exact, stated
+from epsworth.exact.rational import Exact
 from epsworth.learner.aggregation import simulate
 from epsworth.learner.certificates import Adjust, Certificates, Holder
 from epsworth.learner.config import LatticeConfig, Outside
 from epsworth.learner.model import Classifier, Smoothing
-from epsworth.learner.table import MECHANISMS, MOST_GRID_AXES, choose, grid_size
+from epsworth.learner.table import suited
 
 
 class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -101,14 +101,10 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     def _config(self, shape: tuple[int, int], classes: tuple[Any, ...], names: list[str]) -> LatticeConfig:
         """Choose the mechanism and the number of cells from public numbers: users, features, classes, alpha."""
         users, d = shape
-        alpha, name, m = stated(self.alpha, "alpha"), self.mechanism, self.m
-        if name == "auto":
-            one_bit = "cosine" if d > MOST_GRID_AXES else "hadamard"
-            size = grid_size(one_bit, alpha, d, len(classes), users) if m is None else m
-            name = choose(alpha, size, d, len(classes))
-        if m is None and name in MECHANISMS:
-            m = grid_size(name, alpha, d, len(classes), users)
-        return LatticeConfig(self.bounds, m or 1, d, classes, name, self.alpha, self.outside, names)
+        name, m = self.mechanism, self.m
+        if m is None:
+            name, m = suited(name, self.alpha, d, len(classes), users)
+        return LatticeConfig(self.bounds, m, d, classes, name, self.alpha, self.outside, names)
 
     def predict(self, X: ArrayLike) -> Any:
         """Return one label per row."""

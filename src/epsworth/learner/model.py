@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.files import replacing
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.certificates import Adjust, Certificates, Holder, certify
 from epsworth.learner.config import LatticeConfig
@@ -17,6 +19,7 @@ from epsworth.learner.series import Cosine
 from epsworth.learner.smoothing import best_width, gaussian, interpolate, smoothed, squared_weights
 
 Smoothing = Literal["sure"] | None
+MAGIC = b"epsworth learner 1\n"
 
 
 class Surface(NamedTuple):
@@ -70,6 +73,23 @@ class Classifier:
         if aggregate.users == 0 or not aggregate.tally.users.all():
             raise ValueError("the aggregate holds too few reports to read a label from; add reports first")
         return cls(Aggregator(aggregate.config, aggregate.tally), smoothing)
+
+    def save(self, path: str | Path) -> None:
+        """Write the smoothing and the sums to a file, whole or not at all: nothing in it needs to be trusted."""
+        with replacing(path) as temporary:
+            temporary.write_bytes(MAGIC + f"{self.smoothing}\n".encode() + self.aggregate.state())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Classifier:
+        """Read a file that `save` wrote."""
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise ValueError(f"cannot read the model {path}: {error.strerror}; check the path") from None
+        smoothing, _, state = content.removeprefix(MAGIC).partition(b"\n")
+        if not content.startswith(MAGIC) or smoothing not in (b"sure", b"None"):
+            raise ValueError(f"{path} is not a learnt model; give what Classifier.save or epsworth learn fit wrote")
+        return cls.from_aggregate(Aggregator.from_state(state), "sure" if smoothing == b"sure" else None)
 
     @property
     def config(self) -> LatticeConfig:

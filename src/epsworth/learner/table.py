@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from epsworth.exact.rational import Exact, stated
 from epsworth.learner.cellwise import Krr, Oue
 from epsworth.learner.mechanism import Mechanism
 from epsworth.learner.overlapping import Parity, Slides
@@ -75,3 +76,20 @@ def grid_size(name: str, alpha: Fraction, d: int, classes: int, users: int) -> i
         if kernel.cells * kernel.outputs <= MOST_BY_RULE and m <= most:
             return m
     return SMALLEST
+
+
+def suited(name: str, alpha: Exact, d: int, classes: int, users: int) -> tuple[str, int]:
+    """Return mechanism and cells per axis for so many users; "auto" chooses with the cells of the one-bit report.
+
+    Examples
+    --------
+    >>> suited("auto", 1, 2, 2, 100_000)
+    ('hadamard', 12)
+    """
+    budget = stated(alpha, "alpha")
+    if name == "auto":
+        first = "cosine" if d > MOST_GRID_AXES else "hadamard"
+        name = choose(budget, grid_size(first, budget, d, classes, users), d, classes)
+    if name not in MECHANISMS:
+        raise ValueError(f"mechanism must be auto or one of {', '.join(MECHANISMS)}, got {name!r}")
+    return name, grid_size(name, budget, d, classes, users)
