@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 
-PARTS = ("masses", "draws", "startup", "sampling", "exact", "peers", "perturb")
+PARTS = ("masses", "draws", "startup", "sampling", "exact", "peers", "perturb", "learner")
 
 
 def main() -> int:

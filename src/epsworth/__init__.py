@@ -99,7 +99,7 @@ __all__ = [
 ]
 
 
-_PARTS = ("exact",)  # subpackages that are used by their own names: epsworth.exact.kernel(...)
+_PARTS = ("exact", "learner")  # subpackages that are used by their own names: epsworth.exact.kernel(...)
 
 
 def __getattr__(name: str) -> object:

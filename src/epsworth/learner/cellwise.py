@@ -10,7 +10,7 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.bounds import Interval
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, coins, odds, uniform, words
-from epsworth.learner.mechanism import Bytes, IndexMessages, Tally, Users, refuse_if
+from epsworth.learner.mechanism import IndexMessages, PackedMessages, Tally, Users
 from epsworth.learner.signed import Partition
 from epsworth.learner.tails import count_test, difference_interval
 
@@ -84,9 +84,10 @@ class Krr(Partition, IndexMessages):
         return pair_interval(self, tally, miss, self.keep / WORD)
 
 
-class Oue(Partition):
+class Oue(Partition, PackedMessages):
     """One bit per pair: the user's own is fair, every other one is set with probability 1 / (1 + e^alpha)."""
 
+    patterns = np.arange(256)[:, None] >> np.arange(7, -1, -1) & 1
     name = "oue"
     reference = "Wang, Blocki, Li & Jha 2017"
 
@@ -96,9 +97,9 @@ class Oue(Partition):
         return (self.symbols,)
 
     @property
-    def size(self) -> int:
-        """One bit per pair."""
-        return -(-self.symbols // 8)
+    def entries(self) -> int:
+        """The pairs."""
+        return self.symbols
 
     @property
     def variance(self) -> float:
@@ -107,31 +108,21 @@ class Oue(Partition):
         return (2 if self.classes == 2 else 1) * q * (1 - q) / (0.5 - q) ** 2
 
     def draw(self, users: Users, source: WordSource) -> Ints:
-        """Draw every bit."""
+        """Draw every bit; pack eight into a byte."""
         known = self.known(users)
         parts = [self._bits(known[run], source) for run in self.blocks(known.size, self.symbols)]
-        return np.concatenate(parts) if parts else np.zeros((0, self.symbols), dtype=np.int64)
+        return np.concatenate(parts) if parts else np.zeros((0, self.size), dtype=np.int64)
 
     def _bits(self, known: Ints, source: WordSource) -> Ints:
         drawn = words(source, known.size * self.symbols).reshape(-1, self.symbols)
-        bits = (drawn < np.uint64(self.flip)).astype(np.int64)
+        bits = drawn < np.uint64(self.flip)
         holder = np.flatnonzero(known >= 0)
         bits[holder, known[holder]] = drawn[holder, known[holder]] < np.uint64(WORD // 2)
-        return bits
-
-    def encode(self, messages: Ints) -> Bytes:
-        """Pack eight pairs into a byte."""
-        return np.packbits(messages.astype(np.uint8), axis=1)
-
-    def decode(self, blocks: Bytes) -> Ints:
-        """Unpack; the last byte's rest is empty."""
-        bits = np.unpackbits(blocks, axis=1)
-        refuse_if(np.asarray(bits[:, self.symbols :].any(axis=1)))
-        return bits[:, : self.symbols].astype(np.int64)
+        return np.packbits(bits, axis=1).astype(np.int64)
 
     def tally(self, messages: Ints) -> Tally:
         """Count set bits."""
-        return Tally(messages.sum(axis=0), np.array([len(messages)]))
+        return Tally(self.occurrences(messages, 1), np.array([len(messages)]))
 
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
         """Draw each pair's set bits from its own users and from all others."""

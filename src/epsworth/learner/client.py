@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsworth.arrays import Floats
 from epsworth.exact.entropy import SystemWords
 from epsworth.exact.rational import float_above
 from epsworth.guarantees import Pure
@@ -93,15 +94,17 @@ def unpack(config: LatticeConfig, data: bytes | bytearray | memoryview) -> Bytes
 
 def _check(rows: Bytes) -> Ints:
     """Return a polynomial of the bytes modulo a prime: no single damaged byte, and no swap, goes unseen."""
-    return np.asarray((rows @ _powers(rows.shape[1])) % PRIME, dtype=np.int64)
+    low, high = (rows.astype(np.float64) @ _powers(rows.shape[1])).astype(np.int64).T  # exact: far below 2^53
+    return np.asarray((low + (high % PRIME << 16)) % PRIME, dtype=np.int64)
 
 
 @cache
-def _powers(count: int) -> Ints:
+def _powers(count: int) -> Floats:
+    """Return powers of 257 modulo the prime, as low and high 16 bits ``(count, 2)``."""
     powers = [1]
     for _ in range(count - 1):
         powers.append(powers[-1] * 257 % PRIME)
-    return np.array(powers, dtype=np.int64)
+    return np.array([divmod(power, 1 << 16)[::-1] for power in powers], dtype=np.float64)
 
 
 @cache

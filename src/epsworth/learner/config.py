@@ -106,7 +106,7 @@ class LatticeConfig:
         """What one report keeps; k reports of one user keep k times the epsilon."""
         return Pure(float_above(self.budget), "record")
 
-    @property
+    @cached_property
     def report_size(self) -> int:
         """Bytes of one report: fingerprint, message, check."""
         return PREFIX + self.kernel.size + 4
@@ -163,7 +163,7 @@ class LatticeConfig:
             )
         low, high = self._edges
         unit = (points - low) / (high - low)
-        return unit.clip(0.0, 1.0), np.asarray(((points < low) | (points > high)).any(axis=1))
+        return np.minimum(np.maximum(unit, 0.0), 1.0), np.asarray(((points < low) | (points > high)).any(axis=1))
 
     def label_numbers(self, y: ArrayLike) -> Ints:
         """Return the position of each label among the classes."""

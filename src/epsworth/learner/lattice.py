@@ -35,7 +35,7 @@ def cells(unit: Floats, m: int) -> Ints:
     >>> cells(np.array([[0.0, 0.99], [1.0, 1.0]]), 4).tolist()
     [3, 15]
     """
-    return flat(np.minimum(floors(unit, m), m - 1), m)
+    return flat(np.minimum((unit * m).astype(np.int64), m - 1), m)
 
 
 def codes(unit: Floats, m: int) -> Ints:

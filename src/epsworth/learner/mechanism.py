@@ -69,7 +69,7 @@ class Mechanism(ABC):
         """Cells per axis."""
         return self.m + 1 if self.overlapping else self.m
 
-    @property
+    @cached_property
     def cells(self) -> int:
         """Cells in all."""
         return int(self.side**self.d)
@@ -194,6 +194,40 @@ class SymbolMechanism(Mechanism):
         if total is not None:
             counts = rng.multinomial(total, counts / counts.sum())
         return self.simulate_counts(counts.astype(np.int64), rng)
+
+
+class PackedMessages(SymbolMechanism):
+    """Messages that are rows of bytes, each byte holding the small numbers of a few cells."""
+
+    patterns: ClassVar[Ints]  # (256, cells per byte): what the values of a byte say; 2 where no client sends it
+
+    @property
+    @abstractmethod
+    def entries(self) -> int:
+        """Numbers in one message."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of one message."""
+        return -(-self.entries // int(self.patterns.shape[1]))
+
+    def encode(self, messages: Ints) -> Bytes:
+        """Return the bytes."""
+        return messages.astype(np.uint8)
+
+    def decode(self, blocks: Bytes) -> Ints:
+        """Return the bytes; refuse patterns that nobody sends, and anything behind the last entry."""
+        used = self.entries - (self.size - 1) * self.patterns.shape[1]
+        whole = np.asarray((self.patterns <= 1).all(axis=1))
+        last = np.asarray(whole & (self.patterns[:, used:] == self.patterns[0, 0]).all(axis=1))
+        refuse_if(~(whole[blocks[:, :-1]].all(axis=1) & last[blocks[:, -1]]))
+        return np.asarray(blocks)
+
+    def occurrences(self, messages: Ints, number: int) -> Ints:
+        """Return, per entry, how many messages hold this number: from a histogram of each byte."""
+        place = messages.astype(np.int64) + 256 * np.arange(self.size)
+        histogram = np.bincount(place.ravel(), minlength=256 * self.size).reshape(self.size, 256)
+        return np.asarray((histogram @ (self.patterns == number)).ravel()[: self.entries], dtype=np.int64)
 
 
 class IndexMessages(Mechanism):

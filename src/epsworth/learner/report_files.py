@@ -10,10 +10,12 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import reduce
 from multiprocessing import get_context
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from epsworth.arrays import Floats, as_floats
 from epsworth.files import check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator
 from epsworth.learner.client import Client
@@ -34,13 +36,14 @@ def write_reports(config: LatticeConfig, X: ArrayLike, y: ArrayLike, path: str |
     """
     target, client = check_writable(path), Client(config)
     as_lines = _is_lines(target)
-    users = config.users(X, y)  # refuse before anything is written
+    points, labels = as_floats(X), np.asarray(y)
+    n = config.users(points, labels).label.size  # refuse before anything is written
     with replacing(target) as temporary, temporary.open("wb") as sink:
-        for start in range(0, users.label.size, ROWS):
+        for start in range(0, n, ROWS):
             rows = slice(start, start + ROWS)
-            reports = client.reports(X[rows], y[rows])  # type: ignore[index]
+            reports = client.reports(points[rows], labels[rows])
             sink.write(_lines(reports, config.report_size) if as_lines else reports)
-    return int(users.label.size)
+    return int(n)
 
 
 def report_file(config: LatticeConfig, source: Path, target: Path, target_column: str, *, again: bool = False) -> int:
@@ -64,21 +67,21 @@ def report_file(config: LatticeConfig, source: Path, target: Path, target_column
     return write_reports(config, X, y, target)
 
 
-def columns(config: LatticeConfig, table: object) -> ArrayLike:
+def columns(config: LatticeConfig, table: Any) -> Floats:
     """Return the configuration's features of a data frame as an array ``(n, d)``."""
     for name in config.names:
         column(table, name)
     try:
-        return table.select(list(config.names)).to_numpy().astype(float)  # type: ignore[attr-defined, no-any-return]
+        return as_floats(table.select(list(config.names)).to_numpy())
     except (TypeError, ValueError):
         raise ValueError(f"the columns {', '.join(config.names)} must hold numbers; recode them") from None
 
 
-def column(table: object, name: str):  # type: ignore[no-untyped-def]  # a column of any frame
+def column(table: Any, name: str) -> Any:
     """Return a column of a data frame, or say which there are."""
-    if name not in table.columns:  # type: ignore[attr-defined]
-        raise ValueError(f"the table has no column {name!r}; it has {', '.join(table.columns)}")  # type: ignore[attr-defined]
-    return table[name]  # type: ignore[index]
+    if name not in table.columns:
+        raise ValueError(f"the table has no column {name!r}; it has {', '.join(table.columns)}")
+    return table[name]
 
 
 class Part(NamedTuple):

@@ -17,7 +17,7 @@ from epsworth.bounds import Interval, clopper_pearson
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, coins, odds, uniform, words
 from epsworth.learner.lattice import cells
-from epsworth.learner.mechanism import BLOCK, Bytes, IndexMessages, SymbolMechanism, Tally, Users, refuse_if
+from epsworth.learner.mechanism import BLOCK, IndexMessages, PackedMessages, SymbolMechanism, Tally, Users
 from epsworth.learner.tails import difference_interval
 
 
@@ -45,7 +45,7 @@ class Hadamard(Partition, IndexMessages):
         """Entries of the vector that a bit tells of."""
         return self.cells * self.outputs
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """Rows of the transform: the power of two that holds all columns."""
         return 1 << (self.columns - 1).bit_length()
@@ -135,13 +135,14 @@ class Weights(NamedTuple):
     noise: int
 
 
-class Ternary(Partition):
+class Ternary(Partition, PackedMessages):
     """Every cell reports -1, 0 or +1.
 
     Up to ln 3 signs only; above, zeros: P(+, 0, - | 0) = (q, 1 - 2q, q) with q = 1 / (e^alpha - 1), and
     P(+ | +) = q e^alpha / 2, P(- | +) = q / 2.
     """
 
+    patterns = (np.arange(256)[:, None] >> np.array([0, 2, 4, 6]) & 3) - 1
     name = "ternary"
     reference = "this project; the signed form of Wang, Blocki, Li & Jha 2017"
     binary_only = True
@@ -177,9 +178,9 @@ class Ternary(Partition):
         return (self.cells, 2)
 
     @property
-    def size(self) -> int:
-        """Two bits per cell."""
-        return -(-self.cells // 4)
+    def entries(self) -> int:
+        """The cells."""
+        return self.cells
 
     @property
     def variance(self) -> float:
@@ -187,10 +188,15 @@ class Ternary(Partition):
         return 2 * self.weights.noise / WORD / self.signal**2
 
     def draw(self, users: Users, source: WordSource) -> Ints:
-        """Draw all cells as empty ones, the user's own with its own weights."""
+        """Draw all cells as empty ones, the user's own with its own weights; pack four into a byte."""
         known = self.known(users)
-        parts = [self._trits(known[run], source) for run in self.blocks(known.size, self.cells)]
-        return np.concatenate(parts) if parts else np.zeros((0, self.cells), dtype=np.int64)
+        parts = [self._packed(self._trits(known[run], source)) for run in self.blocks(known.size, self.cells)]
+        return np.concatenate(parts) if parts else np.zeros((0, self.size), dtype=np.int64)
+
+    def _packed(self, trits: Ints) -> Ints:
+        padded = np.zeros((len(trits), 4 * self.size), dtype=np.int64)
+        padded[:, : self.cells] = trits + 1
+        return np.asarray(padded.reshape(len(trits), self.size, 4) @ np.array([1, 4, 16, 64]))
 
     def _trits(self, known: Ints, source: WordSource) -> Ints:
         right, wrong, noise = self.weights
@@ -203,23 +209,10 @@ class Ternary(Partition):
         trits[holder, cell] = np.where(positive, sign, -sign)
         return trits
 
-    def encode(self, messages: Ints) -> Bytes:
-        """Pack four cells into a byte."""
-        padded = np.zeros((len(messages), 4 * self.size), dtype=np.uint8)
-        padded[:, : self.cells] = messages + 1
-        four = padded.reshape(len(messages), self.size, 4)
-        return np.asarray(four @ np.array([1, 4, 16, 64], dtype=np.uint8), dtype=np.uint8)
-
-    def decode(self, blocks: Bytes) -> Ints:
-        """Unpack; the fourth pattern of two bits is nobody's, and the last byte's rest is empty."""
-        trits = (blocks[:, :, None] >> np.array([0, 2, 4, 6], dtype=np.uint8) & 3).reshape(len(blocks), -1)
-        refuse_if((trits == 3).any(axis=1) | trits[:, self.cells :].any(axis=1))
-        return trits[:, : self.cells].astype(np.int64) - 1
-
     def tally(self, messages: Ints) -> Tally:
         """Count minus and plus per cell."""
-        counts = np.column_stack([(messages < 0).sum(axis=0), (messages > 0).sum(axis=0)])
-        return Tally(counts.astype(np.int64), np.array([len(messages)]))
+        counts = np.column_stack([self.occurrences(messages, -1), self.occurrences(messages, 1)])
+        return Tally(counts, np.array([len(messages)]))
 
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
         """Draw the signs of every cell from its own users and from all others."""
@@ -248,11 +241,20 @@ class Ternary(Partition):
 
 
 def odd_overlap(row: Ints, column: Ints) -> Ints:
-    """Return popcount(row & column) mod 2, by folding."""
+    """Return popcount(row & column) mod 2."""
     both = row & column
-    for shift in (16, 8, 4, 2, 1):  # at most 2^31 rows
-        both = both ^ (both >> shift)
-    return both & 1
+    return np.asarray(ODD[(both ^ both >> 16) & 0xFFFF])  # at most 2^32 rows
+
+
+def _odd_numbers() -> Ints:
+    """Return popcount mod 2 of all 16-bit numbers, by doubling."""
+    table = np.zeros(1, dtype=np.int64)
+    while table.size < 1 << 16:
+        table = np.concatenate([table, 1 - table])
+    return table
+
+
+ODD = _odd_numbers()
 
 
 def transform(values: Ints) -> Ints:
