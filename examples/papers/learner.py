@@ -45,7 +45,7 @@ def blobs(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 PROBLEMS = (
     Problem("moons", lambda n, seed: make_moons(n, noise=0.3, random_state=seed), ((-2.2, 3.2), (-1.7, 2.2))),
     Problem("circles", lambda n, seed: make_circles(n, noise=0.2, factor=0.5, random_state=seed), ((-1.7, 1.7),) * 2),
-    Problem("blobs d=4", blobs, ((-4.0, 4.0),) * 4),
+    Problem("blobs d=4", blobs, ((-3.0, 3.0),) * 4),
 )
 
 

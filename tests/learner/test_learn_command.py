@@ -59,6 +59,7 @@ def test_the_whole_way(cli, tmp_path):
 
 def test_records_do_not_leave_twice_unless_told(cli):
     cli(CONFIG + " --cells 4")
+    assert cli("learn report c.json people.csv r.txt --target rich")[0] == 2  # refused: nothing left
     assert cli("learn report c.json people.csv r.ldp --target rich")[0] == 0
     code, _, err = cli("learn report c.json people.csv r2.ldp --target rich")
     assert code == 2

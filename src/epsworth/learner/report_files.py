@@ -63,6 +63,7 @@ def report_file(config: LatticeConfig, source: Path, target: Path, target_column
             f"once more adds alpha {config.alpha} per record: use the reports you have, or say --again"
         )
     config.users(X, y)
+    _is_lines(target)  # whatever can be refused is refused before it counts as sent
     ledger.add(records, config.fingerprint(), len(y), config.guarantee.epsilon)  # a run that is killed counts as sent
     return write_reports(config, X, y, target)
 
