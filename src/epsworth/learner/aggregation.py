@@ -16,7 +16,8 @@ from epsworth.learner.config import LatticeConfig
 from epsworth.learner.mechanism import Tally
 
 MAGIC = b"epsworth tally 1\n"
-BATCH = 1 << 22  # bytes of reports that are looked at together
+BATCH = 1 << 22  # bytes of reports that are read together
+CACHED = 1 << 18  # bytes of reports that are looked at together, or as many as there are bytes of counters
 Reports = bytes | bytearray | memoryview | Iterable[bytes]
 
 
@@ -68,7 +69,8 @@ class Aggregator:
             if not reports:
                 return 0
         size, kernel = self.config.report_size, self.config.kernel
-        found, step = kernel.empty(), max(1, BATCH // self.config.report_size) * size
+        found = kernel.empty()
+        step = max(1, max(CACHED, found.counts.nbytes) // size) * size
         whole = memoryview(reports)
         if len(whole) == 0 or len(whole) % size:
             unpack(self.config, whole)
