@@ -8,7 +8,20 @@ import os
 import platform
 import sys
 
-PARTS = ("masses", "draws", "startup", "sampling", "exact", "peers", "release", "perturb", "pac", "coverage", "noise")
+PARTS = (
+    "masses",
+    "draws",
+    "startup",
+    "sampling",
+    "exact",
+    "peers",
+    "release",
+    "perturb",
+    "pac",
+    "coverage",
+    "noise",
+    "learner",
+)
 
 
 def main() -> int:

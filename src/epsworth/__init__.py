@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from epsworth import coverage as coverage
     from epsworth import exact as exact
+    from epsworth import learner as learner
     from epsworth import noise as noise
     from epsworth import pac as pac
     from epsworth.boxes import SafeBox, safe_box
@@ -103,12 +104,7 @@ __all__ = [
 ]
 
 
-_PARTS = (
-    "coverage",
-    "exact",
-    "noise",
-    "pac",
-)  # subpackages that are used by their own names: epsworth.exact.kernel(...)
+_PARTS = ("coverage", "exact", "learner", "noise", "pac")  # reached as attributes: epsworth.exact.kernel(...)
 
 
 def __getattr__(name: str) -> object:

@@ -33,6 +33,21 @@ def test_public_names_are_frozen():
         _ = ew.nope
 
 
+def test_public_names_of_the_learner_are_frozen_and_documented():
+    assert ew.learner.__all__ == [
+        "MECHANISMS", "Accuracies", "Aggregator", "Certificates", "Classifier", "Client", "Holder", "LDPClassifier",
+        "LatticeConfig", "Plan", "PrivateValidation", "aggregate_files", "chernoff", "expected_accuracy", "plan",
+        "published_bound", "rate", "report_file", "simulate", "write_reports",
+    ]  # fmt: skip
+    document = (ROOT / "docs" / "learner.md").read_text() + (ROOT / "docs" / "reference.md").read_text()
+    for name in ew.learner.__all__:
+        assert name == "MECHANISMS" or getattr(ew.learner, name).__doc__
+        assert f"`{name}" in document, f"the documents do not mention {name}"
+    for name, kind in ew.learner.MECHANISMS.items():
+        assert kind.reference
+        assert f"`{name}`" in document
+
+
 def test_every_public_name_is_documented():
     for name in ew.__all__:
         if name != "FAMILIES":
@@ -133,6 +148,7 @@ HEAVY = ("sklearn", "matplotlib", "polars", "pandas", "skops", "torch")
         ("import epsworth, epsworth.cli", ("numpy", "scipy", "rich.console", *HEAVY)),
         ("import epsworth as ew; ew.stability; ew.FAMILIES; ew.recommend", HEAVY),
         ("from epsworth import exact; exact.kernel('pm', 1)", ("cryptography", *HEAVY)),
+        ("import epsworth as ew; ew.learner.Client", HEAVY),
     ],
 )
 def test_importing_loads_nothing_heavy(code, absent):

@@ -12,7 +12,7 @@ import warnings
 import typer
 
 from epsworth import __version__
-from epsworth.cli import audit, convert, demo, mechanisms, noise, perturb, privatize, profile, recommend, utility
+from epsworth.cli import audit, convert, demo, learn, mechanisms, noise, perturb, privatize, profile, recommend, utility
 
 INTERRUPTED = 130
 
@@ -38,6 +38,7 @@ for command in (
     mechanisms.mechanisms,
 ):
     app.command()(command)
+app.add_typer(learn.app, name="learn")
 
 
 def _version(asked: bool) -> None:

@@ -1,0 +1,181 @@
+"""``epsworth learn``: a classifier from locally privatised data, step by step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from epsworth.cli import options, show
+
+app = typer.Typer(
+    help="Learn from reports that are private before they leave the device: config, report, aggregate, fit, predict.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Config = Annotated[Path, typer.Argument(help="Configuration (.json), as learn config writes it.")]
+Records = Annotated[Path, typer.Argument(help="Records: .csv, .csv.gz or .parquet, natural units.")]
+
+
+@app.command("config")
+def config(
+    target: Annotated[Path, typer.Argument(help="Output: the configuration (.json) that every client gets.")],
+    bounds: Annotated[list[str], typer.Option("--bounds", "-b", help="Public range, name=low:high; one per feature.")],
+    alpha: Annotated[str, typer.Option(help="Privacy parameter of one report: the whole record, label included.")],
+    classes: Annotated[str, typer.Option(help="The labels, separated by commas.")] = "0,1",
+    mechanism: Annotated[
+        str, typer.Option(help="auto, or hadamard, ternary, krr, oue, parity, slides, cosine.")
+    ] = "auto",
+    cells: Annotated[int | None, typer.Option(help="Cells per axis (cosine: degree).")] = None,
+    users: Annotated[int | None, typer.Option(help="Expected users; chooses the cells.")] = None,
+    outside: Annotated[str, typer.Option(help="Points outside the bounds: clip, zero (hidden) or refuse.")] = "clip",
+) -> None:
+    """Write the public configuration that clients and server share."""
+    from epsworth.learner import LatticeConfig
+    from epsworth.learner.table import suited
+
+    ranges = dict(_bounds(text) for text in bounds)
+    labels = [_label(text) for text in options.split_commas([classes])]
+    if (cells is None) == (users is None):
+        raise ValueError("give one of --cells and --users")
+    m = cells
+    if m is None:
+        assert users is not None
+        mechanism, m = suited(mechanism, alpha, len(ranges), len(labels), users)
+    made = LatticeConfig(
+        list(ranges.values()), m, None, labels, mechanism, alpha, outside, list(ranges)  # type: ignore[arg-type]
+    )  # fmt: skip
+    made.save(target)
+    print(
+        f"{made.mechanism}, {made.m} per axis, reports of {made.report_size} bytes; {made.guarantee}, every report "
+        f"adds as much; fingerprint {made.fingerprint()[:12]}."
+    )
+
+
+@app.command("report")
+def report(
+    settings: Config,
+    source: Records,
+    target: Annotated[Path, typer.Argument(help="Output: reports, .ldp (packed) or .jsonl.")],
+    label: Annotated[str, typer.Option("--target", help="Column of labels.")],
+    again: Annotated[bool, typer.Option("--again", help="Report records that left before: alphas add.")] = False,
+) -> None:
+    """Report every row once, with draws fit for release."""
+    from epsworth.learner import LatticeConfig, report_file
+
+    made = LatticeConfig.load(settings)
+    count = report_file(made, source, target, label, again=again)
+    print(f"{count:,} reports of {made.report_size} bytes; {made.guarantee} each.")
+
+
+@app.command("aggregate")
+def aggregate(
+    settings: Config,
+    sources: Annotated[list[Path], typer.Argument(help="Files of reports, or states of other aggregations.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output: the state; states merge in any order.")],
+    jobs: Annotated[int, typer.Option(help="Local processes.")] = 1,
+) -> None:
+    """Add up reports and states, in bounded memory; the result does not depend on order or processes."""
+    from epsworth.files import check_writable
+    from epsworth.learner import LatticeConfig, aggregate_files
+
+    made = LatticeConfig.load(settings)
+    check_writable(out)
+    with options.progress_bar("adding up") as progress:
+        found = aggregate_files(made, sources, jobs=jobs, progress=progress)
+    found.save(out)
+    print(f"{found.users:,} reports, fingerprint {made.fingerprint()[:12]}.")
+
+
+@app.command("fit")
+def fit(
+    state: Annotated[Path, typer.Argument(help="State of an aggregation.")],
+    out: Annotated[Path, typer.Argument(help="Output: the model.")],
+    smooth: Annotated[bool, typer.Option(help="Smooth by the unbiased risk estimate.")] = True,
+) -> None:
+    """Read the labels off the sums."""
+    from epsworth.learner import Aggregator, Classifier
+
+    model = Classifier.from_aggregate(Aggregator.load(state), "sure" if smooth else None)
+    model.save(out)
+    width = "" if model.width_ is None else f", smoothed over {model.width_:g} of the box"
+    print(f"{model.aggregate.users:,} users, {model.config.kernel.cells:,} cells{width}.")
+
+
+@app.command("predict")
+def predict(
+    model: Annotated[Path, typer.Argument(help="Model, as learn fit writes it.")],
+    source: Records,
+    target: Annotated[Path, typer.Argument(help="Output: a .csv with a label per row.")],
+    level: Annotated[
+        float | None, typer.Option(help="Certify the label of each row's cell at this level, all cells together.")
+    ] = None,
+) -> None:
+    """Predict the label of every row; with --level, beside a certificate of its cell."""
+    import polars as pl
+
+    from epsworth.files import replacing
+    from epsworth.learner import Classifier
+    from epsworth.learner.report_files import columns
+    from epsworth.records import read_table
+    from epsworth.rounding import round_up
+
+    learnt = Classifier.load(model)
+    X = columns(learnt.config, read_table(source))
+    found = pl.DataFrame({"label": learnt.predict(X)})
+    if level is not None:
+        sure = learnt.certificate(X, level)
+        found = found.with_columns(
+            cell_label=pl.Series(sure.label),
+            p_value=pl.Series([round_up(p, 6) for p in sure.p_value.tolist()]),
+            certified=pl.Series(sure.certified),
+        )
+        print(sure)
+    with replacing(target) as temporary:
+        found.write_csv(temporary)
+
+
+@app.command("plan")
+def plan(
+    alpha: Annotated[float | None, typer.Option(help="Privacy parameter per record.")] = None,
+    users: Annotated[int | None, typer.Option(help="Reports.")] = None,
+    margin: Annotated[
+        float | None, typer.Option(help="Size of a cell's signed mean, about |2 eta - 1| / cells.")
+    ] = None,
+    level: Annotated[float, typer.Option(help="Level of the cell's certificate.")] = 0.05,
+    power: Annotated[float | None, typer.Option(help="Probability of the certificate.")] = None,
+    json: options.Json = None,
+) -> None:
+    """Give two of alpha, users and margin; the third is found."""
+    from dataclasses import asdict
+
+    from epsworth.learner import plan as find
+
+    found = find(alpha=alpha, users=users, margin=margin, level=level, power=power)
+    if json is not None:
+        show.write_json(json, asdict(found) | {"alpha": found.alpha if found.feasible else None})
+    if json != "-":
+        print(found)
+    if not found.feasible:
+        raise typer.Exit(1)
+
+
+def _bounds(text: str) -> tuple[str, tuple[float, float]]:
+    name, _, ends = text.rpartition("=")
+    low, _, high = ends.partition(":")
+    try:
+        numbers = float(low), float(high)
+    except ValueError:
+        numbers = None
+    if not name or numbers is None:
+        raise ValueError(f"--bounds must be name=low:high, as in age=0:100, got {text!r}")
+    return name, numbers
+
+
+def _label(text: str) -> int | str:
+    """Read a label: a whole number where it is written as one."""
+    try:
+        return int(text)
+    except ValueError:
+        return text

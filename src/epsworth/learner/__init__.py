@@ -1,0 +1,64 @@
+"""A classifier from locally privatised data, with a certificate for each label.
+
+``coins``         draws from integers
+``lattice``       cells, derived as integers
+``mechanism``     what every mechanism offers
+``signed``, ``cellwise``, ``overlapping``, ``series``: the mechanisms
+``table``         MECHANISMS: the one table; the choice by variance; how many cells
+``config``        `LatticeConfig`: what clients and server agree on
+``client``        `Client`: one user's report
+``aggregation``   `Aggregator`: exact sums; `simulate`: the sums of a population
+``model``         `Classifier`: labels from an aggregate; ``smoothing``
+``certificates``  what is sure about a label; ``tails``
+``planning``      `plan`: users, alpha, margin; `expected_accuracy`
+``validation``    `PrivateValidation`: accuracy by randomised response
+``report_files``  reports as files, aggregated in bounded memory
+``estimator``     `LDPClassifier`: all of it as a scikit-learn estimator, for experiments
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from epsworth.learner.aggregation import Aggregator, simulate
+from epsworth.learner.certificates import Certificates, Holder
+from epsworth.learner.client import Client
+from epsworth.learner.config import LatticeConfig
+from epsworth.learner.model import Classifier
+from epsworth.learner.planning import Plan, expected_accuracy, plan, rate
+from epsworth.learner.report_files import aggregate_files, report_file, write_reports
+from epsworth.learner.table import MECHANISMS
+from epsworth.learner.tails import chernoff, published_bound
+from epsworth.learner.validation import Accuracies, PrivateValidation
+
+if TYPE_CHECKING:
+    from epsworth.learner.estimator import LDPClassifier
+
+__all__ = [
+    "MECHANISMS",
+    "Accuracies",
+    "Aggregator",
+    "Certificates",
+    "Classifier",
+    "Client",
+    "Holder",
+    "LDPClassifier",
+    "LatticeConfig",
+    "Plan",
+    "PrivateValidation",
+    "aggregate_files",
+    "chernoff",
+    "expected_accuracy",
+    "plan",
+    "published_bound",
+    "rate",
+    "report_file",
+    "simulate",
+    "write_reports",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load the estimator, and scikit-learn with it, on first use."""
+    if name == "LDPClassifier":
+        return import_module("epsworth.learner.estimator").LDPClassifier
+    raise AttributeError(f"module 'epsworth.learner' has no attribute {name!r}")

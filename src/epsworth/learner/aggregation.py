@@ -1,0 +1,180 @@
+"""`Aggregator`: exact sums over reports, and `simulate`: the sums of a whole population without a report each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsworth.files import replacing
+from epsworth.learner.client import unpack
+from epsworth.learner.config import LatticeConfig
+from epsworth.learner.mechanism import Tally
+
+MAGIC = b"epsworth tally 1\n"
+BATCH = 1 << 22  # bytes of reports that are read together
+CACHED = 1 << 18  # bytes of reports that are looked at together, or as many as there are bytes of counters
+Reports = bytes | bytearray | memoryview | Iterable[bytes]
+
+
+class Aggregator:
+    """The server's counters: integers, so that any order of adding and merging gives the same state.
+
+    The reports of one user must enter once: reports carry no name, so a duplicate cannot be seen here, and
+    k reports of one user tell k alpha about them (`Client.guarantee`).
+
+    Parameters
+    ----------
+    config : LatticeConfig
+
+    Attributes
+    ----------
+    tally : Tally
+        The sums.
+
+    Examples
+    --------
+    >>> from epsworth.learner import Client
+    >>> config = LatticeConfig(box=(0, 1), m=8, alpha=1)
+    >>> here, there = Aggregator(config), Aggregator(config)
+    >>> here.add(Client(config).report([0.3], 1)), there.add(Client(config).reports([[0.2], [0.9]], [0, 1]))
+    (1, 2)
+    >>> here.merge(there).users
+    3
+    """
+
+    def __init__(self, config: LatticeConfig, tally: Tally | None = None) -> None:
+        self.config = config
+        self.tally = config.kernel.empty() if tally is None else tally
+
+    @property
+    def users(self) -> int:
+        """Reports so far."""
+        return int(self.tally.users.sum())
+
+    def add(self, reports: Reports) -> int:
+        """Add reports that lie end to end, or an iterable of them; return how many.
+
+        Raises
+        ------
+        ValueError
+            For a damaged or foreign report: then none of this call is added.
+        """
+        if not isinstance(reports, (bytes, bytearray, memoryview)):
+            reports = self._joined(reports)
+            if not reports:
+                return 0
+        size, kernel = self.config.report_size, self.config.kernel
+        found = kernel.empty()
+        step = max(1, max(CACHED, found.counts.nbytes) // size) * size
+        whole = memoryview(reports)
+        if len(whole) == 0 or len(whole) % size:
+            unpack(self.config, whole)
+        for start in range(0, len(whole), step):
+            try:
+                found = found + kernel.tally(kernel.decode(unpack(self.config, whole[start : start + step])))
+            except ValueError as error:
+                where = f" (counted from report {start // size} of this call)" if start else ""
+                raise ValueError(f"{error}{where}") from None
+        self.tally = self.tally + found
+        return int(found.users.sum())
+
+    def _joined(self, reports: Iterable[bytes]) -> bytes:
+        parts = list(reports)
+        for number, report in enumerate(parts):
+            if len(report) != self.config.report_size:
+                raise ValueError(
+                    f"report {number} has {len(report)} bytes, but one of this configuration has "
+                    f"{self.config.report_size}; it was cut or is foreign"
+                )
+        return b"".join(parts)
+
+    def merge(self, other: Aggregator) -> Aggregator:
+        """Return a new aggregator with the reports of both."""
+        if other.config.fingerprint() != self.config.fingerprint():
+            raise ValueError(
+                f"fingerprints differ ({self.config.fingerprint()[:12]}, {other.config.fingerprint()[:12]}): sums of "
+                "different configurations cannot be merged"
+            )
+        return Aggregator(self.config, self.tally + other.tally)
+
+    def __add__(self, other: object) -> Aggregator:
+        """Return `merge`."""
+        return self.merge(other) if isinstance(other, Aggregator) else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether configuration and all sums are equal."""
+        return self.state() == other.state() if isinstance(other, Aggregator) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # it changes with every report
+
+    def state(self) -> bytes:
+        """Return everything as bytes: equal states are equal bytes."""
+        body = b"".join(part.astype("<i8").tobytes() for part in self.tally)
+        head = {"config": self.config.to_dict(), "sha256": hashlib.sha256(body).hexdigest()}
+        return MAGIC + json.dumps(head, sort_keys=True).encode() + b"\n" + body
+
+    @classmethod
+    def from_state(cls, state: bytes) -> Aggregator:
+        """Read `state`; refuse what was cut or changed."""
+        if not state.startswith(MAGIC) or state.count(b"\n") < 2:
+            raise ValueError("not a state of an aggregator; give what Aggregator.state() or save() wrote")
+        head, _, body = state[len(MAGIC) :].partition(b"\n")
+        try:
+            document = json.loads(head)
+            config = LatticeConfig.from_dict(document["config"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"the state's configuration cannot be read: {error}") from None
+        empty = config.kernel.empty()
+        if hashlib.sha256(body).hexdigest() != document.get("sha256") or len(body) != 8 * sum(p.size for p in empty):
+            raise ValueError("the state was cut or changed after it was written; aggregate the reports again")
+        numbers = np.frombuffer(body, dtype="<i8").astype(np.int64)
+        counts, users = np.split(numbers, [empty.counts.size])
+        return cls(config, Tally(counts.reshape(empty.counts.shape), users))
+
+    def save(self, path: str | Path) -> None:
+        """Write the state to a file, whole or not at all."""
+        with replacing(path) as temporary:
+            temporary.write_bytes(self.state())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Aggregator:
+        """Read a file that `save` wrote."""
+        try:
+            state = Path(path).read_bytes()
+        except OSError as error:
+            raise ValueError(f"cannot read the state {path}: {error.strerror}; check the path") from None
+        try:
+            return cls.from_state(state)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+
+def simulate(
+    config: LatticeConfig, X: ArrayLike, y: ArrayLike, rng: np.random.Generator, *, users: int | None = None
+) -> Aggregator:
+    """Return what the server would hold after one report per row: for experiments, never a release.
+
+    The sums are drawn directly with the law of the reports' sums, so that a billion users cost as much as a table of
+    cells.  Reports that may leave a device come from `Client` alone.
+
+    Parameters
+    ----------
+    X, y : array_like
+        Points ``(n, d)`` in natural units, and labels.
+    rng : Generator
+        The experiment's randomness.
+    users : int, optional
+        Draw this many users from the rows with replacement.
+
+    Examples
+    --------
+    >>> config = LatticeConfig(box=(0, 1), m=8, alpha=1)
+    >>> simulate(config, [[0.2], [0.9]], [0, 1], np.random.default_rng(0), users=10**9).users
+    1000000000
+    """
+    return Aggregator(config, config.kernel.simulate(config.users(X, y), rng, users))

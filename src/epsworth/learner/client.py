@@ -1,0 +1,112 @@
+"""`Client`: one user's report, and the bytes that carry it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsworth.arrays import Floats
+from epsworth.exact.entropy import SystemWords
+from epsworth.exact.rational import float_above
+from epsworth.guarantees import Pure
+from epsworth.learner.coins import Ints
+from epsworth.learner.config import PREFIX, LatticeConfig
+from epsworth.learner.mechanism import Bytes
+
+PRIME = 4294967291  # the largest below 2^32
+
+
+class Client:
+    """The part that runs on a user's device.
+
+    Claim: one report keeps pure alpha-LDP for the pair (point, label): its bits are drawn from integer weights with
+    randomness of the operating system, which cannot be seeded.  k reports of one user keep k alpha.
+
+    Parameters
+    ----------
+    config : LatticeConfig
+
+    Examples
+    --------
+    >>> client = Client(LatticeConfig(box=(0, 1), m=8, alpha=1))
+    >>> len(client.report([0.3], 1)) == client.config.report_size
+    True
+    """
+
+    def __init__(self, config: LatticeConfig) -> None:
+        self.config = config
+
+    def report(self, x: ArrayLike, y: object) -> bytes:
+        """Return the report of one user: point ``(d,)`` in natural units, and label."""
+        return self.reports(np.asarray(x, dtype=np.float64)[None], [y])
+
+    def reports(self, X: ArrayLike, y: ArrayLike | Sequence[object]) -> bytes:
+        """Return one report per row, end to end: for a device that keeps several records, or a trusted proxy."""
+        users = self.config.users(X, y)  # type: ignore[arg-type]
+        kernel = self.config.kernel
+        return pack(self.config, kernel.encode(kernel.draw(users, SystemWords())))
+
+    def guarantee(self, reports: int = 1) -> Pure:
+        """Return what this many reports of one user keep together: alphas add.
+
+        Examples
+        --------
+        >>> Client(LatticeConfig(box=(0, 1), m=8, alpha=1)).guarantee(reports=3).epsilon
+        3.0
+        """
+        if isinstance(reports, bool) or not isinstance(reports, int) or reports < 1:
+            raise ValueError(f"reports must be a whole number of at least 1, got {reports!r}")
+        return Pure(float_above(reports * self.config.budget), "record")
+
+
+def pack(config: LatticeConfig, messages: Bytes) -> bytes:
+    """Put the fingerprint before each message and a check behind it."""
+    n = len(messages)
+    found = np.empty((n, config.report_size), dtype=np.uint8)
+    found[:, :PREFIX] = _prefix(config.fingerprint())
+    found[:, PREFIX:-4] = messages
+    found[:, -4:] = _check(found[:, :-4]).astype("<u4").view(np.uint8).reshape(n, 4)
+    return found.tobytes()
+
+
+def unpack(config: LatticeConfig, data: bytes | bytearray | memoryview) -> Bytes:
+    """Return the messages of reports that lie end to end; refuse the first that is not one of this configuration."""
+    size = config.report_size
+    if len(data) == 0 or len(data) % size:
+        raise ValueError(
+            f"got {len(data)} bytes, but a report of this configuration has {size}; one was cut or is foreign"
+        )
+    found = np.frombuffer(data, dtype=np.uint8).reshape(-1, size)
+    foreign = (found[:, :PREFIX] != _prefix(config.fingerprint())).any(axis=1)
+    if foreign.any():
+        raise ValueError(
+            f"report {int(np.argmax(foreign))}: its fingerprint is not {config.fingerprint()[: 2 * PREFIX]}: it was "
+            "made for another configuration, or damaged; aggregate it apart"
+        )
+    damaged = _check(found[:, :-4]) != np.ascontiguousarray(found[:, -4:]).view("<u4").ravel()
+    if damaged.any():
+        raise ValueError(f"report {int(np.argmax(damaged))}: it was damaged on its way (its check fails); drop it")
+    return found[:, PREFIX:-4]
+
+
+def _check(rows: Bytes) -> Ints:
+    """Return a polynomial of the bytes modulo a prime: no single damaged byte, and no swap, goes unseen."""
+    low, high = (rows.astype(np.float64) @ _powers(rows.shape[1])).astype(np.int64).T  # exact: far below 2^53
+    return np.asarray((low + (high % PRIME << 16)) % PRIME, dtype=np.int64)
+
+
+@cache
+def _powers(count: int) -> Floats:
+    """Return powers of 257 modulo the prime, as low and high 16 bits ``(count, 2)``."""
+    powers = [1]
+    for _ in range(count - 1):
+        powers.append(powers[-1] * 257 % PRIME)
+    return np.array([divmod(power, 1 << 16)[::-1] for power in powers], dtype=np.float64)
+
+
+@cache
+def _prefix(fingerprint: str) -> Bytes:
+    return np.frombuffer(bytes.fromhex(fingerprint[: 2 * PREFIX]), dtype=np.uint8)

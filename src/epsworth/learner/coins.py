@@ -1,0 +1,102 @@
+"""Draws fit for release, from integers alone: coins, uniform numbers, discrete Laplace noise."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Bools
+from epsworth.exact.entropy import LONGEST, Words, WordSource
+from epsworth.exact.rational import exp_below
+
+WORD = 1 << 64
+FARTHEST = 60  # alpha beyond 60 ln 2 is served with the stronger promise e^alpha = 2^60: weights must fit a word
+GRAIN = 10**6  # discrete Laplace noise takes alpha in millionths, rounded down
+Ints = NDArray[np.int64]
+
+
+def odds(alpha: Fraction) -> Fraction:
+    """Return a rational number not above e^alpha: what no ratio of two probabilities of a report may exceed."""
+    return min(exp_below(alpha), Fraction(1 << FARTHEST))
+
+
+def flip_weight(alpha: Fraction) -> int:
+    """Return the least f with ``(2^64 - f) / f <= e^alpha``: a bit flipped with probability f / 2^64 keeps alpha.
+
+    Examples
+    --------
+    >>> flip_weight(Fraction(1)) / 2**64  # 1 / (1 + e)
+    0.2689414213699951
+    """
+    return -int(-WORD // (1 + odds(alpha)))
+
+
+def words(source: WordSource, count: int) -> Words:
+    """Return ``count`` words, however many."""
+    if count <= LONGEST:
+        return source.take(count)
+    parts = [source.take(min(LONGEST, count - start)) for start in range(0, count, LONGEST)]
+    return np.concatenate(parts)
+
+
+def coins(weight: int, count: int, source: WordSource) -> Bools:
+    """Return bits that are true with probability exactly ``weight`` / 2^64, where ``weight`` < 2^64."""
+    return np.asarray(words(source, count) < np.uint64(weight))
+
+
+def uniform(size: int, count: int, source: WordSource) -> Ints:
+    """Return numbers exactly uniform on 0..size-1; words above the last multiple of ``size`` are drawn again."""
+    drawn = words(source, count)
+    if size & (size - 1) == 0:
+        return np.asarray(drawn & np.uint64(size - 1), dtype=np.int64)
+    last = np.uint64(WORD - WORD % size - 1)
+    drawn = drawn.copy()
+    while (again := np.flatnonzero(drawn > last)).size:
+        drawn[again] = words(source, again.size)
+    return np.asarray(drawn % np.uint64(size), dtype=np.int64)
+
+
+def discrete_laplace(sensitivity: int, alpha: Fraction, count: int, source: WordSource) -> Ints:
+    """Return whole numbers k with probability proportional to e^(-|k| alpha / sensitivity), exactly.
+
+    A sign and a geometric number; minus zero is drawn again (Canonne, Kamath & Steinke 2020, Algorithm 2).
+    Alpha is rounded down to millionths, which only adds noise.
+    """
+    step = int(alpha * GRAIN)
+    scale = Fraction(sensitivity * GRAIN, step)
+    drawn, left = np.empty(count, dtype=np.int64), np.arange(count)
+    while left.size:
+        size = _geometric(scale.numerator, scale.denominator, left.size, source)
+        negative = coins(WORD // 2, left.size, source)
+        drawn[left] = np.where(negative, -size, size)
+        left = left[negative & (size == 0)]
+    return drawn
+
+
+def _geometric(s: int, t: int, count: int, source: WordSource) -> Ints:
+    """Return k = 0, 1, .. with probability proportional to e^(-k t / s): U + s V, divided by t."""
+    low, left = np.empty(count, dtype=np.int64), np.arange(count)
+    while left.size:  # U on 0..s-1 with weight e^(-U / s)
+        tried = uniform(s, left.size, source)
+        low[left] = tried
+        left = left[~_decays(tried, s, source)]
+    high, left = np.zeros(count, dtype=np.int64), np.arange(count)
+    while left.size:  # V: how often in a row a coin of e^-1 shows heads
+        left = left[_decays(np.full(left.size, s), s, source)]
+        high[left] += 1
+    return (low + s * high) // t
+
+
+def _decays(numerator: Ints, denominator: int, source: WordSource) -> Bools:
+    """Return bits that are true with probability e^(-numerator / denominator), for ratios in [0, 1].
+
+    von Neumann's series: toss coins of ratio / 1, ratio / 2, .. until one fails; true iff an odd toss failed.
+    """
+    odd, left, k = np.zeros(numerator.size, dtype=bool), np.arange(numerator.size), 1
+    while left.size:
+        heads = uniform(denominator * k, left.size, source) < numerator[left]
+        odd[left[~heads]] = k % 2 == 1
+        left, k = left[heads], k + 1
+    return odd

@@ -1,0 +1,279 @@
+"""`LatticeConfig`: everything that clients and server must agree on, all of it public."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsworth.arrays import Bools, Floats
+from epsworth.exact.rational import Exact, float_above, stated
+from epsworth.files import write_text
+from epsworth.guarantees import Pure
+from epsworth.learner.coins import GRAIN, Ints
+from epsworth.learner.mechanism import Mechanism, Users
+from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_GRID_AXES, choose
+
+Outside = Literal["clip", "zero", "refuse"]
+VERSION = 1
+
+KEYS = ("box", "m", "classes", "mechanism", "alpha", "outside", "names")
+PREFIX = 8  # bytes of the fingerprint that every report carries
+
+
+@dataclass(frozen=True)
+class LatticeConfig:
+    """What a population of clients is asked, and how they answer.
+
+    Claim: one report keeps pure alpha-LDP for the pair (point, label), whatever the values; see `Client`.
+
+    Parameters
+    ----------
+    box : sequence of (low, high), or one pair
+        Public range of each feature; never taken from the private data.
+    m : int
+        Cells per axis (for "cosine": the highest total degree).
+    d : int, optional
+        Number of features; needed where ``box`` is one pair.
+    classes : sequence
+        The public labels, at least two; text, whole numbers or booleans.
+    mechanism : str
+        A name in `MECHANISMS`; "auto" chooses by variance and is replaced by what it chose.
+    alpha : number or text
+        Privacy parameter of a whole report.
+    outside : {"clip", "zero", "refuse"}
+        What happens to a point outside the box: moved to its edge, reported as nowhere (both keep alpha and hide
+        that it was outside), or refused with an error.
+    names : sequence of str, optional
+        Names of the features.
+
+    Examples
+    --------
+    >>> config = LatticeConfig(box=[(0, 100), (0, 1)], m=8, classes=(0, 1), alpha=1)
+    >>> config.mechanism, config.report_size
+    ('hadamard', 13)
+    """
+
+    box: Any
+    m: int
+    d: int | None = None
+    classes: Any = (0, 1)
+    mechanism: str = "auto"
+    alpha: Exact = math.nan
+    outside: Outside = "clip"
+    names: Any = ()
+
+    def __post_init__(self) -> None:
+        fix = object.__setattr__
+        fix(self, "box", _box(self.box, self.d))
+        fix(self, "d", len(self.box))
+        fix(self, "classes", _classes(self.classes))
+        fix(self, "names", _names(self.names, len(self.box)))
+        if isinstance(self.m, bool) or not isinstance(self.m, (int, np.integer)) or self.m < 1:
+            raise ValueError(
+                f"m must be a whole number of at least 1, got {self.m!r}; it is the number of cells per axis"
+            )
+        fix(self, "m", int(self.m))
+        fix(self, "alpha", _plain(stated(self.alpha, "alpha")))
+        if self.outside not in get_args(Outside):
+            raise ValueError(f"outside must be one of {', '.join(get_args(Outside))}, got {self.outside!r}")
+        if self.mechanism == "auto":
+            fix(self, "mechanism", choose(self.budget, self.m, len(self.box), len(self.classes)))
+        _check_mechanism(self)
+
+    @property
+    def budget(self) -> Fraction:
+        """Alpha, exactly."""
+        return stated(self.alpha, "alpha")
+
+    @cached_property
+    def kernel(self) -> Mechanism:
+        """The mechanism itself."""
+        return MECHANISMS[self.mechanism](self.budget, self.m, len(self.box), len(self.classes))
+
+    @property
+    def guarantee(self) -> Pure:
+        """What one report keeps; k reports of one user keep k times the epsilon."""
+        return Pure(float_above(self.budget), "record")
+
+    @cached_property
+    def report_size(self) -> int:
+        """Bytes of one report: fingerprint, message, check."""
+        return PREFIX + self.kernel.size + 4
+
+    def fingerprint(self) -> str:
+        """Return the hash of all entries; every report carries its beginning."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        text = json.dumps(self.to_dict() | {"alpha": str(self.budget)}, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(f"epsworth learner, rows from the system's entropy: {text}".encode()).hexdigest()
+
+    @cached_property
+    def _edges(self) -> tuple[Floats, Floats]:
+        low, high = np.array(self.box, dtype=np.float64).T
+        return low, high
+
+    @cached_property
+    def _numbers(self) -> dict[Any, int]:
+        return {label: number for number, label in enumerate(self.classes)}
+
+    def users(self, X: ArrayLike, y: ArrayLike) -> Users:
+        """Check data ``(n, d)`` and labels ``(n,)``; points come back on the unit box, labels as numbers.
+
+        Raises
+        ------
+        ValueError
+            For NaN, infinity, another number of features, a label that is not declared and, with
+            ``outside="refuse"``, a point outside the box.  Messages name rows, never values.
+        """
+        unit, outside = self.points(X)
+        if self.outside == "refuse" and outside.any():
+            raise ValueError(
+                f"row {int(np.argmax(outside))} lies outside the box; clip it, or configure outside='clip' or 'zero'"
+            )
+        label = self.label_numbers(y)
+        if len(label) != len(unit):
+            raise ValueError(f"X has {len(unit)} rows but y has {len(label)}; give one label per row")
+        return Users(unit, label, outside & (self.outside == "zero"))
+
+    def points(self, X: ArrayLike) -> tuple[Floats, Bools]:
+        """Return points clipped to the unit box, and which were outside."""
+        points = np.asarray(X, dtype=np.float64)
+        if points.ndim != 2 or points.shape[1] != len(self.box):
+            raise ValueError(
+                f"X must have shape (n, {len(self.box)}), got {points.shape}; columns: {', '.join(self.names)}"
+            )
+        finite = np.isfinite(points)
+        if not finite.all():
+            row, axis = np.argwhere(~finite)[0]
+            raise ValueError(
+                f"row {row}, {self.names[axis]}: the value is missing or infinite; decide what stands for it"
+            )
+        low, high = self._edges
+        unit = (points - low) / (high - low)
+        return np.minimum(np.maximum(unit, 0.0), 1.0), np.asarray(((points < low) | (points > high)).any(axis=1))
+
+    def label_numbers(self, y: ArrayLike) -> Ints:
+        """Return the position of each label among the classes."""
+        given = np.asarray(y)
+        if given.ndim != 1:
+            raise ValueError(f"y must be one label per row, got shape {given.shape}")
+        kinds, index = (given, ...) if given.size == 1 else np.unique(given, return_inverse=True)
+        numbers = np.array([self._numbers.get(kind, -1) for kind in kinds.tolist()], dtype=np.int64)[index]
+        if (numbers < 0).any():
+            raise ValueError(
+                f"row {int(np.argmin(numbers))}: its label is not one of the declared classes "
+                f"({', '.join(map(repr, self.classes))}); declare it, or recode it"
+            )
+        return np.asarray(numbers, dtype=np.int64)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "version": VERSION, "box": [list(pair) for pair in self.box], "m": self.m, "classes": list(self.classes),
+            "mechanism": self.mechanism, "alpha": self.alpha, "outside": self.outside, "names": list(self.names),
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> LatticeConfig:
+        """Read the JSON form; a stated fingerprint must be the content's."""
+        if not isinstance(document, Mapping) or document.get("version") != VERSION:
+            raise ValueError(f"the configuration is not a table with version = {VERSION}; write it anew")
+        for key in document:
+            if key not in (*KEYS, "version", "fingerprint"):
+                raise ValueError(f"{key}: unknown entry; the entries are {', '.join(KEYS)}")
+        for key in ("box", "m", "alpha"):
+            if key not in document:
+                raise ValueError(f"{key}: is missing from the configuration")
+        config = cls(**{key: document[key] for key in KEYS if key in document})
+        if document.get("fingerprint", config.fingerprint()) != config.fingerprint():
+            raise ValueError("fingerprint: it is not the content's; the configuration was edited after it was written")
+        return config
+
+    def save(self, path: str | Path) -> None:
+        """Write a JSON file, whole or not at all."""
+        write_text(path, json.dumps(self.to_dict() | {"fingerprint": self.fingerprint()}, indent=2) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> LatticeConfig:
+        """Read a JSON file."""
+        try:
+            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        except OSError as error:
+            raise ValueError(f"cannot read the configuration {path}: {error.strerror}; check the path") from None
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"configuration {path}: {error}") from None
+
+
+def _check_mechanism(config: LatticeConfig) -> None:
+    name, d = config.mechanism, len(config.box)
+    if name not in MECHANISMS:
+        raise ValueError(f"mechanism must be auto or one of {', '.join(MECHANISMS)}, got {name!r}")
+    kind = MECHANISMS[name]
+    if kind.binary_only and len(config.classes) > 2:
+        raise ValueError(f"mechanism {name!r} knows two classes, got {len(config.classes)}; use hadamard, krr or oue")
+    if name != "cosine" and d > MOST_GRID_AXES:
+        raise ValueError(f"cells on {d} features hold nobody; use mechanism='cosine' with m <= 2, or fewer features")
+    if config.budget * GRAIN < 1:
+        raise ValueError(f"alpha must be at least {1 / GRAIN:g}, got {config.alpha!r}")
+    if config.kernel.cells * config.kernel.outputs > MOST_CELLS:
+        raise ValueError(f"m = {config.m} on {d} features gives more than {MOST_CELLS:.0e} cells; take a smaller m")
+    if name != "cosine" and d > 4:
+        warnings.warn(
+            f"cells on {d} features: accuracy improves as slowly as users^(-1/{d + 1}); "
+            "consider mechanism='cosine', or fewer features", UserWarning, stacklevel=4,
+        )  # fmt: skip
+
+
+def _plain(alpha: Fraction) -> int | float | str:
+    """Return alpha as a number where that says the same, else as its text."""
+    if alpha.denominator == 1:
+        return int(alpha)
+    return float(alpha) if stated(float(alpha), "alpha") == alpha else str(alpha)
+
+
+def _box(box: Any, d: int | None) -> tuple[tuple[float, float], ...]:
+    pairs = np.asarray(box, dtype=np.float64)
+    if pairs.shape == (2,):
+        pairs = np.tile(pairs, (1 if d is None else d, 1))
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0 or (d is not None and len(pairs) != d):
+        raise ValueError(
+            f"box must be one (low, high) per feature, got shape {pairs.shape}" + (f" for d = {d}" if d else "")
+        )
+    for i, (low, high) in enumerate(pairs.tolist()):
+        if not (math.isfinite(high - low) and low < high):
+            raise ValueError(
+                f"box, feature {i}: need finite low < high, got {low:g} and {high:g}; give the public range"
+            )
+    return tuple((low, high) for low, high in pairs.tolist())
+
+
+def _classes(classes: Any) -> tuple[Any, ...]:
+    if isinstance(classes, str) or not isinstance(classes, (Sequence, np.ndarray)):
+        raise ValueError(f"classes must be a list of labels, got {classes!r}")
+    labels = tuple(label.item() if isinstance(label, np.generic) else label for label in classes)
+    if len(labels) < 2 or len(set(labels)) < len(labels):
+        raise ValueError(f"classes must be at least two different labels, got {list(labels)!r}")
+    for label in labels:
+        if not isinstance(label, (str, int, float)) or label != label:
+            raise ValueError(f"classes must be texts or numbers, got {label!r}")
+    return labels
+
+
+def _names(names: Any, d: int) -> tuple[str, ...]:
+    found = tuple(map(str, names)) or tuple(f"x{i}" for i in range(d))
+    if len(found) != d or len(set(found)) < d:
+        raise ValueError(f"names must be {d} different names, one per feature, got {list(found)!r}")
+    return found

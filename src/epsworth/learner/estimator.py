@@ -1,0 +1,156 @@
+"""`LDPClassifier`: the whole way from data to labels as a scikit-learn estimator, for experiments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
+
+from epsworth.arrays import Floats
+from epsworth.exact.rational import Exact
+from epsworth.learner.aggregation import simulate
+from epsworth.learner.certificates import Adjust, Certificates, Holder
+from epsworth.learner.config import LatticeConfig, Outside
+from epsworth.learner.model import Classifier, Smoothing
+from epsworth.learner.table import suited
+
+
+class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Learn as a server would from one alpha-LDP report per row.
+
+    ``fit`` sees the raw rows and simulates their reports: it answers "what would it be worth", and is itself no
+    release.  In production clients run `Client`, and the server `Aggregator` and `Classifier.from_aggregate`.
+
+    Parameters
+    ----------
+    alpha : number or text
+        Privacy parameter of one user's report of the whole record, label included.
+    bounds : (low, high), or one pair per feature
+        Public ranges.
+    mechanism : str
+        A name in `MECHANISMS`, or "auto".
+    m : int, optional
+        Cells per axis (for "cosine": the degree); by default the rule of `grid_size`.
+    smoothing : {"sure", None}
+    classes : sequence, optional
+        The public labels; by default those of ``y``.
+    outside : {"clip", "zero", "refuse"}
+    random_state : int, Generator, RandomState or None
+        Randomness of the simulation.
+
+    Attributes
+    ----------
+    classifier_ : Classifier
+    config_ : LatticeConfig
+    classes_, n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(20_000, noise=0.3, random_state=0)
+    >>> model = LDPClassifier(alpha=1, bounds=[(-2, 3), (-1.5, 2)], random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.8
+    True
+    """
+
+    def __init__(
+        self,
+        alpha: Exact = 1.0,
+        bounds: Any = (0.0, 1.0),
+        mechanism: str = "auto",
+        *,
+        m: int | None = None,
+        smoothing: Smoothing = "sure",
+        classes: Any = None,
+        outside: Outside = "clip",
+        random_state: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.bounds = bounds
+        self.mechanism = mechanism
+        self.m = m
+        self.smoothing = smoothing
+        self.classes = classes
+        self.outside = outside
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> LDPClassifier:
+        """Simulate the reports of all rows and read the labels off their sums."""
+        names = _names(X)
+        points, labels = check_X_y(X, y, dtype=np.float64)
+        check_classification_targets(labels)
+        found = np.unique(labels) if self.classes is None else np.asarray(self.classes)
+        if len(found) < 2:
+            raise ValueError(f"y holds one class, {found[0]!r}; at least two classes are needed to learn")
+        self.config_ = self._config(points.shape, tuple(found.tolist()), names)
+        aggregate = simulate(self.config_, points, labels, _generator(self.random_state))
+        self.classifier_ = Classifier.from_aggregate(aggregate, self.smoothing)
+        self.classes_ = found
+        self.n_features_in_ = points.shape[1]
+        if names:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self
+
+    def _config(self, shape: tuple[int, int], classes: tuple[Any, ...], names: list[str]) -> LatticeConfig:
+        """Choose the mechanism and the number of cells from public numbers: users, features, classes, alpha."""
+        users, d = shape
+        name, m = self.mechanism, self.m
+        if m is None:
+            name, m = suited(name, self.alpha, d, len(classes), users)
+        return LatticeConfig(self.bounds, m, d, classes, name, self.alpha, self.outside, names)
+
+    def predict(self, X: ArrayLike) -> Any:
+        """Return one label per row."""
+        points = self._points(X)
+        return self.classes_[self.classifier_.numbers(points)]
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Return scores: ``(n,)`` for two classes, else ``(n, classes)``."""
+        points = self._points(X)
+        return self.classifier_.decision_function(points)
+
+    def certificate(
+        self, X: ArrayLike, level: float = 0.05, *, adjust: Adjust = "bonferroni", holder: Holder | None = None
+    ) -> Certificates:
+        """Certify the label of each row's cell; see `Classifier.certificate`."""
+        points = self._points(X)
+        return self.classifier_.certificate(points, level, adjust=adjust, holder=holder)
+
+    def abstain(self, X: ArrayLike, level: float = 0.05, *, adjust: Adjust = "bonferroni") -> Any:
+        """Return the certified labels, masked where there is none."""
+        points = self._points(X)
+        return self.classifier_.abstain(points, level, adjust=adjust)
+
+    def _points(self, X: ArrayLike) -> Floats:
+        check_is_fitted(self)
+        names = _names(X)
+        known = list(getattr(self, "feature_names_in_", names))
+        if names and known != names:
+            raise ValueError("The feature names should match those that were passed during fit; reorder the columns")
+        points: Floats = check_array(X, dtype=np.float64)
+        if points.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {points.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input; give the columns it was fitted on"
+            )
+        return points
+
+
+def _names(X: Any) -> list[str]:
+    columns = getattr(X, "columns", None)
+    named = columns is not None and len(columns) > 0 and all(isinstance(name, str) for name in columns)
+    return list(columns) if named and columns is not None else []
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    """Return a generator of scikit-learn's customary argument."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))

@@ -1,0 +1,266 @@
+"""What every mechanism of the learner offers: reports drawn from integers, exact tallies, an unbiased estimate."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.bounds import Interval
+from epsworth.exact.entropy import WordSource
+from epsworth.learner.coins import Ints, flip_weight
+from epsworth.learner.tails import sign_test
+
+Bytes = NDArray[np.uint8]
+BLOCK = 1 << 22  # words or numbers held at once by draws of long reports
+
+
+class Users(NamedTuple):
+    """Checked data of n users: points on the unit box ``(n, d)``, label numbers, and who lies outside the box."""
+
+    unit: Floats
+    label: Ints
+    outside: Bools
+
+
+class Tally(NamedTuple):
+    """Integer sums over reports: ``counts`` of the mechanism's own shape, ``users`` per group."""
+
+    counts: Ints
+    users: Ints
+
+    def __add__(self, other: object) -> Tally:
+        """Return the tally of both sets of reports."""
+        assert isinstance(other, Tally)
+        return Tally(self.counts + other.counts, self.users + other.users)
+
+
+@dataclass(frozen=True)
+class Mechanism(ABC):
+    """One way for a user to tell a cell and a label.
+
+    Attributes
+    ----------
+    alpha : Fraction
+        Privacy parameter of one report.
+    m, d, classes : int
+        Intervals per axis, axes, labels.
+    """
+
+    alpha: Fraction
+    m: int
+    d: int
+    classes: int
+
+    name: ClassVar[str]
+    reference: ClassVar[str]
+    binary_only: ClassVar[bool] = False
+    overlapping: ClassVar[bool] = False  # cells of side 2h around lattice points, not a partition
+
+    @property
+    def side(self) -> int:
+        """Cells per axis."""
+        return self.m + 1 if self.overlapping else self.m
+
+    @cached_property
+    def cells(self) -> int:
+        """Cells in all."""
+        return int(self.side**self.d)
+
+    @property
+    def outputs(self) -> int:
+        """Estimates per cell: one signed mean for two classes, else one mass per class."""
+        return 1 if self.classes == 2 else self.classes
+
+    @cached_property
+    def flip(self) -> int:
+        """Weight, of 2^64, with which a bit of this alpha is flipped."""
+        return flip_weight(self.alpha)
+
+    @cached_property
+    def contrast(self) -> float:
+        """Mean of a randomised bit whose true value is +1: tanh(alpha / 2), of the integer weights."""
+        return float(1 - Fraction(2 * self.flip, 1 << 64))
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the counts."""
+
+    @property
+    def groups(self) -> int:
+        """Groups of users that are counted separately."""
+        return 1
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes of one encoded message."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """Variance of one cell's estimate, times users, where the cell holds next to nobody."""
+
+    @abstractmethod
+    def draw(self, users: Users, source: WordSource) -> Ints:
+        """Return one message per user, fit for release where the source is."""
+
+    @abstractmethod
+    def encode(self, messages: Ints) -> Bytes:
+        """Return the messages as bytes ``(n, size)``."""
+
+    @abstractmethod
+    def decode(self, blocks: Bytes) -> Ints:
+        """Return messages; refuse bytes that no client sends."""
+
+    @abstractmethod
+    def tally(self, messages: Ints) -> Tally:
+        """Return the sums over messages."""
+
+    @abstractmethod
+    def simulate(self, users: Users, rng: np.random.Generator, total: int | None = None) -> Tally:
+        """Return the tally of one report per user, or of ``total`` users drawn from these with replacement."""
+
+    @abstractmethod
+    def estimate(self, tally: Tally) -> Floats:
+        """Return the unbiased estimates ``(cells, outputs)``."""
+
+    def duels(self, tally: Tally) -> Ints | None:
+        """Return ``wins (cells, classes, classes)``: votes of a against b; None where there is no such count.
+
+        Given the number of votes of a pair, those for a are binomial, with probability above one half exactly
+        where a has more mass in the cell than b.
+        """
+        return None
+
+    def p_values(self, tally: Tally, best: Ints) -> Floats:
+        """Return, per cell, a p-value for "the label ``best`` has more mass in it than every other one".
+
+        A wrong label must win against the right one; with several classes each wrong label might (union bound).
+        """
+        wins, cell = self.duels(tally), np.arange(self.cells)
+        if wins is None:
+            raise ValueError(f"reports of {self.name!r} carry no exact certificate; use another mechanism")
+        p = sign_test(wins[cell, best], wins[cell, :, best])
+        p[cell, best] = 0.0
+        return as_floats(np.minimum(1.0, (self.classes - 1) * p.max(axis=1)))
+
+    def interval(self, tally: Tally, miss: float) -> Interval | None:
+        """Return an exact interval for each cell's signed mean (two classes), or None."""
+        return None
+
+    def empty(self) -> Tally:
+        """Return the tally of nobody."""
+        return Tally(np.zeros(self.shape, dtype=np.int64), np.zeros(self.groups, dtype=np.int64))
+
+    def blocks(self, n: int, width: int) -> Iterator[slice]:
+        """Cut n users into runs whose messages of ``width`` numbers fit into memory."""
+        step = max(1, BLOCK // width)
+        return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+class SymbolMechanism(Mechanism):
+    """A mechanism that knows of a user one number: a symbol, or -1 for a user who states nothing."""
+
+    @property
+    @abstractmethod
+    def symbols(self) -> int:
+        """Number of symbols."""
+
+    @abstractmethod
+    def symbol(self, users: Users) -> Ints:
+        """Return each user's symbol, not yet minding who is outside."""
+
+    @abstractmethod
+    def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
+        """Return a tally drawn from how many users hold each symbol; the last entry counts those who hold none."""
+
+    def known(self, users: Users) -> Ints:
+        """Return each user's symbol, -1 for those outside."""
+        return np.where(users.outside, -1, self.symbol(users))
+
+    def simulate(self, users: Users, rng: np.random.Generator, total: int | None = None) -> Tally:
+        """Draw sums directly from the symbols' counts: the law of the sums, without a report per user."""
+        known = self.known(users)
+        counts = np.bincount(np.where(known < 0, self.symbols, known), minlength=self.symbols + 1)
+        if total is not None:
+            counts = rng.multinomial(total, counts / counts.sum())
+        return self.simulate_counts(counts.astype(np.int64), rng)
+
+
+class PackedMessages(SymbolMechanism):
+    """Messages that are rows of bytes, each byte holding the small numbers of a few cells."""
+
+    patterns: ClassVar[Ints]  # (256, cells per byte): what the values of a byte say; 2 where no client sends it
+
+    @property
+    @abstractmethod
+    def entries(self) -> int:
+        """Numbers in one message."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of one message."""
+        return -(-self.entries // int(self.patterns.shape[1]))
+
+    def encode(self, messages: Ints) -> Bytes:
+        """Return the bytes."""
+        return messages.astype(np.uint8)
+
+    def decode(self, blocks: Bytes) -> Ints:
+        """Return the bytes; refuse patterns that nobody sends, and anything behind the last entry."""
+        used = self.entries - (self.size - 1) * self.patterns.shape[1]
+        whole = np.asarray((self.patterns <= 1).all(axis=1))
+        last = np.asarray(whole & (self.patterns[:, used:] == self.patterns[0, 0]).all(axis=1))
+        refuse_if(~(whole[blocks[:, :-1]].all(axis=1) & last[blocks[:, -1]]))
+        return np.asarray(blocks)
+
+    def occurrences(self, messages: Ints, number: int) -> Ints:
+        """Return, per entry, how many messages hold this number: from a histogram of each byte."""
+        place = messages.astype(np.int64) + 256 * np.arange(self.size)
+        histogram = np.bincount(place.ravel(), minlength=256 * self.size).reshape(self.size, 256)
+        return np.asarray((histogram @ (self.patterns == number)).ravel()[: self.entries], dtype=np.int64)
+
+
+class IndexMessages(Mechanism):
+    """Messages that are one whole number below ``messages``, sent as its least number of bytes."""
+
+    @property
+    @abstractmethod
+    def messages(self) -> int:
+        """Number of different messages."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of one message."""
+        return max(1, -(-(self.messages - 1).bit_length() // 8))
+
+    def encode(self, messages: Ints) -> Bytes:
+        """Return little-endian bytes."""
+        wide = messages.astype("<u8").view(np.uint8).reshape(-1, 8)
+        return np.ascontiguousarray(wide[:, : self.size])
+
+    def decode(self, blocks: Bytes) -> Ints:
+        """Return the numbers; refuse what lies beyond the last message."""
+        wide = np.zeros((len(blocks), 8), dtype=np.uint8)
+        wide[:, : self.size] = blocks
+        found = wide.view("<u8").ravel().astype(np.int64)
+        refuse_if(found >= self.messages)
+        return found
+
+
+def refuse_if(bad: Bools) -> None:
+    """Refuse reports that say what no client says."""
+    if bad.any():
+        raise ValueError(
+            f"report {int(np.argmax(bad))}: its bytes are not a message of this mechanism; "
+            "it was damaged or made by something else: drop it"
+        )

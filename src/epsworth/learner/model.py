@@ -1,0 +1,209 @@
+"""`Classifier`: labels from an aggregate, with a certificate for each."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.files import replacing
+from epsworth.learner.aggregation import Aggregator
+from epsworth.learner.certificates import Adjust, Certificates, Holder, certify
+from epsworth.learner.config import LatticeConfig
+from epsworth.learner.lattice import cells, flat, nearest
+from epsworth.learner.series import Cosine
+from epsworth.learner.smoothing import best_width, gaussian, interpolate, smoothed, squared_weights
+
+Smoothing = Literal["sure"] | None
+MAGIC = b"epsworth learner 1\n"
+
+
+class Surface(NamedTuple):
+    """Scores on a grid ``(side, .., side, outputs)``, and the width of their smoothing; None: read cell by cell."""
+
+    table: Floats
+    width: float | None
+
+
+class Classifier:
+    """What was learnt: a deterministic function from points to labels.
+
+    It has ``predict``, so `epsworth.stability` and `epsworth.as_classifier` accept it.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+    n_features_in_ : int
+    width_ : float or None
+        Width of the smoothing, as a share of the box; None where cells are read as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.learner import LatticeConfig, simulate
+    >>> config = LatticeConfig(box=(0, 1), m=8, alpha=1)
+    >>> x = np.linspace(0, 1, 100)
+    >>> aggregate = simulate(config, x[:, None], x > 0.5, np.random.default_rng(0), users=10**6)
+    >>> Classifier.from_aggregate(aggregate).predict([[0.2], [0.8]]).tolist()
+    [0, 1]
+    """
+
+    def __init__(self, aggregate: Aggregator, smoothing: Smoothing) -> None:
+        self.aggregate, self.smoothing = aggregate, smoothing
+        self.classes_: NDArray[Any] = np.array(self.config.classes)
+        self.n_features_in_ = len(self.config.box)
+
+    @classmethod
+    def from_aggregate(cls, aggregate: Aggregator, smoothing: Smoothing = "sure") -> Classifier:
+        """Fit: read the labels off the sums.
+
+        Parameters
+        ----------
+        aggregate : Aggregator
+            It is read once; adding to it later does not change the classifier.
+        smoothing : {"sure", None}
+            A Gaussian whose width has the least unbiased risk estimate (for "cosine": the degree), or none.
+        """
+        if smoothing not in ("sure", None):
+            raise ValueError(f"smoothing must be 'sure' or None, got {smoothing!r}")
+        if aggregate.users == 0 or not aggregate.tally.users.all():
+            raise ValueError("the aggregate holds too few reports to read a label from; add reports first")
+        return cls(Aggregator(aggregate.config, aggregate.tally), smoothing)
+
+    def save(self, path: str | Path) -> None:
+        """Write the smoothing and the sums to a file, whole or not at all: nothing in it needs to be trusted."""
+        with replacing(path) as temporary:
+            temporary.write_bytes(MAGIC + f"{self.smoothing}\n".encode() + self.aggregate.state())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Classifier:
+        """Read a file that `save` wrote."""
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise ValueError(f"cannot read the model {path}: {error.strerror}; check the path") from None
+        smoothing, _, state = content.removeprefix(MAGIC).partition(b"\n")
+        if not content.startswith(MAGIC) or smoothing not in (b"sure", b"None"):
+            raise ValueError(f"{path} is not a learnt model; give what Classifier.save or epsworth learn fit wrote")
+        return cls.from_aggregate(Aggregator.from_state(state), "sure" if smoothing == b"sure" else None)
+
+    @property
+    def config(self) -> LatticeConfig:
+        """The public configuration."""
+        return self.aggregate.config
+
+    @property
+    def noise(self) -> float:
+        """Variance of one estimate, from the mechanism's formula."""
+        return self.config.kernel.variance / self.aggregate.users
+
+    @cached_property
+    def estimates(self) -> Floats:
+        """The unbiased estimates ``(cells, outputs)``."""
+        return self.config.kernel.estimate(self.aggregate.tally)
+
+    @cached_property
+    def _surface(self) -> Surface:
+        kernel, found = self.config.kernel, self.estimates
+        if isinstance(kernel, Cosine):
+            return Surface(kernel.shortened(found, self.noise) if self.smoothing else found, None)
+        table = found.reshape(*[kernel.side] * kernel.d, -1)
+        if self.smoothing is None or kernel.overlapping:
+            return Surface(table, None)
+        width = best_width(table, kernel.d, self.noise)
+        return Surface(smoothed(table, gaussian(kernel.m, width), kernel.d), width)
+
+    @property
+    def width_(self) -> float | None:
+        """Width of the smoothing, as a share of the box."""
+        return self._surface.width
+
+    def _unit(self, X: ArrayLike) -> Floats:
+        return self.config.points(X)[0]
+
+    def _scores(self, unit: Floats) -> Floats:
+        kernel, (table, width) = self.config.kernel, self._surface
+        if isinstance(kernel, Cosine):
+            return kernel.evaluate(table, unit)
+        if width is not None:
+            return interpolate(table, unit)
+        return as_floats(table.reshape(kernel.cells, -1)[self._cell(unit)])
+
+    def _cell(self, unit: Floats) -> NDArray[np.int64]:
+        kernel = self.config.kernel
+        return flat(nearest(unit, kernel.m), kernel.side) if kernel.overlapping else cells(unit, kernel.m)
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Return scores: for two classes ``(n,)``, positive for the second one; else a mass per class ``(n, classes)``.
+
+        Points outside the box are moved to its edge.
+        """
+        scores = self._scores(self._unit(X))
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return one label per point ``(n,)``."""
+        return np.asarray(self.classes_[self.numbers(X)])
+
+    def numbers(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Return the position of each label among the classes ``(n,)``."""
+        return _best(self._scores(self._unit(X)))
+
+    def z_scores(self, X: ArrayLike) -> Floats:
+        """Return smoothed scores over their standard deviation ``(n,)``: not certificates, the width saw the data.
+
+        For two classes and mechanisms on disjoint cells.
+        """
+        kernel, width = self.config.kernel, self._surface.width
+        if width is None or kernel.outputs > 1:
+            raise ValueError("z-scores belong to smoothed scores of two classes; ask for a certificate instead")
+        unit = self._unit(X)
+        spread = np.sqrt(self.noise * squared_weights(unit, kernel.m, width))
+        return as_floats(self._scores(unit)[:, 0] / spread)
+
+    def certificate(
+        self, X: ArrayLike, level: float = 0.05, *, adjust: Adjust = "bonferroni", holder: Holder | None = None
+    ) -> Certificates:
+        """Certify, per point, the label of its cell.
+
+        Claim: the probability, over the users and their reports, that a cell whose average of eta - 1/2 has the other
+        sign gets a p-value of at most ``level`` is at most ``level``; with ``adjust="bonferroni"`` this holds for all
+        cells together.  What is certified is the sign of the *cell's average*, not of eta at the point; see ``holder``.
+
+        Parameters
+        ----------
+        X : array_like
+            Points ``(n, d)``.
+        level : float
+            Probability of a wrong certificate.
+        adjust : {"bonferroni", "bh", "by"}
+            Over all cells: no wrong one but with probability ``level`` (any dependence); false discoveries among the
+            certified after Benjamini & Hochberg 1995 (independent or positively dependent cells), or after Benjamini &
+            Yekutieli 2001 (any dependence).
+        holder : Holder, optional
+            Declared smoothness of eta: then ``point`` tells where the sign at the point itself is certified.
+
+        Returns
+        -------
+        Certificates
+            Its labels are those of the cells; they may differ from smoothed predictions.
+        """
+        unit = self._unit(X)
+        return certify(self.aggregate, self.estimates, self._cell(unit), _best(self.estimates), level, adjust, holder)
+
+    def abstain(
+        self, X: ArrayLike, level: float = 0.05, *, adjust: Adjust = "bonferroni"
+    ) -> np.ma.MaskedArray[Any, Any]:
+        """Return the certified labels, masked where no label is certified at this level."""
+        found = self.certificate(X, level, adjust=adjust)
+        return np.ma.masked_array(found.label, mask=~found.certified)
+
+
+def _best(scores: Floats) -> NDArray[np.int64]:
+    """Return label numbers: the second class from zero on, or the class of the largest mass."""
+    best: Bools | NDArray[np.int64] = scores[:, 0] >= 0 if scores.shape[1] == 1 else scores.argmax(axis=1)
+    return np.asarray(best, dtype=np.int64)

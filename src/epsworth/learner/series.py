@@ -1,0 +1,125 @@
+"""A bounded series instead of cells: each user reports one random coefficient of a cosine basis as a randomised bit."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+
+from epsworth.arrays import Floats, as_floats
+from epsworth.exact.entropy import WordSource
+from epsworth.learner.coins import WORD, Ints, uniform, words
+from epsworth.learner.mechanism import IndexMessages, Tally, Users
+
+HALF = 32  # a coefficient's value enters its bit's weight with this many bits
+
+
+class Cosine(IndexMessages):
+    """Products of cos(pi k u) of total degree at most m, times the signed label (or each class's indicator).
+
+    A value g in [-1, 1] sets the bit with weight f + (2^64 - 2f)(1 + g) / 2, which stays within [f, 2^64 - f]
+    whatever the rounding: the ratio of two probabilities is at most (2^64 - f) / f.
+    """
+
+    name = "cosine"
+    reference = "this project; randomised response of Duchi, Jordan & Wainwright 2013"
+
+    @cached_property
+    def degrees(self) -> Ints:
+        """The exponents ``(coefficients, d)``."""
+        return _degrees(self.m, self.d)
+
+    @property
+    def cells(self) -> int:
+        """Coefficients per output."""
+        return len(self.degrees)
+
+    @property
+    def rows(self) -> int:
+        """Coefficients in all."""
+        return self.cells * self.outputs
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Per coefficient: reports of -1, reports of +1."""
+        return (self.rows, 2)
+
+    @property
+    def messages(self) -> int:
+        """A coefficient and a bit."""
+        return 2 * self.rows
+
+    @property
+    def variance(self) -> float:
+        """Of one coefficient."""
+        return self.rows / self.contrast**2
+
+    @property
+    def norms(self) -> Floats:
+        """Squared norms are 1 / these: 2 for every axis whose degree is not zero."""
+        return as_floats(2.0 ** (self.degrees > 0).sum(axis=1))
+
+    def basis(self, unit: Floats, degrees: Ints) -> Floats:
+        """Return the basis at points ``(n, d)``, for degrees broadcast against them ``(.., d)``."""
+        return as_floats(np.cos(np.pi * unit * degrees).prod(axis=-1))
+
+    def draw(self, users: Users, source: WordSource) -> Ints:
+        """Draw a coefficient, then its bit."""
+        n = users.label.size
+        row = uniform(self.rows, n, source)
+        value = self._value(users, row)
+        share = np.floor((1 + value) * 2.0 ** (HALF - 1)).clip(0, 2.0**HALF).astype(np.uint64)
+        weight = np.uint64(self.flip) + share * np.uint64((WORD - 2 * self.flip) >> HALF)
+        return 2 * row + (words(source, n) < weight)
+
+    def _value(self, users: Users, row: Ints) -> Floats:
+        value = self.basis(users.unit, self.degrees[row // self.outputs])
+        told = 2 * users.label - 1 if self.classes == 2 else users.label == row % self.outputs
+        return np.where(users.outside, 0.0, value * told)
+
+    def tally(self, messages: Ints) -> Tally:
+        """Count bits per coefficient."""
+        counts = np.bincount(messages, minlength=self.messages).reshape(self.shape)
+        return Tally(counts.astype(np.int64), np.array([messages.size]))
+
+    def simulate(self, users: Users, rng: np.random.Generator, total: int | None = None) -> Tally:
+        """Draw a bit per user, a million at a time."""
+        n = users.label.size
+        found = self.empty()
+        for start in range(0, n if total is None else total, 1 << 20):
+            stop = min(start + (1 << 20), n if total is None else total)
+            rows = np.arange(start, stop) if total is None else rng.integers(n, size=stop - start)
+            part = Users(users.unit[rows], users.label[rows], users.outside[rows])
+            row = rng.integers(self.rows, size=rows.size)
+            bit = rng.random(rows.size) < (1 + self.contrast * self._value(part, row)) / 2
+            found = found + self.tally(2 * row + bit)
+        return found
+
+    def estimate(self, tally: Tally) -> Floats:
+        """Return the unbiased coefficients ``(coefficients, outputs)``."""
+        lead = tally.counts[:, 1] - tally.counts[:, 0]
+        return as_floats(lead * self.rows / (self.contrast * tally.users[0])).reshape(self.cells, self.outputs)
+
+    def shortened(self, coefficients: Floats, noise: float) -> Floats:
+        """Return the coefficients up to the total degree of the least estimated risk, zeros above."""
+        degree = self.degrees.sum(axis=1)
+        gain = self.norms * (2 * noise * self.outputs - (coefficients**2).sum(axis=1))
+        risk = np.cumsum(np.bincount(degree, weights=gain, minlength=self.m + 1))
+        return np.where((degree <= np.argmin(risk))[:, None], coefficients, 0.0)
+
+    def evaluate(self, coefficients: Floats, unit: Floats) -> Floats:
+        """Return the series at points ``(n, d)``: scores ``(n, outputs)``."""
+        scores = [
+            self.basis(unit[run, None, :], self.degrees) @ (coefficients * self.norms[:, None])
+            for run in self.blocks(len(unit), self.cells * self.d)
+        ]
+        return np.concatenate(scores) if scores else np.zeros((0, self.outputs))
+
+
+def _degrees(most: int, d: int) -> Ints:
+    """Return all exponents of total degree at most ``most``."""
+    rows: list[tuple[int, ...]] = [()]
+    for _ in range(d):
+        rows = [(*row, k) for row, k in product(rows, range(most + 1)) if sum(row) + k <= most]
+    return np.array(rows, dtype=np.int64)

@@ -1,0 +1,289 @@
+"""Signed mechanisms on disjoint cells: everybody reports location and label jointly, v = (2y - 1) e_cell.
+
+``hadamard``  one bit: a random row of the Hadamard matrix times v, flipped with probability 1 / (1 + e^alpha)
+``ternary``   every cell of v as -1, 0 or +1, independently
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from epsworth.arrays import Floats, as_floats
+from epsworth.bounds import Interval, clopper_pearson
+from epsworth.exact.entropy import WordSource
+from epsworth.learner.coins import WORD, Ints, coins, odds, uniform, words
+from epsworth.learner.lattice import cells
+from epsworth.learner.mechanism import BLOCK, IndexMessages, PackedMessages, SymbolMechanism, Tally, Users
+from epsworth.learner.tails import difference_interval
+
+
+class Partition(SymbolMechanism):
+    """Symbols are pairs of a disjoint cell and a label."""
+
+    @property
+    def symbols(self) -> int:
+        """Cells times labels."""
+        return self.cells * self.classes
+
+    def symbol(self, users: Users) -> Ints:
+        """Return cell * classes + label."""
+        return cells(users.unit, self.m) * self.classes + users.label
+
+
+class Hadamard(Partition, IndexMessages):
+    """One bit per user; with more than two classes the bit tells of the pair (cell, class)."""
+
+    name = "hadamard"
+    reference = "Bassily & Smith 2015; Acharya, Sun & Zhang 2019"
+
+    @property
+    def columns(self) -> int:
+        """Entries of the vector that a bit tells of."""
+        return self.cells * self.outputs
+
+    @cached_property
+    def rows(self) -> int:
+        """Rows of the transform: the power of two that holds all columns."""
+        return 1 << (self.columns - 1).bit_length()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Per row: reports of -1, reports of +1."""
+        return (self.rows, 2)
+
+    @property
+    def messages(self) -> int:
+        """A row and a bit."""
+        return 2 * self.rows
+
+    @property
+    def variance(self) -> float:
+        """1 / tanh(alpha / 2)^2, whatever the number of cells."""
+        return 1 / self.contrast**2
+
+    def draw(self, users: Users, source: WordSource) -> Ints:
+        """Draw a row that depends on nothing, and the flipped bit."""
+        return self.bits(self.known(users), source)
+
+    def bits(self, known: Ints, source: WordSource) -> Ints:
+        """Return 2 row + bit for known symbols; who holds none sends a fair bit."""
+        n = known.size
+        row = uniform(self.rows, n, source)
+        bit = self.true_bits(known, row) ^ coins(self.flip, n, source)
+        if (none := known < 0).any():
+            bit = np.where(none, coins(WORD // 2, n, source), bit)
+        return 2 * row + bit
+
+    def true_bits(self, symbol: Ints, row: Ints) -> Ints:
+        """Return 1 where v times the Hadamard entry is +1."""
+        column, negative = (symbol // 2, 1 - symbol % 2) if self.classes == 2 else (symbol, 0)
+        return 1 - (odd_overlap(row, column) ^ negative)
+
+    def tally(self, messages: Ints) -> Tally:
+        """Count reports per row and bit."""
+        counts = np.bincount(messages, minlength=self.messages).reshape(self.shape)
+        return Tally(counts.astype(np.int64), np.array([messages.size]))
+
+    def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
+        """Spread the users of every symbol over the rows, then flip."""
+        users, plus = np.zeros(self.rows, dtype=np.int64), np.zeros(self.rows, dtype=np.int64)
+        held = np.flatnonzero(counts[:-1])
+        row, even = np.arange(self.rows), np.full(self.rows, 1 / self.rows)
+        for part in np.array_split(held, -(-held.size * self.rows // BLOCK) or 1):
+            spread = rng.multinomial(counts[part], even) if part.size else np.zeros((0, self.rows), dtype=np.int64)
+            users += spread.sum(axis=0)
+            plus += (spread * self.true_bits(part[:, None], row)).sum(axis=0)
+        flip, silent = self.flip / WORD, rng.multinomial(counts[-1], even)
+        sent = rng.binomial(plus, 1 - flip) + rng.binomial(users - plus, flip) + rng.binomial(silent, 0.5)
+        users += silent
+        return Tally(np.column_stack([users - sent, sent]), np.array([users.sum()]))
+
+    def agreement(self, tally: Tally) -> Ints:
+        """Return, per column, reports that agree with it less reports that do not."""
+        return transform(tally.counts[:, 1] - tally.counts[:, 0])[: self.columns]
+
+    def estimate(self, tally: Tally) -> Floats:
+        """Return the inverse transform of the bits, undone the flips."""
+        return as_floats(self.agreement(tally) / (self.contrast * tally.users[0])).reshape(self.cells, self.outputs)
+
+    def duels(self, tally: Tally) -> Ints:
+        """Return agreeing reports; for several classes only those of rows in which two columns differ."""
+        sums = self.agreement(tally)
+        if self.classes == 2:
+            plus = (tally.users[0] + sums) // 2  # both of the parity of the number of users
+            return two_sided(plus, tally.users[0] - plus)
+        spectrum = transform(tally.counts.sum(axis=1))
+        a = np.arange(self.columns).reshape(self.cells, self.classes)
+        differ = (tally.users[0] - spectrum[a[:, :, None] ^ a[:, None, :]]) // 2
+        lead = (sums[a][:, :, None] - sums[a][:, None, :]) // 2
+        return np.asarray((differ + lead) // 2, dtype=np.int64)
+
+    def interval(self, tally: Tally, miss: float) -> Interval | None:
+        """Return the Clopper-Pearson interval of the agreeing reports, mapped to the signed mean."""
+        return signed_interval(self.duels(tally), miss, self.contrast) if self.classes == 2 else None
+
+
+class Weights(NamedTuple):
+    """Integer weights, of 2^64, of one cell's report: right sign, wrong sign, and either sign of an empty cell."""
+
+    right: int
+    wrong: int
+    noise: int
+
+
+class Ternary(Partition, PackedMessages):
+    """Every cell reports -1, 0 or +1.
+
+    Up to ln 3 signs only; above, zeros: P(+, 0, - | 0) = (q, 1 - 2q, q) with q = 1 / (e^alpha - 1), and
+    P(+ | +) = q e^alpha / 2, P(- | +) = q / 2.
+    """
+
+    patterns = (np.arange(256)[:, None] >> np.array([0, 2, 4, 6]) & 3) - 1
+    name = "ternary"
+    reference = "this project; the signed form of Wang, Blocki, Li & Jha 2017"
+    binary_only = True
+
+    @cached_property
+    def weights(self) -> Weights:
+        """Largest weights that keep ``right / wrong <= e^alpha``, ``noise / wrong <= 2`` and the zeros' ratio at 2."""
+        bound = odds(self.alpha)
+        if bound <= 3:
+            return Weights(WORD - self.flip, self.flip, WORD // 2)
+        wrong = int(WORD / (2 * (bound - 1)))
+        return Weights(min(int(bound * wrong), WORD // 2 + wrong), wrong, 2 * wrong)
+
+    def ratio(self) -> Fraction:
+        """Return the largest ratio of two probabilities of one report, exactly.
+
+        Two users differ in one cell (opposite signs) or in two (one gains a sign, the other loses it).
+        """
+        right, wrong, noise = self.weights
+        own = [right, WORD - right - wrong, wrong]
+        none = [noise, WORD - 2 * noise, noise]
+        pairs = [(Fraction(a, b), Fraction(b, a)) for a, b in zip(own, none, strict=True) if a and b]
+        return max(max(up for up, _ in pairs) * max(down for _, down in pairs), Fraction(right, wrong))
+
+    @cached_property
+    def signal(self) -> float:
+        """P(right) - P(wrong)."""
+        return float(Fraction(self.weights.right - self.weights.wrong, WORD))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Per cell: reports of -1, reports of +1."""
+        return (self.cells, 2)
+
+    @property
+    def entries(self) -> int:
+        """The cells."""
+        return self.cells
+
+    @property
+    def variance(self) -> float:
+        """2 q / (a' - b')^2: of an empty cell."""
+        return 2 * self.weights.noise / WORD / self.signal**2
+
+    def draw(self, users: Users, source: WordSource) -> Ints:
+        """Draw all cells as empty ones, the user's own with its own weights; pack four into a byte."""
+        known = self.known(users)
+        parts = [self._packed(self._trits(known[run], source)) for run in self.blocks(known.size, self.cells)]
+        return np.concatenate(parts) if parts else np.zeros((0, self.size), dtype=np.int64)
+
+    def _packed(self, trits: Ints) -> Ints:
+        padded = np.zeros((len(trits), 4 * self.size), dtype=np.int64)
+        padded[:, : self.cells] = trits + 1
+        return np.asarray(padded.reshape(len(trits), self.size, 4) @ np.array([1, 4, 16, 64]))
+
+    def _trits(self, known: Ints, source: WordSource) -> Ints:
+        right, wrong, noise = self.weights
+        drawn = words(source, known.size * self.cells).reshape(-1, self.cells)
+        trits = (drawn < np.uint64(noise)).astype(np.int64) - (drawn >= np.uint64(WORD - noise))
+        holder = np.flatnonzero(known >= 0)
+        cell, positive = known[holder] // 2, known[holder] % 2 == 1
+        word = drawn[holder, cell]
+        sign = (word < np.uint64(right)).astype(np.int64) - (word >= np.uint64(WORD - wrong))
+        trits[holder, cell] = np.where(positive, sign, -sign)
+        return trits
+
+    def tally(self, messages: Ints) -> Tally:
+        """Count minus and plus per cell."""
+        counts = np.column_stack([self.occurrences(messages, -1), self.occurrences(messages, 1)])
+        return Tally(counts, np.array([len(messages)]))
+
+    def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
+        """Draw the signs of every cell from its own users and from all others."""
+        held = counts[:-1].reshape(self.cells, 2)
+        right, wrong, noise = (weight / WORD for weight in self.weights)
+        own = [wrong, max(0.0, 1 - right - wrong), right]
+        none = [noise, max(0.0, 1 - 2 * noise), noise]
+        sent = rng.multinomial(held[:, 1], own) + rng.multinomial(held[:, 0], own[::-1])
+        sent += rng.multinomial(counts.sum() - held.sum(axis=1), none)
+        return Tally(np.ascontiguousarray(sent[:, [0, 2]]), np.array([counts.sum()]))
+
+    def estimate(self, tally: Tally) -> Floats:
+        """Return (plus - minus) / (N (a' - b'))."""
+        lead = tally.counts[:, 1] - tally.counts[:, 0]
+        return as_floats(lead / (self.signal * tally.users[0]))[:, None]
+
+    def duels(self, tally: Tally) -> Ints:
+        """Return the signs; zeros do not vote."""
+        return two_sided(tally.counts[:, 1], tally.counts[:, 0])
+
+    def interval(self, tally: Tally, miss: float) -> Interval | None:
+        """Return the exact interval of the share of plus where every report votes, else of both signs' shares."""
+        if 2 * self.weights.noise == WORD:
+            return signed_interval(self.duels(tally), miss, self.contrast)
+        return difference_interval(tally.counts[:, 1], tally.counts[:, 0], int(tally.users[0]), miss, self.signal)
+
+
+def odd_overlap(row: Ints, column: Ints) -> Ints:
+    """Return popcount(row & column) mod 2."""
+    both = row & column
+    return np.asarray(ODD[(both ^ both >> 16) & 0xFFFF])  # at most 2^32 rows
+
+
+def _odd_numbers() -> Ints:
+    """Return popcount mod 2 of all 16-bit numbers, by doubling."""
+    table = np.zeros(1, dtype=np.int64)
+    while table.size < 1 << 16:
+        table = np.concatenate([table, 1 - table])
+    return table
+
+
+ODD = _odd_numbers()
+
+
+def transform(values: Ints) -> Ints:
+    """Return the Walsh-Hadamard transform of a vector whose length is a power of two, in integers.
+
+    Examples
+    --------
+    >>> transform(np.array([1, 0, 0, 2])).tolist()
+    [3, -1, -1, 3]
+    """
+    out, half = values.astype(np.int64), 1
+    while half < out.size:
+        pairs = out.reshape(-1, 2, half)
+        out = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).ravel()
+        half *= 2
+    return out
+
+
+def two_sided(plus: Ints, minus: Ints) -> Ints:
+    """Return the votes of class 1 against 0 and back as ``(cells, 2, 2)``."""
+    wins = np.zeros((plus.size, 2, 2), dtype=np.int64)
+    wins[:, 1, 0], wins[:, 0, 1] = plus, minus
+    return wins
+
+
+def signed_interval(wins: Ints, miss: float, contrast: float) -> Interval:
+    """Map Clopper-Pearson intervals of the share of plus to the signed mean: (2p - 1) / contrast."""
+    plus, minus = wins[:, 1, 0], wins[:, 0, 1]
+    lower, upper = clopper_pearson(plus, np.maximum(plus + minus, 1), miss)
+    nobody = plus + minus == 0
+    lower, upper = np.where(nobody, 0.0, lower), np.where(nobody, 1.0, upper)
+    return Interval((2 * lower - 1) / contrast, (2 * upper - 1) / contrast)

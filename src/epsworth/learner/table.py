@@ -1,0 +1,95 @@
+"""MECHANISMS, the one table, and the choice by formula among those that are worth choosing."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from epsworth.exact.rational import Exact, stated
+from epsworth.learner.cellwise import Krr, Oue
+from epsworth.learner.mechanism import Mechanism
+from epsworth.learner.overlapping import Parity, Slides
+from epsworth.learner.series import Cosine
+from epsworth.learner.signed import Hadamard, Ternary
+
+MECHANISMS: dict[str, type[Mechanism]] = {
+    kind.name: kind for kind in (Hadamard, Ternary, Krr, Oue, Parity, Slides, Cosine)
+}  # fmt: skip
+CANDIDATES = ("hadamard", "krr", "ternary", "oue")
+WORTH = 1.25  # a longer report must save a fifth of the users
+LONGEST = 4096  # bytes that a device may be asked to send
+MOST_CELLS = 10**7
+MOST_GRID_AXES = 6
+LARGEST, SMALLEST = 64, 2  # cells per axis, by the rule
+MOST_BY_RULE = 300_000  # cells in all
+HIGHEST = {1: 12, 2: 8, 3: 6, 4: 5}  # degree of the cosine basis, by the rule; 2 for more features
+
+
+def choose(alpha: Fraction, m: int, d: int, classes: int, *, most_bytes: int = LONGEST) -> str:
+    """Return the mechanism with the least variance; the one-bit report where no other saves a fifth of the users.
+
+    Parameters
+    ----------
+    most_bytes : int
+        Longest message that may be chosen.
+
+    Examples
+    --------
+    >>> choose(Fraction(1), 16, 2, 2), choose(Fraction(4), 16, 2, 2), choose(Fraction(4), 2, 1, 2)
+    ('hadamard', 'ternary', 'krr')
+    """
+    if d > MOST_GRID_AXES:
+        return "cosine"
+    one_bit = Hadamard(alpha, m, d, classes)
+    found: list[tuple[float, Mechanism]] = []
+    for name in CANDIDATES:
+        mechanism = MECHANISMS[name](alpha, m, d, classes)
+        if mechanism.size <= most_bytes and (classes == 2 or not mechanism.binary_only):
+            found.append((mechanism.variance, mechanism))
+    if not found:
+        return one_bit.name
+    least, best = min(found, key=lambda entry: entry[0])
+    return best.name if one_bit.variance > WORTH * least else one_bit.name
+
+
+def grid_size(name: str, alpha: Fraction, d: int, classes: int, users: int) -> int:
+    """Return the cells per axis that suit so many users.
+
+    On the partition the largest m with m^d outputs <= (users / variance)^(1/2), m rounded, which puts a typical
+    estimate at one standard deviation; smoothing does the rest.  On the published lattice 1 / h with
+    h = (n alpha^2)^(-1 / (2 + 2d)), n half of the users.  For the cosine basis a degree.
+
+    Examples
+    --------
+    >>> grid_size("hadamard", Fraction(1), 2, 2, 100_000), grid_size("slides", Fraction(1), 2, 2, 100_000)
+    (12, 6)
+    """
+    kind = MECHANISMS[name]
+    if kind.overlapping:
+        return max(1, round(float((users / 2 * float(alpha) ** 2) ** (1 / (2 + 2 * d)))))
+    if kind is Cosine:
+        kernels = [Cosine(alpha, degree, d, classes) for degree in range(HIGHEST.get(d, 2), 1, -1)]
+        fits = (k.m for k in kernels if k.rows * k.outputs <= users**0.5 * k.contrast)
+        return next(fits, 1)
+    for m in range(LARGEST, SMALLEST, -1):
+        kernel = kind(alpha, m, d, classes)
+        most = ((users / kernel.variance) ** 0.5 / kernel.outputs) ** (1 / d) + 0.5
+        if kernel.cells * kernel.outputs <= MOST_BY_RULE and m <= most:
+            return m
+    return SMALLEST
+
+
+def suited(name: str, alpha: Exact, d: int, classes: int, users: int) -> tuple[str, int]:
+    """Return mechanism and cells per axis for so many users; "auto" chooses with the cells of the one-bit report.
+
+    Examples
+    --------
+    >>> suited("auto", 1, 2, 2, 100_000)
+    ('hadamard', 12)
+    """
+    budget = stated(alpha, "alpha")
+    if name == "auto":
+        first = "cosine" if d > MOST_GRID_AXES else "hadamard"
+        name = choose(budget, grid_size(first, budget, d, classes, users), d, classes)
+    if name not in MECHANISMS:
+        raise ValueError(f"mechanism must be auto or one of {', '.join(MECHANISMS)}, got {name!r}")
+    return name, grid_size(name, budget, d, classes, users)

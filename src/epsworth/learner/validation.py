@@ -1,0 +1,88 @@
+"""Private validation: how accurate candidates are on users who only ever send a randomised bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsworth.arrays import Floats
+from epsworth.bounds import clopper_pearson
+from epsworth.exact.entropy import SystemWords, WordSource
+from epsworth.exact.rational import Exact, stated
+from epsworth.exact.testing import NotPrivate
+from epsworth.learner.coins import WORD, Ints, coins, flip_weight, uniform
+
+
+class Accuracies(NamedTuple):
+    """Per candidate: an unbiased estimate, bounds that hold for all together, and how many users voted on it."""
+
+    estimate: Floats
+    lower: Floats
+    upper: Floats
+    users: Ints
+
+
+class PrivateValidation:
+    """Users that took no part in learning each check one random candidate and send whether it was right, randomised.
+
+    Claim: a vote keeps pure alpha-LDP for the pair (point, label); the candidate it is about is drawn without looking
+    at them.
+
+    Parameters
+    ----------
+    candidates : sequence of functions from points ``(n, d)`` to labels ``(n,)``
+        Public: published by the server.
+    alpha : number or text
+
+    Examples
+    --------
+    >>> never, always = (lambda X: np.zeros(len(X))), (lambda X: np.ones(len(X)))
+    >>> validation = PrivateValidation([never, always], alpha=2)
+    >>> votes = validation.vote(np.zeros((20_000, 1)), np.ones(20_000))
+    >>> bool(validation.accuracies(votes).upper[0] < validation.accuracies(votes).lower[1])
+    True
+    """
+
+    def __init__(self, candidates: Sequence[Callable[[Any], Any]], alpha: Exact) -> None:
+        if not candidates:
+            raise ValueError("there are no candidates; give at least one function from points to labels")
+        self.candidates = tuple(candidates)
+        self.flip = flip_weight(stated(alpha, "alpha"))
+
+    def vote(self, X: ArrayLike, y: ArrayLike, *, words: WordSource | None = None) -> Ints:
+        """Return ``(n, 2)``: each user's candidate, and 1 for "right" after randomised response.
+
+        Draws come from the operating system; ``words`` is for tests alone and marks the result NOT PRIVATE.
+        """
+        source = SystemWords() if words is None else words
+        points, truth = np.asarray(X), np.asarray(y)
+        if len(points) != len(truth):
+            raise ValueError(f"X has {len(points)} rows but y has {len(truth)}; give one label per row")
+        chosen = uniform(len(self.candidates), len(truth), source)
+        right = np.zeros(len(truth), dtype=bool)
+        for number, predict in enumerate(self.candidates):
+            mine = chosen == number
+            if mine.any():
+                right[mine] = np.asarray(predict(points[mine])) == truth[mine]
+        votes = np.column_stack([chosen, right ^ coins(self.flip, len(truth), source)])
+        return votes if source.private else votes.view(NotPrivate)
+
+    def accuracies(self, votes: ArrayLike, *, level: float = 0.05) -> Accuracies:
+        """Return accuracies with exact binomial bounds; all hold together with probability at least 1 - level."""
+        table = np.asarray(votes)
+        q = len(self.candidates)
+        bad = table.ndim != 2 or table.shape[1] != 2 or table.dtype.kind not in "iu"
+        if bad or not ((table >= 0) & (table < [q, 2])).all():
+            raise ValueError(f"votes must be whole numbers (n, 2): a candidate below {q}, and 0 or 1")
+        users = np.bincount(table[:, 0], minlength=q)
+        right = np.bincount(table[:, 0], weights=table[:, 1], minlength=q)
+        if not users.all():
+            raise ValueError(f"candidate {int(np.argmin(users))} has no votes; ask more users or fewer candidates")
+        flip = self.flip / WORD
+        low, high = clopper_pearson(right, users, level / q)
+        shares = (right / users, low, high)
+        estimate, lower, upper = ((share - flip) / (1 - 2 * flip) for share in shares)
+        return Accuracies(estimate, lower.clip(0, 1), upper.clip(0, 1), users)

@@ -1,0 +1,130 @@
+"""The learner from the shell: files, states, refusals."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+from epsworth.cli import main
+from epsworth.learner import Aggregator, Classifier, LatticeConfig, aggregate_files, write_reports
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EPSWORTH_STATE", str(tmp_path / "state"))
+    rng = np.random.default_rng(0)
+    age, hours = rng.uniform(17, 90, 3000), rng.uniform(0, 100, 3000)
+    rich = np.where(age + hours > 100, "yes", "no")
+    pl.DataFrame({"id": np.arange(3000), "age": age, "hours": hours, "rich": rich}).write_csv("people.csv")
+
+    def run(words):
+        monkeypatch.setattr(sys, "argv", ["epsworth", *words.split()])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out = capsys.readouterr()
+        return ended.value.code or 0, out.out, out.err
+
+    return run
+
+
+CONFIG = "learn config c.json -b age=17:90 -b hours=0:100 --alpha 2 --classes no,yes"
+
+
+def test_the_whole_way(cli, tmp_path):
+    code, out, _ = cli(CONFIG + " --users 3000")
+    assert code == 0
+    assert "pure LDP, epsilon 2 per record, every report adds as much" in out
+    for ending in ("ldp", "jsonl"):
+        again = " --again" if ending == "jsonl" else ""
+        assert cli(f"learn report c.json people.csv r.{ending} --target rich{again}")[0] == 0
+    assert cli("learn aggregate c.json r.ldp -o one.state")[0] == 0
+    code, out, _ = cli("learn aggregate c.json r.jsonl one.state -o both.state")
+    assert out.startswith("6,000 reports")
+    code, out, _ = cli("learn fit both.state model.learner")
+    assert "6,000 users" in out
+    assert "smoothed over" in out
+    code, out, _ = cli("learn predict model.learner people.csv labels.csv --level 0.05")
+    assert code == 0
+    assert "of 3000 labels certified at level 0.05" in out
+    found = pl.read_csv("labels.csv")
+    assert found.columns == ["label", "cell_label", "p_value", "certified"]
+    assert (found["label"] == pl.read_csv("people.csv")["rich"]).mean() > 0.85
+    assert Classifier.load("model.learner").smoothing == "sure"
+
+
+def test_records_do_not_leave_twice_unless_told(cli):
+    cli(CONFIG + " --cells 4")
+    assert cli("learn report c.json people.csv r.txt --target rich")[0] == 2  # refused: nothing left
+    assert cli("learn report c.json people.csv r.ldp --target rich")[0] == 0
+    code, _, err = cli("learn report c.json people.csv r2.ldp --target rich")
+    assert code == 2
+    assert "reported 1 time before" in err
+    assert "adds alpha 2 per record" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (CONFIG, "give one of --cells and --users"),
+        (CONFIG.replace("age=17:90", "17:90") + " --cells 4", "--bounds must be name=low:high"),
+        (CONFIG + " --cells 4 --mechanism laplace", "mechanism must be auto or one of"),
+        (CONFIG + " --users 4000 --mechanism laplace", "mechanism must be auto or one of"),
+        ("learn report c.json people.csv r.ldp --target poor", "the table has no column 'poor'"),
+        ("learn report c.json people.csv r.txt --target rich", "unknown ending"),
+        ("learn report c.json people.csv r.ldp --target id", "its label is not one of the declared classes"),
+        ("learn aggregate c.json none.ldp -o s", "there is no such file"),
+        ("learn aggregate c.json people.csv -o s", "unknown ending"),
+        ("learn fit c.json m", "not a state of an aggregator"),
+        ("learn predict c.json people.csv l.csv", "is not a learnt model"),
+        ("learn plan --alpha 1", "exactly two of alpha, users and margin"),
+    ],
+)
+def test_bad_input_ends_in_a_sentence(cli, words, message):
+    cli("learn config c.json -b age=17:90 -b hours=0:100 --alpha 2 --classes no,yes --cells 4")
+    code, _, err = cli(words)
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_plans(cli):
+    code, out, _ = cli("learn plan --alpha 1 --margin 0.02")
+    assert (code, out[:12]) == (0, "70,141 users")
+    code, out, _ = cli("learn plan --users 100 --margin 0.01 --json -")
+    assert code == 1
+    assert json.loads(out)["feasible"] is False
+
+
+def test_processes_and_splits_give_the_same_state(tmp_path):
+    config = LatticeConfig(box=(0, 1), m=8, alpha=1)
+    rng = np.random.default_rng(1)
+    for name in ("a.ldp", "b.ldp"):
+        write_reports(config, rng.random((1001, 1)), rng.integers(2, size=1001), tmp_path / name)
+    files = [tmp_path / "a.ldp", tmp_path / "b.ldp"]
+    alone = aggregate_files(config, files)
+    assert alone == aggregate_files(config, files[::-1], jobs=2)
+    aggregate_files(config, files[:1]).save(tmp_path / "a.state")
+    assert alone == aggregate_files(config, [tmp_path / "a.state", files[1]])
+    assert alone.users == 2002
+    with files[0].open("ab") as sink:
+        sink.write(b"x" * config.report_size)
+    with pytest.raises(ValueError, match=r"a\.ldp: report \d+: its fingerprint is not .*good ones"):
+        aggregate_files(config, files)
+    (tmp_path / "bad.jsonl").write_text('{"rapport": 1}\n')
+    with pytest.raises(ValueError, match="a line is not"):
+        aggregate_files(config, [tmp_path / "bad.jsonl"])
+    with pytest.raises(ValueError, match="jobs must be at least 1"):
+        aggregate_files(config, files, jobs=0)
+
+
+def test_changed_states_are_refused(tmp_path):
+    config = LatticeConfig(box=(0, 1), m=8, alpha=1)
+    state = Aggregator(config).state()
+    for bad in (state[:-8], state[:-1] + b"x", b"x" + state, state.replace(b'"m": 8', b'"m": 9')):
+        with pytest.raises(ValueError, match="state"):
+            Aggregator.from_state(bad)

@@ -1,0 +1,354 @@
+"""Configurations, reports and aggregation: exact laws, exact sums, refusals."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from epsworth.exact.rational import exp_below, stated
+from epsworth.exact.testing import ReplayableWords
+from epsworth.learner import MECHANISMS, Aggregator, Client, LatticeConfig, simulate
+from epsworth.learner.coins import WORD, discrete_laplace, flip_weight, uniform
+from epsworth.learner.mechanism import Users
+from epsworth.learner.signed import Hadamard, Ternary, odd_overlap, transform
+
+ALPHAS = [0.05, 0.25, 1.0, math.log(3), 1.5, 2.0, 4.0, 12.0, 50.0, 200.0]
+every_mechanism = pytest.mark.parametrize("name", sorted(MECHANISMS))
+
+
+def config(name="hadamard", *, m=4, d=2, alpha=1.0, **more):
+    return LatticeConfig(box=(0, 1), m=m, d=d, mechanism=name, alpha=alpha, **more)
+
+
+def data(n, seed=0, d=2):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d))
+    return X, (rng.random(n) < X[:, 0]).astype(int)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_a_flipped_bit_keeps_alpha_in_integers(alpha):
+    f, bound = flip_weight(stated(alpha, "alpha")), exp_below(stated(alpha, "alpha"))
+    assert Fraction(WORD - f, f) <= bound
+    if alpha < 40:  # the least such weight
+        assert Fraction(WORD - f + 1, f - 1) > bound
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("cells", [1, 2, 3])
+def test_ternary_reports_keep_alpha_by_enumeration(alpha, cells):
+    """All outputs of all users, the one who states nothing included, as products of integer weights."""
+    kernel = Ternary(stated(alpha, "alpha"), cells, 1, 2)
+    right, wrong, noise = kernel.weights
+    own = {1: right, 0: WORD - right - wrong, -1: wrong}
+    none = {1: noise, 0: WORD - 2 * noise, -1: noise}
+    users = [None, *itertools.product(range(cells), (1, -1))]
+
+    def weight(user, output):
+        parts = [own[trit * user[1]] if user and cell == user[0] else none[trit] for cell, trit in enumerate(output)]
+        return math.prod(parts)
+
+    worst = Fraction(0)
+    for output in itertools.product((-1, 0, 1), repeat=cells):
+        weights = [weight(user, output) for user in users]
+        assert all(w >= 0 for w in weights)
+        if max(weights):
+            assert min(weights) > 0
+            worst = max(worst, Fraction(max(weights), min(weights)))
+    assert worst <= exp_below(stated(alpha, "alpha"))
+    assert worst <= kernel.ratio() <= exp_below(stated(alpha, "alpha"))
+    if alpha < 40:
+        assert math.log(worst) == pytest.approx(alpha, rel=1e-6)  # tight
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_other_reports_keep_alpha_by_enumeration(alpha):
+    """Krr, oue, hadamard, cosine: the largest ratio of the integer weights that their draws compare words with."""
+    bound, exact = exp_below(stated(alpha, "alpha")), stated(alpha, "alpha")
+    krr = MECHANISMS["krr"](exact, 3, 1, 2)
+    share = Fraction(WORD - krr.keep, 6 * WORD)
+    assert 1 < (Fraction(krr.keep, WORD) + share) / share <= bound
+    f = flip_weight(exact)
+    # oue: own bit fair, the others f; two users differ in two bits
+    half, other = Fraction(1, 2), Fraction(f, WORD)
+    ratios = [
+        half * (other if b else 1 - other) / ((other if a else 1 - other) * half)
+        for a, b in itertools.product((0, 1), repeat=2)
+    ]  # fmt: skip
+    assert max(ratios) <= bound
+    # cosine: the weight of a bit for the extreme values of a coefficient
+    low, high = f, f + (1 << 32) * ((WORD - 2 * f) >> 32)
+    assert Fraction(high, low) <= bound
+    assert Fraction(WORD - low, WORD - high) <= bound
+
+
+def test_uniform_numbers_are_uniform():
+    # a chi-square of 6 degrees below 27.9: false alarm 1e-4
+    counts = np.bincount(uniform(7, 70_000, ReplayableWords(1)), minlength=7)
+    assert ((counts - 10_000) ** 2 / 10_000).sum() < 27.9
+
+
+@pytest.mark.parametrize(("sensitivity", "alpha"), [(4, "1"), (8, "0.7"), (1, "3")])
+def test_discrete_laplace_follows_its_law(sensitivity, alpha):
+    n, rate = 40_000, float(alpha) / sensitivity
+    drawn = discrete_laplace(sensitivity, Fraction(alpha), n, ReplayableWords(2))
+    for k in range(-3, 4):  # 7 x 3 checks at 4.5 standard errors: false alarm 1.5e-4
+        p = math.tanh(rate / 2) * math.exp(-rate * abs(k))
+        assert abs((drawn == k).mean() - p) < 4.5 * math.sqrt(p / n)
+    g = math.exp(-rate)
+    assert drawn.var() == pytest.approx(2 * g / (1 - g) ** 2, rel=0.1)
+
+
+def chosen_users(kernel_name, n=100_000):
+    """A few points that differ in kind: generic, on the lattice, at the upper end, outside."""
+    X = np.array([[0.3, 0.62], [0.5, 0.25], [1.0, 0.1], [1.2, 0.5]])
+    rows = np.arange(n) % 4
+    return config(kernel_name, m=3, outside="zero"), X[rows], (rows < 2).astype(int)
+
+
+@every_mechanism
+def test_reports_are_unbiased_with_the_stated_variance(name):
+    """The mean over many users is V, by the estimate from reports; the variance of empty cells is the formula's."""
+    n = 4_000 if name == "slides" else 100_000
+    c, X, y = chosen_users(name, n)
+    kernel = c.kernel
+    users = c.users(X, y)
+    aggregate = kernel.tally(kernel.draw(users, ReplayableWords(3)))
+    exact = simulate(
+        config(name, m=3, alpha=400.0, outside="zero"),
+        X,
+        y,
+        np.random.default_rng(4),
+        users=10**7 if name == "cosine" else 10**9,
+    )
+    truth = exact.config.kernel.estimate(exact.tally)
+    scale = math.sqrt((kernel.variance + 1) / n)
+    # at most 16 estimates at 5 standard errors: false alarm 1e-5; the slack is the reference's own sampling
+    slack = 0.02 if name in ("cosine", "parity", "hadamard") else 0.01
+    assert np.abs(kernel.estimate(aggregate) - truth).max() < 5 * scale + slack
+
+
+@every_mechanism
+def test_simulated_sums_have_the_law_of_reports(name):
+    """Mean and variance of estimates over replications: aggregated simulation against explicit reports."""
+    n, runs = (60, 150) if name == "slides" else (200, 400)
+    c, X, y = chosen_users(name, n)
+    kernel, users, rng = c.kernel, c.users(X, y), np.random.default_rng(5)
+    words = ReplayableWords(6)
+    drawn = np.array([kernel.estimate(kernel.tally(kernel.draw(users, words)))[:, 0] for _ in range(runs)])
+    fast = np.array([kernel.estimate(kernel.simulate(users, rng))[:, 0] for _ in range(runs)])
+    error = np.sqrt((drawn.var(axis=0) + fast.var(axis=0)) / runs)
+    assert (np.abs(drawn.mean(axis=0) - fast.mean(axis=0)) < 5 * error + 1e-12).all()  # false alarm 1e-5
+    # the mean over 9 to 16 nearly independent variances, each within 10 % (se sqrt(2/400) = 7 %)
+    assert drawn.var(axis=0).mean() == pytest.approx(fast.var(axis=0).mean(), rel=0.15)
+    if name not in ("parity", "slides"):  # empty cells dominate; the others divide by a random number of users
+        assert fast.var(axis=0).mean() * n == pytest.approx(kernel.variance, rel=0.15)
+
+
+@pytest.mark.parametrize("name", ["hadamard", "ternary", "krr", "oue", "parity", "slides"])
+def test_variances_of_empty_cells_are_the_formulas(name):
+    """2000 runs of at least 48 nearly independent cells: a relative standard error of about 0.5 %; 5 % are allowed.
+
+    Slides: discrete noise of scale b has variance 2 b^2 - 1/6 or so, never more than the formula's.
+    """
+    c = LatticeConfig(box=(0, 1), m=64, mechanism=name, alpha=1)
+    rng = np.random.default_rng(9)
+    users = c.users(np.full((5000, 1), 0.01), np.arange(5000) % 2)
+    found = np.array([c.kernel.estimate(c.kernel.simulate(users, rng))[16:, 0] for _ in range(2000)])
+    assert found.var(axis=0).mean() * 5000 == pytest.approx(c.kernel.variance, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["hadamard", "krr", "oue", "cosine"])
+def test_more_than_two_classes_are_estimated_without_bias(name):
+    rng = np.random.default_rng(7)
+    X, y = rng.random((1000, 1)), np.array(["a", "b", "c"])[rng.integers(3, size=1000)]
+    c = LatticeConfig(box=(0, 1), m=4, classes=("a", "b", "c"), mechanism=name, alpha=1)
+    sums = simulate(c, X, y, rng, users=2_000_000)
+    if name == "cosine":
+        truth = [[np.mean(np.cos(np.pi * k * X[:, 0]) * (y == label)) for label in c.classes] for k in range(5)]
+    else:
+        cell = np.floor(4 * X[:, 0]).astype(int)
+        truth = [[np.mean((cell == j) & (y == label)) for label in c.classes] for j in range(4)]
+    # 15 estimates at 5 standard errors, the population's own sampling included
+    assert np.abs(c.kernel.estimate(sums.tally) - truth).max() < 5 * math.sqrt((c.kernel.variance + 1) / 2e6)
+
+
+def test_the_transform_is_the_hadamard_matrix():
+    a = np.arange(8)
+    matrix = 1 - 2 * odd_overlap(a[:, None], a)
+    values = np.random.default_rng(0).integers(-9, 9, 8)
+    assert (transform(values) == matrix @ values).all()
+
+
+@every_mechanism
+def test_reports_are_of_one_size_and_survive_the_journey(name):
+    X, y = data(37)
+    c = config(name)
+    client = Client(c)
+    single = [client.report(x, label) for x, label in zip(X, y, strict=True)]
+    assert {len(report) for report in single} == {c.report_size}
+    messages = c.kernel.draw(c.users(X, y), ReplayableWords(0))
+    assert (c.kernel.decode(c.kernel.encode(messages)) == messages).all()
+    one, batch = Aggregator(c), Aggregator(c)
+    for report in single:
+        one.add(report)
+    assert batch.add(single) == 37
+    assert one == batch
+    assert Aggregator.from_state(one.state()) == one
+
+
+@every_mechanism
+def test_merging_is_associative_to_the_bit(name, tmp_path):
+    c = config(name)
+    a, b, d = (Aggregator(c) for _ in range(3))
+    for seed, part in enumerate((a, b, d)):
+        part.add(Client(c).reports(*data(20, seed)))
+    assert a.merge(b).merge(d) == a.merge(b.merge(d)) == d + b + a
+    a.save(tmp_path / "a")
+    assert Aggregator.load(tmp_path / "a") == a
+
+
+def test_a_client_cannot_be_seeded():
+    assert list(inspect.signature(Client).parameters) == ["config"]
+    assert not {"rng", "seed", "words"} & set(inspect.signature(Client.report).parameters)
+    c = config()
+    assert len({Client(c).report([0.3, 0.3], 1) for _ in range(50)}) > 10  # 32 messages; false alarm below 1e-15
+
+
+@every_mechanism
+def test_damaged_reports_are_refused_and_nothing_is_added(name):
+    c = config(name)
+    X, y = data(3)
+    good = Client(c).reports(X, y)
+    aggregator = Aggregator(c)
+    for position in range(0, len(good), 7):
+        for flip in (1, 128):
+            bad = bytearray(good)
+            bad[position] ^= flip
+            with pytest.raises(ValueError, match=f"report {position // c.report_size}: "):
+                aggregator.add(bytes(bad))
+    for bad in (good[:-1], good + b"x", b""):
+        with pytest.raises(ValueError, match="cut or is foreign"):
+            aggregator.add(bad)
+    with pytest.raises(ValueError, match="report 1 has 3 bytes"):
+        aggregator.add([good[: c.report_size], b"abc"])
+    assert aggregator.users == 0
+
+
+def test_messages_that_no_client_sends_are_refused():
+    from epsworth.learner.client import pack
+
+    for name, message in [("krr", [200]), ("ternary", [255] * 4), ("slides", [2] + [0] * 100)]:
+        c = config(name)
+        with pytest.raises(ValueError, match="not a message of this mechanism"):
+            Aggregator(c).add(pack(c, np.array([message], dtype=np.uint8)))
+
+
+def test_configurations_do_not_mix():
+    a, b = config(alpha=1), config(alpha=2)
+    report = Client(b).report([0.5, 0.5], 1)
+    with pytest.raises(ValueError, match="made for another configuration"):
+        Aggregator(a).add(report)
+    with pytest.raises(ValueError, match="different configurations cannot be merged"):
+        Aggregator(a).merge(Aggregator(b))
+    assert config(alpha="0.5").fingerprint() == config(alpha=0.5).fingerprint() != a.fingerprint()
+    kinds = [{"m": 5}, {"outside": "zero"}, {"classes": (1, 0)}, {"names": ("a", "b")}, {"name": "krr"}]
+    assert len({config(**kind).fingerprint() for kind in kinds} | {a.fingerprint()}) == len(kinds) + 1
+
+
+def test_a_configuration_survives_its_file(tmp_path):
+    c = config("krr", alpha="0.3", classes=("no", "yes"), names=("age", "bmi"))
+    c.save(tmp_path / "c.json")
+    assert LatticeConfig.load(tmp_path / "c.json") == c
+    text = (tmp_path / "c.json").read_text()
+    (tmp_path / "c.json").write_text(text.replace('"m": 4', '"m": 5'))
+    with pytest.raises(ValueError, match="edited after it was written"):
+        LatticeConfig.load(tmp_path / "c.json")
+    (tmp_path / "c.json").write_text(text.replace('"m"', '"mm"'))
+    with pytest.raises(ValueError, match="mm: unknown entry"):
+        LatticeConfig.load(tmp_path / "c.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"m": 0}, "m must be a whole number of at least 1"),
+        ({"m": 2.5}, "m must be a whole number"),
+        ({"alpha": 0}, "alpha must be positive and finite"),
+        ({"alpha": math.nan}, "alpha must be positive and finite"),
+        ({"alpha": math.inf}, "alpha must be positive and finite"),
+        ({"name": "laplace"}, "mechanism must be auto or one of hadamard"),
+        ({"name": "ternary", "classes": (0, 1, 2)}, "knows two classes, got 3"),
+        ({"classes": (1,)}, "at least two different labels"),
+        ({"classes": "ab"}, "classes must be a list of labels"),
+        ({"outside": "drop"}, "outside must be one of clip, zero, refuse"),
+        ({"d": 7}, "cells on 7 features hold nobody; use mechanism='cosine'"),
+        ({"m": 4000}, "more than 1e\\+07 cells"),
+        ({"names": ("a",)}, "names must be 2 different names"),
+    ],
+)  # fmt: skip
+def test_bad_configurations_are_refused_in_a_sentence(change, message):
+    with pytest.raises(ValueError, match=message):
+        config(**change)
+
+
+@pytest.mark.parametrize("box", [[(0, 1), (1, 1)], [(0, math.inf)], [0, 1, 2], []])
+def test_bad_boxes_are_refused(box):
+    with pytest.raises(ValueError, match="box"):
+        LatticeConfig(box=box, m=4, alpha=1)
+
+
+@pytest.mark.parametrize("outside", ["clip", "zero", "refuse"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_missing_and_infinite_values_are_refused_without_showing_others(outside, value):
+    with pytest.raises(ValueError, match="row 1, x0: the value is missing or infinite"):
+        Client(config(outside=outside)).reports([[0.5, 0.5], [value, 0.5]], [0, 1])
+
+
+def test_points_outside_the_box_are_clipped_hidden_or_refused():
+    X = [[1.5, 0.4], [0.5, 0.5]]
+    assert config(outside="clip").users(X, [0, 1]).unit[0].tolist() == [1.0, 0.4]
+    users = config(outside="zero").users(X, [0, 1])
+    assert users.outside.tolist() == [True, False]
+    assert config(outside="zero").kernel.known(users).tolist()[0] == -1
+    with pytest.raises(ValueError, match="row 0 lies outside the box"):
+        config(outside="refuse").users(X, [0, 1])
+
+
+def test_unknown_labels_and_wrong_shapes_are_refused():
+    for y in ([0, 2], [0, math.nan], ["0", "1"]):
+        with pytest.raises(ValueError, match=r"row \d: its label is not one of the declared classes"):
+            config().users([[0.1, 0.1], [0.2, 0.2]], y)
+    with pytest.raises(ValueError, match="X must have shape"):
+        config().users([[0.1]], [0])
+    with pytest.raises(ValueError, match="X has 1 rows but y has 2"):
+        config().users([[0.1, 0.1]], [0, 1])
+
+
+def test_composition_is_stated():
+    promise = Client(config(alpha=0.1)).guarantee(reports=3)
+    assert promise.unit == "record"
+    assert promise.epsilon >= 0.1 * 3
+    assert Client(config(alpha=0.5)).guarantee().epsilon == 0.5
+    with pytest.raises(ValueError, match="reports must be a whole number"):
+        Client(config()).guarantee(0)
+
+
+def test_many_features_warn():
+    with pytest.warns(UserWarning, match="cells on 5 features"):
+        config(d=5, m=2)
+    assert LatticeConfig(box=(0, 1), m=2, d=9, alpha=1).mechanism == "cosine"
+
+
+def test_rows_do_not_depend_on_the_data():
+    """Chi-square of the rows of users at one point, 15 degrees, below 44.3: false alarm 1e-4."""
+    kernel = Hadamard(Fraction(1), 4, 2, 2)
+    n = 64_000
+    users = Users(np.full((n, 2), 0.9), np.ones(n, dtype=np.int64), np.zeros(n, dtype=bool))
+    row = np.bincount(kernel.draw(users, ReplayableWords(8)) // 2, minlength=16)
+    assert ((row - n / 16) ** 2 / (n / 16)).sum() < 44.3
