@@ -2,7 +2,7 @@
 
 >>> import epsworth as ew
 >>> sorted(ew.FAMILIES)[:3]
-['bounded_laplace', 'exponential', 'exponential_tight']
+['boosted_laplace', 'bounded_laplace', 'exponential']
 
 Names are loaded on first use, so ``import epsworth`` costs next to nothing.
 """

@@ -112,7 +112,7 @@ def optimal_noise(
     window = exact + 2 * grid.shift
     if window > MOST_CLASSES:
         raise ProgramError(
-            f"theta {theta:g} and sensitivity {sensitivity:g} need a program of {window} cells or points on either side, "
+            f"theta {theta:g} and sensitivity {sensitivity:g} need a program of {window} cells or points a side, "
             f"more than {MOST_CLASSES}; take another mechanism, or a coarser lattice"
         )
     shape = _Shape(window, grid.shift, exact, cells)
