@@ -23,6 +23,7 @@ from epsworth.noise.profiles import Kernel
 SUMS = 2.0**-52  # relative rounding of a sum, per term
 REACH = {"gaussian": 9.5, "laplace": 45.0}  # scales; what lies beyond, below 1e-19, is added to every delta
 WHOLE = 1e-9
+MOST_INSIDE = 400  # preferred steps on either side, unless one sensitivity is one step: finer gains nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +134,7 @@ def spacing(theta: float, sensitivity: float, lattice: float | None = None) -> S
 
     With ``lattice`` given, true answers are multiples of it.  Otherwise they are real numbers, rounded to the
     lattice before noise is added, so the noise must stay within theta less half a step; of the steps sensitivity/1
-    to sensitivity/16, the one that wastes least of theta is taken.
+    to sensitivity/16 (or less far), the one that wastes least of theta is taken.
     """
     if lattice is not None:
         shift, inside = sensitivity / lattice, np.floor(theta / lattice * (1 + WHOLE))
@@ -143,7 +144,7 @@ def spacing(theta: float, sensitivity: float, lattice: float | None = None) -> S
                 "answers on the lattice differ by whole steps"
             )
         return Spacing(lattice, round(shift), 2 * int(inside) + 1)
-    shifts = np.arange(1, 17)
+    shifts = np.arange(1, max(1, min(16, int(MOST_INSIDE * sensitivity / theta))) + 1)
     room = np.floor(theta * shifts / sensitivity * (1 + WHOLE) - 0.5)
     best = int(np.argmax(np.where(room >= 0, (room + 0.5) / shifts, -1.0)))
     if room[best] < 0:
