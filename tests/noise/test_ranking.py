@@ -131,6 +131,7 @@ def test_extreme_questions_are_answered(theta, beta, delta):
             noise.optimal_noise(theta, beta, 1.0, delta)
 
 
+@pytest.mark.slow
 def test_inverse_uses_are_affordable_and_nearly_tight():
     theta = noise.narrowest_interval(1.0, 0.05, mechanism="staircase")
     assert noise.cheapest(theta, 0.05).named("staircase").epsilon <= 1.0

@@ -227,9 +227,13 @@ def _epsilon(mechanism: str, theta: float, beta: float, sensitivity: float, delt
 
 
 def _last(affordable: Callable[[float], bool], good: float, bad: float) -> float:
-    """Bisect between a point that is affordable and one that should not be; return one that is."""
-    if affordable(bad):
-        return bad
+    """Return the last affordable point towards ``bad``: doubling steps (extremes are slow to judge), then bisection."""
+    step = np.copysign(0.5, bad - good)
+    while affordable(tried := good + step if abs(step) < abs(bad - good) else bad):
+        good, step = tried, 2 * step
+        if tried == bad:
+            return bad
+    bad = tried
     while abs(good - bad) > SURE:
         middle = (good + bad) / 2
         good, bad = (middle, bad) if affordable(middle) else (good, middle)
