@@ -28,6 +28,12 @@ class WordSource(ABC):
     def take(self, count: int) -> Words:
         """Return the next ``count`` words, each uniform on 0..2^64 - 1; at most `LONGEST`."""
 
+    def words(self, count: int) -> Words:
+        """Return the next ``count`` words, however many."""
+        if count <= LONGEST:
+            return self.take(count)
+        return np.concatenate([self.take(min(LONGEST, count - start)) for start in range(0, count, LONGEST)])
+
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         """Refuse to be pickled or copied: a key stream used twice reveals what it hid."""
         raise TypeError("a source of random words cannot be pickled or copied; every process draws its own")

@@ -9,7 +9,7 @@ import numpy as np
 from epsworth.arrays import Floats, as_floats
 from epsworth.bounds import Interval
 from epsworth.exact.entropy import WordSource
-from epsworth.learner.coins import WORD, Ints, coins, odds, uniform, words
+from epsworth.learner.coins import WORD, Ints, coins, odds, uniform
 from epsworth.learner.mechanism import IndexMessages, PackedMessages, Tally, Users
 from epsworth.learner.signed import Partition
 from epsworth.learner.tails import count_test, difference_interval
@@ -114,7 +114,7 @@ class Oue(Partition, PackedMessages):
         return np.concatenate(parts) if parts else np.zeros((0, self.size), dtype=np.int64)
 
     def _bits(self, known: Ints, source: WordSource) -> Ints:
-        drawn = words(source, known.size * self.symbols).reshape(-1, self.symbols)
+        drawn = source.words(known.size * self.symbols).reshape(-1, self.symbols)
         bits = drawn < np.uint64(self.flip)
         holder = np.flatnonzero(known >= 0)
         bits[holder, known[holder]] = drawn[holder, known[holder]] < np.uint64(WORD // 2)

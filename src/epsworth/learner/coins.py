@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
-from epsworth.exact.entropy import LONGEST, Words, WordSource
+from epsworth.exact.entropy import WordSource
 from epsworth.exact.rational import exp_below
 
 WORD = 1 << 64
@@ -33,28 +33,20 @@ def flip_weight(alpha: Fraction) -> int:
     return -int(-WORD // (1 + odds(alpha)))
 
 
-def words(source: WordSource, count: int) -> Words:
-    """Return ``count`` words, however many."""
-    if count <= LONGEST:
-        return source.take(count)
-    parts = [source.take(min(LONGEST, count - start)) for start in range(0, count, LONGEST)]
-    return np.concatenate(parts)
-
-
 def coins(weight: int, count: int, source: WordSource) -> Bools:
     """Return bits that are true with probability exactly ``weight`` / 2^64, where ``weight`` < 2^64."""
-    return np.asarray(words(source, count) < np.uint64(weight))
+    return np.asarray(source.words(count) < np.uint64(weight))
 
 
 def uniform(size: int, count: int, source: WordSource) -> Ints:
     """Return numbers exactly uniform on 0..size-1; words above the last multiple of ``size`` are drawn again."""
-    drawn = words(source, count)
+    drawn = source.words(count)
     if size & (size - 1) == 0:
         return np.asarray(drawn & np.uint64(size - 1), dtype=np.int64)
     last = np.uint64(WORD - WORD % size - 1)
     drawn = drawn.copy()
     while (again := np.flatnonzero(drawn > last)).size:
-        drawn[again] = words(source, again.size)
+        drawn[again] = source.words(again.size)
     return np.asarray(drawn % np.uint64(size), dtype=np.int64)
 
 

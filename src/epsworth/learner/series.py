@@ -9,7 +9,7 @@ import numpy as np
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.exact.entropy import WordSource
-from epsworth.learner.coins import WORD, Ints, uniform, words
+from epsworth.learner.coins import WORD, Ints, uniform
 from epsworth.learner.mechanism import IndexMessages, Tally, Users
 
 HALF = 32  # a coefficient's value enters its bit's weight with this many bits
@@ -71,7 +71,7 @@ class Cosine(IndexMessages):
         value = self._value(users, row)
         share = np.floor((1 + value) * 2.0 ** (HALF - 1)).clip(0, 2.0**HALF).astype(np.uint64)
         weight = np.uint64(self.flip) + share * np.uint64((WORD - 2 * self.flip) >> HALF)
-        return 2 * row + (words(source, n) < weight)
+        return 2 * row + (source.words(n) < weight)
 
     def _value(self, users: Users, row: Ints) -> Floats:
         value = self.basis(users.unit, self.degrees[row // self.outputs])

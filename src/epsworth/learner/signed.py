@@ -15,7 +15,7 @@ import numpy as np
 from epsworth.arrays import Floats, as_floats
 from epsworth.bounds import Interval, clopper_pearson
 from epsworth.exact.entropy import WordSource
-from epsworth.learner.coins import WORD, Ints, coins, odds, uniform, words
+from epsworth.learner.coins import WORD, Ints, coins, odds, uniform
 from epsworth.learner.lattice import cells
 from epsworth.learner.mechanism import BLOCK, IndexMessages, PackedMessages, SymbolMechanism, Tally, Users
 from epsworth.learner.tails import difference_interval
@@ -200,7 +200,7 @@ class Ternary(Partition, PackedMessages):
 
     def _trits(self, known: Ints, source: WordSource) -> Ints:
         right, wrong, noise = self.weights
-        drawn = words(source, known.size * self.cells).reshape(-1, self.cells)
+        drawn = source.words(known.size * self.cells).reshape(-1, self.cells)
         trits = (drawn < np.uint64(noise)).astype(np.int64) - (drawn >= np.uint64(WORD - noise))
         holder = np.flatnonzero(known >= 0)
         cell, positive = known[holder] // 2, known[holder] % 2 == 1

@@ -7,7 +7,6 @@ follows the Gaussian rounded to the grid, so the release is a rounding of the Ga
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
+from epsworth.exact.entropy import SystemWords
 
 STEPS = 2048  # grid steps per standard deviation of the noise, at least
 REACH = 9.5  # standard deviations in the table; beyond, a step has less than 2**-64 to be drawn
@@ -64,7 +64,7 @@ class RoundedGaussian:
 
     def draw(self, count: int) -> Steps:
         """Draw for a release: operating-system randomness, which nobody can seed or repeat."""
-        return self.from_words(np.frombuffer(os.urandom(8 * count), dtype=np.uint64))
+        return self.from_words(SystemWords().words(count))
 
     def log_mass(self, steps: Steps) -> Floats:
         """Return the logarithm of the chance of these steps, minus infinity beyond the table."""

@@ -91,7 +91,7 @@ class _Job:
             if path.exists() and os.path.samefile(path, self.source):
                 raise ValueError(f"{self.target} is the input itself; give another output")
             records = fingerprint_of(Path(self.source))
-            self._times_before(records)
+            self._left_before(records)
         with replacing(path) as temporary:
             if self.kind == "parquet":
                 rows = self._parquet(perturbation, temporary)
@@ -99,28 +99,27 @@ class _Job:
                 with temporary.open("wb") as sink:
                     rows, streamed = self._text(perturbation, sink)
                 records = records or streamed
-            before = self._times_before(records)  # again: standard input is known only now
-            spent = self._so_far(records) + self.policy.guarantee.epsilon
+            before, spent = self._left_before(records)  # again: standard input is known only now
             # before the output appears: a run that is killed in between counts as having left
             self._ledger.add(records, self.policy.fingerprint, rows, self.policy.guarantee.epsilon)
-        return replace(self._receipt(perturbation, rows), times_before=before, epsilon_so_far=spent)
+        so_far = spent + self.policy.guarantee.epsilon
+        return replace(self._receipt(perturbation, rows), times_before=before, epsilon_so_far=so_far)
 
     @property
     def _ledger(self) -> Ledger:
         return Ledger(Path(self.target).resolve().parent)
 
-    def _times_before(self, records: str) -> int:
-        seen = [entry for entry in self._ledger.entries(records) if entry["policy"] == self.policy.fingerprint]
+    def _left_before(self, records: str) -> tuple[int, float]:
+        """Return how often these records left under this policy, and their epsilon under any; refuse a repeat."""
+        entries = self._ledger.entries(records)
+        seen = [entry for entry in entries if entry["policy"] == self.policy.fingerprint]
         if seen and not self.again:
             raise ValueError(
                 f"these records left {len(seen)} time{'s' * (len(seen) > 1)} under this policy "
                 f"(ledger {self._ledger.path}); another run adds epsilon {self.policy.total} per record: "
                 "use the output you have, or say --again (again=True)"
             )
-        return len(seen)
-
-    def _so_far(self, records: str) -> float:
-        return float(sum(entry["epsilon"] for entry in self._ledger.entries(records)))
+        return len(seen), float(sum(entry["epsilon"] for entry in entries))
 
     def _receipt(self, perturbation: Perturbation, rows: int) -> Receipt:
         promise = self.policy.guarantee

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from epsworth.arrays import Bools, Floats
+from epsworth.records import Indices
 
 BATCH = 256
 
@@ -29,9 +30,7 @@ def free_radius(free: Callable[[Floats, Floats], Bools], width: int, reach: floa
     if not reach > 0 or free(low, high).all():
         return max(reach, 0.0)
     while distance.size and looked < budget:
-        count = min(BATCH, distance.size)
-        order = np.argpartition(distance, count - 1)
-        now, later = order[:count], order[count:]
+        now, later = nearest_first(distance, BATCH)
         a, b = _halved(low[now], high[now])
         looked += len(a)
         near = np.maximum(np.maximum(a, -b).max(axis=1), 0.0)
@@ -40,6 +39,13 @@ def free_radius(free: Callable[[Floats, Floats], Bools], width: int, reach: floa
         low, high = np.concatenate([low[later], a[kept]]), np.concatenate([high[later], b[kept]])
         distance = np.concatenate([distance[later], near[kept]])
     return float(min(reach, distance.min())) if distance.size else reach
+
+
+def nearest_first(distance: Floats, most: int) -> tuple[Indices, Indices]:
+    """Return the places of the ``most`` nearest boxes, in any order, and of the others."""
+    count = min(most, distance.size)
+    order = np.argpartition(distance, count - 1)
+    return order[:count], order[count:]
 
 
 def _halved(low: Floats, high: Floats) -> tuple[Floats, Floats]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.trees import LEAF, TreeModel, tree_model
 from epsworth.engines.cells import reached, sum_of_boxes
+from epsworth.robustness.boxes import nearest_first
 from epsworth.robustness.question import Asked, Found, Inside, Witness
 from epsworth.robustness.sampled import nearest_flip
 from epsworth.search import last_passing
@@ -190,9 +191,7 @@ def _search(
     high = np.array([[len(e) for e in leaves.edges]], dtype=np.intp)
     distance, looked = np.zeros(1), 0
     while distance.size and looked < budget:
-        count = min(BATCH, distance.size)
-        order = np.argpartition(distance, count - 1)
-        now, later = order[:count], order[count:]
+        now, later = nearest_first(distance, BATCH)
         a, b = _halved(low[now], high[now])
         looked += len(a)
         points = leaves.nearest(asked.point, a, b)
