@@ -18,7 +18,7 @@ from sklearn.preprocessing import MinMaxScaler
 from benchmarks.timing import Row, median_seconds
 from epsworth.pac import MI, FixedForest, PACPrivatizer
 from epsworth.pac.adapters import adapter_for
-from epsworth.pac.calibration import calibrate
+from epsworth.pac.calibration import Shape, calibrate
 from epsworth.pac.simulation import Experiment
 from epsworth.pac.worlds import Sampler, units_of
 
@@ -69,6 +69,6 @@ def _wide() -> Iterator[Row]:
     """Yield the memory for a hundred thousand outputs: 50 MB of them; a d x d matrix would take 80 GB."""
     outputs = np.random.default_rng(0).normal(size=(64, 100_000))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    seconds = median_seconds(lambda: calibrate(outputs, 1.0, basis="svd"), runs=1, warmup=0)
+    seconds = median_seconds(lambda: calibrate(outputs, 1.0, Shape(basis="svd")), runs=1, warmup=0)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024 / (outputs.nbytes / 2**20)
     yield Row("memory of calibration / outputs, d = 100 000", grown, "", 12.0, f"{seconds:.1f} s")

@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
 
 from epsworth.pac import MI, Ledger, PACPrivatizer, RecordPosterior
-from epsworth.pac.calibration import calibrate
+from epsworth.pac.calibration import Shape, calibrate
 from epsworth.pac.exposure import posterior_weights
 from epsworth.pac.ledger import updated
 
@@ -69,7 +69,7 @@ def test_one_world_serves_the_whole_series():
 def test_worlds_ruled_out_may_lie_anywhere():
     """A world of chance 1e-300, a googol away, neither overflows the grid nor costs the others precision."""
     outputs = np.array([[0.0], [1.0], [1e100]])
-    plan = calibrate(outputs, 0.5, basis="diag", probabilities=np.array([0.5, 0.5, 1e-300]))
+    plan = calibrate(outputs, 0.5, Shape(basis="diag"), probabilities=np.array([0.5, 0.5, 1e-300]))
     assert abs(plan.positions(outputs)).max() <= 2**52
     assert plan.mi <= 0.5
 
@@ -78,7 +78,7 @@ def test_belief_is_bayes_rule():
     """The table's masses against Gaussian densities."""
     rng = np.random.default_rng(0)
     outputs = rng.normal(size=(20, 3))
-    plan = calibrate(outputs, 1.0, basis="svd")
+    plan = calibrate(outputs, 1.0, Shape(basis="svd"))
     positions = plan.positions(outputs)
     seen = positions[4] + plan.law.from_words(rng.integers(0, 2**64, size=3, dtype=np.uint64))
     even = np.full(20, 1 / 20)
@@ -96,14 +96,14 @@ def test_adaptive_series_keep_the_total():
     first = np.array([0.0, 0.0, 10.0, 10.0])[:, np.newaxis]
     choices = {False: np.array([0.0, 4.0, 0.0, 0.0])[:, np.newaxis], True: np.array([0.0, 0, 0, 4])[:, np.newaxis]}
     even, beta, gains = np.full(4, 0.25), 0.4, []
-    one = calibrate(first, 0.7, basis="diag")
+    one = calibrate(first, 0.7, Shape(basis="diag"))
     for _ in range(1500):
         world = rng.integers(4)
         at = one.positions(first)
         seen = at[world] + one.law.from_words(rng.integers(0, 2**64, size=1, dtype=np.uint64))
         belief = updated(even, one, at, seen)
         second = choices[bool(one.released(seen)[0] > 5)]
-        two = calibrate(second, beta, basis="diag", probabilities=belief)
+        two = calibrate(second, beta, Shape(basis="diag"), probabilities=belief)
         at = two.positions(second)
         seen = at[world] + two.law.from_words(rng.integers(0, 2**64, size=at.shape[1], dtype=np.uint64))
         gains.append(np.log(updated(belief, two, at, seen)[world] / 0.25))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 from scipy.stats import chi2, norm
 
 from epsworth.pac import allocate, dp_posterior, generalised_prior, posterior, procrustes, tpr_bound
@@ -20,7 +21,7 @@ from epsworth.pac.allocation import (
     mean_second_moments,
     mean_variances,
 )
-from epsworth.pac.calibration import MOST_NATS, calibrate, frame_of
+from epsworth.pac.calibration import MOST_NATS, Shape, calibrate, frame_of
 from epsworth.pac.certificate import certify
 from epsworth.pac.exposure import expose
 from epsworth.pac.lattice import STEPS, RoundedGaussian
@@ -126,7 +127,7 @@ def test_noise_has_the_variance_that_was_allocated():
     The sum of squares is chi-squared; two-sided at 1e-6.
     """
     outputs = np.random.default_rng(3).normal(size=(64, 3)) * [0.1, 1.0, 30.0]
-    plan = calibrate(outputs, 0.5, basis="diag")
+    plan = calibrate(outputs, 0.5, Shape(basis="diag"))
     words = np.random.default_rng(4).integers(0, 2**64, size=(20_000, 3), dtype=np.uint64)
     released = plan.released(plan.law.from_words(words)) - plan.frame.centre
     ratio = (released**2).sum(axis=0) / plan.noise
@@ -147,7 +148,7 @@ def test_release_noise_cannot_be_seeded():
 def test_calibration_pays_for_the_grid(basis, beta):
     rng = np.random.default_rng(0)
     outputs = rng.normal(size=(100, 4)) @ rng.normal(size=(4, 6)) + 5  # rank 4
-    plan = calibrate(outputs, beta, basis=basis)
+    plan = calibrate(outputs, beta, Shape(basis=basis))
     assert len(plan.frame) == (4 if basis == "svd" else 6)
     grid = plan.positions(outputs) * plan.step
     assert gaussian_bound(grid.var(axis=0), plan.noise) <= beta
@@ -162,7 +163,7 @@ def test_what_gets_no_noise_is_released_as_the_pools_constant():
     outputs = np.column_stack([np.random.default_rng(0).normal(size=64), np.full(64, 7.0), np.zeros(64)])
     outputs[:, 2] = 1e-30 * np.arange(64)
     for basis in ("diag", "svd"):
-        plan = calibrate(outputs, 1.0, basis=basis)
+        plan = calibrate(outputs, 1.0, Shape(basis=basis))
         released = plan.released(plan.positions(outputs))
         assert (released[:, 1] == 7.0).all()
         if basis == "svd":  # below the rank tolerance
@@ -175,14 +176,42 @@ def test_svd_never_costs_more_than_the_coordinates():
     rng = np.random.default_rng(1)
     outputs = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 3))
     for beta in (1 / 64, 1.0, 4.0):
-        assert calibrate(outputs, beta, basis="svd").trace <= calibrate(outputs, beta, basis="diag").trace * (1 + 1e-6)
+        turned, plain = (calibrate(outputs, beta, Shape(basis=basis)).trace for basis in ("svd", "diag"))
+        assert turned <= plain * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("beta", [1 / 16, 2.0])
+def test_weighted_noise_is_the_least_of_all_gaussian_noises(beta):
+    """Two ways: eigenvectors of W^1/2 S W^1/2 taken back, against random covariances brought to the same budget."""
+    rng = np.random.default_rng(4)
+    outputs = rng.normal(size=(300, 3)) @ rng.normal(size=(3, 3))
+    weights = np.array([9.0, 1.0, 0.25])
+    S = np.cov(outputs.T, ddof=0)
+
+    def budget_of(E):
+        return 0.5 * np.linalg.slogdet(np.eye(3) + S @ np.linalg.inv(E))[1]
+
+    plan = calibrate(outputs, beta, Shape(weights=weights))
+    back = plan.frame.axes.T / plan.frame.units[:, np.newaxis]
+    E = back @ np.diag(plan.noise) @ back.T
+    assert budget_of(E) == pytest.approx(beta, rel=1e-5)  # the grid moves variances a little
+    assert plan.trace == pytest.approx(weights @ np.diag(E))
+    np.testing.assert_allclose(plan.frame.vectors(plan.frame.coordinates(outputs)), outputs)
+    by_coordinates = calibrate(outputs, beta, Shape(basis="diag", weights=weights))
+    np.testing.assert_allclose(by_coordinates.noise / weights, allocate(np.diag(S), beta, weights=weights), rtol=1e-4)
+    assert plan.trace <= by_coordinates.trace
+    for _ in range(200):
+        root = np.linalg.cholesky(E) @ (np.eye(3) + 0.1 * rng.normal(size=(3, 3)))
+        near = root @ root.T
+        scale = brentq(lambda c, near=near: budget_of(c * near) - beta, 1e-3, 1e3, xtol=1e-14)
+        assert weights @ np.diag(scale * near) >= plan.trace * (1 - 1e-5)
 
 
 def test_frames_use_no_square_matrix():
     outputs = np.random.default_rng(0).normal(size=(16, 20_000)).astype(float)
-    frame, _ = frame_of(outputs, "svd")
+    frame, _ = frame_of(outputs, Shape(basis="svd"))
     assert frame.axes.shape[0] <= 16
-    frame, _ = frame_of(outputs, "diag")
+    frame, _ = frame_of(outputs, Shape(basis="diag"))
     assert frame.axes.shape == (20_000,)
     np.testing.assert_allclose(frame.vectors(frame.coordinates(outputs)), outputs)
 
@@ -226,7 +255,7 @@ def test_the_certificate_holds_over_repetitions():
     covariance, failures, beta = root.T @ root, 0, 0.25
     for _ in range(300):
         pilot, left, right = (gaussian_worlds(rng, n, root) for n in (80, 60, 60))
-        found = certify(pilot, left, right, beta, rule="optimal", basis="diag", miss=0.1)
+        found = certify(pilot, left, right, beta, Shape(basis="diag"), miss=0.1)
         truth = 0.5 * np.linalg.slogdet(np.eye(4) + covariance / found.plan.noise)[1]
         assert found.plan.mi <= beta * (1 + 1e-12)
         failures += truth > found.plan.mi  # the clip only lowers the truth
@@ -237,8 +266,8 @@ def test_the_certificate_clips_and_enlarges():
     rng = np.random.default_rng(0)
     root = np.diag([1.0, 2.0])
     pilot, left, right = (gaussian_worlds(rng, 400, root) for _ in range(3))
-    plain = calibrate(pilot, 0.25, basis="svd")
-    found = certify(pilot, left, right, 0.25, rule="optimal", basis="svd", miss=1e-3)
+    plain = calibrate(pilot, 0.25, Shape(basis="svd"))
+    found = certify(pilot, left, right, 0.25, Shape(basis="svd"), miss=1e-3)
     assert found.plan.trace > plain.trace
     assert found.plan.mi <= 0.25 < found.unconditional
     far = found.plan.positions(np.array([[1e9, 0.0]]))

@@ -108,6 +108,19 @@ def test_a_budget_for_single_records():
         PACPrivatizer("mean", RecordPosterior(0.55), worlds=64, rate=0.3).fit(X)
 
 
+def test_weights_move_noise_to_where_it_is_cheap():
+    plain, weighted = (
+        PACPrivatizer("mean", MI(0.1), worlds=64, basis="diag", weights=weights).fit(X).plan_
+        for weights in (None, [100.0, *[1.0] * (X.shape[1] - 1)])
+    )
+    noise = weighted.noise / weighted.frame.units**2
+    assert noise[0] < plain.noise[0] / 2
+    assert (noise[1:] > plain.noise[1:]).all()
+    assert weighted.mi <= 0.1
+    with pytest.raises(ValueError, match="weights must be 4 positive numbers"):
+        PACPrivatizer("mean", MI(0.1), worlds=64, weights=[1.0, 0.0, 1.0, 1.0]).fit(X)
+
+
 def test_identical_rows_are_one_unit_in_every_world():
     pool = np.vstack([X[:20], X[:3]])
     fitted = PACPrivatizer("mean", RecordPosterior(0.7), worlds=64).fit(pool)

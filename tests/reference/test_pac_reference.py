@@ -15,7 +15,7 @@ from scipy.stats import norm
 from epsworth import pac
 from epsworth.pac import allocation
 from epsworth.pac.alignment import matching
-from epsworth.pac.calibration import Plan, frame_of
+from epsworth.pac.calibration import Plan, Shape, frame_of
 from epsworth.pac.certificate import bernstein_upper, certified_mi
 from epsworth.pac.exposure import expose
 from epsworth.pac.forest import split_scores
@@ -261,7 +261,7 @@ def test_two_dimensional_worlds(case):
 def test_ledger(case):
     """Belief after the first answer, the second release's variance under it, and the bounds with and without it."""
     first, second = np.array(case["release1"])[:, np.newaxis], np.array(case["release2"])[:, np.newaxis]
-    frame, _ = frame_of(first, "diag")
+    frame, _ = frame_of(first, Shape(basis="diag"))
     step = np.array([2.0**-13])  # outputs of the case lie on this grid
     ratio = float(np.sqrt(case["e1"]) / step[0])
     plan = Plan(frame, np.array([case["e1"]]), np.zeros(1), step, ratio, 0.0)
@@ -271,7 +271,7 @@ def test_ledger(case):
     np.testing.assert_allclose(belief, case["posterior"], rtol=1e-3)
     exact = np.exp(-((case["observed1"] - first[:, 0]) ** 2) / (2 * case["e1"]))
     np.testing.assert_allclose(exact / exact.sum(), case["posterior"], rtol=RELATIVE)
-    variance = frame_of(second, "diag", exact / exact.sum())[1]
+    variance = frame_of(second, Shape(basis="diag"), exact / exact.sum())[1]
     assert variance.item() == close(case["posterior_variance2"])
     assert second.var() == close(case["prior_variance2"])
     assert allocation.gaussian_bound(variance, [case["e2"]]) == close(case["mi2_bound"])

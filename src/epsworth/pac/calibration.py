@@ -22,30 +22,55 @@ TRIALS_PER_DIRECTION = 10  # below, eigenvectors of an *estimated* covariance fi
 
 
 @dataclass(frozen=True, eq=False)
+class Shape:
+    """What the noise should look like.
+
+    Attributes
+    ----------
+    rule : str
+        Of `allocate`.
+    basis : {"diag", "svd"}
+        Directions: coordinates, or eigenvectors of the covariance.
+    weights : ndarray, shape ``(d,)``, optional
+        What a unit of noise variance in each number costs.  The best noise for weights W is the best one of
+        W^1/2 times the outputs, taken back.
+    """
+
+    rule: Rule = "optimal"
+    basis: Basis = "svd"
+    weights: Floats | None = None
+
+
+OPTIMAL = Shape()
+
+
+@dataclass(frozen=True, eq=False)
 class Frame:
     """An orthonormal set of directions around a centre: all other directions are released as the centre's constant.
 
-    ``axes`` is a matrix with one direction per row, or the indices of the coordinates that are kept.
+    ``axes`` is a matrix with one direction per row, or the indices of the coordinates that are kept; ``units`` are
+    the square roots of the weights, by which vectors are multiplied beforehand.
     """
 
     centre: Floats
     axes: Floats | Indices
+    units: Floats | float = 1.0
 
     def __len__(self) -> int:
         return len(self.axes)
 
     def coordinates(self, vectors: Floats) -> Floats:
         """Return the coordinates of vectors (rows)."""
-        away = vectors - self.centre
+        away = (vectors - self.centre) * self.units
         return np.asarray(away[..., self.axes] if self.axes.ndim == 1 else away @ self.axes.T)
 
     def vectors(self, coordinates: Floats) -> Floats:
         """Return the vectors of coordinates (rows)."""
         if self.axes.ndim == 2:
-            return np.asarray(self.centre + coordinates @ self.axes)
-        found = np.tile(self.centre, (*coordinates.shape[:-1], 1))
-        found[..., self.axes] += coordinates
-        return found
+            return np.asarray(self.centre + coordinates @ self.axes / self.units)
+        away = np.zeros((*coordinates.shape[:-1], len(self.centre)))
+        away[..., self.axes] = coordinates
+        return np.asarray(self.centre + away / self.units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +121,7 @@ class Plan:
 
     @property
     def trace(self) -> float:
-        """Total noise variance, E|B|^2."""
+        """Total noise variance, E|B|^2 (each number's times its weight)."""
         return float(self.noise.sum())
 
 
@@ -110,32 +135,27 @@ def check_choices(rule: str, basis: str) -> None:
         raise ValueError(f"basis must be one of {', '.join(BASES)}, got {basis!r}")
 
 
-def frame_of(outputs: Floats, basis: Basis, probabilities: Floats | None = None) -> tuple[Frame, Floats]:
+def frame_of(outputs: Floats, shape: Shape, probabilities: Floats | None = None) -> tuple[Frame, Floats]:
     """Return directions in which the outputs vary, and their variances there.
 
     ``svd`` costs O(m d min(m, d)) and never builds a d x d matrix.  Directions without variance are left out.
     """
     p = np.full(len(outputs), 1 / len(outputs)) if probabilities is None else probabilities
-    centre = p @ outputs
-    away = outputs - centre
-    if basis == "diag":
+    centre, units = p @ outputs, 1.0 if shape.weights is None else np.sqrt(shape.weights)
+    away = (outputs - centre) * units
+    if shape.basis == "diag":
         variances = p @ away**2
         live = np.flatnonzero((variances > 0) & (np.ptp(outputs[p > 0], axis=0) > 0))
-        return Frame(centre, live), variances[live]
+        return Frame(centre, live, units), variances[live]
     scaled = np.sqrt(p)[:, np.newaxis] * away
     _, roots, axes = np.linalg.svd(scaled, full_matrices=False)
     live = roots > roots.max(initial=0.0) * max(scaled.shape) * np.finfo(float).eps
     live &= roots**2 > 0
-    return Frame(centre, axes[live]), roots[live] ** 2
+    return Frame(centre, axes[live], units), roots[live] ** 2
 
 
 def calibrate(
-    outputs: Floats,
-    beta: float,
-    *,
-    rule: Rule = "optimal",
-    basis: Basis = "auto",
-    probabilities: Floats | None = None,
+    outputs: Floats, beta: float, shape: Shape = OPTIMAL, *, probabilities: Floats | None = None
 ) -> Plan:  # fmt: skip
     """Return the plan that keeps the mutual information with the world at ``beta`` nats.
 
@@ -145,8 +165,8 @@ def calibrate(
     """
     if beta > MOST_NATS:
         raise ValueError(f"a budget of {beta:g} nats promises nothing; take at most {MOST_NATS:g}")
-    frame, variances = frame_of(outputs, "svd" if basis == "auto" else basis, probabilities)
-    noise = allocate(variances, beta, rule)
+    frame, variances = frame_of(outputs, shape, probabilities)
+    noise = allocate(variances, beta, shape.rule)
     plan = Plan(frame, noise, variances, np.sqrt(noise) / STEPS, float(STEPS), 0.0)
     # rounding to the grid moves variances a little: measure them on the grid (correlations: Hadamard), and pay
     grid = plan.positions(outputs) * plan.step

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.pac.allocation import Rule
-from epsworth.pac.calibration import Basis, Plan, calibrate
+from epsworth.pac.calibration import Plan, Shape, calibrate
 from epsworth.pac.lattice import STEPS
 
 HEADROOM = 1.25  # on the largest squared distance seen in the pilot; the clip bites in well under 1 % of trials
@@ -60,9 +59,7 @@ class Certificate:
     zcdp: float
 
 
-def certify(
-    pilot: Floats, left: Floats, right: Floats, beta: float, *, rule: Rule, basis: Basis, miss: float
-) -> Certificate:
+def certify(pilot: Floats, left: Floats, right: Floats, beta: float, shape: Shape, *, miss: float) -> Certificate:
     """Return a plan with MI <= ``beta`` with confidence ``1 - miss`` over independent trials.
 
     Parameters
@@ -77,7 +74,7 @@ def certify(
     With |.| the norm in standard deviations of the noise, t = |y - y'|^2 / 4 lies in [0, R^2] after the clip and has
     mean 1/2 sum s_i / e_i, of which MI is a concave function; noise is multiplied by what its upper limit asks for.
     """
-    plan = calibrate(pilot, beta, rule=rule, basis=basis)
+    plan = calibrate(pilot, beta, shape)
     directions = len(plan.frame)
     lengths = np.linalg.norm(plan.frame.coordinates(pilot) / (plan.step * STEPS), axis=1)
     clip = math.sqrt(HEADROOM) * float(lengths.max(initial=0.0))

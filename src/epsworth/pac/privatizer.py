@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from epsworth.arrays import Bools, Floats
+from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.pac.adapters import adapter_for
 from epsworth.pac.adapters.adapter import Prepare
 from epsworth.pac.allocation import Rule
 from epsworth.pac.budgets import MI, Budget, DPEquivalent, Posterior, RecordPosterior, as_budget
-from epsworth.pac.calibration import TRIALS_PER_DIRECTION, Basis, Plan, calibrate, check_choices
+from epsworth.pac.calibration import TRIALS_PER_DIRECTION, Basis, Plan, Shape, calibrate, check_choices
 from epsworth.pac.certificate import Certificate, certify
 from epsworth.pac.exposure import Exposure, expose
 from epsworth.pac.lattice import Steps
@@ -87,6 +87,8 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Rule of `allocate`.
     basis : {"auto", "diag", "svd"}
         Directions of the noise: coordinates, or eigenvectors of the covariance.
+    weights : array_like, optional
+        What a unit of noise variance in each released number costs, positive; the default is one for all.
     adapter : "auto" or callable
         ``adapter(estimator, X, y)`` returns a `Mechanism`, for algorithms of your own.
     worlds_seed : int
@@ -134,6 +136,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         mode: Mode = "exact",
         noise: Rule = "optimal",
         basis: Basis = "auto",
+        weights: ArrayLike | None = None,
         adapter: Literal["auto"] | Prepare = "auto",
         worlds_seed: int = 0,
         confidence: float = 0.999,
@@ -148,6 +151,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         self.mode = mode
         self.noise = noise
         self.basis = basis
+        self.weights = weights
         self.adapter = adapter
         self.worlds_seed = worlds_seed
         self.confidence = confidence
@@ -238,8 +242,8 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             asked = [self.plan_.mi] if budgets is None else [_nats(one) for one in budgets]
             for beta in asked:
                 for rule in noises or [self.noise]:
-                    for basis in bases or [self._basis()]:
-                        plan = calibrate(self.trials_.outputs, beta, rule=rule, basis=basis)
+                    for basis in bases or [self._shape().basis]:
+                        plan = calibrate(self.trials_.outputs, beta, replace(self._shape(), rule=rule, basis=basis))
                         plans.append((plan, rule, "diag" if plan.frame.axes.ndim == 1 else "svd"))
         found = []
         for plan, rule_name, basis_name in plans:
@@ -295,15 +299,21 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if self.stop is not None and self.mode != "estimated":
             raise ValueError(f"stop is for mode='estimated'; in mode {self.mode!r} all worlds are run")
 
-    def _basis(self) -> Basis:
-        """Eigenvectors where they are facts, or estimated from enough trials."""
-        if self.basis != "auto" or self.mode == "exact":
-            return self.basis
-        pilot = len(self.trials_.outputs) // (3 if self.mode == "certified" else 1)
-        return "svd" if pilot >= TRIALS_PER_DIRECTION * self.n_outputs_ else "diag"
+    def _shape(self) -> Shape:
+        """Return the noise's shape: eigenvectors where they are facts, or estimated from enough trials."""
+        basis = self.basis
+        if basis == "auto" and self.mode != "exact":
+            pilot = len(self.trials_.outputs) // (3 if self.mode == "certified" else 1)
+            basis = "svd" if pilot >= TRIALS_PER_DIRECTION * self.n_outputs_ else "diag"
+        weights = None if self.weights is None else as_floats(self.weights)
+        if weights is not None and not (
+            weights.shape == (self.n_outputs_,) and np.isfinite(weights).all() and (weights > 0).all()
+        ):
+            raise ValueError(f"weights must be {self.n_outputs_} positive numbers, one per released number")
+        return Shape(self.noise, basis, weights)
 
     def _calibrate(self) -> None:
-        outputs, basis = self.trials_.outputs, self._basis()
+        outputs, shape = self.trials_.outputs, self._shape()
         self.exposure_: Exposure | None = None
         self.confidence_ = {"exact": 1.0, "certified": self.confidence, "estimated": None}[self.mode]
         if self.mode == "exact":
@@ -315,18 +325,16 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             self.record_prior_ = float(np.maximum(inclusion, 1 - inclusion).max())
         if isinstance(self.budget, RecordPosterior):
             rng = np.random.default_rng([self.worlds_seed, 1])
-            self.plan_, self.exposure_ = plan_for_records(
-                outputs, members, self.budget.q, rule=self.noise, basis=basis, rng=rng
-            )
+            self.plan_, self.exposure_ = plan_for_records(outputs, members, self.budget.q, shape, rng)
         elif self.mode == "certified":
             third = len(outputs) // 3
             self.certificate_: Certificate = certify(
                 outputs[: -2 * third], outputs[-2 * third : -third], outputs[-third:], self.budget.mi,
-                rule=self.noise, basis=basis, miss=1 - self.confidence,
+                shape, miss=1 - self.confidence,
             )  # fmt: skip
             self.plan_ = self.certificate_.plan
         else:
-            self.plan_ = calibrate(outputs, self.budget.mi, rule=self.noise, basis=basis)
+            self.plan_ = calibrate(outputs, self.budget.mi, shape)
 
     def _secret_positions(self) -> Steps:
         """Return the un-noised output of a fresh secret on the grid; the caller adds noise before all else."""
@@ -344,9 +352,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             raise ValueError("a ledger needs mode='exact' and a budget in nats (MI, Posterior or DPEquivalent)")
         world = ledger.open(self.members(), self.budget.mi)
         outputs = self.trials_.outputs
-        plan = calibrate(
-            outputs, self.budget.mi, rule=self.noise, basis=self._basis(), probabilities=ledger.probabilities
-        )
+        plan = calibrate(outputs, self.budget.mi, self._shape(), probabilities=ledger.probabilities)
         positions = plan.positions(outputs)
         noisy = positions[world] + plan.law.draw(positions.shape[1])
         ledger.record(plan, positions, noisy)

@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from epsworth.arrays import Bools, Floats
-from epsworth.pac.allocation import Rule
-from epsworth.pac.calibration import Basis, Plan, calibrate
+from epsworth.pac.calibration import Plan, Shape, calibrate
 from epsworth.pac.conversion import budget
 from epsworth.pac.exposure import Exposure, expose
 
@@ -19,7 +18,7 @@ LEAST_DRAWS, MOST_DRAWS, WORK = 2048, 16384, 2**33
 
 
 def plan_for_records(
-    outputs: Floats, members: Bools, q: float, *, rule: Rule, basis: Basis, rng: np.random.Generator
+    outputs: Floats, members: Bools, q: float, shape: Shape, rng: np.random.Generator
 ) -> tuple[Plan, Exposure]:
     """Return the plan of the largest budget found at which every record's posterior stays at or below ``q``.
 
@@ -39,7 +38,7 @@ def plan_for_records(
     draws = int(np.clip(WORK / members.size, LEAST_DRAWS, MOST_DRAWS))
 
     def look(beta: float) -> tuple[Plan, Exposure]:
-        plan = calibrate(outputs, beta, rule=rule, basis=basis)
+        plan = calibrate(outputs, beta, shape)
         found = expose(plan.positions(outputs) / plan.ratio, members, rng, draws=draws, miss=MISS / LOOKS)
         return plan, found
 
