@@ -59,7 +59,9 @@ class Posterior:
 
 @dataclass(frozen=True)
 class RecordPosterior:
-    """No single record's membership is inferred with success above ``q``; needs a finite list of worlds.
+    """No single record's membership is inferred with success above ``q``.
+
+    From a finite list of worlds with 99 % confidence over the simulation; in the mode ``estimated`` an estimate.
 
     It speaks of single records (units).  Joint tasks keep only the larger mutual information that the report prints.
     """

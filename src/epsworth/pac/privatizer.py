@@ -25,12 +25,12 @@ from epsworth.pac.exposure import Exposure, expose
 from epsworth.pac.lattice import Steps
 from epsworth.pac.ledger import Ledger
 from epsworth.pac.pool import check_pool
-from epsworth.pac.record_budgets import plan_for_records
+from epsworth.pac.record_budgets import plan_for_records, plan_from_exchanges
 from epsworth.pac.report import report_of
 from epsworth.pac.simulation import Experiment, simulate
 from epsworth.pac.stopping import Stop, stop_rule
 from epsworth.pac.utility import Utility, releases_of, utility_of
-from epsworth.pac.worlds import Sampler, multiplicity, priors
+from epsworth.pac.worlds import Exchanges, Sampler, multiplicity, priors
 from epsworth.parallel import check_n_jobs
 from epsworth.records import Indices
 
@@ -186,7 +186,8 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if not np.isfinite(self.mechanism_.reference).all():
             raise ValueError("the output on the whole pool is not finite (NaN or infinite); mend the algorithm first")
         paired = self.mode == "exact" and self.rate == 0.5
-        sampler = Sampler(units, self.rate, self.worlds_seed, paired)
+        kind = Sampler if self.mode == "exact" or not isinstance(self.budget, RecordPosterior) else Exchanges
+        sampler = kind(units, self.rate, self.worlds_seed, paired)
         self._experiment = Experiment(self.mechanism_, table, labels, sampler)
         self.trials_ = simulate(
             self._experiment, self.worlds, n_jobs=self.n_jobs, progress=progress, checkpoint=self.checkpoint,
@@ -275,7 +276,9 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """
         check_is_fitted(self, "plan_")
         if self.mode != "exact":
-            raise ValueError(f"audit needs mode='exact', whose worlds are a finite list; this one is {self.mode!r}")
+            raise ValueError(
+                f"audit needs mode='exact', whose worlds are a finite list; this one is {self.mode!r}: try lira"
+            )
         members = self.members()
         if not isinstance(records, str):
             members = members[:, np.asarray(records, dtype=np.intp)]
@@ -294,8 +297,8 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             raise ValueError(f"rate must lie strictly between 0 and 1, got {self.rate!r}")
         if not 0 < self.confidence < 1:
             raise ValueError(f"confidence must lie strictly between 0 and 1, got {self.confidence!r}")
-        if self.mode != "exact" and isinstance(self.budget, RecordPosterior):
-            raise ValueError("RecordPosterior needs mode='exact': only a finite list of worlds can be attacked exactly")
+        if isinstance(self.budget, RecordPosterior) and (self.mode == "certified" or self.stop is not None):
+            raise ValueError("RecordPosterior needs mode='exact', or 'estimated' (no proof) without stop")
         if self.stop is not None and self.mode != "estimated":
             raise ValueError(f"stop is for mode='estimated'; in mode {self.mode!r} all worlds are run")
 
@@ -323,7 +326,12 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         else:
             inclusion = self._experiment.sampler.inclusion
             self.record_prior_ = float(np.maximum(inclusion, 1 - inclusion).max())
-        if isinstance(self.budget, RecordPosterior):
+        if isinstance(self.budget, RecordPosterior) and self.mode == "estimated":
+            sampler: Sampler = self._experiment.sampler
+            self.record_prior_ = sampler.certain
+            rate = sampler.inclusion[np.abs(sampler.inclusion - 0.5).argmin()]
+            self.plan_ = plan_from_exchanges(outputs, self.units_, self.budget.q, self.record_prior_, rate, shape)
+        elif isinstance(self.budget, RecordPosterior):
             rng = np.random.default_rng([self.worlds_seed, 1])
             self.plan_, self.exposure_ = plan_for_records(outputs, members, self.budget.q, shape, rng)
         elif self.mode == "certified":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from epsworth.pac.budgets import RecordPosterior
 from epsworth.pac.conversion import posterior, tpr_bound
 from epsworth.rounding import round_up
 
@@ -82,6 +83,8 @@ def _of_mode(fitted: PACPrivatizer, spent: float) -> dict[str, Any]:
             "zcdp_for_replacing_the_subset": _up(certificate.zcdp),
             "clip": "outputs farther from the centre than any pilot world (by 1.12) are pulled in",
         }
+    if isinstance(fitted.budget, RecordPosterior):
+        return {"worst_record_posterior_estimate": _up(fitted.budget.q)}
     return {}
 
 

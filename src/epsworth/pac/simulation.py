@@ -89,7 +89,8 @@ class Experiment:
             digest.update(np.ascontiguousarray(array).tobytes())
         if self.y is not None:
             digest.update(repr(self.y.tolist()).encode())
-        digest.update(repr((self.sampler.rate, self.sampler.seed, self.sampler.paired)).encode())
+        sampler = self.sampler
+        digest.update(repr((type(sampler).__name__, sampler.rate, sampler.seed, sampler.paired)).encode())
         digest.update(_described(self.mechanism).encode())
         digest.update(repr((np.__version__, scipy.__version__, sklearn.__version__)).encode())
         return digest.hexdigest()

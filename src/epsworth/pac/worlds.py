@@ -79,6 +79,13 @@ class Sampler:
         return np.asarray(self._choose(np.random.default_rng())[self.units.of_row])
 
     @property
+    def certain(self) -> float:
+        """Blind success at the most exposed unit's membership for someone who knows how many of its stratum are in."""
+        sizes = np.bincount(self.units.stratum)
+        exact = self.rate * sizes
+        return float(np.maximum(np.ceil(exact) / sizes, 1 - np.floor(exact) / sizes).max())
+
+    @property
     def inclusion(self) -> Floats:
         """Chance that a unit is in a fresh sub-sample, shape ``(units,)``."""
         sizes = np.bincount(self.units.stratum)
@@ -102,6 +109,24 @@ class Sampler:
         rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         chosen = np.zeros(len(order), dtype=bool)
         chosen[order] = rank < np.repeat(keep, sizes)
+        return chosen
+
+
+@dataclass(frozen=True)
+class Exchanges(Sampler):
+    """Worlds 2i and 2i + 1 differ in one unit, exchanged for another one of its stratum: what a single record does.
+
+    Pair i is about unit i modulo their number.  Either world of a pair is a uniform sub-sample.
+    """
+
+    def _units_in(self, world: int) -> Bools:
+        pair, second = divmod(world, 2)
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(pair,)))
+        chosen = self._choose(rng)
+        if second:
+            unit = pair % len(self.units)
+            other = (chosen != chosen[unit]) & (self.units.stratum == self.units.stratum[unit])
+            chosen[[unit, rng.choice(np.flatnonzero(other))]] ^= True
         return chosen
 
 
