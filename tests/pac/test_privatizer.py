@@ -114,8 +114,8 @@ def test_a_budget_for_single_records():
 def test_budgets_for_single_records_from_sampled_worlds():
     """Two ways for the mean: exchanges that were simulated, and their moments in closed form; then the truth.
 
-    All 70 halves of 8 rows are the law of the secret, so Bayes' rule over them is the best attack.  Moments are averages
-    of 400 squares whose deviation is below 1.2 times their mean: 20 % is over three standard errors (seeded).
+    All 70 halves of 8 rows are the law of the secret, so Bayes' rule over them is the best attack.  Moments average 400
+    squares, whose deviation is below 1.2 times their mean: 20 % is over three standard errors (seeded).
     """
     pool = np.random.default_rng(5).normal(size=(8, 2)) * [1.0, 0.2]
     q = 0.6
