@@ -172,6 +172,15 @@ def test_what_gets_no_noise_is_released_as_the_pools_constant():
             assert len(plan.frame) == 2
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_variances_of_any_size_get_finite_noise(rule):
+    for variances in ([1e300, 1e-300], [1e-310, 1.0], [5e-324, 5e-324], [1e-10] * 3):
+        for beta in (1e-6, 1.0, 20.0):
+            noise = allocate(variances, beta, rule)
+            assert np.isfinite(noise).all()
+            assert gaussian_bound(variances, noise) <= beta * (1 + 1e-12)
+
+
 def test_svd_never_costs_more_than_the_coordinates():
     rng = np.random.default_rng(1)
     outputs = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 3))

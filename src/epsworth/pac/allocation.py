@@ -81,7 +81,8 @@ def allocate(
     if live.any():
         # working at scale one keeps 1e-300 and 1e300 from under- and overflowing
         scale = float(s.max())
-        noise[live] = scale * RECIPES[rule](s[live] / scale, beta, w[live])
+        least = float(np.finfo(float).tiny)  # what underflows still varies, and gets noise
+        noise[live] = np.maximum(least, scale * RECIPES[rule](np.maximum(least, s[live] / scale), beta, w[live]))
     return noise
 
 
