@@ -17,6 +17,7 @@ from epsworth.exact.clipped import ClippedNoise
 from epsworth.exact.distance import DistanceKernel, rho
 from epsworth.exact.duchi import Duchi, Hybrid
 from epsworth.exact.gaussian import GaussianNoise, _largest
+from epsworth.exact.neighbours import NeighbourKernel
 from epsworth.exact.rational import PRECISION, exp_below, float_above, log_above, stated
 from epsworth.exact.two_level import TwoLevel
 from epsworth.guarantees import Pure
@@ -118,6 +119,17 @@ def distance(k: DistanceKernel, bound: Fraction) -> None:
     assert 2 * sum(k.noise) - k.noise[0] <= WORD
 
 
+def neighbours(k: NeighbourKernel, bound: Fraction) -> None:
+    truth, near, far = k.noise[0], k.noise[1], k.noise[-1]
+    assert k.noise == (truth, *[near] * k.reach, *[far] * (k.points - 1 - k.reach))
+    assert truth >= near >= far >= 1
+    assert 2 * k.reach + 2 <= k.points
+    assert WORD - 2**22 < 2 * sum(k.noise) - truth <= WORD
+    end, middle = k.total(0), k.total(k.points // 2)
+    assert truth * middle <= bound * far * end
+    assert [k.total(i) for i in (1, k.points - 2)] == [end + (near - far) * (k.reach > 0)] * 2
+
+
 def gaussian(k: GaussianNoise, bound: Fraction) -> None:
     t, rest = k.noise[:-1], k.noise[-1]
     assert all(a >= b for a, b in pairwise(t))
@@ -143,6 +155,7 @@ OBLIGATIONS = {
     TwoLevel: two_level,
     ClippedNoise: clipped,
     DistanceKernel: distance,
+    NeighbourKernel: neighbours,
     GaussianNoise: gaussian,
     Duchi: duchi,
     Hybrid: hybrid,
@@ -316,6 +329,25 @@ def test_two_levels_reach_smaller_epsilons_than_the_specification_says():
     """A and B differ by a multiple of the grid's size, so A = B only below 2^-32 on 2^16 points, not below 1e-6."""
     for name in ("pm", "sw", "krr"):
         assert 0.9e-9 < exact.kernel(name, "1e-9").loss() <= 1e-9
+
+
+@pytest.mark.parametrize("k", [2, 3, 6, 7, 20])
+@pytest.mark.parametrize("theta", [0, 0.1, 0.3, 1])
+@pytest.mark.parametrize("share", [0, 0.4, 1])
+def test_neighbours_of_every_reach_and_share(k, theta, share):
+    """By exhaustion; and the analysis has the same window and nearly the same weights."""
+    for epsilon in ("0.01", "1.5", "9", "200"):
+        built = exact.kernel("pb_grr", epsilon, k=k, theta=theta, share=share)
+        table = [built.weights(i) for i in range(k)]
+        assert worst_ratio(table) == built.ratio() <= exp_below(Fraction(epsilon))
+        if epsilon != "200":  # 64 bits hold no weight of e^-200
+            assert built.loss() >= float(epsilon) * (1 - 1e-6)
+            family = FAMILIES["pb_grr"](float(epsilon), k=k, theta=theta, share=share)
+            assert built.reach == family.reach
+            x = np.arange(k) / (k - 1)
+            masses = family.law(x[:, np.newaxis]).mass(x - 0.4 / k, x + 0.4 / k)
+            exactly = np.array([[weight / sum(row) for weight in row] for row in table])
+            np.testing.assert_allclose(masses, exactly, rtol=1e-9, atol=1e-15)
 
 
 def test_names_of_the_literature():

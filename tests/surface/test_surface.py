@@ -64,7 +64,7 @@ def test_names_of_the_release_part_are_frozen_and_documented():
     reference, draws = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("reference", "draws"))
     for name in exact.__all__:
         assert f"`exact.{name}" in reference, name
-    assert set(exact.KERNELS) == set(ew.FAMILIES) - {"laplace", "gaussian", "boosted_laplace", "pb_grr"}
+    assert set(exact.KERNELS) == set(ew.FAMILIES) - {"laplace", "gaussian", "boosted_laplace"}
     for name in exact.KERNELS:
         assert f"`{name}`" in draws, name
 

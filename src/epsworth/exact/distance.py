@@ -12,41 +12,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
-import numpy as np
-
-from epsworth.arrays import Floats
-from epsworth.exact.alias import WORD, Indices
+from epsworth.exact.alias import WORD
 from epsworth.exact.integer import require
-from epsworth.exact.noise import NoiseKernel
+from epsworth.exact.noise import RenewedNoise
 from epsworth.exact.rational import PRECISION, exp_below
 
 FINEST = 64  # T(points - 1)(rho - 1): below about one, the integer recursion stands still
 
 
 @dataclass(frozen=True, eq=False)
-class DistanceKernel(NoiseKernel):
-    """Weight ``noise[|i - y|]``; a draw that leaves the grid is made anew.
+class DistanceKernel(RenewedNoise):
+    """Weights that fall by about the same factor from one distance to the next.
 
     ``used`` is the part of epsilon that the weights in fact spend (the textbook exponential mechanism: half).
     """
 
     used: Fraction
-
-    @cached_property
-    def sums(self) -> tuple[int, ...]:
-        """S(n) = T(0) + .. + T(n)."""
-        return tuple(accumulate(self.noise))
-
-    def weights(self, i: int) -> list[int]:
-        """Return the weights of all outputs when the input is i."""
-        return [self.noise[abs(i - y)] for y in range(self.points)]
-
-    def total(self, i: int) -> int:
-        """Return S(i) + S(points - 1 - i) - T(0)."""
-        return self.sums[i] + self.sums[self.points - 1 - i] - self.noise[0]
 
     def ratio(self) -> Fraction:
         """Return e^used from below, which bounds every ratio; the largest one is T(0)/T(points - 1) at least."""
@@ -59,17 +42,6 @@ class DistanceKernel(NoiseKernel):
         require(falls, self, "a step of the weights is larger than e^(epsilon/(points - 1)), or rises")
         require(self.noise[-1] > 0 and self.used <= self.epsilon, self, "an output has weight zero")
         require(self.whole <= WORD, self, "the weights exceed 2^64")
-
-    def settle(self, reached: Indices, noise: Indices) -> Indices:
-        """Reject what leaves the grid (a rejected word always does)."""
-        outside = reached.view(np.uint64) >= np.uint64(self.points)  # negative numbers are huge as unsigned ones
-        np.copyto(reached, -1, where=outside)
-        return reached
-
-    def mass_of_range(self, index: Floats, low: Floats, high: Floats) -> Floats:
-        """Return the noise's mass on the range over its mass on the grid."""
-        last = self.points - 1
-        return self.mass_between(low - index, high - index) / self.mass_between(-index, last - index)
 
 
 def bounded_laplace(epsilon: Fraction, points: int) -> DistanceKernel:

@@ -51,3 +51,32 @@ class NoiseKernel(Kernel):
     @abstractmethod
     def settle(self, reached: Indices, noise: Indices) -> Indices:
         """Turn input plus noise into outputs, in place; noise ``points`` stands for a rejected word."""
+
+
+@dataclass(frozen=True, eq=False)
+class RenewedNoise(NoiseKernel):
+    """Weight ``noise[|i - y|]``; a draw that leaves the grid is made anew."""
+
+    @cached_property
+    def sums(self) -> tuple[int, ...]:
+        """S(n) = T(0) + .. + T(n)."""
+        return tuple(accumulate(self.noise))
+
+    def weights(self, i: int) -> list[int]:
+        """Return the weights of all outputs when the input is i."""
+        return [self.noise[abs(i - y)] for y in range(self.points)]
+
+    def total(self, i: int) -> int:
+        """Return S(i) + S(points - 1 - i) - T(0)."""
+        return self.sums[i] + self.sums[self.points - 1 - i] - self.noise[0]
+
+    def settle(self, reached: Indices, noise: Indices) -> Indices:
+        """Reject what leaves the grid (a rejected word always does)."""
+        outside = reached.view(np.uint64) >= np.uint64(self.points)  # negative numbers are huge as unsigned ones
+        np.copyto(reached, -1, where=outside)
+        return reached
+
+    def mass_of_range(self, index: Floats, low: Floats, high: Floats) -> Floats:
+        """Return the noise's mass on the range over its mass on the grid."""
+        last = self.points - 1
+        return self.mass_between(low - index, high - index) / self.mass_between(-index, last - index)

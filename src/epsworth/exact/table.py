@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, get_args
 
-from epsworth.exact import clipped, distance, duchi, gaussian, two_level
+from epsworth.exact import clipped, distance, duchi, gaussian, neighbours, two_level
 from epsworth.exact.integer import Kernel
 from epsworth.exact.rational import Exact, stated
 from epsworth.mechanisms.gaussian import Calibration
@@ -40,6 +40,7 @@ KERNELS: dict[str, Construction] = {
     "staircase": Construction(clipped.staircase, ("gamma",)),
     "duchi": Construction(duchi.duchi),
     "hybrid": Construction(duchi.hybrid),
+    "pb_grr": Construction(neighbours.pb_grr, ("k", "theta", "share")),
 }
 ALIASES = {"discrete_laplace": "laplace_clipped", "discrete_gaussian": "gaussian_clipped", "opm": "pm"}
 
@@ -62,8 +63,9 @@ def kernel(name: str, epsilon: Exact, bits: int = MOST_BITS, **options: Any) -> 
     bits : int
         Inputs and outputs are the 2^bits values ``i / (2^bits - 1)``; 1 to 16.
     **options
-        ``k`` for ``krr``, ``exponential``, ``exponential_tight``: a grid of k values, or k categories,
-        instead.  ``delta``, ``calibration`` for ``gaussian_clipped``.  ``gamma`` for ``staircase``.
+        ``k`` for ``krr``, ``exponential``, ``exponential_tight``, ``pb_grr``: a grid of k values, or k categories,
+        instead.  ``theta``, ``share`` for ``pb_grr``.  ``delta``, ``calibration`` for ``gaussian_clipped``.  ``gamma``
+        for ``staircase``.
 
     Raises
     ------
@@ -123,6 +125,16 @@ def _share(name: str) -> Callable[[Exact], Fraction]:
     return read
 
 
+def _fraction(name: str) -> Callable[[Exact], Fraction]:
+    def read(value: Exact) -> Fraction:
+        found = Fraction(0) if value == 0 else stated(value, name)
+        if found > 1:
+            raise ValueError(f"{name} must lie in [0, 1], got {value!r}")
+        return found
+
+    return read
+
+
 def _calibration(value: object) -> object:
     if value not in get_args(Calibration):
         allowed = ", ".join(map(repr, get_args(Calibration)))
@@ -134,5 +146,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "k": _size,
     "delta": _share("delta"),
     "gamma": _share("gamma"),
+    "theta": _fraction("theta"),
+    "share": _fraction("share"),
     "calibration": _calibration,
 }
