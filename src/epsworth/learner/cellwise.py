@@ -87,7 +87,7 @@ class Krr(Partition, IndexMessages):
 class Oue(Partition, PackedMessages):
     """One bit per pair: the user's own is fair, every other one is set with probability 1 / (1 + e^alpha)."""
 
-    patterns = np.arange(256)[:, None] >> np.arange(7, -1, -1) & 1
+    bits, order = 1, "big"
     name = "oue"
     reference = "Wang, Blocki, Li & Jha 2017"
 
@@ -122,7 +122,7 @@ class Oue(Partition, PackedMessages):
 
     def tally(self, messages: Ints) -> Tally:
         """Count set bits."""
-        return Tally(self.occurrences(messages, 1), np.array([len(messages)]))
+        return Tally(self.set_bits(messages)[:, 0], np.array([len(messages)]))
 
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
         """Draw each pair's set bits from its own users and from all others."""

@@ -162,8 +162,8 @@ class LatticeConfig:
                 f"row {row}, {self.names[axis]}: the value is missing or infinite; decide what stands for it"
             )
         low, high = self._edges
-        unit = (points - low) / (high - low)
-        return np.minimum(np.maximum(unit, 0.0), 1.0), np.asarray(((points < low) | (points > high)).any(axis=1))
+        inside = np.minimum(np.maximum(points, low), high)
+        return (inside - low) / (high - low), np.asarray((inside != points).any(axis=1))
 
     def label_numbers(self, y: ArrayLike) -> Ints:
         """Return the position of each label among the classes."""
