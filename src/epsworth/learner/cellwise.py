@@ -50,6 +50,11 @@ class Krr(Partition, IndexMessages):
         share = (1 - keep) / self.symbols
         return 2 * share / keep**2 if self.classes == 2 else share * (1 - share) / keep**2
 
+    @property
+    def presence(self) -> float:
+        """Who keeps the pair counts 1 / keep, squared."""
+        return WORD / self.keep
+
     def draw(self, users: Users, source: WordSource) -> Ints:
         """Toss the coin, draw another pair; who holds none always sends the drawn one."""
         known = self.known(users)
@@ -106,6 +111,11 @@ class Oue(Partition, PackedMessages):
         """4 e^alpha / (e^alpha - 1)^2 for a mass, twice that for a difference."""
         q = self.flip / WORD
         return (2 if self.classes == 2 else 1) * q * (1 - q) / (0.5 - q) ** 2
+
+    @property
+    def presence(self) -> float:
+        """Whatever alpha: the own bit is fair, and ((1 - q)^2 - q^2) / (1/2 - q) is 2."""
+        return 2.0
 
     def draw(self, users: Users, source: WordSource) -> Ints:
         """Draw every bit; pack eight into a byte."""

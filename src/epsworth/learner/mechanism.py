@@ -109,6 +109,19 @@ class Mechanism(ABC):
     def variance(self) -> float:
         """Variance of one cell's estimate, times users, where the cell holds next to nobody."""
 
+    @property
+    def presence(self) -> float:
+        """What a user adds to ``variance`` in the cell that holds them."""
+        return 0.0
+
+    @property
+    def mean_variance(self) -> float:
+        """Variance of an estimate, times users, on average over cells whoever holds them (squared means left out).
+
+        No budget brings it to zero: users are a sample.
+        """
+        return self.variance + self.presence / (self.cells * self.outputs)
+
     @abstractmethod
     def draw(self, users: Users, source: WordSource) -> Ints:
         """Return one message per user, fit for release where the source is."""

@@ -98,8 +98,8 @@ class Classifier:
 
     @property
     def noise(self) -> float:
-        """Variance of one estimate, from the mechanism's formula."""
-        return self.config.kernel.variance / self.aggregate.users
+        """Variance of an estimate on average over cells, from the mechanism's formulas."""
+        return self.config.kernel.mean_variance / self.aggregate.users
 
     @cached_property
     def estimates(self) -> Floats:
@@ -140,10 +140,11 @@ class Classifier:
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return scores: for two classes ``(n,)``, positive for the second one; else a mass per class ``(n, classes)``.
 
-        Points outside the box are moved to its edge.
+        Points outside the box are moved to its edge.  An even vote, which goes to the second class (Berrett & Butucea
+        2019), scores the least positive number.
         """
         scores = self._scores(self._unit(X))
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        return np.where(scores[:, 0] == 0, np.finfo(float).tiny, scores[:, 0]) if scores.shape[1] == 1 else scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return one label per point ``(n,)``."""

@@ -196,6 +196,12 @@ class Ternary(Partition, PackedMessages):
         """2 q / (a' - b')^2: of an empty cell."""
         return 2 * self.weights.noise / WORD / self.signal**2
 
+    @property
+    def presence(self) -> float:
+        """More votes from the own cell than from an empty one, at (a' - b')^-2 each."""
+        right, wrong, noise = self.weights
+        return (right + wrong - 2 * noise) / WORD / self.signal**2
+
     def draw(self, users: Users, source: WordSource) -> Ints:
         """Draw all cells as empty ones, the user's own with its own weights; pack four into a byte."""
         known = self.known(users)
