@@ -38,6 +38,8 @@ class Classifier:
     ----------
     classes_ : ndarray
     n_features_in_ : int
+    feature_names_in_ : ndarray
+        Only where the configuration names the features.
     width_ : float or None
         Width of the smoothing, as a share of the box; None where cells are read as they are.
 
@@ -56,6 +58,8 @@ class Classifier:
         self.aggregate, self.smoothing = aggregate, smoothing
         self.classes_: NDArray[Any] = np.array(self.config.classes)
         self.n_features_in_ = len(self.config.box)
+        if self.config.named:
+            self.feature_names_in_: NDArray[Any] = np.array(self.config.names, dtype=object)
 
     @classmethod
     def from_aggregate(cls, aggregate: Aggregator, smoothing: Smoothing = "sure") -> Classifier:
@@ -78,6 +82,14 @@ class Classifier:
         """Write the smoothing and the sums to a file, whole or not at all: nothing in it needs to be trusted."""
         with replacing(path) as temporary:
             temporary.write_bytes(MAGIC + f"{self.smoothing}\n".encode() + self.aggregate.state())
+
+    @staticmethod
+    def wrote(path: str | Path) -> bool:
+        """Tell whether a file begins like those of `save`."""
+        if not Path(path).is_file():
+            return False
+        with Path(path).open("rb") as stream:
+            return stream.read(len(MAGIC)) == MAGIC
 
     @classmethod
     def load(cls, path: str | Path) -> Classifier:
