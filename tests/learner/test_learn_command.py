@@ -151,7 +151,7 @@ def test_processes_and_splits_give_the_same_state(tmp_path):
         write_reports(config, rng.random((1001, 1)), rng.integers(2, size=1001), tmp_path / name)
     files = [tmp_path / "a.ldp", tmp_path / "b.ldp"]
     alone = aggregate_files(config, files)
-    assert alone == aggregate_files(config, files[::-1], jobs=2)
+    assert alone == aggregate_files(config, files[::-1], n_jobs=2)
     aggregate_files(config, files[:1]).save(tmp_path / "a.state")
     assert alone == aggregate_files(config, [tmp_path / "a.state", files[1]])
     assert alone.users == 2002
@@ -162,8 +162,8 @@ def test_processes_and_splits_give_the_same_state(tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"rapport": 1}\n')
     with pytest.raises(ValueError, match="a line is not"):
         aggregate_files(config, [tmp_path / "bad.jsonl"])
-    with pytest.raises(ValueError, match="jobs must be at least 1"):
-        aggregate_files(config, files, jobs=0)
+    with pytest.raises(ValueError, match="n_jobs must be a whole number"):
+        aggregate_files(config, files, n_jobs=0)
 
 
 def test_changed_states_are_refused(tmp_path):
