@@ -56,10 +56,10 @@ def test_the_excess_risk_falls_with_the_square_root_of_the_users(name, constant)
 
 
 def test_parity_classes_gain_what_theory_says():
-    """20 2^d (alpha / 2 / tanh(alpha / 2))^-2.. in variances: 80 tanh(1/2)^2 4 = 68.3 at alpha = 1, d = 2.
+    """Variances 80 4^d / alpha^2 over 2^d / tanh(alpha / 2)^2: 68.3 at alpha = 1, d = 2.
 
     2000 runs of 49 nearly independent estimates: each variance has a relative standard error of .45 %, their ratio of
-    .64 %; 3 % are allowed, a false alarm of 3e-6.  Where nobody is (points at one corner) no sampling adds to noise.
+    .64 %; 3 % are allowed, a false alarm of 3e-6.  Noise is discrete and groups are random: below .2 % each.
     """
     rng, users, variance = np.random.default_rng(2), 20_000, {}
     for name in ("slides", "parity"):
@@ -134,9 +134,6 @@ def test_unary_and_one_bit_reports_keep_alpha_by_enumeration(alpha, m):
             tables.append(table)
         assert worst(tables) <= bound
         assert math.log(worst(tables)) == pytest.approx(alpha, rel=1e-6)  # tight
-    slides = Slides(exact, m, 1, 2)
-    drop = 2 * float(exact) / slides.sensitivity  # of log probability where two active cells move by one
-    assert drop * 2 <= alpha * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("name", ["hadamard", "ternary", "krr", "oue"])
