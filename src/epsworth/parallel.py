@@ -40,7 +40,8 @@ def in_order(
     if len(batches) == 0:
         return
     settings = {} if n_jobs is None else {"n_jobs": n_jobs}
-    pool = joblib.Parallel(return_as="generator", mmap_mode="r", **settings)
+    streams = joblib.parallel.get_active_backend()[0].supports_return_generator  # Ray and multiprocessing do not
+    pool = joblib.Parallel(return_as="generator" if streams else "list", mmap_mode="r", **settings)
     yield from pool(joblib.delayed(_on_one_thread)(function, batch) for batch in batches)
 
 

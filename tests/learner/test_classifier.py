@@ -40,18 +40,37 @@ def accuracy(mechanism, alpha, users, seeds, **options):
 
 
 def test_moons_reach_the_stated_accuracy_with_a_hundredth_of_the_users():
-    """Means of 5 runs whose standard deviations are below .02 (signed) and .1 (slides): seeds are fixed."""
-    at_1e4, at_1e5 = accuracy("auto", 1.0, 10**4, 5), accuracy("auto", 1.0, 10**5, 5)
-    assert at_1e4 >= 0.84
+    """Means of 10 and 5 runs whose standard deviations are below .015 (ours) and .1 (slides): seeds are fixed."""
+    at_1e4, at_1e5 = accuracy("auto", 1.0, 10**4, 10), accuracy("auto", 1.0, 10**5, 5)
+    assert at_1e4 >= 0.86
     assert at_1e5 >= 0.89
     assert accuracy("slides", 1.0, 10**5, 5) <= 0.83
     assert accuracy("slides", 1.0, 10**6, 5) < at_1e4
 
 
 def test_accuracy_rises_with_alpha():
-    found = [accuracy("auto", alpha, 10**5, 3) for alpha in (0.1, 0.5, 2.0, 8.0)]
+    """Means of 5 seeds; from alpha 2 on their standard errors are below .002, before that steps are far wider."""
+    found = [accuracy("auto", alpha, 10**5, 5) for alpha in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)]
     assert all(later > earlier - 0.005 for earlier, later in itertools.pairwise(found))
-    assert found[-1] > 0.9
+    assert found[-1] > 0.91
+
+
+def test_more_budget_than_users_can_use_does_no_harm():
+    """With little noise left the sample's own keeps the cells few and smooth: four features, 10,000 users.
+
+    Without it the mean falls from .926 at alpha 4 to .80; standard errors are below .002.
+    """
+
+    def blobs(n, seed):
+        return make_blobs(n, centers=[[-0.75] * 4, [0.75] * 4], random_state=seed)
+
+    test = blobs(20_000, 99)
+    found = [
+        np.mean([LDPClassifier(a, (-3, 3), random_state=s).fit(*blobs(10**4, s)).score(*test) for s in range(3)])
+        for a in (4.0, 16.0, 60.0)
+    ]
+    assert found[0] > 0.915
+    assert min(found) > found[0] - 0.005
 
 
 @pytest.mark.parametrize("name", ["hadamard", "ternary", "krr", "oue"])
@@ -144,34 +163,6 @@ def test_simulation_plans_for_a_billion_users():
     found = expected_accuracy(config, X, y, users=10**9, rng=np.random.default_rng(0), runs=2)
     assert found.shape == (2,)
     assert found.min() > 0.9
-
-
-def test_the_excess_risk_falls_with_the_square_root_of_the_users():
-    """d = 1, eta linear, boundary at a random offset to the lattice: theory -1/2 (Berrett & Butucea 2019).
-
-    The excess risk of a label is |2 eta - 1| where it is wrong; averaged over offsets and draws.  Seed fixed; over
-    seeds the slope's standard deviation is about 0.03.
-    """
-    rng, users = np.random.default_rng(1), [10**5, 10**6, 10**7, 10**8]
-    means = []
-    for n in users:
-        m = max(2, round(n**0.25))
-        risks = []
-        for _ in range(400):
-            shift = rng.random() * 0.2 - 0.1
-            edges = np.linspace(0, 1, m + 1)
-            middle = (edges[1:] + edges[:-1]) / 2
-            one = np.clip(0.5 + (middle - 0.5 - shift) / 1.2, 0, 1)  # eta averaged over a cell
-            population = rng.multinomial(n, np.column_stack([(1 - one) / m, one / m]).ravel())
-            kernel = LatticeConfig(box=(0, 1), m=m, mechanism="ternary", alpha=1).kernel
-            score = kernel.estimate(kernel.simulate_counts(np.append(population, 0), rng))[:, 0]
-            x = rng.random(4000)
-            truth = (x - 0.5 - shift) / 1.2
-            wrong = (score[np.minimum((x * m).astype(int), m - 1)] >= 0) != (truth >= 0)
-            risks.append(np.mean(2 * np.abs(truth) * wrong))
-        means.append(np.mean(risks))
-    slope = np.polyfit(np.log(users), np.log(means), 1)[0]
-    assert slope == pytest.approx(-0.5, abs=0.08)
 
 
 @pytest.mark.filterwarnings("ignore:cells on")

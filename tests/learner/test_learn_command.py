@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import epsworth as ew
 from epsworth.cli import main
 from epsworth.learner import Aggregator, Classifier, LatticeConfig, aggregate_files, write_reports
 
@@ -55,6 +56,49 @@ def test_the_whole_way(cli, tmp_path):
     assert found.columns == ["label", "cell_label", "p_value", "certified"]
     assert (found["label"] == pl.read_csv("people.csv")["rich"]).mean() > 0.85
     assert Classifier.load("model.learner").smoothing == "sure"
+
+
+@pytest.fixture
+def learnt(cli, tmp_path):
+    """Write a model, a table with columns in another order and one to spare, and a domain."""
+    cli(CONFIG + " --users 3000")
+    cli("learn report c.json people.csv r.ldp --target rich")
+    cli("learn aggregate c.json r.ldp -o s.state")
+    cli("learn fit s.state m.learner")
+    pl.read_csv("people.csv").select("hours", "age", "rich")[:20].write_csv("some.csv")
+    (tmp_path / "domain.toml").write_text(
+        "[features.age]\nlower = 17\nupper = 90\n[features.hours]\nlower = 0\nupper = 100\n"
+    )
+    return "m.learner some.csv -s age --domain domain.toml --target rich -m sw -e 2,8 --tolerance .05 --seed 1"
+
+
+def test_a_learnt_model_is_a_model_for_the_other_commands(cli, learnt):
+    """No --trust: the file is data.  The features are found by name, as scikit-learn's are."""
+    code, out, err = cli("utility " + learnt + " --json -")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    model = Classifier.load("m.learner")
+    assert model.feature_names_in_.tolist() == ["age", "hours"]
+    table = pl.read_csv("some.csv")
+    curves = ew.stability(
+        model, table.drop("rich"), sensitive=["age"], mechanisms="sw", epsilons=[2.0, 8.0], domain="domain.toml",
+        rng=1, tolerance=0.05, y=table["rich"].to_numpy(),
+    )  # fmt: skip
+    assert found | {"seconds": 0} == json.loads(json.dumps(curves.to_dict())) | {"seconds": 0}
+    code, out, _ = cli("recommend " + learnt.replace(" -e 2,8", "") + " --at-least .6")
+    assert code == 0
+    assert "sw" in out
+    with pytest.raises(ValueError, match="X has the columns hours, age, but the configuration's features are age"):
+        model.predict(table.select("hours", "age"))
+
+
+def test_a_cut_learnt_model_is_refused_in_a_sentence(cli, learnt, tmp_path):
+    whole = (tmp_path / "m.learner").read_bytes()
+    (tmp_path / "m.learner").write_bytes(whole[:-8])
+    code, _, err = cli("utility " + learnt)
+    assert code == 2
+    assert "cut or changed" in err
+    assert err.count("\n") == 1
 
 
 def test_records_do_not_leave_twice_unless_told(cli):
@@ -107,7 +151,7 @@ def test_processes_and_splits_give_the_same_state(tmp_path):
         write_reports(config, rng.random((1001, 1)), rng.integers(2, size=1001), tmp_path / name)
     files = [tmp_path / "a.ldp", tmp_path / "b.ldp"]
     alone = aggregate_files(config, files)
-    assert alone == aggregate_files(config, files[::-1], jobs=2)
+    assert alone == aggregate_files(config, files[::-1], n_jobs=2)
     aggregate_files(config, files[:1]).save(tmp_path / "a.state")
     assert alone == aggregate_files(config, [tmp_path / "a.state", files[1]])
     assert alone.users == 2002
@@ -118,8 +162,8 @@ def test_processes_and_splits_give_the_same_state(tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"rapport": 1}\n')
     with pytest.raises(ValueError, match="a line is not"):
         aggregate_files(config, [tmp_path / "bad.jsonl"])
-    with pytest.raises(ValueError, match="jobs must be at least 1"):
-        aggregate_files(config, files, jobs=0)
+    with pytest.raises(ValueError, match="n_jobs must be a whole number"):
+        aggregate_files(config, files, n_jobs=0)
 
 
 def test_changed_states_are_refused(tmp_path):

@@ -9,10 +9,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from epsworth.exact.rational import exp_below, stated
 from epsworth.exact.testing import ReplayableWords
 from epsworth.learner import MECHANISMS, Aggregator, Client, LatticeConfig, simulate
+from epsworth.learner.client import PRIME, check
 from epsworth.learner.coins import WORD, discrete_laplace, flip_weight, uniform
 from epsworth.learner.mechanism import Users
 from epsworth.learner.signed import Hadamard, Ternary, odd_overlap, transform
@@ -247,6 +250,49 @@ def test_messages_that_no_client_sends_are_refused():
         c = config(name)
         with pytest.raises(ValueError, match="not a message of this mechanism"):
             Aggregator(c).add(pack(c, np.array([message], dtype=np.uint8)))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(["ternary", "oue"]), st.integers(1, 13), st.integers(0, 600), st.integers(0, 2**32))
+def test_packed_reports_are_counted_as_a_plain_loop_counts(name, m, n, seed):
+    """Run lengths around 255, the longest that a byte counts; every number of entries in the last byte."""
+    kernel = config(name, m=m, d=1).kernel
+    entries = np.random.default_rng(seed).integers(0, 3 if name == "ternary" else 2, (n, kernel.entries))
+    per_byte = 8 // kernel.bits
+    messages = np.zeros((n, kernel.size), dtype=np.uint8)
+    for row, column in itertools.product(range(n), range(kernel.entries)):
+        place = column % per_byte
+        shift = 2 * place if name == "ternary" else 7 - place
+        messages[row, column // per_byte] |= int(entries[row, column]) << shift
+    found = kernel.tally(kernel.decode(messages))
+    expected = [(entries == 0).sum(axis=0), (entries == 2).sum(axis=0)] if name == "ternary" else entries.sum(axis=0)
+    assert (found.counts == np.transpose(expected)).all()
+    assert found.users.tolist() == [n]
+    spare = 8 * kernel.size - kernel.bits * kernel.entries
+    if n and spare:
+        messages[-1, -1] |= 1 if name == "oue" else 128
+        with pytest.raises(ValueError, match=f"report {n - 1}: its bytes are not a message"):
+            kernel.decode(messages)
+
+
+def test_trits_of_three_are_refused():
+    """3 is no trit: all bytes of four cells, against the digits written out."""
+    kernel = config("ternary", m=4, d=1).kernel
+    for byte in range(256):
+        block = np.array([[byte]], dtype=np.uint8)
+        if 3 in (byte & 3, byte >> 2 & 3, byte >> 4 & 3, byte >> 6):
+            with pytest.raises(ValueError, match="not a message of this mechanism"):
+                kernel.decode(block)
+        else:
+            assert (kernel.decode(block) == byte).all()
+
+
+@pytest.mark.parametrize("length", [12, 8192, 8193, 20_000])
+def test_the_check_is_the_polynomial_in_whole_numbers(length):
+    """Floats carry it exactly, also where all bytes are 255 and a report is longer than one exact sum."""
+    rows = np.vstack([np.random.default_rng(0).integers(0, 256, (2, length)), np.full(length, 255)]).astype(np.uint8)
+    expected = [sum(byte * pow(257, i, PRIME) for i, byte in enumerate(row.tolist())) % PRIME for row in rows]
+    assert check(rows).tolist() == expected
 
 
 def test_configurations_do_not_mix():

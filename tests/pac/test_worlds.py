@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import joblib
 import numpy as np
 import pytest
 
@@ -140,6 +141,16 @@ def test_batches_and_order():
     assert batches_of(0, 3) == []
     with pytest.raises(ValueError, match="n_jobs must be a whole number"):
         list(in_order(abs, [1], n_jobs=0))
+
+
+def test_backends_that_cannot_stream_are_used_all_the_same():
+    """Those of Ray and multiprocessing return everything at the end."""
+
+    class AtOnce(joblib.parallel.ThreadingBackend):
+        supports_return_generator = False
+
+    with joblib.parallel_config(backend=AtOnce(), n_jobs=2):
+        assert list(in_order(abs, [-3, 1, -2])) == [3, 1, 2]
 
 
 def test_stopping_rules():

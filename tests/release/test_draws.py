@@ -17,7 +17,7 @@ import epsworth as ew
 from epsworth import exact
 from epsworth.exact.alias import WORD, Alias
 from epsworth.exact.duchi import Duchi, Hybrid
-from epsworth.exact.entropy import SystemWords, WordSource
+from epsworth.exact.entropy import FEW, SystemWords, WordSource
 from epsworth.exact.noise import NoiseKernel
 from epsworth.exact.testing import NotPrivate, ReplayableWords
 from epsworth.exact.two_level import TwoLevel
@@ -208,10 +208,17 @@ def test_the_key_stream_is_the_ciphers():
     source = SystemWords()
     key, nonce = bytes(range(32)), bytes(range(16))
     source._stream = Cipher(algorithms.AES(key), modes.CTR(nonce)).encryptor()
-    words = np.concatenate([source.take(n) for n in (1, 5, 4096)])
-    again = Cipher(algorithms.AES(key), modes.CTR(nonce)).encryptor().update(bytes(8 * 4102))
+    words = np.concatenate([source.take(n) for n in (FEW + 1, 50, 4096)])
+    again = Cipher(algorithms.AES(key), modes.CTR(nonce)).encryptor().update(bytes(8 * (FEW + 4147)))
     assert words.tobytes() == again
-    assert len(set(words.tolist())) == 4102
+    assert len(set(words.tolist())) == FEW + 4147
+
+
+def test_a_few_words_are_the_systems_own(monkeypatch):
+    asked = []
+    monkeypatch.setattr("os.urandom", lambda count: asked.append(count) or bytes(range(count)))
+    assert SystemWords().take(FEW).tobytes() == bytes(range(8 * FEW))
+    assert asked == [8 * FEW]
 
 
 def test_sources_cannot_be_copied_or_saved():

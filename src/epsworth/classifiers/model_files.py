@@ -35,7 +35,7 @@ def load_model(path: str | Path, *, trust: bool = False) -> Any:
         return _load_pickle(path)
     raise ValueError(
         f"the model {path} has the ending {path.suffix or '(none)'}; "
-        f"give a .skops file, or with --trust one of {', '.join(PICKLES)}"
+        f"give a .skops file, or with --trust one of {', '.join(PICKLES)} (a learner's: learner.Classifier.load)"
     )
 
 

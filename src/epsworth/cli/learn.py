@@ -74,7 +74,7 @@ def aggregate(
     settings: Config,
     sources: Annotated[list[Path], typer.Argument(help="Files of reports, or states of other aggregations.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Output: the state; states merge in any order.")],
-    jobs: Annotated[int, typer.Option(help="Local processes.")] = 1,
+    jobs: Annotated[int | None, typer.Option(help="Workers; -1 for all cores.")] = None,
 ) -> None:
     """Add up reports and states, in bounded memory; the result does not depend on order or processes."""
     from epsworth.files import check_writable
@@ -83,7 +83,7 @@ def aggregate(
     made = LatticeConfig.load(settings)
     check_writable(out)
     with options.progress_bar("adding up") as progress:
-        found = aggregate_files(made, sources, jobs=jobs, progress=progress)
+        found = aggregate_files(made, sources, n_jobs=jobs, progress=progress)
     found.save(out)
     print(f"{found.users:,} reports, fingerprint {made.fingerprint()[:12]}.")
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from epsworth.curves import Curves
 
-Model = Annotated[Path, typer.Argument(help="Fitted classifier: a .skops file, or a pickle with --trust.")]
+Model = Annotated[
+    Path, typer.Argument(help="Fitted classifier: a .skops file, a file of learn fit, or a pickle with --trust.")
+]
 Table = Annotated[Path, typer.Argument(help="Records: .csv, .csv.gz or .parquet, natural units.")]
 Sensitive = Annotated[
     list[str],
@@ -156,7 +158,6 @@ def compute(
     rows: Sequence[int] = (),
 ) -> Curves:
     """Load what the options name and ask the one question; ``rows`` are records that must exist."""
-    from epsworth.classifiers import load_model
     from epsworth.engines import stability
     from epsworth.records import read_table
     from epsworth.space import Domain
@@ -179,7 +180,7 @@ def compute(
         declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
     with progress_bar("asking the classifier") as progress:
         return stability(
-            load_model(model, trust=trust),
+            classifier(model, trust=trust),
             frame,
             sensitive=names,
             mechanisms=families(mechanisms),
@@ -194,6 +195,14 @@ def compute(
             quantise=quantise,
             progress=progress,
         )
+
+
+def classifier(path: Path, *, trust: bool) -> Any:
+    """Load a classifier: one that learn fit wrote, else as `load_model` does."""
+    from epsworth.classifiers import load_model
+    from epsworth.learner import Classifier
+
+    return Classifier.load(path) if Classifier.wrote(path) else load_model(path, trust=trust)
 
 
 def _column(name: str, columns: list[str]) -> Any:

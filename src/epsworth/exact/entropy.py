@@ -1,4 +1,4 @@
-"""Random words for release: operating-system entropy, expanded by AES-256 in counter mode.
+"""Random words for release: operating-system entropy, expanded by AES-256 in counter mode where many are needed.
 
 A key lives for one call of ``draw`` and is forgotten: there is nothing to seed, nothing to save, and nothing
 that a forked process could share.  The cipher is the `cryptography` library's (OpenSSL), not ours.
@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from typing import ClassVar, NoReturn, SupportsIndex
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers import CipherContext
+
 Words = NDArray[np.uint64]
 KEY, NONCE = 32, 16  # bytes
+FEW = 16  # words that cost less from the system than a key does
 LONGEST = 1 << 16  # words per request; a key serves far fewer than the 2^64 blocks that would wear it out
 _ZEROS = memoryview(bytes(8 * LONGEST))
 
@@ -40,16 +45,18 @@ class WordSource(ABC):
 
 
 class SystemWords(WordSource):
-    """Words of a fresh key from the operating system; unpredictable without it."""
+    """Words of the operating system: a few as they come, more by a fresh key of its; unpredictable without it."""
 
     private = True
 
-    def __init__(self) -> None:
+    @cached_property
+    def _stream(self) -> CipherContext:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # 20 ms, on first use
 
         secret = os.urandom(KEY + NONCE)
-        self._stream = Cipher(algorithms.AES(secret[:KEY]), modes.CTR(secret[KEY:])).encryptor()
+        return Cipher(algorithms.AES(secret[:KEY]), modes.CTR(secret[KEY:])).encryptor()
 
     def take(self, count: int) -> Words:
-        """Return the key stream itself: zeros, encrypted."""
-        return np.frombuffer(self._stream.update(_ZEROS[: 8 * count]), dtype=np.uint64)
+        """Return the system's own words, or the key stream itself: zeros, encrypted."""
+        drawn = os.urandom(8 * count) if count <= FEW else self._stream.update(_ZEROS[: 8 * count])
+        return np.frombuffer(drawn, dtype=np.uint64)

@@ -50,6 +50,11 @@ class Krr(Partition, IndexMessages):
         share = (1 - keep) / self.symbols
         return 2 * share / keep**2 if self.classes == 2 else share * (1 - share) / keep**2
 
+    @property
+    def presence(self) -> float:
+        """Who keeps the pair counts 1 / keep, squared."""
+        return WORD / self.keep
+
     def draw(self, users: Users, source: WordSource) -> Ints:
         """Toss the coin, draw another pair; who holds none always sends the drawn one."""
         known = self.known(users)
@@ -87,7 +92,7 @@ class Krr(Partition, IndexMessages):
 class Oue(Partition, PackedMessages):
     """One bit per pair: the user's own is fair, every other one is set with probability 1 / (1 + e^alpha)."""
 
-    patterns = np.arange(256)[:, None] >> np.arange(7, -1, -1) & 1
+    bits, order = 1, "big"
     name = "oue"
     reference = "Wang, Blocki, Li & Jha 2017"
 
@@ -107,6 +112,11 @@ class Oue(Partition, PackedMessages):
         q = self.flip / WORD
         return (2 if self.classes == 2 else 1) * q * (1 - q) / (0.5 - q) ** 2
 
+    @property
+    def presence(self) -> float:
+        """Whatever alpha: the own bit is fair, and ((1 - q)^2 - q^2) / (1/2 - q) is 2."""
+        return 2.0
+
     def draw(self, users: Users, source: WordSource) -> Ints:
         """Draw every bit; pack eight into a byte."""
         known = self.known(users)
@@ -122,7 +132,7 @@ class Oue(Partition, PackedMessages):
 
     def tally(self, messages: Ints) -> Tally:
         """Count set bits."""
-        return Tally(self.occurrences(messages, 1), np.array([len(messages)]))
+        return Tally(self.set_bits(messages)[:, 0], np.array([len(messages)]))
 
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
         """Draw each pair's set bits from its own users and from all others."""

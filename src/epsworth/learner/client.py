@@ -17,6 +17,7 @@ from epsworth.learner.config import PREFIX, LatticeConfig
 from epsworth.learner.mechanism import Bytes
 
 PRIME = 4294967291  # the largest below 2^32
+EXACT = 8192  # so many products of a byte and a number below the prime add up to less than 2^53: exact in floats
 
 
 class Client:
@@ -68,7 +69,7 @@ def pack(config: LatticeConfig, messages: Bytes) -> bytes:
     found = np.empty((n, config.report_size), dtype=np.uint8)
     found[:, :PREFIX] = _prefix(config.fingerprint())
     found[:, PREFIX:-4] = messages
-    found[:, -4:] = _check(found[:, :-4]).astype("<u4").view(np.uint8).reshape(n, 4)
+    found[:, -4:] = check(found[:, :-4]).astype("<u4").view(np.uint8).reshape(n, 4)
     return found.tobytes()
 
 
@@ -80,31 +81,33 @@ def unpack(config: LatticeConfig, data: bytes | bytearray | memoryview) -> Bytes
             f"got {len(data)} bytes, but a report of this configuration has {size}; one was cut or is foreign"
         )
     found = np.frombuffer(data, dtype=np.uint8).reshape(-1, size)
-    foreign = (found[:, :PREFIX] != _prefix(config.fingerprint())).any(axis=1)
+    foreign = np.ascontiguousarray(found[:, :PREFIX]).view("<u8").ravel() != _prefix(config.fingerprint()).view("<u8")
     if foreign.any():
         raise ValueError(
             f"report {int(np.argmax(foreign))}: its fingerprint is not {config.fingerprint()[: 2 * PREFIX]}: it was "
             "made for another configuration, or damaged; aggregate it apart"
         )
-    damaged = _check(found[:, :-4]) != np.ascontiguousarray(found[:, -4:]).view("<u4").ravel()
+    damaged = check(found[:, :-4]) != np.ascontiguousarray(found[:, -4:]).view("<u4").ravel()
     if damaged.any():
         raise ValueError(f"report {int(np.argmax(damaged))}: it was damaged on its way (its check fails); drop it")
     return found[:, PREFIX:-4]
 
 
-def _check(rows: Bytes) -> Ints:
+def check(rows: Bytes) -> Ints:
     """Return a polynomial of the bytes modulo a prime: no single damaged byte, and no swap, goes unseen."""
-    low, high = (rows.astype(np.float64) @ _powers(rows.shape[1])).astype(np.int64).T  # exact: far below 2^53
-    return np.asarray((low + (high % PRIME << 16)) % PRIME, dtype=np.int64)
+    powers = _powers(rows.shape[1])
+    runs = (slice(start, start + EXACT) for start in range(0, rows.shape[1], EXACT))
+    sums = [(rows[:, run].astype(np.float64) @ powers[run]).astype(np.int64) % PRIME for run in runs]
+    return sums[0] if len(sums) == 1 else np.asarray(np.sum(sums, axis=0) % PRIME)
 
 
 @cache
 def _powers(count: int) -> Floats:
-    """Return powers of 257 modulo the prime, as low and high 16 bits ``(count, 2)``."""
-    powers = [1]
+    """Return powers of 257 modulo the prime."""
+    powers = [1.0]
     for _ in range(count - 1):
         powers.append(powers[-1] * 257 % PRIME)
-    return np.array([divmod(power, 1 << 16)[::-1] for power in powers], dtype=np.float64)
+    return np.array(powers)
 
 
 @cache

@@ -92,6 +92,11 @@ class LatticeConfig:
         _check_mechanism(self)
 
     @property
+    def named(self) -> bool:
+        """Whether the features have names of their own, not x0, x1, .."""
+        return bool(self.names != _names((), len(self.box)))
+
+    @property
     def budget(self) -> Fraction:
         """Alpha, exactly."""
         return stated(self.alpha, "alpha")
@@ -149,7 +154,13 @@ class LatticeConfig:
         return Users(unit, label, outside & (self.outside == "zero"))
 
     def points(self, X: ArrayLike) -> tuple[Floats, Bools]:
-        """Return points clipped to the unit box, and which were outside."""
+        """Return points clipped to the unit box, and which were outside; a frame's columns must be the features."""
+        columns = getattr(X, "columns", None)
+        if columns is not None and self.named and list(columns) != list(self.names):
+            raise ValueError(
+                f"X has the columns {', '.join(map(str, columns))}, but the configuration's features are "
+                f"{', '.join(self.names)}; select them in this order"
+            )
         points = np.asarray(X, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] != len(self.box):
             raise ValueError(
@@ -162,8 +173,8 @@ class LatticeConfig:
                 f"row {row}, {self.names[axis]}: the value is missing or infinite; decide what stands for it"
             )
         low, high = self._edges
-        unit = (points - low) / (high - low)
-        return np.minimum(np.maximum(unit, 0.0), 1.0), np.asarray(((points < low) | (points > high)).any(axis=1))
+        inside = np.minimum(np.maximum(points, low), high)
+        return (inside - low) / (high - low), np.asarray((inside != points).any(axis=1))
 
     def label_numbers(self, y: ArrayLike) -> Ints:
         """Return the position of each label among the classes."""

@@ -6,6 +6,7 @@ Berrett & Butucea 2019 has the points 0..m per axis, and overlapping cells of si
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -16,10 +17,12 @@ from epsworth.learner.coins import Ints
 
 def flat(index: Ints, side: int) -> Ints:
     """Return row-major numbers of index rows ``(n, d)``, each entry in 0..side-1."""
-    number = np.zeros(len(index), dtype=np.int64)
-    for axis in index.T:
-        number = number * side + axis
-    return number
+    return np.asarray(index @ _strides(side, index.shape[1]))
+
+
+@cache
+def _strides(side: int, d: int) -> Ints:
+    return np.array([side**axis for axis in reversed(range(d))], dtype=np.int64)
 
 
 def floors(unit: Floats, m: int) -> Ints:

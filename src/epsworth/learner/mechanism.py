@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +109,19 @@ class Mechanism(ABC):
     def variance(self) -> float:
         """Variance of one cell's estimate, times users, where the cell holds next to nobody."""
 
+    @property
+    def presence(self) -> float:
+        """What a user adds to ``variance`` in the cell that holds them."""
+        return 0.0
+
+    @property
+    def mean_variance(self) -> float:
+        """Variance of an estimate, times users, on average over cells whoever holds them (squared means left out).
+
+        No budget brings it to zero: users are a sample.
+        """
+        return self.variance + self.presence / (self.cells * self.outputs)
+
     @abstractmethod
     def draw(self, users: Users, source: WordSource) -> Ints:
         """Return one message per user, fit for release where the source is."""
@@ -197,9 +210,10 @@ class SymbolMechanism(Mechanism):
 
 
 class PackedMessages(SymbolMechanism):
-    """Messages that are rows of bytes, each byte holding the small numbers of a few cells."""
+    """Messages that are rows of bytes: a few bits per entry, zeros behind the last one."""
 
-    patterns: ClassVar[Ints]  # (256, cells per byte): what the values of a byte say; 2 where no client sends it
+    bits: ClassVar[int]  # per entry
+    order: ClassVar[Literal["little", "big"]]  # of the bits in a byte
 
     @property
     @abstractmethod
@@ -209,25 +223,25 @@ class PackedMessages(SymbolMechanism):
     @property
     def size(self) -> int:
         """Bytes of one message."""
-        return -(-self.entries // int(self.patterns.shape[1]))
+        return -(-self.entries * self.bits // 8)
 
     def encode(self, messages: Ints) -> Bytes:
         """Return the bytes."""
         return messages.astype(np.uint8)
 
     def decode(self, blocks: Bytes) -> Ints:
-        """Return the bytes; refuse patterns that nobody sends, and anything behind the last entry."""
-        used = self.entries - (self.size - 1) * self.patterns.shape[1]
-        whole = np.asarray((self.patterns <= 1).all(axis=1))
-        last = np.asarray(whole & (self.patterns[:, used:] == self.patterns[0, 0]).all(axis=1))
-        refuse_if(~(whole[blocks[:, :-1]].all(axis=1) & last[blocks[:, -1]]))
+        """Return the bytes; refuse anything behind the last entry."""
+        spare = 8 * self.size - self.bits * self.entries
+        refuse_if((blocks[:, -1] & np.packbits(np.arange(8) >= 8 - spare, bitorder=self.order)) != 0)
         return np.asarray(blocks)
 
-    def occurrences(self, messages: Ints, number: int) -> Ints:
-        """Return, per entry, how many messages hold this number: from a histogram of each byte."""
-        place = messages.astype(np.int64) + 256 * np.arange(self.size)
-        histogram = np.bincount(place.ravel(), minlength=256 * self.size).reshape(self.size, 256)
-        return np.asarray((histogram @ (self.patterns == number)).ravel()[: self.entries], dtype=np.int64)
+    def set_bits(self, messages: Ints) -> Ints:
+        """Return, per bit of an entry ``(entries, bits)``, how many messages set it."""
+        drawn = np.unpackbits(messages.astype(np.uint8, copy=False), axis=1, bitorder=self.order)
+        whole = len(drawn) - len(drawn) % 255  # 255 bits fit into a byte, and bytes are quickly added
+        runs = drawn[:whole].reshape(-1, 255, 8 * self.size).sum(axis=1, dtype=np.uint8)
+        found = runs.sum(axis=0, dtype=np.int64) + drawn[whole:].sum(axis=0, dtype=np.uint8)
+        return np.asarray(found[: self.entries * self.bits].reshape(self.entries, self.bits))
 
 
 class IndexMessages(Mechanism):

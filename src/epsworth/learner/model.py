@@ -38,6 +38,8 @@ class Classifier:
     ----------
     classes_ : ndarray
     n_features_in_ : int
+    feature_names_in_ : ndarray
+        Only where the configuration names the features.
     width_ : float or None
         Width of the smoothing, as a share of the box; None where cells are read as they are.
 
@@ -56,6 +58,8 @@ class Classifier:
         self.aggregate, self.smoothing = aggregate, smoothing
         self.classes_: NDArray[Any] = np.array(self.config.classes)
         self.n_features_in_ = len(self.config.box)
+        if self.config.named:
+            self.feature_names_in_: NDArray[Any] = np.array(self.config.names, dtype=object)
 
     @classmethod
     def from_aggregate(cls, aggregate: Aggregator, smoothing: Smoothing = "sure") -> Classifier:
@@ -79,6 +83,14 @@ class Classifier:
         with replacing(path) as temporary:
             temporary.write_bytes(MAGIC + f"{self.smoothing}\n".encode() + self.aggregate.state())
 
+    @staticmethod
+    def wrote(path: str | Path) -> bool:
+        """Tell whether a file begins like those of `save`."""
+        if not Path(path).is_file():
+            return False
+        with Path(path).open("rb") as stream:
+            return stream.read(len(MAGIC)) == MAGIC
+
     @classmethod
     def load(cls, path: str | Path) -> Classifier:
         """Read a file that `save` wrote."""
@@ -98,8 +110,8 @@ class Classifier:
 
     @property
     def noise(self) -> float:
-        """Variance of one estimate, from the mechanism's formula."""
-        return self.config.kernel.variance / self.aggregate.users
+        """Variance of an estimate on average over cells, from the mechanism's formulas."""
+        return self.config.kernel.mean_variance / self.aggregate.users
 
     @cached_property
     def estimates(self) -> Floats:
@@ -140,10 +152,11 @@ class Classifier:
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return scores: for two classes ``(n,)``, positive for the second one; else a mass per class ``(n, classes)``.
 
-        Points outside the box are moved to its edge.
+        Points outside the box are moved to its edge.  An even vote, which goes to the second class (Berrett & Butucea
+        2019), scores the least positive number.
         """
         scores = self._scores(self._unit(X))
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        return np.where(scores[:, 0] == 0, np.finfo(float).tiny, scores[:, 0]) if scores.shape[1] == 1 else scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return one label per point ``(n,)``."""

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from itertools import product
 from typing import ClassVar
 
@@ -115,15 +116,17 @@ class Slides(SymbolMechanism):
 
     def decode(self, blocks: Bytes) -> Ints:
         """Return group and numbers."""
-        numbers = np.ascontiguousarray(blocks[:, 1:]).view("<i4").astype(np.int64)
-        refuse_if((blocks[:, 0] > 1) | (np.abs(numbers) > self.widest).any(axis=1))
-        return np.column_stack([blocks[:, 0].astype(np.int64), numbers])
+        found = np.zeros((len(blocks), 1 + self.cells), dtype="<i4")
+        found[:, 0] = blocks[:, 0]
+        found[:, 1:] = np.ascontiguousarray(blocks[:, 1:]).view("<i4")
+        refuse_if((blocks[:, 0] > 1) | (found.max(axis=1) > self.widest) | (found.min(axis=1) < -self.widest))
+        return found
 
     def tally(self, messages: Ints) -> Tally:
         """Add the vectors of each group."""
-        first = messages[:, 0] == 0
-        sums = np.stack([messages[first, 1:].sum(axis=0), messages[~first, 1:].sum(axis=0)])
-        return Tally(sums, np.array([first.sum(), (~first).sum()]))
+        groups = [messages[messages[:, 0] == group, 1:] for group in (0, 1)]
+        sums = np.stack([rows.sum(axis=0, dtype=np.int64) for rows in groups])
+        return Tally(sums, np.array([len(rows) for rows in groups]))
 
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
         """Thin into groups; a sum of n discrete Laplace variables is a difference of negative binomials."""
@@ -155,7 +158,7 @@ class Parity(IndexMessages, SymbolMechanism):
     binary_only = True
     overlapping = True
 
-    @property
+    @cached_property
     def within(self) -> Hadamard:
         """The signed bit inside one class, whose lattice points are those of its parity, halved."""
         return Hadamard(self.alpha, self.m // 2 + 1, self.d, 2)

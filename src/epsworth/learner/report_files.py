@@ -6,9 +6,7 @@ import base64
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import reduce
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -20,10 +18,12 @@ from epsworth.files import check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator
 from epsworth.learner.client import Client
 from epsworth.learner.config import LatticeConfig
+from epsworth.parallel import in_order
 from epsworth.release.ledger import Ledger, fingerprint_of
 
 PACKED, LINES = ".ldp", (".jsonl", ".ndjson")
 ROWS = 1 << 16  # reported at a time
+PART = 1 << 24  # bytes that one worker adds up, or as many as there are bytes of counters
 
 
 def write_reports(config: LatticeConfig, X: ArrayLike, y: ArrayLike, path: str | Path) -> int:
@@ -97,41 +97,40 @@ def aggregate_files(
     config: LatticeConfig,
     sources: Sequence[str | Path],
     *,
-    jobs: int = 1,
+    n_jobs: int | None = None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Aggregator:
     """Return the sums over files of reports and states of aggregators, in bounded memory.
 
-    Claim: the same state, to the bit, for every number of processes, order of files and way to split them.  On a
-    cluster each machine saves its state, and one merges the states.
+    Claim: the same state, to the bit, for every number of workers, order of files and way to split them.
 
     Parameters
     ----------
     sources : paths
         ``.ldp`` and ``.jsonl`` files of reports, or files that `Aggregator.save` wrote.
-    jobs : int
-        Local processes.
+    n_jobs : int, optional
+        Local processes; -1 for all cores.  None leaves it to ``joblib.parallel_config``, by default serial: with
+        ``backend="dask"`` a cluster adds up, whose workers must see the files under the same paths.
+
+    Notes
+    -----
+    Machines that share no files save a state each, and one merges the states.
     """
-    if jobs < 1:
-        raise ValueError(f"jobs must be at least 1, got {jobs}")
-    parts = [part for source in sources for part in _parts(config, Path(source), jobs)]
+    parts = [part for source in sources for part in _parts(config, Path(source))]
     total = Aggregator(config)
-    if jobs == 1 or len(parts) == 1:
-        for number, part in enumerate(parts, 1):
-            total = total.merge(_aggregate(config, part))
-            progress(number / len(parts))
-        return total
-    with ProcessPoolExecutor(min(jobs, len(parts)), mp_context=get_context("spawn")) as pool:
-        found = pool.map(_aggregate, [config] * len(parts), parts)
-        return reduce(Aggregator.merge, found, total)
+    for number, found in enumerate(in_order(partial(_aggregate, config), parts, n_jobs=n_jobs), 1):
+        total = total.merge(found)
+        progress(number / len(parts))
+    return total
 
 
-def _parts(config: LatticeConfig, path: Path, jobs: int) -> Iterator[Part]:
+def _parts(config: LatticeConfig, path: Path) -> Iterator[Part]:
     """Cut a packed file at whole reports; other files stay whole."""
     if not path.is_file():
         raise ValueError(f"cannot read the reports {path}: there is no such file; check the path")
     size, unit = os.path.getsize(path), config.report_size
-    step = size if _is_lines(path) or _is_state(path) else -(-size // unit // (4 * jobs)) * unit
+    whole = _is_lines(path) or _is_state(path)
+    step = size if whole else max(PART, config.kernel.empty().counts.nbytes) // unit * unit
     for start in range(0, size, max(step, unit)):
         yield Part(path, start, min(size, start + max(step, unit)))
 

@@ -17,7 +17,16 @@ from epsworth.bounds import Interval, clopper_pearson
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, coins, odds, uniform
 from epsworth.learner.lattice import cells
-from epsworth.learner.mechanism import BLOCK, IndexMessages, PackedMessages, SymbolMechanism, Tally, Users
+from epsworth.learner.mechanism import (
+    BLOCK,
+    Bytes,
+    IndexMessages,
+    PackedMessages,
+    SymbolMechanism,
+    Tally,
+    Users,
+    refuse_if,
+)
 from epsworth.learner.tails import difference_interval
 
 
@@ -80,8 +89,8 @@ class Hadamard(Partition, IndexMessages):
 
     def true_bits(self, symbol: Ints, row: Ints) -> Ints:
         """Return 1 where v times the Hadamard entry is +1."""
-        column, negative = (symbol // 2, 1 - symbol % 2) if self.classes == 2 else (symbol, 0)
-        return 1 - (odd_overlap(row, column) ^ negative)
+        column, positive = (symbol >> 1, symbol & 1) if self.classes == 2 else (symbol, 1)
+        return odd_overlap(row, column) ^ positive
 
     def tally(self, messages: Ints) -> Tally:
         """Count reports per row and bit."""
@@ -142,7 +151,7 @@ class Ternary(Partition, PackedMessages):
     P(+ | +) = q e^alpha / 2, P(- | +) = q / 2.
     """
 
-    patterns = (np.arange(256)[:, None] >> np.array([0, 2, 4, 6]) & 3) - 1
+    bits, order = 2, "little"  # 0, 1, 2 for -1, 0, +1
     name = "ternary"
     reference = "this project; the signed form of Wang, Blocki, Li & Jha 2017"
     binary_only = True
@@ -187,6 +196,12 @@ class Ternary(Partition, PackedMessages):
         """2 q / (a' - b')^2: of an empty cell."""
         return 2 * self.weights.noise / WORD / self.signal**2
 
+    @property
+    def presence(self) -> float:
+        """More votes from the own cell than from an empty one, at (a' - b')^-2 each."""
+        right, wrong, noise = self.weights
+        return (right + wrong - 2 * noise) / WORD / self.signal**2
+
     def draw(self, users: Users, source: WordSource) -> Ints:
         """Draw all cells as empty ones, the user's own with its own weights; pack four into a byte."""
         known = self.known(users)
@@ -209,10 +224,17 @@ class Ternary(Partition, PackedMessages):
         trits[holder, cell] = np.where(positive, sign, -sign)
         return trits
 
+    def decode(self, blocks: Bytes) -> Ints:
+        """Return the bytes; refuse a 3, which nobody sends."""
+        both = blocks & blocks >> 1 & 0x55
+        if both.any():
+            refuse_if(np.asarray(both.any(axis=1)))
+        return super().decode(blocks)
+
     def tally(self, messages: Ints) -> Tally:
         """Count minus and plus per cell."""
-        counts = np.column_stack([self.occurrences(messages, -1), self.occurrences(messages, 1)])
-        return Tally(counts, np.array([len(messages)]))
+        zero, plus = self.set_bits(messages).T
+        return Tally(np.column_stack([len(messages) - zero - plus, plus]), np.array([len(messages)]))
 
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
         """Draw the signs of every cell from its own users and from all others."""

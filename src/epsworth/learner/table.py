@@ -72,7 +72,7 @@ def grid_size(name: str, alpha: Fraction, d: int, classes: int, users: int) -> i
         return next(fits, 1)
     for m in range(LARGEST, SMALLEST, -1):
         kernel = kind(alpha, m, d, classes)
-        most = ((users / kernel.variance) ** 0.5 / kernel.outputs) ** (1 / d) + 0.5
+        most = ((users / kernel.mean_variance) ** 0.5 / kernel.outputs) ** (1 / d) + 0.5
         if kernel.cells * kernel.outputs <= MOST_BY_RULE and m <= most:
             return m
     return SMALLEST
