@@ -427,7 +427,7 @@ def command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Policy.of("pm", "1", Domain.of({"age": (0, 100), "smoker": ["no", "yes"]}), bits=8).save("policy.toml")
     (tmp_path / "mine_audited.py").write_text(
-        "import secrets\nimport numpy as np\nrng = np.random.default_rng()\n"
+        "import secrets\nimport numpy as np\nrng = np.random.default_rng(7)\n"
         "def bad(x):\n    return x + rng.laplace(size=x.shape)\n"
         "def coin(x):\n    return np.frombuffer(secrets.token_bytes(len(x)), np.uint8) % 2\n"
     )
