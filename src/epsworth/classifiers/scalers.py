@@ -13,13 +13,21 @@ from epsworth.arrays import Floats
 AFFINE = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
 
 
+def steps_of(model: Any) -> tuple[Any, list[Any]]:
+    """Return the estimator at the end of a pipeline and the steps before it that do something."""
+    *before, (_, last) = getattr(model, "steps", None) or [("", model)]
+    return last, [step for _, step in before if step is not None and step != "passthrough"]
+
+
+def plain(step: Any) -> bool:
+    """Tell whether a step scales every column by itself, without clipping."""
+    return type(step).__name__ in AFFINE and not getattr(step, "clip", False)
+
+
 def behind_scalers(model: Any) -> tuple[Any, list[Any]] | None:
     """Return the estimator at the end of a pipeline and the scalers before it; None where another step is."""
-    steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
-    scalers = [step for step in steps[:-1] if step is not None and step != "passthrough"]
-    if any(type(s).__name__ not in AFFINE or getattr(s, "clip", False) for s in scalers):
-        return None
-    return steps[-1], scalers
+    estimator, steps = steps_of(model)
+    return (estimator, steps) if all(map(plain, steps)) else None
 
 
 def affine(scalers: Sequence[Any], width: int) -> tuple[Floats, Floats]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.scalers import AFFINE
+from epsworth.classifiers.scalers import AFFINE, steps_of
 
 LEAF = -1
 TIE = 1e-9  # margins below this, per tree, are decided by the classifier itself
@@ -107,13 +107,12 @@ def tree_model(model: Any) -> TreeModel | None:
     """
     from epsworth.classifiers.boosters import lightgbm_model, xgboost_model  # which builds on this file
 
-    steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
-    scalers = tuple(step for step in steps[:-1] if step is not None and step != "passthrough")
-    if any(type(step).__name__ not in AFFINE for step in scalers):
+    estimator, scalers = steps_of(model)
+    if any(type(step).__name__ not in AFFINE for step in scalers):  # clipping ones keep the order, which is enough
         return None
     boosters = {"XGBClassifier": xgboost_model, "LGBMClassifier": lightgbm_model}
-    reader = (READERS | boosters).get(type(steps[-1]).__name__)
-    return reader(steps[-1], scalers) if reader and np.ndim(getattr(steps[-1], "classes_", [[]])) == 1 else None
+    reader = (READERS | boosters).get(type(estimator).__name__)
+    return reader(estimator, tuple(scalers)) if reader and np.ndim(getattr(estimator, "classes_", [[]])) == 1 else None
 
 
 def _forest(model: Any, scalers: tuple[Any, ...]) -> TreeModel:
