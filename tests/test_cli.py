@@ -18,7 +18,6 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from skops import io
 
-from epsworth.cli import main
 from epsworth.cli.options import epsilon_grid
 
 EPSWORTH = Path(sys.executable).with_name("epsworth")
@@ -50,18 +49,9 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture
-def cli(place, monkeypatch, capsys):
-    """Run a command in the folder; return exit status, standard output, standard error."""
+def cli(cli, place, monkeypatch):
     monkeypatch.chdir(place)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["epsworth", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        return ended.value.code or 0, printed.out, printed.err
-
-    return run
+    return cli
 
 
 QUESTION = (
