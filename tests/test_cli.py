@@ -220,7 +220,7 @@ def test_a_model_that_fails_on_one_row(cli, place):
     [
         (("recommend", "model.skops"), "needs a table"),
         (("recommend", "model.skops", "table.csv"), "--sensitive is missing"),
-        (("recommend", "none.json"), "cannot read the curves none.json"),
+        (("recommend", "none.json"), "cannot read the curves file none.json"),
         (("recommend", *QUESTION, "--at-least", "2"), "--at-least must lie in (0, 1]"),
         (
             ("recommend", *QUESTION, "--on", "median", "-m", "pm", "-e", "2"),
