@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from epsworth.classifiers.forests import forest_answer
 from epsworth.classifiers.modules import Answering, check_module, is_module, known_shape
-from epsworth.classifiers.scalers import steps_of
+from epsworth.classifiers.scalers import ignoring_names, steps_of
 
 Labels = NDArray[Any]
 
@@ -158,13 +157,12 @@ def _check_precision(estimator: Any) -> None:
 
 @dataclass(frozen=True)
 class _Quiet:
-    """Silence scikit-learn's remark that arrays carry no names (or frames carry some): positions are checked."""
+    """Predict, whether the records carry names or not."""
 
     predict: Callable[[Any], Any]
 
     def __call__(self, records: Any) -> Any:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="X (does not have valid|has) feature names")
+        with ignoring_names():
             return self.predict(records)
 
 

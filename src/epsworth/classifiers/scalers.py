@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,14 @@ import numpy as np
 from epsworth.arrays import Floats
 
 AFFINE = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
+
+
+@contextmanager
+def ignoring_names() -> Iterator[None]:
+    """Silence scikit-learn's remark that arrays carry no names, or frames carry some: positions are checked."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X (does not have valid|has) feature names")
+        yield
 
 
 def steps_of(model: Any) -> tuple[Any, list[Any]]:
@@ -33,8 +42,7 @@ def behind_scalers(model: Any) -> tuple[Any, list[Any]] | None:
 def affine(scalers: Sequence[Any], width: int) -> tuple[Floats, Floats]:
     """Compose per-column scalers into ``scale * value + shift``."""
     scale, shift = np.ones(width), np.zeros(width)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    with ignoring_names():
         for scaler in scalers:
             a, b = per_column(scaler, width)
             scale, shift = a * scale, a * shift + b

@@ -8,7 +8,6 @@ Pr[S0 <= .] exactly, where S lies between S0 and S0 + s steps.  The bracket clos
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +18,7 @@ from scipy.special import ndtr
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
-from epsworth.classifiers.scalers import plain, steps_of
+from epsworth.classifiers.scalers import ignoring_names, plain, steps_of
 from epsworth.curves import Bounds
 from epsworth.engines.exact import aligned
 from epsworth.engines.question import Question
@@ -114,8 +113,7 @@ def _read(question: Question, model: Any, natural: Floats) -> LinearModel:
     lower = np.array([feature.lower for feature in question.features])
     upper = np.array([feature.upper for feature in question.features])
     everything = np.arange(len(question.records))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X (does not have valid|has) feature names")
+    with ignoring_names():
         base = dict(zip(question.positions, np.broadcast_to(lower, (len(everything), len(lower))).T, strict=True))
         constants = _columns(model.decision_function(question.records.take(everything, base)))
         weights = []
