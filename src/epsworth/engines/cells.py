@@ -23,12 +23,11 @@ from epsworth.engines.leaves import LeafBoxes
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress
 from epsworth.engines.sweep import Sweep, sum_of_boxes
+from epsworth.records import Indices
 
 MOST_FEATURES = 3
 MOST_CELLS = 50_000_000
 BLOCK = 64  # records whose ties are asked about together
-
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
