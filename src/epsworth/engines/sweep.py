@@ -124,7 +124,8 @@ def last_left(model: TreeModel, position: int, thresholds: Floats, width: int) -
         return distinct, which  # no tree looks at this feature
     scale, shift = (part[position] for part in affine(model.scalers, width))
     with np.errstate(over="ignore"):
-        guess = (distinct - shift) / scale
+        guess = np.clip((distinct - shift) / scale, -LARGEST, LARGEST)
+        room = 1e-6 * (np.abs(guess) + abs(shift) / scale)  # a float32 is off by less than 1e-7
         far = np.minimum(4 * (np.abs(guess) + (1 + abs(shift)) / scale), LARGEST)
 
     def left(natural: Floats) -> Bools:
@@ -132,7 +133,7 @@ def last_left(model: TreeModel, position: int, thresholds: Floats, width: int) -
             return model.goes_left(position, natural, distinct, width)
 
     always, never = left(far), ~left(-far)
-    found = last_passing(left, -far, far, np.clip(guess, -far, far))
+    found = last_passing(left, -far, far, (guess - room, guess + room))
     last, place = np.unique(np.where(always, np.inf, np.where(never, -np.inf, found)), return_inverse=True)
     return last, place[which]
 
