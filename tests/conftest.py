@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,3 +20,18 @@ def paper_data() -> Path:
     if not folder:
         pytest.skip("EPSWORTH_DATA is unset: it names the folder with the papers' data sets")
     return Path(folder)
+
+
+@pytest.fixture
+def cli(monkeypatch, capsys):
+    """Run a command in the current folder; return exit status, standard output, standard error."""
+    from epsworth.cli import main
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["epsworth", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return ended.value.code or 0, printed.out, printed.err
+
+    return run

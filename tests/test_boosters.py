@@ -105,7 +105,7 @@ def test_every_threshold_is_located_to_the_last_bit(name):
     found = cells_of(model)
     inner, scaled = (model[-1], model[:-1].transform) if hasattr(model, "steps") else (model, np.asarray)
     how = {"raw_score": True} if hasattr(inner, "booster_") else {"output_margin": True}
-    for position, edges in zip([0, 2], found.thresholds, strict=True):
+    for position, edges in zip([0, 2], found.sweep.edges, strict=True):
         edges = edges[np.isfinite(edges)]
         sides = [np.nextafter(edges, -np.inf), edges, np.nextafter(edges, np.inf)]
         rows = rng.choice(IRIS, (len(edges) * 40, 4))[:, 0]  # many records meet each edge
@@ -178,7 +178,7 @@ def test_a_value_on_the_threshold(threshold):
     strict.fit(X, X[:, 0] > threshold)
     found = cells_of(strict, [[0.0]], sensitive=[0], domain=None)
     assert found.model.threshold[0] == threshold
-    (edge,) = found.thresholds[0]
+    (edge,) = found.sweep.edges[0]
     assert np.float32(edge) < np.float32(threshold) == np.float32(np.nextafter(edge, 1))
     curves = ew.stability(strict, [[0.0]], sensitive=0, mechanisms="krr:k=5", epsilons=[1.0], method="cells")
     np.testing.assert_array_equal(silent(strict)(values[:, None]), values >= threshold)

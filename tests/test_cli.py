@@ -18,7 +18,6 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from skops import io
 
-from epsworth.cli import main
 from epsworth.cli.options import epsilon_grid
 
 EPSWORTH = Path(sys.executable).with_name("epsworth")
@@ -50,18 +49,9 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture
-def cli(place, monkeypatch, capsys):
-    """Run a command in the folder; return exit status, standard output, standard error."""
+def cli(cli, place, monkeypatch):
     monkeypatch.chdir(place)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["epsworth", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        return ended.value.code or 0, printed.out, printed.err
-
-    return run
+    return cli
 
 
 QUESTION = (
@@ -230,7 +220,7 @@ def test_a_model_that_fails_on_one_row(cli, place):
     [
         (("recommend", "model.skops"), "needs a table"),
         (("recommend", "model.skops", "table.csv"), "--sensitive is missing"),
-        (("recommend", "none.json"), "cannot read the curves none.json"),
+        (("recommend", "none.json"), "cannot read the curves file none.json"),
         (("recommend", *QUESTION, "--at-least", "2"), "--at-least must lie in (0, 1]"),
         (
             ("recommend", *QUESTION, "--on", "median", "-m", "pm", "-e", "2"),

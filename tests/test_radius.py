@@ -401,6 +401,13 @@ def test_other_preprocessing_falls_back_to_sampling():
     assert radius(clipped, PETAL[0], rng=0).method == "sampled"
 
 
+@pytest.mark.parametrize("network", [MLPClassifier((), max_iter=50), MLPClassifier((3,), "tanh", max_iter=50)])
+def test_networks_without_relus_fall_back_to_sampling(network):
+    with warnings.catch_warnings(action="ignore"):  # it has not converged
+        network.fit(PETAL, SPECIES)
+    assert radius(network, PETAL[0], norm="inf", rng=0).method == "sampled"
+
+
 def test_missing_values_elsewhere_are_left_to_the_classifier():
     model = HistGradientBoostingClassifier(max_iter=3).fit(IRIS, SPECIES)
     found = radius(model, [np.nan, 3.0, 4.5, 1.5], features=[2, 3], rng=0)

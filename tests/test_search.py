@@ -20,7 +20,8 @@ def test_the_last_passing_double_is_found_exactly(thresholds):
     assert (found <= edge).all()
     assert (found[edge == 0] == 0).all()
     for guess in (np.float32(edge).astype(float), edge[::-1].copy(), np.full(edge.shape, 5.0)):  # good and bad ones
-        again = last_passing(lambda x: x <= edge, np.full(edge.shape, -1e7), np.full(edge.shape, 1e7), guess)
+        between = guess - 1e-6 * np.abs(guess), guess + 1e-6 * np.abs(guess)
+        again = last_passing(lambda x: x <= edge, np.full(edge.shape, -1e7), np.full(edge.shape, 1e7), between)
         assert (again[~tiny] == edge[~tiny]).all()
         assert (again <= edge).all()
 

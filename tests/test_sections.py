@@ -55,28 +55,33 @@ def fitted(name, classes=3):
     return model.fit(IRIS[keep], SPECIES[keep])
 
 
-def sections_of_predict(keeps, first, span, lattice):
+def sections_of_predict(keeps, first, span, lattice, halvings=45):
     """Return where u2 keeps the label at each u1, as masks between cuts found by bisection of ``predict`` alone."""
     second = np.linspace(*span, lattice)
     grid = np.stack(np.broadcast_arrays(first[:, np.newaxis], second), axis=-1)
     seen = keeps(grid.reshape(-1, 2)).reshape(len(first), lattice)
     row, at = np.nonzero(seen[:, 1:] != seen[:, :-1])
     low, high, left = second[at], second[at + 1], seen[row, at]
-    for _ in range(45):
+    for _ in range(halvings):
         middle = 0.5 * (low + high)
         same = keeps(np.stack([first[row], middle], axis=-1)) == left
         low, high = np.where(same, middle, low), np.where(same, high, middle)
     return row, low, left, seen[:, 0]
 
 
-def quadrature(keeps, laws, span, lattice, cells=1500):
-    """Return Pr[keeps(Y1, Y2)]: midpoints in u1, the law's own masses in u2."""
+def midpoints(keeps, span, lattice, cells=1500):
+    """Return edges in u1, and what `sections_of_predict` finds (to 1e-9) at the ends and between them."""
     edges = np.linspace(*span[0], cells + 1)
     first = np.concatenate([span[0], 0.5 * (edges[1:] + edges[:-1])])
+    return edges, first, sections_of_predict(keeps, first, span[1], lattice, halvings=25)
+
+
+def quadrature(laws, span, sections):
+    """Return Pr[keeps(Y1, Y2)]: midpoints in u1, the law's own masses in u2."""
+    edges, first, (row, cut, left, start) = sections
     ends = laws[0].pmf(np.array(span[0]))
     weights = laws[0].cell_masses(edges)
     weights[[0, -1]] -= ends
-    row, cut, left, start = sections_of_predict(keeps, first, span[1], lattice)
     total = laws[1].mass(-np.inf, span[1][1]) * np.ones(len(first))
     inside = np.where(start, total, 0.0)
     # leaving at a cut takes away all beyond it, entering adds it
@@ -104,12 +109,13 @@ def test_brackets_hold_what_quadrature_over_predict_gives(name, classes):
     assert (curves.method == "sections").all()
     assert curves.confidence == 1
     assert (curves.upper - curves.lower).max() <= 1e-3
+    bounded = midpoints(keeps, [(0.0, 1.0)] * 2, lattice=96)
     for word, e in [("pm", 2), ("laplace_clipped", 0), ("gaussian_clipped:delta=0.1", 1), ("laplace", 2)]:
         kind, _, delta = word.partition(":delta=")
         laws = [ew.FAMILIES[kind](EPSILONS[e], **({"delta": float(delta)} if delta else {})).law(u) for u in unit]
         far = 2.5 if word == "laplace" else 0.0  # e^-15 lies beyond
         span = [(u - far, u + far) if far else (0.0, 1.0) for u in unit]
-        truth = quadrature(keeps, laws, span, lattice=400 if far else 96)
+        truth = quadrature(laws, span, midpoints(keeps, span, lattice=400) if far else bounded)
         m = curves.mechanisms.index(word)
         assert curves.lower[m, e, 0] - 1e-4 <= truth <= curves.upper[m, e, 0] + 1e-4
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
-from epsworth.files import write_text
+from epsworth.files import reading, write_text
 from epsworth.guarantees import Approximate, Guarantee, Probabilistic, Pure
 from epsworth.rounding import round_down, show_down, show_up
 
@@ -272,12 +272,8 @@ class Curves:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a file that `save` wrote."""
-        try:
-            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
-        except OSError as error:
-            raise ValueError(f"cannot read the curves {path}: {error.strerror}; check the path") from None
-        except ValueError as error:
-            raise ValueError(f"curves file {path}: {error}") from None
+        with reading(path, "curves file") as text:
+            return cls.from_dict(json.loads(text))
 
 
 def _bounds_to_dict(bounds: Bounds) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Writing so that a file is whole or absent: a temporary file beside it, moved into place."""
+"""Reading with sentences for what goes wrong; writing so that a file is whole or absent, moved into place."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+
+@contextmanager
+def reading(path: str | Path, what: str) -> Iterator[str]:
+    """Yield a file's text; where it cannot be read, or is refused, the sentence names the file."""
+    try:
+        yield Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"cannot read the {what} {path}: {error.strerror}; check the path") from None
+    except ValueError as error:  # the decoders' own errors, too
+        raise ValueError(f"{what} {path}: {error}") from None
 
 
 class OutputError(ValueError):

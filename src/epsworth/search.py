@@ -33,7 +33,9 @@ def step_until(passes: Callable[[Floats], Bools], start: Floats, fallback: Float
     return found
 
 
-def last_passing(passes: Callable[[Floats], Bools], low: Floats, high: Floats, guess: Floats | None = None) -> Floats:
+def last_passing(
+    passes: Callable[[Floats], Bools], low: Floats, high: Floats, between: tuple[Floats, Floats] | None = None
+) -> Floats:
     """Return, elementwise, the last double at which a falling predicate still holds.
 
     Parameters
@@ -42,8 +44,8 @@ def last_passing(passes: Callable[[Floats], Bools], low: Floats, high: Floats, g
         Elementwise; true up to the answer and false beyond it.
     low, high : ndarray
         ``passes(low)`` is true and ``passes(high)`` false.
-    guess : ndarray, optional
-        Where the answer should be, up to single precision: a good guess halves the work, a bad one costs two steps.
+    between : pair of ndarray, optional
+        Where the answer should lie: a good guess halves the work, a bad one costs two steps.
 
     Notes
     -----
@@ -53,12 +55,10 @@ def last_passing(passes: Callable[[Floats], Bools], low: Floats, high: Floats, g
     zero = passes(np.zeros_like(low))
     inside = (low < 0) & (high > 0)
     low, high = np.where(inside & zero, 0.0, low), np.where(inside & ~zero, 0.0, high)
-    if guess is not None:
-        reach = 2.0**-22 * np.abs(guess)
-        for near in (guess - reach, guess + reach):
-            near = np.clip(near, low, high)
-            good = passes(near)
-            low, high = np.where(good, near, low), np.where(good, high, near)
+    for near in between or ():
+        near = np.clip(near, low, high)
+        good = passes(near)
+        low, high = np.where(good, near, low), np.where(good, high, near)
     for _ in range(200):
         middle = 0.5 * (low + high)
         if ((middle <= low) | (middle >= high)).all():

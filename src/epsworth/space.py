@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
-from epsworth.files import write_text
+from epsworth.files import reading, write_text
 
 
 class LeakWarning(UserWarning):
@@ -209,14 +209,8 @@ class Domain:
     @classmethod
     def load(cls, path: str | Path) -> Domain:
         """Read a ``.toml`` or ``.json`` file."""
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-            return cls.from_dict(json.loads(text) if path.suffix == ".json" else tomllib.loads(text))
-        except OSError as error:
-            raise ValueError(f"cannot read the domain file {path}: {error.strerror}; check the path") from None
-        except ValueError as error:  # includes the decoders' own errors
-            raise ValueError(f"domain file {path}: {error}") from None
+        with reading(path, "domain file") as text:
+            return cls.from_dict(json.loads(text) if Path(path).suffix == ".json" else tomllib.loads(text))
 
     @classmethod
     def from_data(cls, columns: Mapping[str, ArrayLike]) -> Domain:

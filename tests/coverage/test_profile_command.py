@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
+from functools import partial
 
 import numpy as np
 import polars as pl
 import pytest
 
-from epsworth.cli import main
 from epsworth.coverage import CoverageError, encode, fit_base, loo
 
 
@@ -25,16 +24,9 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture
-def cli(place, monkeypatch, capsys):
+def cli(cli, place, monkeypatch):
     monkeypatch.chdir(place)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["epsworth", "profile", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return ended.value.code, *capsys.readouterr()
-
-    return run
+    return partial(cli, "profile")
 
 
 def test_tables_become_rows_in_the_unit_ball():

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import numpy as np
 import polars as pl
 import pytest
 
 import epsworth as ew
-from epsworth.cli import main
 from epsworth.learner import Aggregator, Classifier, LatticeConfig, aggregate_files, write_reports
 
 
 @pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
+def cli(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EPSWORTH_STATE", str(tmp_path / "state"))
     rng = np.random.default_rng(0)
@@ -23,14 +21,7 @@ def cli(tmp_path, monkeypatch, capsys):
     rich = np.where(age + hours > 100, "yes", "no")
     pl.DataFrame({"id": np.arange(3000), "age": age, "hours": hours, "rich": rich}).write_csv("people.csv")
 
-    def run(words):
-        monkeypatch.setattr(sys, "argv", ["epsworth", *words.split()])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out = capsys.readouterr()
-        return ended.value.code or 0, out.out, out.err
-
-    return run
+    return lambda words: cli(*words.split())
 
 
 CONFIG = "learn config c.json -b age=17:90 -b hours=0:100 --alpha 2 --classes no,yes"

@@ -8,21 +8,14 @@ import sys
 import pytest
 
 from epsworth import noise
-from epsworth.cli import main
 
 ASK = ["noise", "--within", "5", "--confidence", "0.95", "--sensitivity", "1", "--delta", "1e-6"]
 
 
-def run(monkeypatch, *words):
-    monkeypatch.setattr(sys, "argv", ["epsworth", *words])
-    with pytest.raises(SystemExit) as end:
-        main()
-    return end.value.code
-
-
-def test_json_on_standard_output_is_one_object_with_rows(monkeypatch, capsys):
-    assert run(monkeypatch, *ASK, "--json", "-") == 0
-    document = json.loads(capsys.readouterr().out)
+def test_json_on_standard_output_is_one_object_with_rows(cli):
+    code, out, _ = cli(*ASK, "--json", "-")
+    assert code == 0
+    document = json.loads(out)
     ranked = noise.cheapest(5, 0.05)
     assert [row["name"] for row in document["rows"]] == [choice.name for choice in ranked]
     for row, choice in zip(document["rows"], ranked, strict=True):
@@ -32,21 +25,23 @@ def test_json_on_standard_output_is_one_object_with_rows(monkeypatch, capsys):
     assert document["advice"] == ranked.advice
 
 
-def test_the_table_ends_with_advice_and_a_plot_is_written(monkeypatch, capsys, tmp_path):
-    assert run(monkeypatch, *ASK, "--lattice", "1", "--published", "--plot", str(tmp_path / "noise.svg")) == 0
-    out = capsys.readouterr().out
+def test_the_table_ends_with_advice_and_a_plot_is_written(cli, tmp_path):
+    code, out, _ = cli(*ASK, "--lattice", "1", "--published", "--plot", str(tmp_path / "noise.svg"))
+    assert code == 0
     assert "Take " in out
     assert "not a bound" in out
     assert (tmp_path / "noise.svg").stat().st_size > 1000
 
 
-def test_other_regions(monkeypatch, capsys, tmp_path):
+def test_other_regions(cli, tmp_path):
     words = ["noise", "--within", "0.2", "--region", "relative", "--offset", "2", "--answers", "0:20:1", "--json", "-"]
-    assert run(monkeypatch, *words) == 0
-    assert json.loads(capsys.readouterr().out)["rows"][0]["pairs"] >= 1
+    code, out, _ = cli(*words)
+    assert code == 0
+    assert json.loads(out)["rows"][0]["pairs"] >= 1
     words = ["noise", "--within=-5,5", "--region", "fixed", "--scale", "2", "--plot", str(tmp_path / "f.png")]
-    assert run(monkeypatch, *words) == 0
-    assert "clamped" in capsys.readouterr().out
+    code, out, _ = cli(*words)
+    assert code == 0
+    assert "clamped" in out
 
 
 @pytest.mark.parametrize(("words", "message"), [
@@ -55,13 +50,15 @@ def test_other_regions(monkeypatch, capsys, tmp_path):
     (["--within", "5", "--answers", "5:1:1"], "--answers 5:1:1"),
     (["--within", "5", "--region", "x"], "region must be"),
 ])  # fmt: skip
-def test_bad_input_ends_in_a_sentence(monkeypatch, capsys, words, message):
-    assert run(monkeypatch, "noise", *words) == 2
-    assert message in capsys.readouterr().err
+def test_bad_input_ends_in_a_sentence(cli, words, message):
+    code, _, err = cli("noise", *words)
+    assert code == 2
+    assert message in err
 
 
-def test_a_missing_library_ends_in_a_sentence(monkeypatch, capsys):
+def test_a_missing_library_ends_in_a_sentence(cli, monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
-    assert run(monkeypatch, *ASK, "--releases", "10") == 2
-    assert "pip install 'epsworth[accounting]'" in capsys.readouterr().err
+    code, _, err = cli(*ASK, "--releases", "10")
+    assert code == 2
+    assert "pip install 'epsworth[accounting]'" in err

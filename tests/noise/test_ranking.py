@@ -157,3 +157,9 @@ def test_inverse_uses_are_affordable_and_nearly_tight():
 def test_misuse_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
         noise.cheapest(**{"theta": 2.0, "beta": 0.05, **change})
+
+
+def test_one_row_is_tuned_without_the_others(monkeypatch):
+    """The inverse questions ask for one noise dozens of times; the linear program belongs to another."""
+    monkeypatch.setattr("epsworth.noise.ranking.optimal_noise", None)
+    assert 0.9 < noise.best_confidence(2.0, 5.0, mechanism="laplace") < 1

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 
 import polars as pl
 import pytest
 from sklearn.datasets import load_iris
 
 from epsworth import pac
-from epsworth.cli import main
 from epsworth.pac.named import NAMES
 from epsworth.pac.report import LIMITS
 
@@ -36,18 +34,9 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture
-def cli(place, monkeypatch, capsys):
-    """Run a command in the folder; return exit status, standard output, standard error."""
+def cli(cli, place, monkeypatch):
     monkeypatch.chdir(place)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["epsworth", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        return ended.value.code or 0, printed.out, printed.err
-
-    return run
+    return cli
 
 
 KMEANS = ("privatize", "kmeans", "iris.csv", "--target", "species", "--set", "n_clusters=3", "--worlds", "64")

@@ -53,7 +53,7 @@ def test_other_lists_modes_and_budgets_are_refused():
     with pytest.raises(ValueError, match="a ledger needs mode='exact'"):
         fitted(mode="estimated").release(ledger)
     with pytest.raises(ValueError, match="a ledger needs mode='exact'"):
-        fitted(budget=RecordPosterior(0.9)).release(ledger)
+        fitted(budget=RecordPosterior(0.9), worlds=16).release(ledger)
     with pytest.raises(TypeError, match="total must be MI"):
         Ledger(1.0)
 

@@ -229,11 +229,17 @@ def test_seeds_do_not_reach_releases():
     assert (vectors[0] != vectors[1]).any()
 
 
-def test_the_simulation_is_repeatable_whatever_the_workers():
+def test_the_simulation_is_repeatable_whatever_the_workers_and_stops_early():
     one, two = (
         PACPrivatizer(PCA(2), MI(0.25), worlds=64, n_jobs=n_jobs).fit(X).trials_.outputs for n_jobs in (None, 2)
     )
     np.testing.assert_array_equal(one, two)
+    early = [
+        PACPrivatizer("mean", MI(0.25), worlds=20_000, mode="estimated", stop="relative", n_jobs=n_jobs).fit(X).trials_
+        for n_jobs in (None, 2)
+    ]
+    np.testing.assert_array_equal(early[0].outputs, early[1].outputs)
+    assert 500 < len(early[0].outputs) < 10_000  # stopping early saves worlds
 
 
 def test_utility_is_simulated_for_every_shape():
@@ -320,13 +326,6 @@ def test_audit_needs_a_finite_list():
         PACPrivatizer("mean", MI(1.0), worlds=64, mode="estimated").fit(X).audit()
     fitted = PACPrivatizer("mean", MI(1.0), worlds=64).fit(X)
     assert fitted.audit([0, 5], draws=500).success.shape == (2,)
-
-
-def test_stopping_early_saves_worlds():
-    fitted = PACPrivatizer("mean", MI(0.25), worlds=20_000, mode="estimated", stop="relative").fit(X)
-    assert 500 < len(fitted.trials_.outputs) < 10_000
-    again = PACPrivatizer("mean", MI(0.25), worlds=20_000, mode="estimated", stop="relative", n_jobs=2).fit(X)
-    np.testing.assert_array_equal(again.trials_.outputs, fitted.trials_.outputs)
 
 
 def gaussian_pool(rng):

@@ -235,9 +235,12 @@ def test_delta_holds_for_every_pair_of_inputs(name, epsilon, bits):
         least = Fraction(0)
         for i, row in enumerate(table):
             for j, other in enumerate(table):
-                pairs = zip(row, other, strict=True)
-                ti, tj = built.total(i), built.total(j)
-                least = max(least, sum(max(Fraction(a, ti) - bound * Fraction(b, tj), Fraction(0)) for a, b in pairs))
+                one, factor = (
+                    bound.denominator * built.total(j),
+                    bound.numerator * built.total(i),
+                )  # no fractions inside
+                over = sum(max(a * one - b * factor, 0) for a, b in zip(row, other, strict=True))
+                least = max(least, Fraction(over, one * built.total(i)))
         assert Fraction(built.delta(at)) >= least
         if isinstance(built, (GaussianNoise, TwoLevel, Duchi)):
             assert built.delta(at) == float_above(least)

@@ -13,7 +13,6 @@ does not (another format, another way of predicting) is refused, so that it is s
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -23,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
+from epsworth.classifiers.scalers import ignoring_names
 from epsworth.classifiers.trees import LEAF, TreeModel, flat_model
 
 XGBOOST_OBJECTIVES = ("binary:logistic", "multi:softprob", "multi:softmax")
@@ -147,8 +147,7 @@ def _added(leaves: NDArray[Any], score: int, scores: int) -> Floats:
 def _verified(found: TreeModel, model: Any, margins: Callable[[Floats], Any]) -> TreeModel | None:
     """Read the constant offset off the model's margins; None unless margins and labels are then reproduced."""
     probes = _probes(found, model.n_features_in_)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    with ignoring_names():
         given = np.asarray(margins(probes), dtype=np.float64).reshape(PROBES, -1)
         labels = np.asarray(model.predict(probes))
     sums = replace(found, scalers=()).scores(probes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from epsworth.classifiers.forests import forest_answer
 from epsworth.classifiers.modules import Answering, check_module, is_module, known_shape
+from epsworth.classifiers.scalers import ignoring_names, steps_of
 
 Labels = NDArray[Any]
 
@@ -116,13 +116,14 @@ def _from_estimator(model: Any) -> Classifier:
         from sklearn.utils.validation import check_is_fitted
 
         if isinstance(model, BaseEstimator):
-            if not (is_classifier(model) or isinstance(_last(model), (ClusterMixin, DensityMixin))):
+            last, _ = steps_of(model)
+            if not (is_classifier(model) or isinstance(last, (ClusterMixin, DensityMixin))):
                 raise TypeError(f"{name} is not a classifier; give one that predicts labels")
             try:
                 check_is_fitted(model)
             except NotFittedError:
                 raise ValueError(f"the {name} is not fitted; call fit first") from None
-            _check_precision(_last(model))
+            _check_precision(last)
     features = getattr(model, "feature_names_in_", None)
     classes = known_labels(model)
     return Classifier(
@@ -137,7 +138,7 @@ def _from_estimator(model: Any) -> Classifier:
 
 def known_labels(model: Any) -> Labels | None:
     """Return the labels that a fitted estimator or pipeline can give, in the order of its scores; None if unknown."""
-    classes, last = getattr(model, "classes_", None), _last(model)
+    classes, last = getattr(model, "classes_", None), steps_of(model)[0]
     if isinstance(classes, np.ndarray):
         return classes if classes.ndim == 1 else None
     counted = COMPONENTS.get(type(last).__name__)
@@ -154,19 +155,14 @@ def _check_precision(estimator: Any) -> None:
         )
 
 
-def _last(model: Any) -> Any:
-    return model.steps[-1][1] if getattr(model, "steps", None) else model
-
-
 @dataclass(frozen=True)
 class _Quiet:
-    """Silence scikit-learn's remark that arrays carry no names (or frames carry some): positions are checked."""
+    """Predict, whether the records carry names or not."""
 
     predict: Callable[[Any], Any]
 
     def __call__(self, records: Any) -> Any:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="X (does not have valid|has) feature names")
+        with ignoring_names():
             return self.predict(records)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
 from epsworth.classifiers.modules import is_module, module_network
-from epsworth.classifiers.scalers import AFFINE, per_column
+from epsworth.classifiers.scalers import per_column, plain, steps_of
 
 DOUBLE = 2.0**-53  # unit roundoff
 HIDDEN: dict[str, tuple[Activation, ...]] = {
@@ -26,13 +26,12 @@ def network_model(model: Any) -> Network | str:
     """
     if is_module(model):
         return module_network(model)
-    steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
-    scalers = [step for step in steps[:-1] if step is not None and step != "passthrough"]
-    if type(steps[-1]).__name__ != "MLPClassifier":
+    estimator, scalers = steps_of(model)
+    if type(estimator).__name__ != "MLPClassifier":
         return "the classifier is not a network that can be looked into (MLPClassifier, torch.nn.Sequential)"
-    if any(type(step).__name__ not in AFFINE or getattr(step, "clip", False) for step in scalers):
+    if not all(map(plain, scalers)):
         return "a step of the pipeline is not a plain per-column scaler"
-    return _perceptron(steps[-1], scalers)
+    return _perceptron(estimator, scalers)
 
 
 def _perceptron(estimator: Any, scalers: list[Any]) -> Network | str:

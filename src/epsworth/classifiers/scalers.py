@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,20 +14,35 @@ from epsworth.arrays import Floats
 AFFINE = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
 
 
+@contextmanager
+def ignoring_names() -> Iterator[None]:
+    """Silence scikit-learn's remark that arrays carry no names, or frames carry some: positions are checked."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X (does not have valid|has) feature names")
+        yield
+
+
+def steps_of(model: Any) -> tuple[Any, list[Any]]:
+    """Return the estimator at the end of a pipeline and the steps before it that do something."""
+    *before, (_, last) = getattr(model, "steps", None) or [("", model)]
+    return last, [step for _, step in before if step is not None and step != "passthrough"]
+
+
+def plain(step: Any) -> bool:
+    """Tell whether a step scales every column by itself, without clipping."""
+    return type(step).__name__ in AFFINE and not getattr(step, "clip", False)
+
+
 def behind_scalers(model: Any) -> tuple[Any, list[Any]] | None:
     """Return the estimator at the end of a pipeline and the scalers before it; None where another step is."""
-    steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
-    scalers = [step for step in steps[:-1] if step is not None and step != "passthrough"]
-    if any(type(s).__name__ not in AFFINE or getattr(s, "clip", False) for s in scalers):
-        return None
-    return steps[-1], scalers
+    estimator, steps = steps_of(model)
+    return (estimator, steps) if all(map(plain, steps)) else None
 
 
 def affine(scalers: Sequence[Any], width: int) -> tuple[Floats, Floats]:
     """Compose per-column scalers into ``scale * value + shift``."""
     scale, shift = np.ones(width), np.zeros(width)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    with ignoring_names():
         for scaler in scalers:
             a, b = per_column(scaler, width)
             scale, shift = a * scale, a * shift + b

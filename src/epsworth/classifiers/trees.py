@@ -7,7 +7,6 @@ doubles; `boosters` tells what XGBoost and LightGBM do), after the scalers of it
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.scalers import AFFINE
+from epsworth.classifiers.scalers import AFFINE, ignoring_names, steps_of
 
 LEAF = -1
 TIE = 1e-9  # margins below this, per tree, are decided by the classifier itself
@@ -66,8 +65,7 @@ class TreeModel:
 
     def seen(self, table: Floats) -> NDArray[Any]:
         """Return the table as the trees see it: scaled, then cast."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        with ignoring_names():
             for scaler in self.scalers:
                 table = scaler.transform(table)
         cast = np.asarray(table).astype(self.dtype)
@@ -107,13 +105,12 @@ def tree_model(model: Any) -> TreeModel | None:
     """
     from epsworth.classifiers.boosters import lightgbm_model, xgboost_model  # which builds on this file
 
-    steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
-    scalers = tuple(step for step in steps[:-1] if step is not None and step != "passthrough")
-    if any(type(step).__name__ not in AFFINE for step in scalers):
+    estimator, scalers = steps_of(model)
+    if any(type(step).__name__ not in AFFINE for step in scalers):  # clipping ones keep the order, which is enough
         return None
     boosters = {"XGBClassifier": xgboost_model, "LGBMClassifier": lightgbm_model}
-    reader = (READERS | boosters).get(type(steps[-1]).__name__)
-    return reader(steps[-1], scalers) if reader and np.ndim(getattr(steps[-1], "classes_", [[]])) == 1 else None
+    reader = (READERS | boosters).get(type(estimator).__name__)
+    return reader(estimator, tuple(scalers)) if reader and np.ndim(getattr(estimator, "classes_", [[]])) == 1 else None
 
 
 def _forest(model: Any, scalers: tuple[Any, ...]) -> TreeModel:
@@ -201,8 +198,7 @@ def flat_model(
 def _with_offset_from(model: Any, found: TreeModel) -> TreeModel:
     """Read the constant start of boosting off one record: the model's score minus the trees' sum."""
     probe = np.zeros((1, model.n_features_in_))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    with ignoring_names():
         score = np.atleast_1d(model.decision_function(probe)[0])
     return replace(found, offset=score - replace(found, scalers=()).scores(probe)[0])
 

@@ -15,7 +15,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 Config = Annotated[Path, typer.Argument(help="Configuration (.json), as learn config writes it.")]
-Records = Annotated[Path, typer.Argument(help="Records: .csv, .csv.gz or .parquet, natural units.")]
 
 
 @app.command("config")
@@ -56,7 +55,7 @@ def config(
 @app.command("report")
 def report(
     settings: Config,
-    source: Records,
+    source: options.Table,
     target: Annotated[Path, typer.Argument(help="Output: reports, .ldp (packed) or .jsonl.")],
     label: Annotated[str, typer.Option("--target", help="Column of labels.")],
     again: Annotated[bool, typer.Option("--again", help="Report records that left before: alphas add.")] = False,
@@ -106,7 +105,7 @@ def fit(
 @app.command("predict")
 def predict(
     model: Annotated[Path, typer.Argument(help="Model, as learn fit writes it.")],
-    source: Records,
+    source: options.Table,
     target: Annotated[Path, typer.Argument(help="Output: a .csv with a label per row.")],
     level: Annotated[
         float | None, typer.Option(help="Certify the label of each row's cell at this level, all cells together.")

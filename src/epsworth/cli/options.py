@@ -19,11 +19,10 @@ if TYPE_CHECKING:
 Model = Annotated[
     Path, typer.Argument(help="Fitted classifier: a .skops file, a file of learn fit, or a pickle with --trust.")
 ]
-Table = Annotated[Path, typer.Argument(help="Records: .csv, .csv.gz or .parquet, natural units.")]
-Sensitive = Annotated[
-    list[str],
-    typer.Option("--sensitive", "-s", help="Feature that users perturb; repeat, or separate by commas."),
-]
+RECORDS = typer.Argument(help="Records: .csv, .csv.gz or .parquet, natural units.")
+PERTURBED = typer.Option("--sensitive", "-s", help="Feature that users perturb; repeat, or separate by commas.")
+Table = Annotated[Path, RECORDS]
+Sensitive = Annotated[list[str], PERTURBED]
 DomainFile = Annotated[
     Path | None,
     typer.Option(

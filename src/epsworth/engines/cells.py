@@ -10,27 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.trees import LEAF, TreeModel, tree_model
+from epsworth.classifiers.trees import TreeModel, tree_model
 from epsworth.curves import Bounds
 from epsworth.engines.exact import LawsOverEpsilon, Table, agreement, outward, within
 from epsworth.engines.leaves import LeafBoxes
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress
-from epsworth.search import last_passing
+from epsworth.engines.sweep import Sweep, sum_of_boxes
+from epsworth.records import Indices
 
 MOST_FEATURES = 3
 MOST_CELLS = 50_000_000
 BLOCK = 64  # records whose ties are asked about together
-FAR = 1e6  # unclipped noise beyond this many ranges has no mass in double precision
-
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,38 +66,8 @@ class TreeCells:
     def __init__(self, question: Question, model: TreeModel, natural: Floats) -> None:
         self.question, self.model, self.natural = question, model, natural
         self.seen = model.seen(self.natural)
-        self.axis = np.full(len(model.feature), -1, dtype=np.intp)  # sensitive feature of a node, or -1
-        self.place = np.zeros(len(model.feature), dtype=np.intp)  # its threshold's place among the axis' edges
-        self.thresholds: list[Floats] = []
-        for j, position in enumerate(question.positions):
-            nodes = np.flatnonzero(model.feature == position)
-            edges, place = self._locate(position, model.threshold[nodes])
-            self.axis[nodes], self.place[nodes] = j, place
-            self.thresholds.append(edges)
-        self.public = (self.axis < 0) & (model.left != LEAF)
+        self.sweep = Sweep.over(model, question.positions, natural.shape[1])
         self.queries = 0
-
-    def _locate(self, position: int, thresholds: Floats) -> tuple[Floats, Indices]:
-        """Return the distinct last values (natural units) that go left, and each threshold's place among them.
-
-        Bisection over the doubles by the model's own comparison; -inf where nothing goes left, inf where all does.
-        """
-        distinct, which = np.unique(thresholds, return_inverse=True)
-        if not distinct.size:
-            return distinct, which  # no tree looks at this feature
-        feature = self.question.features[self.question.positions.index(position)]
-        ends = feature.categories or (feature.lower, feature.upper)
-        span, width = float(max(ends)) - float(min(ends)), self.natural.shape[1]
-        low = np.full(distinct.size, float(min(ends)) - FAR * span)
-        high = np.full(distinct.size, float(max(ends)) + FAR * span)
-
-        def left(natural: Floats) -> Bools:
-            return self.model.goes_left(position, natural, distinct, width)
-
-        always, never = left(high), ~left(low)
-        found = last_passing(left, low, high, None if self.model.scalers else distinct)
-        last, place = np.unique(np.where(always, np.inf, np.where(never, -np.inf, found)), return_inverse=True)
-        return last, place[which]
 
     def of(self, records: Sequence[int]) -> list[Cells] | None:
         """Return the cells of some records, their near ties asked about together; None if there are too many cells."""
@@ -122,7 +89,7 @@ class TreeCells:
     def _public_turns(self, record: int) -> Bools:
         """Return the public splits at which a record goes left."""
         turns = self.model.turns_left(self.seen[record][self.model.feature], self.model.threshold)
-        return np.asarray(self.public & turns)
+        return np.asarray(self.sweep.closed & turns)
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -131,27 +98,24 @@ class TreeCells:
 
     def boxes(self, record: int) -> LeafBoxes:
         """Return a record's reachable leaves, for branch and bound."""
-        leaves, low, high = self._leaves(self._public_turns(record))
-        order = np.argsort(leaves, kind="stable")  # nodes of one tree are numbered in a row
-        trees = np.searchsorted(self.model.roots, leaves[order], side="right")
-        edges = [np.concatenate([[-np.inf], thresholds, [np.inf]]) for thresholds in self.thresholds]
+        leaves = self.sweep.leaves(self._public_turns(record))
+        ends = [np.concatenate([[-np.inf], edges, [np.inf]]) for edges in leaves.edges]
         return LeafBoxes(
-            low=np.column_stack([edge[at] for edge, at in zip(edges, low[:, order], strict=True)]),
-            high=np.column_stack([edge[at + 1] for edge, at in zip(edges, high[:, order], strict=True)]),
-            values=self.model.values[leaves[order]],
-            starts=np.flatnonzero(np.diff(trees, prepend=0)),
+            low=np.column_stack([end[at] for end, at in zip(ends, leaves.low, strict=True)]),
+            high=np.column_stack([end[at + 1] for end, at in zip(ends, leaves.high, strict=True)]),
+            values=self.model.values[leaves.node],
+            starts=leaves.starts,
             offset=self.model.offset,
             slack=self.model.tie * len(self.model.roots),
         )
 
     def _draft(self, record: int, goes_left: Bools) -> Draft | None:
-        leaves, low, high = self._leaves(goes_left)
-        places, low, high = reached(self.thresholds, low, high)
-        edges = tuple(np.concatenate([[-np.inf], p, [np.inf]]) for p in places)
+        leaves = self.sweep.leaves(goes_left).compact()
+        edges = tuple(np.concatenate([[-np.inf], e, [np.inf]]) for e in leaves.edges)
         shape = tuple(len(e) - 1 for e in edges)
         if np.prod([float(c) for c in shape]) > MOST_CELLS:
             return None
-        scores = sum_of_boxes(shape, low, high, self.model.values[leaves])
+        scores = sum_of_boxes(shape, leaves.low, leaves.high, self.model.values[leaves.node])
         scores += self.model.offset.reshape(-1, *(1,) * len(shape))
         if len(scores) == 1:
             labels, margin = (scores[0] > 0).astype(np.intp), np.abs(scores[0])
@@ -167,76 +131,11 @@ class TreeCells:
         if not sum(counts):
             return
         rows = np.repeat([draft.record for draft in drafts], counts)
-        values = [np.concatenate([draft.points(j) for draft in drafts]) for j in range(len(self.thresholds))]
+        values = [np.concatenate([draft.points(j) for draft in drafts]) for j in range(len(self.sweep.edges))]
         answers = np.searchsorted(self.model.classes, self.question.ask(rows, values))
         self.queries += rows.size
         for draft, found in zip(drafts, np.split(answers, np.cumsum(counts)[:-1]), strict=True):
             draft.labels[draft.tied] = found
-
-    def _leaves(self, goes_left: Bools) -> tuple[Indices, Indices, Indices]:
-        """Sweep all trees at once; return reachable leaves and their boxes of cells, ``low..high`` per axis."""
-        model, s = self.model, len(self.thresholds)
-        jump = np.where(self.public, np.where(goes_left, model.left, model.right), np.arange(len(model.left)))
-        while True:  # pointer doubling: skip all public splits
-            further = jump[jump]
-            if np.array_equal(further, jump):
-                break
-            jump = further
-        node = jump[model.roots]
-        low = np.zeros((s, node.size), dtype=np.intp)
-        high = np.repeat([[len(t)] for t in self.thresholds], node.size, axis=1).astype(np.intp)
-        found: list[tuple[Indices, Indices, Indices]] = []
-        while node.size:
-            leaf = model.left[node] == LEAF
-            found.append((node[leaf], low[:, leaf], high[:, leaf]))
-            node, low, high = node[~leaf], low[:, ~leaf], high[:, ~leaf]
-            if not node.size:
-                break
-            axis, place, at = self.axis[node], self.place[node], np.arange(node.size)
-            to_left, to_right = low[axis, at] <= place, high[axis, at] > place
-            left_high, right_low = high.copy(), low.copy()
-            left_high[axis, at] = np.minimum(high[axis, at], place)
-            right_low[axis, at] = np.maximum(low[axis, at], place + 1)
-            node, low, high = (
-                np.concatenate([jump[model.left[node[to_left]]], jump[model.right[node[to_right]]]]),
-                np.concatenate([low[:, to_left], right_low[:, to_right]], axis=1),
-                np.concatenate([left_high[:, to_left], high[:, to_right]], axis=1),
-            )
-        parts = list(zip(*found, strict=True))
-        return np.concatenate(parts[0]), np.concatenate(parts[1], axis=1), np.concatenate(parts[2], axis=1)
-
-
-def reached(
-    thresholds: Sequence[Floats], low: Indices, high: Indices
-) -> tuple[list[Floats], NDArray[np.intp], NDArray[np.intp]]:
-    """Keep only the thresholds at which some box ends; boxes ``low..high``, shape ``(axes, boxes)``, are renumbered."""
-    kept, lows, highs = [], [], []
-    for j, places in enumerate(thresholds):
-        used = np.unique(np.concatenate([low[j] - 1, high[j]]))
-        used = used[(used >= 0) & (used < len(places))]
-        lows.append(np.searchsorted(used, low[j] - 1, side="right"))
-        highs.append(np.searchsorted(used, high[j], side="left"))
-        kept.append(places[used])
-    return kept, np.array(lows), np.array(highs)
-
-
-def sum_of_boxes(shape: tuple[int, ...], low: Indices, high: Indices, values: Floats) -> Floats:
-    """Add each leaf's values over its box of cells: signed corners, then cumulated along every axis."""
-    padded = tuple(c + 1 for c in shape)
-    corners, signs = [], []
-    for side in product((0, 1), repeat=len(shape)):
-        at = [high[j] + 1 if upper else low[j] for j, upper in enumerate(side)]
-        corners.append(np.ravel_multi_index(at, padded))
-        signs.append((-1.0) ** sum(side))
-    flat, size = np.concatenate(corners), int(np.prod(padded))
-    sums = []
-    for column in values.T:
-        weights = np.concatenate([sign * column for sign in signs])
-        grid = np.bincount(flat, weights=weights, minlength=size).reshape(padded)
-        for axis in range(len(shape)):
-            np.cumsum(grid, axis=axis, out=grid)
-        sums.append(grid[tuple(slice(c) for c in shape)])
-    return np.stack(sums)
 
 
 def _merge(edges: tuple[Floats, ...], labels: Indices) -> tuple[tuple[Floats, ...], Indices]:

@@ -8,7 +8,6 @@ Pr[S0 <= .] exactly, where S lies between S0 and S0 + s steps.  The bracket clos
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +18,7 @@ from scipy.special import ndtr
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
-from epsworth.classifiers.scalers import AFFINE
+from epsworth.classifiers.scalers import ignoring_names, plain, steps_of
 from epsworth.curves import Bounds
 from epsworth.engines.exact import aligned
 from epsworth.engines.question import Question
@@ -97,27 +96,24 @@ Keeps = Callable[[list[list[Law]], list[Comparison], float], Interval]
 def linear_for(question: Question) -> LinearModel | str:
     """Return the question's linear model, or why there is none."""
     model = question.classifier.model
-    steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
-    if type(steps[-1]).__name__ not in LINEAR or not hasattr(steps[-1], "coef_"):
+    estimator, scalers = steps_of(model)
+    if type(estimator).__name__ not in LINEAR or not hasattr(estimator, "coef_"):
         return "the classifier is not a supported linear model"
-    if any(type(step).__name__ not in AFFINE for step in steps[:-1] if step not in (None, "passthrough")):
-        return "a step of the pipeline is not a per-column scaler"
-    if any(getattr(step, "clip", False) for step in steps[:-1]):
-        return "a scaler clips"
+    if not all(map(plain, scalers)):
+        return "a step of the pipeline is not a plain per-column scaler"
     if any(feature.categories is not None for feature in question.features):
         return "a sensitive feature is categorical"
     natural = question.records.numbers()
     if natural is None:
         return "the table holds columns that are not numbers"
-    return _read(question, model, steps, natural)
+    return _read(question, model, natural)
 
 
-def _read(question: Question, model: Any, steps: list[Any], natural: Floats) -> LinearModel:
+def _read(question: Question, model: Any, natural: Floats) -> LinearModel:
     lower = np.array([feature.lower for feature in question.features])
     upper = np.array([feature.upper for feature in question.features])
     everything = np.arange(len(question.records))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X (does not have valid|has) feature names")
+    with ignoring_names():
         base = dict(zip(question.positions, np.broadcast_to(lower, (len(everything), len(lower))).T, strict=True))
         constants = _columns(model.decision_function(question.records.take(everything, base)))
         weights = []
@@ -125,10 +121,11 @@ def _read(question: Question, model: Any, steps: list[Any], natural: Floats) -> 
             raised = {p: values[:1] for p, values in base.items()} | {position: upper[j : j + 1]}
             score = _columns(model.decision_function(question.records.take(everything[:1], raised)))
             weights.append(score[0] - constants[0])
-        for scaler in (step for step in steps[:-1] if step not in (None, "passthrough")):
+        estimator, scalers = steps_of(model)
+        for scaler in scalers:
             natural = scaler.transform(natural)
-    terms = np.abs(natural) @ np.abs(np.atleast_2d(steps[-1].coef_)).T + np.abs(np.atleast_1d(steps[-1].intercept_))
-    return LinearModel(np.array(weights).T, constants, terms.max(axis=1), steps[-1].classes_)
+    terms = np.abs(natural) @ np.abs(np.atleast_2d(estimator.coef_)).T + np.abs(np.atleast_1d(estimator.intercept_))
+    return LinearModel(np.array(weights).T, constants, terms.max(axis=1), estimator.classes_)
 
 
 def _columns(scores: Any) -> Floats:

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.laws.law import SMALLEST_UNIFORM, Law
-from epsworth.laws.noise import Noise
+from epsworth.laws.law import SMALLEST_UNIFORM
+from epsworth.laws.noise import Noise, Shaped
 
 
 @dataclass(frozen=True, eq=False)
-class Boosted(Law):
+class Boosted(Shaped):
     """Density C f(y - x), times ``boost`` in [lower, upper], which holds x; an infinite boost truncates.
 
     Jiang et al. 2025, section 3; C = 1 / (B (1 - P) + P) with P the kernel's mass outside.
@@ -51,23 +51,9 @@ class Boosted(Law):
         return np.asarray(self.noise.pdf(y) * np.where((y >= self.lower) & (y <= self.upper), inside, outside))
 
     def _moments(self) -> tuple[Floats, Floats]:
-        """Return E[Y - x] and E[(Y - x)^2]."""
         inside, outside = self.weights()
         first, second = self.noise.partial_moments(self.lower, self.upper)
         return (inside - outside) * first, outside * self.noise.var() + (inside - outside) * second
-
-    def mean(self) -> Floats:
-        """Return E[Y]: biased towards the middle of the interval unless x is its middle."""
-        return np.asarray(self.noise.x + self._moments()[0])
-
-    def var(self) -> Floats:
-        """Return the variance."""
-        first, second = self._moments()
-        return np.maximum(second - first**2, 0.0)
-
-    def mean_square(self) -> Floats:
-        """Return E[(Y - x)^2]: the error's square, bias included."""
-        return self._moments()[1]
 
     def from_uniform(self, u: ArrayLike) -> Floats:
         """Return the quantile: the kernel's, restricted to the part that the uniform number falls in.

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.laws.law import SMALLEST_UNIFORM, Law
-from epsworth.laws.noise import Noise
+from epsworth.laws.law import SMALLEST_UNIFORM
+from epsworth.laws.noise import Noise, Shaped
 
 
 @dataclass(frozen=True, eq=False)
-class Clipped(Law):
+class Clipped(Shaped):
     """min(max(Y, low), high): all that ``noise`` puts outside [0, 1], or those ends, becomes an atom on the nearer."""
 
     noise: Noise
@@ -47,26 +47,13 @@ class Clipped(Law):
         below, above = self.noise.x - self.low, self.high - self.noise.x
         return first - below * at_low + above * at_high, second + below**2 * at_low + above**2 * at_high
 
-    def mean(self) -> Floats:
-        """Return E[Y]."""
-        return self.noise.x + self._moments()[0]
-
-    def var(self) -> Floats:
-        """Return the variance."""
-        first, second = self._moments()
-        return np.maximum(second - first**2, 0.0)
-
-    def mean_square(self) -> Floats:
-        """Return E[(Y - x)^2]: the error's square, bias included."""
-        return self._moments()[1]
-
     def from_uniform(self, u: ArrayLike) -> Floats:
         """Return the clipped quantile."""
         return np.clip(self.noise.from_uniform(u), self.low, self.high)
 
 
 @dataclass(frozen=True, eq=False)
-class Truncated(Law):
+class Truncated(Shaped):
     """Y given 0 <= Y <= 1: ``noise`` restricted to [0, 1] and renormalised; no atoms."""
 
     noise: Noise
@@ -89,14 +76,10 @@ class Truncated(Law):
         y = as_floats(y)
         return np.where((y >= 0) & (y <= 1), self.noise.pdf(y) / self._inside(), 0.0)
 
-    def mean(self) -> Floats:
-        """Return E[Y]."""
-        return self.noise.x + self.noise.partial_moments()[0] / self._inside()
-
-    def var(self) -> Floats:
-        """Return the variance."""
-        first, second = (moment / self._inside() for moment in self.noise.partial_moments())
-        return np.maximum(second - first**2, 0.0)
+    def _moments(self) -> tuple[Floats, Floats]:
+        first, second = self.noise.partial_moments()
+        inside = self._inside()
+        return first / inside, second / inside
 
     def from_uniform(self, u: ArrayLike) -> Floats:
         """Return the quantile, found in the part of the noise that lies in [0, 1]."""

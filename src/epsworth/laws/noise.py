@@ -124,3 +124,26 @@ class Gaussian(Noise):
         first = self.sigma / np.sqrt(2 * np.pi) * (np.expm1(-below) - np.expm1(-above))
         second = 0.5 * self.sigma**2 * (gammainc(1.5, below) + gammainc(1.5, above))
         return first, second
+
+
+class Shaped(Law):
+    """A law made from noise, which biases it; its moments about the true value say mean, variance and error."""
+
+    noise: Noise
+
+    @abstractmethod
+    def _moments(self) -> tuple[Floats, Floats]:
+        """Return E[Y - x] and E[(Y - x)^2]."""
+
+    def mean(self) -> Floats:
+        """Return E[Y]."""
+        return np.asarray(self.noise.x + self._moments()[0])
+
+    def var(self) -> Floats:
+        """Return the variance."""
+        first, second = self._moments()
+        return np.maximum(second - first**2, 0.0)
+
+    def mean_square(self) -> Floats:
+        """Return E[(Y - x)^2]: the error's square, bias included."""
+        return self._moments()[1]

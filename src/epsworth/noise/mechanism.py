@@ -103,7 +103,7 @@ class Boosted(NoiseMechanism):
     def profile(self, epsilon: ArrayLike) -> Floats:
         """Return the largest delta of all pairs."""
         epsilon = as_floats(epsilon)
-        chunk = max(1, 2_000_000 // self.pairs)
+        chunk = max(1, 400_000 // self.pairs)
         flat = epsilon.reshape(-1, 1)
         parts = [
             hockey_stick(self.kernel, self.scale, self._cut, flat[i : i + chunk]).max(axis=-1)

@@ -94,22 +94,19 @@ def weights(kernel: Kernel, scale: Floats, boost: Floats, region: Region, first:
 
 def hockey_stick(kernel: Kernel, scale: ArrayLike, cut: Weights, epsilon: ArrayLike) -> Floats:
     """Return delta(epsilon) of every pair, rounded up; ``scale`` and ``epsilon`` broadcast against the pairs."""
-    scale, epsilon = as_floats(scale), as_floats(epsilon)
-    near, far = kernel_law(kernel, scale), kernel_law(kernel, scale, cut.distance)
-    total = np.zeros(np.broadcast_shapes(scale.shape, cut.distance.shape, epsilon.shape))
-    for s in range(cut.edges.shape[-1] - 1):
-        low, high = cut.edges[..., s], cut.edges[..., s + 1]
-        log_first, log_second = cut.log_first[..., s], cut.log_second[..., s]
-        here = np.isfinite(log_first)
-        gain = np.where(here, log_first, 0.0) - np.where(here, log_second, 0.0)  # inf where the second has no mass
-        stop = np.minimum(high, _loss_ends(kernel, scale, cut.distance, epsilon - gain))
-        weight = np.where(here & (stop > low), np.exp(log_first), 0.0)
-        mine = near.mass(low, stop)
-        with np.errstate(divide="ignore"):
-            theirs = np.exp(np.minimum(epsilon + log_second + np.log(far.mass(low, stop)), 0.0))
-        error = ROUNDING * (1 + np.abs(epsilon)) * np.minimum(near.mass(-np.inf, stop), near.mass(low, np.inf))
-        total += np.maximum(weight * (mine + error) - np.where(weight > 0, theirs, 0.0), 0.0)
-    return np.minimum(total, 1.0)
+    scale, epsilon, distance = (as_floats(a)[..., np.newaxis] for a in (scale, epsilon, cut.distance))
+    near, far = kernel_law(kernel, scale), kernel_law(kernel, scale, distance)
+    low, high = cut.edges[..., :-1], cut.edges[..., 1:]
+    here = np.isfinite(cut.log_first)
+    gain = np.where(here, cut.log_first, 0.0) - np.where(here, cut.log_second, 0.0)  # inf where the second has no mass
+    stop = np.minimum(high, _loss_ends(kernel, scale, distance, epsilon - gain))
+    weight = np.where(here & (stop > low), np.exp(cut.log_first), 0.0)
+    mine = near.mass(low, stop)
+    with np.errstate(divide="ignore"):
+        theirs = np.exp(np.minimum(epsilon + cut.log_second + np.log(far.mass(low, stop)), 0.0))
+    error = ROUNDING * (1 + np.abs(epsilon)) * np.minimum(near.mass(-np.inf, stop), near.mass(low, np.inf))
+    lost = np.maximum(weight * (mine + error) - np.where(weight > 0, theirs, 0.0), 0.0)
+    return np.asarray(np.minimum(lost.sum(axis=-1), 1.0))
 
 
 def _loss_ends(kernel: Kernel, scale: Floats, distance: Floats, loss: Floats) -> Floats:

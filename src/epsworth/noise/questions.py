@@ -163,8 +163,8 @@ def best_confidence(
 
     Examples
     --------
-    >>> round(1 - best_confidence(2.5, 2.0, delta=1e-5), 4)
-    0.0533
+    >>> round(1 - best_confidence(2.5, 2.0, delta=1e-5, mechanism="gaussian"), 4)
+    0.221
     """
 
     def affordable(log_beta: float) -> bool:
@@ -185,8 +185,8 @@ def narrowest_interval(
 
     Examples
     --------
-    >>> round(narrowest_interval(2.0, 0.05, delta=1e-5), 3)
-    2.842
+    >>> round(narrowest_interval(2.0, 0.05, delta=1e-5, mechanism="gaussian"), 3)
+    3.908
     """
 
     def affordable(log_theta: float) -> bool:

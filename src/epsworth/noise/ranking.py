@@ -58,6 +58,12 @@ class Question:
         except ProgramError:
             return None
 
+    def best(self) -> NoiseMechanism:
+        """Return the noise of the optimum; `ProgramError` where there is none."""
+        if self.optimum is None:
+            raise ProgramError("the linear program is too large, or its solver gave up")
+        return self.optimum.noise
+
 
 @dataclass(frozen=True, eq=False)
 class Choice:
@@ -258,7 +264,11 @@ def cheapest(
         raise ValueError(f"method must be 'exact' or 'published', got {method!r}")
     found, left_out = [], {}
     for name, build in _builders(asked).items():
-        noise = build()
+        try:
+            noise = build()
+        except ProgramError as error:
+            left_out[name] = str(error)
+            continue
         epsilon = composed_epsilon(noise, asked.delta, asked.releases)
         if math.isfinite(epsilon):
             found.append(_choice(name, noise, epsilon, asked))
@@ -267,12 +277,8 @@ def cheapest(
     if method == "published":
         found += _published(asked)
     ranked = sorted(found, key=lambda choice: choice.epsilon)
-    floor = 0.0
-    if isinstance(asked.region, Absolute) and asked.releases == 1:
-        if asked.optimum is None:
-            left_out["optimal"] = "the linear program is too large, or its solver gave up"
-        else:
-            floor = asked.optimum.floor
+    absolute = isinstance(asked.region, Absolute) and asked.releases == 1
+    floor = asked.optimum.floor if absolute and asked.optimum is not None else 0.0
     return Ranking(tuple(ranked), floor, left_out, asked)
 
 
@@ -327,9 +333,8 @@ def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
         built[f"truncated_{kernel}"] = partial(best_truncated, kernel, region, size, delta, releases)
         built[f"discrete_{kernel}"] = partial(discrete_plain, kernel, grid, beta)
         built[f"pb_discrete_{kernel}"] = partial(best_discrete, kernel, grid, beta, delta, releases)
-    if releases == 1 and asked.optimum is not None:
-        best = asked.optimum.noise
-        built["optimal"] = lambda: best
+    if releases == 1:
+        built["optimal"] = asked.best
     return built
 
 

@@ -23,7 +23,7 @@ WIDEST = 40.0  # times the scale that needs no boost
 FINE, COARSE, SEVERAL = 200, 40, 20  # scales tried: one pair, many pairs, several releases
 WIDEST_SEVERAL = 6.0
 ZOOMS, PER_ZOOM = 3, 21
-BATCH = 2_000_000  # pairs times scales at once
+BATCH = 400_000  # pairs times scales at once
 SEARCH_POINTS = 400  # of the composition's grid while searching; the chosen scale is composed on the full one
 
 Objective = Callable[[Floats], Floats]

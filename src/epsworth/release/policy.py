@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from epsworth.exact import Kernel, kernel
-from epsworth.files import write_text
+from epsworth.files import reading, write_text
 from epsworth.guarantees import Approximate, Guarantee, compose
 from epsworth.mechanisms import FAMILIES, GridMechanism, Mechanism
 from epsworth.mechanisms.family import parse
@@ -274,12 +274,8 @@ class Policy:
     @classmethod
     def load(cls, path: str | Path) -> Policy:
         """Read a policy file; an error names the path of the entry inside it."""
-        try:
-            return cls.from_toml(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ValueError(f"cannot read the policy {path}: {error.strerror}; check the path") from None
-        except ValueError as error:  # includes the decoder's own errors
-            raise ValueError(f"policy {path}: {error}") from None
+        with reading(path, "policy") as text:
+            return cls.from_toml(text)
 
     @classmethod
     def from_toml(cls, text: str) -> Policy:

@@ -9,13 +9,15 @@ a <= z - l (1 - d), a <= u d with d in {0, 1} (Tjeng, Xiao, Tedrake 2019).  All 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, linprog, milp
 
 from epsworth.arrays import Floats
+from epsworth.classifiers.layers import Affine, Network, Rectifier
+from epsworth.classifiers.networks import network_model
 from epsworth.robustness.question import EPS, Asked, Found, Inside
 from epsworth.robustness.sampled import SHELLS, nearest_flip, scale, walk
 
@@ -25,64 +27,45 @@ DUAL = 1e-7  # HiGHS' dual feasibility tolerance
 SLACK = 1e-9  # relative widening of the interval bounds
 
 
-@dataclass(frozen=True, eq=False)
-class Network:
-    """Layers ``relu(weights @ input + biases)``, the last one without the relu: one score per class."""
-
-    weights: tuple[Floats, ...]
-    biases: tuple[Floats, ...]
-
-    def __call__(self, rows: Floats) -> Floats:
-        """Return the scores of rows, shape ``(n, classes)``."""
-        for weights, biases in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            rows = np.maximum(rows @ weights.T + biases, 0)
-        return np.asarray(rows @ self.weights[-1].T + self.biases[-1])
-
-    def around(self, inside: Inside) -> Network:
-        """Return the network as a function of natural offsets of the moved features."""
-        first = self.weights[0][:, inside.moved] * inside.slopes
-        shift = self.weights[0] @ inside.seen + self.biases[0]
-        return Network((first, *self.weights[1:]), (shift, *self.biases[1:]))
-
-    def rounding(self, seen: Floats) -> float:
-        """Bound twice the rounding error of any score, for inputs of these absolute sizes."""
-        for weights, biases in zip(self.weights, self.biases, strict=True):
-            seen = np.abs(weights) @ seen + np.abs(biases)
-        width = sum(int(weights.shape[1]) + 4 for weights in self.weights)
-        return 8.0 * width * EPS * (1 + float(seen.max()))  # 1: logistic and softmax cannot tell scores 1e-16 apart
-
-
-def network(estimator: Any) -> Network | None:
-    """Read a multi-layer perceptron with relu units; None for other kinds."""
-    if type(estimator).__name__ != "MLPClassifier" or estimator.activation != "relu":
+def network_of_relus(estimator: Any) -> Network | None:
+    """Read a perceptron whose hidden units, at most ``MOST_UNITS``, are all relus; None for other models."""
+    found = network_model(estimator)
+    if isinstance(found, str) or not found.activations or any(a != Rectifier() for a in found.activations):
         return None
-    weights = [np.asarray(w, dtype=np.float64).T for w in estimator.coefs_]
-    biases = [np.asarray(b, dtype=np.float64) for b in estimator.intercepts_]
-    if sum(len(b) for b in biases[:-1]) > MOST_UNITS or np.ndim(estimator.classes_) != 1:
-        return None
-    if estimator.out_activation_ == "logistic" and len(estimator.classes_) == 2 and len(biases[-1]) == 1:
-        weights[-1], biases[-1] = np.vstack([0 * weights[-1], weights[-1]]), np.concatenate([[0.0], biases[-1]])
-    elif estimator.out_activation_ != "softmax":
-        return None  # several labels at once
-    return Network(tuple(weights), tuple(biases))
+    return found if sum(len(layer.biases) for layer in found.affine[:-1]) <= MOST_UNITS else None
+
+
+def around(network: Network, inside: Inside) -> Network:
+    """Return the network as a function of natural offsets of the moved features."""
+    first, *others = network.affine
+    local = Affine.of(first.weights[:, inside.moved] * inside.slopes, first.weights @ inside.seen + first.biases)
+    return replace(network, affine=(local, *others))
+
+
+def rounding(network: Network, sizes: Floats) -> float:
+    """Bound twice the rounding error of any score, for inputs of these absolute sizes."""
+    for layer in network.affine:
+        sizes = layer.terms @ sizes + layer.constants
+    additions = sum(layer.additions for layer in network.affine)
+    return 8.0 * additions * EPS * (1 + float(sizes.max()))  # 1: logistic and softmax cannot tell scores 1e-16 apart
 
 
 def network_radius(asked: Asked, inside: Inside, rng: np.random.Generator) -> Found | None:
     """Return two-sided bounds: the solver's below, a flip of the classifier itself above."""
-    found = network(inside.estimator)
+    found = network_of_relus(inside.estimator)
     if found is None or not math.isinf(asked.norm):
         return None
-    local = found.around(inside)
+    local = around(found, inside)
     own = inside.own
-    rivals = [k for k in range(len(found.biases[-1])) if k != own]
+    rivals = [k for k in range(len(found.classes)) if k != own]
     flip = nearest_flip(asked, rng)
     if flip is not None:  # a nearer flip makes a smaller ball and a tighter program
         offset = flip.point - asked.point
         flip = walk(asked, np.array([offset, *_polished(local, offset, own, rivals)]))
     reach = scale(asked) * SHELLS[-1] if flip is None else flip.distance * (1 + 1e-6)
-    if not asked.agrees(inside, found, reach):
+    if not asked.agrees(inside, found.scores, reach):
         return None
-    slack = found.rounding(inside.sizes(reach))
+    slack = rounding(found, inside.sizes(reach))
     lower, offsets = reach, []
     for k in rivals:
         bound, offset_found = _nearest(local, k, own, reach, slack)
@@ -99,13 +82,14 @@ def _polished(local: Network, offset: Floats, own: int, rivals: list[int]) -> li
     """Return the nearest flips in the linear region of an offset: one linear program per rival."""
     s = len(offset)
     slope, value, rows, limits = np.eye(s), np.zeros(s), [], []
-    for weights, biases in zip(local.weights[:-1], local.biases[:-1], strict=True):
-        slope, value = weights @ slope, weights @ value + biases
+    *hidden, last = local.affine
+    for layer in hidden:
+        slope, value = layer.weights @ slope, layer.weights @ value + layer.biases
         sign = np.where(slope @ offset + value > 0, 1.0, -1.0)
         rows.append(-sign[:, np.newaxis] * slope)
         limits.append(sign * value)
         slope, value = slope * (sign > 0)[:, np.newaxis], value * (sign > 0)
-    slope, value = local.weights[-1] @ slope, local.weights[-1] @ value + local.biases[-1]
+    slope, value = last.weights @ slope, last.weights @ value + last.biases
     cube = np.vstack([np.c_[np.eye(s), -np.ones(s)], np.c_[-np.eye(s), -np.ones(s)]])
     region = np.c_[np.vstack(rows), np.zeros(sum(map(len, rows)))]
     found = []
@@ -123,8 +107,9 @@ def _polished(local: Network, offset: Floats, own: int, rivals: list[int]) -> li
 
 def _nearest(local: Network, rival: int, own: int, reach: float, slack: float) -> tuple[float, Floats | None]:
     """Bound the distance to a rival from below within a ball; return the solver's best offset too."""
-    program = _Program.of(local, reach)
-    answer = program.solve(local.weights[-1][rival] - local.weights[-1][own], program.gap(local, rival, own) + slack)
+    program, last = _Program.of(local, reach), local.affine[-1]
+    gap = float(last.biases[rival] - last.biases[own])
+    answer = program.solve(last.weights[rival] - last.weights[own], gap + slack)
     if answer.status == 2:
         return reach, None  # no point of the ball reaches the rival
     bound = getattr(answer, "mip_dual_bound", None)
@@ -150,14 +135,11 @@ class _Program:
     def columns(self) -> int:
         return len(self.whole)
 
-    @staticmethod
-    def gap(local: Network, rival: int, own: int) -> float:
-        return float(local.biases[-1][rival] - local.biases[-1][own])
-
     @classmethod
     def of(cls, local: Network, reach: float) -> _Program:
         """Encode all hidden layers over a ball."""
-        moved, units = local.weights[0].shape[1], [len(b) for b in local.biases[:-1]]
+        hidden = local.affine[:-1]
+        moved, units = hidden[0].weights.shape[1], [len(layer.biases) for layer in hidden]
         columns = 1 + moved + 2 * sum(units)
         least, most, whole = np.zeros(columns), np.ones(columns), np.zeros(columns)
         least[1 : 1 + moved] = -1
@@ -168,7 +150,8 @@ class _Program:
         last, sizes = slice(1, 1 + moved), np.full(moved, reach)
         bottom, top = -sizes, sizes
         at = 1 + moved
-        for weights, biases, n in zip(local.weights[:-1], local.biases[:-1], units, strict=True):
+        for layer, n in zip(hidden, units, strict=True):
+            weights, biases = layer.weights, layer.biases
             centre, half = weights @ (0.5 * (bottom + top)) + biases, np.abs(weights) @ (0.5 * (top - bottom))
             room = SLACK * (np.abs(weights) @ np.maximum(np.abs(bottom), np.abs(top)) + np.abs(biases))
             least_z, most_z = centre - half - room, centre + half + room

@@ -1,0 +1,157 @@
+"""The cells between the thresholds of a sum of trees, and the leaves that one record can reach in them.
+
+With the other features fixed, every leaf is a box of cells.  Thresholds are located to the last bit in natural
+units, by the model's own comparisons; all trees are swept at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from typing import Self
+
+import numpy as np
+
+from epsworth.arrays import Bools, Floats
+from epsworth.classifiers.scalers import affine
+from epsworth.classifiers.trees import LEAF, TreeModel
+from epsworth.records import Indices
+from epsworth.search import last_passing
+
+LARGEST = float(np.finfo(float).max) / 4  # that of natural values at which models are asked
+
+
+@dataclass(frozen=True, eq=False)
+class Leaves:
+    """Leaves as boxes of cells ``low..high`` (both included), in the order of their nodes, so tree by tree.
+
+    Attributes
+    ----------
+    edges : tuple of ndarray
+        Per moved feature the last natural values that go left; cell i is ``(edges[i-1], edges[i]]``.
+    node : ndarray of int, shape ``(leaves,)``
+    low, high : ndarray of int, shape ``(moved, leaves)``
+    starts : ndarray of int, shape ``(trees,)``
+        Where each tree's leaves begin.
+    """
+
+    edges: tuple[Floats, ...]
+    node: Indices
+    low: Indices
+    high: Indices
+    starts: Indices
+
+    def compact(self) -> Leaves:
+        """Return the same boxes over the edges at which some box ends, renumbered."""
+        kept, lows, highs = [], [], []
+        for places, low, high in zip(self.edges, self.low, self.high, strict=True):
+            used = np.unique(np.concatenate([low - 1, high]))
+            used = used[(used >= 0) & (used < len(places))]
+            lows.append(np.searchsorted(used, low - 1, side="right"))
+            highs.append(np.searchsorted(used, high, side="left"))
+            kept.append(places[used])
+        return replace(self, edges=tuple(kept), low=np.array(lows), high=np.array(highs))
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """A tree model whose splits on some features are open: node by node the feature (``axis``, -1: none) and cell."""
+
+    model: TreeModel
+    edges: tuple[Floats, ...]
+    axis: Indices
+    place: Indices
+
+    @classmethod
+    def over(cls, model: TreeModel, positions: Sequence[int], width: int) -> Self:
+        """Locate the thresholds on the features at some positions of records of a width."""
+        axis, place = np.full(len(model.feature), -1, dtype=np.intp), np.zeros(len(model.feature), dtype=np.intp)
+        edges = []
+        for j, position in enumerate(positions):
+            nodes = np.flatnonzero(model.feature == position)
+            found, where = last_left(model, position, model.threshold[nodes], width)
+            axis[nodes], place[nodes] = j, where
+            edges.append(found)
+        return cls(model, tuple(edges), axis, place)
+
+    @cached_property
+    def closed(self) -> Bools:
+        """The splits at which a record goes one way."""
+        return np.asarray((self.axis < 0) & (self.model.left != LEAF))
+
+    def leaves(self, turns: Bools) -> Leaves:
+        """Return the leaves that can be reached by a record that goes left at the closed splits where ``turns``."""
+        model, way = self.model, self._way(turns)
+        node = way[model.roots]
+        low = np.zeros((len(self.edges), node.size), dtype=np.intp)
+        high = np.repeat([[len(edges)] for edges in self.edges], node.size, axis=1).astype(np.intp)
+        found: list[tuple[Indices, Indices, Indices]] = []
+        while node.size:
+            leaf = model.left[node] == LEAF
+            found.append((node[leaf], low[:, leaf], high[:, leaf]))
+            node, low, high = node[~leaf], low[:, ~leaf], high[:, ~leaf]
+            axis, place, at = self.axis[node], self.place[node], np.arange(node.size)
+            to_left, to_right = low[axis, at] <= place, high[axis, at] > place
+            left_high, right_low = high.copy(), low.copy()
+            left_high[axis, at] = np.minimum(high[axis, at], place)
+            right_low[axis, at] = np.maximum(low[axis, at], place + 1)
+            node = np.concatenate([way[model.left[node[to_left]]], way[model.right[node[to_right]]]])
+            low = np.concatenate([low[:, to_left], right_low[:, to_right]], axis=1)
+            high = np.concatenate([left_high[:, to_left], high[:, to_right]], axis=1)
+        node, low, high = (np.concatenate(part, axis=-1) for part in zip(*found, strict=True))
+        order = np.argsort(node)
+        starts = np.searchsorted(node[order], model.roots)  # nodes of one tree are numbered in a row
+        return Leaves(self.edges, node[order], low[:, order], high[:, order], starts)
+
+    def _way(self, turns: Bools) -> Indices:
+        """Return where each node leads past all closed splits, by pointer doubling."""
+        left, right = self.model.left, self.model.right
+        way = np.where(self.closed, np.where(turns, left, right), np.arange(left.size))
+        while not np.array_equal(further := way[way], way):
+            way = further
+        return way
+
+
+def last_left(model: TreeModel, position: int, thresholds: Floats, width: int) -> tuple[Floats, Indices]:
+    """Return the distinct last values (natural units) that go left, and each threshold's place among them.
+
+    Bisection over the doubles by the model's own comparison; -inf where nothing goes left, inf where all does.
+    """
+    distinct, which = np.unique(thresholds, return_inverse=True)
+    if not distinct.size:
+        return distinct, which  # no tree looks at this feature
+    scale, shift = (part[position] for part in affine(model.scalers, width))
+    with np.errstate(over="ignore"):
+        guess = np.clip((distinct - shift) / scale, -LARGEST, LARGEST)
+        room = 1e-6 * (np.abs(guess) + abs(shift) / scale)  # a float32 is off by less than 1e-7
+        far = np.minimum(4 * (np.abs(guess) + (1 + abs(shift)) / scale), LARGEST)
+
+    def left(natural: Floats) -> Bools:
+        with np.errstate(over="ignore"):  # in single precision: beyond every threshold, as it should be
+            return model.goes_left(position, natural, distinct, width)
+
+    always, never = left(far), ~left(-far)
+    found = last_passing(left, -far, far, (guess - room, guess + room))
+    last, place = np.unique(np.where(always, np.inf, np.where(never, -np.inf, found)), return_inverse=True)
+    return last, place[which]
+
+
+def sum_of_boxes(shape: tuple[int, ...], low: Indices, high: Indices, values: Floats) -> Floats:
+    """Add each leaf's values over its box of cells: signed corners, then cumulated along every axis."""
+    padded = tuple(c + 1 for c in shape)
+    corners, signs = [], []
+    for side in product((0, 1), repeat=len(shape)):
+        at = [high[j] + 1 if upper else low[j] for j, upper in enumerate(side)]
+        corners.append(np.ravel_multi_index(at, padded))
+        signs.append((-1.0) ** sum(side))
+    flat, size = np.concatenate(corners), int(np.prod(padded))
+    sums = []
+    for column in values.T:
+        weights = np.concatenate([sign * column for sign in signs])
+        grid = np.bincount(flat, weights=weights, minlength=size).reshape(padded)
+        for axis in range(len(shape)):
+            np.cumsum(grid, axis=axis, out=grid)
+        sums.append(grid[tuple(slice(c) for c in shape)])
+    return np.stack(sums)
