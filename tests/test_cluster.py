@@ -17,9 +17,9 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Start two workers, each a process, and make joblib use them."""
+    """Start two workers, each a process, and make joblib use them; any free port, as tests run side by side."""
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as local,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as local,
         distributed.Client(local) as client,
         joblib.parallel_config(backend="dask"),
     ):
