@@ -272,8 +272,8 @@ class Curves:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a file that `save` wrote."""
-        with reading(path, "curves file") as text:
-            return cls.from_dict(json.loads(text))
+        with reading(path, "curves file") as content:
+            return cls.from_dict(json.loads(content))
 
 
 def _bounds_to_dict(bounds: Bounds) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 
 @contextmanager
-def reading(path: str | Path, what: str) -> Iterator[str]:
-    """Yield a file's text; where it cannot be read, or is refused, the sentence names the file."""
+def reading(path: str | Path, what: str) -> Iterator[bytes]:
+    """Yield a file's content; where it cannot be read, or is refused, the sentence names the file."""
     try:
-        yield Path(path).read_text(encoding="utf-8")
+        yield Path(path).read_bytes()
     except OSError as error:
         raise ValueError(f"cannot read the {what} {path}: {error.strerror}; check the path") from None
     except ValueError as error:  # the decoders' own errors, too

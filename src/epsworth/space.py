@@ -209,7 +209,8 @@ class Domain:
     @classmethod
     def load(cls, path: str | Path) -> Domain:
         """Read a ``.toml`` or ``.json`` file."""
-        with reading(path, "domain file") as text:
+        with reading(path, "domain file") as content:
+            text = content.decode()
             return cls.from_dict(json.loads(text) if Path(path).suffix == ".json" else tomllib.loads(text))
 
     @classmethod

@@ -115,7 +115,7 @@ def test_records_do_not_leave_twice_unless_told(cli):
         ("learn aggregate c.json none.ldp -o s", "there is no such file"),
         ("learn aggregate c.json people.csv -o s", "unknown ending"),
         ("learn fit c.json m", "not a state of an aggregator"),
-        ("learn predict c.json people.csv l.csv", "is not a learnt model"),
+        ("learn predict c.json people.csv l.csv", "not a learnt model"),
         ("learn plan --alpha 1", "exactly two of alpha, users and margin"),
     ],
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.files import replacing
+from epsworth.files import reading, replacing
 from epsworth.learner.client import unpack
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.mechanism import Tally
@@ -144,14 +144,8 @@ class Aggregator:
     @classmethod
     def load(cls, path: str | Path) -> Aggregator:
         """Read a file that `save` wrote."""
-        try:
-            state = Path(path).read_bytes()
-        except OSError as error:
-            raise ValueError(f"cannot read the state {path}: {error.strerror}; check the path") from None
-        try:
+        with reading(path, "state") as state:
             return cls.from_state(state)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
 
 
 def simulate(

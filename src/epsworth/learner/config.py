@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Bools, Floats
 from epsworth.exact.rational import Exact, float_above, stated
-from epsworth.files import write_text
+from epsworth.files import reading, write_text
 from epsworth.guarantees import Pure
 from epsworth.learner.coins import GRAIN, Ints
 from epsworth.learner.mechanism import Mechanism, Users
@@ -220,12 +220,11 @@ class LatticeConfig:
     @classmethod
     def load(cls, path: str | Path) -> LatticeConfig:
         """Read a JSON file."""
-        try:
-            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
-        except OSError as error:
-            raise ValueError(f"cannot read the configuration {path}: {error.strerror}; check the path") from None
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"configuration {path}: {error}") from None
+        with reading(path, "configuration") as content:
+            try:
+                return cls.from_dict(json.loads(content))
+            except TypeError as error:  # an entry of another kind
+                raise ValueError(str(error)) from None
 
 
 def _check_mechanism(config: LatticeConfig) -> None:

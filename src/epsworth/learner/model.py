@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.files import replacing
+from epsworth.files import reading, replacing
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.certificates import Adjust, Certificates, Holder, certify
 from epsworth.learner.config import LatticeConfig
@@ -94,14 +94,11 @@ class Classifier:
     @classmethod
     def load(cls, path: str | Path) -> Classifier:
         """Read a file that `save` wrote."""
-        try:
-            content = Path(path).read_bytes()
-        except OSError as error:
-            raise ValueError(f"cannot read the model {path}: {error.strerror}; check the path") from None
-        smoothing, _, state = content.removeprefix(MAGIC).partition(b"\n")
-        if not content.startswith(MAGIC) or smoothing not in (b"sure", b"None"):
-            raise ValueError(f"{path} is not a learnt model; give what Classifier.save or epsworth learn fit wrote")
-        return cls.from_aggregate(Aggregator.from_state(state), "sure" if smoothing == b"sure" else None)
+        with reading(path, "model") as content:
+            smoothing, _, state = content.removeprefix(MAGIC).partition(b"\n")
+            if not content.startswith(MAGIC) or smoothing not in (b"sure", b"None"):
+                raise ValueError("not a learnt model; give what Classifier.save or epsworth learn fit wrote")
+            return cls.from_aggregate(Aggregator.from_state(state), "sure" if smoothing == b"sure" else None)
 
     @property
     def config(self) -> LatticeConfig:

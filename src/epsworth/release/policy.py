@@ -274,8 +274,8 @@ class Policy:
     @classmethod
     def load(cls, path: str | Path) -> Policy:
         """Read a policy file; an error names the path of the entry inside it."""
-        with reading(path, "policy") as text:
-            return cls.from_toml(text)
+        with reading(path, "policy") as content:
+            return cls.from_toml(content.decode())
 
     @classmethod
     def from_toml(cls, text: str) -> Policy:
