@@ -56,7 +56,7 @@ class Receipt:
 
         delta = f", delta {show_up(self.delta)}" if self.delta else ""
         text = (
-            f"{self.rows} rows, {len(self.columns)} columns perturbed ({', '.join(self.columns)}): {self.notion} LDP, "
+            f"{self.rows} rows, perturbed in {', '.join(self.columns)}: {self.notion} LDP, "
             f"epsilon {show_up(self.epsilon)}{delta} per record; policy {self.policy[:12]}, epsworth {self.version}."
         )
         if self.times_before is None:
