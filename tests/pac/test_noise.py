@@ -22,7 +22,7 @@ from epsworth.pac.allocation import (
     mean_variances,
 )
 from epsworth.pac.calibration import MOST_NATS, Shape, calibrate, frame_of
-from epsworth.pac.certificate import certify
+from epsworth.pac.certificate import certified_mi, certify
 from epsworth.pac.exposure import expose
 from epsworth.pac.lattice import STEPS, RoundedGaussian
 
@@ -281,3 +281,32 @@ def test_the_certificate_clips_and_enlarges():
     assert found.plan.mi <= 0.25 < found.unconditional
     far = found.plan.positions(np.array([[1e9, 0.0]]))
     assert np.linalg.norm(far / STEPS) <= found.plan.clip + 1e-3
+
+
+@pytest.mark.parametrize("factor", [1.0, 30.0])
+def test_much_more_noise_gets_a_coarser_grid(factor):
+    """Few pairs need far more noise; the table stays within its claim and the promise within the budget.
+
+    The moment is measured again on the grid that is released on: 4000 fresh pairs, whose mean lies below the bound by
+    far more than ten standard errors.
+    """
+    rng = np.random.default_rng(3)
+    pilot = rng.normal(size=(40, 2))
+    left, right = rng.normal(size=(2, 12, 2)) * factor**0.5
+    found = certify(pilot, left, right, 0.1, Shape(basis="diag"), miss=1e-6)
+    assert STEPS <= found.plan.ratio <= 4 * STEPS
+    assert found.plan.mi <= 0.1
+    np.testing.assert_allclose(found.plan.noise, (found.plan.step * found.plan.ratio) ** 2)
+    fresh = rng.normal(size=(2, 4000, 2)) * factor**0.5
+    t = ((found.plan.positions(fresh[0]) - found.plan.positions(fresh[1])) / found.plan.ratio) ** 2
+    assert certified_mi(t.sum(axis=1).mean() / 4, 2) < 0.1
+
+
+def test_outputs_without_bounds_are_clipped_too():
+    rng = np.random.default_rng(4)
+    pilot, left, right = rng.normal(size=(3, 100, 2))
+    plan = certify(pilot, left, right, 0.5, Shape(basis="diag"), miss=1e-3).plan
+    reach = plan.clip * STEPS + 1
+    for far in (1e20, 1e154, 1e308, -1e308):
+        assert 0 < np.linalg.norm(plan.positions(np.array([0.0, far]))) <= reach
+        assert np.linalg.norm(plan.positions(np.array([far, far]))) <= reach

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
@@ -271,6 +272,13 @@ def test_utility_is_simulated_for_every_shape():
         ({"n_jobs": 0}, "n_jobs must be a whole number"),
         ({"stop": "relative"}, "stop is for mode='estimated'"),
         ({"stop": "soon", "mode": "estimated"}, "stop must be 'relative', 'paper' or None"),
+        ({"worlds_seed": None}, "worlds_seed must be a whole number"),
+        ({"worlds_seed": -1}, "worlds_seed must be a whole number"),
+        ({"worlds": 8.0}, "worlds must be an even whole number"),
+        ({"rate": "0.5"}, "rate must lie strictly between"),
+        ({"confidence": None}, "confidence must lie strictly between"),
+        ({"budget": MI(30.0)}, "promises nothing"),
+        ({"budget": RecordPosterior(0.6), "mode": "estimated", "noise": "paper"}, "a noise rule of its own"),
         ({"budget": RecordPosterior(0.6), "mode": "certified"}, "RecordPosterior needs mode='exact'"),
         ({"budget": RecordPosterior(0.6), "mode": "estimated", "worlds": 64}, "8 exchanges of each of the"),
     ],
@@ -349,3 +357,79 @@ def test_the_certified_promise_holds_over_repetitions():
         truth = 0.5 * np.log1p(mean_variances(pool, 30) / fitted.plan_.noise).sum()
         failures += truth > fitted.plan_.mi
     assert failures <= 45
+
+
+def test_a_fit_that_fails_leaves_nothing_to_release():
+    """A refit on other data once kept the old noise with the new outputs: the secret world could be read off."""
+    fitted = PACPrivatizer("mean", MI(0.1), worlds=64).fit(X)
+    with pytest.raises(ValueError, match="weights must be 4 positive numbers"):
+        fitted.set_params(weights=[1, 2]).fit(1e4 * X)
+    for ask in (fitted.release, fitted.report, fitted.audit):
+        with pytest.raises(NotFittedError):
+            ask()
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    fitted = PACPrivatizer("mean", MI(0.1), worlds=64, mode="estimated").fit(X)
+    with pytest.raises(KeyboardInterrupt):
+        fitted.fit(1e4 * X, progress=interrupt)
+    with pytest.raises(NotFittedError):
+        fitted.release()
+
+
+def test_settings_changed_after_the_fit_promise_nothing():
+    fitted = PACPrivatizer("mean", MI(4), worlds=64).fit(X)
+    fitted.set_params(n_jobs=1, rate=0.5, budget=MI(4))
+    fitted.release()
+    fitted.set_params(budget=MI(1 / 64))
+    for ask in (fitted.release, fitted.report, fitted.audit):
+        with pytest.raises(ValueError, match="budget was changed after fit"):
+            ask()
+
+
+def test_reports_of_a_ledger_bound_what_all_its_releases_told():
+    ledger, fitted = pac.Ledger(MI(1.0)), PACPrivatizer("mean", MI(0.25), worlds=64).fit(X)
+    reports = [fitted.release(ledger).report() for _ in range(3)]
+    for number, report in enumerate(reports, 1):
+        assert report["mi_nats"] <= 0.25
+        assert report["posterior_of_membership"] == pytest.approx(pac.posterior(0.25 * number, 0.5), abs=1e-4)
+    assert len({report["noise_trace"] for report in reports}) == 3  # each release has noise of its own
+
+
+def test_rare_records_are_caught_more_often():
+    """The share of listed worlds that hold the rarest record counts, not the nominal rate."""
+    fitted = PACPrivatizer("mean", MI(1 / 16), worlds=64, rate=0.2).fit(X)
+    rarest = fitted.members().mean(axis=0).min()
+    assert rarest < 0.2
+    assert fitted.report()["tpr_at_fpr_0.001"] >= pac.tpr_bound(1 / 16, rarest, 0.001)
+
+
+@pytest.mark.parametrize("constant", [np.ones(2), None])
+def test_outputs_that_no_exchange_moves(constant):
+    """Constants are released as such; what differs between worlds, such as their size, gets noise."""
+
+    def algorithm(rows):
+        return np.array([float(len(rows))]) if constant is None else constant
+
+    fitted = PACPrivatizer(algorithm, RecordPosterior(0.7), worlds=16 * 41, mode="estimated").fit(X[:41])
+    released = fitted.release().vector
+    if constant is None:
+        assert fitted.plan_.noise[0] > 0
+    else:
+        np.testing.assert_allclose(released, constant, rtol=1e-14)
+
+
+def test_utility_of_a_certified_fit_is_that_of_certified_noise():
+    fitted = PACPrivatizer("mean", MI(0.25), worlds=600, mode="certified").fit(X)
+    (found,) = fitted.simulate_utility(lambda vector: 0.0, 9, budgets=[MI(0.25)])
+    assert found.trace == fitted.plan_.trace
+    with pytest.raises(ValueError, match="basis must be one of"):
+        fitted.simulate_utility(lambda vector: 0.0, 9, bases=["daig"])
+
+
+@pytest.mark.parametrize("records", [[], [150], [-1], "some", [True] * 150, [0.0]])
+def test_records_to_audit_are_row_numbers(records):
+    fitted = PACPrivatizer("mean", MI(0.25), worlds=64).fit(X)
+    with pytest.raises(ValueError, match="records must be 'all' or row numbers from 0 to"):
+        fitted.audit(records)

@@ -90,7 +90,7 @@ class Plan:
     mi : float
         Promised (or, in the estimated mode, estimated) mutual information in nats.
     clip : float or None
-        Distance from the centre, in standard deviations of the uncertified noise, to which outputs are pulled in.
+        Distance from the centre, in units of 2048 grid steps, to which outputs are pulled in.
     """
 
     frame: Frame
@@ -103,12 +103,15 @@ class Plan:
 
     def positions(self, vectors: Floats) -> Steps:
         """Return the grid positions of un-noised outputs (rows)."""
-        at = self.frame.coordinates(vectors) / self.step
+        # outputs without bounds stay a function of the output alone: what overflows is far away, not elsewhere
+        with np.errstate(over="ignore", invalid="ignore"):
+            away = self.frame.coordinates(vectors) / self.step
+        at = np.clip(np.nan_to_num(away, nan=FARTHEST, posinf=FARTHEST, neginf=-FARTHEST), -FARTHEST, FARTHEST)
         if self.clip is not None:
             length = np.linalg.norm(at, axis=-1, keepdims=True) / STEPS
             at = at * np.minimum(1.0, self.clip / np.maximum(length, 1e-300))
-        # beyond 2**52 steps only worlds that a ledger has all but ruled out can lie; doubles are whole there
-        return np.asarray(np.rint(np.clip(at, -FARTHEST, FARTHEST)), dtype=np.int64)
+        # 2**52 steps: beyond lie only worlds that a ledger has all but ruled out, or what a clip pulls in
+        return np.asarray(np.rint(at), dtype=np.int64)
 
     def released(self, positions: Steps) -> Floats:
         """Return the vectors that stand for noisy grid positions: a public function of them."""

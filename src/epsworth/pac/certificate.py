@@ -85,10 +85,20 @@ def certify(pilot: Floats, left: Floats, right: Floats, beta: float, shape: Shap
     t = ((plan.positions(left) - plan.positions(right)) / STEPS) ** 2
     t = t.sum(axis=1) / 4
     moment = float(bernstein_upper(t.mean(), t.var(ddof=1), len(t), radius**2, miss))
-    factor = max(1.0, 2 * moment / (directions * math.expm1(2 * beta / directions)))
+    factor = _enough(moment, directions, beta)
+    coarser = math.floor(math.sqrt(factor))  # much more noise gets a coarser grid, and pays for what rounding may add:
+    if coarser > 1:  # |y - y'| grows by the roundings of both grids at most, and so does its root mean square
+        moment = (math.sqrt(moment) + math.sqrt(directions) * (coarser + 1) / (2 * STEPS)) ** 2
+        radius = clip + coarser * math.sqrt(directions) / (2 * STEPS)
+        factor = _enough(moment, directions, beta)
     plan = replace(
-        plan, noise=(plan.step * STEPS) ** 2 * factor, ratio=STEPS * math.sqrt(factor),
-        mi=certified_mi(moment / factor, directions),
+        plan, noise=(plan.step * STEPS) ** 2 * factor, step=plan.step * coarser, clip=clip / coarser,
+        ratio=STEPS * math.sqrt(factor) / coarser, mi=certified_mi(moment / factor, directions),
     )  # fmt: skip
     always = certified_mi(radius**2 / (2 * factor), directions)
     return Certificate(plan, 1 - miss, len(t), always, 2 * radius**2 / factor)
+
+
+def _enough(moment: float, directions: int, beta: float) -> float:
+    """Return the factor on the noise that takes a moment to the budget, at least 1."""
+    return max(1.0, 2 * moment / (directions * math.expm1(2 * beta / directions)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.arrays import Bools, Floats
 from epsworth.pac.adapters import adapter_for
 from epsworth.pac.adapters.adapter import Prepare
 from epsworth.pac.allocation import Rule
@@ -27,15 +28,12 @@ from epsworth.pac.ledger import Ledger
 from epsworth.pac.pool import check_pool
 from epsworth.pac.record_budgets import plan_for_records, plan_from_exchanges
 from epsworth.pac.report import report_of
+from epsworth.pac.settings import Mode, check_settings, check_unchanged, checked_weights
 from epsworth.pac.simulation import Experiment, simulate
 from epsworth.pac.stopping import Stop, stop_rule
 from epsworth.pac.utility import Utility, releases_of, utility_of
 from epsworth.pac.worlds import Exchanges, Sampler, multiplicity, priors
-from epsworth.parallel import check_n_jobs
 from epsworth.records import Indices
-
-Mode = Literal["exact", "certified", "estimated"]
-MODES: tuple[Mode, ...] = ("exact", "certified", "estimated")
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,11 +176,14 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         progress : callable, optional
             Told the share of worlds done.
         """
-        self._check_settings()
+        check_settings(self)
+        for name in [name for name in vars(self) if name.endswith("_")]:  # nothing of an earlier fit can be released
+            delattr(self, name)
         table: Floats = validate_data(self, X, dtype=np.float64, ensure_min_samples=4)
         labels, units = check_pool(table, y, groups, self.estimator)
         prepare = adapter_for(self.estimator) if self.adapter == "auto" else self.adapter
         self.mechanism_ = prepare(self.estimator, table, labels)
+        checked_weights(self.weights, len(self.mechanism_.reference))
         if not np.isfinite(self.mechanism_.reference).all():
             raise ValueError("the output on the whole pool is not finite (NaN or infinite); mend the algorithm first")
         paired = self.mode == "exact" and self.rate == 0.5
@@ -197,7 +198,8 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             raise ValueError("the algorithm failed in every world (an error, or numbers that are not finite); mend it")
         self.n_outputs_, self.pool_rows_, self.units_ = len(self.mechanism_.reference), len(table), len(units)
         self.spent_ = 0.0
-        self._calibrate()
+        plan = self._calibrated()
+        self._at_fit, self.plan_ = self.get_params(deep=False), plan
         return self
 
     def release(self, ledger: Ledger | None = None) -> Release:
@@ -206,7 +208,9 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Each call without a ledger is about a secret of its own; `spent_` adds them up.  With a ledger, all releases
         are about *one* world and are calibrated on what the earlier ones told.
         """
-        check_is_fitted(self, "plan_")
+        self._check_fitted()
+        if ledger is not None and not isinstance(ledger, Ledger):
+            raise TypeError(f"ledger must be a Ledger or None, got {ledger!r}")
         if ledger is not None:
             return self._release_with(ledger)
         positions = self._secret_positions()
@@ -217,8 +221,8 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     def report(self) -> dict[str, Any]:
         """Return what one release promises, how soundly, and the limits."""
-        check_is_fitted(self, "plan_")
-        return report_of(self, self.plan_.mi)
+        self._check_fitted()
+        return report_of(self, self.plan_, self.plan_.mi)
 
     def simulate_utility(
         self,
@@ -235,17 +239,23 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         A decision by these numbers is a function of the pool only: it costs no budget.  ``scorer`` takes what
         `Release.estimator_` would hold.
         """
-        check_is_fitted(self, "plan_")
+        self._check_fitted()
         plans: list[tuple[Plan, str, str]] = []
         if budgets is None and noises is None and bases is None:
             plans.append((self.plan_, self.noise, self.report()["basis"]))
         else:
-            asked = [self.plan_.mi] if budgets is None else [_nats(one) for one in budgets]
-            for beta in asked:
-                for rule in noises or [self.noise]:
-                    for basis in bases or [self._shape().basis]:
-                        plan = calibrate(self.trials_.outputs, beta, replace(self._shape(), rule=rule, basis=basis))
-                        plans.append((plan, rule, "diag" if plan.frame.axes.ndim == 1 else "svd"))
+            for one in noises or ():
+                check_choices(one, self.basis)
+            for way in bases or ():
+                check_choices(self.noise, way)
+            asked = [self.plan_.mi] if budgets is None else [_nats(budget) for budget in budgets]
+            for beta, rule, basis in product(asked, noises or [self.noise], bases or [self.basis]):
+                shape = self._shape(rule, basis)
+                certified = self.mode == "certified"
+                plan = (
+                    self._certificate(beta, shape).plan if certified else calibrate(self.trials_.outputs, beta, shape)
+                )
+                plans.append((plan, rule, "diag" if plan.frame.axes.ndim == 1 else "svd"))
         found = []
         for plan, rule_name, basis_name in plans:
             draws = np.random.default_rng(rng)
@@ -260,7 +270,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     def simulated_releases(self, n: int, rng: np.random.Generator) -> tuple[Indices, Floats]:
         """Return the worlds and vectors of ``n`` simulated releases.  NOT PRIVATE: seeded, in floating point."""
-        check_is_fitted(self, "plan_")
+        self._check_fitted()
         return releases_of(self.plan_, self.trials_.outputs, n, rng)
 
     def audit(
@@ -274,48 +284,28 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
         Needs ``mode="exact"``.  Upper limits of the records asked for hold together with 99 % confidence.
         """
-        check_is_fitted(self, "plan_")
+        self._check_fitted()
         if self.mode != "exact":
             raise ValueError(
                 f"audit needs mode='exact', whose worlds are a finite list; this one is {self.mode!r}: try lira"
             )
+        if isinstance(draws, bool) or int(draws) != draws or draws < 2:
+            raise ValueError(f"draws must be a whole number of at least 2, got {draws!r}")
         members = self.members()
-        if not isinstance(records, str):
-            members = members[:, np.asarray(records, dtype=np.intp)]
+        if not (isinstance(records, str) and records == "all"):
+            members = members[:, _rows(records, self.pool_rows_)]
         whitened = self.plan_.positions(self.trials_.outputs) / self.plan_.ratio
         return expose(whitened, members, np.random.default_rng(rng), draws=draws)
 
-    def _check_settings(self) -> None:
-        as_budget(self.budget)
-        check_choices(self.noise, self.basis)
-        check_n_jobs(self.n_jobs)
-        if self.mode not in MODES:
-            raise ValueError(f"mode must be one of {', '.join(MODES)}, got {self.mode!r}")
-        if isinstance(self.worlds, bool) or int(self.worlds) != self.worlds or self.worlds < 8 or self.worlds % 2:
-            raise ValueError(f"worlds must be an even whole number of at least 8, got {self.worlds!r}")
-        if not 0 < self.rate < 1:
-            raise ValueError(f"rate must lie strictly between 0 and 1, got {self.rate!r}")
-        if not 0 < self.confidence < 1:
-            raise ValueError(f"confidence must lie strictly between 0 and 1, got {self.confidence!r}")
-        if isinstance(self.budget, RecordPosterior) and (self.mode == "certified" or self.stop is not None):
-            raise ValueError("RecordPosterior needs mode='exact', or 'estimated' (no proof) without stop")
-        if self.stop is not None and self.mode != "estimated":
-            raise ValueError(f"stop is for mode='estimated'; in mode {self.mode!r} all worlds are run")
-
-    def _shape(self) -> Shape:
+    def _shape(self, rule: Rule | None = None, basis: Basis | None = None) -> Shape:
         """Return the noise's shape: eigenvectors where they are facts, or estimated from enough trials."""
-        basis = self.basis
+        rule, basis = rule or self.noise, basis or self.basis
         if basis == "auto" and self.mode != "exact":
             pilot = len(self.trials_.outputs) // (3 if self.mode == "certified" else 1)
             basis = "svd" if pilot >= TRIALS_PER_DIRECTION * self.n_outputs_ else "diag"
-        weights = None if self.weights is None else as_floats(self.weights)
-        if weights is not None and not (
-            weights.shape == (self.n_outputs_,) and np.isfinite(weights).all() and (weights > 0).all()
-        ):
-            raise ValueError(f"weights must be {self.n_outputs_} positive numbers, one per released number")
-        return Shape(self.noise, basis, weights)
+        return Shape(rule, basis, checked_weights(self.weights, self.n_outputs_))
 
-    def _calibrate(self) -> None:
+    def _calibrated(self) -> Plan:
         outputs, shape = self.trials_.outputs, self._shape()
         self.exposure_: Exposure | None = None
         self.confidence_ = {"exact": 1.0, "certified": self.confidence, "estimated": None}[self.mode]
@@ -323,26 +313,34 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             members = self.members()
             self.world_prior_ = multiplicity(members) / len(members)
             self.record_prior_ = float(priors(members).max())
+            shares = members.mean(axis=0)
         else:
-            inclusion = self._experiment.sampler.inclusion
-            self.record_prior_ = float(np.maximum(inclusion, 1 - inclusion).max())
+            shares = self._experiment.sampler.inclusion
+            self.record_prior_ = float(np.maximum(shares, 1 - shares).max())
+        self.shares_ = float(shares.min()), float(shares.max())
         if isinstance(self.budget, RecordPosterior) and self.mode == "estimated":
             sampler: Sampler = self._experiment.sampler
             self.record_prior_ = sampler.certain
             rate = sampler.inclusion[np.abs(sampler.inclusion - 0.5).argmin()]
-            self.plan_ = plan_from_exchanges(outputs, self.units_, self.budget.q, self.record_prior_, rate, shape)
-        elif isinstance(self.budget, RecordPosterior):
+            return plan_from_exchanges(outputs, self.units_, self.budget.q, self.record_prior_, rate, shape)
+        if isinstance(self.budget, RecordPosterior):
             rng = np.random.default_rng([self.worlds_seed, 1])
-            self.plan_, self.exposure_ = plan_for_records(outputs, members, self.budget.q, shape, rng)
-        elif self.mode == "certified":
-            third = len(outputs) // 3
-            self.certificate_: Certificate = certify(
-                outputs[: -2 * third], outputs[-2 * third : -third], outputs[-third:], self.budget.mi,
-                shape, miss=1 - self.confidence,
-            )  # fmt: skip
-            self.plan_ = self.certificate_.plan
-        else:
-            self.plan_ = calibrate(outputs, self.budget.mi, shape)
+            plan, self.exposure_ = plan_for_records(outputs, members, self.budget.q, shape, rng)
+            return plan
+        if self.mode == "certified":
+            self.certificate_ = self._certificate(self.budget.mi, shape)
+            return self.certificate_.plan
+        return calibrate(outputs, self.budget.mi, shape)
+
+    def _certificate(self, beta: float, shape: Shape) -> Certificate:
+        outputs = self.trials_.outputs
+        third = len(outputs) // 3
+        pilot, left, right = outputs[: -2 * third], outputs[-2 * third : -third], outputs[-third:]
+        return certify(pilot, left, right, beta, shape, miss=1 - self.confidence)
+
+    def _check_fitted(self) -> None:
+        check_is_fitted(self, "plan_")
+        check_unchanged(self, self._at_fit)
 
     def _secret_positions(self) -> Steps:
         """Return the un-noised output of a fresh secret on the grid; the caller adds noise before all else."""
@@ -364,7 +362,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         positions = plan.positions(outputs)
         noisy = positions[world] + plan.law.draw(positions.shape[1])
         ledger.record(plan, positions, noisy)
-        report = report_of(self, plan.mi) | {"ledger_spent": ledger.spent, "ledger_total": ledger.total}
+        report = report_of(self, plan, ledger.spent) | {"ledger_spent": ledger.spent, "ledger_total": ledger.total}
         return self._as_release(plan.released(noisy), report)
 
     def _as_release(self, vector: Floats, report: dict[str, Any]) -> Release:
@@ -376,3 +374,11 @@ def _nats(budget: object) -> float:
     if isinstance(found, RecordPosterior):
         raise ValueError("budgets here are in nats (MI, Posterior, DPEquivalent); fit RecordPosterior alone")
     return found.mi
+
+
+def _rows(records: Sequence[int] | str, count: int) -> Indices:
+    found = np.asarray(records)
+    numbers = found.ndim == 1 and found.size > 0 and found.dtype.kind in "iu"
+    if not numbers or found.min() < 0 or found.max() >= count:
+        raise ValueError(f"records must be 'all' or row numbers from 0 to {count - 1}, got {records!r}")
+    return found.astype(np.intp)

@@ -82,17 +82,17 @@ def plan_from_exchanges(outputs: Floats, units: int, q: float, prior: float, rat
         )
     beta = budget(q, prior)
     frame, variances = frame_of(outputs, shape)
-    moments = _moments(frame.coordinates(outputs), units)
-    moments[:, moments.max(axis=0) == 0] = variances[moments.max(axis=0) == 0]  # no exchange showed what worlds do
-    noise = individual_allocation(moments, beta, rate)
-    plan = Plan(frame, noise, variances, np.sqrt(noise) / STEPS, float(STEPS), 0.0)
-    grid = plan.positions(outputs) * plan.step
-    over = np.expm1(2 * individual_bound(_moments(grid, units), noise, rate).max()) / np.expm1(2 * beta)
-    rounded = grid.var(axis=0)
-    noise = noise * over
-    return replace(
-        plan, noise=noise, variances=rounded, ratio=STEPS * math.sqrt(over), mi=gaussian_bound(rounded, noise)
-    )
+    noise = individual_allocation(_moments(frame.coordinates(outputs), units, variances), beta, rate)
+    over = 1.0
+    for _ in range(2):  # rounding moves moments a little: measure them on the grid, whose step follows the noise
+        noise = noise * over
+        plan = Plan(frame, noise, variances, np.sqrt(noise) / STEPS, float(STEPS), 0.0)
+        grid = plan.positions(outputs) * plan.step
+        worst = individual_bound(_moments(grid, units, variances), noise, rate).max(initial=0.0)
+        over = math.expm1(2 * worst) / math.expm1(2 * beta)
+    factor, rounded = max(1.0, over), grid.var(axis=0)
+    mi = gaussian_bound(rounded, noise * factor)
+    return replace(plan, noise=noise * factor, variances=rounded, ratio=STEPS * math.sqrt(factor), mi=mi)
 
 
 def _check_reachable(q: float, prior: float) -> None:
@@ -102,10 +102,14 @@ def _check_reachable(q: float, prior: float) -> None:
         )
 
 
-def _moments(coordinates: Floats, units: int) -> Floats:
-    """Return, per unit and direction, the mean square of what its exchanges changed."""
+def _moments(coordinates: Floats, units: int, variances: Floats) -> Floats:
+    """Return, per unit and direction, the mean square of what its exchanges changed.
+
+    Where no exchange changed anything but worlds differ (in size, say), their variance stands for it.
+    """
     squares = (coordinates[1::2] - coordinates[::2]) ** 2
     rounds = np.arange(len(squares)) % units
     sums = np.zeros((units, squares.shape[1]))
     np.add.at(sums, rounds, squares)
-    return sums / np.bincount(rounds, minlength=units)[:, np.newaxis]
+    found = np.asarray(sums / np.bincount(rounds, minlength=units)[:, np.newaxis])
+    return np.where(found.max(axis=0) > 0, found, variances)

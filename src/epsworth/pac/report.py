@@ -9,6 +9,7 @@ from epsworth.pac.conversion import posterior, tpr_bound
 from epsworth.rounding import round_up
 
 if TYPE_CHECKING:
+    from epsworth.pac.calibration import Plan
     from epsworth.pac.privatizer import PACPrivatizer
 
 LIMITS = (
@@ -31,20 +32,27 @@ SOUNDNESS = {
 }
 
 
-def report_of(fitted: PACPrivatizer, spent: float) -> dict[str, Any]:
-    """Return the report of a fitted privatizer as JSON-able values; promises are rounded up."""
-    plan = fitted.plan_
+def report_of(fitted: PACPrivatizer, plan: Plan, told: float) -> dict[str, Any]:
+    """Return the report of a release as JSON-able values; promises are rounded up.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of this release.
+    told : float
+        Nats that all releases about the same secret have told, this one included: what success is bounded by.
+    """
     found: dict[str, Any] = {
         "algorithm": type(fitted.estimator).__name__ if not isinstance(fitted.estimator, str) else fitted.estimator,
         "budget": str(fitted.budget),
         "mode": fitted.mode,
         "soundness": SOUNDNESS[fitted.mode],
         "confidence": fitted.confidence_,
-        "mi_nats": _up(spent),
-        "posterior_at_prior_0.5": _up(posterior(spent, 0.5)),
+        "mi_nats": _up(plan.mi),
+        "posterior_at_prior_0.5": _up(posterior(told, 0.5)),
         "largest_record_prior": fitted.record_prior_,
-        "posterior_of_membership": _up(posterior(spent, fitted.record_prior_)),
-        "tpr_at_fpr_0.001": _up(tpr_bound(spent, fitted.rate, 0.001)),
+        "posterior_of_membership": _up(posterior(told, fitted.record_prior_)),
+        "tpr_at_fpr_0.001": _up(max(_caught(told, share) for share in fitted.shares_)),
         "worlds": len(fitted.trials_.outputs),
         "worlds_seed": fitted.worlds_seed,
         "rate": fitted.rate,
@@ -60,14 +68,14 @@ def report_of(fitted: PACPrivatizer, spent: float) -> dict[str, Any]:
         "fit_warnings": fitted.trials_.warned,
         "limits": list(LIMITS),
     }
-    return found | _of_mode(fitted, spent)
+    return found | _of_mode(fitted, told)
 
 
-def _of_mode(fitted: PACPrivatizer, spent: float) -> dict[str, Any]:
+def _of_mode(fitted: PACPrivatizer, told: float) -> dict[str, Any]:
     if fitted.mode == "exact":
         found: dict[str, Any] = {
             "prior_of_naming_the_world": fitted.world_prior_,
-            "posterior_of_naming_the_world": _up(posterior(spent, fitted.world_prior_)),
+            "posterior_of_naming_the_world": _up(posterior(told, fitted.world_prior_)),
             "joint_tasks": "blind success at tasks about several records is unknown for a finite list; only naming "
             "the world has a known prior",
         }
@@ -86,6 +94,11 @@ def _of_mode(fitted: PACPrivatizer, spent: float) -> dict[str, Any]:
     if isinstance(fitted.budget, RecordPosterior):
         return {"worst_record_posterior_estimate": _up(fitted.budget.q)}
     return {}
+
+
+def _caught(told: float, share: float) -> float:
+    """Return the largest true-positive rate for a record that this share of the worlds holds."""
+    return tpr_bound(told, share, 0.001) if 0 < share < 1 else 1.0
 
 
 def _up(value: float) -> float:

@@ -82,8 +82,9 @@ class Sampler:
     def certain(self) -> float:
         """Blind success at the most exposed unit's membership for someone who knows how many of its stratum are in."""
         sizes = np.bincount(self.units.stratum)
-        exact = self.rate * sizes
-        return float(np.maximum(np.ceil(exact) / sizes, 1 - np.floor(exact) / sizes).max())
+        exact = np.round(self.rate * sizes, 9)
+        least, most = (np.clip(kept, 1, np.maximum(sizes - 1, 1)) for kept in (np.floor(exact), np.ceil(exact)))
+        return float(np.maximum(most / sizes, 1 - least / sizes).max())
 
     @property
     def inclusion(self) -> Floats:

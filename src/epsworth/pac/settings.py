@@ -1,0 +1,68 @@
+"""What may be asked of a `PACPrivatizer`: settings checked once, before anything is simulated."""
+
+from __future__ import annotations
+
+import numbers
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from epsworth.arrays import Floats, as_floats
+from epsworth.pac.budgets import RecordPosterior, as_budget
+from epsworth.pac.calibration import MOST_NATS, check_choices
+from epsworth.parallel import check_n_jobs
+
+if TYPE_CHECKING:
+    from epsworth.pac.privatizer import PACPrivatizer
+
+Mode = Literal["exact", "certified", "estimated"]
+MODES: tuple[Mode, ...] = ("exact", "certified", "estimated")
+FREE = ("n_jobs", "checkpoint")  # decide how a fit runs, not what it promises
+
+
+def check_settings(asked: PACPrivatizer) -> None:
+    """Raise ValueError or TypeError in one sentence where a setting is not allowed."""
+    budget = as_budget(asked.budget)
+    check_choices(asked.noise, asked.basis)
+    check_n_jobs(asked.n_jobs)
+    if asked.mode not in MODES:
+        raise ValueError(f"mode must be one of {', '.join(MODES)}, got {asked.mode!r}")
+    if not _whole(asked.worlds) or asked.worlds < 8 or asked.worlds % 2:
+        raise ValueError(f"worlds must be an even whole number of at least 8, got {asked.worlds!r}")
+    if not _whole(asked.worlds_seed) or asked.worlds_seed < 0:
+        raise ValueError(f"worlds_seed must be a whole number, not negative: it is public; got {asked.worlds_seed!r}")
+    for name in ("rate", "confidence"):
+        value = getattr(asked, name)
+        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < 1:
+            raise ValueError(f"{name} must lie strictly between 0 and 1, got {value!r}")
+    if not isinstance(budget, RecordPosterior) and budget.mi > MOST_NATS:
+        raise ValueError(f"a budget of {budget.mi:g} nats promises nothing; take at most {MOST_NATS:g}")
+    if isinstance(budget, RecordPosterior) and (asked.mode == "certified" or asked.stop is not None):
+        raise ValueError("RecordPosterior needs mode='exact', or 'estimated' (no proof) without stop")
+    if isinstance(budget, RecordPosterior) and asked.mode == "estimated" and asked.noise != "optimal":
+        raise ValueError(f"RecordPosterior with mode='estimated' has a noise rule of its own; drop {asked.noise!r}")
+    if asked.stop is not None and asked.mode != "estimated":
+        raise ValueError(f"stop is for mode='estimated'; in mode {asked.mode!r} all worlds are run")
+
+
+def checked_weights(weights: Any, count: int) -> Floats | None:
+    """Return weights as floats, one positive number per output, or None."""
+    if weights is None:
+        return None
+    found = as_floats(weights)
+    if found.shape != (count,) or not (np.isfinite(found).all() and (found > 0).all()):
+        raise ValueError(f"weights must be {count} positive numbers, one per released number, got {weights!r}")
+    return found
+
+
+def check_unchanged(asked: PACPrivatizer, at_fit: dict[str, Any]) -> None:
+    """Refuse to promise by settings that were changed after the fit."""
+    for name, was in at_fit.items():
+        now = getattr(asked, name)
+        if name in FREE or now is was or (type(now) is type(was) and not isinstance(now, np.ndarray) and now == was):
+            continue
+        raise ValueError(f"{name} was changed after fit, from {was!r} to {now!r}; fit again")
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
