@@ -236,8 +236,8 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     ) -> list[Utility]:
         """Return the average score of ``n`` simulated releases for every budget, noise rule and basis.
 
-        A decision by these numbers is a function of the pool only: it costs no budget.  ``scorer`` takes what
-        `Release.estimator_` would hold.
+        A decision by these numbers is a function of the pool only: it costs no budget; among certified candidates it
+        costs confidence (divide it among them).  ``scorer`` takes what `Release.estimator_` would hold.
         """
         self._check_fitted()
         plans: list[tuple[Plan, str, str]] = []
