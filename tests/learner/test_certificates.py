@@ -140,6 +140,7 @@ def test_the_point_is_certified_only_where_smoothness_allows():
     assert model["refuse"].certificate(asked, holder=Holder(1.0, 1.0, mass)).point[[0, 7]].all()
     assert not model["clip"].certificate(asked, holder=Holder(50.0, 1.0, mass)).point.any()
     assert not model["clip"].certificate(asked, holder=Holder(1.0)).point.any()  # without a bound on the mass
+    assert not model["refuse"].certificate([[1000.0], [-1e6]], holder=Holder(1.0, 1.0, mass)).point.any()
     with pytest.raises(ValueError, match="holder needs"):
         model["clip"].certificate(asked, holder=Holder(-1.0))
 

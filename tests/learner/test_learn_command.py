@@ -63,6 +63,45 @@ def learnt(cli, tmp_path):
     return "m.learner some.csv -s age --domain domain.toml --target rich -m sw -e 2,8 --tolerance .05 --seed 1"
 
 
+def test_columns_go_by_name_even_where_the_names_are_x0_and_x1(cli):
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame({"x0": rng.random(4000), "x1": rng.random(4000) * 100})
+    table.with_columns(y=table["x0"] > 0.5).cast({"y": pl.Int64}).write_csv("xy.csv")
+    pl.DataFrame({"x0": [0.1, 0.9], "x1": [50.0, 50.0]}).write_csv("right.csv")
+    pl.read_csv("right.csv").select("x1", "x0").write_csv("turned.csv")
+    cli("learn config x.json -b x0=0:1 -b x1=0:100 --classes 0,1 --alpha 8 --users 4000")
+    cli("learn report x.json xy.csv x.ldp --target y")
+    cli("learn aggregate x.json x.ldp -o x.state")
+    cli("learn fit x.state x.learner")
+    answers = []
+    for name in ("right.csv", "turned.csv"):
+        code, out, _ = cli(f"utility x.learner {name} -s x0 -m krr -e 1,4 --json -")
+        assert code == 0
+        answers.append(json.loads(out)["stability"]["lower"])
+    assert answers[0] == answers[1]
+    model, frame = Classifier.load("x.learner"), pl.read_csv("right.csv").to_pandas()
+    with pytest.raises(ValueError, match="select them in this order"):
+        model.predict(frame[["x1", "x0"]])
+
+
+def test_reports_of_one_table_add_up_whatever_the_configuration(cli):
+    cli(CONFIG + " --cells 4")
+    cli(CONFIG.replace("c.json", "other.json") + " --cells 5")
+    code, out, _ = cli("learn report c.json people.csv r.ldp --target rich")
+    assert "left before" not in out
+    code, out, _ = cli("learn report other.json people.csv s.ldp --target rich")
+    assert code == 0
+    assert "left before: epsilon 4 per record in all" in out
+    code, _, err = cli("learn aggregate c.json r.ldp ./r.ldp -o s.state")
+    assert code == 2
+    assert "named twice" in err
+    with open("deep.jsonl", "w") as sink:
+        sink.write("[" * 100_000 + "\n")
+    code, _, err = cli("learn aggregate c.json deep.jsonl -o s.state")
+    assert code == 2
+    assert "a line is not" in err
+
+
 def test_a_learnt_model_is_a_model_for_the_other_commands(cli, learnt):
     """No --trust: the file is data.  The features are found by name, as scikit-learn's are."""
     code, out, err = cli("utility " + learnt + " --json -")

@@ -11,7 +11,7 @@ import pytest
 
 from epsworth.exact.rational import exp_below, stated
 from epsworth.exact.testing import ReplayableWords
-from epsworth.learner import LatticeConfig
+from epsworth.learner import Classifier, Client, LatticeConfig, simulate
 from epsworth.learner.coins import WORD
 from epsworth.learner.lattice import active, cells, floors, nearest, parities, parity_centres
 from epsworth.learner.mechanism import Users
@@ -177,3 +177,57 @@ def test_a_one_bit_report_costs_the_same_for_any_number_of_cells():
         kernel.draw(Users(np.array([[0.3, 0.9]]), np.array([1]), np.array([False])), source)
         assert source.drawn == 2
         assert kernel.size <= 3
+
+
+def test_noise_of_the_published_mechanism_is_that_of_its_grain():
+    """Alpha is taken in whole millionths, rounded down: the formulas must speak of the same noise."""
+    kernel = Slides(stated("1.9e-6", "alpha"), 2, 1, 2)
+    assert kernel.scale == 4 * 10**6
+    drawn = kernel.draw(Users(np.zeros((4000, 1)), np.zeros(4000, int), np.zeros(4000, bool)), ReplayableWords(1))
+    assert np.abs(drawn[:, 1:]).mean() == pytest.approx(kernel.scale, rel=0.05)  # five standard errors of 12000 numbers
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", ["cosine", "hadamard"])
+def test_sums_drawn_at_once_have_the_law_of_users_drawn_one_by_one(name, classes):
+    """Means and variances of every count over 3000 simulations of either kind, within five standard errors."""
+    rng = np.random.default_rng(2)
+    kernel = MECHANISMS[name](stated("1.5", "alpha"), 2, 1, classes)
+    users = Users(rng.random((40, 1)), rng.integers(classes, size=40), np.arange(40) % 8 == 0)
+    pick = [rng.integers(40, size=300) for _ in range(3000)]
+    one = [kernel.simulate(Users(*(part[rows] for part in users)), rng).counts.ravel() for rows in pick]
+    at_once = [kernel.simulate(users, rng, total=300).counts.ravel() for _ in range(3000)]
+    a, b = np.array(one, dtype=float), np.array(at_once, dtype=float)
+    assert (a.sum(axis=1) == 300).all()
+    assert (b.sum(axis=1) == 300).all()
+    error = np.sqrt((a.var(axis=0) + b.var(axis=0)) / 3000)
+    assert (np.abs(a.mean(axis=0) - b.mean(axis=0)) < 5 * error).all()
+    np.testing.assert_allclose(a.var(axis=0), b.var(axis=0), rtol=5 * (4 / 3000) ** 0.5)
+
+
+def test_few_users_and_many_cells_are_simulated_one_by_one():
+    """Either way of the Hadamard simulation gives the same law: counts of a thousand users on 64 rows, 400 times."""
+    rng = np.random.default_rng(3)
+    kernel = Hadamard(stated("1", "alpha"), 8, 2, 2)
+    counts = np.bincount(rng.integers(129, size=1000), minlength=129)
+    assert counts.sum() < np.count_nonzero(counts[:-1]) * kernel.rows
+    few = np.array([kernel.simulate_counts(counts, rng).counts[:, 1] for _ in range(400)])
+    many = np.array([kernel.simulate_counts(100 * counts, rng).counts[:, 1] for _ in range(400)]) / 100
+    error = np.sqrt((few.var(axis=0) + many.var(axis=0)) / 400)
+    assert (np.abs(few.mean(axis=0) - many.mean(axis=0)) < 5 * error).all()
+
+
+def test_tables_too_large_to_smooth_are_refused_in_a_sentence():
+    config = LatticeConfig(box=(0, 1), m=15_000, alpha=1)
+    sums = simulate(config, [[0.5]] * 1000, [1] * 1000, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="take fewer cells or smoothing=None"):
+        Classifier.from_aggregate(sums).predict([[0.5]])
+    assert Classifier.from_aggregate(sums, smoothing=None).predict([[0.5]]).shape == (1,)
+    with pytest.raises(ValueError, match="take a smaller m"):
+        LatticeConfig(box=(0, 1), m=64, d=6, alpha=1, mechanism="cosine")
+
+
+def test_an_empty_table_has_no_reports():
+    for name in MECHANISMS:
+        client = Client(LatticeConfig(box=(0, 1), m=2, alpha=1, mechanism=name))
+        assert client.reports(np.zeros((0, 1)), np.zeros(0, int)) == b""

@@ -62,10 +62,14 @@ def report(
 ) -> None:
     """Report every row once, with draws fit for release."""
     from epsworth.learner import LatticeConfig, report_file
+    from epsworth.learner.report_files import left_so_far
+    from epsworth.rounding import show_up
 
     made = LatticeConfig.load(settings)
     count = report_file(made, source, target, label, again=again)
     print(f"{count:,} reports of {made.report_size} bytes; {made.guarantee} each.")
+    if (total := left_so_far(source, target)) > made.guarantee.epsilon:
+        print(f"These records left before: epsilon {show_up(total)} per record in all.")
 
 
 @app.command("aggregate")

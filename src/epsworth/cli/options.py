@@ -198,10 +198,16 @@ def compute(
 
 def classifier(path: Path, *, trust: bool) -> Any:
     """Load a classifier: one that learn fit wrote, else as `load_model` does."""
+    import numpy as np
+
     from epsworth.classifiers import load_model
     from epsworth.learner import Classifier
 
-    return Classifier.load(path) if Classifier.wrote(path) else load_model(path, trust=trust)
+    if not Classifier.wrote(path):
+        return load_model(path, trust=trust)
+    learnt = Classifier.load(path)
+    learnt.feature_names_in_ = np.array(learnt.config.names, dtype=object)  # columns of a table go by name, x0 too
+    return learnt
 
 
 def _column(name: str, columns: list[str]) -> Any:

@@ -52,8 +52,9 @@ class Krr(Partition, IndexMessages):
 
     @property
     def presence(self) -> float:
-        """Who keeps the pair counts 1 / keep, squared."""
-        return WORD / self.keep
+        """Who keeps the pair counts 1 / keep, squared; with several classes, others' share is taken off."""
+        keep = self.keep / WORD
+        return 1 / keep if self.classes == 2 else (1 - 2 * (1 - keep) / self.symbols) / keep
 
     def draw(self, users: Users, source: WordSource) -> Ints:
         """Toss the coin, draw another pair; who holds none always sends the drawn one."""

@@ -76,12 +76,16 @@ def certify(
     aggregate: Aggregator,
     estimates: Floats,
     cell: Ints,
+    outside: Bools,
     best: Ints,
     level: float,
     adjust: Adjust,
     holder: Holder | None,
 ) -> Certificates:
-    """Return the certificates of the cells at some points; ``best`` is every cell's label."""
+    """Return the certificates of the cells at some points; ``best`` is every cell's label.
+
+    Smoothness says nothing of a point ``outside`` the box, whose cell is only the nearest one.
+    """
     config, kernel = aggregate.config, aggregate.config.kernel
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level!r}")
@@ -93,7 +97,7 @@ def certify(
     point = None if holder is None else _smooth(aggregate, level, holder)
     return Certificates(
         np.array(config.classes)[best[cell]], p[cell], adjusted[cell], adjusted[cell] <= level, lower[cell],
-        upper[cell], None if point is None else point[cell], cell, level,
+        upper[cell], None if point is None else point[cell] & ~outside, cell, level,
     )  # fmt: skip
 
 

@@ -155,8 +155,8 @@ class LatticeConfig:
 
     def points(self, X: ArrayLike) -> tuple[Floats, Bools]:
         """Return points clipped to the unit box, and which were outside; a frame's columns must be the features."""
-        columns = getattr(X, "columns", None)
-        if columns is not None and self.named and list(columns) != list(self.names):
+        columns = list(getattr(X, "columns", self.names))
+        if columns != list(self.names) and (self.named or set(columns) == set(self.names)):
             raise ValueError(
                 f"X has the columns {', '.join(map(str, columns))}, but the configuration's features are "
                 f"{', '.join(self.names)}; select them in this order"

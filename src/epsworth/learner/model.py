@@ -200,10 +200,12 @@ class Classifier:
         Returns
         -------
         Certificates
-            Its labels are those of the cells; they may differ from smoothed predictions.
+            Its labels are those of the cells, outside the box of the nearest one; they may differ from smoothed
+            predictions.
         """
-        unit = self._unit(X)
-        return certify(self.aggregate, self.estimates, self._cell(unit), _best(self.estimates), level, adjust, holder)
+        unit, outside = self.config.points(X)
+        best = _best(self.estimates)
+        return certify(self.aggregate, self.estimates, self._cell(unit), outside, best, level, adjust, holder)
 
     def abstain(
         self, X: ArrayLike, level: float = 0.05, *, adjust: Adjust = "bonferroni"

@@ -17,7 +17,7 @@ import numpy as np
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import Interval
 from epsworth.exact.entropy import WordSource
-from epsworth.learner.coins import WORD, Ints, coins, discrete_laplace, uniform
+from epsworth.learner.coins import GRAIN, WORD, Ints, coins, discrete_laplace, uniform
 from epsworth.learner.lattice import codes, flat, floors, parities, parity_centres
 from epsworth.learner.mechanism import Bytes, IndexMessages, SymbolMechanism, Tally, Users, refuse_if
 from epsworth.learner.signed import Hadamard, signed_interval, two_sided
@@ -40,8 +40,8 @@ class Slides(SymbolMechanism):
 
     @property
     def scale(self) -> float:
-        """Scale of the noise."""
-        return self.sensitivity / float(self.alpha)
+        """Scale of the noise, whose alpha is in whole millionths."""
+        return self.sensitivity * GRAIN / int(self.alpha * GRAIN)
 
     @property
     def symbols(self) -> int:
@@ -111,7 +111,8 @@ class Slides(SymbolMechanism):
 
     def encode(self, messages: Ints) -> Bytes:
         """Return the group's byte and little-endian numbers."""
-        numbers = np.ascontiguousarray(messages[:, 1:]).astype("<i4").view(np.uint8).reshape(len(messages), -1)
+        numbers = np.ascontiguousarray(messages[:, 1:]).astype("<i4").view(np.uint8)
+        numbers = numbers.reshape(len(messages), 4 * self.cells)
         return np.column_stack([messages[:, :1].astype(np.uint8), numbers])
 
     def decode(self, blocks: Bytes) -> Ints:

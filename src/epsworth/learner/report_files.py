@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -68,6 +69,12 @@ def report_file(config: LatticeConfig, source: Path, target: Path, target_column
     return write_reports(config, X, y, target)
 
 
+def left_so_far(source: Path, target: Path) -> float:
+    """Return the epsilon per record with which a table left by the ledger beside ``target``, in all configurations."""
+    ledger = Ledger(target.resolve().parent)
+    return math.fsum(entry["epsilon"] for entry in ledger.entries(fingerprint_of(source)))
+
+
 def columns(config: LatticeConfig, table: Any) -> Floats:
     """Return the configuration's features of a data frame as an array ``(n, d)``."""
     for name in config.names:
@@ -116,7 +123,11 @@ def aggregate_files(
     -----
     Machines that share no files save a state each, and one merges the states.
     """
-    parts = [part for source in sources for part in _parts(config, Path(source))]
+    paths = [Path(source) for source in sources]
+    for number, path in enumerate(paths):
+        if path.resolve() in [other.resolve() for other in paths[:number]]:
+            raise ValueError(f"{path} is named twice: every report counts once; drop it")
+    parts = [part for path in paths for part in _parts(config, path)]
     total = Aggregator(config)
     for number, found in enumerate(in_order(partial(_aggregate, config), parts, n_jobs=n_jobs), 1):
         total = total.merge(found)
@@ -137,7 +148,11 @@ def _parts(config: LatticeConfig, path: Path) -> Iterator[Part]:
 
 def _aggregate(config: LatticeConfig, part: Part) -> Aggregator:
     if _is_state(part.path):
-        return Aggregator(config).merge(Aggregator.load(part.path))
+        held = Aggregator.load(part.path)
+        try:
+            return Aggregator(config).merge(held)
+        except ValueError as error:
+            raise ValueError(f"{part.path}: {error}") from None
     found = Aggregator(config)
     with part.path.open("rb") as stream:
         try:
@@ -163,7 +178,7 @@ def _packed_of_lines(stream: BinaryIO) -> Iterator[bytes | list[bytes]]:
     while lines := stream.readlines(BATCH):
         try:
             yield [base64.b64decode(json.loads(line)["report"], validate=True) for line in lines if line.strip()]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise ValueError('a line is not {"report": "..."}; it was damaged: drop it') from None
 
 

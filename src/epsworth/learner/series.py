@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import product
+from math import comb
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class Cosine(IndexMessages):
     @property
     def cells(self) -> int:
         """Coefficients per output."""
-        return len(self.degrees)
+        return comb(self.m + self.d, self.d)
 
     @property
     def rows(self) -> int:
@@ -84,17 +85,27 @@ class Cosine(IndexMessages):
         return Tally(counts.astype(np.int64), np.array([messages.size]))
 
     def simulate(self, users: Users, rng: np.random.Generator, total: int | None = None) -> Tally:
-        """Draw a bit per user, a million at a time."""
-        n = users.label.size
+        """Draw a bit per user; for a ``total`` the sums themselves: the bits of a coefficient have one mean."""
+        if total is not None:
+            counts = rng.multinomial(total, np.full(self.rows, 1 / self.rows))
+            plus = rng.binomial(counts, (1 + self.contrast * self._means(users)) / 2)
+            return Tally(np.column_stack([counts - plus, plus]).astype(np.int64), np.array([total]))
         found = self.empty()
-        for start in range(0, n if total is None else total, 1 << 20):
-            stop = min(start + (1 << 20), n if total is None else total)
-            rows = np.arange(start, stop) if total is None else rng.integers(n, size=stop - start)
-            part = Users(users.unit[rows], users.label[rows], users.outside[rows])
-            row = rng.integers(self.rows, size=rows.size)
-            bit = rng.random(rows.size) < (1 + self.contrast * self._value(part, row)) / 2
+        for run in self.blocks(users.label.size, 4):
+            part = Users(users.unit[run], users.label[run], users.outside[run])
+            row = rng.integers(self.rows, size=part.label.size)
+            bit = rng.random(row.size) < (1 + self.contrast * self._value(part, row)) / 2
             found = found + self.tally(2 * row + bit)
         return found
+
+    def _means(self, users: Users) -> Floats:
+        """Return every coefficient's mean over the users ``(rows,)``."""
+        told = (2 * users.label - 1)[:, None] if self.classes == 2 else users.label[:, None] == np.arange(self.classes)
+        told = np.where(users.outside[:, None], 0, told)
+        sums = np.zeros((self.cells, self.outputs))
+        for run in self.blocks(users.label.size, self.cells * self.d):
+            sums += self.basis(users.unit[run, None, :], self.degrees).T @ told[run]
+        return as_floats(sums.ravel() / users.label.size)
 
     def estimate(self, tally: Tally) -> Floats:
         """Return the unbiased coefficients ``(coefficients, outputs)``."""

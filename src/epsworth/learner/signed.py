@@ -99,8 +99,10 @@ class Hadamard(Partition, IndexMessages):
 
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
         """Spread the users of every symbol over the rows, then flip."""
-        users, plus = np.zeros(self.rows, dtype=np.int64), np.zeros(self.rows, dtype=np.int64)
         held = np.flatnonzero(counts[:-1])
+        if counts.sum() < held.size * self.rows:  # fewer users than entries of the table below
+            return self._simulate_each(np.repeat(np.arange(-1, counts.size - 1), np.roll(counts, 1)), rng)
+        users, plus = np.zeros(self.rows, dtype=np.int64), np.zeros(self.rows, dtype=np.int64)
         row, even = np.arange(self.rows), np.full(self.rows, 1 / self.rows)
         for part in np.array_split(held, -(-held.size * self.rows // BLOCK) or 1):
             spread = rng.multinomial(counts[part], even) if part.size else np.zeros((0, self.rows), dtype=np.int64)
@@ -110,6 +112,16 @@ class Hadamard(Partition, IndexMessages):
         sent = rng.binomial(plus, 1 - flip) + rng.binomial(users - plus, flip) + rng.binomial(silent, 0.5)
         users += silent
         return Tally(np.column_stack([users - sent, sent]), np.array([users.sum()]))
+
+    def _simulate_each(self, known: Ints, rng: np.random.Generator) -> Tally:
+        """Draw a row and a bit per user."""
+        found = self.empty()
+        for run in self.blocks(known.size, 4):
+            row = rng.integers(self.rows, size=known[run].size)
+            sent = self.true_bits(known[run], row) ^ (rng.random(row.size) < self.flip / WORD)
+            sent = np.where(known[run] < 0, rng.integers(2, size=row.size), sent)
+            found = found + self.tally(2 * row + sent)
+        return found
 
     def agreement(self, tally: Tally) -> Ints:
         """Return, per column, reports that agree with it less reports that do not."""

@@ -11,6 +11,7 @@ from epsworth.arrays import Floats, as_floats
 
 WIDTHS = (0.0, 0.02, 0.03, 0.04, 0.06, 0.08, 0.1, 0.13, 0.16, 0.2, 0.25)  # of the box
 REACH = 4  # standard deviations
+MOST = 1024  # cells per axis: matrices are dense
 
 
 @cache
@@ -45,6 +46,11 @@ def best_width(table: Floats, d: int, noise: float) -> float:
         Variance of one entry, known from the mechanism.
     """
     m, outputs = table.shape[0], table.shape[-1]
+    if m > MOST:
+        raise ValueError(
+            f"smoothing by the risk estimate takes up to {MOST} cells per axis, this table has {m}; take fewer cells "
+            "or smoothing=None"
+        )
     risks = []
     for width in WIDTHS:
         matrix = gaussian(m, width)
