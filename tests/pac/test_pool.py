@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from epsworth.pac import MI, DPEquivalent, PACPrivatizer, Posterior, RecordPosterior
@@ -18,7 +19,7 @@ def fit(y=None, groups=None, function=mean):
     return PACPrivatizer(function, MI(1.0), worlds=8).fit(X, y, groups=groups)
 
 
-@pytest.mark.parametrize("hole", [None, float("nan")])
+@pytest.mark.parametrize("hole", [None, float("nan"), pd.NA, pd.NaT])
 def test_a_missing_label_or_group_is_named_by_its_row(hole):
     values = ["a", "b"] * 5 + ["a", hole]
     with pytest.raises(ValueError, match="row 11, y: the value is missing"):
@@ -27,6 +28,7 @@ def test_a_missing_label_or_group_is_named_by_its_row(hole):
         fit(groups=np.array(values, dtype=object))
     with pytest.raises(ValueError, match="row 2, y: the value is missing or infinite"):
         fit(y=np.where(np.arange(12) == 2, np.inf, 0.5))
+    assert fit(y=np.array([1, 2.0] * 6, dtype=object)).units_ == 12
     with pytest.raises(ValueError, match="y mixes values of the types int, str"):
         fit(y=np.array(["a", 1] * 6, dtype=object))
 

@@ -195,6 +195,13 @@ def test_functions_are_known_by_what_they_do_not_by_their_name():
     assert marks[-1] == marks[-2]
     assert len(set(marks)) == len(others) + 1
 
+    def unfilled(X):
+        return later
+
+    assert Experiment(FunctionMechanism(np.zeros(2), unfilled), ROWS, None, sampler()).fingerprint()
+    if not marks:
+        later = 1
+
     def itself(X):
         return X[0] * 0 if len(X) < 0 else itself(X[:0])
 

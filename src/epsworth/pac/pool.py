@@ -12,6 +12,8 @@ from epsworth.pac.adapters.adapter import Labels
 from epsworth.pac.worlds import Units, units_of
 from epsworth.records import Indices
 
+MISSING = ("nan", "NaT", "<NA>")  # as the values of different libraries call themselves
+
 
 def check_pool(X: Floats, y: ArrayLike | None, groups: ArrayLike | None, algorithm: Any) -> tuple[Labels | None, Units]:
     """Return the labels as an array, and what goes in or out of a world together.
@@ -69,10 +71,16 @@ def _labels(values: ArrayLike, count: int, name: str = "y") -> Labels:
     if found.dtype.kind == "f":
         _refuse_rows(~np.isfinite(found), name, "is missing or infinite")
     if found.dtype.kind == "O":
-        _refuse_rows(np.array([value is None or value != value for value in found]), name, "is missing")
-        kinds = sorted({type(value).__name__ for value in found})
-        if len(kinds) > 1:
-            raise ValueError(f"{name} mixes values of the types {', '.join(kinds)}; make them all of one type")
+        _refuse_rows(
+            np.array([value is None or (not isinstance(value, str) and str(value) in MISSING) for value in found]),
+            name,
+            "is missing",
+        )
+        try:
+            np.unique(found)
+        except TypeError:
+            kinds = ", ".join(sorted({type(value).__name__ for value in found}))
+            raise ValueError(f"{name} mixes values of the types {kinds}; make them all of one type") from None
     return found
 
 

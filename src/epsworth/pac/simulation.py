@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from types import CodeType
+from types import CellType, CodeType
 from typing import Any
 
 import numpy as np
@@ -121,7 +121,7 @@ def _described(value: Any, seen: frozenset[int] = frozenset()) -> str:
     if isinstance(value, CodeType):
         return parts(value.co_code, value.co_consts, value.co_names)
     if hasattr(value, "__code__"):
-        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != CellType()]
         owner = getattr(value, "__self__", None)
         return parts(value.__qualname__, value.__code__, value.__defaults__, value.__kwdefaults__, cells, owner)
     if hasattr(value, "get_params") and not isinstance(value, type):  # an estimator's repr leaves out and shortens
