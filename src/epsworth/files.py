@@ -46,8 +46,11 @@ def check_writable(path: str | Path) -> Path:
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path; on success move it to ``path``, on any error or Ctrl-C remove it."""
+def replacing(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
+    """Yield a temporary path; on success move it to ``path``, on any error or Ctrl-C remove it.
+
+    ``mode``: who may read and write it, less what the umask forbids; 0o600 for the owner's eyes only.
+    """
     path = check_writable(path)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=path.suffix, dir=path.parent)
@@ -59,7 +62,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         yield temporary
         mask = os.umask(0)
         os.umask(mask)
-        temporary.chmod(0o666 & ~mask)  # as a file opened for writing would have been made
+        temporary.chmod(mode & ~mask)  # as a file opened for writing would have been made
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -186,7 +186,7 @@ def test_the_mean_varies_as_its_closed_form():
         (KMeans(3, random_state=np.random.RandomState(0)), ValueError, "random_state must be a whole number"),
         (FixedForest(1, 9), ValueError, "depth 9 needs as many features"),
         (FixedForest(1, 2, p=0.3), ValueError, "p must be 1 over a whole number"),
-        (FixedForest(1, 2, w1=2), ValueError, r"w1 and w2 must lie in \[0, 1\]"),
+        (FixedForest(1, 2, w1=2), ValueError, r"w1 must be a number in \[0, 1\]"),
         (FixedForest(1, 1, features=[[7]]), ValueError, "features must be 1 lists of 1 columns below 4"),
     ],
 )

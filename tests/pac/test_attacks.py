@@ -75,3 +75,10 @@ def test_pool_membership_is_not_protected():
     rate, low, _ = pool_test(lambda rows: rows.sum(axis=0), pool, [[100.0]], MI(1 / 128), worlds=128)
     assert low > 0.8 > 0.5627
     assert rate >= low
+
+
+def test_lira_wants_the_pool_it_was_fitted_on():
+    fitted = PACPrivatizer(KMeans(3, n_init=3), MI(1.0), worlds=8).fit(X)
+    for other in (X[:-1], X[:, :2], X[0]):
+        with pytest.raises(ValueError, match="X must be the pool of 75 rows and 4 columns"):
+            lira(fitted, other, trials=10)

@@ -26,6 +26,9 @@ def place(tmp_path_factory):
     table.write_csv(folder / "iris.csv")
     table.with_columns(person=pl.Series([i // 2 for i in range(150)])).write_csv(folder / "people.csv")
     table.with_columns(petal_width=pl.lit(None, pl.Float64)).write_csv(folder / "gap.csv")
+    table.with_columns(species=pl.Series([None if i == 3 else "abc"[k] for i, k in enumerate(y)])).write_csv(
+        folder / "cell.csv"
+    )
     table[:51].write_csv(folder / "few.csv")
     ranges = "".join(f"[features.{name}]\nlower = 0\nupper = 10\n" for name in COLUMNS)
     (folder / "ranges.toml").write_text(ranges)
@@ -40,6 +43,9 @@ def cli(cli, place, monkeypatch):
 
 
 KMEANS = ("privatize", "kmeans", "iris.csv", "--target", "species", "--set", "n_clusters=3", "--worlds", "64")
+
+FOREST = ("privatize", "forest", "iris.csv", "--target", "species", "--mi", "1", "--domain", "ranges.toml", "--set")
+MISSING = ("privatize", "mean", "cell.csv", "--mi", "1")
 
 
 def test_privatize_prints_the_release_its_promise_and_all_limits(cli, place):
@@ -135,6 +141,23 @@ def test_convert_reads_fractions_and_rounds_up(cli):
         (("privatize", "linear_svm", "iris.csv", "--mi", "1"), "the column 'species' is not of numbers"),
         (("privatize", "mean", "few.csv", "--mi", "1", "--target", "species"), "class b has 1 distinct unit"),
         (("convert",), "give exactly one of --mi, --posterior and --dp-epsilon"),
+        (("convert", "--mi", "1e400"), "--mi must be a number such as 0.0625 or 1/16, got '1e400'"),
+        (("convert", "--mi", "1", "--fpr", "1e400"), "--fpr must be a number"),
+        ((*FOREST, "depth=0"), "FixedForest: depth must be a whole number of at least 1, got 0"),
+        ((*FOREST, "depth=-1"), "FixedForest: depth must be a whole number of at least 1, got -1"),
+        ((*FOREST, "depth=1.5"), "FixedForest: depth must be a whole number of at least 1, got 1.5"),
+        ((*FOREST, "depth=a"), "FixedForest: depth must be a whole number of at least 1, got 'a'"),
+        ((*FOREST, "n_trees=0"), "FixedForest: n_trees must be a whole number of at least 1, got 0"),
+        ((*FOREST, "w1=x"), "FixedForest: w1 must be a number in [0, 1], got 'x'"),
+        ((*FOREST, "w2=2"), "FixedForest: w2 must be a number in [0, 1], got 2"),
+        ((*FOREST, "p=None"), "FixedForest: p must be a number in [0, 1], got None"),
+        ((*FOREST, "p=1e-300"), "FixedForest: p must be 1 over a whole number up to 10000, got 1e-300"),
+        ((*MISSING, "--target", "species"), "row 3, y: the value is missing; fill it, or drop the row"),
+        ((*MISSING, "--group", "species"), "row 3, groups: the value is missing; fill it, or drop the row"),
+        (
+            ("privatize", "pca", "iris.csv", "--target", "species", "--mi", "1", "--set", "n_components=0"),
+            "PCA: n_components must lie between 1 and",
+        ),
         (("convert", "--mi", "-1"), "mi must be a number of nats"),
         (("convert", "--mi", "1", "--prior", "0"), "prior must lie in (0, 1]"),
         (("convert", "--posterior", "0.4"), "nobody does worse than blind"),

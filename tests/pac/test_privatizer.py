@@ -305,7 +305,7 @@ def test_pools_are_checked():
         PACPrivatizer("mean", MI(1.0), worlds=8).fit(np.ones((9, 2)))
     with pytest.raises(ValueError, match="y must hold one value per row"):
         PACPrivatizer("mean", MI(1.0), worlds=8).fit(X, Y[:5])
-    with pytest.raises(ValueError, match="y holds values that are missing"):
+    with pytest.raises(ValueError, match="row 0, y: the value is missing"):
         PACPrivatizer("mean", MI(1.0), worlds=8).fit(X, np.full(150, np.nan))
     with pytest.raises(ValueError, match="NaN"):
         PACPrivatizer("mean", MI(1.0), worlds=8).fit(np.full((9, 2), np.nan))

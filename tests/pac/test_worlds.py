@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import joblib
 import numpy as np
 import pytest
@@ -100,40 +102,114 @@ def test_workers_and_interruptions_change_nothing(tmp_path):
     path, shares = tmp_path / "trials.npz", []
     whole = simulate(experiment(_mean), 128)
     np.testing.assert_array_equal(simulate(experiment(_mean), 128, n_jobs=2).outputs, whole.outputs)
-    calls = []
-
-    def interrupted(X):
-        calls.append(1)
-        if len(calls) == 70:
-            raise KeyboardInterrupt
-        return _mean(X)
-
-    interrupted.__qualname__ = _mean.__qualname__
+    COUNTED.update(calls=0, last=70)
     with pytest.raises(KeyboardInterrupt):
-        simulate(experiment(interrupted), 128, checkpoint=path)
+        simulate(experiment(_counting), 128, checkpoint=path)
     assert path.exists()
-    counted = []
-
-    def counting(X):
-        counted.append(1)
-        return _mean(X)
-
-    counting.__qualname__ = _mean.__qualname__
-    resumed = simulate(experiment(counting), 128, checkpoint=path, progress=shares.append)
+    COUNTED.update(calls=0, last=None)
+    resumed = simulate(experiment(_counting), 128, checkpoint=path, progress=shares.append)
     np.testing.assert_array_equal(resumed.outputs, whole.outputs)
-    assert len(counted) == 128 - 64 + 1  # 64 saved; one run on the pool
+    assert COUNTED["calls"] == 128 - 64 + 1  # 64 saved; one run on the pool
     assert shares == [0.75, 1.0]
     with pytest.raises(ValueError, match="belongs to other data"):
         simulate(experiment(lambda X: X.sum(axis=0)), 128, checkpoint=path)
     with pytest.raises(ValueError, match="does not exist; create it or choose another"):
         simulate(experiment(_mean), 128, checkpoint=tmp_path / "none" / "trials.npz")
-    path.write_bytes(b"no zip")
-    with pytest.raises(ValueError, match="cannot resume from"):
-        simulate(experiment(_mean), 128, checkpoint=path)
+
+
+COUNTED = {"calls": 0, "last": None}
+
+
+def _counting(X):
+    COUNTED["calls"] += 1
+    if COUNTED["calls"] == COUNTED["last"]:
+        raise KeyboardInterrupt
+    return _mean(X)
 
 
 def _mean(X):
     return X.mean(axis=0)
+
+
+def test_a_rule_to_stop_sees_what_was_saved_as_if_it_had_just_run(tmp_path):
+    """It ends the run at the same batch however often, and wherever, the run was interrupted."""
+    path, enough = tmp_path / "trials.npz", lambda outputs: len(outputs) >= 500
+    whole = simulate(experiment(_counting), 1024, stop=enough)
+    assert len(whole.outputs) == 512
+    for last in (None, None, 700, None):
+        COUNTED.update(calls=0, last=last)
+        found = simulate(experiment(_counting), 1024, stop=enough, checkpoint=path)
+        np.testing.assert_array_equal(found.outputs, whole.outputs)
+    simulate(experiment(_counting), 1024, checkpoint=path)
+    assert len(simulate(experiment(_counting), 1024, stop=enough, checkpoint=path).outputs) == 512
+    COUNTED.update(calls=0)
+    assert len(simulate(experiment(_counting), 40, checkpoint=path).outputs) == 40
+    simulate(experiment(_counting), 1024, checkpoint=path)
+    assert COUNTED["calls"] <= 10 + 2  # all 1024 are still there: short runs took none away
+
+
+def test_a_checkpoint_is_its_owners_only(tmp_path):
+    path = tmp_path / "trials.npz"
+    path.touch(mode=0o644)
+    path.unlink()
+    simulate(experiment(_mean), 64, checkpoint=path)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_no_checkpoint_is_refused_in_one_sentence_and_kept(tmp_path):
+    path = tmp_path / "trials.npz"
+    whole = simulate(experiment(_mean), 64, checkpoint=path)
+    content = path.read_bytes()
+    np.save(tmp_path / "array.npy", np.arange(3))
+    damaged = [b"", b"no zip", content[:-30], content[: len(content) // 2], (tmp_path / "array.npy").read_bytes()]
+    for other in damaged:
+        path.write_bytes(other)
+        with pytest.raises(ValueError, match=r"^cannot resume from .*: it is no whole file of trials; remove it"):
+            simulate(experiment(_mean), 64, checkpoint=path)
+        assert path.read_bytes() == other
+    rng, refused = np.random.default_rng(0), 0
+    for place in rng.integers(len(content), size=200):  # a flipped bit is refused or harmless
+        path.write_bytes(content[:place] + bytes([content[place] ^ (1 << int(rng.integers(8)))]) + content[place + 1 :])
+        try:
+            np.testing.assert_array_equal(simulate(experiment(_mean), 64, checkpoint=path).outputs, whole.outputs)
+        except ValueError as error:
+            assert str(error).startswith("cannot resume from")  # noqa: PT017
+            refused += 1
+    assert refused > 100
+
+
+def _scaled(factor, shift=0):
+    return lambda X: (X * factor).mean(axis=0) * 0 + shift * 0
+
+
+def test_functions_are_known_by_what_they_do_not_by_their_name():
+    """All of these are the same on the pool: 0."""
+    same = [_scaled(1), _scaled(1)]
+    others = [
+        _scaled(2), _scaled(1, 3), _scaled(np.zeros(2000)), _scaled(np.eye(1, 2000, 1000)[0]), lambda X: X[0] * 0,
+        lambda X: X[1] * 0, lambda X: X.sum(axis=0) * 0, lambda X, a=1: X[0] * 0, lambda X, a=2: X[0] * 0,
+        lambda X: (lambda z: z[0] * 0)(X), lambda X: (lambda z: z[1] * 0)(X), partial(_times, factor=1),
+        partial(_times, factor=2), lambda X: X[0] * 0 * ("a" in {"a", "b"}),
+    ]  # fmt: skip
+    marks = [Experiment(FunctionMechanism(np.zeros(2), f), ROWS, None, sampler()).fingerprint() for f in others + same]
+    assert marks[-1] == marks[-2]
+    assert len(set(marks)) == len(others) + 1
+
+    def unfilled(X):
+        return later
+
+    assert Experiment(FunctionMechanism(np.zeros(2), unfilled), ROWS, None, sampler()).fingerprint()
+    if not marks:
+        later = 1
+
+    def itself(X):
+        return X[0] * 0 if len(X) < 0 else itself(X[:0])
+
+    assert Experiment(FunctionMechanism(np.zeros(2), itself), ROWS, None, sampler()).fingerprint()
+
+
+def _times(X, factor):
+    return X[0] * 0
 
 
 def test_batches_and_order():

@@ -105,7 +105,7 @@ def fraction(option: str, text: str) -> float:
     """
     try:
         return float(Fraction(text))
-    except (ValueError, ZeroDivisionError):
+    except (ValueError, ZeroDivisionError, OverflowError):
         raise ValueError(f"{option} must be a number such as 0.0625 or 1/16, got {text!r}") from None
 
 

@@ -91,9 +91,15 @@ def lira(
     Carlini et al. 2022, as adapted by Sridhar, Xiao & Devadas 2024, section 8.1.
     """
     draws, rows = np.random.default_rng(rng), as_floats(X)
+    members = privatizer.members()
+    if rows.ndim != 2 or rows.shape != (members.shape[1], privatizer.n_features_in_):
+        raise ValueError(
+            f"X must be the pool of {members.shape[1]} rows and {privatizer.n_features_in_} columns that the "
+            f"privatizer was fitted on, got shape {rows.shape}"
+        )
     worlds, vectors = privatizer.simulated_releases(trials, draws)
     scores = np.stack([score(privatizer.mechanism_.rebuild(vector), rows) for vector in vectors])
-    return threshold_attack(scores, privatizer.members()[worlds], miss=miss)
+    return threshold_attack(scores, members[worlds], miss=miss)
 
 
 def threshold_attack(scores: Floats, members: Bools, *, miss: float = 0.01) -> Attack:

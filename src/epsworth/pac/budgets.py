@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 from epsworth.pac.conversion import budget, dp_posterior
 from epsworth.rounding import show_up
@@ -22,6 +23,7 @@ class MI:
     mi: float
 
     def __post_init__(self) -> None:
+        _check_number("MI: the budget", self.mi)
         if not (self.mi > 0 and math.isfinite(self.mi)):
             raise ValueError(f"MI: the budget must be positive and finite (nats), got {self.mi!r}")
 
@@ -44,6 +46,8 @@ class Posterior:
     prior: float = 0.5
 
     def __post_init__(self) -> None:
+        _check_number("Posterior: q", self.q)
+        _check_number("Posterior: prior", self.prior)
         if not (0 < self.prior < self.q < 1):
             raise ValueError(f"Posterior: need 0 < prior < q < 1, got q = {self.q!r} and prior = {self.prior!r}")
 
@@ -69,6 +73,7 @@ class RecordPosterior:
     q: float
 
     def __post_init__(self) -> None:
+        _check_number("RecordPosterior: q", self.q)
         if not 0.5 < self.q < 1:
             raise ValueError(f"RecordPosterior: q must lie strictly between 0.5 and 1, got {self.q!r}")
 
@@ -90,6 +95,7 @@ class DPEquivalent:
     eps: float
 
     def __post_init__(self) -> None:
+        _check_number("DPEquivalent: eps", self.eps)
         if not (self.eps > 0 and math.isfinite(self.eps)):
             raise ValueError(f"DPEquivalent: eps must be positive and finite, got {self.eps!r}")
 
@@ -104,6 +110,11 @@ class DPEquivalent:
 
 
 Budget = MI | Posterior | RecordPosterior | DPEquivalent
+
+
+def _check_number(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, such as 1 / 16 without quotes, got {value!r}")
 
 
 def as_budget(given: object) -> Budget:

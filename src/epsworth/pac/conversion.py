@@ -7,17 +7,20 @@ success is p, the success q after seeing the release obeys KL(Bern(q) || Bern(p)
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
-
-from scipy.special import rel_entr
+from numbers import Integral, Real
 
 
 def posterior(mi: float, prior: float) -> float:
     """Return the best success that an adversary can reach after a release of this mutual information.
 
     Claim: no inference task with blind success ``prior`` succeeds more often than the returned q, the largest
-    q >= prior with KL(Bern(q) || Bern(prior)) <= ``mi``; it is 1 from ``mi = -ln prior`` on.
+    q >= prior with KL(Bern(q) || Bern(prior)) <= ``mi``, rounded up by no more than an ulp; it is 1 from
+    ``mi = -ln prior`` on.
 
     Parameters
     ----------
@@ -35,29 +38,32 @@ def posterior(mi: float, prior: float) -> float:
     ----------
     Sridhar, Xiao & Devadas 2024, eq. (3) and Table 1, whose 6.200 % (1/16, 1 %) should read 6.199 %.
     """
-    _check_mi(mi)
-    _check_share("prior", prior)
-    if prior == 1 or mi >= -math.log(prior):
+    nats, blind = _information(mi), _share("prior", prior)
+    if nats == 0 or blind == 1:
+        return blind
+    if nats >= -math.log(blind):
         return 1.0
-    return _first_above(lambda q: _divergence(q, prior) > mi, prior, 1.0)
+    return _first_above(lambda q: _divergence(q, blind) > nats, blind, 1.0)
 
 
 def budget(posterior: float, prior: float) -> float:
     """Return the mutual information, in nats, at which the adversary's success can reach ``posterior``.
 
-    The exact inverse of `posterior`: KL(Bern(posterior) || Bern(prior)), rounded down by no more than an ulp or two.
+    The inverse of `posterior`: KL(Bern(posterior) || Bern(prior)), rounded down by no more than an ulp.
 
     Examples
     --------
     >>> round(budget(0.75, 0.5), 6)
     0.130812
     """
-    _check_share("prior", prior)
-    if not prior <= posterior <= 1:
+    blind, success = _share("prior", prior), _number("posterior", posterior)
+    if not blind <= success <= 1:
         raise ValueError(
-            f"posterior must lie between the prior {prior:g} and 1, got {posterior!r}; nobody does worse than blind"
+            f"posterior must lie between the prior {blind:g} and 1, got {posterior!r}; nobody does worse than blind"
         )
-    return _divergence(posterior, prior)
+    exact = _divergence(success, blind)
+    nearest = float(exact)
+    return nearest if nearest <= exact else math.nextafter(nearest, 0)
 
 
 def dp_posterior(eps: float, delta: float = 0.0, r: float = 0.5) -> float:
@@ -74,11 +80,11 @@ def dp_posterior(eps: float, delta: float = 0.0, r: float = 0.5) -> float:
     ----------
     Kairouz, Oh & Viswanath 2015; at r = 1/2 it is eq. (2) of Sridhar, Xiao & Devadas 2024.
     """
+    eps, delta, r = _number("eps", eps), _number("delta", delta), _rate(r)
     if not (eps >= 0 and math.isfinite(eps)):
         raise ValueError(f"eps must be finite and not negative, got {eps!r}")
     if not 0 <= delta <= 1:
         raise ValueError(f"delta must lie in [0, 1], got {delta!r}")
-    _check_rate(r)
     likely = 1 / (1 + math.exp(-eps))
     return max(likely + delta * (1 - likely), 1 - r + r * delta, r + (1 - r) * delta)
 
@@ -91,6 +97,7 @@ def dp_epsilon(posterior: float, delta: float = 0.0) -> float:
     >>> round(dp_epsilon(0.588157), 3)
     0.356
     """
+    posterior, delta = _number("posterior", posterior), _number("delta", delta)
     if not 0.5 <= posterior < 1:
         raise ValueError(f"posterior must lie in [0.5, 1), got {posterior!r}")
     if not 0 <= delta <= 1:
@@ -102,7 +109,8 @@ def dp_epsilon(posterior: float, delta: float = 0.0) -> float:
 def tpr_bound(mi: float, r: float = 0.5, fpr: float = 0.001) -> float:
     """Return the largest true-positive rate of a membership guess at this false-positive rate.
 
-    A bound on the average success says little about guesses that are rare and sure: this one says it.
+    A bound on the average success says little about guesses that are rare and sure: this one says it.  Rounded up by
+    no more than an ulp.
 
     Parameters
     ----------
@@ -123,18 +131,12 @@ def tpr_bound(mi: float, r: float = 0.5, fpr: float = 0.001) -> float:
     The guess is a function of the release, so I(membership; guess) <= ``mi`` by data processing; the
     information of a binary guess grows with its true-positive rate from ``fpr`` on.
     """
-    _check_mi(mi)
-    _check_rate(r)
-    if not 0 <= fpr <= 1:
+    nats, rate, false = _information(mi), _rate(r), _number("fpr", fpr)
+    if not 0 <= false <= 1:
         raise ValueError(f"fpr must lie in [0, 1], got {fpr!r}")
-
-    def information(tpr: float) -> float:
-        says_in = r * tpr + (1 - r) * fpr
-        return r * _divergence(tpr, says_in) + (1 - r) * _divergence(fpr, says_in)
-
-    if information(1.0) <= mi:
-        return 1.0
-    return _first_above(lambda tpr: information(tpr) > mi, fpr, 1.0)
+    if nats == 0 or _guess_information(1.0, rate, false) <= nats:
+        return false if nats == 0 else 1.0
+    return _first_above(lambda tpr: _guess_information(tpr, rate, false) > nats, false, 1.0)
 
 
 def generalised_prior(n: int, s: int, g: int, k: int) -> float:
@@ -154,7 +156,7 @@ def generalised_prior(n: int, s: int, g: int, k: int) -> float:
     Sridhar, Xiao & Devadas 2024, eq. (6), whose binomials must be squared.
     """
     for name, value in (("n", n), ("s", s), ("g", g), ("k", k)):
-        if isinstance(value, bool) or int(value) != value or value < 0:
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
             raise ValueError(f"{name} must be a whole number, not negative, got {value!r}")
     if s > n or g > n:
         raise ValueError(f"s and g must not exceed n = {n}, got s = {s} and g = {g}")
@@ -162,30 +164,82 @@ def generalised_prior(n: int, s: int, g: int, k: int) -> float:
     return float(Fraction(ways, math.comb(n, g)))
 
 
-def _divergence(q: float, p: float) -> float:
-    """Return KL(Bern(q) || Bern(p)) without cancellation near q = p."""
-    return max(0.0, float(rel_entr(q, p) + rel_entr(1 - q, 1 - p)))
+def _divergence(q: float, p: float) -> Decimal:
+    """Return KL(Bern(q) || Bern(p)), p <= q, below the truth by a share of at most 2e-18."""
+    with _exactly(_leading_zeros(q)):
+        return _below(_relative_entropy(Decimal(q), Decimal(p)))
+
+
+def _guess_information(tpr: float, rate: float, fpr: float) -> Decimal:
+    """Return I(membership; guess), fpr <= tpr, below the truth by a share of at most 2e-18."""
+    with _exactly(20 + _leading_zeros(tpr) + _leading_zeros(rate)):
+        share, hit, false = Decimal(rate), Decimal(tpr), Decimal(fpr)
+        says_in = share * hit + (1 - share) * false
+        return _below(share * _relative_entropy(hit, says_in) + (1 - share) * _relative_entropy(false, says_in))
+
+
+def _relative_entropy(q: Decimal, p: Decimal) -> Decimal:
+    return sum((a * (a / b).ln() for a, b in ((q, p), (1 - q, 1 - p)) if a), Decimal(0))
+
+
+def _exactly(more: int) -> AbstractContextManager[Context]:
+    """Return an arithmetic of so many digits that nothing cancels.
+
+    Two terms of either sign leave a difference of at least (q - p)**2 / (2 q), or r (1 - r) times that for a guess.
+    Doubles that differ do so by 2**-53 q or more, and 1 - r is 0 or 2**-53 or more: 52 digits, and 16 for a rate, go
+    by cancellation, besides the leading zeros of q and r.
+    """
+    return localcontext(Context(prec=75 + more, rounding=ROUND_HALF_EVEN))
+
+
+def _below(value: Decimal) -> Decimal:
+    return value * (1 - Decimal("1e-18"))  # covers the rounding of the digits carried
+
+
+def _leading_zeros(value: float) -> int:
+    return -Decimal(value).adjusted() if value else 0
 
 
 def _first_above(exceeds: Callable[[float], bool], low: float, high: float) -> float:
-    """Return the smallest double seen to exceed: for upper limits, rounded up."""
-    while True:
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            return high
-        low, high = (low, middle) if exceeds(middle) else (middle, high)
+    """Return the smallest double in (low, high] seen to exceed: for upper limits, rounded up."""
+    first, last = _rank(low), _rank(high)
+    while last - first > 1:
+        middle = (first + last) // 2
+        first, last = (first, middle) if exceeds(_ranked(middle)) else (middle, last)
+    return _ranked(last)
 
 
-def _check_mi(mi: float) -> None:
-    if not mi >= 0:
+def _rank(value: float) -> int:
+    """Return how many doubles lie in [0, value): their bits, read as a whole number, count them."""
+    return int(struct.unpack("<q", struct.pack("<d", abs(value)))[0])  # abs: -0.0
+
+
+def _ranked(rank: int) -> float:
+    return float(struct.unpack("<d", struct.pack("<q", rank))[0])
+
+
+def _information(mi: float) -> float:
+    nats = _number("mi", mi)
+    if not nats >= 0:
         raise ValueError(f"mi must be a number of nats, not negative, got {mi!r}")
+    return nats
 
 
-def _check_share(name: str, value: float) -> None:
-    if not 0 < value <= 1:
+def _share(name: str, value: float) -> float:
+    share = _number(name, value)
+    if not 0 < share <= 1:
         raise ValueError(f"{name} must lie in (0, 1], got {value!r}")
+    return share
 
 
-def _check_rate(r: float) -> None:
-    if not 0 < r < 1:
+def _rate(r: float) -> float:
+    rate = _number("r", r)
+    if not 0 < rate < 1:
         raise ValueError(f"r must lie strictly between 0 and 1, got {r!r}")
+    return rate
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    return float(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from epsworth.arrays import Floats
 from epsworth.records import Indices
+
+FINEST = 1e-4  # step of the grid: every node keeps a count for each of its points
 
 
 class FixedForest(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -67,12 +70,16 @@ class FixedForest(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scik
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> FixedForest:
         """Choose the thresholds and count the leaves."""
+        grid = self._grid()
+        for name in ("n_trees", "depth"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"FixedForest: {name} must be a whole number of at least 1, got {value!r}")
         table, labels = validate_data(self, X, y, dtype=np.float64)
         if table.min() < 0 or table.max() > 1:
             raise ValueError("FixedForest: features must lie on [0, 1]; scale them by public ranges first")
         self.classes_, code = np.unique(labels, return_inverse=True)
         self.features_ = self._choose_features(table.shape[1])
-        grid = self._grid()
         position = np.searchsorted(grid, table, side="right")  # x < grid[j] iff position <= j
         grown = [self._grow(position[:, chosen], code.reshape(-1), grid) for chosen in self.features_]
         self.thresholds_ = np.stack([thresholds for thresholds, _ in grown])
@@ -104,11 +111,13 @@ class FixedForest(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scik
         return np.stack([rng.permutation(count)[: self.depth] for _ in range(self.n_trees)])
 
     def _grid(self) -> Floats:
-        steps = round(1 / self.p) if 0 < self.p <= 1 else 0
+        for name in ("p", "w1", "w2"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
+                raise ValueError(f"FixedForest: {name} must be a number in [0, 1], got {value!r}")
+        steps = round(1 / self.p) if self.p >= FINEST else 0
         if steps < 1 or abs(steps * self.p - 1) > 1e-9:
-            raise ValueError(f"p must be 1 over a whole number, got {self.p!r}")
-        if not (0 <= self.w1 <= 1 and 0 <= self.w2 <= 1):
-            raise ValueError(f"w1 and w2 must lie in [0, 1], got {self.w1!r} and {self.w2!r}")
+            raise ValueError(f"FixedForest: p must be 1 over a whole number up to {1 / FINEST:g}, got {self.p!r}")
         return np.arange(steps + 1) / steps
 
     def _grow(self, position: Indices, code: Indices, grid: Floats) -> tuple[Floats, Floats]:

@@ -8,7 +8,10 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from functools import partial
+from itertools import chain
 from pathlib import Path
+from types import CellType, CodeType
 from typing import Any
 
 import numpy as np
@@ -96,13 +99,39 @@ class Experiment:
         return digest.hexdigest()
 
 
-def _described(mechanism: Mechanism) -> str:
-    """Return the mechanism's settings as text; functions by their name, since their code has no stable form."""
-    parts = [type(mechanism).__name__]
-    for field in fields(mechanism):
-        value: Any = getattr(mechanism, field.name)
-        parts.append(getattr(value, "__qualname__", repr(value)))
-    return "; ".join(parts)
+def _described(value: Any, seen: frozenset[int] = frozenset()) -> str:
+    """Return what a setting is, as text that is the same in every process.
+
+    Functions by their code, defaults and closure: a name tells no lambda from another.  What they read from their
+    module is not followed.  What shows its address differs in every process, so that its trials are run afresh.
+    """
+    if id(value) in seen:  # a function that calls itself by its closure
+        return "itself"
+
+    def parts(*found: Any) -> str:
+        return f"{type(value).__name__}({', '.join(_described(part, seen | {id(value)}) for part in found)})"
+
+    if isinstance(value, Mechanism):
+        return parts(*(getattr(value, field.name) for field in fields(value)))
+    if isinstance(value, np.ndarray):
+        content = value.tolist() if value.dtype == object else hashlib.sha256(value.tobytes()).hexdigest()
+        return parts(value.dtype.str, value.shape, content)
+    if isinstance(value, partial):
+        return parts(value.func, value.args, value.keywords)
+    if isinstance(value, CodeType):
+        return parts(value.co_code, value.co_consts, value.co_names)
+    if hasattr(value, "__code__"):
+        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != CellType()]
+        owner = getattr(value, "__self__", None)
+        return parts(value.__qualname__, value.__code__, value.__defaults__, value.__kwdefaults__, cells, owner)
+    if hasattr(value, "get_params") and not isinstance(value, type):  # an estimator's repr leaves out and shortens
+        return parts(value.get_params())
+    if isinstance(value, (tuple, list)):
+        return parts(*value)
+    if isinstance(value, (dict, set, frozenset)):
+        items = value.items() if isinstance(value, dict) else value
+        return f"{type(value).__name__}{sorted(_described(item, seen | {id(value)}) for item in items)}"
+    return str(getattr(value, "__qualname__", repr(value)))
 
 
 def simulate(
@@ -120,27 +149,28 @@ def simulate(
     ----------
     checkpoint : path, optional
         A file (.npz) to which trials are saved on the way and from which they are taken up again.  It holds
-        un-noised outputs and is as private as the pool.
+        un-noised outputs and is as private as the pool: only its owner may read it.
     stop : callable, optional
-        Looks at all outputs so far after each batch; true ends the run.
+        Looks at all outputs so far after each batch, whether just run or taken up again; true ends the run.
     """
-    done = _load(checkpoint, experiment)
-    batches, saved = batches_of(worlds, BATCH), time.monotonic()
+    batches, saved, done = batches_of(worlds, BATCH), time.monotonic(), list[Trials]()
+    stored = _load(checkpoint, experiment)
+    known = [part for part, batch in zip(stored, batches, strict=False) if len(part.failed) == len(batch)]
+    running = _stream(experiment, batches[len(known) :], n_jobs, in_rounds=stop is not None)
     try:
-        for trials in _stream(experiment, batches[len(done) :], n_jobs, in_rounds=stop is not None):
+        for trials in chain(known, running):
             done.append(trials)
-            if progress is not None:
+            if progress is not None and len(done) > len(known):
                 progress(len(done) / len(batches))
-            if checkpoint is not None and time.monotonic() - saved > SAVE_SECONDS:
+            if checkpoint is not None and len(done) > len(stored) and time.monotonic() - saved > SAVE_SECONDS:
                 _save(checkpoint, experiment, done)
                 saved = time.monotonic()
             if stop is not None and stop(np.concatenate([part.outputs for part in done])):
                 break
     finally:  # also on Ctrl-C
-        if checkpoint is not None:
+        if checkpoint is not None and len(done) > len(stored):  # never fewer trials than are saved already
             _save(checkpoint, experiment, done)
-    found = _joined(done[: len(batches)])
-    return Trials(found.outputs[:worlds], found.failed[:worlds], found.warned)
+    return _joined(done)
 
 
 def _stream(experiment: Experiment, batches: list[range], n_jobs: int | None, *, in_rounds: bool) -> Iterator[Trials]:
@@ -162,7 +192,7 @@ def _save(path: str | Path, experiment: Experiment, done: list[Trials]) -> None:
     joined = _joined(whole)
     head = json.dumps({"about": "un-noised outputs: as private as the pool", "of": experiment.fingerprint()})
     warned = np.array([part.warned for part in whole])
-    with replacing(path) as temporary, open(temporary, "wb") as file:
+    with replacing(path, mode=0o600) as temporary, open(temporary, "wb") as file:
         np.savez(file, head=np.array(head), outputs=joined.outputs, failed=joined.failed, warned=warned)
 
 
@@ -173,14 +203,13 @@ def _load(path: str | Path | None, experiment: Experiment) -> list[Trials]:
     if not check_writable(path).exists():
         return []
     try:
-        with np.load(path, allow_pickle=False) as saved:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as saved:
             head, outputs, failed, warned = (saved[key] for key in ("head", "outputs", "failed", "warned"))
-            same = json.loads(str(head))["of"] == experiment.fingerprint()
-    except (OSError, ValueError, KeyError) as error:
-        raise ValueError(
-            f"cannot resume from {path}: {str(error).splitlines()[0]}; remove it to start afresh"
-        ) from None
-    if not same:
+            of = json.loads(str(head))["of"]
+    except Exception as error:  # damage shows anywhere: in the archive, its decompression, an array's head, the JSON
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is no whole file of trials"
+        raise ValueError(f"cannot resume from {path}: {reason}; remove it to start afresh, or name another") from None
+    if of != experiment.fingerprint():
         raise ValueError(
             f"cannot resume from {path}: it belongs to other data, another algorithm, seed or library version; "
             "remove it to start afresh"

@@ -148,9 +148,8 @@ def _key() -> bytes:
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as temporary:
+            with replacing(path, mode=0o600) as temporary:
                 temporary.write_bytes(os.urandom(KEY_BYTES))
-            path.chmod(0o600)
         return path.read_bytes()
     except (OSError, OutputError):
         raise ValueError(

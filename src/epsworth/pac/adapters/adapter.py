@@ -53,7 +53,8 @@ class FunctionMechanism(Mechanism):
     @classmethod
     def prepare(cls, function: Callable[..., Any], X: Floats, y: Labels | None) -> FunctionMechanism:
         """Run the function on the pool."""
-        return cls(_vector(function, X, y), function)
+        copies = X.copy(), None if y is None else y.copy()  # the pool stays as it is if the function works in place
+        return cls(_vector(function, *copies), function)
 
     @property
     def names(self) -> tuple[str, ...]:

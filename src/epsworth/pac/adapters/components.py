@@ -32,6 +32,11 @@ class PCAMechanism(Mechanism):
                 f"PCA: n_components must be a whole number, got {estimator.n_components!r}: a number of axes that "
                 "depends on the data would itself be a release"
             )
+        if not 1 <= estimator.n_components <= min(X.shape):
+            raise ValueError(
+                f"PCA: n_components must lie between 1 and the number of columns (and rows), {min(X.shape)}, got "
+                f"{estimator.n_components!r}"
+            )
         template = fixed(estimator)
         if template.svd_solver == "auto":
             template.set_params(svd_solver="full")  # "auto" may choose a randomised one
