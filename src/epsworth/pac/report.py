@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from epsworth.pac.budgets import RecordPosterior
@@ -49,10 +50,10 @@ def report_of(fitted: PACPrivatizer, plan: Plan, told: float) -> dict[str, Any]:
         "soundness": SOUNDNESS[fitted.mode],
         "confidence": fitted.confidence_,
         "mi_nats": _up(plan.mi),
-        "posterior_at_prior_0.5": _up(posterior(told, 0.5)),
+        "posterior_at_prior_0.5": _success(told, 0.5),
         "largest_record_prior": fitted.record_prior_,
-        "posterior_of_membership": _up(posterior(told, fitted.record_prior_)),
-        "tpr_at_fpr_0.001": _up(max(_caught(told, share) for share in fitted.shares_)),
+        "posterior_of_membership": _success(told, fitted.record_prior_),
+        "tpr_at_fpr_0.001": max(_caught(told, share) for share in fitted.shares_),
         "worlds": len(fitted.trials_.outputs),
         "worlds_seed": fitted.worlds_seed,
         "rate": fitted.rate,
@@ -75,7 +76,7 @@ def _of_mode(fitted: PACPrivatizer, told: float) -> dict[str, Any]:
     if fitted.mode == "exact":
         found: dict[str, Any] = {
             "prior_of_naming_the_world": fitted.world_prior_,
-            "posterior_of_naming_the_world": _up(posterior(told, fitted.world_prior_)),
+            "posterior_of_naming_the_world": _success(told, fitted.world_prior_),
             "joint_tasks": "blind success at tasks about several records is unknown for a finite list; only naming "
             "the world has a known prior",
         }
@@ -96,9 +97,16 @@ def _of_mode(fitted: PACPrivatizer, told: float) -> dict[str, Any]:
     return {}
 
 
+@lru_cache(maxsize=256)  # exact conversions take ten milliseconds, and a fit may release thousands of times
+def _success(told: float, prior: float) -> float:
+    """Return the best success after this many nats, rounded up."""
+    return _up(posterior(told, prior))
+
+
+@lru_cache(maxsize=256)
 def _caught(told: float, share: float) -> float:
-    """Return the largest true-positive rate for a record that this share of the worlds holds."""
-    return tpr_bound(told, share, 0.001) if 0 < share < 1 else 1.0
+    """Return the largest true-positive rate for a record that this share of the worlds holds, rounded up."""
+    return _up(tpr_bound(told, share, 0.001)) if 0 < share < 1 else 1.0
 
 
 def _up(value: float) -> float:
