@@ -289,6 +289,7 @@ def _box(box: Any, d: int | None) -> tuple[tuple[float, float], ...]:
 
 
 def checked_classes(classes: Any) -> tuple[Any, ...]:
+    """Return declared labels as a tuple of texts, or of numbers."""
     if hasattr(classes, "to_numpy"):  # a column of a frame
         classes = classes.to_numpy()
     if isinstance(classes, str) or not isinstance(classes, (Sequence, np.ndarray)) or getattr(classes, "ndim", 1) != 1:
