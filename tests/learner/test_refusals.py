@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.metrics import get_scorer
+from sklearn.model_selection import GridSearchCV
 
 from epsworth.learner import Client, LatticeConfig, LDPClassifier
 
@@ -71,3 +72,10 @@ def test_refused_points_are_not_shown(secret):
         assert "hunter2" not in str(refused.value)
         assert "hunter2" not in repr(refused.value.__cause__)
         assert refused.value.__suppress_context__ or refused.value.__context__ is None
+
+
+def test_grids_of_numpy_numbers_are_searched():
+    search = GridSearchCV(LDPClassifier(random_state=0), {"alpha": np.arange(1, 4), "m": np.arange(2, 4)}, cv=2)
+    search.fit(*step())
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_score_ > 0.9
