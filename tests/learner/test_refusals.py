@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV
 
-from epsworth.learner import Client, LatticeConfig, LDPClassifier
+from epsworth.exact.rational import exp_below
+from epsworth.learner import (
+    MECHANISMS,
+    Aggregator,
+    Classifier,
+    Client,
+    LatticeConfig,
+    LDPClassifier,
+    PrivateValidation,
+)
+from epsworth.learner.coins import FARTHEST, GRAIN, odds
+from epsworth.learner.table import suited
 
 UNIT = LatticeConfig(box=(0, 1), m=8, alpha=1)
 
@@ -79,3 +93,40 @@ def test_grids_of_numpy_numbers_are_searched():
     search.fit(*step())
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert search.best_score_ > 0.9
+
+
+@pytest.mark.parametrize("alpha", [Fraction(1), Fraction(41), Fraction(42), Fraction(FARTHEST), Fraction(61)])
+def test_the_shortcut_for_large_alpha_changes_nothing(alpha):
+    assert odds(alpha) == min(exp_below(alpha), Fraction(1 << FARTHEST))
+
+
+@pytest.mark.parametrize("name", ["auto", *sorted(MECHANISMS)])
+@pytest.mark.parametrize("alpha", [math.nextafter(1 / GRAIN, 1), 1e6, 1e13, 1e300])
+def test_extreme_alphas_are_served(name, alpha):
+    """A hundred points at two values; with all the alpha in the world, all but the sampling mechanisms are exact."""
+    config = LatticeConfig(box=(0, 1), m=4, mechanism=name, alpha=alpha)
+    sums = Aggregator(config)
+    assert sums.add(Client(config).reports([[0.1], [0.9]] * 50, [0, 1] * 50)) == 100
+    found = Classifier.from_aggregate(sums, None).predict([[0.1], [0.9]])
+    if alpha > 1 and config.mechanism in ("krr", "slides"):
+        assert found.tolist() == [0, 1]
+    assert suited(name, alpha, 1, 2, 1000)[1] >= 1
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 1e-30, "1e-6", Fraction(1, 10**9)])
+def test_alphas_below_a_millionth_are_refused(alpha):
+    """1e-6 itself means the double nearest to it, which is less."""
+    for ask in (
+        lambda: LatticeConfig(box=(0, 1), m=8, alpha=alpha),
+        lambda: LatticeConfig(box=(0, 1), m=8, alpha=alpha, mechanism="slides"),
+        lambda: PrivateValidation([len], alpha),
+        lambda: suited("auto", alpha, 1, 2, 1000),
+    ):
+        with pytest.raises(ValueError, match="alpha must exceed 1e-06"):
+            ask()
+
+
+@pytest.mark.parametrize("level", [5, math.nan, 0, 1, -0.1])
+def test_levels_of_accuracies_lie_between_0_and_1(level):
+    with pytest.raises(ValueError, match="level must lie between 0 and 1"):
+        PrivateValidation([len], 1).accuracies([[0, 1]], level=level)

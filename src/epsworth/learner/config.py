@@ -20,7 +20,7 @@ from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.exact.rational import Exact, float_above, stated
 from epsworth.files import reading, write_text
 from epsworth.guarantees import Pure
-from epsworth.learner.coins import GRAIN, Ints
+from epsworth.learner.coins import Ints, checked_alpha
 from epsworth.learner.mechanism import Mechanism, Users
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_GRID_AXES, choose
 
@@ -84,7 +84,7 @@ class LatticeConfig:
                 f"m must be a whole number of at least 1, got {self.m!r}; it is the number of cells per axis"
             )
         fix(self, "m", int(self.m))
-        fix(self, "alpha", _plain(stated(self.alpha, "alpha")))
+        fix(self, "alpha", _plain(checked_alpha(self.alpha)))
         if self.outside not in get_args(Outside):
             raise ValueError(f"outside must be one of {', '.join(get_args(Outside))}, got {self.outside!r}")
         if self.mechanism == "auto":
@@ -254,8 +254,6 @@ def _check_mechanism(config: LatticeConfig) -> None:
         raise ValueError(f"mechanism {name!r} knows two classes, got {len(config.classes)}; use hadamard, krr or oue")
     if name != "cosine" and d > MOST_GRID_AXES:
         raise ValueError(f"cells on {d} features hold nobody; use mechanism='cosine' with m <= 2, or fewer features")
-    if config.budget * GRAIN < 1:
-        raise ValueError(f"alpha must be at least {1 / GRAIN:g}, got {config.alpha!r}")
     if config.kernel.cells * config.kernel.outputs > MOST_CELLS:
         raise ValueError(f"m = {config.m} on {d} features gives more than {MOST_CELLS:.0e} cells; take a smaller m")
     if name != "cosine" and d > 4:
