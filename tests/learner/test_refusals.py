@@ -19,6 +19,8 @@ from epsworth.learner import (
     LatticeConfig,
     LDPClassifier,
     PrivateValidation,
+    plan,
+    simulate,
 )
 from epsworth.learner.coins import FARTHEST, GRAIN, odds
 from epsworth.learner.table import suited
@@ -130,3 +132,45 @@ def test_alphas_below_a_millionth_are_refused(alpha):
 def test_levels_of_accuracies_lie_between_0_and_1(level):
     with pytest.raises(ValueError, match="level must lie between 0 and 1"):
         PrivateValidation([len], 1).accuracies([[0, 1]], level=level)
+
+
+@pytest.mark.parametrize("users", [-1, 0, 1.5, True, "7"])
+def test_numbers_of_users_are_whole_and_positive(users):
+    for ask in (
+        lambda: simulate(UNIT, [[0.2]], [1], np.random.default_rng(0), users=users),
+        lambda: suited("auto", 1, 1, 2, users),
+        lambda: plan(alpha=1, users=users),
+    ):
+        with pytest.raises(ValueError, match="users must be a whole number of at least 1"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"alpha": 1e-200, "margin": 0.02}, {"alpha": 1, "margin": 5e-324}, {"alpha": 5e-324, "margin": 5e-324},
+     {"alpha": 5e-324, "users": 9}, {"alpha": 1, "users": 10**400}],
+)  # fmt: skip
+def test_plans_beyond_all_numbers_are_refused(given):
+    with pytest.raises(ValueError, match="no number holds the plan"):
+        plan(**given)
+
+
+@pytest.mark.parametrize("given", [{"users": 70_000, "margin": 0.0200003}, {"users": 70_000, "alpha": 1.0000003}])
+def test_a_printed_plan_certifies_what_it_says(given):
+    """What the sentence says, planned again, needs no more users than it says."""
+    found = plan(**given)
+    words = str(found).split()
+    alpha, margin = float(words[4]), float(words[14])
+    assert alpha >= found.alpha
+    assert margin >= found.margin
+    assert alpha == pytest.approx(found.alpha, rel=1e-5)
+    assert margin == pytest.approx(found.margin, rel=1e-5)
+    assert plan(alpha=alpha, margin=margin).users <= found.users
+
+
+def test_a_plan_without_a_margin_blames_alpha_and_users():
+    found = plan(alpha=0.01, users=100)
+    assert not found.feasible
+    assert found.alpha == 0.01
+    assert str(found).startswith("No margin is enough: 100 users with alpha 0.01 per record certify no cell")
+    assert plan(alpha=1, users=np.int64(10**6)).feasible
