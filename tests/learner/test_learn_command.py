@@ -148,6 +148,12 @@ def test_records_do_not_leave_twice_unless_told(cli):
         (CONFIG.replace("age=17:90", "17:90") + " --cells 4", "--bounds must be name=low:high"),
         (CONFIG + " --cells 4 --mechanism laplace", "mechanism must be auto or one of"),
         (CONFIG + " --users 4000 --mechanism laplace", "mechanism must be auto or one of"),
+        (CONFIG.replace("hours", "age") + " --cells 4", "--bounds names 'age' twice"),
+        (CONFIG.replace("hours=0:100", "hours=0:100,age=0:1") + " --cells 4", "--bounds names 'age' twice"),
+        ("learn config c.json -b , --alpha 1 --cells 4", "--bounds names no feature"),
+        (CONFIG + " --users 0", "users must be a whole number of at least 1, got 0"),
+        (CONFIG + " --users=-5", "users must be a whole number of at least 1, got -5"),
+        ("learn plan --alpha 1e-200 --margin .02", "no number holds the plan"),
         ("learn report c.json people.csv r.ldp --target poor", "the table has no column 'poor'"),
         ("learn report c.json people.csv r.txt --target rich", "unknown ending"),
         ("learn report c.json people.csv r.ldp --target id", "its label is not one of the declared classes"),
@@ -166,12 +172,44 @@ def test_bad_input_ends_in_a_sentence(cli, words, message):
     assert err.count("\n") == 1
 
 
+def test_bounds_may_share_an_option(cli):
+    assert cli(CONFIG.replace(" -b hours", ",hours") + " --cells 4")[0] == 0
+    made = LatticeConfig.load("c.json")
+    assert (made.names, made.box) == (("age", "hours"), ((17, 90), (0, 100)))
+
+
+@pytest.mark.parametrize(
+    ("classes", "column"),
+    [
+        ("0,1", [0, 1]),
+        ("0,1.5", [0.0, 1.5]),
+        ("false,true", [False, True]),
+        ("True,False", [True, False]),
+        ("1,two", ["1", "two"]),
+    ],
+)
+def test_classes_are_read_as_columns_are(cli, classes, column):
+    pl.DataFrame({"age": [20.0, 80.0], "hours": [1.0, 2.0], "rich": column}).write_csv("two.csv")
+    assert cli(CONFIG.replace("no,yes", classes) + " --cells 4")[0] == 0
+    code, out, err = cli("learn report c.json two.csv r.ldp --target rich")
+    assert (code, err) == (0, "")
+    assert out.startswith("2 reports")
+    assert LatticeConfig.load("c.json").label_numbers(pl.read_csv("two.csv")["rich"].to_numpy()).tolist() == [0, 1]
+
+
 def test_plans(cli):
     code, out, _ = cli("learn plan --alpha 1 --margin 0.02")
     assert (code, out[:12]) == (0, "70,141 users")
     code, out, _ = cli("learn plan --users 100 --margin 0.01 --json -")
     assert code == 1
     assert json.loads(out)["feasible"] is False
+    assert json.loads(out)["alpha"] is None
+    code, out, _ = cli("learn plan --users 100 --alpha .01 --json -")
+    assert code == 1
+    assert json.loads(out)["alpha"] == 0.01
+    code, out, _ = cli("learn plan --users 100 --alpha .01")
+    assert code == 1
+    assert "No margin is enough: 100 users with alpha 0.01 per record certify no cell" in out
 
 
 def test_processes_and_splits_give_the_same_state(tmp_path):

@@ -219,7 +219,9 @@ def test_epsilon_is_what_its_text_says():
     for bad in ("x", "-1", 0, math.inf, math.nan, "1e999", "1/0"):
         with pytest.raises(ValueError, match="epsilon must be positive and finite"):
             exact.kernel("pm", bad)
-    for bad in (None, True, [1]):
+    assert {stated(value, "e") for value in (2, np.int64(2), np.uint8(2), np.float32(2), np.float16(2))} == {2}
+    assert stated(np.float32(0.1), "e") == stated(float(np.float32(0.1)), "e")  # it means the number that it holds
+    for bad in (None, True, np.True_, [1]):
         with pytest.raises(TypeError, match="epsilon must be a number or its text"):
             exact.kernel("pm", bad)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -34,8 +36,8 @@ def config(
     from epsworth.learner import LatticeConfig
     from epsworth.learner.table import suited
 
-    ranges = dict(_bounds(text) for text in bounds)
-    labels = [_label(text) for text in options.split_commas([classes])]
+    ranges = _ranges(options.split_commas(bounds))
+    labels = _labels(options.split_commas([classes]))
     if (cells is None) == (users is None):
         raise ValueError("give one of --cells and --users")
     m = cells
@@ -157,11 +159,24 @@ def plan(
 
     found = find(alpha=alpha, users=users, margin=margin, level=level, power=power)
     if json is not None:
-        show.write_json(json, asdict(found) | {"alpha": found.alpha if found.feasible else None})
+        entries = asdict(found).items()
+        show.write_json(json, {name: value if math.isfinite(value) else None for name, value in entries})
     if json != "-":
         print(found)
     if not found.feasible:
         raise typer.Exit(1)
+
+
+def _ranges(texts: list[str]) -> dict[str, tuple[float, float]]:
+    ranges: dict[str, tuple[float, float]] = {}
+    for text in texts:
+        name, ends = _bounds(text)
+        if name in ranges:
+            raise ValueError(f"--bounds names {name!r} twice; give one range per feature")
+        ranges[name] = ends
+    if not ranges:
+        raise ValueError("--bounds names no feature; give name=low:high for each, as in age=0:100")
+    return ranges
 
 
 def _bounds(text: str) -> tuple[str, tuple[float, float]]:
@@ -176,9 +191,14 @@ def _bounds(text: str) -> tuple[str, tuple[float, float]]:
     return name, numbers
 
 
-def _label(text: str) -> int | str:
-    """Read a label: a whole number where it is written as one."""
-    try:
-        return int(text)
-    except ValueError:
-        return text
+def _labels(texts: list[str]) -> Sequence[int | float | str]:
+    """Read labels as a table's column is read: whole numbers, numbers or truth values where all are, else texts."""
+    for kind in (int, float):
+        try:
+            return [kind(text) for text in texts]
+        except ValueError:
+            pass
+    truth = {"true": True, "false": False}
+    if all(text.lower() in truth for text in texts):
+        return [truth[text.lower()] for text in texts]
+    return texts

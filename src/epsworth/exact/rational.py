@@ -8,9 +8,12 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
+
+import numpy as np
 
 PRECISION = 256  # fraction bits of partial sums: what they lack is below 1e-73 of e^x
-Exact = str | int | float | Fraction | Decimal
+Exact = str | int | float | Fraction | Decimal | np.integer[Any] | np.floating[Any]
 
 
 def stated(value: Exact, field: str) -> Fraction:
@@ -25,6 +28,8 @@ def stated(value: Exact, field: str) -> Fraction:
     >>> stated("0.1", "epsilon"), stated(0.1, "epsilon")
     (Fraction(1, 10), Fraction(1, 10))
     """
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, bool) or not isinstance(value, (str, int, float, Fraction, Decimal)):
         raise TypeError(f"{field} must be a number or its text, got {value!r}; write it as in '0.5'")
     try:

@@ -171,4 +171,6 @@ def simulate(
     >>> simulate(config, [[0.2], [0.9]], [0, 1], np.random.default_rng(0), users=10**9).users
     1000000000
     """
+    if users is not None and (isinstance(users, bool) or not isinstance(users, (int, np.integer)) or users < 1):
+        raise ValueError(f"users must be a whole number of at least 1, got {users!r}; leave it out for one per row")
     return Aggregator(config, config.kernel.simulate(config.users(X, y), rng, users))

@@ -13,7 +13,7 @@ from epsworth.exact.entropy import SystemWords
 from epsworth.exact.rational import float_above
 from epsworth.guarantees import Pure
 from epsworth.learner.coins import Ints
-from epsworth.learner.config import PREFIX, LatticeConfig
+from epsworth.learner.config import PREFIX, LatticeConfig, numbers
 from epsworth.learner.mechanism import Bytes
 
 PRIME = 4294967291  # the largest below 2^32
@@ -42,7 +42,7 @@ class Client:
 
     def report(self, x: ArrayLike, y: object) -> bytes:
         """Return the report of one user: point ``(d,)`` in natural units, and label."""
-        return self.reports(np.asarray(x, dtype=np.float64)[None], [y])
+        return self.reports(numbers(x)[None], [y])
 
     def reports(self, X: ArrayLike, y: ArrayLike | Sequence[object]) -> bytes:
         """Return one report per row, end to end: for a device that keeps several records, or a trusted proxy."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
 from epsworth.exact.entropy import WordSource
-from epsworth.exact.rational import exp_below
+from epsworth.exact.rational import Exact, exp_below, stated
 
 WORD = 1 << 64
 FARTHEST = 60  # alpha beyond 60 ln 2 is served with the stronger promise e^alpha = 2^60: weights must fit a word
@@ -17,9 +17,18 @@ GRAIN = 10**6  # discrete Laplace noise takes alpha in millionths, rounded down
 Ints = NDArray[np.int64]
 
 
+def checked_alpha(alpha: Exact) -> Fraction:
+    """Return the alpha that a text states; refuse one whose millionths are none."""
+    budget = stated(alpha, "alpha")
+    if budget * GRAIN < 1:  # the double nearest to 1e-06 lies below it
+        raise ValueError(f"alpha must exceed {1 / GRAIN:g}, got {alpha!r}; reports of less would tell next to nothing")
+    return budget
+
+
 def odds(alpha: Fraction) -> Fraction:
     """Return a rational number not above e^alpha: what no ratio of two probabilities of a report may exceed."""
-    return min(exp_below(alpha), Fraction(1 << FARTHEST))
+    most = Fraction(1 << FARTHEST)
+    return most if alpha > FARTHEST else min(exp_below(alpha), most)  # e^60 is far above 2^60
 
 
 def flip_weight(alpha: Fraction) -> int:
@@ -56,7 +65,7 @@ def discrete_laplace(sensitivity: int, alpha: Fraction, count: int, source: Word
     A sign and a geometric number; minus zero is drawn again (Canonne, Kamath & Steinke 2020, Algorithm 2).
     Alpha is rounded down to millionths, which only adds noise.
     """
-    step = int(alpha * GRAIN)
+    step = min(int(alpha * GRAIN), 1 << 62)  # a step that fits a word: less alpha only adds noise
     scale = Fraction(sensitivity * GRAIN, step)
     drawn, left = np.empty(count, dtype=np.int64), np.arange(count)
     while left.size:

@@ -16,11 +16,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Bools, Floats
+from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.exact.rational import Exact, float_above, stated
 from epsworth.files import reading, write_text
 from epsworth.guarantees import Pure
-from epsworth.learner.coins import GRAIN, Ints
+from epsworth.learner.coins import Ints, checked_alpha
 from epsworth.learner.mechanism import Mechanism, Users
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_GRID_AXES, choose
 
@@ -77,14 +77,14 @@ class LatticeConfig:
         fix = object.__setattr__
         fix(self, "box", _box(self.box, self.d))
         fix(self, "d", len(self.box))
-        fix(self, "classes", _classes(self.classes))
+        fix(self, "classes", checked_classes(self.classes))
         fix(self, "names", _names(self.names, len(self.box)))
         if isinstance(self.m, bool) or not isinstance(self.m, (int, np.integer)) or self.m < 1:
             raise ValueError(
                 f"m must be a whole number of at least 1, got {self.m!r}; it is the number of cells per axis"
             )
         fix(self, "m", int(self.m))
-        fix(self, "alpha", _plain(stated(self.alpha, "alpha")))
+        fix(self, "alpha", _plain(checked_alpha(self.alpha)))
         if self.outside not in get_args(Outside):
             raise ValueError(f"outside must be one of {', '.join(get_args(Outside))}, got {self.outside!r}")
         if self.mechanism == "auto":
@@ -134,6 +134,12 @@ class LatticeConfig:
     def _numbers(self) -> dict[Any, int]:
         return {label: number for number, label in enumerate(self.classes)}
 
+    def _number(self, label: Any) -> int:
+        try:
+            return self._numbers.get(label, -1)
+        except TypeError:  # a list or the like: no label
+            return -1
+
     def users(self, X: ArrayLike, y: ArrayLike) -> Users:
         """Check data ``(n, d)`` and labels ``(n,)``; points come back on the unit box, labels as numbers.
 
@@ -161,7 +167,7 @@ class LatticeConfig:
                 f"X has the columns {', '.join(map(str, columns))}, but the configuration's features are "
                 f"{', '.join(self.names)}; select them in this order"
             )
-        points = np.asarray(X, dtype=np.float64)
+        points = numbers(X)
         if points.ndim != 2 or points.shape[1] != len(self.box):
             raise ValueError(
                 f"X must have shape (n, {len(self.box)}), got {points.shape}; columns: {', '.join(self.names)}"
@@ -178,11 +184,15 @@ class LatticeConfig:
 
     def label_numbers(self, y: ArrayLike) -> Ints:
         """Return the position of each label among the classes."""
-        given = np.asarray(y)
+        try:
+            given = np.asarray(y)
+        except ValueError:  # rows of several lengths
+            raise ValueError("y must be one label per row, got lists of several lengths") from None
         if given.ndim != 1:
             raise ValueError(f"y must be one label per row, got shape {given.shape}")
-        kinds, index = (given, ...) if given.size == 1 else np.unique(given, return_inverse=True)
-        numbers = np.array([self._numbers.get(kind, -1) for kind in kinds.tolist()], dtype=np.int64)[index]
+        direct = given.size == 1 or given.dtype == object  # objects need not have an order
+        kinds, index = (given, ...) if direct else np.unique(given, return_inverse=True)
+        numbers = np.array([self._number(kind) for kind in kinds.tolist()], dtype=np.int64)[index]
         if (numbers < 0).any():
             raise ValueError(
                 f"row {int(np.argmin(numbers))}: its label is not one of the declared classes "
@@ -227,6 +237,14 @@ class LatticeConfig:
                 raise ValueError(str(error)) from None
 
 
+def numbers(X: ArrayLike) -> Floats:
+    """Return points as floats; a refusal never shows what was found, which may be a private value."""
+    try:
+        return as_floats(X)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("X must hold numbers alone, in rows of one length; recode texts and lists") from None
+
+
 def _check_mechanism(config: LatticeConfig) -> None:
     name, d = config.mechanism, len(config.box)
     if name not in MECHANISMS:
@@ -236,8 +254,6 @@ def _check_mechanism(config: LatticeConfig) -> None:
         raise ValueError(f"mechanism {name!r} knows two classes, got {len(config.classes)}; use hadamard, krr or oue")
     if name != "cosine" and d > MOST_GRID_AXES:
         raise ValueError(f"cells on {d} features hold nobody; use mechanism='cosine' with m <= 2, or fewer features")
-    if config.budget * GRAIN < 1:
-        raise ValueError(f"alpha must be at least {1 / GRAIN:g}, got {config.alpha!r}")
     if config.kernel.cells * config.kernel.outputs > MOST_CELLS:
         raise ValueError(f"m = {config.m} on {d} features gives more than {MOST_CELLS:.0e} cells; take a smaller m")
     if name != "cosine" and d > 4:
@@ -270,15 +286,20 @@ def _box(box: Any, d: int | None) -> tuple[tuple[float, float], ...]:
     return tuple((low, high) for low, high in pairs.tolist())
 
 
-def _classes(classes: Any) -> tuple[Any, ...]:
-    if isinstance(classes, str) or not isinstance(classes, (Sequence, np.ndarray)):
+def checked_classes(classes: Any) -> tuple[Any, ...]:
+    """Return declared labels as a tuple of texts, or of numbers."""
+    if hasattr(classes, "to_numpy"):  # a column of a frame
+        classes = classes.to_numpy()
+    if isinstance(classes, str) or not isinstance(classes, (Sequence, np.ndarray)) or getattr(classes, "ndim", 1) != 1:
         raise ValueError(f"classes must be a list of labels, got {classes!r}")
     labels = tuple(label.item() if isinstance(label, np.generic) else label for label in classes)
-    if len(labels) < 2 or len(set(labels)) < len(labels):
-        raise ValueError(f"classes must be at least two different labels, got {list(labels)!r}")
     for label in labels:
         if not isinstance(label, (str, int, float)) or label != label:
             raise ValueError(f"classes must be texts or numbers, got {label!r}")
+    if len(labels) < 2 or len(set(labels)) < len(labels):
+        raise ValueError(f"classes must be at least two different labels, got {list(labels)!r}")
+    if len({isinstance(label, str) for label in labels}) > 1:
+        raise ValueError(f"classes must be all texts or all numbers, got {list(labels)!r}; write the numbers as texts")
     return labels
 
 

@@ -15,7 +15,7 @@ from epsworth.arrays import Floats
 from epsworth.exact.rational import Exact
 from epsworth.learner.aggregation import simulate
 from epsworth.learner.certificates import Adjust, Certificates, Holder
-from epsworth.learner.config import LatticeConfig, Outside
+from epsworth.learner.config import LatticeConfig, Outside, checked_classes
 from epsworth.learner.model import Classifier, Smoothing
 from epsworth.learner.table import suited
 
@@ -84,7 +84,8 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         names = _names(X)
         points, labels = check_X_y(X, y, dtype=np.float64)
         check_classification_targets(labels)
-        found = np.unique(labels) if self.classes is None else np.asarray(self.classes)
+        declared = labels if self.classes is None else checked_classes(self.classes)
+        found = np.unique(np.asarray(declared))  # sorted: scikit-learn's scorers take the second for the positive one
         if len(found) < 2:
             raise ValueError(f"y holds one class, {found[0]!r}; at least two classes are needed to learn")
         self.config_ = self._config(points.shape, tuple(found.tolist()), names)

@@ -12,7 +12,7 @@ from epsworth.arrays import Floats
 from epsworth.learner.aggregation import simulate
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.model import Classifier, Smoothing
-from epsworth.rounding import round_up
+from epsworth.rounding import show_down, show_up
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Plan:
     alpha, users, margin, level : numbers
         Rounded to the side that needs more.
     feasible : bool
-        False where no alpha is enough: even true labels of that many users would not certify the cell.
+        False where no third is enough: even true labels of that many users would not certify the cell, or these users
+        with this alpha would not certify a signed mean of 1.
     """
 
     alpha: float
@@ -35,14 +36,19 @@ class Plan:
 
     def __str__(self) -> str:
         """Return the plan in a sentence."""
+        if self.margin > 1:
+            return (
+                f"No margin is enough: {self.users:,} users with alpha {show_down(self.alpha)} per record certify no "
+                f"cell at level {show_down(self.level)}, however clear it is; take more users or a larger alpha."
+            )
         if not self.feasible:
             return (
-                f"No alpha is enough: {self.users:,} users could not certify a signed mean of {self.margin:g} at level "
-                f"{self.level:g} even with their true labels; take more users or a larger margin."
+                f"No alpha is enough: {self.users:,} users could not certify a signed mean of {show_down(self.margin)} "
+                f"at level {show_down(self.level)} even with their true labels; take more users or a larger margin."
             )
         return (
-            f"{self.users:,} users with alpha {round_up(self.alpha, 6):g} per record certify a cell whose signed mean "
-            f"is {self.margin:g} or more at level {self.level:g}."
+            f"{self.users:,} users with alpha {show_up(self.alpha)} per record certify a cell whose signed mean "
+            f"is {show_up(self.margin)} or more at level {show_up(self.level)}."
         )
 
 
@@ -85,6 +91,13 @@ def plan(
     Hoeffding 1963: (margin tanh(alpha / 2))^2 users >= 2 ln(1 / level), the roots added for ``power``.
     """
     _check(alpha, users, margin, level, power)
+    try:
+        return _third(alpha, users, margin, level, power)
+    except (OverflowError, ZeroDivisionError):
+        raise ValueError("no number holds the plan; take less extreme alpha, margin, level and users") from None
+
+
+def _third(alpha: float | None, users: int | None, margin: float | None, level: float, power: float | None) -> Plan:
     need = math.sqrt(2 * math.log(1 / level))
     if power is not None:
         need += math.sqrt(2 * math.log(1 / (1 - power)))
@@ -107,7 +120,7 @@ def _check(alpha: float | None, users: int | None, margin: float | None, level: 
         raise ValueError("give exactly two of alpha, users and margin; the plan is the third")
     if alpha is not None and not (alpha > 0 and math.isfinite(alpha)):
         raise ValueError(f"alpha must be positive and finite, got {alpha!r}")
-    if users is not None and (isinstance(users, bool) or not isinstance(users, int) or users < 1):
+    if users is not None and (isinstance(users, bool) or not isinstance(users, (int, np.integer)) or users < 1):
         raise ValueError(f"users must be a whole number of at least 1, got {users!r}")
     if margin is not None and not 0 < margin <= 1:
         raise ValueError(f"margin must lie in (0, 1], got {margin!r}")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from epsworth.exact.rational import Exact, stated
+import numpy as np
+
+from epsworth.exact.rational import Exact
 from epsworth.learner.cellwise import Krr, Oue
+from epsworth.learner.coins import checked_alpha
 from epsworth.learner.mechanism import Mechanism
 from epsworth.learner.overlapping import Parity, Slides
 from epsworth.learner.series import Cosine
@@ -65,7 +68,7 @@ def grid_size(name: str, alpha: Fraction, d: int, classes: int, users: int) -> i
     """
     kind = MECHANISMS[name]
     if kind.overlapping:
-        return max(1, round(float((users / 2 * float(alpha) ** 2) ** (1 / (2 + 2 * d)))))
+        return max(1, round(float((users / 2) ** (1 / (2 + 2 * d)) * float(alpha) ** (1 / (1 + d)))))
     if kind is Cosine:
         kernels = [Cosine(alpha, degree, d, classes) for degree in range(HIGHEST.get(d, 2), 1, -1)]
         fits = (k.m for k in kernels if k.rows * k.outputs <= users**0.5 * k.contrast)
@@ -86,7 +89,9 @@ def suited(name: str, alpha: Exact, d: int, classes: int, users: int) -> tuple[s
     >>> suited("auto", 1, 2, 2, 100_000)
     ('hadamard', 12)
     """
-    budget = stated(alpha, "alpha")
+    budget = checked_alpha(alpha)
+    if isinstance(users, bool) or not isinstance(users, (int, np.integer)) or users < 1:
+        raise ValueError(f"users must be a whole number of at least 1, got {users!r}; it is how many reports to expect")
     if name == "auto":
         first = "cosine" if d > MOST_GRID_AXES else "hadamard"
         name = choose(budget, grid_size(first, budget, d, classes, users), d, classes)

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Floats
 from epsworth.bounds import clopper_pearson
 from epsworth.exact.entropy import SystemWords, WordSource
-from epsworth.exact.rational import Exact, stated
+from epsworth.exact.rational import Exact
 from epsworth.exact.testing import NotPrivate
-from epsworth.learner.coins import WORD, Ints, coins, flip_weight, uniform
+from epsworth.learner.coins import WORD, Ints, checked_alpha, coins, flip_weight, uniform
 
 
 class Accuracies(NamedTuple):
@@ -50,7 +50,7 @@ class PrivateValidation:
         if not candidates:
             raise ValueError("there are no candidates; give at least one function from points to labels")
         self.candidates = tuple(candidates)
-        self.flip = flip_weight(stated(alpha, "alpha"))
+        self.flip = flip_weight(checked_alpha(alpha))
 
     def vote(self, X: ArrayLike, y: ArrayLike, *, words: WordSource | None = None) -> Ints:
         """Return ``(n, 2)``: each user's candidate, and 1 for "right" after randomised response.
@@ -72,6 +72,8 @@ class PrivateValidation:
 
     def accuracies(self, votes: ArrayLike, *, level: float = 0.05) -> Accuracies:
         """Return accuracies with exact binomial bounds; all hold together with probability at least 1 - level."""
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie between 0 and 1, got {level!r}")
         table = np.asarray(votes)
         q = len(self.candidates)
         bad = table.ndim != 2 or table.shape[1] != 2 or table.dtype.kind not in "iu"

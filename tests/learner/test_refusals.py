@@ -1,0 +1,176 @@
+"""What the learner refuses, each in one sentence, and the edges of what it takes."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import GridSearchCV
+
+from epsworth.exact.rational import exp_below
+from epsworth.learner import (
+    MECHANISMS,
+    Aggregator,
+    Classifier,
+    Client,
+    LatticeConfig,
+    LDPClassifier,
+    PrivateValidation,
+    plan,
+    simulate,
+)
+from epsworth.learner.coins import FARTHEST, GRAIN, odds
+from epsworth.learner.table import suited
+
+UNIT = LatticeConfig(box=(0, 1), m=8, alpha=1)
+
+
+def step(n=4000):
+    """Return points in [0, 1] and whether they exceed one half."""
+    x = np.random.default_rng(0).random((n, 1))
+    return x, x[:, 0] > 0.5
+
+
+@pytest.mark.parametrize("classes", [("yes", "no"), np.array(["no", "yes"]), None])
+def test_scorers_read_declared_classes_in_any_order(classes):
+    """Scikit-learn takes the scores for those of the second of the sorted labels."""
+    x, above = step()
+    y = np.where(above, "yes", "no")
+    model = LDPClassifier(4.0, classes=classes, random_state=0).fit(x, y)
+    assert model.classes_.tolist() == list(model.config_.classes) == ["no", "yes"]
+    assert get_scorer("roc_auc")(model, x, y) > 0.95
+    assert model.score(x, y) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        ("no", "classes must be a list of labels"),
+        (np.array("no"), "classes must be a list of labels"),
+        (5, "classes must be a list of labels"),
+        ([], "at least two different labels"),
+        (["no", "no"], "at least two different labels"),
+        ([[0], [1]], "must be texts or numbers"),
+        ([1, "two"], "all texts or all numbers"),
+    ],
+)
+def test_bad_classes_are_refused_everywhere(classes, message):
+    for ask in (
+        lambda: LDPClassifier(1, classes=classes).fit([[0.1], [0.2]], [0, 1]),
+        lambda: LatticeConfig(box=(0, 1), m=4, alpha=1, classes=classes),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ask()
+
+
+@pytest.mark.parametrize("classes", [(0, 1), ("no", "yes")])
+@pytest.mark.parametrize("bad", [None, [1], "perhaps", float("nan")])
+def test_labels_without_an_order_are_refused_by_row(classes, bad):
+    config = LatticeConfig(box=(0, 1), m=8, alpha=1, classes=classes)
+    y = np.array([classes[1], bad, classes[0]], dtype=object)
+    with pytest.raises(ValueError, match="row 1: its label is not one of the declared classes"):
+        Client(config).reports([[0.1], [0.2], [0.3]], y)
+    y[1] = classes[0]
+    assert config.label_numbers(y).tolist() == [1, 0, 0]
+    with pytest.raises(ValueError, match="y must be one label per row"):
+        config.label_numbers([[classes[0]], [classes[1], classes[0]]])
+
+
+@pytest.mark.parametrize("secret", ["hunter2", {"hunter2": 1}, [7, 8, 9], 10**400])
+def test_refused_points_are_not_shown(secret):
+    """What a client refuses may be private: neither the message nor its causes show it."""
+    for ask in (lambda: Client(UNIT).report([secret], 1), lambda: Client(UNIT).reports([[0.5], [secret]], [0, 1])):
+        with pytest.raises(ValueError, match="X must") as refused:
+            ask()
+        assert "hunter2" not in str(refused.value)
+        assert "hunter2" not in repr(refused.value.__cause__)
+        assert refused.value.__suppress_context__ or refused.value.__context__ is None
+
+
+def test_grids_of_numpy_numbers_are_searched():
+    search = GridSearchCV(LDPClassifier(random_state=0), {"alpha": np.arange(1, 4), "m": np.arange(2, 4)}, cv=2)
+    search.fit(*step())
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_score_ > 0.9
+
+
+@pytest.mark.parametrize("alpha", [Fraction(1), Fraction(41), Fraction(42), Fraction(FARTHEST), Fraction(61)])
+def test_the_shortcut_for_large_alpha_changes_nothing(alpha):
+    assert odds(alpha) == min(exp_below(alpha), Fraction(1 << FARTHEST))
+
+
+@pytest.mark.parametrize("name", ["auto", *sorted(MECHANISMS)])
+@pytest.mark.parametrize("alpha", [math.nextafter(1 / GRAIN, 1), 1e6, 1e13, 1e300])
+def test_extreme_alphas_are_served(name, alpha):
+    """A hundred points at two values; with all the alpha in the world, all but the sampling mechanisms are exact."""
+    config = LatticeConfig(box=(0, 1), m=4, mechanism=name, alpha=alpha)
+    sums = Aggregator(config)
+    assert sums.add(Client(config).reports([[0.1], [0.9]] * 50, [0, 1] * 50)) == 100
+    found = Classifier.from_aggregate(sums, None).predict([[0.1], [0.9]])
+    if alpha > 1 and config.mechanism in ("krr", "slides"):
+        assert found.tolist() == [0, 1]
+    assert suited(name, alpha, 1, 2, 1000)[1] >= 1
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 1e-30, "1e-6", Fraction(1, 10**9)])
+def test_alphas_below_a_millionth_are_refused(alpha):
+    """1e-6 itself means the double nearest to it, which is less."""
+    for ask in (
+        lambda: LatticeConfig(box=(0, 1), m=8, alpha=alpha),
+        lambda: LatticeConfig(box=(0, 1), m=8, alpha=alpha, mechanism="slides"),
+        lambda: PrivateValidation([len], alpha),
+        lambda: suited("auto", alpha, 1, 2, 1000),
+    ):
+        with pytest.raises(ValueError, match="alpha must exceed 1e-06"):
+            ask()
+
+
+@pytest.mark.parametrize("level", [5, math.nan, 0, 1, -0.1])
+def test_levels_of_accuracies_lie_between_0_and_1(level):
+    with pytest.raises(ValueError, match="level must lie between 0 and 1"):
+        PrivateValidation([len], 1).accuracies([[0, 1]], level=level)
+
+
+@pytest.mark.parametrize("users", [-1, 0, 1.5, True, "7"])
+def test_numbers_of_users_are_whole_and_positive(users):
+    for ask in (
+        lambda: simulate(UNIT, [[0.2]], [1], np.random.default_rng(0), users=users),
+        lambda: suited("auto", 1, 1, 2, users),
+        lambda: plan(alpha=1, users=users),
+    ):
+        with pytest.raises(ValueError, match="users must be a whole number of at least 1"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"alpha": 1e-200, "margin": 0.02}, {"alpha": 1, "margin": 5e-324}, {"alpha": 5e-324, "margin": 5e-324},
+     {"alpha": 5e-324, "users": 9}, {"alpha": 1, "users": 10**400}],
+)  # fmt: skip
+def test_plans_beyond_all_numbers_are_refused(given):
+    with pytest.raises(ValueError, match="no number holds the plan"):
+        plan(**given)
+
+
+@pytest.mark.parametrize("given", [{"users": 70_000, "margin": 0.0200003}, {"users": 70_000, "alpha": 1.0000003}])
+def test_a_printed_plan_certifies_what_it_says(given):
+    """What the sentence says, planned again, needs no more users than it says."""
+    found = plan(**given)
+    words = str(found).split()
+    alpha, margin = float(words[4]), float(words[14])
+    assert alpha >= found.alpha
+    assert margin >= found.margin
+    assert alpha == pytest.approx(found.alpha, rel=1e-5)
+    assert margin == pytest.approx(found.margin, rel=1e-5)
+    assert plan(alpha=alpha, margin=margin).users <= found.users
+
+
+def test_a_plan_without_a_margin_blames_alpha_and_users():
+    found = plan(alpha=0.01, users=100)
+    assert not found.feasible
+    assert found.alpha == 0.01
+    assert str(found).startswith("No margin is enough: 100 users with alpha 0.01 per record certify no cell")
+    assert plan(alpha=1, users=np.int64(10**6)).feasible
