@@ -18,7 +18,7 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.files import check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator
 from epsworth.learner.client import Client
-from epsworth.learner.config import LatticeConfig
+from epsworth.learner.config import LatticeConfig, numbers
 from epsworth.parallel import in_order
 from epsworth.release.ledger import Ledger, fingerprint_of
 
@@ -37,7 +37,7 @@ def write_reports(config: LatticeConfig, X: ArrayLike, y: ArrayLike, path: str |
     """
     target, client = check_writable(path), Client(config)
     as_lines = _is_lines(target)
-    points, labels = as_floats(X), np.asarray(y)
+    points, labels = numbers(X), np.asarray(y)
     n = config.users(points, labels).label.size  # refuse before anything is written
     with replacing(target) as temporary, temporary.open("wb") as sink:
         for start in range(0, n, ROWS):
