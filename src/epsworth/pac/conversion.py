@@ -19,7 +19,7 @@ def posterior(mi: float, prior: float) -> float:
     """Return the best success that an adversary can reach after a release of this mutual information.
 
     Claim: no inference task with blind success ``prior`` succeeds more often than the returned q, the largest
-    q >= prior with KL(Bern(q) || Bern(prior)) <= ``mi``, rounded up by no more than an ulp; it is 1 from
+    q >= prior with KL(Bern(q) || Bern(prior)) <= ``mi``, rounded up by no more than two ulps; it is 1 from
     ``mi = -ln prior`` on.
 
     Parameters
@@ -49,7 +49,7 @@ def posterior(mi: float, prior: float) -> float:
 def budget(posterior: float, prior: float) -> float:
     """Return the mutual information, in nats, at which the adversary's success can reach ``posterior``.
 
-    The inverse of `posterior`: KL(Bern(posterior) || Bern(prior)), rounded down by no more than an ulp.
+    The inverse of `posterior`: KL(Bern(posterior) || Bern(prior)), rounded down by no more than two ulps.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def tpr_bound(mi: float, r: float = 0.5, fpr: float = 0.001) -> float:
     """Return the largest true-positive rate of a membership guess at this false-positive rate.
 
     A bound on the average success says little about guesses that are rare and sure: this one says it.  Rounded up by
-    no more than an ulp.
+    no more than two ulps.
 
     Parameters
     ----------
