@@ -7,8 +7,8 @@ Iris, 256 else), noise "optimal", basis "svd" unless a row says "diag".  Accurac
 restoration error of eq. (5); averages over simulated releases (400, with --quick 100; standard error .005 to .01 on
 Iris, and other lists of worlds move a cell as much).
 As there, the whole table is scaled before it is split, which is fit for a comparison and not for a release.  The public
-code's scripts name a power transform for K-Means on Iris (unstandardised, it gives their 0.951 without noise) and robust
-or Gaussian-quantile scaling for the SVM; here stand robust scaling and uniform quantiles, which are better still.
+code's scripts name a power transform for K-Means on Iris (unstandardised, it gives their 0.951 without noise) and for
+the SVM robust or Gaussian-quantile scaling; here stand robust scaling and uniform quantiles, which are better still.
 Features of the forests are two or three that separate the classes, fixed by us beforehand; "w" is w1 = w2, and the
 better of the two Rice forests at a budget shows in the simulated utility of the pool, which costs nothing.
 The columns of the public code are its stored results; its forests leave leaf labels without noise, and are marked.
