@@ -271,6 +271,30 @@ class IndexMessages(Mechanism):
         return found
 
 
+class RowAndBit(IndexMessages):
+    """A row drawn at random and one bit about it, sent as 2 row + bit."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Per row: reports of -1, reports of +1."""
+        return (self.rows, 2)
+
+    @property
+    def messages(self) -> int:
+        """A row and a bit."""
+        return 2 * self.rows
+
+    def tally(self, messages: Ints) -> Tally:
+        """Count reports per row and bit."""
+        counts = np.bincount(messages, minlength=self.messages).reshape(self.shape)
+        return Tally(counts.astype(np.int64), np.array([messages.size]))
+
+
 def refuse_if(bad: Bools) -> None:
     """Refuse reports that say what no client says."""
     if bad.any():

@@ -11,12 +11,12 @@ import numpy as np
 from epsworth.arrays import Floats, as_floats
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, uniform
-from epsworth.learner.mechanism import IndexMessages, Tally, Users
+from epsworth.learner.mechanism import RowAndBit, Tally, Users
 
 HALF = 32  # a coefficient's value enters its bit's weight with this many bits
 
 
-class Cosine(IndexMessages):
+class Cosine(RowAndBit):
     """Products of cos(pi k u) of total degree at most m, times the signed label (or each class's indicator).
 
     A value g in [-1, 1] sets the bit with weight f + (2^64 - 2f)(1 + g) / 2, which stays within [f, 2^64 - f]
@@ -40,16 +40,6 @@ class Cosine(IndexMessages):
     def rows(self) -> int:
         """Coefficients in all."""
         return self.cells * self.outputs
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Per coefficient: reports of -1, reports of +1."""
-        return (self.rows, 2)
-
-    @property
-    def messages(self) -> int:
-        """A coefficient and a bit."""
-        return 2 * self.rows
 
     @property
     def variance(self) -> float:
@@ -78,11 +68,6 @@ class Cosine(IndexMessages):
         value = self.basis(users.unit, self.degrees[row // self.outputs])
         told = 2 * users.label - 1 if self.classes == 2 else users.label == row % self.outputs
         return np.where(users.outside, 0.0, value * told)
-
-    def tally(self, messages: Ints) -> Tally:
-        """Count bits per coefficient."""
-        counts = np.bincount(messages, minlength=self.messages).reshape(self.shape)
-        return Tally(counts.astype(np.int64), np.array([messages.size]))
 
     def simulate(self, users: Users, rng: np.random.Generator, total: int | None = None) -> Tally:
         """Draw a bit per user; for a ``total`` the sums themselves: the bits of a coefficient have one mean."""

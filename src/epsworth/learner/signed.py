@@ -20,8 +20,8 @@ from epsworth.learner.lattice import cells
 from epsworth.learner.mechanism import (
     BLOCK,
     Bytes,
-    IndexMessages,
     PackedMessages,
+    RowAndBit,
     SymbolMechanism,
     Tally,
     Users,
@@ -43,7 +43,7 @@ class Partition(SymbolMechanism):
         return cells(users.unit, self.m) * self.classes + users.label
 
 
-class Hadamard(Partition, IndexMessages):
+class Hadamard(Partition, RowAndBit):
     """One bit per user; with more than two classes the bit tells of the pair (cell, class)."""
 
     name = "hadamard"
@@ -58,16 +58,6 @@ class Hadamard(Partition, IndexMessages):
     def rows(self) -> int:
         """Rows of the transform: the power of two that holds all columns."""
         return 1 << (self.columns - 1).bit_length()
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Per row: reports of -1, reports of +1."""
-        return (self.rows, 2)
-
-    @property
-    def messages(self) -> int:
-        """A row and a bit."""
-        return 2 * self.rows
 
     @property
     def variance(self) -> float:
@@ -91,11 +81,6 @@ class Hadamard(Partition, IndexMessages):
         """Return 1 where v times the Hadamard entry is +1."""
         column, positive = (symbol >> 1, symbol & 1) if self.classes == 2 else (symbol, 1)
         return odd_overlap(row, column) ^ positive
-
-    def tally(self, messages: Ints) -> Tally:
-        """Count reports per row and bit."""
-        counts = np.bincount(messages, minlength=self.messages).reshape(self.shape)
-        return Tally(counts.astype(np.int64), np.array([messages.size]))
 
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
         """Spread the users of every symbol over the rows, then flip."""
