@@ -128,6 +128,12 @@ class Plan:
         return float(self.noise.sum())
 
 
+def check_nats(beta: float) -> None:
+    """Raise ValueError for a budget so large that it promises nothing."""
+    if beta > MOST_NATS:
+        raise ValueError(f"a budget of {beta:g} nats promises nothing; take at most {MOST_NATS:g}")
+
+
 def check_choices(rule: str, basis: str) -> None:
     """Raise ValueError unless noise rule and basis exist."""
     from epsworth.pac.allocation import RULES
@@ -166,8 +172,7 @@ def calibrate(
     output by this plan obeys MI <= ``plan.mi`` <= ``beta``; variances are those of the *rounded* outputs.
     For trials of a larger distribution the same numbers are an estimate.
     """
-    if beta > MOST_NATS:
-        raise ValueError(f"a budget of {beta:g} nats promises nothing; take at most {MOST_NATS:g}")
+    check_nats(beta)
     frame, variances = frame_of(outputs, shape, probabilities)
     noise = allocate(variances, beta, shape.rule)
     plan = Plan(frame, noise, variances, np.sqrt(noise) / STEPS, float(STEPS), 0.0)

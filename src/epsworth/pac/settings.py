@@ -9,7 +9,7 @@ import numpy as np
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.pac.budgets import RecordPosterior, as_budget
-from epsworth.pac.calibration import MOST_NATS, check_choices
+from epsworth.pac.calibration import check_choices, check_nats
 from epsworth.parallel import check_n_jobs
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def check_settings(asked: PACPrivatizer) -> None:
         value = getattr(asked, name)
         if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < 1:
             raise ValueError(f"{name} must lie strictly between 0 and 1, got {value!r}")
-    if not isinstance(budget, RecordPosterior) and budget.mi > MOST_NATS:
-        raise ValueError(f"a budget of {budget.mi:g} nats promises nothing; take at most {MOST_NATS:g}")
+    if not isinstance(budget, RecordPosterior):
+        check_nats(budget.mi)
     if isinstance(budget, RecordPosterior) and (asked.mode == "certified" or asked.stop is not None):
         raise ValueError("RecordPosterior needs mode='exact', or 'estimated' (no proof) without stop")
     if isinstance(budget, RecordPosterior) and asked.mode == "estimated" and asked.noise != "optimal":
