@@ -1,9 +1,9 @@
-"""Exact engines against the empirical estimate (2000 draws and a predict per point), and against their bars."""
+"""Exact engines against the empirical estimate (2000 draws and a predict per point), and against sampling."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +14,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import MinMaxScaler
 
 import epsworth as ew
-from benchmarks.timing import Row, median_seconds
+from benchmarks.timing import Clock, Race, Row, shown
 from epsworth.engines.cells import cells_for
 from epsworth.engines.question import ask
 
 MECHANISMS = ["pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr"]
 DRAWS = 2_000
+POINT = f"{DRAWS} draws and a predict"
 
 
 def forest_and_records() -> tuple[RandomForestClassifier, np.ndarray]:
@@ -29,79 +30,84 @@ def forest_and_records() -> tuple[RandomForestClassifier, np.ndarray]:
     return RandomForestClassifier(100, random_state=0).fit(X, y), X
 
 
-def rows() -> Iterator[Row]:
-    """Yield the forest's mask, its curves, and the linear bracket."""
+def rows(clock: Clock) -> Iterator[Row]:
+    """Yield the forest's cells and curves, branch and bound, linear and quadratic brackets, the papers' tables."""
     forest, X = forest_and_records()
-    asked = ask(
-        forest, X[:64], sensitive=[0, 1], mechanisms=MECHANISMS, epsilons=[1.0], domain=None, y=None
+    yield from _forest(clock, forest, X)
+    yield _against_sampling(
+        clock, "four features, 100 trees, +-.01", forest, X[:1], 1.0,
+        sensitive=[0, 1, 2, 3], mechanisms=MECHANISMS[:5], epsilons=[1, 2, 4, 8][: clock.size(4, 1)],
     )  # fmt: skip
-    builder = cells_for(asked)
-    drafts = [len(edge) - 1 for edge in builder._draft(0, builder.public & _left(builder, 0)).edges]
-    size = " x ".join(map(str, drafts))
-    yield Row(
-        "mask of one record, 100 trees", 1e3 * median_seconds(lambda: builder.of([0])), "ms", 10.0, f"{size} cells"
-    )
-    many = median_seconds(lambda: builder.of(range(64)), runs=3) / 64
-    yield Row("mask per record over a data set", 1e3 * many, "ms", 4.0, "near ties asked about in batches")
-
-    epsilons = np.linspace(0.1, 10, 100)
-
-    def curve():
-        return ew.stability(forest, X[:1], sensitive=[0, 1], mechanisms=MECHANISMS, epsilons=epsilons, method="cells")
-
-    def empirical_point():
-        copies = np.repeat(X[:1], DRAWS, axis=0)
-        copies[:, :2] = ew.FAMILIES["pm"](2.0).law(X[0, :2]).sample(DRAWS, np.random.default_rng(0))
-        (forest.predict(copies) == forest.predict(X[:1])).mean()
-
-    whole, point = median_seconds(curve, runs=5), median_seconds(empirical_point, runs=5)
-    speedup = point * 600 / whole
-    note = f"{whole * 1e3:.0f} ms exact, {point * 600:.1f} s for 600 points of {DRAWS} draws"
-    yield Row("6 mechanisms x 100 epsilons: 500 / speed-up", 500 / speedup, "", 1.0, note)
-
-    yield _branching(forest, X[:1])
-
     Z, benign = load_breast_cancer(return_X_y=True)
     Z = MinMaxScaler().fit_transform(Z)
     model = LogisticRegression(C=10, max_iter=10_000).fit(Z[:400], benign[:400])
-    settings = {"sensitive": list(range(30)), "mechanisms": MECHANISMS, "epsilons": np.arange(1.0, 9.0)}
-    found = ew.stability(model, Z[455:456], method="linear", tolerance=0.005, **settings)
-    gap = float((found.upper - found.lower).max())
-    per_point = 1e3 * found.seconds / (len(MECHANISMS) * 8)
-    yield Row("logistic regression, 30 features", per_point, "ms/point", 50.0, f"largest gap {gap:.4f}")
-    yield _sections()
-    yield from _paper_data()
+    yield _against_sampling(
+        clock, "logistic regression, 30 features, +-.01", model, Z[455:456], 1.0,
+        sensitive=list(range(30)), mechanisms=MECHANISMS, epsilons=np.arange(1.0, clock.size(9, 2)),
+    )  # fmt: skip
+    Q, species = load_iris(return_X_y=True)
+    yield _against_sampling(
+        clock, "discriminant analysis, two features", QuadraticDiscriminantAnalysis().fit(Q, species), Q[::15], 0.1,
+        sensitive=[0, 2], domain={0: (4, 8), 2: (1, 7)}, mechanisms=["pm", "laplace_clipped"],
+        epsilons=np.linspace(0.5, 8, clock.size(10, 2)),
+    )  # fmt: skip
+    yield from _paper_data(clock)
 
 
-def _branching(forest: RandomForestClassifier, record: np.ndarray) -> Row:
-    settings = {"sensitive": [0, 1, 2, 3], "mechanisms": MECHANISMS[:5], "epsilons": [1, 2, 4, 8]}
-    runs = [ew.stability(forest, record, rng=0, **settings) for _ in range(3)]
-    sampled = ew.stability(forest, record, rng=0, method="sampled", **settings)
-    per_point = float(np.median([found.seconds for found in runs])) / 20
-    note = f"{runs[0].method[0, 0]}, {runs[0].queries:,} queries; "
-    note += f"sampling alone {sampled.seconds / 20:.2f} s, {sampled.queries:,}"
-    return Row("four features, 100 trees, +-.01", per_point, "s/point", None, note)
+def _forest(clock: Clock, forest: RandomForestClassifier, X: np.ndarray) -> Iterator[Row]:
+    many = clock.size(64, 4)
+    asked = ask(forest, X[:many], sensitive=[0, 1], mechanisms=MECHANISMS, epsilons=[1.0], domain=None, y=None)
+    builder = cells_for(asked)
+    cells = builder.of([0])
+    assert cells is not None
+    size = " x ".join(map(str, cells[0].table.labels.shape))
+    empirical = _empirical(forest, X[:1], [0, 1])
+    found = clock.race(lambda: builder.of([0]), empirical, runs=11)
+    yield Row("mask of one record, 100 trees", POINT, found.ratio, 0.5, f"{_both(found)}, {size} cells of one label")
+    found = clock.race(lambda: builder.of(range(many)), empirical, per=(many, 1), runs=3)
+    yield Row(f"mask per record, {many} of them", POINT, found.ratio, 0.25, f"{_both(found)}, near ties in batches")
+    epsilons = np.linspace(0.1, 10, clock.size(100, 10))
+
+    def curve() -> ew.Curves:
+        return ew.stability(forest, X[:1], sensitive=[0, 1], mechanisms=MECHANISMS, epsilons=epsilons, method="cells")
+
+    found = clock.race(curve, empirical, per=(6 * len(epsilons), 1), runs=5)
+    yield Row(f"a point of 6 mechanisms x {len(epsilons)} epsilons", POINT, found.ratio, 1 / 400, _both(found))
 
 
-def _sections() -> Row:
-    """Quadratic scores by sections, as a ratio to sampling the same question to the same tolerance."""
-    X, y = load_iris(return_X_y=True)
-    model = QuadraticDiscriminantAnalysis().fit(X, y)
-    settings = {"sensitive": [0, 2], "domain": {0: (4, 8), 2: (1, 7)}, "mechanisms": ["pm", "laplace_clipped"]}
-    settings["epsilons"] = np.linspace(0.5, 8, 10)
-    sections = ew.stability(model, X[::15], **settings)
-    sampled = ew.stability(model, X[::15], method="sampled", rng=0, **settings)
-    gaps = [float((found.upper - found.lower).max()) for found in (sections, sampled)]
-    times = [1e3 * found.seconds / 200 for found in (sections, sampled)]
-    note = f"{times[0]:.2f} ms/point, gap {gaps[0]:.3f}; sampled {times[1]:.1f}, {gaps[1]:.3f}"
-    return Row("discriminant analysis, sections / sampled", times[0] / times[1], "", 1.0, note)
+def _against_sampling(clock: Clock, what: str, model, X: np.ndarray, bar: float, **settings) -> Row:
+    """Time the engine that is chosen, over sampling the same question to the same tolerance."""
+    points = len(X) * len(settings["mechanisms"]) * len(settings["epsilons"])
+    last: dict[str, ew.Curves] = {}
+
+    def by(method: str) -> Callable[[], None]:
+        def answer() -> None:
+            last[method] = ew.stability(model, X, method=method, rng=0, **settings)
+
+        return answer
+
+    found = clock.race(by("auto"), by("sampled"), per=(points, points), runs=3)
+    gaps = " / ".join(f"{float((last[method].upper - last[method].lower).max()):.2g}" for method in ("auto", "sampled"))
+    words = ", ".join(sorted(set(last["auto"].method.ravel().tolist())))
+    note = f"{_both(found)} a point; widest {gaps}; {words}"
+    return Row(what, "the same sampled", found.ratio, bar, note)
 
 
-def _left(builder, record):
-    return builder.seen[record][builder.model.feature] <= builder.model.threshold
+def _empirical(model, record: np.ndarray, sensitive: list[int]) -> Callable[[], float]:
+    def point() -> float:
+        copies = np.repeat(record, DRAWS, axis=0)
+        law = ew.FAMILIES["pm"](2.0).law(record[0, sensitive])
+        copies[:, sensitive] = law.sample(DRAWS, np.random.default_rng(0))
+        return float((model.predict(copies) == model.predict(record)).mean())
+
+    return point
 
 
-def _paper_data() -> Iterator[Row]:
+def _both(found: Race) -> str:
+    return f"{shown(found.ours)} / {shown(found.theirs)}"
+
+
+def _paper_data(clock: Clock) -> Iterator[Row]:
     folder = os.environ.get("EPSWORTH_DATA")
     if not folder:
         return
@@ -114,11 +120,15 @@ def _paper_data() -> Iterator[Row]:
         table = pl.read_csv(Path(folder) / file)
         y, X = table[target].to_numpy(), table.drop(target)
         X = X.with_columns(pl.col(name).clip(0, 1) for name in sensitive)
-        model = RandomForestClassifier(random_state=42, n_jobs=2).fit(X, y)
-        found = ew.stability(
-            model, X, sensitive=sensitive, mechanisms=MECHANISMS, epsilons=np.linspace(1, 8, 15), method="cells"
+        model = RandomForestClassifier(random_state=42, n_jobs=1).fit(X.to_numpy(), y)
+        columns = [X.columns.index(name) for name in sensitive]
+        seen = X.to_numpy()[: clock.size(len(X), 20)]
+        settings = {"sensitive": columns, "mechanisms": MECHANISMS, "epsilons": np.linspace(1, 8, 15)}
+        found = clock.race(
+            lambda model=model, seen=seen, settings=settings: ew.stability(model, seen, method="cells", **settings),
+            _empirical(model, seen[:1], columns),
+            per=(len(seen) * 90, 1),
+            runs=1,
         )
-        note = (
-            f"average pm {found.average().lower[0, [0, -1]].round(3)}, worst {found.worst().lower[0, [0, -1]].round(3)}"
-        )
-        yield Row(f"all {len(X)} records of {target}, 6 x 15 points", found.seconds, "s", 300.0, note)
+        note = f"{_both(found)}; {shown(found.ours * len(seen) * 90)} in all, exact"
+        yield Row(f"a point of all {len(seen)} records of {target}", POINT, found.ratio, 1 / 100, note)

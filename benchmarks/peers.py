@@ -8,14 +8,14 @@ bisection, leaves the radius known to about 1e-3; ours is exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 import epsworth as ew
 from benchmarks.exact import forest_and_records
-from benchmarks.timing import Row, median_seconds
+from benchmarks.timing import Clock, Row, shown
 from epsworth.engines.cells import cells_for
 from epsworth.engines.question import ask
 
@@ -24,7 +24,7 @@ RECORDS = 16
 TIE = 1e-6  # in trees: scikit-learn gives an even vote to the first class, veritas calls it a flip
 
 
-def rows() -> Iterator[Row]:
+def rows(clock: Clock) -> Iterator[Row]:
     """Yield our times as ratios to its time, and how far the two radii lie apart."""
     try:
         import veritas
@@ -48,29 +48,19 @@ def rows() -> Iterator[Row]:
     def radius(i: int) -> ew.Radius:
         return ew.radius(forest, X[i], norm=math.inf, features=SENSITIVE, rng=0)
 
+    records = range(clock.size(RECORDS, 2))
     for what, action in (("exact table of a record", table), ("exact radius of a record", radius)):
-        ours, its, ratio = side_by_side(action, theirs)
-        note = f"medians {1e3 * ours:.1f} ms / {1e3 * its:.1f} ms, {np.median(ratio):.1f} x"
-        yield Row(f"{what} / radius by veritas, worst", float(ratio.max()), "x", 5.0, note)
+        found = [clock.race(lambda a=action, i=i: a(i), lambda i=i: theirs(i)) for i in records]
+        ours, its, median = (
+            float(np.median([getattr(f, side) for f in found])) for side in ("ours", "theirs", "ratio")
+        )
+        note = f"medians {shown(ours)} / {shown(its)}, {median:.1f} x"
+        yield Row(f"{what}, worst", "radius by veritas", max(f.ratio for f in found), 5.0, note)
     apart = []
-    for i in range(RECORDS):
-        (low, high), found = theirs(i, steps=30), radius(i)
-        apart.append(max(low - found.lower, found.upper - high, 0.0))
-    yield Row("our radius outside its bracket, at most", 1e6 * max(apart), "1e-6", 1.0, f"{RECORDS} records")
-
-
-def side_by_side(
-    ours: Callable[[int], Any], theirs: Callable[[int], Any], runs: int = 7
-) -> tuple[float, float, np.ndarray]:
-    """Return the median times over all records, and every record's median ratio of runs next to each other."""
-    times = np.array(
-        [
-            [[median_seconds(lambda a=a, i=i: a(i), runs=1) for a in (ours, theirs)] for _ in range(runs)]
-            for i in range(RECORDS)
-        ]
-    )
-    ratio = np.median(times[..., 0] / times[..., 1], axis=1)
-    return float(np.median(times[..., 0])), float(np.median(times[..., 1])), ratio
+    for i in records:
+        (low, high), exact = theirs(i, steps=30), radius(i)
+        apart.append(max(low - exact.lower, exact.upper - high, 0.0))
+    yield Row("our radius outside its bracket, at most", "1e-6", 1e6 * max(apart), 1.0, f"{len(records)} records")
 
 
 def radius_by_veritas(trees: Any, x: np.ndarray, label: bool, steps: int) -> tuple[float, float]:
