@@ -43,7 +43,7 @@ table = pl.read_ndjson(sys.argv[1]) if kind == "jsonl" else getattr(pl, "read_" 
 words = np.array(["a", "b", "c"])
 table = table.with_columns(
     age=np.clip(table["age"].to_numpy() + rng.laplace(scale=50, size=len(table)), 0, 100),
-    job=pl.when(pl.Series(rng.random(len(table)) < 0.3)).then(pl.Series(words[rng.integers(0, 3, len(table))])).otherwise(pl.col("job")),
+    job=np.where(rng.random(len(table)) < 0.3, words[rng.integers(0, 3, len(table))], table["job"].to_numpy()),
 )
 table.write_ndjson(sys.argv[2]) if kind == "jsonl" else getattr(table, "write_" + kind)(sys.argv[2])
 """,

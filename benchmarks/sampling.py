@@ -71,7 +71,7 @@ def _network(clock: Clock) -> Row:
     found = clock.race(
         lambda: ew.stability(model, X[:1], **settings), lambda: model.predict(some), per=(queries, len(some)), runs=3
     )
-    note = f"{shown(found.ours * queries / 20)} a point at 99.9 %, {queries:,} queries for 20; {subnormal} weights set to 0"
+    note = f"{shown(found.ours * queries / 20)} a point, {queries:,} queries for 20; {subnormal} weights set to 0"
     return Row("one query: network, 49 pixels drawn", "one of a bare predict", found.ratio, 8.0, note)
 
 
