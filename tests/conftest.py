@@ -1,4 +1,7 @@
-"""Fixtures for all tests; hypothesis is derandomised so that a run is repeatable."""
+"""Fixtures for all tests; hypothesis is derandomised so that a run is repeatable.
+
+EPSWORTH_EXAMPLES asks for more examples per property than the default run has time for.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=int(os.environ.get("EPSWORTH_EXAMPLES", "20")))
 settings.load_profile("repeatable")
 
 

@@ -231,6 +231,9 @@ def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
         TimeElapsedColumn(),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    if not console.is_terminal:  # some versions of rich end a disabled bar with an empty line
+        yield lambda share: None
+        return
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=1.0)
         yield lambda share: bar.update(task, completed=share)
