@@ -195,3 +195,20 @@ def test_links_in_documents_lead_somewhere(path):
 def test_no_source_file_outgrows_a_head():
     for path in SOURCES:
         assert len(path.read_text().splitlines()) <= 400, path
+
+
+def test_every_benchmark_is_a_part_that_the_command_runs():
+    from benchmarks.__main__ import PARTS
+
+    files = {path.stem for path in (ROOT / "benchmarks").glob("*.py")} - {"__init__", "__main__", "timing"}
+    assert set(PARTS) == files
+    assert "-m benchmarks --short" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_the_oldest_declared_versions_are_tried():
+    """Every runtime dependency declares a lower bound, and CI installs exactly those."""
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert all(">=" in dependency for dependency in project["dependencies"])
+    assert ".ci/smoke 3.11 lowest-direct" in (ROOT / ".ci" / "run").read_text()
