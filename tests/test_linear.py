@@ -188,3 +188,23 @@ def test_the_bracket_allows_for_the_rounding_of_its_transforms(parts):
         wrong = max(wrong, abs(float(Fraction(middle) - truth)))
     assert wrong <= transform_error(parts, 2**12) / 10
     assert all(transform_error(k, 2**18) > 1e-13 for k in (1, 100))
+
+
+def test_a_tolerance_that_is_not_met_is_said():
+    """The lattice ends at 2^18 steps; three classes by pairs need not close at all; what is met is passed over."""
+    rng = np.random.default_rng(0)
+    model, x = line(*rng.normal(size=6)), rng.random((1, 6))
+    settings = {"sensitive": list(range(6)), "mechanisms": ["laplace_clipped", "pm"], "epsilons": [1, 8]}
+    found = ew.stability(model, x, tolerance=1e-7, **settings)
+    widths = (found.upper - found.lower).max(axis=(1, 2))
+    assert (widths > 1e-7).all()
+    for name, width in zip(found.mechanisms, widths, strict=True):
+        (note,) = [note for note in found.notes if note.startswith(f"{name}: the tolerance of 0.0000001 is not met")]
+        assert float(note.rsplit(" ", 1)[1]) >= width
+    assert not any("tolerance" in note for note in ew.stability(model, x, tolerance=0.01, **settings).notes)
+    pairs = ew.stability(
+        LINEAR["lda"].fit(IRIS, SPECIES), IRIS[[77]], method="linear", sensitive=[0, 2, 3], domain=RANGES,
+        mechanisms="pm", epsilons=[1],
+    )  # fmt: skip
+    assert (pairs.upper - pairs.lower).max() > 0.01
+    assert any("the tolerance of 0.01 is not met at epsilon 1" in note for note in pairs.notes)

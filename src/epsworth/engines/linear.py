@@ -20,7 +20,7 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.classifiers.scalers import affine, ignoring_names, per_column, plain, steps_of
 from epsworth.curves import Bounds
-from epsworth.engines.exact import aligned
+from epsworth.engines.exact import aligned, stays_in_range
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress
 from epsworth.laws import Gaussian, Laplace, Law, TwoLevel
@@ -95,6 +95,19 @@ class Comparison:
         return bool(self.constant + np.maximum(self.weights, 0).sum() > 0)
 
 
+def settled(comparisons: Sequence[Comparison], slack: float) -> float | None:
+    """Return 1 or 0 where all values within the ranges win all comparisons, or lose one of them; else None."""
+    kept = True
+    for one in comparisons:
+        sign = 1 if one.positive else -1
+        weights, constant = sign * one.weights, sign * one.constant
+        off = slack + MARGIN * (abs(constant) + float(np.abs(weights).sum()))
+        if constant + np.maximum(weights, 0).sum() < -off:
+            return 0.0
+        kept = kept and bool(constant + np.minimum(weights, 0).sum() > off)
+    return 1.0 if kept else None
+
+
 Keeps = Callable[[list[list[Law]], list[Comparison], float], Interval]
 """From laws (parts of epsilons, then features), comparisons and slack to bounds of shape ``(epsilons,)``."""
 
@@ -166,8 +179,8 @@ def bracket(laws: list[Law], weights: Floats, threshold: float, steps: int, slac
     reach = float(np.abs(weights[used]).sum())
     shift = threshold - float(np.minimum(weights, 0).sum())  # reflect: w Y = |w| (1 - Y) - |w| for w < 0
     if used.size == 0:
-        sure = np.full(laws[0].shape, 1.0 if shift >= 0 else 0.0)
-        return Interval(sure, sure.copy())
+        ends = (shift - slack >= 0, shift + slack >= 0)
+        return Interval(*(np.full(laws[0].shape, float(end)) for end in ends))
     h = reach / steps
     # a rounded |w|/h can move an atom one cell on: leave room, or the sum wraps around
     length = next_fast_len(steps + used.size + 1, real=True)
@@ -279,6 +292,7 @@ def each_label(question: Question, model: LinearModel, keeps: Keeps, progress: P
     accuracy = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
     possible = np.empty(n, dtype=np.int64)
     stacks = [aligned(row, len(question.features)) for row in question.releases]
+    stays = [stays_in_range(row) for row in question.releases]
     for record in range(n):
         own = question.labels[record]
         targets = [(stability, own)] + ([] if question.y is None else [(accuracy, question.y[record])])
@@ -290,7 +304,11 @@ def each_label(question: Question, model: LinearModel, keeps: Keeps, progress: P
             ]
             for target, label in targets:
                 comparisons = model.comparisons(record, label)
-                found = keeps(laws, comparisons, slack) if comparisons else Interval(np.zeros(e), np.zeros(e))
+                known = settled(comparisons, slack) if comparisons else 0.0
+                if known is not None and (stays[i] or not any(one.weights.any() for one in comparisons)):
+                    found = Interval(np.full(e, known), np.full(e, known))
+                else:
+                    found = keeps(laws, comparisons, slack)
                 target.lower[i, :, record], target.upper[i, :, record] = found
         lost = any(compared.can_be_lost for compared in model.comparisons(record, own))
         possible[record] = 1 + int(lost)  # exact for two classes, a lower bound for more
