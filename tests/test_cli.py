@@ -192,7 +192,7 @@ def test_bad_input_ends_in_one_sentence_and_status_2(cli, place, words, message)
     [
         ("empty.csv", "the table has no rows"),
         ("gap.csv", "the value is missing (NaN)"),
-        ("old.csv", "lies outside; the declared range is 0 to 100"),
+        ("old.csv", "the value lies outside; the declared range is 0 to 100"),
         ("none.csv", "there is no such file"),
     ],
 )

@@ -320,3 +320,26 @@ def test_what_an_epsilon_protects_is_told_and_rounded_up(epsilon):
     told = Decimal(re.search(r"at most ([\d.]+) % of the cases", ew.recommend(loose, at_least=0.9).reason)[1])
     assert told >= truth + (100 - truth) / 2
     assert "next to nothing" in ew.recommend(exact_curves(["pm"], [60], [[[0.95]]]), at_least=0.9).reason
+
+
+def test_every_mechanism_that_is_swapped_for_a_feature_is_told():
+    """In the notes, in the recommendation, in a budget split; what keeps its name is passed over."""
+    settings = {
+        "sensitive": [0, 1],
+        "domain": {0: {"categories": [0, 1]}, 1: {"lower": 0, "upper": 1, "points": 5}},
+        "epsilons": [4.0],
+    }
+    words = ["pm", "krr", "krr:k=7", "pm:indicator=0.1", "laplace_clipped:quantise=9", "label_rr"]
+    model = DecisionTreeClassifier().fit([[0, 0.1], [1, 0.9]], [0, 1])
+    curves = ew.stability(model, [[1, 0.5]], mechanisms=words, **settings)
+    told = {name: [note for note in curves.notes if note.startswith(f"{name}: x")] for name in words}
+    swapped = "x0 is categorical, so k-ary randomised response over its 2 categories perturbs it instead"
+    assert told["pm"] == [f"pm: {swapped}"]
+    assert told["pm:indicator=0.1"] == [f"pm:indicator=0.1: {swapped}"]
+    assert told["krr"] == told["label_rr"] == []
+    assert "krr:k=7: x1 declares 5 values, which replace the 7 asked for" in told["krr:k=7"]
+    assert "laplace_clipped:quantise=9: x1 declares 5 values, which replace the 9 asked for" in str(told)
+    alone = ew.stability(model, [[1, 0.5]], mechanisms="pm", **settings)
+    assert swapped in ew.recommend(alone, at_least=0.1).reason
+    split = ew.split_budget(model, [[1, 0.5]], sensitive=[0, 1], domain=settings["domain"], total=2.0)
+    assert swapped in str(split)

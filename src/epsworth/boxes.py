@@ -361,5 +361,5 @@ def _corners(asked: Question, model: LinearModel, ends: Floats) -> Floats:
     """Return the corner at which each rival comes closest; all corners of a box of few sides."""
     comparisons = model.comparisons(0, asked.labels[0])
     slopes = np.array([one.weights if one.positive else -one.weights for one in comparisons])
-    worst: Floats = np.where(slopes > 0, ends[:, 0], ends[:, 1])
-    return worst if len(ends) > MOST_SIDES else np.concatenate([worst, np.array(list(product(*ends.tolist())))])
+    corners = [] if len(ends) > MOST_SIDES else list(product(*ends.tolist()))
+    return np.array([*np.where(slopes > 0, ends[:, 0], ends[:, 1]), *corners])

@@ -193,5 +193,8 @@ def _number(records: Records, position: int) -> float:
     value, name = records.column(position)[0], records.names[position]
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, bool) or not isinstance(plain, (int, float)) or not math.isfinite(plain):
-        raise ValueError(f"feature {name!r} is {plain!r}, which cannot move; only finite numbers do: leave it out")
+        what = "not finite" if isinstance(plain, float) else f"a {type(plain).__name__}"
+        raise ValueError(
+            f"feature {name!r} is {what} in this record and cannot move; only finite numbers do: leave it out"
+        )
     return float(plain)
