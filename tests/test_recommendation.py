@@ -343,3 +343,23 @@ def test_every_mechanism_that_is_swapped_for_a_feature_is_told():
     assert swapped in ew.recommend(alone, at_least=0.1).reason
     split = ew.split_budget(model, [[1, 0.5]], sensitive=[0, 1], domain=settings["domain"], total=2.0)
     assert swapped in str(split)
+
+
+def test_printed_curves_show_guaranteed_numbers_rounded_down():
+    """Average and worst case of every mechanism; of a huge grid a few epsilons, both ends among them."""
+    rng = np.random.default_rng(0)
+    epsilons = np.linspace(0.1, 9, 500)
+    curves = exact_curves(["pm", "krr:k=33"], epsilons, rng.random((2, 500, 3)))
+    text = str(curves)
+    assert len(text.splitlines()) < 20
+    assert max(map(len, text.splitlines())) <= 110
+    assert "8 of 500 epsilons are shown" in text
+    for view, (lower, _) in {"average": curves.average(), "worst": curves.worst()}.items():
+        block = text.split(f"stability, {view}")[1].splitlines()
+        assert block[1].split()[1:][:: len(block[1].split()) - 2] == ["0.1", "9"]
+        for m, line in enumerate(block[2:4]):
+            shown = [float(number) for number in line.split()[1:]]
+            assert shown[0] == np.floor(lower[m, 0] * 1000) / 1000
+            assert shown[-1] == np.floor(lower[m, -1] * 1000) / 1000
+    assert "record 0" in str(exact_curves(["pm"], [1.0], [[[0.4519]]]))
+    assert "0.451" in str(exact_curves(["pm"], [1.0], [[[0.4519]]]))

@@ -26,6 +26,7 @@ from epsworth.engines.question import Question, ask
 from epsworth.laws import Law, draw_between, uniforms
 from epsworth.margins import NEARLY, largest_part
 from epsworth.mechanisms import FAMILIES
+from epsworth.records import one_record
 from epsworth.rounding import round_down, show_down, show_up
 from epsworth.sides import held, natural_sides, place, texts, unit_sides
 from epsworth.space import Domain, Feature
@@ -118,7 +119,7 @@ def safe_box(
     ----------
     model, sensitive, domain
         As for `stability`; numeric features.
-    x : array_like of shape ``(1, d)`` or ``(d,)``, or data frame with one row
+    x : array_like of shape ``(1, d)`` or ``(d,)``, data frame with one row, row of a pandas frame, or mapping
         The record.
     mechanism, epsilon
         The mechanism whose outputs weigh the box, per feature; words without a grid.
@@ -137,8 +138,9 @@ def safe_box(
     1.001: nearly always for two classes, seldom where several rivals cut.  Certainty has its price: with many
     features the worst corner lies far from what the mechanism is likely to send, and `stability` promises more.
     """
-    rows = np.asarray(x)[np.newaxis] if np.ndim(x) == 1 else x
-    asked = ask(model, rows, sensitive=sensitive, mechanisms=mechanism, epsilons=[epsilon], domain=domain, y=None)
+    asked = ask(
+        model, one_record(x), sensitive=sensitive, mechanisms=mechanism, epsilons=[epsilon], domain=domain, y=None
+    )
     if len(asked.records) != 1:
         raise ValueError(f"x must be one record, got {len(asked.records)}; explain one at a time")
     if any(feature.categories is not None for feature in asked.features):
@@ -362,4 +364,5 @@ def _corners(asked: Question, model: LinearModel, ends: Floats) -> Floats:
     comparisons = model.comparisons(0, asked.labels[0])
     slopes = np.array([one.weights if one.positive else -one.weights for one in comparisons])
     corners = [] if len(ends) > MOST_SIDES else list(product(*ends.tolist()))
-    return np.array([*np.where(slopes > 0, ends[:, 0], ends[:, 1]), *corners])
+    worst: Floats = np.where(slopes > 0, ends[:, 0], ends[:, 1])
+    return np.concatenate([worst, np.array(corners).reshape(-1, len(ends))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -86,9 +87,23 @@ def answer(
         copy = "a perturbed copy of record" if values else "record"
         where = "a whole batch" if row is None else f"{copy} {row}"
         raise ClassifierError(
-            f"the classifier failed on {where}: {type(error).__name__}: {_first_line(error)}; "
+            f"the classifier failed on {where}: {type(error).__name__}{_told(error, records, row)}; "
             "repair that row, or the model's preprocessing"
         ) from error
+
+
+def _told(error: Exception, records: Records, row: int | None) -> str:
+    """Return the first line of what the classifier said, without the record's own values."""
+    if row is None:
+        return ""
+    values = [records.column(p)[row] for p in range(len(records.names))]
+    texts = {
+        form for v in values for form in (str(v), repr(v), *([f"{v:g}"] if isinstance(v, (float, np.floating)) else []))
+    }
+    found = _first_line(error)
+    for text in sorted(texts - {""}, key=len, reverse=True):
+        found = re.sub(rf"(?<![\w.]){re.escape(text)}(?![\w.])", "...", found)
+    return f": {found}"
 
 
 def _failing_row(
