@@ -136,8 +136,8 @@ def test_several_classes_are_bracketed_by_pairs(name):
     """Three classes, three features: the union bound holds the sampled truth; auto prefers sampling, which closes."""
     model = LINEAR[name].fit(IRIS, SPECIES)
     settings = {"sensitive": [0, 2, 3], "mechanisms": ["pm", "laplace_clipped"], "epsilons": [1, 4], "domain": RANGES}
-    pairs = ew.stability(model, IRIS[[10, 77, 120]], method="linear", y=[0, 2, 2], **settings)
-    drawn = ew.stability(model, IRIS[[10, 77, 120]], rng=0, confidence=1 - 1e-6, y=[0, 2, 2], **settings)
+    pairs = ew.stability(model, IRIS[[77, 120]], method="linear", y=[2, 2], **settings)
+    drawn = ew.stability(model, IRIS[[77, 120]], rng=0, confidence=1 - 1e-6, y=[2, 2], **settings)
     assert (drawn.method == "monte-carlo").all()
     assert pairs.confidence == 1
     for a, b in ((pairs.stability, drawn.stability), (pairs.accuracy, drawn.accuracy)):

@@ -347,7 +347,7 @@ def _run_around(agrees: Bools, at: int) -> tuple[int, int]:
 def _sides(feature: Feature, edges: Floats) -> Floats:
     """Return the closed interval [just above a, b] of every cell (a, b], in natural units, within the range."""
     ends = np.column_stack([np.nextafter(edges[:-1], np.inf), edges[1:]])
-    return np.clip(ends, feature.lower, feature.upper)
+    return np.asarray(np.clip(ends, feature.lower, feature.upper))
 
 
 def _along_edges(edges: Sequence[Floats], ends: Floats) -> Floats:
