@@ -463,6 +463,7 @@ class Frame:
         ({"age": 1.0, "bmi": 2.0}, "mapping of columns .* lists or arrays of one length"),
         ({"age": [1.0], "bmi": [2.0, 3.0]}, "mapping of columns .* lists or arrays of one length"),
         ({0: [1.0]}, "keys must be column names, got 0"),
+        ({"age": [1.0, "a"], "bmi": [2.0, 3.0]}, "each of which must hold one kind"),
     ],
 )
 def test_what_is_no_table_in_memory_is_told_how_to_become_one(fitted, given, hint):

@@ -204,7 +204,11 @@ def _frame_of_columns(columns: Mapping[Any, Any]) -> Any:
     lengths = {np.shape(column)[:1] if not isinstance(column, str) else () for column in columns.values()}
     if len(lengths) != 1 or () in lengths:
         raise ValueError(f"the table is a mapping of columns ({names}), which must be lists or arrays of one length")
-    return pl.DataFrame({name: np.asarray(column) for name, column in columns.items()})
+    plain = {name: c if isinstance(c, (list, np.ndarray)) else np.asarray(c) for name, c in columns.items()}
+    try:
+        return pl.DataFrame(plain)
+    except (TypeError, ValueError, pl.exceptions.PolarsError):
+        raise ValueError(f"the table is a mapping of columns ({names}), each of which must hold one kind") from None
 
 
 def _array_records(X: Any, features: Sequence[str] | None) -> Records:
