@@ -11,6 +11,7 @@ import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
@@ -252,6 +253,7 @@ CONSTANT = {
     "dummy": DummyClassifier(strategy="most_frequent"),
     "tree": DecisionTreeClassifier(max_depth=1),
     "forest": RandomForestClassifier(3, random_state=0),
+    "bayes": GaussianNB(),
     "linear": LogisticRegression(),
 }
 
