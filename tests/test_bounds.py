@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -73,3 +75,17 @@ def test_rounding_errs_to_the_safe_side(value, digits):
 
 def test_rounding_leaves_infinity_alone():
     assert round_up(np.inf) == np.inf
+
+
+def test_bounds_are_exact_in_rational_arithmetic():
+    """Pr[as many hits or more] at the lower bound stays below its side of the miss, whatever rounding did."""
+    for n, hits, miss in itertools.product((1, 2, 7, 30), (1, 2, 5, 29, 30), (0.3, 1e-3, 1e-9)):
+        if hits <= n:
+            lower, upper = clopper_pearson(hits, n, miss)
+            assert tail(n, hits, Fraction(float(lower))) < Fraction(miss) / 2
+            assert hits == n or tail(n, n - hits, 1 - Fraction(float(upper))) < Fraction(miss) / 2
+
+
+def tail(n, hits, p):
+    """Pr[Bin(n, p) >= hits], exactly."""
+    return sum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(hits, n + 1))

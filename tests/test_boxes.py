@@ -5,17 +5,20 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import json
+import re
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
+from epsworth.bounds import clopper_pearson
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
@@ -28,7 +31,71 @@ def test_a_box_of_a_tree_is_certain_and_in_natural_units():
     assert box.confidence == 1
     assert box.flips_at_most == 0
     assert box.best
-    assert str(box) == "The label stays 1 for certain while x0 stays in 40..100."
+    assert str(box) == "The label stays 1 for certain while x0 stays in 40.0001..100."  # at 40 itself it is 0
+
+
+SCALES = {"negative": (-50.0, -3.0), "narrow": (1e6, 1e6 + 1), "tiny": (-1e-3, 1e-3), "wide": (-7.0, 12345.678)}
+MODELS = {
+    "tree": DecisionTreeClassifier(max_depth=5, random_state=0),
+    "scaled tree": make_pipeline(StandardScaler(), DecisionTreeClassifier(random_state=0)),
+    "boosting": GradientBoostingClassifier(n_estimators=3),
+    "linear": make_pipeline(StandardScaler(), LogisticRegression()),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", MODELS)
+def test_ends_and_printed_ends_of_a_certain_box_keep_the_label(name, scale, dtype):
+    """In the precision of the table and in double precision, at the ends, one step inside them, and as printed."""
+    rng, (low, high) = np.random.default_rng(0), SCALES[scale]
+    unit = rng.uniform(0.01, 0.99, (120, 3))
+    table = (low + (high - low) * unit).astype(dtype)
+    model = MODELS[name].fit(table, np.digitize(unit @ [1.0, -0.7, 0.2], [0.1, 0.4]))
+    for record in table[:2]:
+        box = ew.safe_box(model, record, sensitive=[0, 1], domain={0: (low, high), 1: (low, high)}, epsilon=2.0)
+        if (name, scale, dtype) == ("linear", "narrow", np.float32):
+            assert box.confidence < 1  # numbers are sixteenths there: rounding may take the whole margin
+            continue
+        assert box.confidence == 1
+        assert (np.array(box.lower) <= record[:2]).all()
+        assert (record[:2] <= np.array(box.upper)).all()
+        for ends in (zip(box.lower, box.upper, strict=True), printed_ends(box)):
+            spots = [np.unique([a, b, np.nextafter(a, b), np.nextafter(b, a), (a + b) / 2]) for a, b in ends]
+            for kind in (dtype, np.float64):
+                points = np.array(list(itertools.product(*spots, [record[2]]))).astype(kind)
+                assert (model.predict(points) == box.label).all()
+
+
+def printed_ends(box):
+    """The ends as a reader would type them; a feature that stays anywhere has those of the box."""
+    found = re.findall(r"(x\d) (?:stays in (\S+)\.\.(\S+?)|anywhere)(?: and |\.$|, )", str(box))
+    ends = zip(found, box.lower, box.upper, strict=True)
+    return [(float(a or low), float(b or high)) for (_, a, b), low, high in ends]
+
+
+def test_a_drawn_box_is_certified_as_it_is_printed_and_written():
+    box = ew.safe_box(lambda Z: Z[:, 0] ** 2 + Z[:, 1] > 0.4, [0.7123456789, 0.6], sensitive=[0, 1], rng=0)
+    assert printed_ends(box) == list(zip(box.lower, box.upper, strict=True))
+    document = json.loads(json.dumps(box.to_dict()))
+    assert (document["lower"], document["upper"]) == (list(box.lower), list(box.upper))
+    assert document["label"] is True
+    assert float(re.search(r"at most (\S+) of the outputs", str(box))[1]) >= box.flips_at_most
+
+
+def test_all_attempts_at_a_box_together_miss_as_often_as_was_asked_for(monkeypatch):
+    """Levels of the one-sided bounds, half of what the two-sided interval is asked for, sum to at most the miss."""
+    asked = []
+
+    def noting(hits, draws, miss):
+        asked.append(miss / 2)
+        return clopper_pearson(hits, draws, miss)
+
+    monkeypatch.setattr("epsworth.boxes.clopper_pearson", noting)
+    ew.safe_box(lambda Z: np.floor(Z[:, 0] * 1e4) % 9 > 0, [0.50005], sensitive=0, confidence=0.9, rng=0)
+    assert len(asked) > 1
+    assert sum(asked) <= 0.1
+    assert asked[0] == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize("record", [0, 60, 77, 120])

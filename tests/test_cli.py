@@ -69,19 +69,19 @@ QUESTION = (
 
 
 def test_utility_prints_tables_and_writes_json_and_a_plot(cli, place):
-    code, out, err = cli("utility", *QUESTION, "-e", "1:8:0.5", "--json", "u.json", "--plot", "u.png", "--record", "3")
+    code, out, err = cli("utility", *QUESTION, "-e", "1:3:0.5", "--json", "u.json", "--plot", "u.png", "--record", "3")
     assert (code, err) == (0, "")
     for words in (
         "average over 60 records",
         "worst of these 60 records",
         "record 3",
         "accuracy",
-        "ε=8",
+        "ε=3",
         "for certain",
     ):
         assert words in out
     document = json.loads((place / "u.json").read_text())
-    assert np.shape(document["stability"]["lower"]) == (6, 15, 60)
+    assert np.shape(document["stability"]["lower"]) == (6, 5, 60)
     assert document["epsilons_per_feature"][:2] == [1.0, 1.5]
     assert (place / "u.png").read_bytes().startswith(b"\x89PNG")
     for number in re.findall(r"(?<=pm  ).*", out.split("worst")[0]):
@@ -192,7 +192,7 @@ def test_bad_input_ends_in_one_sentence_and_status_2(cli, place, words, message)
     [
         ("empty.csv", "the table has no rows"),
         ("gap.csv", "the value is missing (NaN)"),
-        ("old.csv", "lies outside; the declared range is 0 to 100"),
+        ("old.csv", "the value lies outside; the declared range is 0 to 100"),
         ("none.csv", "there is no such file"),
     ],
 )
@@ -273,7 +273,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path):
         [EPSWORTH, "demo", "--out", tmp_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     process.stdout.readline()  # it has begun
-    time.sleep(4)  # and is asking a classifier
+    time.sleep(2)  # and is asking a classifier
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
@@ -351,3 +351,25 @@ def test_the_label_can_be_randomised_instead(cli):
     code, _, err = cli("mechanisms", "-m", "label_rr")
     assert code == 2
     assert "releases the label, not a feature" in err
+
+
+def test_what_a_table_may_not_hold_is_refused_before_any_work(cli, place):
+    """A header that names a column twice, and truth values in a column of numbers."""
+    table = pl.read_csv(place / "table.csv")
+    (place / "twice.csv").write_text("age,age,bmi\n50,60,20\n")
+    table.with_columns(age=pl.lit(value=True)).write_csv(place / "true.csv")
+    for name, words in (("twice.csv", "names the column 'age' twice"), ("true.csv", "booleans, which are no numbers")):
+        code, out, err = cli("utility", "model.skops", name, "-s", "age", "--domain", "domain.toml", "-e", "1")
+        assert (code, out) == (2, "")
+        assert words in err
+
+
+def test_a_tolerance_that_is_not_met_is_printed_and_written(cli, place):
+    pl.read_csv(place / "table.csv")[:1].drop("sick").write_csv(place / "one.csv")
+    code, out, _ = cli(
+        "utility", "model.skops", "one.csv", "-s", "age,bmi", "--domain", "domain.toml", "-m", "laplace_clipped",
+        "-e", "8", "--tolerance", "1e-7", "--json", "wide.json",
+    )  # fmt: skip
+    assert code == 0
+    assert "the tolerance of 0.0000001 is not met" in " ".join(out.split())
+    assert any("is not met" in note for note in json.loads((place / "wide.json").read_text())["notes"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -12,7 +15,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import LinearSVC
 
 import epsworth as ew
-from epsworth.engines.linear import bracket, closed_form, laplace_sum
+from epsworth.engines.linear import bracket, closed_form, laplace_sum, transform_error
 from epsworth.mechanisms import FAMILIES
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -133,8 +136,8 @@ def test_several_classes_are_bracketed_by_pairs(name):
     """Three classes, three features: the union bound holds the sampled truth; auto prefers sampling, which closes."""
     model = LINEAR[name].fit(IRIS, SPECIES)
     settings = {"sensitive": [0, 2, 3], "mechanisms": ["pm", "laplace_clipped"], "epsilons": [1, 4], "domain": RANGES}
-    pairs = ew.stability(model, IRIS[[10, 77, 120]], method="linear", y=[0, 2, 2], **settings)
-    drawn = ew.stability(model, IRIS[[10, 77, 120]], rng=0, confidence=1 - 1e-6, y=[0, 2, 2], **settings)
+    pairs = ew.stability(model, IRIS[[77, 120]], method="linear", y=[2, 2], **settings)
+    drawn = ew.stability(model, IRIS[[77, 120]], rng=0, confidence=1 - 1e-6, y=[2, 2], **settings)
     assert (drawn.method == "monte-carlo").all()
     assert pairs.confidence == 1
     for a, b in ((pairs.stability, drawn.stability), (pairs.accuracy, drawn.accuracy)):
@@ -149,3 +152,59 @@ def test_public_terms_that_cancel_widen_the_bracket():
     assert curves.upper.item() - curves.lower.item() > 1e-6
     law = FAMILIES["pm"](2.0).law(0.5)
     assert curves.lower.item() <= float(law.mass(0, 1)) <= curves.upper.item() + 1e-9
+
+
+@pytest.mark.parametrize("scaler", [None, StandardScaler(), MinMaxScaler()], ids=["plain", "standard", "minmax"])
+@pytest.mark.parametrize("size", [1e9, 1e12, 1e15])
+def test_public_values_of_one_record_say_nothing_about_another(scaler, size):
+    """A public value of 1e15 in record 0 drowns its own score, but slopes are coefficients: record 1 stays exact."""
+    table = np.array([[0.5, size, 0.2], [0.4, 1.0, 0.7]])
+    model = line(1.0, 3.0, -0.8, intercept=-3.0)
+    if scaler is not None:
+        model = make_pipeline(scaler.fit([[0.1, 0, 0.3], [0.9, 2, 0.6], [0.2, 1, 0.1]]), model)
+    settings = {"sensitive": [0, 2], "mechanisms": ["pm", "laplace_clipped"], "epsilons": [2.0], "tolerance": 1e-3}
+    both, alone = ew.stability(model, table, **settings), ew.stability(model, table[1:], **settings)
+    assert both.confidence == 1
+    np.testing.assert_array_equal(both.lower[:, :, 1], alone.lower[:, :, 0])
+    np.testing.assert_array_equal(both.upper[:, :, 1], alone.upper[:, :, 0])
+    rng = np.random.default_rng(0)
+    draws = np.column_stack([FAMILIES["pm"](2.0).law(v).sample(100_000, rng) for v in (0.4, 0.7)])
+    kept = model.predict(np.column_stack([draws[:, 0], np.ones(100_000), draws[:, 1]])) == alone.labels[0]
+    assert alone.lower[0].item() - 0.008 <= kept.mean() <= alone.upper[0].item() + 0.008  # 5 standard errors
+
+
+@pytest.mark.parametrize("parts", [1, 3, 8])
+def test_the_bracket_allows_for_the_rounding_of_its_transforms(parts):
+    """Coins on {0, w}: between atoms the bracket closes to its own rounding, and holds the rational truth."""
+    rng, wrong = np.random.default_rng(parts), 0.0
+    for _ in range(12):
+        law, weights = FAMILIES["krr"](np.array([rng.uniform(0.2, 3)]), k=2).law(1.0), np.array([1.0] * parts)
+        one = Fraction(float(law[..., np.newaxis].pmf(1.0).item()))
+        truth = sum(math.comb(parts, j) * one**j * (1 - one) ** (parts - j) for j in range((parts + 1) // 2))
+        low, high = bracket([law] * parts, weights, (parts + 1) // 2 - 0.5, 2**12)
+        middle = (low.item() + high.item()) / 2
+        assert Fraction(low.item()) < truth < Fraction(high.item())
+        assert high - low < 1e-10
+        wrong = max(wrong, abs(float(Fraction(middle) - truth)))
+    assert wrong <= transform_error(parts, 2**12) / 10
+    assert all(transform_error(k, 2**18) > 1e-13 for k in (1, 100))
+
+
+def test_a_tolerance_that_is_not_met_is_said():
+    """The lattice ends at 2^18 steps; three classes by pairs need not close at all; what is met is passed over."""
+    rng = np.random.default_rng(0)
+    model, x = line(*rng.normal(size=6)), rng.random((1, 6))
+    settings = {"sensitive": list(range(6)), "mechanisms": ["laplace_clipped", "pm"], "epsilons": [1, 8]}
+    found = ew.stability(model, x, tolerance=1e-7, **settings)
+    widths = (found.upper - found.lower).max(axis=(1, 2))
+    assert (widths > 1e-7).all()
+    for name, width in zip(found.mechanisms, widths, strict=True):
+        (note,) = [note for note in found.notes if note.startswith(f"{name}: the tolerance of 0.0000001 is not met")]
+        assert float(note.rsplit(" ", 1)[1]) >= width
+    assert not any("tolerance" in note for note in ew.stability(model, x, tolerance=0.01, **settings).notes)
+    pairs = ew.stability(
+        LINEAR["lda"].fit(IRIS, SPECIES), IRIS[[77]], method="linear", sensitive=[0, 2, 3], domain=RANGES,
+        mechanisms="pm", epsilons=[1],
+    )  # fmt: skip
+    assert (pairs.upper - pairs.lower).max() > 0.01
+    assert any("the tolerance of 0.01 is not met at epsilon 1" in note for note in pairs.notes)

@@ -438,7 +438,7 @@ def test_frames_and_names():
         ({"budget": 0}, "budget must be at least one box, got 0"),
         ({"x": [[1.0, 2.0], [1.0, 2.0]]}, "x must be one record, got 2; give one row at a time"),
         ({"x": [1.0]}, "the table has 1 columns, but the classifier was fitted on 2"),
-        ({"x": [1.0, np.nan]}, "feature 'x1' is nan, which cannot move; only finite numbers do: leave it out"),
+        ({"x": [1.0, np.nan]}, "feature 'x1' is not finite in this record and cannot move; only finite"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(arguments, sentence):
@@ -448,7 +448,7 @@ def test_bad_input_is_refused_in_one_sentence(arguments, sentence):
 
 
 def test_texts_cannot_move():
-    with pytest.raises(ValueError, match="feature 'b' is 'red', which cannot move"):
+    with pytest.raises(ValueError, match="feature 'b' is a str in this record and cannot move"):
         radius(lambda t: (t["a"] > 0).to_numpy(), pd.DataFrame({"a": [1.0], "b": ["red"]}))
 
 

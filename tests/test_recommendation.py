@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.curves import Bounds, Curves
@@ -240,3 +247,121 @@ def test_damaged_curves_are_refused(tmp_path, damage):
     (tmp_path / "c.json").write_text(json.dumps(document))
     with pytest.raises(ValueError, match=r"curves file .*damaged"):
         Curves.load(tmp_path / "c.json")
+
+
+CONSTANT = {
+    "dummy": DummyClassifier(strategy="most_frequent"),
+    "tree": DecisionTreeClassifier(max_depth=1),
+    "forest": RandomForestClassifier(3, random_state=0),
+    "bayes": GaussianNB(),
+    "linear": LogisticRegression(),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANT)
+@pytest.mark.parametrize("mechanisms", ["pm", "laplace_clipped", "krr:k=3", "gaussian_clipped"])
+def test_a_label_that_cannot_change_is_promised_with_certainty(name, mechanisms):
+    """Labels that only change outside the declared range are constant inside it."""
+    model = CONSTANT[name].fit([[0.1], [0.4], [8.0], [9.0]], [0, 0, 1, 1])
+    curves = ew.stability(model, [[0.2], [0.9]], sensitive=0, mechanisms=mechanisms, epsilons=[0.5, 1], y=[0, 1])
+    assert curves.confidence == 1
+    assert (curves.lower == 1).all()
+    assert (curves.accuracy.upper[:, :, 1] == 0).all() or name == "linear"
+    answer = ew.recommend(curves, at_least=1.0, on="worst")
+    assert answer.choice.epsilon == 0.5
+    assert "the smallest epsilon asked about" in answer.reason
+
+
+def test_a_label_that_can_change_is_never_promised_with_certainty():
+    """Epsilon 700 flips with probability e^-700, which no double tells from 0: rounding, not the tolerance, decides."""
+    curves = ew.stability(lambda Z: Z[:, 0] > 0.5, [[0.2]], sensitive=0, mechanisms="krr:k=2", epsilons=[700])
+    assert curves.lower.item() < 1
+    answer = ew.recommend(curves, at_least=1.0)
+    assert not answer.feasible
+    assert "smaller tolerance" not in answer.reason
+    assert "only rounding" in answer.reason
+    tree = DecisionTreeClassifier(max_depth=1).fit([[0.2], [0.8]], [0, 1])
+    ceiling = ew.stability(tree, [[0.2]], sensitive=0, mechanisms="label_rr", epsilons=[60])
+    assert ceiling.lower.item() < 1
+
+
+def test_no_number_of_draws_promises_certainty():
+    curves = ew.stability(lambda Z: Z[:, 0] > 5, [[0.2]], sensitive=0, mechanisms="pm", epsilons=[1], tolerance=0.05)
+    answer = ew.recommend(curves, at_least=1.0)
+    assert "no number of draws" in answer.reason
+    assert "smaller tolerance" not in answer.reason
+
+
+def test_an_average_above_the_ceiling_reads_as_no_contradiction():
+    """Averages and promises to every input are told in sentences of their own."""
+    curves = exact_curves(["pm"], [1, 2], [[[0.7], [0.95]]])
+    reason = ew.recommend(curves, at_least=0.919).reason
+    sentences = reason.split(". ")
+    assert any("on average over the records is at least 0.95" in sentence for sentence in sentences)
+    assert any("*every* input" in sentence and "0.880798" in sentence for sentence in sentences)
+    assert not any("average" in sentence and "every* input" in sentence for sentence in sentences)
+    assert "at least 0.9199" in ew.recommend(exact_curves(["pm"], [2], [[[0.91995]]]), at_least=0.9199).reason
+
+
+def test_no_delta_is_told_where_the_best_mechanism_is_pure():
+    promises = (tuple(Pure(e, "record") for e in (1, 2)), tuple(Approximate(e, 1e-5, "record") for e in (1, 2)))
+    curves = exact_curves(["pm", "g"], [1, 2], [[[0.5], [0.6]], [[0.4], [0.5]]], guarantees=promises)
+    assert "delta" not in ew.recommend(curves, at_least=0.9).reason
+    assert "delta" not in ew.recommend(curves, at_least=0.55).reason
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 2.0, 16.0])
+def test_what_an_epsilon_protects_is_told_and_rounded_up(epsilon):
+    with localcontext() as context:
+        context.prec = 40
+        truth = 100 / (1 + (-Decimal(epsilon)).exp())
+    curves = exact_curves(["pm"], [epsilon], [[[0.95]]])
+    told = Decimal(re.search(r"at most ([\d.]+) % sure", ew.recommend(curves, at_least=0.9).reason)[1])
+    assert truth <= told <= truth + Decimal("1e-4")
+    loose = exact_curves(["g"], [epsilon], [[[0.95]]], guarantees=((Approximate(epsilon, 0.5, "record"),),))
+    told = Decimal(re.search(r"at most ([\d.]+) % of the cases", ew.recommend(loose, at_least=0.9).reason)[1])
+    assert told >= truth + (100 - truth) / 2
+    assert "next to nothing" in ew.recommend(exact_curves(["pm"], [60], [[[0.95]]]), at_least=0.9).reason
+
+
+def test_every_mechanism_that_is_swapped_for_a_feature_is_told():
+    """In the notes, in the recommendation, in a budget split; what keeps its name is passed over."""
+    settings = {
+        "sensitive": [0, 1],
+        "domain": {0: {"categories": [0, 1]}, 1: {"lower": 0, "upper": 1, "points": 5}},
+        "epsilons": [4.0],
+    }
+    words = ["pm", "krr", "krr:k=7", "pm:indicator=0.1", "laplace_clipped:quantise=9", "label_rr"]
+    model = DecisionTreeClassifier().fit([[0, 0.1], [1, 0.9]], [0, 1])
+    curves = ew.stability(model, [[1, 0.5]], mechanisms=words, **settings)
+    told = {name: [note for note in curves.notes if note.startswith(f"{name}: x")] for name in words}
+    swapped = "x0 is categorical, so k-ary randomised response over its 2 categories perturbs it instead"
+    assert told["pm"] == [f"pm: {swapped}"]
+    assert told["pm:indicator=0.1"] == [f"pm:indicator=0.1: {swapped}"]
+    assert told["krr"] == told["label_rr"] == []
+    assert "krr:k=7: x1 declares 5 values, which replace the 7 asked for" in told["krr:k=7"]
+    assert "laplace_clipped:quantise=9: x1 declares 5 values, which replace the 9 asked for" in str(told)
+    alone = ew.stability(model, [[1, 0.5]], mechanisms="pm", **settings)
+    assert swapped in ew.recommend(alone, at_least=0.1).reason
+    split = ew.split_budget(model, [[1, 0.5]], sensitive=[0, 1], domain=settings["domain"], total=2.0)
+    assert swapped in str(split)
+
+
+def test_printed_curves_show_guaranteed_numbers_rounded_down():
+    """Average and worst case of every mechanism; of a huge grid a few epsilons, both ends among them."""
+    rng = np.random.default_rng(0)
+    epsilons = np.linspace(0.1, 9, 500)
+    curves = exact_curves(["pm", "krr:k=33"], epsilons, rng.random((2, 500, 3)))
+    text = str(curves)
+    assert len(text.splitlines()) < 20
+    assert max(map(len, text.splitlines())) <= 110
+    assert "8 of 500 epsilons are shown" in text
+    for view, (lower, _) in {"average": curves.average(), "worst": curves.worst()}.items():
+        block = text.split(f"stability, {view}")[1].splitlines()
+        assert block[1].split()[1:][:: len(block[1].split()) - 2] == ["0.1", "9"]
+        for m, line in enumerate(block[2:4]):
+            shown = [float(number) for number in line.split()[1:]]
+            assert shown[0] == np.floor(lower[m, 0] * 1000) / 1000
+            assert shown[-1] == np.floor(lower[m, -1] * 1000) / 1000
+    assert "record 0" in str(exact_curves(["pm"], [1.0], [[[0.4519]]]))
+    assert "0.451" in str(exact_curves(["pm"], [1.0], [[[0.4519]]]))

@@ -77,7 +77,7 @@ def test_a_missing_file_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([50, 131], "row 1, age: 131 lies outside; the declared range is 0 to 100; clip it"),
+        ([50, 131], "row 1, age: the value lies outside; the declared range is 0 to 100; clip it"),
         ([np.nan], r"row 0, age: the value is missing \(NaN\); the declared range is 0 to 100; impute it"),
         (["old"], "age is not a column of numbers"),
     ],
@@ -88,7 +88,7 @@ def test_values_outside_the_declaration_are_refused(values, message):
 
 
 def test_undeclared_categories_are_refused():
-    with pytest.raises(ValueError, match="row 1, sex: 'x' is not a declared category"):
+    with pytest.raises(ValueError, match="row 1, sex: the value is not a declared category"):
         Feature("sex", categories=("f", "m")).to_unit(["f", "x"])
 
 
@@ -109,3 +109,26 @@ def test_undeclared_and_repeated_names_are_refused():
         Domain.of({"age": 3})
     assert Domain.of({2: (0, 1)}).features[0].name == "x2"
     assert json.loads(json.dumps(domain.to_dict())) == domain.to_dict()
+
+
+def test_a_list_of_two_numbers_is_neither_taken_for_a_range_nor_for_categories():
+    for pair in ([0, 1], [0.5, 2], [np.float64(0), np.int64(3)]):
+        with pytest.raises(ValueError, match=r'x0: .* may be a range or two categories; write \(.*"categories"'):
+            Domain.of({0: pair})
+    assert Domain.of({0: {"categories": [0, 1]}})["x0"].levels == 2
+    assert Domain.of({0: [False, True]})["x0"].levels == 2
+    assert Domain.of({0: [0, 1, 2]})["x0"].levels == 3
+
+
+@pytest.mark.parametrize("values", [np.array([True, False]), np.array([0.5, True], dtype=object), [0.5, True]])
+def test_booleans_are_no_numbers(values):
+    with pytest.raises(ValueError, match="age holds booleans, which are no numbers; declare its categories"):
+        Feature("age", 0, 100).to_unit(values)
+
+
+@pytest.mark.parametrize("feature", [Feature("age", 0, 80), Feature("age", categories=(1, 2))])
+def test_refusals_of_records_show_no_private_value(feature):
+    for value in (87.2601, "87.2601", "secret87", None):
+        with pytest.raises(ValueError, match="age") as caught:
+            feature.to_unit([value])
+        assert "87" not in str(caught.value)

@@ -9,7 +9,9 @@ that flip at the least loss of mass, and then certified by fresh draws of the me
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +26,16 @@ from epsworth.engines.question import Question, ask
 from epsworth.laws import Law, draw_between, uniforms
 from epsworth.margins import NEARLY, largest_part
 from epsworth.mechanisms import FAMILIES
-from epsworth.rounding import round_down
+from epsworth.records import one_record
+from epsworth.rounding import round_down, show_down, show_up
+from epsworth.sides import held, natural_sides, place, texts, unit_sides
 from epsworth.space import Domain, Feature
 
 POOL_EPSILONS = (1.0, 2.0, 4.0, 8.0)
 POOL_PART = 1_639  # five equal parts: piecewise mechanism at four epsilons, and uniform; 8 195 in all
 CERTIFYING_DRAWS = 2_000
 ATTEMPTS = 8
+MOST_SIDES = 8  # of a linear model's box all of whose corners are asked about
 GOOD_ENOUGH = 0.01  # share of flips in the box below which it is not cut again
 
 
@@ -42,7 +47,8 @@ class SafeBox:
     ----------
     features : tuple of str
     lower, upper : tuple of float
-        Natural units; an end at the declared range includes everything that a mechanism clips there.
+        Natural units, both ends included, rounded inwards to numbers that the record's own columns hold; an end at
+        the declared range includes everything that a mechanism clips there.  Printed ends lie inside these.
     whole : tuple of bool
         Whether a feature may take any value of its declared range.
     flips_at_most : float
@@ -75,16 +81,21 @@ class SafeBox:
     def __str__(self) -> str:
         """Return the box as a sentence."""
         sides = " and ".join(
-            f"{name} anywhere" if whole else f"{name} stays in {low:.6g}..{high:.6g}"
+            f"{name} anywhere" if whole else f"{name} stays in {'..'.join(texts(low, high))}"
             for name, low, high, whole in zip(self.features, self.lower, self.upper, self.whole, strict=True)
         )
         if self.confidence == 1:
             return f"The label stays {self.label} for certain while {sides}."
         return (
-            f"The label stays {self.label} while {sides}, but for at most {self.flips_at_most:.2g} of the outputs of "
-            f"{self.mechanism} there ({100 * self.confidence:g} % confidence): stability at least "
-            f"{round_down(self.guaranteed):g} at epsilon {self.epsilon:g} per feature."
+            f"The label stays {self.label} while {sides}, but for at most {show_up(self.flips_at_most, 2)} of the "
+            f"outputs of {self.mechanism} there ({show_down(100 * self.confidence)} % confidence): stability at least "
+            f"{round_down(self.guaranteed):g} at epsilon {show_up(self.epsilon)} per feature."
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form: ends as they are, which JSON keeps to the last bit."""
+        label = self.label.item() if isinstance(self.label, np.generic) else self.label
+        return {f.name: label if f.name == "label" else _plain(getattr(self, f.name)) for f in fields(self)}
 
 
 def safe_box(
@@ -108,7 +119,7 @@ def safe_box(
     ----------
     model, sensitive, domain
         As for `stability`; numeric features.
-    x : array_like of shape ``(1, d)`` or ``(d,)``, or data frame with one row
+    x : array_like of shape ``(1, d)`` or ``(d,)``, data frame with one row, row of a pandas frame, or mapping
         The record.
     mechanism, epsilon
         The mechanism whose outputs weigh the box, per feature; words without a grid.
@@ -127,8 +138,9 @@ def safe_box(
     1.001: nearly always for two classes, seldom where several rivals cut.  Certainty has its price: with many
     features the worst corner lies far from what the mechanism is likely to send, and `stability` promises more.
     """
-    rows = np.asarray(x)[np.newaxis] if np.ndim(x) == 1 else x
-    asked = ask(model, rows, sensitive=sensitive, mechanisms=mechanism, epsilons=[epsilon], domain=domain, y=None)
+    asked = ask(
+        model, one_record(x), sensitive=sensitive, mechanisms=mechanism, epsilons=[epsilon], domain=domain, y=None
+    )
     if len(asked.records) != 1:
         raise ValueError(f"x must be one record, got {len(asked.records)}; explain one at a time")
     if any(feature.categories is not None for feature in asked.features):
@@ -139,30 +151,37 @@ def safe_box(
     if any(m.points is not None or m.output == "real line" for m in mechanisms):
         raise ValueError(f"{mechanism} has no continuous law on the range; choose pm, sw, laplace_clipped or the like")
     laws = [m.law(value) for m, value in zip(mechanisms, asked.unit[0], strict=True)]
-    generator = np.random.default_rng(rng)
-    builder = cells_for(asked)
-    if isinstance(builder, TreeCells) and len(laws) <= 2:
-        cells = builder.of([0])
-        if cells is not None:
-            return _answer(asked, laws, _best_rectangle(asked, laws, cells[0]), epsilon, 0.0, 1.0, best=True)
-    linear = linear_for(asked)
-    if isinstance(linear, LinearModel) and (found := _best_for_linear(asked, laws, linear)):
+    if (found := _certain(asked, laws)) is not None:
         return _answer(asked, laws, found[0], epsilon, 0.0, 1.0, best=found[1])
-    box, flips = _certified(asked, laws, _proposed(asked, laws, generator), 1 - confidence, generator)
-    return _answer(asked, laws, box, epsilon, flips, confidence, best=False)
+    generator = np.random.default_rng(rng)
+    ends, flips = _certified(asked, laws, _proposed(asked, laws, generator), 1 - confidence, generator)
+    return _answer(asked, laws, ends, epsilon, flips, confidence, best=False)
+
+
+def _certain(asked: Question, laws: list[Law]) -> tuple[Floats, bool] | None:
+    """Return the ends of a box in which no point flips, and whether it is the best; None where nothing proves one."""
+    builder, found = cells_for(asked), None
+    if isinstance(builder, TreeCells) and len(laws) <= 2 and (cells := builder.of([0])) is not None:
+        found, best, probes = _best_rectangle(asked, laws, cells[0]), True, partial(_along_edges, cells[0].edges)
+    elif isinstance(linear := linear_for(asked), LinearModel) and (box := _best_for_linear(asked, laws, linear)):
+        found, best, probes = natural_sides(asked, box[0]), box[1], partial(_corners, asked, linear)
+    kept = None if found is None else held(asked, found, probes)
+    if found is None or kept is None:
+        return None
+    return kept, best and _mass(asked, laws, kept) * NEARLY >= _mass(asked, laws, found)
 
 
 def _answer(
-    asked: Question, laws: list[Law], box: Floats, epsilon: float, flips: float, confidence: float, *, best: bool
+    asked: Question, laws: list[Law], ends: Floats, epsilon: float, flips: float, confidence: float, *, best: bool
 ) -> SafeBox:
-    mass = float(np.prod([law.mass(*side) for law, side in zip(laws, box, strict=True)]))
-    natural = [feature.from_unit(side) for feature, side in zip(asked.features, box, strict=True)]
+    mass = _mass(asked, laws, ends)
+    declared = np.array([[feature.lower, feature.upper] for feature in asked.features])
     return SafeBox(
         label=asked.labels[0],
         features=tuple(feature.name for feature in asked.features),
-        lower=tuple(float(side[0]) for side in natural),
-        upper=tuple(float(side[1]) for side in natural),
-        whole=tuple(bool(side[0] == 0 and side[1] == 1) for side in box),
+        lower=tuple(ends[:, 0].tolist()),
+        upper=tuple(ends[:, 1].tolist()),
+        whole=tuple((ends == declared).all(axis=1).tolist()),
         mechanism=asked.names[0],
         epsilon=float(epsilon),
         flips_at_most=flips,
@@ -171,6 +190,15 @@ def _answer(
         confidence=confidence,
         best=best,
     )
+
+
+def _mass(asked: Question, laws: list[Law], ends: Floats) -> float:
+    sides = unit_sides(asked.features, ends)
+    return float(np.prod([law.mass(*side) for law, side in zip(laws, sides, strict=True)]))
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _labels(asked: Question, unit: Floats) -> Bools:
@@ -224,6 +252,8 @@ def _certified(
     """Bound the share of flips by fresh draws given the box; attempt r spends miss / 2^r."""
     flips = 1.0
     for attempt in range(1, ATTEMPTS + 1):
+        ends = _short(natural_sides(asked, box), place(asked))  # what is printed is what is certified
+        box = unit_sides(asked.features, ends)
         draws = np.column_stack([_given(law, side, rng) for law, side in zip(laws, box, strict=True)])
         agree = _labels(asked, draws)
         _, upper = clopper_pearson(int((~agree).sum()), CERTIFYING_DRAWS, 2 * miss / 2**attempt)  # one-sided
@@ -232,7 +262,13 @@ def _certified(
             break
         if attempt < ATTEMPTS:
             box = _cut(laws, asked.unit[0], box, draws[~agree])
-    return box, flips
+    return ends, flips
+
+
+def _short(ends: Floats, x: Floats) -> Floats:
+    """Round ends inwards to what is printed, without cutting the record off."""
+    shown = np.array([[float(text) for text in texts(*side)] for side in ends.tolist()])
+    return np.column_stack([np.minimum(shown[:, 0], x), np.maximum(shown[:, 1], x)])
 
 
 def _given(law: Law, side: Floats, rng: np.random.Generator) -> Floats:
@@ -242,13 +278,14 @@ def _given(law: Law, side: Floats, rng: np.random.Generator) -> Floats:
 
 
 def _best_rectangle(asked: Question, laws: list[Law], cells: Cells) -> Floats:
-    """Return the rectangle of agreeing cells around the record's cell with the largest mass (one or two features)."""
+    """Return the ends of the agreeing cells around the record's cell with the largest mass (one or two features)."""
     agrees = cells.table.agrees(asked.labels[0]).astype(bool)
-    natural = [feature.from_unit(asked.unit[0, j]) for j, feature in enumerate(asked.features)]
     at = [
-        int(np.searchsorted(edges[1:-1], value, side="left")) for edges, value in zip(cells.edges, natural, strict=True)
+        int(np.searchsorted(edges[1:-1], value, side="left"))
+        for edges, value in zip(cells.edges, place(asked), strict=True)
     ]
-    sides = [_sides(feature, edges) for feature, edges in zip(asked.features, cells.edges, strict=True)]
+    natural = [_sides(feature, edges) for feature, edges in zip(asked.features, cells.edges, strict=True)]
+    sides = [np.clip(unit_edges(f, ends), 0, 1) for f, ends in zip(asked.features, natural, strict=True)]
     rows = agrees if agrees.ndim == 2 else agrees[:, np.newaxis]
     column, columns = (at[1], sides[1]) if agrees.ndim == 2 else (0, np.array([[0.0, 1.0]]))
     weight_of = laws[1] if agrees.ndim == 2 else None
@@ -268,9 +305,8 @@ def _best_rectangle(asked: Question, laws: list[Law], cells: Cells) -> Floats:
             mass *= 1.0 if weight_of is None else float(weight_of.mass(columns[left, 0], columns[right, 1]))
             if mass > best:
                 best, found = mass, (first, last, left, right)
-    first, last, left, right = found
-    box = [[sides[0][first, 0], sides[0][last, 1]], [columns[left, 0], columns[right, 1]]]
-    return np.array(box[: len(laws)])
+    runs = (found[:2], found[2:])[: len(laws)]
+    return np.array([[ends[first, 0], ends[last, 1]] for ends, (first, last) in zip(natural, runs, strict=True)])
 
 
 def _best_for_linear(asked: Question, laws: list[Law], model: LinearModel) -> tuple[Floats, bool] | None:
@@ -283,7 +319,7 @@ def _best_for_linear(asked: Question, laws: list[Law], model: LinearModel) -> tu
     for one in model.comparisons(0, asked.labels[0]):
         sign = 1 if one.positive else -1
         slopes, constant = sign * one.weights, sign * one.constant
-        slack = MARGIN * (float(model.sizes[0]) + abs(constant) + np.abs(slopes).sum())
+        slack = _rounding(asked) * (float(model.sizes[0]) + abs(constant) + np.abs(slopes).sum())
         rivals.append((slopes, float(slopes @ x) + constant - slack))
     if min(budget for _, budget in rivals) <= 0:
         return None
@@ -295,6 +331,13 @@ def _best_for_linear(asked: Question, laws: list[Law], model: LinearModel) -> tu
     return box, len(laws) == 1 or bool(mass * NEARLY >= np.exp(min(bounds)))
 
 
+def _rounding(asked: Question) -> float:
+    """Return the rounding of a score in the table's own precision, relative to its terms (see `MARGIN`)."""
+    kinds = [asked.records.column(p).dtype for p in range(len(asked.records.names))]
+    coarsest = max((float(np.finfo(kind).eps) for kind in kinds if kind.kind == "f"), default=0.0)
+    return max(MARGIN, 2 * (len(kinds) + 12) * coarsest)
+
+
 def _run_around(agrees: Bools, at: int) -> tuple[int, int]:
     breaks = np.flatnonzero(~agrees)
     before, after = breaks[breaks < at], breaks[breaks > at]
@@ -302,7 +345,24 @@ def _run_around(agrees: Bools, at: int) -> tuple[int, int]:
 
 
 def _sides(feature: Feature, edges: Floats) -> Floats:
-    """Return the closed unit interval of every cell (a, b] that meets the range: [just above a, b]."""
-    first = np.clip(unit_edges(feature, np.nextafter(edges[:-1], np.inf)), 0, 1)
-    last = np.clip(unit_edges(feature, edges[1:]), 0, 1)
-    return np.column_stack([first, last])
+    """Return the closed interval [just above a, b] of every cell (a, b], in natural units, within the range."""
+    ends = np.column_stack([np.nextafter(edges[:-1], np.inf), edges[1:]])
+    return np.asarray(np.clip(ends, feature.lower, feature.upper))
+
+
+def _along_edges(edges: Sequence[Floats], ends: Floats) -> Floats:
+    """Return the ends of every side beside a point of each cell that the other side meets."""
+    spots = [np.unique([*e[(e > low) & (e < high)], low, high]) for e, (low, high) in zip(edges, ends, strict=True)]
+    if len(spots) == 1:
+        return spots[0][:, np.newaxis]
+    pairs = [np.stack(np.meshgrid(ends[0], spots[1]), -1), np.stack(np.meshgrid(spots[0], ends[1]), -1)]
+    return np.concatenate([pair.reshape(-1, 2) for pair in pairs])
+
+
+def _corners(asked: Question, model: LinearModel, ends: Floats) -> Floats:
+    """Return the corner at which each rival comes closest; all corners of a box of few sides."""
+    comparisons = model.comparisons(0, asked.labels[0])
+    slopes = np.array([one.weights if one.positive else -one.weights for one in comparisons])
+    corners = [] if len(ends) > MOST_SIDES else list(product(*ends.tolist()))
+    worst: Floats = np.where(slopes > 0, ends[:, 0], ends[:, 1])
+    return np.concatenate([worst, np.array(corners).reshape(-1, len(ends))])

@@ -19,6 +19,7 @@ from epsworth.rounding import round_down, show_down, show_up
 
 Quantity = Literal["stability", "accuracy"]
 FORMAT = "epsworth-curves-1"
+MOST_SHOWN = 8  # epsilons in a printed table
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,15 +177,39 @@ class Curves:
             raise ValueError(f"no curve for mechanism {mechanism!r}; there are {', '.join(self.mechanisms)}")
         at = np.flatnonzero(np.isclose(self.epsilons, epsilon, rtol=1e-12, atol=0))
         if at.size == 0:
-            raise ValueError(f"epsilon {epsilon:g} is not on the grid {self.epsilons.tolist()}")
+            ends = f"{show_up(self.epsilons[0])} to {show_up(self.epsilons[-1])}"
+            raise ValueError(f"epsilon {epsilon:g} is not one of the {self.epsilons.size} of the grid, {ends}")
         return self.mechanisms.index(mechanism), int(at[0])
 
     def __repr__(self) -> str:
         m, e, n = self.lower.shape
         return (
             f"<Curves: {m} mechanisms x {e} epsilons x {n} records, over {self.over}, "
-            f"confidence {self.confidence:g}, {self.queries} queries, {self.seconds:.1f} s>"
+            f"confidence {show_down(self.confidence)}, {self.queries} queries, {self.seconds:.1f} s>"
         )
+
+    def __str__(self) -> str:
+        """Return a small table of the guaranteed average and worst case, rounded down, and what one must know of it."""
+        count = len(self.labels)
+        at = np.unique(np.linspace(0, self.epsilons.size - 1, min(self.epsilons.size, MOST_SHOWN)).astype(int))
+        heads = [show_up(self.epsilons[e]) for e in at]
+        wide, cell = max(len("mechanism"), *map(len, self.mechanisms)), max(6, *(len(head) + 1 for head in heads))
+        views = {"average": self.average().lower, "worst": self.worst().lower}
+        lines = [repr(self)]
+        for view, lower in views.items() if count > 1 else [("record 0", self.worst().lower)]:
+            where = {"average": f"average over {count} records", "worst": f"worst of these {count} records"}.get(
+                view, view
+            )
+            lines += ["", f"stability, {where}: at least, by epsilon per feature"]
+            lines.append("mechanism".ljust(wide) + "".join(head.rjust(cell) for head in heads))
+            for name, row in zip(self.mechanisms, lower, strict=True):
+                lines.append(name.ljust(wide) + "".join(f"{round_down(float(row[e])):{cell}.3f}" for e in at))
+        lines.append("")
+        if len(at) < self.epsilons.size:
+            lines.append(f"{len(at)} of {self.epsilons.size} epsilons are shown.")
+        if not self.sound:
+            lines.append("These are claims of a heuristic, not guarantees; `check` holds bounds.")
+        return "\n".join([*lines, *(f"Note, {note}." for note in self.notes)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form: full precision, nothing rounded."""

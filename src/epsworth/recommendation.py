@@ -14,45 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from epsworth.curves import Curves, Quantity
-from epsworth.guarantees import STRENGTH, Guarantee, ceiling, epsilon_needed
-from epsworth.rounding import round_down, round_up, show_up
+from epsworth.guarantees import STRENGTH, ceiling, epsilon_needed
 from epsworth.search import Scan
 from epsworth.space import Domain, LeakWarning, unit_domain
+from epsworth.wording import Choice, exactly, reason_against, reason_for, subject_of
 
 if TYPE_CHECKING:
     from epsworth.release import Policy
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One mechanism at the smallest grid epsilon that is guaranteed to meet the wish.
-
-    Attributes
-    ----------
-    epsilon : float
-        Per feature.
-    guarantee : Guarantee
-        Per record.
-    lower, upper : float
-        Bounds on what was wished for, at that epsilon.
-    holds_above : bool
-        Whether every larger epsilon of the grid is guaranteed to meet the wish, too.
-    """
-
-    mechanism: str
-    epsilon: float
-    guarantee: Guarantee
-    lower: float
-    upper: float
-    holds_above: bool
-
-    def __str__(self) -> str:
-        """Return the choice as a sentence, rounded to the safe side."""
-        above = "and at every larger epsilon of the grid" if self.holds_above else "but not at every larger epsilon"
-        return (
-            f"{self.mechanism} with epsilon {show_up(self.epsilon)} per feature ({self.guarantee}): "
-            f"at least {round_down(self.lower):g}, {above}"
-        )
 
 
 @dataclass(frozen=True)
@@ -214,11 +182,12 @@ def recommend(
         promise = choices[best].guarantee
         cap = ceiling(promise.epsilon, labels, promise.delta)
     undecided = () if best is None else _undecided(curves, scans, best, choices[best], upper)
-    wish = f"{_subject(on, of)} of {at_least:g}"
+    wish = f"{subject_of(on, of)} of {exactly(at_least)}"
     if best is None:
-        reason = _no(curves, scans, wish, at_least, lower, upper, needed, loosest, labels if ceiling_applies else 1)
+        kinds = labels if ceiling_applies else 1
+        reason = reason_against(curves, scans, wish, float(at_least), lower, upper, loosest, kinds)
     else:
-        reason = _yes(curves, choices[best], undecided, cap, labels, wish)
+        reason = reason_for(curves, choices[best], undecided, cap, labels, subject_of(on, of), float(at_least))
     return Recommendation(
         at_least=float(at_least),
         on=on,
@@ -275,69 +244,6 @@ def _undecided(curves: Curves, scans: dict[int, Scan], best: int, choice: Choice
                 rivals.append(m)
                 break
     return tuple(rivals)
-
-
-def _subject(on: str | int, of: Quantity) -> str:
-    where = {"average": "on average over the records", "worst": "for the worst of these records"}
-    return f"{of} {where[on] if isinstance(on, str) else f'of record {on}'}"
-
-
-def _yes(curves: Curves, choice: Choice, undecided: tuple[int, ...], cap: float | None, labels: int, wish: str) -> str:
-    lines = [f"Use {choice}. The wish was {wish}."]
-    others = [curves.mechanisms[m] for m in undecided if curves.mechanisms[m] != choice.mechanism]
-    if others:
-        lines.append(f"The intervals cannot tell it apart from {', '.join(others)}.")
-    if not choice.holds_above:
-        lines.append("The curve is not above the wish at every larger epsilon: do not raise epsilon blindly.")
-    if cap is not None and labels > 1:
-        lines.append(_ceiling(cap, labels, choice.guarantee.epsilon))
-    lines += [f"{note}." for note in curves.notes if note.startswith(f"{choice.mechanism}:")]
-    return " ".join(lines)
-
-
-def _no(
-    curves: Curves,
-    scans: dict[int, Scan],
-    wish: str,
-    at_least: float,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    needed: float,
-    delta: float,
-    labels: int,
-) -> str:
-    if not scans:
-        return "No: every mechanism in these curves has a larger delta than you accept; add a pure one, or raise delta."
-    m, e = max(((m, int(np.argmax(lower[m]))) for m in scans), key=lambda point: float(lower[point]))
-    lines = [
-        f"No mechanism is guaranteed to reach {wish} for epsilon "
-        f"{curves.epsilons[0]:g} to {curves.epsilons[-1]:g} per feature.",
-        f"The best is {curves.mechanisms[m]} at epsilon {show_up(curves.epsilons[e])}: "
-        f"at least {round_down(float(lower[m, e])):g}.",
-    ]
-    possible = [k for k, scan in scans.items() if not scan.refuted.all()]
-    if possible:
-        most = round_up(float(max(upper[k].max() for k in possible)))
-        names = ", ".join(curves.mechanisms[k] for k in possible)
-        lines.append(f"The intervals leave it open for {names} (up to {most:g}): a smaller tolerance may decide.")
-    if labels > 1:
-        promise = curves.guarantees[m][-1]
-        lines.append(_ceiling(ceiling(promise.epsilon, labels, promise.delta), labels, promise.epsilon))
-        if math.isfinite(needed) and needed > 0:
-            at = f" at delta {show_up(delta)}" if delta else ""
-            lines.append(
-                f"To promise {at_least:g} to every input takes at least epsilon {round_down(needed):g} per record{at}."
-            )
-    lines.append("Try larger epsilons, fewer sensitive features, other mechanisms, or a lower wish.")
-    return " ".join(lines)
-
-
-def _ceiling(cap: float, labels: int, total: float) -> str:
-    where = f"at epsilon {show_up(total)} per record"
-    if round_up(cap, 6) >= 1:
-        return f"The ceiling is no obstacle: {where} it lies above 0.999999 ({labels} labels seen)."
-    most = f"no mechanism can promise more than {round_up(cap, 6):g} to every input"
-    return f"Ceiling: {where} {most} ({labels} labels seen)."
 
 
 def _choice_to_dict(choice: Choice) -> dict[str, Any]:

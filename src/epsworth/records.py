@@ -140,15 +140,15 @@ def as_records(X: Any, *, features: Sequence[str] | None = None, count: int | No
 
     Parameters
     ----------
-    X : array_like of shape ``(n, d)`` or data frame
+    X : array_like of shape ``(n, d)``, data frame, or mapping from column names to columns
         The records.  A frame whose column names are not strings is taken as an array (columns x0, x1, ..).
     features : sequence of str, optional
         Names of the classifier's features, in order: selected from a frame, given to an array's columns.
     count : int, optional
         Number of features that the classifier expects, where it has no names.
     """
-    if hasattr(X, "collect"):
-        raise ValueError(f"the table is a lazy {type(X).__name__}; collect it first")
+    _refuse_lazy(X)
+    X = _frame_of_columns(X) if isinstance(X, Mapping) else X
     columns = getattr(X, "column_names", getattr(X, "columns", None))
     if columns is not None and all(isinstance(name, str) for name in columns):
         records = _frame_records(X, features)
@@ -163,6 +163,52 @@ def as_records(X: Any, *, features: Sequence[str] | None = None, count: int | No
             "drop the others (the target column, an index) first"
         )
     return records
+
+
+def one_record(x: Any) -> Any:
+    """Return a record as a table of one row.
+
+    Parameters
+    ----------
+    x : array_like of shape ``(d,)``, row of a pandas frame, mapping from names to values, or table
+        The names of a row (``frame.iloc[0]``, ``frame.row(0, named=True)``) become those of columns; a table stays.
+    """
+    if isinstance(x, Mapping):
+        single = all(isinstance(value, str) or np.ndim(value) == 0 for value in x.values())
+        return {name: [value] for name, value in x.items()} if single else x
+    if np.ndim(x) != 1:
+        return x
+    names = getattr(x, "index", None)
+    if hasattr(x, "to_frame") and names is not None and all(isinstance(name, str) for name in names):
+        return x.to_frame().T.infer_objects()
+    values = np.asarray(x)
+    texts = values.dtype.kind in "US" and not all(isinstance(value, (str, bytes)) for value in x)
+    return (np.asarray(x, dtype=object) if texts else values)[np.newaxis]
+
+
+def _refuse_lazy(table: Any) -> None:
+    """Say how to get at the rows of tables that hold a plan instead."""
+    kind, module = type(table).__name__, type(table).__module__.partition(".")[0]
+    if module in ("dask", "dask_expr"):
+        raise ValueError(f"the table is a lazy Dask {kind}; call .compute() on it first")
+    if hasattr(table, "collect"):
+        raise ValueError(f"the table is a lazy {kind}; call .collect() on it first")
+
+
+def _frame_of_columns(columns: Mapping[Any, Any]) -> Any:
+    import polars as pl
+
+    names = ", ".join(map(repr, columns))
+    if not columns or not all(isinstance(name, str) for name in columns):
+        raise ValueError(f"the table is a mapping, whose keys must be column names, got {names or 'none'}")
+    lengths = {np.shape(column)[:1] if not isinstance(column, str) else () for column in columns.values()}
+    if len(lengths) != 1 or () in lengths:
+        raise ValueError(f"the table is a mapping of columns ({names}), which must be lists or arrays of one length")
+    plain = {name: c if isinstance(c, (list, np.ndarray)) else np.asarray(c) for name, c in columns.items()}
+    try:
+        return pl.DataFrame(plain)
+    except (TypeError, ValueError, pl.exceptions.PolarsError):
+        raise ValueError(f"the table is a mapping of columns ({names}), each of which must hold one kind") from None
 
 
 def _array_records(X: Any, features: Sequence[str] | None) -> Records:
@@ -180,10 +226,15 @@ def as_frame(table: Any) -> nw.DataFrame[Any]:
     """Wrap a data frame of any kind that narwhals knows (pandas, polars, arrow)."""
     import narwhals as nw
 
+    _refuse_lazy(table)
     try:
         frame: nw.DataFrame[Any] = nw.from_native(table, eager_only=True)
         columns = frame.columns
-    except (TypeError, ValueError, nw.exceptions.NarwhalsError) as error:
+    except TypeError:
+        raise ValueError(
+            f"the table, a {type(table).__name__}, is not a data frame in memory; give a pandas, polars or Arrow table"
+        ) from None
+    except (ValueError, nw.exceptions.NarwhalsError) as error:
         raise ValueError(
             f"the table, a {type(table).__name__}, cannot be read: {str(error).strip().splitlines()[0]}; "
             "give a data frame whose columns have different names"
@@ -220,8 +271,17 @@ def read_table(path: str | Path) -> Any:
     try:
         if name.endswith(".parquet"):
             return pl.read_parquet(path)
-        return pl.read_csv(path, infer_schema_length=None, null_values=MISSING)
+        table = pl.read_csv(path, infer_schema_length=None, null_values=MISSING)
+        _check_header(path, pl.read_csv(path, has_header=False, n_rows=1, infer_schema=False).row(0))
+        return table
     except pl.exceptions.NoDataError:
         raise ValueError(f"the table {path} is empty; give a header and at least one row") from None
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ValueError(f"cannot read the table {path}: {str(error).splitlines()[0]}") from None
+
+
+def _check_header(path: Path, names: Sequence[str | None]) -> None:
+    """Refuse a header that names a column twice: polars would rename the second and the first would be taken."""
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"the table {path} names the column {name or ''!r} twice; rename one")

@@ -12,6 +12,7 @@ import tomllib
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ class Feature:
         return len(self.categories) if self.categories is not None else self.points
 
     def to_unit(self, values: ArrayLike) -> Floats:
-        """Convert natural values to [0, 1]; anything missing or undeclared is an error naming its row."""
+        """Convert natural values to [0, 1]; what is missing or undeclared is an error that names its row alone."""
         if self.categories is not None:
             index = {category: i for i, category in enumerate(self.categories)}
             column = np.asarray(values, dtype=object).tolist()
@@ -99,19 +100,26 @@ class Feature:
             if (found < 0).any():
                 row = int(np.argmax(found < 0))
                 raise ValueError(
-                    f"row {row}, {self.name}: {column[row]!r} is not a declared category "
+                    f"row {row}, {self.name}: the value is not a declared category "
                     f"({', '.join(map(repr, self.categories))}); declare it or recode the value"
                 )
             return found / (len(self.categories) - 1)
+        column = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, dtype=object)
+        if column.dtype == bool or (
+            column.dtype == object and any(isinstance(v, (bool, np.bool_)) for v in column.flat)
+        ):
+            raise ValueError(
+                f"{self.name} holds booleans, which are no numbers; declare its categories, [False, True], or recode it"
+            )
         try:
-            natural = np.asarray(values, dtype=np.float64)
+            natural = column.astype(np.float64)
         except (TypeError, ValueError):
             raise ValueError(f"{self.name} is not a column of numbers; recode it, or declare its categories") from None
         missing = np.isnan(natural)
         outside = missing | (natural < self.lower) | (natural > self.upper)
         if outside.any():
             row = int(np.argmax(outside))
-            what = "the value is missing (NaN)" if missing[row] else f"{natural[row]:g} lies outside"
+            what = "the value is missing (NaN)" if missing[row] else "the value lies outside"
             remedy = "impute it" if missing[row] else "clip it, or declare a wider public range"
             raise ValueError(
                 f"row {row}, {self.name}: {what}; the declared range is {self.lower:g} to {self.upper:g}; {remedy}"
@@ -173,8 +181,9 @@ class Domain:
     def of(cls, ranges: Mapping[str | int, object]) -> Domain:
         """Build from ``{name: (lower, upper)}``, ``{name: [category, ...]}`` or ``{name: {"lower": ...}}``.
 
-        A tuple of two numbers is a range, a list is a set of categories; an integer key i stands for the
-        unnamed column ``x<i>``.
+        A tuple of two numbers is a range, a list is a set of categories.  A list of two numbers could be either and is
+        refused: two numbers that are categories are written ``{name: {"categories": [0, 1]}}``.  An integer key i
+        stands for the unnamed column ``x<i>``.
         """
         features = []
         for key, value in ranges.items():
@@ -186,6 +195,11 @@ class Domain:
             elif isinstance(value, tuple) and len(value) == 2:
                 features.append(Feature(name, *value))
             elif isinstance(value, list):
+                if len(value) == 2 and all(isinstance(v, Real) and not isinstance(v, bool) for v in value):
+                    raise ValueError(
+                        f"domain, {name}: {value!r} may be a range or two categories; write "
+                        f'({value[0]}, {value[1]}) for the range, {{"categories": {value!r}}} for the categories'
+                    )
                 features.append(Feature(name, categories=tuple(value)))
             else:
                 raise ValueError(

@@ -42,6 +42,8 @@ class Split:
         Per record.
     confidence : float
         With which all four bounds hold; 1 where an exact engine answered.
+    notes : tuple of str
+        Which features get another mechanism than the one named, and whether the tolerance was not met.
     """
 
     mechanism: str
@@ -55,6 +57,7 @@ class Split:
     even_upper: float
     guarantee: Guarantee
     confidence: float
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return the split as a sentence, rounded to the safe side."""
@@ -62,6 +65,7 @@ class Split:
         return (
             f"{self.mechanism} with total epsilon {show_up(self.total)} per record split as {shares}: "
             f"{self.on} stability at least {round_down(self.lower):g} (even split: {round_down(self.even_lower):g})."
+            + "".join(f" Note, {note}." for note in self.notes)
         )
 
 
@@ -137,6 +141,8 @@ def split_budget(
     chosen = 0 if lower[0] >= lower[1] else 1  # never recommend a split that is guaranteed less than the even one
     question = _with_splits(base, found[0].build, total, pair[chosen : chosen + 1])
     release = question.releases[0][0]
+    half = float((upper - lower).max()) / 2
+    unmet = (f"{mechanism}: the tolerance of {show_up(tolerance)} is not met: the half-width is {show_up(half, 3)}",)
     report(1.0)
     return Split(
         mechanism=mechanism,
@@ -150,6 +156,7 @@ def split_budget(
         even_upper=float(upper[1]),
         guarantee=release.guarantee,
         confidence=sure,
+        notes=(*base.notes, *(unmet if half > tolerance * (1 + 1e-9) else ())),
     )
 
 

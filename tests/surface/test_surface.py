@@ -212,3 +212,17 @@ def test_the_oldest_declared_versions_are_tried():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert all(">=" in dependency for dependency in project["dependencies"])
     assert ".ci/smoke 3.11 lowest-direct" in (ROOT / ".ci" / "run").read_text()
+
+
+@pytest.mark.parametrize(
+    "page", [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"], ids=lambda page: page.name
+)
+def test_every_row_of_a_table_belongs_to_a_table(page):
+    """A header, a line of dashes, rows without a gap: else Markdown shows bars."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for block in re.findall(r"(?:^\|.*\n?)+", text, flags=re.MULTILINE):
+        rows = block.splitlines()
+        assert len(rows) > 2, rows
+        assert re.fullmatch(r"\|(?: *:?-+:? *\|)+", rows[1]), rows[0]
+        columns = {len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", row))) for row in rows}
+        assert len(columns) == 1, rows[0]

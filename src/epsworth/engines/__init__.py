@@ -69,7 +69,7 @@ def stability(
     model : classifier
         Fitted scikit-learn classifier or pipeline, PyTorch module in evaluation mode, or a function
         ``records -> labels``; deterministic.
-    X : array_like of shape ``(n, d)`` or data frame
+    X : array_like of shape ``(n, d)``, data frame, or mapping from column names to columns
         Records in natural units.
     sensitive : str, int or sequence of them
         The features that users perturb, by name or by column of X, each independently with the same epsilon;
@@ -79,8 +79,9 @@ def stability(
     epsilons : array_like, shape ``(m,)``
         Increasing privacy parameters *per feature*; the record's total is the sum over its features.
     domain : Domain, mapping or path, optional
-        Public ranges of the sensitive features, ``{"age": (0, 100)}``, or a file that holds them.  Without it
-        they must lie on [0, 1].
+        Public ranges of the sensitive features, ``{"age": (0, 100), "smoker": ["no", "yes"]}``, or a file that holds
+        them; categories that are two numbers are written ``{"categories": [0, 1]}``.  Without it the features must lie
+        on [0, 1].
     method : {"auto", "cells", "linear", "grid", "propagation", "sampled", "paper"}
         ``auto`` takes, per mechanism, the first that applies: ``grid`` (exact for any classifier, while the
         grid is small), ``cells`` (exact for tree models with up to three sensitive features), ``linear``
@@ -93,7 +94,7 @@ def stability(
     confidence : float
         Probability, in (0, 1), that all bounds hold.
     tolerance : float
-        Half-width of the intervals, in (0, 0.5).
+        Half-width of the intervals, in (0, 0.5); ``Curves.notes`` says where it is not met.
     rng : numpy.random.Generator or int, optional
         Randomness of the *analysis*; nothing here is a release.
     y : array_like, shape ``(n,)``, optional

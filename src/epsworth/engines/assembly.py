@@ -17,10 +17,13 @@ from epsworth.engines.plan import Part
 from epsworth.engines.published import published
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Settings, each_record, whole_dataset
+from epsworth.rounding import show_up
 
 Answered = list[tuple[Part, Answer]]
 Over = Literal["auto", "records", "dataset"]
 
+MOST_NAMED = 5  # epsilons that a note lists
+BRACKETS = {"lattice-bracket", "polygon", "sections"}  # which promise no more than the tolerance from end to end
 MOST_QUERIES_PER_RECORD_MODE = 100_000_000
 
 
@@ -106,7 +109,7 @@ def curves_of(
     question: Question, answered: Answered, found: Answer, over: str, settings: Settings, seconds: float
 ) -> Curves:
     """Return the answer as curves: promises, units and methods beside the bounds."""
-    return Curves(
+    curves = Curves(
         mechanisms=question.names,
         epsilons=question.epsilons,
         features=tuple(feature.name for feature in question.features),
@@ -124,6 +127,38 @@ def curves_of(
         seconds=seconds,
         notes=(*question.notes, *_reasons(question, answered)),
     )
+    return replace(curves, notes=(*curves.notes, *_too_wide(curves, settings.target)))
+
+
+def _too_wide(curves: Curves, target: float | None) -> list[str]:
+    """Say of every mechanism whose intervals are wider than the tolerance allows how wide they are."""
+    kinds = [bounds for bounds in (curves.stability, curves.accuracy) if bounds is not None]
+    widths = np.maximum.reduce([_widths(bounds, curves.over, target) for bounds in kinds])
+    notes = []
+    for name, found, methods in zip(curves.mechanisms, widths, curves.method, strict=True):
+        what, allowed = ("width", 1) if set(methods) <= BRACKETS else ("half-width", 2)
+        at = np.flatnonzero(found > allowed * curves.tolerance * (1 + 1e-9))
+        if at.size:
+            listed = ", ".join(map(show_up, curves.epsilons[at[:MOST_NAMED]]))
+            more = f" and {at.size - MOST_NAMED} more" if at.size > MOST_NAMED else ""
+            notes.append(
+                f"{name}: the tolerance of {show_up(curves.tolerance)} is not met at epsilon {listed}{more}: the "
+                f"bounds hold, but with a {what} of up to {show_up(float(found.max()) / allowed, 3)}"
+            )
+    return notes
+
+
+def _widths(bounds: Bounds, over: str, target: float | None) -> Floats:
+    """Return the largest width by mechanism and epsilon of what was to be bounded to the tolerance."""
+    sides = [Interval(bounds.lower, bounds.upper)]
+    if over != "records":
+        both = (bounds.average(), bounds.worst())
+        sides = [Interval(lower[..., np.newaxis], upper[..., np.newaxis]) for lower, upper in both]
+    found = []
+    for lower, upper in sides:
+        undecided = np.ones(lower.shape, dtype=bool) if target is None else (lower < target) & (upper >= target)
+        found.append(np.where(undecided, upper - lower, 0.0).max(axis=2))
+    return np.asarray(np.maximum.reduce(found))
 
 
 def _methods(question: Question, answered: Answered) -> NDArray[np.str_]:
@@ -177,6 +212,6 @@ def with_published_claim(question: Question, curves: Curves, settings: Settings,
         method=np.full(curves.method.shape, "paper"),
         queries=curves.queries + found.queries,
         seconds=time.perf_counter() - began,
-        notes=(*question.notes, heuristic),
+        notes=(*question.notes, *_too_wide(curves, settings.target), heuristic),
         sound=False,
     )

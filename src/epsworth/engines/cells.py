@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.trees import TreeModel, tree_model
 from epsworth.curves import Bounds
-from epsworth.engines.exact import LawsOverEpsilon, Table, agreement, outward, within
+from epsworth.engines.exact import LawsOverEpsilon, Table, agreement, outward, stays_in_range, within
 from epsworth.engines.leaves import LeafBoxes
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress
@@ -167,7 +167,7 @@ def cells_for(question: Question) -> TreeCells | str:
 def exact_cells(question: Question, builder: TreeCells, progress: Progress) -> Answer | None:
     """Return exact bounds for every record, or None where some record has too many cells."""
     m, e, n = question.shape
-    laws = LawsOverEpsilon(question)
+    laws, stays = LawsOverEpsilon(question), np.array([stays_in_range(row) for row in question.releases])
     stability, accuracy = np.empty((m, e, n)), np.empty((m, e, n))
     possible = np.empty(n, dtype=np.int64)
     for start in range(0, n, BLOCK):
@@ -183,7 +183,11 @@ def exact_cells(question: Question, builder: TreeCells, progress: Progress) -> A
             own, right = agreement(question, record, cells.table, masses)
             stability[:, :, record], accuracy[:, :, record] = own.reshape(m, e), right.reshape(m, e)
             inside = np.ix_(*[within(f, edges) for f, edges in zip(question.features, cells.edges, strict=True)])
-            possible[record] = len(np.unique(cells.table.labels[inside]))
+            reached = cells.table.kinds[np.unique(cells.table.labels[inside])]
+            possible[record] = len(reached)
+            if len(reached) == 1:  # mechanisms that stay in the range cannot change the label
+                stability[stays, :, record] = float(reached[0] == question.labels[record])
+                accuracy[stays, :, record] = float(question.y is not None and reached[0] == question.y[record])
         progress(block.stop / n)
     exact = None if question.y is None else Bounds(*outward(accuracy))
     return Answer(Bounds(*outward(stability)), exact, possible, builder.queries)

@@ -23,6 +23,7 @@ from epsworth.mechanisms.quantised import Quantised
 from epsworth.mechanisms.record import RecordRelease
 from epsworth.space import Feature
 
+SMALLEST = float(np.finfo(float).tiny)
 ROUNDING = 1e-12  # of a contraction: sums of at most 5e7 nonnegative terms that add up to one (seen: below 1e-14)
 
 
@@ -67,15 +68,23 @@ def contract(table: Floats, masses: Sequence[Floats]) -> Floats:
 
 def agreement(question: Question, record: int, table: Table, masses: Sequence[Floats]) -> tuple[Floats, Floats]:
     """Return the exact stability and accuracy of one record, shape ``(points,)``; without y both are the stability."""
-    own = contract(table.agrees(question.labels[record]), masses)
+    own = _agreeing(table.agrees(question.labels[record]), masses)
     if question.y is None or question.y[record] == question.labels[record]:
         return own, own
-    return own, contract(table.agrees(question.y[record]), masses)
+    return own, _agreeing(table.agrees(question.y[record]), masses)
+
+
+def _agreeing(agrees: Floats, masses: Sequence[Floats]) -> Floats:
+    """Contract; 0 and 1 are said only where no cell agrees or every one does (see `outward`)."""
+    if agrees.all() or not agrees.any():
+        return np.full(len(masses[0]), float(agrees.all()))
+    return np.clip(contract(agrees, masses), SMALLEST, np.nextafter(1, 0))
 
 
 def outward(value: Floats) -> Interval:
-    """Return an exact value as bounds, rounded outwards."""
-    return Interval(np.clip(value - ROUNDING, 0, 1), np.clip(value + ROUNDING, 0, 1))
+    """Return an exact value as bounds, rounded outwards; 0 and 1 are known for certain and stay."""
+    lower, upper = np.clip(value - ROUNDING, 0, 1), np.clip(value + ROUNDING, 0, 1)
+    return Interval(np.where(value == 1, 1.0, lower), np.where(value == 0, 0.0, upper))
 
 
 def below(feature: Feature, mechanism: Mechanism, law: Law, values: Floats) -> Floats:
@@ -136,6 +145,11 @@ def stack(mechanisms: Sequence[Mechanism]) -> list[Mechanism]:
     if not alike:
         return list(mechanisms)
     return [replace(first, epsilon=np.array([m.scalar_epsilon for m in mechanisms]))]
+
+
+def stays_in_range(row: Sequence[RecordRelease]) -> bool:
+    """Tell whether no output of some releases can lie outside the declared ranges."""
+    return all(mechanism.output != "real line" for release in row for mechanism in release.mechanisms)
 
 
 def aligned(row: Sequence[RecordRelease], features: int) -> list[list[Mechanism]]:

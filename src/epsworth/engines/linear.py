@@ -8,7 +8,7 @@ Pr[S0 <= .] exactly, where S lies between S0 and S0 + s steps.  The bracket clos
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,17 +18,21 @@ from scipy.special import ndtr
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
-from epsworth.classifiers.scalers import ignoring_names, plain, steps_of
+from epsworth.classifiers.scalers import affine, ignoring_names, per_column, plain, steps_of
 from epsworth.curves import Bounds
-from epsworth.engines.exact import aligned
+from epsworth.engines.exact import aligned, stays_in_range
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress
 from epsworth.laws import Gaussian, Laplace, Law, TwoLevel
 
 FIRST_STEPS, MOST_STEPS = 2**12, 2**18
-FOURIER = 1e-12  # rounding of the transforms (seen: 7e-14 at 100 features and 2^18 steps)
+FOURIER = 10  # units of rounding per level of a transform: Higham 2002, theorem 24.2, with weights right to one unit
 CLOSE = 1e-9  # rounding beyond which the closed form is given up for the lattice
-MARGIN = 1e-12  # relative shift of the threshold: scores and weights are rounded, and an atom can sit on it
+# How far a score, and so a threshold, may be off, relative to the sum of its absolute terms.  A sum of d products errs
+# by at most d units of 1.1e-16 in whatever order, each term by another 12 (scalers, weights, natural values): twice
+# (1000 + 12) * 1.1e-16 for the difference of two scores of 1000 features, with a factor of four to spare; more features
+# count for more (`_read`).
+MARGIN, MARGIN_FEATURES = 1e-12, 1_000
 LINEAR = (
     "LogisticRegression",
     "LinearSVC",
@@ -52,7 +56,9 @@ class LinearModel:
     constants : ndarray, shape ``(records, scores)``
         With all sensitive features at 0.
     sizes : ndarray, shape ``(records,)``
-        Sum of the absolute terms of a score: what its rounding errors are relative to.
+        Sum of the absolute terms of a score, the scalers' own terms among them, with each sensitive feature at the
+        end of its range that lies farther from 0: what all rounding errors of scores, weights and natural values are
+        relative to.
     """
 
     weights: Floats
@@ -89,6 +95,19 @@ class Comparison:
         return bool(self.constant + np.maximum(self.weights, 0).sum() > 0)
 
 
+def settled(comparisons: Sequence[Comparison], slack: float) -> float | None:
+    """Return 1 or 0 where all values within the ranges win all comparisons, or lose one of them; else None."""
+    kept = True
+    for one in comparisons:
+        sign = 1 if one.positive else -1
+        weights, constant = sign * one.weights, sign * one.constant
+        off = slack + MARGIN * (abs(constant) + float(np.abs(weights).sum()))
+        if constant + np.maximum(weights, 0).sum() < -off:
+            return 0.0
+        kept = kept and bool(constant + np.minimum(weights, 0).sum() > off)
+    return 1.0 if kept else None
+
+
 Keeps = Callable[[list[list[Law]], list[Comparison], float], Interval]
 """From laws (parts of epsilons, then features), comparisons and slack to bounds of shape ``(epsilons,)``."""
 
@@ -106,26 +125,29 @@ def linear_for(question: Question) -> LinearModel | str:
     natural = question.records.numbers()
     if natural is None:
         return "the table holds columns that are not numbers"
-    return _read(question, model, natural)
+    return _read(question, natural, estimator, scalers)
 
 
-def _read(question: Question, model: Any, natural: Floats) -> LinearModel:
+def _read(question: Question, natural: Floats, estimator: Any, scalers: Sequence[Any]) -> LinearModel:
+    """Fold scalers and ranges into the coefficients; no difference of scores, in which public terms cancel, is read."""
+    at = list(question.positions)
     lower = np.array([feature.lower for feature in question.features])
     upper = np.array([feature.upper for feature in question.features])
-    everything = np.arange(len(question.records))
+    everything, width = np.arange(len(question.records)), len(question.records.names)
+    base = dict(zip(question.positions, np.broadcast_to(lower, (len(everything), len(lower))).T, strict=True))
     with ignoring_names():
-        base = dict(zip(question.positions, np.broadcast_to(lower, (len(everything), len(lower))).T, strict=True))
-        constants = _columns(model.decision_function(question.records.take(everything, base)))
-        weights = []
-        for j, position in enumerate(question.positions):  # one record tells the slopes of an affine score
-            raised = {p: values[:1] for p, values in base.items()} | {position: upper[j : j + 1]}
-            score = _columns(model.decision_function(question.records.take(everything[:1], raised)))
-            weights.append(score[0] - constants[0])
-        estimator, scalers = steps_of(model)
-        for scaler in scalers:
-            natural = scaler.transform(natural)
-    terms = np.abs(natural) @ np.abs(np.atleast_2d(estimator.coef_)).T + np.abs(np.atleast_1d(estimator.intercept_))
-    return LinearModel(np.array(weights).T, constants, terms.max(axis=1), estimator.classes_)
+        constants = _columns(question.classifier.model.decision_function(question.records.take(everything, base)))
+    given = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else estimator.coef_  # sparsified
+    coefficients = np.atleast_2d(np.asarray(given, dtype=np.float64))
+    reach = np.abs(natural)
+    reach[:, at] = np.maximum(np.abs(lower), np.abs(upper))
+    for scaler in scalers:
+        factor, shift = per_column(scaler, width)
+        reach = np.abs(factor) * reach + np.abs(shift)
+    terms = reach @ np.abs(coefficients).T + np.abs(np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)))
+    slopes = affine(scalers, width)[0][at] * (upper - lower)
+    sizes = terms.max(axis=1) * max(1.0, width / MARGIN_FEATURES)
+    return LinearModel(coefficients[:, at] * slopes, constants, sizes, estimator.classes_)
 
 
 def _columns(scores: Any) -> Floats:
@@ -157,8 +179,8 @@ def bracket(laws: list[Law], weights: Floats, threshold: float, steps: int, slac
     reach = float(np.abs(weights[used]).sum())
     shift = threshold - float(np.minimum(weights, 0).sum())  # reflect: w Y = |w| (1 - Y) - |w| for w < 0
     if used.size == 0:
-        sure = np.full(laws[0].shape, 1.0 if shift >= 0 else 0.0)
-        return Interval(sure, sure.copy())
+        ends = (shift - slack >= 0, shift + slack >= 0)
+        return Interval(*(np.full(laws[0].shape, float(end)) for end in ends))
     h = reach / steps
     # a rounded |w|/h can move an atom one cell on: leave room, or the sum wraps around
     length = next_fast_len(steps + used.size + 1, real=True)
@@ -176,7 +198,20 @@ def bracket(laws: list[Law], weights: Floats, threshold: float, steps: int, slac
     slack = slack + MARGIN * (abs(shift) + reach)
     low, high = int(np.floor((shift - slack) / h)) - used.size, int(np.floor((shift + slack) / h))
     lower, upper = (_at(cumulated, i) for i in (low, high))
-    return Interval(np.clip(lower - FOURIER, 0, 1), np.clip(upper + FOURIER, 0, 1))
+    error = transform_error(used.size, length)
+    return Interval(np.clip(lower - error, 0, 1), np.clip(upper + error, 0, 1))
+
+
+def transform_error(parts: int, length: int) -> float:
+    """Bound the rounding of the cumulated product of transforms of probabilities.
+
+    A transform errs by ``FOURIER * log2(length)`` units, relative to its Euclidean norm, which is at most
+    sqrt(length); no other factor of the product exceeds 1, and the inverse divides by sqrt(length).  A partial sum
+    of errors is at most sqrt(length) times their norm (Cauchy & Schwarz); summing and the masses themselves add a
+    few units per cell and part.
+    """
+    norm = (parts + 1) * math.log2(2 * length)
+    return FOURIER * np.finfo(float).eps / 2 * (math.sqrt(length) * norm + length + parts)
 
 
 def closed_form(laws: list[Law], weights: Floats, threshold: float) -> Interval:
@@ -257,6 +292,7 @@ def each_label(question: Question, model: LinearModel, keeps: Keeps, progress: P
     accuracy = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
     possible = np.empty(n, dtype=np.int64)
     stacks = [aligned(row, len(question.features)) for row in question.releases]
+    stays = [stays_in_range(row) for row in question.releases]
     for record in range(n):
         own = question.labels[record]
         targets = [(stability, own)] + ([] if question.y is None else [(accuracy, question.y[record])])
@@ -268,13 +304,16 @@ def each_label(question: Question, model: LinearModel, keeps: Keeps, progress: P
             ]
             for target, label in targets:
                 comparisons = model.comparisons(record, label)
-                found = keeps(laws, comparisons, slack) if comparisons else Interval(np.zeros(e), np.zeros(e))
+                known = settled(comparisons, slack) if comparisons else 0.0
+                if known is not None and (stays[i] or not any(one.weights.any() for one in comparisons)):
+                    found = Interval(np.full(e, known), np.full(e, known))
+                else:
+                    found = keeps(laws, comparisons, slack)
                 target.lower[i, :, record], target.upper[i, :, record] = found
         lost = any(compared.can_be_lost for compared in model.comparisons(record, own))
         possible[record] = 1 + int(lost)  # exact for two classes, a lower bound for more
         progress((record + 1) / n)
-    queries = n + model.weights.shape[1]
-    return Answer(Bounds(*stability), None if question.y is None else Bounds(*accuracy), possible, queries)
+    return Answer(Bounds(*stability), None if question.y is None else Bounds(*accuracy), possible, n)
 
 
 def _by_pairs(laws: list[list[Law]], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:

@@ -9,11 +9,12 @@ from typing import Literal
 
 import numpy as np
 
+from epsworth.classifiers.scalers import steps_of
 from epsworth.curves import Bounds
 from epsworth.engines import cells
 from epsworth.engines.branching import branch_and_sample
 from epsworth.engines.cells import TreeCells, cells_for, exact_cells
-from epsworth.engines.exact import outward
+from epsworth.engines.exact import outward, stays_in_range
 from epsworth.engines.grid import MOST_POINTS, count_groups, exact_grid, grid_sizes
 from epsworth.engines.linear import LinearModel, linear_bounds, linear_for, unclipped_works
 from epsworth.engines.polygons import polygon_bounds
@@ -56,6 +57,8 @@ def label_response(question: Question, settings: Settings) -> Answer:
         raise ValueError("label_rr needs to know all labels; give a fitted estimator, or Classifier(..., classes=...)")
     totals = np.array([[release.guarantee.epsilon for release in row] for row in question.releases])
     kept = np.vectorize(lambda total: ceiling(total, len(classes)))(totals)[:, :, np.newaxis]
+    if len(classes) > 1:
+        kept = np.minimum(kept, np.nextafter(1, 0))  # never quite 1, whatever a double holds
     other = (1 - kept) / max(len(classes) - 1, 1)
     every = np.ones(len(question.records))
     stability = Bounds(*outward(kept * every))
@@ -66,6 +69,25 @@ def label_response(question: Question, settings: Settings) -> Answer:
         accuracy = Bounds(*outward(right * every))
     settings.progress(1.0)
     return Answer(stability, accuracy, np.full(len(every), len(classes)), 0)
+
+
+def one_label(question: Question, settings: Settings) -> Answer:
+    """Return the answer where the classifier knows one label only: it stays for certain."""
+    m, e, n = question.shape
+    sure = np.ones((m, e, n))
+    right = None if question.y is None else sure * (question.labels == question.y)
+    settings.progress(1.0)
+    accuracy = None if right is None else Bounds(right, right.copy())
+    return Answer(Bounds(sure, sure.copy()), accuracy, np.ones(n, dtype=np.int64), 0)
+
+
+def _knows_one_label(question: Question) -> bool:
+    model, classes = question.classifier.model, question.classifier.classes
+    if model is None or classes is None:
+        return False
+    last, _ = steps_of(model)
+    constant = type(last).__name__ == "DummyClassifier" and last.strategy in ("most_frequent", "prior", "constant")
+    return constant or len(classes) == 1
 
 
 def _bracketing(bounds: Callable[[Question, LinearModel, float, Progress], Answer], model: LinearModel) -> Run:
@@ -103,6 +125,8 @@ class Planner:
         method, sizes = self.method, grid_sizes(self.question, m)
         if method == "sampled":
             return Part((), "monte-carlo", "asked for", None), None
+        if method == "auto" and _knows_one_label(self.question):
+            return Part((), "constant", "the classifier gives one label only", one_label), None
         builder = self.cells if isinstance(self.cells, TreeCells) else None
         if method in ("auto", "grid") and sizes is not None:
             size = int(np.prod([float(k) for k in sizes]))
@@ -152,7 +176,7 @@ class Planner:
 
     def _leaves_range(self, m: int) -> bool:
         """Tell whether some output may lie outside the declared range."""
-        return any(x.output == "real line" for release in self.question.releases[m] for x in release.mechanisms)
+        return not stays_in_range(self.question.releases[m])
 
     def _sums_can(self, m: int, model: LinearModel) -> bool:
         """Everything on [0, 1]; unclipped noise where all features carry the same kind of it."""

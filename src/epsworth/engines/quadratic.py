@@ -19,7 +19,7 @@ from epsworth.bounds import Interval
 from epsworth.classifiers.quadratics import QuadraticScores, quadratic_scores
 from epsworth.classifiers.scalers import affine, behind_scalers
 from epsworth.curves import Bounds
-from epsworth.engines.exact import aligned
+from epsworth.engines.exact import aligned, stays_in_range
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress
 from epsworth.engines.sections import TAIL, Leads, bracket, span_of
@@ -144,14 +144,19 @@ def quadratic_bounds(question: Question, model: QuadraticModel, tolerance: float
     accuracy = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
     possible = np.empty(n, dtype=np.int64)
     stacks = [aligned(row, len(question.features)) for row in question.releases]
+    stays = [stays_in_range(row) for row in question.releases]
     axis = np.linspace(0, 1, LATTICE)
     lattice = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     for record in range(n):
         targets = [(stability, question.labels[record])]
         targets += [] if question.y is None else [(accuracy, question.y[record])]
+        known = [_settled(model, record, label) for _, label in targets]
         for i, features in enumerate(stacks):
             laws = _laws(features, question.unit[record])
-            for target, label in targets:
+            for (target, label), sure in zip(targets, known, strict=True):
+                if stays[i] and sure is not None:
+                    target.lower[i, :, record] = target.upper[i, :, record] = sure
+                    continue
                 bounds = [_keeps(model, record, label, batch, tolerance) for batch in laws]
                 target.lower[i, :, record], target.upper[i, :, record] = (
                     np.concatenate(side) for side in zip(*bounds, strict=True)
@@ -177,6 +182,14 @@ def _laws(features: list[list[Mechanism]], values: Sequence[float]) -> list[list
         else:
             batches.append(laws)
     return batches
+
+
+def _settled(model: QuadraticModel, record: int, label: Any) -> float | None:
+    """Return 1 or 0 where no values within the ranges change whether a label is answered; else None."""
+    leads = model.leads(record, label, 1.0)
+    if leads is None:
+        return 0.0
+    return leads.settled() if len(leads.gap) else 1.0
 
 
 def _keeps(model: QuadraticModel, record: int, label: Any, laws: list[Law], tolerance: float) -> Interval:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Floats
 from epsworth.classifiers import Classifier, ClassifierError, Labels, as_classifier
 from epsworth.mechanisms import PrivacyIndicator
-from epsworth.mechanisms.family import Build, families, quantised
-from epsworth.mechanisms.record import RecordRelease, record_release
+from epsworth.mechanisms.family import Build, Release, families, quantised
+from epsworth.mechanisms.record import RecordRelease, record_release, stand_ins
 from epsworth.records import Indices, Records, as_records
 from epsworth.space import Domain, Feature, unit_domain
 
@@ -86,9 +87,23 @@ def answer(
         copy = "a perturbed copy of record" if values else "record"
         where = "a whole batch" if row is None else f"{copy} {row}"
         raise ClassifierError(
-            f"the classifier failed on {where}: {type(error).__name__}: {_first_line(error)}; "
+            f"the classifier failed on {where}: {type(error).__name__}{_told(error, records, row)}; "
             "repair that row, or the model's preprocessing"
         ) from error
+
+
+def _told(error: Exception, records: Records, row: int | None) -> str:
+    """Return the first line of what the classifier said, without the record's own values."""
+    if row is None:
+        return ""
+    values = [records.column(p)[row] for p in range(len(records.names))]
+    texts = {
+        form for v in values for form in (str(v), repr(v), *([f"{v:g}"] if isinstance(v, (float, np.floating)) else []))
+    }
+    found = _first_line(error)
+    for text in sorted(texts - {""}, key=len, reverse=True):
+        found = re.sub(rf"(?<![\w.]){re.escape(text)}(?![\w.])", "...", found)
+    return f": {found}"
 
 
 def _failing_row(
@@ -158,13 +173,19 @@ def ask(
         epsilons=grid,
         releases=tuple(tuple(record_release(release, features) for release in row) for row in built),
         notes=tuple(
-            f"{name.name}: {row[0].cost}"
-            for name, row in zip(found, built, strict=True)
-            if isinstance(row[0], PrivacyIndicator)
+            f"{one.name}: {text}"
+            for one, row in zip(found, built, strict=True)
+            for text in _what_to_know(one.name, row[0], features)
         ),
         labels=labels,
         y=None if y is None else _true_labels(y, labels, classifier),
     )
+
+
+def _what_to_know(name: str, release: Release, features: Sequence[Feature]) -> list[str]:
+    """Say what a privacy indicator costs, and which features get another mechanism than the one that was named."""
+    costs = [release.cost] if isinstance(release, PrivacyIndicator) else []
+    return costs + stand_ins(release, features, explicit="k=" in name or "quantise=" in name)
 
 
 def _declared(domain: Domain | Mapping[str | int, object] | str | Path | None) -> Domain | None:
@@ -223,12 +244,14 @@ def _true_labels(y: ArrayLike, labels: Labels, classifier: Classifier) -> NDArra
     if truth.shape != labels.shape:
         raise ValueError(f"y must hold one label per record, shape {labels.shape}, got {truth.shape}")
     if (truth.dtype.kind in "US") != (labels.dtype.kind in "US") and object not in (truth.dtype, labels.dtype):
-        raise ValueError(
-            f"y holds {truth.tolist()[:2]}.. but the classifier answers {labels.tolist()[:2]}..; encode y as it does"
-        )
+        raise ValueError(f"y holds {_kind(truth)} but the classifier answers {_kind(labels)}; encode y as it does")
     if classifier.classes is not None and not set(truth.tolist()) & set(classifier.classes):
         raise ValueError(
-            f"y shares no value with the classifier's labels {list(classifier.classes)[:5]}, "
-            f"it holds {truth.tolist()[:3]}..; encode y as the classifier does"
+            f"y shares no value with the classifier's labels {list(classifier.classes)[:5]}; "
+            "encode y as the classifier does"
         )
     return truth
+
+
+def _kind(labels: NDArray[Any]) -> str:
+    return {"U": "texts", "S": "texts", "b": "booleans", "O": "objects"}.get(labels.dtype.kind, "numbers")

@@ -61,7 +61,7 @@ def exit_scales(question: Question, model: LinearModel, settings: Settings) -> A
             found[kind].lower[i, :, record], found[kind].upper[i, :, record] = region.bounds()
     own = [model.comparisons(record, label) for record, label in enumerate(question.labels)]
     possible = np.array([1 + any(one.can_be_lost for one in comparisons) for comparisons in own])
-    return Answer(found[0], found[1] if kinds == 2 else None, possible, n + model.weights.shape[1])
+    return Answer(found[0], found[1] if kinds == 2 else None, possible, n)
 
 
 @dataclass(eq=False)

@@ -64,6 +64,14 @@ class Leads:
         lost = (largest + most[..., np.newaxis]).max(axis=0) <= -slack
         return _runs(cuts, kept).covered(len(self.gap)), _runs(cuts, lost).covered(1)
 
+    def settled(self) -> float | None:
+        """Return 1 or 0 where the label leads all rivals, or a rival leads it, all over the unit square; else None."""
+        edges = np.linspace(0, 1, FIRST_SLABS + 1)
+        for value, found in zip((1.0, 0.0), self.decided(edges[:-1], edges[1:], (0.0, 1.0)), strict=True):
+            if found.slab.size == FIRST_SLABS and (found.low == 0).all() and (found.high == 1).all():
+                return value
+        return None
+
 
 def _roots(a: Floats, b: Floats, c: Floats) -> Floats:
     """Return the real roots of ``a y^2 + b y + c``, NaN where there are none; a first axis of two is added."""

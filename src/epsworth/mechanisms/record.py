@@ -54,6 +54,30 @@ def record_release(release: Release, features: Sequence[Feature]) -> RecordRelea
     return RecordRelease(fitted, reveal, guarantee, tight)
 
 
+def stand_ins(release: Release, features: Sequence[Feature], *, explicit: bool = False) -> list[str]:
+    """Say which features do not get the mechanism that was named, but one that suits what is declared.
+
+    Parameters
+    ----------
+    explicit : bool
+        Whether a number of grid points was asked for, so that a declared one in its place must be told, too.
+    """
+    if isinstance(release, LabelResponse):
+        return []
+    named = release.mechanism if isinstance(release, PrivacyIndicator) else release
+    notes = []
+    for feature in features:
+        fitted = _fitted(named, feature)
+        if type(fitted) is not type(named):
+            notes.append(
+                f"{feature.name} is categorical, so k-ary randomised response over its {fitted.points} categories "
+                "perturbs it instead"
+            )
+        elif explicit and fitted.points != named.points:
+            notes.append(f"{feature.name} declares {fitted.points} values, which replace the {named.points} asked for")
+    return notes
+
+
 def _fitted(mechanism: Mechanism, feature: Feature) -> Mechanism:
     if feature.categories is not None:
         return KRR(mechanism.scalar_epsilon, k=len(feature.categories))

@@ -89,7 +89,7 @@ def radius(
     model : classifier
         Fitted scikit-learn classifier or pipeline, or a function ``records -> labels``; deterministic.  Also
         k-means or a Gaussian mixture: the label is the number of the cluster or component.
-    x : array_like of shape ``(d,)``, or a table with one row
+    x : array_like of shape ``(d,)``, table with one row, row of a pandas frame, or mapping
         The record, in the units that the model takes.
     norm : 2 or math.inf
         Or "inf".

@@ -15,7 +15,7 @@ from epsworth.classifiers import Classifier, Labels, as_classifier
 from epsworth.classifiers.classifier import known_labels
 from epsworth.classifiers.scalers import affine, behind_scalers
 from epsworth.engines.question import answer
-from epsworth.records import Records, as_records
+from epsworth.records import Records, as_records, one_record
 
 EPS = float(np.finfo(float).eps)
 STEPS = np.concatenate([[0.0], np.geomspace(1e-16, 1e-5, 45)])  # how far behind a computed boundary to look
@@ -162,8 +162,7 @@ def ask(model: Any, x: Any, *, norm: float | str, features: str | int | Sequence
     if order is None:
         raise ValueError(f"norm must be 2 or math.inf, got {norm!r}")
     classifier = as_classifier(model)
-    table = np.asarray(x)[np.newaxis] if np.ndim(x) == 1 else x
-    records = as_records(table, features=classifier.features, count=classifier.count)
+    records = as_records(one_record(x), features=classifier.features, count=classifier.count)
     if len(records) != 1:
         raise ValueError(f"x must be one record, got {len(records)}; give one row at a time")
     positions = _positions(records, features)
@@ -193,5 +192,8 @@ def _number(records: Records, position: int) -> float:
     value, name = records.column(position)[0], records.names[position]
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, bool) or not isinstance(plain, (int, float)) or not math.isfinite(plain):
-        raise ValueError(f"feature {name!r} is {plain!r}, which cannot move; only finite numbers do: leave it out")
+        what = "not finite" if isinstance(plain, float) else f"a {type(plain).__name__}"
+        raise ValueError(
+            f"feature {name!r} is {what} in this record and cannot move; only finite numbers do: leave it out"
+        )
     return float(plain)
