@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
+from epsworth.documents import read_json, read_toml
 from epsworth.files import reading, write_text
 
 
@@ -211,7 +211,7 @@ class Domain:
         """Read a ``.toml`` or ``.json`` file."""
         with reading(path, "domain file") as content:
             text = content.decode()
-            return cls.from_dict(json.loads(text) if Path(path).suffix == ".json" else tomllib.loads(text))
+            return cls.from_dict(read_json(text) if Path(path).suffix == ".json" else read_toml(text))
 
     @classmethod
     def from_data(cls, columns: Mapping[str, ArrayLike]) -> Domain:
