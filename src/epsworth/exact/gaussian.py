@@ -89,7 +89,8 @@ def gaussian_clipped(
     tight, wanted = calibration in ("analytic", "pure"), Fraction(0) if calibration == "pure" else delta
     sigmas = clipped_sigma if calibration == "analytic" else partial(gaussian_sigma, calibration=calibration)
     start, bound = float(sigmas(float(epsilon), float(delta))), exp_below(epsilon)
-    sigma, low, best = start, 0.0, None
+    best: GaussianNoise | None = None
+    sigma, low = start, 0.0
     for trial in range(MOST_TRIALS):
         found = GaussianNoise("gaussian_clipped", epsilon, points, _largest(sigma, points), sigma, wanted)
         change = _change(sigma, epsilon, float(wanted), float(found.gap(bound) - wanted))
@@ -101,7 +102,9 @@ def gaussian_clipped(
             low = sigma
         if best is not None and best.sigma <= low * (1 + FINE):
             break
-        sigma = _between(sigma * (1 + (0.999 if change < 0 else 1.01) * change), low, best and best.sigma, trial)
+        sigma = _between(
+            sigma * (1 + (0.999 if change < 0 else 1.01) * change), low, best.sigma if best else None, trial
+        )
         if sigma > WIDEST * start:
             break
     if best is None:
