@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
 from fractions import Fraction
 
-import numpy as np
-
 DIGITS = 400  # of a number; and the largest power of ten, either way: 1e99999999 alone would fill the memory
 EXACT = Context(prec=4 * DIGITS, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])  # sums of such numbers have fewer digits
 
@@ -28,6 +26,8 @@ def exact_decimal(where: str, value: object) -> Decimal:
     >>> exact_decimal("epsilon", 0.1)
     Decimal('0.1')
     """
+    import numpy as np  # here: the command line prints rounded numbers before it needs arrays
+
     value = value.item() if isinstance(value, np.generic) else value
     try:
         if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):

@@ -19,7 +19,7 @@ import pytest
 
 import epsworth as ew
 from epsworth.release import Policy, keyed, outputs, perturb_file
-from epsworth.release.ledger import LEDGER, Entry, Ledger, sum_above
+from epsworth.release.ledger import LEDGER, Entry, Ledger, state_folder, sum_above
 from epsworth.release.streams import charge_of
 from epsworth.rounding import show_up
 
@@ -265,8 +265,8 @@ def test_a_ledger_that_is_not_understood_is_refused(table, line):
 
 @pytest.mark.parametrize("size", [0, 31, 33])
 def test_a_key_of_another_length_is_refused(table, size):
-    keyed.state_folder().mkdir(exist_ok=True)
-    (keyed.state_folder() / keyed.KEY).write_bytes(b"k" * size)
+    state_folder().mkdir(exist_ok=True)
+    (state_folder() / keyed.KEY).write_bytes(b"k" * size)
     with pytest.raises(ValueError, match=f"ledger's key .* has {size} bytes instead of 32"):
         perturb_file(POLICY, table, table.with_name("out.csv"))
     assert [path.name for path in table.parent.iterdir()] == ["in.csv"]
@@ -282,7 +282,7 @@ def test_all_first_runs_share_one_key(table, monkeypatch):
     monkeypatch.setattr(os, "urandom", slow)
     with ThreadPoolExecutor(6) as pool:
         assert len(set(pool.map(keyed.fingerprint_of, [table] * 6))) == 1
-    assert [path.name for path in keyed.state_folder().iterdir()] == [keyed.KEY]
+    assert [path.name for path in state_folder().iterdir()] == [keyed.KEY]
 
 
 def test_an_entry_survives_its_line():

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from datetime import date
 from decimal import Decimal, FloatOperation, Inexact, localcontext
 from fractions import Fraction
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -77,7 +81,7 @@ def test_a_policy_does_not_follow_the_ambient_decimal_context():
 
 def test_the_fingerprint_tells_every_policy_apart():
     kinds = [[1, 2], ["1", "2"], ["1", 2], ['"1', "2"], ['""1', "2"], [0.5, 2], ["1/2", 2], [True, 2], ["true", 2]]
-    found = [Policy.of("krr", 1, ew.Domain.of({"job": categories})) for categories in kinds]
+    found = [Policy.of("krr", 1, ew.Domain.of({"job": {"categories": categories}})) for categories in kinds]
     assert len({policy.fingerprint for policy in found}) == len(kinds)
     assert all(Policy.from_toml(policy.to_toml()) == policy for policy in found)
     edited = found[0].to_toml().replace("1,", '"1",').replace("2,", '"2",')
@@ -223,3 +227,42 @@ def test_a_recommendation_becomes_a_policy():
     )
     with pytest.raises(ValueError, match="no mechanism meets the wish"):
         ew.recommend(curves, at_least=1.0, on="worst").policy()
+
+
+def test_policies_are_written_as_toml_alone(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    curves = ew.stability(lambda X: X[:, 0] <= 0.5, [[0.2]], sensitive=0, mechanisms="pm", epsilons=[4], rng=1)
+    curves.save("curves.json")
+    for name in ("policy.json", "policy.yaml"):
+        status, out, err = cli("recommend", "curves.json", "--at-least", "0.5", "--policy", name)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert "a policy is a TOML file; let its name end in .toml" in err
+        with pytest.raises(ValueError, match="a policy is a TOML file"):
+            Policy.of("pm", 1, PEOPLE).save(name)
+    assert [path.name for path in tmp_path.iterdir()] == ["curves.json"]
+    assert cli("recommend", "curves.json", "--at-least", "0.5", "--policy", "policy.toml")[0] == 0
+    assert Policy.load("policy.toml").names == ("x0",)
+
+
+def test_the_release_part_is_reached_from_the_package():
+    assert ew.__getattr__("release") is sys.modules["epsworth.release"]
+    assert "release" in dir(ew)
+
+
+@pytest.mark.parametrize("page", ["release", "audit", "draws"])
+def test_the_pages_need_no_more_than_the_core_install(page):
+    text = (Path(__file__).parents[2] / "docs" / f"{page}.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    packages = {name for block in blocks for name in re.findall(r"^(?:import|from) (\w+)", block, flags=re.MULTILINE)}
+    assert "epsworth" in packages
+    assert packages <= {"epsworth", "numpy", "polars"}
+
+
+@pytest.mark.skipif(not hasattr(os, "symlink"), reason="no links on this system")
+def test_a_circle_of_links_is_no_policy(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.symlink("loop.toml", "loop.toml")
+    for words in (["audit", "loop.toml"], ["perturb", "loop.toml", "in.csv", "out.csv"]):
+        status, out, err = cli(*words)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert "cannot read the policy loop.toml" in err

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.documents import read_json
 from epsworth.files import reading, replacing
 from epsworth.learner.client import unpack
 from epsworth.learner.config import LatticeConfig
@@ -126,7 +125,7 @@ class Aggregator:
             raise ValueError("not a state of an aggregator; give what Aggregator.state() or save() wrote")
         head, _, body = state[len(MAGIC) :].partition(b"\n")
         try:
-            document = read_json(head)
+            document = json.loads(head)
             config = LatticeConfig.from_dict(document["config"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"the state's configuration cannot be read: {error}") from None

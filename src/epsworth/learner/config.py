@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.documents import read_json
 from epsworth.exact.rational import Exact, float_above, stated
 from epsworth.files import reading, write_text
 from epsworth.guarantees import Pure
@@ -233,7 +232,7 @@ class LatticeConfig:
         """Read a JSON file."""
         with reading(path, "configuration") as content:
             try:
-                return cls.from_dict(read_json(content))
+                return cls.from_dict(json.loads(content))
             except TypeError as error:  # an entry of another kind
                 raise ValueError(str(error)) from None
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from epsworth.files import OutputError, replacing
+from epsworth.release.ledger import state_folder
 from epsworth.release.locks import locked
 
 KEY, KEY_BYTES = "ledger.key", 32
@@ -79,13 +80,3 @@ def _new_key(path: Path) -> bytes:
                 file.flush()
                 os.fsync(file.fileno())
         return path.read_bytes()
-
-
-def state_folder() -> Path:
-    """Return the folder of what belongs to the account: EPSWORTH_STATE, or the system's place for it."""
-    named = os.environ.get("EPSWORTH_STATE")
-    if named:
-        return Path(named)
-    from typer import get_app_dir
-
-    return Path(get_app_dir("epsworth"))

@@ -205,6 +205,16 @@ class Ledger:
             new.unlink(missing_ok=True)
 
 
+def state_folder() -> Path:
+    """Return the folder of what belongs to the account: EPSWORTH_STATE, or the system's place for it."""
+    named = os.environ.get("EPSWORTH_STATE")
+    if named:
+        return Path(named)
+    from typer import get_app_dir
+
+    return Path(get_app_dir("epsworth"))
+
+
 def to_disk(folder: Path) -> None:
     """Wait until the names in a folder are on the disk, where the system lets folders be opened."""
     if hasattr(os, "O_DIRECTORY"):

@@ -45,6 +45,8 @@ class Output:
 
     def enter(self, records: str | None) -> None:
         """Ask the ledger, make the hidden file and enter the run, all at once."""
+        if self.path == self.ledger.path:
+            raise OutputError(f"{self.path} is the ledger; give another output")
         with self.ledger.alone():
             _remove_leftovers(self.path.parent)
             self._ask(records)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from epsworth.documents import read_toml
 from epsworth.exact import Kernel, kernel
-from epsworth.files import reading, write_text
+from epsworth.files import check_writable, reading, write_text
 from epsworth.guarantees import Approximate, Guarantee, compose
 from epsworth.mechanisms import FAMILIES, GridMechanism, Mechanism
 from epsworth.mechanisms.family import parse
@@ -284,8 +284,8 @@ class Policy:
         return HEADER + tomli_w.dumps(head | content)
 
     def save(self, path: str | Path) -> None:
-        """Write the file, whole or not at all."""
-        write_text(path, self.to_toml())
+        """Write the TOML file, whole or not at all."""
+        write_text(check_policy(path), self.to_toml())
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
@@ -299,6 +299,14 @@ class Policy:
         from epsworth.release.reading import read_policy
 
         return read_policy(read_toml(text, Decimal))
+
+
+def check_policy(path: str | Path) -> Path:
+    """Return a path that a policy can be written to; a name that promises another format is refused."""
+    path = check_writable(path)
+    if path.suffix.lower() not in ("", ".toml"):
+        raise ValueError(f"cannot write {path}: a policy is a TOML file; let its name end in .toml")
+    return path
 
 
 def _check_count(k: object, d: int) -> None:
