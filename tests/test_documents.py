@@ -83,3 +83,24 @@ def test_numbers_that_would_fill_the_memory_are_refused(text):
         exact_decimal("epsilon", text)
     with pytest.raises(ValueError, match="epsilon must be positive and finite, of at most 400 digits"):
         ew.exact.kernel("pm", text)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["convert", "--mi", "1e99999999"],
+        ["convert", "--mi", "1/1e99999999"],
+        ["convert", "--mi", "0.1", "--prior", "1e-99999999"],
+        ["noise", "--within", "3", "--answers", "1:1e999999:1e-999999"],
+        ["mechanisms", "--epsilon", "1:1e999999:1e-999999"],
+    ],
+)
+def test_numbers_that_would_fill_the_memory_are_refused_at_the_command(cli, words):
+    status, out, err = cli(*words)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+
+
+@pytest.mark.parametrize("bound", [10**400, -(10**400), float("inf"), float("nan"), True, "1"])
+def test_bounds_are_numbers_that_doubles_hold(bound):
+    with pytest.raises(ValueError, match="must be a finite number"):
+        ew.Feature("age", bound, 1e308)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,7 +70,8 @@ class Feature:
             return
         for key in ("lower", "upper"):
             value = getattr(self, key)
-            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not math.isfinite(value):
+            number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+            if not number or not -sys.float_info.max <= value <= sys.float_info.max:
                 raise ValueError(
                     f"{where}: {key} must be a finite number, got {value!r}; give the public range, or categories"
                 )
