@@ -27,6 +27,10 @@ def test_no_value_of_a_range_is_an_ulp_outside_it(points):
             assert (np.diff(natural) >= 0).all()
             assert natural.min() >= low
             assert natural.max() <= high
+    for low in lower:  # inner values of ranges that hold few doubles
+        narrow = Feature("x", low, np.nextafter(low, np.inf))
+        for natural in (narrow.from_unit(unit, points=points), narrow.from_unit(unit)):
+            assert set(natural) <= {narrow.lower, narrow.upper}
     assert Feature("x", 0, 10).from_unit([-0.5, 1.5]).tolist() == [-5, 15]
 
 
