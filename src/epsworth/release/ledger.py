@@ -6,6 +6,7 @@ keyed hashes, and the key stays in the user's own folder.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -221,6 +222,9 @@ def to_disk(folder: Path) -> None:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(handle)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # some file systems know no such wish
+                raise
         finally:
             os.close(handle)
 

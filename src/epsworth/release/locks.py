@@ -63,7 +63,10 @@ def locked(path: Path) -> Iterator[None]:
 
 def _held(path: Path) -> int:
     while True:
-        handle = os.open(path, os.O_RDONLY | os.O_CREAT | NO_LINKS, 0o666)
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o666)  # network file systems lock no other
+        except PermissionError:  # another account's
+            handle = os.open(path, os.O_RDONLY | NO_LINKS)
         try:
             hold(handle, wait=True)
             mine, named = os.fstat(handle), os.stat(path)
