@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from epsworth.exact.rational import float_above
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 Format = Literal["csv", "jsonl", "parquet"]
 ENDINGS: dict[str, Format] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 STANDARD = "-"
+COUNTING = RLock()  # the engine may perturb batches side by side: a lost count would refuse a whole release
 Progress = Callable[[float], None]
 
 
@@ -168,8 +170,9 @@ class _Job:
             released: pl.DataFrame = perturbation.frame(
                 nw.from_native(frame.drop(ROW), eager_only=True), first
             ).to_native()
-            done += len(frame)
-            self.progress(done / rows if rows else 1.0)
+            with COUNTING:
+                done += len(frame)
+                self.progress(done / rows if rows else 1.0)
             return released
 
         released = _released_schema(perturbation, schema)
