@@ -138,6 +138,26 @@ def test_the_pure_calibration_is_the_least_clipped_noise_that_keeps_epsilon(epsi
         FAMILIES["gaussian"](epsilon, calibration="pure")
 
 
+@pytest.mark.parametrize("epsilon", [1e-3, 0.3, 1.0, 4.0, 20.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1, 0.3, 0.45, 0.6])
+def test_clipped_gaussian_noise_is_the_least_that_keeps_epsilon_and_delta(epsilon, delta):
+    """Against the definition: the best event 0..c of the clipped outputs, over many c."""
+    c = np.linspace(0, 1, 20_001)[:-1]
+
+    def needed(sigma):
+        return float((norm.cdf(c / sigma) - np.exp(epsilon) * norm.cdf((c - 1) / sigma)).max())
+
+    mechanism = GaussianClipped(epsilon, delta=delta)
+    assert needed(mechanism.sigma) <= delta * (1 + 1e-9) + 1e-15
+    assert needed(mechanism.sigma * (1 - 1e-4)) > delta
+    assert mechanism.sigma <= gaussian_sigma(epsilon, delta)
+    grid = GaussianClipped(np.array([[epsilon, 2.0]]), delta=delta)
+    alone = [float(mechanism.sigma), float(GaussianClipped(2.0, delta=delta).sigma)]
+    assert grid.sigma[0].tolist() == pytest.approx(alone, rel=1e-12)
+    if delta == 1e-5 and epsilon == 1:
+        assert mechanism.tight_epsilon == pytest.approx(1, abs=3e-5)  # unclipped noise kept 0.237 of it
+
+
 def test_gaussian_options_are_checked():
     with pytest.raises(ValueError, match="delta must lie strictly between 0 and 1, got 0"):
         FAMILIES["gaussian"](1.0, delta=0)

@@ -12,6 +12,28 @@ from hypothesis import strategies as st
 from epsworth.space import Domain, Feature, LeakWarning
 
 
+@pytest.mark.parametrize("points", [4, 16, 256])
+def test_no_value_of_a_range_is_an_ulp_outside_it(points):
+    """Seven in a hundred of such ranges had one; and products of wide ranges overflowed."""
+    rng = np.random.default_rng(points)
+    lower = rng.uniform(-1000, 1000, 300).round(2)
+    ranges = [*zip(lower, lower + rng.uniform(0.1, 1000, 300).round(1), strict=True)]
+    unit = np.arange(points) / (points - 1)
+    for low, high in [*ranges, (-1e308, 0.5e308), (0, 1.7e308), (-1e305, 1e305), (0, 5e-324), (1e-310, 2e-310)]:
+        feature = Feature("x", low, high)
+        for natural in (feature.from_unit(unit, points=points), feature.from_unit(unit)):
+            assert natural[0] == low
+            assert natural[-1] == high
+            assert (np.diff(natural) >= 0).all()
+            assert natural.min() >= low
+            assert natural.max() <= high
+    for low in lower:  # inner values of ranges that hold few doubles
+        narrow = Feature("x", low, np.nextafter(low, np.inf))
+        for natural in (narrow.from_unit(unit, points=points), narrow.from_unit(unit)):
+            assert set(natural) <= {narrow.lower, narrow.upper}
+    assert Feature("x", 0, 10).from_unit([-0.5, 1.5]).tolist() == [-5, 15]
+
+
 @given(lower=st.floats(-1e6, 1e6), width=st.floats(1e-3, 1e6), u=st.floats(0, 1))
 def test_units_round_trip(lower, width, u):
     feature = Feature("f", lower, lower + width)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from epsworth import learner as learner
     from epsworth import noise as noise
     from epsworth import pac as pac
+    from epsworth import release as release
     from epsworth.boxes import SafeBox, safe_box
     from epsworth.classifiers import Classifier, ClassifierError, as_classifier, load_model
     from epsworth.curves import Bounds, Curves
@@ -104,7 +105,14 @@ __all__ = [
 ]
 
 
-_PARTS = ("coverage", "exact", "learner", "noise", "pac")  # reached as attributes: epsworth.exact.kernel(...)
+_PARTS = (
+    "coverage",
+    "exact",
+    "learner",
+    "noise",
+    "pac",
+    "release",
+)  # reached as attributes: epsworth.exact.kernel(...)
 
 
 def __getattr__(name: str) -> object:

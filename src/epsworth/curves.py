@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
+from epsworth.documents import read_json
 from epsworth.files import reading, write_text
 from epsworth.guarantees import Approximate, Guarantee, Probabilistic, Pure
 from epsworth.rounding import round_down, show_down, show_up
@@ -298,7 +299,7 @@ class Curves:
     def load(cls, path: str | Path) -> Self:
         """Read a file that `save` wrote."""
         with reading(path, "curves file") as content:
-            return cls.from_dict(json.loads(content))
+            return cls.from_dict(read_json(content))
 
 
 def _bounds_to_dict(bounds: Bounds) -> dict[str, Any]:

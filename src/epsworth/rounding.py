@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
+from epsworth.numerals import EXACT
+
 
 def round_down(value: float, digits: int = 3) -> float:
     """Round towards minus infinity: for everything promised as *at least*.
@@ -53,13 +55,13 @@ def show_down(value: float, significant: int = 6) -> str:
 def _round(value: float, digits: int, rounding: str) -> float:
     if not math.isfinite(value):
         return value
-    return float(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), rounding=rounding))
+    return float(Decimal(repr(float(value))).quantize(EXACT.scaleb(Decimal(1), -digits), rounding, EXACT))
 
 
 def _show(value: float, significant: int, rounding: str) -> str:
     if not math.isfinite(value) or value == 0:
         return f"{value:g}"
     exact = Decimal(repr(float(value)))
-    last_digit = Decimal(1).scaleb(exact.adjusted() - significant + 1)
-    short = exact.quantize(last_digit, rounding=rounding).normalize()
-    return format(short, "f") if abs(short) >= Decimal("1e-12") else str(short)
+    last_digit = EXACT.scaleb(Decimal(1), exact.adjusted() - significant + 1)
+    short = EXACT.normalize(exact.quantize(last_digit, rounding, EXACT))
+    return format(short, "f") if short.copy_abs() >= Decimal("1e-12") else str(short)

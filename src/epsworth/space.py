@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
+import sys
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
+from epsworth.documents import read_json, read_toml
 from epsworth.files import reading, write_text
 
 
@@ -70,7 +71,8 @@ class Feature:
             return
         for key in ("lower", "upper"):
             value = getattr(self, key)
-            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not math.isfinite(value):
+            number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+            if not number or not -sys.float_info.max <= value <= sys.float_info.max:
                 raise ValueError(
                     f"{where}: {key} must be a finite number, got {value!r}; give the public range, or categories"
                 )
@@ -127,7 +129,7 @@ class Feature:
         return (natural - self.lower) / (self.upper - self.lower)
 
     def from_unit(self, unit: ArrayLike, *, points: int | None = None) -> NDArray[Any]:
-        """Convert unit values to natural ones (values outside [0, 1] go outside the range).
+        """Convert unit values to natural ones: from [0, 1] into the range, ends included; from outside it beyond.
 
         Parameters
         ----------
@@ -143,12 +145,18 @@ class Feature:
             kept = kinds if kinds.tolist() == list(self.categories) else np.array(self.categories, dtype=object)
             chosen: NDArray[Any] = kept[np.rint(unit * (len(self.categories) - 1)).astype(np.intp)]
             return chosen
+        # a power of two, so that no digit changes, and no product of a wide range overflows
+        scale = 2.0**-32 if max(abs(self.lower), abs(self.upper)) > 2.0**900 else 1.0
+        lower, upper = scale * self.lower, scale * self.upper
         if points is not None:
             steps, i = points - 1, np.rint(unit * (points - 1))
-            on_grid: Floats = (self.lower * (steps - i) + self.upper * i) / steps
-            return on_grid
-        natural: Floats = self.lower * (1 - unit) + self.upper * unit  # exact at both ends
-        return natural
+            natural = (lower * (steps - i) + upper * i) / steps
+            natural = np.where(i == 0, lower, np.where(i == steps, upper, natural))
+        else:
+            natural = lower * (1 - unit) + upper * unit  # exact at both ends
+        # rounding may lead an ulp out of the range, from which no value may
+        natural = np.where((unit >= 0) & (unit <= 1), np.clip(natural, lower, upper), natural)
+        return np.asarray(natural / scale)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the TOML/JSON form, without the name."""
@@ -225,7 +233,7 @@ class Domain:
         """Read a ``.toml`` or ``.json`` file."""
         with reading(path, "domain file") as content:
             text = content.decode()
-            return cls.from_dict(json.loads(text) if Path(path).suffix == ".json" else tomllib.loads(text))
+            return cls.from_dict(read_json(text) if Path(path).suffix == ".json" else read_toml(text))
 
     @classmethod
     def from_data(cls, columns: Mapping[str, ArrayLike]) -> Domain:

@@ -47,6 +47,13 @@ def test_our_policies_pass(mechanism, bits):
     assert json.loads(json.dumps(audit.to_dict(), allow_nan=False))["passed"] is True
 
 
+@pytest.mark.parametrize(("lower", "upper"), [(-0.1, 100.1), (0.7, 42.3), (1.3, 1.6), (-1e308, 0.5e308)])
+def test_ordinary_ranges_pass(lower, upper):
+    """False alarm: 1e-6.  Rounding led values of these ranges an ulp outside."""
+    audit = audit_policy(Policy.of("pm", "1", Domain.of({"x0": (lower, upper)}), bits=2))
+    assert audit.passed, str(audit)
+
+
 @pytest.mark.parametrize("bits", [4, 7])
 @pytest.mark.parametrize("epsilon", ["0.3", "1"])
 def test_approximate_promises_pass_with_the_delta_that_every_pair_needs(bits, epsilon):
@@ -160,7 +167,7 @@ def test_a_wrong_scale_of_an_approximate_promise_is_caught():
     wrong["noise"] = kernel("gaussian_clipped", "1.25", bits=5, delta="0.1").noise
     quotes = type("Quotes", (type(right),), {"guarantee": right.guarantee})
     policy.rules[0].__dict__["kernel"] = quotes(**wrong)
-    assert faults(policy) == {"delta"}  # more than quoted
+    assert faults(policy) == {"construction", "delta"}  # more than quoted, and than was asked for
 
 
 def test_weights_that_do_not_add_up_are_caught():
@@ -416,6 +423,8 @@ def test_equal_draws_that_chance_explains_are_no_fault():
     found = replays(lambda x: x, np.zeros(1000))  # nothing random to replay
     assert [replay.same for replay in found] == [True] * 3
     assert not any(replay.fault for replay in found)
+    assert all(replay.chance == 1.0 for replay in found)  # a probability
+    assert all(str(replay).endswith("at most 1); chance explains it, so it says nothing") for replay in found)
 
 
 # ---- the command

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -12,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+import epsworth as ew
 from epsworth import exact
 from epsworth.exact.clipped import ClippedNoise
 from epsworth.exact.distance import DistanceKernel, rho
@@ -20,8 +22,9 @@ from epsworth.exact.gaussian import GaussianNoise, _largest
 from epsworth.exact.neighbours import NeighbourKernel
 from epsworth.exact.rational import PRECISION, exp_below, float_above, log_above, stated
 from epsworth.exact.two_level import TwoLevel
-from epsworth.guarantees import Pure
+from epsworth.guarantees import Approximate, Pure
 from epsworth.mechanisms import FAMILIES
+from epsworth.rounding import show_up
 
 EPSILONS = ("0.001", "0.1", "0.3", "1", "4", "8", "20")
 WORD = 2**64
@@ -252,15 +255,44 @@ def test_gaussian_keeps_its_epsilon_delta_and_a_pure_loss():
     for epsilon, delta in (("1", "0.4"), ("0.5", "0.1"), ("4", "0.3"), ("2", "1e-5")):
         for bits in (4, 8):
             built = exact.kernel("gaussian_clipped", epsilon, bits, delta=delta)
-            assert built.guarantee.epsilon == float(epsilon)
+            assert built.guarantee.epsilon == pytest.approx(float(epsilon), rel=3e-4)
+            assert built.guarantee.epsilon <= float(epsilon)
             assert built.guarantee.delta <= float(delta)
             analysis = FAMILIES["gaussian_clipped"](float(epsilon), delta=float(delta))
-            assert built.sigma >= analysis.sigma * (1 - 1e-15)
-            assert built.sigma == pytest.approx(float(analysis.sigma), rel=0.2 if bits == 4 else 1e-3)
+            assert built.sigma == pytest.approx(float(analysis.sigma), rel=0.03 if bits == 4 else 2e-3)
             assert built.loss() == pytest.approx(analysis.tight_epsilon, rel=0.3 if bits == 4 else 0.02)
     wide = exact.kernel("gaussian_clipped", "1", 8, delta="0.4")
     assert wide.loss() > 1
     assert wide.guarantee.delta > 0.35  # the construction does not hide behind more noise than asked for
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "least"),
+    [("0.5", "1e-5", 1.941294), ("1", "1e-5", 1.110306), ("2", "1e-6", 0.669438), ("4", "1e-5", 0.423741)],
+)
+def test_gaussian_noise_is_the_least_that_keeps_what_is_stated(epsilon, delta, least):
+    """Least sigmas on 2^10 points: found apart, by bisection.  Unclipped noise would be three times as wide."""
+    built, bound = exact.kernel("gaussian_clipped", epsilon, 10, delta=delta), exp_below(Fraction(epsilon))
+    assert built.sigma == pytest.approx(least, rel=1e-4)
+    assert built.guarantee.epsilon == pytest.approx(float(epsilon), rel=3e-4)
+    for points in (2, 4, 16, 256):
+        built = exact.kernel("gaussian_clipped", epsilon, points.bit_length() - 1, delta=delta)
+        less = replace(built, noise=_largest(built.sigma * (1 - 2e-4), points))
+        assert built.slack(bound) <= Fraction(delta) < less.slack(bound)
+        assert built.loss() > float(epsilon) * (1 - 3e-4)  # nothing to speak of is left over
+
+
+@pytest.mark.parametrize("calibration", ["exact_tail", "theorem4"])
+def test_noise_beyond_what_was_asked_for_is_stated_as_what_it_keeps(calibration):
+    built = exact.kernel("gaussian_clipped", 1, 8, calibration=calibration)
+    assert built.guarantee == Pure(built.loss())
+    assert built.loss() < 0.25
+    domain = ew.Domain.of({"age": (0, 100)})
+    told = str(ew.Policy.of(f"gaussian_clipped:calibration={calibration}", 1, domain, bits=8))
+    assert f"epsilon 1 (its integers keep {show_up(built.loss())})" in told
+    assert "its integers keep 0.5)" in str(ew.Policy.of("exponential", 1, domain, bits=8))  # the textbook constant
+    approximate = str(ew.Policy.of("gaussian_clipped:delta=0.1", 1, domain, bits=8))
+    assert re.search(r"epsilon 1 with delta 0\.1 \(its integers keep pure epsilon 1\.22", approximate)
 
 
 @every_epsilon
@@ -434,7 +466,7 @@ def test_what_the_theorem_on_distance_kernels_needs():
 def test_the_guarantee_quotes_the_integers(name):
     built = exact.kernel(name, "1", 8)
     if name == "gaussian_clipped":
-        assert (built.guarantee.epsilon, built.guarantee.delta) == (1.0, 0.0)  # its pure loss is below 1
-        assert built.loss() < 1
+        assert built.guarantee in (Approximate(1.0, built.delta(1)), Pure(built.loss()))
+        assert built.loss() == pytest.approx(1, abs=3e-4)
     else:
         assert built.guarantee == Pure(built.loss())

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+import os
+import re
+import sys
+from datetime import date
+from decimal import Decimal, FloatOperation, Inexact, localcontext
 from fractions import Fraction
+from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,6 +64,56 @@ def test_numbers_are_the_texts_they_were_written_as():
     assert [rule.kernel.epsilon for rule in policy.rules] == [Fraction(1, 10)] * 2  # the float 0.1 is larger
     written = {Policy.of("pm", epsilon, PEOPLE).fingerprint for epsilon in ("1", 1, 1.0, "1.00", Decimal("1.0"))}
     assert len(written) == 1
+
+
+def test_a_policy_does_not_follow_the_ambient_decimal_context():
+    given = {"age": "1.23456", "job": "0.300000000000000000000000000007"}
+    usual = Policy.of("pm", given, PEOPLE)
+    split = Policy.split("pm", "1", ew.Domain.of(dict.fromkeys("abc", (0, 1))))
+    assert usual.total == Decimal("1.534560000000000000000000000007")  # more digits than any default keeps
+    with localcontext(prec=3, rounding="ROUND_DOWN", capitals=0, traps=[Inexact, FloatOperation]):
+        here = Policy.of("pm", given, PEOPLE)
+        assert Policy.split("pm", "1", ew.Domain.of(dict.fromkeys("abc", (0, 1)))) == split
+        assert (str(here.total), here.fingerprint, str(here)) == (str(usual.total), usual.fingerprint, str(usual))
+        assert Policy.from_toml(usual.to_toml()) == usual
+        assert here.guarantee == usual.guarantee
+
+
+def test_the_fingerprint_tells_every_policy_apart():
+    kinds = [[1, 2], ["1", "2"], ["1", 2], ['"1', "2"], ['""1', "2"], [0.5, 2], ["1/2", 2], [True, 2], ["true", 2]]
+    found = [Policy.of("krr", 1, ew.Domain.of({"job": {"categories": categories}})) for categories in kinds]
+    assert len({policy.fingerprint for policy in found}) == len(kinds)
+    assert all(Policy.from_toml(policy.to_toml()) == policy for policy in found)
+    edited = found[0].to_toml().replace("1,", '"1",').replace("2,", '"2",')
+    with pytest.raises(ValueError, match="fingerprint: states"):
+        Policy.from_toml(edited)
+
+
+def test_decimals_of_a_file_meet_the_decimals_of_a_table():
+    policy = Policy((Rule(ew.Feature("dose", categories=(0.1, 0.2)), "krr", Decimal(200), missing=0.2),))
+    read = Policy.from_toml(policy.to_toml())
+    table = pl.DataFrame({"dose": [0.1, 0.2, None]})
+    assert ew.perturb(read, table)["dose"].to_list() == [0.1, 0.2, 0.2]  # but for e^-200
+
+
+@pytest.mark.parametrize("delta", ["1e-5", "0.013", "0.1"])
+def test_an_approximate_policy_survives_its_file(delta):
+    policy = Policy.of(f"gaussian_clipped:delta={delta}", "1", ew.Domain.of({"age": (0, 100)}), bits=6)
+    assert policy.guarantee.delta > 0
+    assert Policy.from_toml(policy.to_toml()).guarantee == policy.guarantee
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Policy.split("pm", 1, PEOPLE, sample=0), "sample.features: must be a whole number from 1 to 2, got 0"),
+        (lambda: Policy(Policy.of("pm", 1, PEOPLE).rules * 2), "two rules for 'age'"),
+        (lambda: Policy.of("krr", 1, ew.Domain.of({"day": [date(2020, 1, 1), date(2020, 1, 2)]})), "as a text"),
+    ],
+)
+def test_policies_that_say_two_things_are_refused(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
 
 
 def fingerprint_line(text):
@@ -125,6 +181,19 @@ def test_deltas_are_those_of_the_worst_subset():
         ("[per_record]", "[sample]\n[per_record]", "sample.features: is missing"),
         ("[per_record]", '[sample]\nfeatures = 1\nunsampled = "scaled"\n[per_record]', "categories cannot be scaled"),
         ("version = 1", "version = 1\nversion = 1", "Cannot overwrite a value"),
+        ("epsilon = 2.0", "epsilon = nan", "per_record.epsilon: must be a finite number"),
+        ("delta = 0.0", "delta = nan", "per_record.delta: must be a finite number"),
+        ("version = 1", "version = nan", "version: must be a finite number"),
+        (
+            "epsilon = 1.0\nbits",
+            "epsilon = 1e99999999\nbits",
+            "features.age.epsilon: must be a finite number of modest",
+        ),
+        ("epsilon = 1.0\nbits", "epsilon = 1e-99999999\nbits", "features.age.epsilon: must be a finite number of mod"),
+        ("epsilon = 1.0\nbits", 'epsilon = "1e99999999"\nbits', "features.age.epsilon: must have at most 400 digits"),
+        ("lower = 0.0", "lower = -1e999999999999999999999", "no number that can be computed with"),
+        ("version = 1", "version = " + "[" * 100_000, "nested more than 32 deep"),
+        ("version = 1", "version = " + "{a = " * 100 + "1" + "}" * 100, "nested more than 32 deep"),
     ],
 )
 def test_every_refusal_names_the_entry(old, new, message, tmp_path):
@@ -158,3 +227,42 @@ def test_a_recommendation_becomes_a_policy():
     )
     with pytest.raises(ValueError, match="no mechanism meets the wish"):
         ew.recommend(curves, at_least=1.0, on="worst").policy()
+
+
+def test_policies_are_written_as_toml_alone(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    curves = ew.stability(lambda X: X[:, 0] <= 0.5, [[0.2]], sensitive=0, mechanisms="pm", epsilons=[4], rng=1)
+    curves.save("curves.json")
+    for name in ("policy.json", "policy.yaml"):
+        status, out, err = cli("recommend", "curves.json", "--at-least", "0.5", "--policy", name)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert "a policy is a TOML file; let its name end in .toml" in err
+        with pytest.raises(ValueError, match="a policy is a TOML file"):
+            Policy.of("pm", 1, PEOPLE).save(name)
+    assert [path.name for path in tmp_path.iterdir()] == ["curves.json"]
+    assert cli("recommend", "curves.json", "--at-least", "0.5", "--policy", "policy.toml")[0] == 0
+    assert Policy.load("policy.toml").names == ("x0",)
+
+
+def test_the_release_part_is_reached_from_the_package():
+    assert ew.__getattr__("release") is sys.modules["epsworth.release"]
+    assert "release" in dir(ew)
+
+
+@pytest.mark.parametrize("page", ["release", "audit", "draws"])
+def test_the_pages_need_no_more_than_the_core_install(page):
+    text = (Path(__file__).parents[2] / "docs" / f"{page}.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    packages = {name for block in blocks for name in re.findall(r"^(?:import|from) (\w+)", block, flags=re.MULTILINE)}
+    assert "epsworth" in packages
+    assert packages <= {"epsworth", "numpy", "polars"}
+
+
+@pytest.mark.skipif(not hasattr(os, "symlink"), reason="no links on this system")
+def test_a_circle_of_links_is_no_policy(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.symlink("loop.toml", "loop.toml")
+    for words in (["audit", "loop.toml"], ["perturb", "loop.toml", "in.csv", "out.csv"]):
+        status, out, err = cli(*words)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert "cannot read the policy loop.toml" in err

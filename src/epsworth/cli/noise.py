@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from epsworth.cli import options, show
+from epsworth.numerals import exact_decimal
 
 if TYPE_CHECKING:
     from epsworth.noise import Ranking
@@ -108,8 +109,8 @@ def _answers(text: str) -> list[float]:
     try:
         if ":" not in text:
             return [float(part) for part in text.split(",")]
-        first, last, step = (Decimal(part) for part in text.split(":"))
-    except (ValueError, InvalidOperation):
+        first, last, step = (exact_decimal("--answers", part) for part in text.split(":"))
+    except ValueError:
         raise ValueError(f"--answers must be FIRST:LAST:STEP or a list like 1,2,4, got {text!r}") from None
     if not all(number.is_finite() for number in (first, last, step)) or not (first < last and step > 0):
         raise ValueError(f"--answers {text}: need FIRST < LAST and a positive step")

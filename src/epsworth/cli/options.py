@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from epsworth.numerals import exact_decimal, fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,8 +86,8 @@ def epsilon_grid(text: str) -> list[float]:
     try:
         if ":" not in text:
             return [float(part) for part in text.split(",")]
-        first, last, step = (Decimal(part) for part in text.split(":"))  # decimals: 0.1 steps hit the end
-    except (ValueError, InvalidOperation):
+        first, last, step = (exact_decimal("--epsilon", part) for part in text.split(":"))  # 0.1 steps hit the end
+    except ValueError:
         raise ValueError(f"--epsilon must be first:last:step or a list like 1,2,4, got {text!r}") from None
     if not all(number.is_finite() for number in (first, last, step)) or not (0 < first <= last and step > 0):
         raise ValueError(f"--epsilon {text}: need 0 < first <= last and a positive step")
@@ -104,6 +105,8 @@ def fraction(option: str, text: str) -> float:
     0.0625
     """
     try:
+        if not fits(text):
+            raise OverflowError  # 1e99999999 would fill the memory
         return float(Fraction(text))
     except (ValueError, ZeroDivisionError, OverflowError):
         raise ValueError(f"{option} must be a number such as 0.0625 or 1/16, got {text!r}") from None

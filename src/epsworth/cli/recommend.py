@@ -43,9 +43,12 @@ def recommend(
     """Find the smallest epsilon that meets a wish."""
     from epsworth.curves import Curves
     from epsworth.recommendation import recommend as choose
+    from epsworth.release.policy import check_policy
     from epsworth.space import Domain
 
     options.check_outputs(json, plot, policy)
+    if policy is not None:
+        check_policy(policy)
     if policy is not None and domain_from_data:
         raise ValueError("--policy is handed to every client, and --domain-from-data is a leak; declare --domain")
     view = _view(on)

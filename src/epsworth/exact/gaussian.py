@@ -11,6 +11,7 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from scipy.special import ndtr
 
@@ -19,11 +20,13 @@ from epsworth.exact.clipped import Clipped
 from epsworth.exact.integer import require
 from epsworth.exact.rational import PRECISION, exp_below, float_above
 from epsworth.guarantees import Approximate, Pure
-from epsworth.mechanisms.gaussian import Calibration, gaussian_sigma
+from epsworth.mechanisms.gaussian import Calibration, clipped_sigma, gaussian_sigma
 
 BEYOND = 4096  # distances past the grid that are summed one by one; the rest is an integral
 WIDEST = 1.5  # times the continuous sigma; a delta that needs more is beyond what the integers resolve
-SHALLOWEST = 0.01  # least slope that a Newton step relies on
+SHALLOWEST = 0.01  # least slope, in units of delta, that a Newton step relies on
+FINE = 5e-5  # the share of sigma at which the search for less noise ends
+MOST_TRIALS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,18 +46,21 @@ class GaussianNoise(Clipped):
 
     def slack(self, bound: Fraction) -> Fraction:
         """Return the smallest delta: outputs 0..c, as far as they favour input 0 by more than ``bound``."""
+        return max(self.gap(bound), Fraction(0))
+
+    def gap(self, bound: Fraction) -> Fraction:
+        """Return what the best such event has beyond ``bound``; negative where even output 0 has less."""
         last, noise = self.points - 1, self.noise
         favours = range(1, last)  # inner outputs; the ratio falls along them
         c = bisect_left(favours, True, key=lambda y: noise[y] <= bound * noise[last - y])
-        if self.tail[0] <= bound * self.tail[last]:
-            return Fraction(0)
         return (self.whole - self.tail[c + 1] - bound * self.tail[last - c]) / self.whole
 
     @property
     def guarantee(self) -> Pure | Approximate:
-        """The stated epsilon with the delta that the integers keep; pure where no delta was asked for."""
-        if not self.stated:
-            return Pure(self.loss())
+        """The pure loss where it is no more than was stated, else the stated epsilon with the delta that is kept."""
+        loss = self.loss()
+        if not self.stated or loss <= float_above(self.epsilon):
+            return Pure(loss)
         return Approximate(float_above(self.epsilon), float_above(self.slack(exp_below(self.epsilon))))
 
     def prove(self) -> None:
@@ -75,44 +81,54 @@ class GaussianNoise(Clipped):
 def gaussian_clipped(
     epsilon: Fraction, points: int, *, delta: Fraction, calibration: Calibration = "analytic"
 ) -> GaussianNoise:
-    """Return discrete Gaussian noise (Canonne, Kamath & Steinke 2020), widened until the integers keep delta.
+    """Return discrete Gaussian noise (Canonne, Kamath & Steinke 2020) with which the integers keep delta.
 
-    Starts from the sigma of continuous noise; the grid moves delta a little, by about (step/sigma)^2.
-    Newton steps on log delta against log sigma, always a little too far, lead to the private side.
+    ``analytic``: the least such noise; ``pure``: the least for delta = 0.  The other calibrations are widened where
+    they must be, never narrowed.
     """
-    if calibration == "pure":
-        return _pure(epsilon, points)
-    stated_epsilon, stated_delta = float(epsilon), float(delta)
-    least = sigma = float(gaussian_sigma(stated_epsilon, stated_delta, calibration))
-    bound = exp_below(epsilon)
-    while sigma <= WIDEST * least:
-        found = GaussianNoise("gaussian_clipped", epsilon, points, _largest(sigma, points), sigma, delta)
-        slack = found.slack(bound)
-        if slack <= delta:
-            return found
-        centred = 0.5 / sigma - stated_epsilon * sigma
-        slope = math.exp(-0.5 * centred**2) / math.sqrt(2 * math.pi) / (sigma * stated_delta)
-        sigma *= 1 + min(max(1.01 * float(slack / delta - 1) / max(slope, SHALLOWEST), 1e-13), 0.1)
-    raise ValueError(
-        f"delta {stated_delta:g} at epsilon {stated_epsilon:g} is finer than integer weights on {points} points can "
-        "keep; use fewer bits or a larger delta"
-    )
+    tight, wanted = calibration in ("analytic", "pure"), Fraction(0) if calibration == "pure" else delta
+    sigmas = clipped_sigma if calibration == "analytic" else partial(gaussian_sigma, calibration=calibration)
+    start, bound = float(sigmas(float(epsilon), float(delta))), exp_below(epsilon)
+    best: GaussianNoise | None = None
+    sigma, low = start, 0.0
+    for trial in range(MOST_TRIALS):
+        found = GaussianNoise("gaussian_clipped", epsilon, points, _largest(sigma, points), sigma, wanted)
+        change = _change(sigma, epsilon, float(wanted), float(found.gap(bound) - wanted))
+        if found.slack(bound) <= wanted:
+            best = found
+            if not tight or change > -FINE:
+                break
+        else:
+            low = sigma
+        if best is not None and best.sigma <= low * (1 + FINE):
+            break
+        sigma = _between(
+            sigma * (1 + (0.999 if change < 0 else 1.01) * change), low, best.sigma if best else None, trial
+        )
+        if sigma > WIDEST * start:
+            break
+    if best is None:
+        raise ValueError(
+            f"delta {float(wanted):g} at epsilon {float(epsilon):g} is finer than integer weights on {points} points "
+            f"can keep; use fewer bits or {'a larger delta' if wanted else 'a smaller epsilon'}"
+        )
+    return best
 
 
-def _pure(epsilon: Fraction, points: int) -> GaussianNoise:
-    """Return noise whose atoms at opposite ends differ by at most e^epsilon: widened until the integers say so."""
-    least = sigma = float(gaussian_sigma(float(epsilon), 0.5, "pure"))
-    bound = exp_below(epsilon)
-    while sigma <= WIDEST * least:
-        found = GaussianNoise("gaussian_clipped", epsilon, points, _largest(sigma, points), sigma, Fraction(0))
-        if min(found.noise[-2:]) > 0 and found.ratio() <= bound:
-            return found
-        loss = found.loss()
-        sigma *= 1 + (0.1 if math.isinf(loss) else min(max(loss / float(epsilon) - 1, 1e-13), 0.1))
-    raise ValueError(
-        f"epsilon {float(epsilon):g} is more than integer weights of a Gaussian on {points} points can keep; use fewer "
-        "bits or a smaller epsilon"
-    )
+def _change(sigma: float, epsilon: Fraction, delta: float, excess: float) -> float:
+    """Return the share by which a Newton step for continuous noise changes sigma to lose ``excess`` of delta."""
+    at = float(epsilon)
+    far = (1 - max(0.5 - at * sigma**2, 0.0)) / sigma  # from the upper end to the edge of the best event
+    slope = math.exp(at - 0.5 * far**2) / math.sqrt(2 * math.pi) / sigma
+    return excess / max(slope, SHALLOWEST * delta, 1e-300)
+
+
+def _between(sigma: float, low: float, high: float | None, trial: int) -> float:
+    """Return the next sigma between one that fails and one that passes; a step that trusts too much is halved."""
+    least, most = max(low * (1 + 1e-13), 0.9 * (high or 0.0)), high or 1.1 * low
+    if least < sigma < most and not (low and high and trial % 3 == 2):  # a coarse grid leads Newton's steps astray
+        return sigma
+    return math.sqrt(least * most) if high is None or low else least
 
 
 def _largest(sigma: float, points: int) -> tuple[int, ...]:

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from epsworth.numerals import DIGITS, fits
+
 PRECISION = 256  # fraction bits of partial sums: what they lack is below 1e-73 of e^x
 Exact = str | int | float | Fraction | Decimal | np.integer[Any] | np.floating[Any]
 
@@ -32,6 +34,10 @@ def stated(value: Exact, field: str) -> Fraction:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, (str, int, float, Fraction, Decimal)):
         raise TypeError(f"{field} must be a number or its text, got {value!r}; write it as in '0.5'")
+    if not fits(value):
+        raise ValueError(
+            f"{field} must be positive and finite, of at most {DIGITS} digits before and after the point; round it"
+        )
     try:
         number = Fraction(repr(float(value)) if isinstance(value, float) else value)
         nearest = float(number)

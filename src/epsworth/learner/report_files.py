@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.files import check_writable, replacing
@@ -20,7 +19,9 @@ from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator
 from epsworth.learner.client import Client
 from epsworth.learner.config import LatticeConfig, numbers
 from epsworth.parallel import in_order
-from epsworth.release.ledger import Ledger, fingerprint_of
+from epsworth.release.keyed import fingerprint_of
+from epsworth.release.ledger import Charge, Ledger, sum_above
+from epsworth.release.outputs import charged
 
 PACKED, LINES = ".ldp", (".jsonl", ".ndjson")
 ROWS = 1 << 16  # reported at a time
@@ -39,12 +40,17 @@ def write_reports(config: LatticeConfig, X: ArrayLike, y: ArrayLike, path: str |
     as_lines = _is_lines(target)
     points, labels = numbers(X), np.asarray(y)
     n = config.users(points, labels).label.size  # refuse before anything is written
-    with replacing(target) as temporary, temporary.open("wb") as sink:
-        for start in range(0, n, ROWS):
+    with replacing(target) as temporary:
+        _draw(client, points, labels, temporary, as_lines=as_lines)
+    return int(n)
+
+
+def _draw(client: Client, points: Floats, labels: NDArray[Any], path: Path, *, as_lines: bool) -> None:
+    with path.open("wb") as sink:
+        for start in range(0, len(labels), ROWS):
             rows = slice(start, start + ROWS)
             reports = client.reports(points[rows], labels[rows])
-            sink.write(_lines(reports, config.report_size) if as_lines else reports)
-    return int(n)
+            sink.write(_lines(reports, client.config.report_size) if as_lines else reports)
 
 
 def report_file(config: LatticeConfig, source: Path, target: Path, target_column: str, *, again: bool = False) -> int:
@@ -54,25 +60,26 @@ def report_file(config: LatticeConfig, source: Path, target: Path, target_column
     """
     from epsworth.records import read_table
 
+    records = fingerprint_of(source)
     table = read_table(source)
+    if fingerprint_of(source) != records:
+        raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
     X, y = columns(config, table), column(table, target_column).to_numpy()
-    ledger, records = Ledger(check_writable(target).resolve().parent), fingerprint_of(source)
-    before = [entry for entry in ledger.entries(records) if entry["policy"] == config.fingerprint()]
-    if before and not again:
-        raise ValueError(
-            f"these records were reported {len(before)} time{'s' * (len(before) > 1)} before (ledger {ledger.path}); "
-            f"once more adds alpha {config.alpha} per record: use the reports you have, or say --again"
-        )
-    config.users(X, y)
-    _is_lines(target)  # whatever can be refused is refused before it counts as sent
-    ledger.add(records, config.fingerprint(), len(y), config.guarantee.epsilon)  # a run that is killed counts as sent
-    return write_reports(config, X, y, target)
+    path, client, as_lines = check_writable(target).resolve(), Client(config), _is_lines(target)
+    charge = Charge(
+        config.fingerprint(), config.guarantee, f"alpha {config.alpha}", "were reported", "before", "reports"
+    )
+    with charged(path, charge, records, again=again) as output:
+        config.users(X, y)
+        _draw(client, X, y, output.temporary, as_lines=as_lines)
+        output.whole(records, len(y))
+    return len(y)
 
 
 def left_so_far(source: Path, target: Path) -> float:
     """Return the epsilon per record with which a table left by the ledger beside ``target``, in all configurations."""
     ledger = Ledger(target.resolve().parent)
-    return math.fsum(entry["epsilon"] for entry in ledger.entries(fingerprint_of(source)))
+    return sum_above(entry.epsilon for entry in ledger.entries(fingerprint_of(source)))
 
 
 def columns(config: LatticeConfig, table: Any) -> Floats:

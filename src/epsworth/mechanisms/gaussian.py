@@ -49,7 +49,7 @@ def gaussian_sigma(
         solves eps s - 1/(2s) = Phi^-1(1 - delta).
         ``theorem4``: the closed form of Zheng & Hu 2025, Theorem 4; several times too much noise.
         ``pure``: the least noise that is epsilon-DP once it is clipped to a range of width ``sensitivity``, whose
-        ends then are atoms: -1 / Phi^-1(e^-eps / 2).  ``delta`` is not used.
+        ends then are atoms: -1 / Phi^-1(e^-eps / 2).  ``delta`` is not used.  See `clipped_sigma`.
     sensitivity : float
         L2 sensitivity; sqrt(s) for s features at once.
 
@@ -80,6 +80,31 @@ def gaussian_sigma(
         return np.asarray(hockey_stick(s, epsilon) + rounding <= delta)
 
     return sensitivity * step_until(private, sigma, fallback=tail)
+
+
+def clipped_sigma(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+    """Return the least noise that is (epsilon, delta)-DP once it is clipped to a range of width one.
+
+    The likelihood ratio of the two ends of the range falls along the outputs, so delta is the largest of
+    Pr[Y_0 <= c] - e^eps Pr[Y_1 <= c] over 0 <= c < 1.  Without clipping c = 1/2 - eps sigma^2 is best.  Where that is
+    negative the lower end itself is, with delta = 1/2 - e^eps Phi(-1/sigma): clipping has taken the far outputs away.
+
+    Examples
+    --------
+    >>> float(clipped_sigma(1.0, 1e-5).round(3)), float(gaussian_sigma(1.0, 1e-5).round(3))
+    (1.111, 3.731)
+    """
+    epsilon, delta = np.broadcast_arrays(as_floats(epsilon), as_floats(delta))
+    analytic = as_floats(gaussian_sigma(epsilon, delta))
+    share = np.log1p(-2 * np.minimum(delta, 0.4999)) - np.log(2)  # ln(1/2 - delta); 0.4999: the far end is out of reach
+    root = as_floats(-1 / ndtri_exp(share - epsilon))
+    at_the_end = (delta < 0.4999) & (epsilon * root * root >= 0.5) & (root < analytic)
+
+    def private(s: Floats) -> NDArray[np.bool_]:
+        rounding = ROUNDING * (1 + epsilon)
+        return np.asarray(~at_the_end | (epsilon + log_ndtr(-1 / s) - rounding >= share))
+
+    return step_until(private, np.where(at_the_end, root, analytic), fallback=analytic)
 
 
 def _pure_sigma(epsilon: Floats) -> Floats:
@@ -142,9 +167,12 @@ class Gaussian(Mechanism):
     def sigma(self) -> Floats:
         """The noise scale on the unit scale."""
         if isinstance(self.epsilon, float):
-            return gaussian_sigma(self.epsilon, self.delta, self.calibration)
+            return self._sigma(as_floats(self.epsilon))
         distinct, which = np.unique(self.epsilon, return_inverse=True)  # grids repeat few epsilons many times
-        return gaussian_sigma(distinct, self.delta, self.calibration)[which.reshape(self.epsilon.shape)]
+        return self._sigma(distinct)[which.reshape(self.epsilon.shape)]
+
+    def _sigma(self, epsilon: Floats) -> Floats:
+        return gaussian_sigma(epsilon, self.delta, self.calibration)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -163,10 +191,13 @@ class Gaussian(Mechanism):
 
 @dataclass(frozen=True)
 class GaussianClipped(Gaussian):
-    """Gaussian noise, then clipped to [0, 1]: the atoms at the ends bound the loss."""
+    """Gaussian noise, then clipped to [0, 1]: the atoms at the ends bound the loss, so that less noise is enough."""
 
     title: ClassVar[str] = "Gaussian, clipped to the range"
     output: ClassVar[Output] = "[0, 1] with atoms at 0 and 1"
+
+    def _sigma(self, epsilon: Floats) -> Floats:
+        return clipped_sigma(epsilon, self.delta) if self.calibration == "analytic" else super()._sigma(epsilon)
 
     @property
     def tight_epsilon(self) -> float:

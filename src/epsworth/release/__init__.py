@@ -9,13 +9,14 @@
 ``transformer``  `Perturb`: a step of a scikit-learn pipeline
 ``audit``        a policy proved again from its integers
 ``black_box``    any sampler refuted by its draws; ``replays``: seeds and forks
-``ledger``       what left already; receipts
+``outputs``      charged before a draw of it exists, and whole or absent
+``ledger``       what left already; ``keyed``: hashes of inputs; ``locks``; ``receipt``
 """
 
 from epsworth.release.audit import Audit, audit_policy
 from epsworth.release.black_box import SamplerAudit, audit_sampler
-from epsworth.release.ledger import Receipt
 from epsworth.release.policy import Policy, Rule, Sampling
+from epsworth.release.receipt import Receipt
 from epsworth.release.streams import perturb_file
 from epsworth.release.tables import perturb
 

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from epsworth.documents import read_toml
 from epsworth.exact import Kernel, kernel
-from epsworth.files import reading, write_text
+from epsworth.files import check_writable, reading, write_text
 from epsworth.guarantees import Approximate, Guarantee, compose
 from epsworth.mechanisms import FAMILIES, GridMechanism, Mechanism
 from epsworth.mechanisms.family import parse
+from epsworth.numerals import decimal_below, exact_decimal, exact_sum
 from epsworth.rounding import show_up
 from epsworth.space import Domain, Feature
 
@@ -28,6 +30,7 @@ VERSION = 1
 BITS = 16
 HEADER = "# An epsworth policy: what every client runs before a record leaves the device. Everything in it is public.\n"
 UNSAMPLED = ("missing", "scaled")
+SHARE_PLACES = 12  # decimals of a split budget
 
 Unsampled = Literal["missing", "scaled"]
 
@@ -60,10 +63,13 @@ class Rule:
     outside: Any = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _decimal("epsilon", self.epsilon))
+        object.__setattr__(self, "epsilon", exact_decimal("epsilon", self.epsilon))
         if not self.epsilon > 0:
             raise ValueError(f"epsilon: must be positive, got {self.epsilon}")
         categories = self.feature.categories
+        for value in categories or ():
+            if not isinstance(value, (str, int, float)):
+                raise ValueError(f"categories: must be texts, numbers or booleans, got {value!r}; write it as a text")
         for key in ("missing", "outside"):
             value = getattr(self, key)
             if value is not None and categories is not None and value not in categories:
@@ -80,11 +86,11 @@ class Rule:
             return
         if isinstance(self.missing, bool) or not isinstance(self.missing, (int, float, Decimal)):
             raise ValueError(f"missing: must be a number of the range that stands for it, got {self.missing!r}")
-        if not self.feature.lower <= float(self.missing) <= self.feature.upper:
+        if not self.feature.lower <= (missing := float(exact_decimal("missing", self.missing))) <= self.feature.upper:
             raise ValueError(
                 f"missing: {self.missing} lies outside the range {self.feature.lower:g} to {self.feature.upper:g}"
             )
-        object.__setattr__(self, "missing", float(self.missing))
+        object.__setattr__(self, "missing", missing)
 
     @cached_property
     def kernel(self) -> Kernel:
@@ -94,14 +100,14 @@ class Rule:
             if self.feature.categories is not None:
                 if words.name != "krr":
                     raise ValueError(f"{words.name} does not keep categories; use krr")
-                return kernel("krr", str(self.epsilon), k=len(self.feature.categories))
+                return kernel("krr", self.epsilon, k=len(self.feature.categories))
             if words.indicator is not None:
                 raise ValueError("the privacy indicator sends raw records; leave it out")
             options = dict(words.options)
             if issubclass(FAMILIES.get(words.name, Mechanism), GridMechanism):  # the same grid as in the analysis
                 options = {"k": GridMechanism.k} | options
                 options |= {} if self.feature.points is None else {"k": self.feature.points}
-            return kernel(words.name, str(self.epsilon), bits=self.bits, **options)
+            return kernel(words.name, self.epsilon, bits=self.bits, **options)
         except (TypeError, ValueError) as error:
             raise ValueError(f"mechanism: {self.mechanism} cannot be released: {error}") from None
 
@@ -109,6 +115,16 @@ class Rule:
     def points(self) -> int | None:
         """Grid to which outputs are rounded afterwards (post-processing), or None."""
         return parse(self.mechanism).points
+
+    @property
+    def promise(self) -> str:
+        """The stated epsilon in words, and beside it what the integers in fact keep, where that differs."""
+        kept, stated = self.kernel.guarantee, show_up(float(self.epsilon))
+        if kept.delta:
+            pure = show_up(self.kernel.loss())
+            return f"epsilon {stated} with delta {show_up(kept.delta)} (its integers keep pure epsilon {pure})"
+        told = show_up(kept.epsilon)
+        return f"epsilon {stated}" + ("" if told == stated else f" (its integers keep {told})")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the TOML form, without the name."""
@@ -156,11 +172,12 @@ class Policy:
         object.__setattr__(self, "rules", tuple(self.rules))
         if not self.rules:
             raise ValueError("features: a policy needs at least one")
+        for name in self.names:
+            if self.names.count(name) > 1:
+                raise ValueError(f"features: there are two rules for {name!r}; keep one")
         if self.sampling is None:
             return
-        d, k = len(self.rules), self.sampling.features
-        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= d:
-            raise ValueError(f"sample.features: must be a whole number from 1 to {d}, got {k!r}")
+        _check_count(self.sampling.features, len(self.rules))
         if self.sampling.unsampled not in UNSAMPLED:
             raise ValueError(f"sample.unsampled: must be 'missing' or 'scaled', got {self.sampling.unsampled!r}")
         if self.sampling.unsampled == "scaled" and any(rule.feature.categories is not None for rule in self.rules):
@@ -193,7 +210,7 @@ class Policy:
                 raise ValueError(f"epsilon: no value for {feature.name!r}; give one per feature, or one for all")
         return cls(
             tuple(
-                Rule(f, "krr" if f.categories is not None else mechanism, _decimal("epsilon", given[f.name]), bits)
+                Rule(f, "krr" if f.categories is not None else mechanism, exact_decimal("epsilon", given[f.name]), bits)
                 for f in domain.features
             ),
             None if sample is None else Sampling(sample),
@@ -205,10 +222,9 @@ class Policy:
     ) -> Policy:
         """Divide one budget evenly among the features of a domain, or among the ``sample`` released ones."""
         parts = len(domain.features) if sample is None else sample
-        share = Fraction(_decimal("total", total)) / parts
-        places = 10**12
-        floored = Decimal(share.numerator * places // share.denominator) / places  # never above the share
-        return cls.of(mechanism, f"{floored.normalize():f}", domain, sample=sample)
+        _check_count(parts, len(domain.features))
+        share = decimal_below(Fraction(exact_decimal("total", total)) / parts, SHARE_PLACES)
+        return cls.of(mechanism, share, domain, sample=sample)
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -222,7 +238,7 @@ class Policy:
     @property
     def total(self) -> Decimal:
         """Stated epsilon per record: the exact sum over the features that are released together."""
-        return sum(sorted((rule.epsilon for rule in self.rules), reverse=True)[: self.released], Decimal(0))
+        return exact_sum(sorted((rule.epsilon for rule in self.rules), reverse=True)[: self.released])
 
     @property
     def released(self) -> int:
@@ -247,7 +263,7 @@ class Policy:
     def __str__(self) -> str:
         """Return the policy in a sentence per feature."""
         lines = [f"policy {self.fingerprint[:12]}: {self.guarantee}"]
-        lines += [f"  {r.feature.name}: {r.mechanism}, epsilon {show_up(float(r.epsilon))}" for r in self.rules]
+        lines += [f"  {rule.feature.name}: {rule.mechanism}, {rule.promise}" for rule in self.rules]
         if self.sampling is not None:
             lines.append(f"  each record releases {self.sampling.features} of {len(self.rules)} features")
         return "\n".join(lines)
@@ -268,8 +284,8 @@ class Policy:
         return HEADER + tomli_w.dumps(head | content)
 
     def save(self, path: str | Path) -> None:
-        """Write the file, whole or not at all."""
-        write_text(path, self.to_toml())
+        """Write the TOML file, whole or not at all."""
+        write_text(check_policy(path), self.to_toml())
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
@@ -282,23 +298,29 @@ class Policy:
         """Read the text of a policy."""
         from epsworth.release.reading import read_policy
 
-        return read_policy(tomllib.loads(text, parse_float=Decimal))
+        return read_policy(read_toml(text, Decimal))
 
 
-def _decimal(where: str, value: object) -> Decimal:
-    try:
-        if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
-            raise InvalidOperation
-        found = Decimal(repr(value) if isinstance(value, float) else value)
-        if not found.is_finite():
-            raise InvalidOperation
-    except InvalidOperation:
-        raise ValueError(f"{where}: must be a finite number, got {value!r}") from None
-    return found
+def check_policy(path: str | Path) -> Path:
+    """Return a path that a policy can be written to; a name that promises another format is refused."""
+    path = check_writable(path)
+    if path.suffix.lower() not in ("", ".toml"):
+        raise ValueError(f"cannot write {path}: a policy is a TOML file; let its name end in .toml")
+    return path
+
+
+def _check_count(k: object, d: int) -> None:
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= d:
+        raise ValueError(f"sample.features: must be a whole number from 1 to {d}, got {k!r}")
+
+
+_LIKE_A_NUMBER = re.compile(r'"*-?[0-9]+(/[0-9]+)?')
 
 
 def _plain(value: Any) -> Any:
-    """Return numbers as exact texts, so that 1, 1.0 and 1.00 have one fingerprint."""
+    """Return numbers as exact texts, so that 1, 1.0 and 1.00 have one fingerprint; the text "1" has another."""
+    if isinstance(value, str) and _LIKE_A_NUMBER.fullmatch(value):
+        return f'"{value}'  # told from the number, and from a text that begins with the mark itself
     if isinstance(value, dict):
         return {str(key): _plain(v) for key, v in value.items()}
     if isinstance(value, (list, tuple)):

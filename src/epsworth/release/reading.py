@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from epsworth.exact.table import MOST_BITS
+from epsworth.numerals import EXACT, plain
 from epsworth.release.policy import BITS, VERSION, Policy, Rule, Sampling
 from epsworth.space import Domain
 
@@ -33,7 +34,8 @@ def _rule(name: str, entry: object) -> Rule:
     where = f"features.{name}"
     table = _table(where, entry)
     _known(where, table, PUBLIC + RULE)
-    declared = {key: _number(table[key]) for key in PUBLIC if key in table}
+    table = {key: value if key == "epsilon" else _number(value) for key, value in table.items()}
+    declared = {key: table[key] for key in PUBLIC if key in table}
     feature = Domain.from_dict({"features": {name: declared}})[name]
     for key in ("mechanism", "epsilon"):
         if key not in table:
@@ -65,10 +67,10 @@ def _check_stated(policy: Policy, document: Mapping[str, Any]) -> None:
     """Refuse a file whose parts do not fit together: edited by hand, or cut short."""
     stated = _table("per_record", document.get("per_record", {}))
     _known("per_record", stated, ("epsilon", "delta", "notion"))
-    for key, truth in (("epsilon", policy.total), ("delta", Decimal(policy.guarantee.delta))):
+    for key, truth in (("epsilon", policy.total), ("delta", Decimal(repr(policy.guarantee.delta)))):
         number = stated.get(key, truth)
         if isinstance(number, bool) or not isinstance(number, (int, float, Decimal)) or number < truth:
-            raise ValueError(f"per_record.{key}: states {_shown(number)}, but the features add up to {truth:g}")
+            raise ValueError(f"per_record.{key}: states {_shown(number)}, but the features add up to {_shown(truth)}")
     if stated.get("notion", policy.guarantee.notion) != policy.guarantee.notion:
         raise ValueError(f"per_record.notion: states {stated['notion']!r}, but it is {policy.guarantee.notion!r}")
     fingerprint = document.get("fingerprint", policy.fingerprint)
@@ -80,7 +82,7 @@ def _check_stated(policy: Policy, document: Mapping[str, Any]) -> None:
 
 
 def _shown(value: object) -> str:
-    return str(value) if isinstance(value, Decimal) else repr(value)
+    return plain(value.normalize(EXACT)) if isinstance(value, Decimal) else repr(value)
 
 
 def _table(where: str, entry: object) -> Mapping[str, Any]:
@@ -96,4 +98,7 @@ def _known(where: str, table: Mapping[str, Any], keys: tuple[str, ...]) -> None:
 
 
 def _number(value: object) -> Any:
+    """Return what is compared with a table's values as these values are: floats, where the text has decimals."""
+    if isinstance(value, list):
+        return [_number(item) for item in value]
     return float(value) if isinstance(value, Decimal) else value

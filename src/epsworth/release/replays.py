@@ -54,7 +54,8 @@ class Replay:
         if not self.same:
             return f"{self.attempt}: different draws"
         chance = f"independent ones agree with probability at most {show_up(self.chance, 1)}"
-        return f"{self.attempt}: the same draws ({chance}); the randomness can be replayed"
+        told = "the randomness can be replayed" if self.fault else "chance explains it, so it says nothing"
+        return f"{self.attempt}: the same draws ({chance}); {told}"
 
 
 def replays(sampler: Sampler, values: NDArray[Any]) -> tuple[Replay, ...]:
@@ -94,7 +95,8 @@ def _chance(drawn: NDArray[Any]) -> float:
     """
     pairs = drawn[: drawn.size // 2 * 2].reshape(-1, 2)
     agree = int((pairs[:, 0] == pairs[:, 1]).sum())
-    return float(clopper_pearson(agree, len(pairs), CHANCE).upper) ** drawn.size + CHANCE
+    agreeing = float(clopper_pearson(agree, len(pairs), CHANCE).upper) ** drawn.size
+    return min(1.0, agreeing + CHANCE)
 
 
 @contextmanager

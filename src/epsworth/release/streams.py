@@ -7,13 +7,20 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from epsworth.files import check_writable, replacing
-from epsworth.release.ledger import Ledger, Receipt, Watched, fingerprint_of
+from epsworth.exact.rational import float_above
+from epsworth.files import check_writable
+from epsworth.numerals import plain
+from epsworth.release.keyed import Watched, fingerprint_of
+from epsworth.release.ledger import Charge, sum_above
+from epsworth.release.outputs import Output, charged
 from epsworth.release.policy import Policy
+from epsworth.release.receipt import Receipt
 from epsworth.release.tables import Perturbation
 from epsworth.release.text import CsvSplicer, JsonSplicer
 
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
 Format = Literal["csv", "jsonl", "parquet"]
 ENDINGS: dict[str, Format] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 STANDARD = "-"
+COUNTING = RLock()  # the engine may perturb batches side by side: a lost count would refuse a whole release
 Progress = Callable[[float], None]
 
 
@@ -69,6 +77,11 @@ def perturb_file(
     return job.run(Perturbation(policy, words))
 
 
+def charge_of(policy: Policy) -> Charge:
+    """Return what a run under a policy costs every record."""
+    return Charge(policy.fingerprint, policy.guarantee, f"epsilon {plain(policy.total)}")
+
+
 @dataclass(frozen=True)
 class _Job:
     policy: Policy
@@ -86,40 +99,31 @@ class _Job:
             rows, _ = self._text(perturbation, sys.stdout.buffer)
             return self._receipt(perturbation, rows)
         path = check_writable(self.target)
-        records = ""
+        records = None
         if self.source != STANDARD:
             if path.exists() and os.path.samefile(path, self.source):
                 raise ValueError(f"{self.target} is the input itself; give another output")
             records = fingerprint_of(Path(self.source))
-            self._left_before(records)
-        with replacing(path) as temporary:
+        with charged(path.resolve(), charge_of(self.policy), records, again=self.again) as output:
             if self.kind == "parquet":
-                rows = self._parquet(perturbation, temporary)
+                rows, streamed = self._parquet(perturbation, output.temporary), fingerprint_of(Path(self.source))
             else:
-                with temporary.open("wb") as sink:
+                with output.temporary.open("wb") as sink:
                     rows, streamed = self._text(perturbation, sink)
-                records = records or streamed
-            before, spent = self._left_before(records)  # again: standard input is known only now
-            # before the output appears: a run that is killed in between counts as having left
-            self._ledger.add(records, self.policy.fingerprint, rows, self.policy.guarantee.epsilon)
-        so_far = spent + self.policy.guarantee.epsilon
-        return replace(self._receipt(perturbation, rows), times_before=before, epsilon_so_far=so_far)
+            if records not in (None, streamed):
+                raise ValueError(f"the table {self.source} changed while it was read; nothing was written: start anew")
+            output.whole(streamed, rows)
+        return self._told(self._receipt(perturbation, rows), output)
 
-    @property
-    def _ledger(self) -> Ledger:
-        return Ledger(Path(self.target).resolve().parent)
-
-    def _left_before(self, records: str) -> tuple[int, float]:
-        """Return how often these records left under this policy, and their epsilon under any; refuse a repeat."""
-        entries = self._ledger.entries(records)
-        seen = [entry for entry in entries if entry["policy"] == self.policy.fingerprint]
-        if seen and not self.again:
-            raise ValueError(
-                f"these records left {len(seen)} time{'s' * (len(seen) > 1)} under this policy "
-                f"(ledger {self._ledger.path}); another run adds epsilon {self.policy.total} per record: "
-                "use the output you have, or say --again (again=True)"
-            )
-        return len(seen), float(sum(entry["epsilon"] for entry in entries))
+    def _told(self, receipt: Receipt, output: Output) -> Receipt:
+        """Return the receipt with what the ledger knows."""
+        assert output.spent is not None
+        return replace(
+            receipt,
+            times_before=output.spent.times,
+            epsilon_so_far=sum_above([output.spent.epsilon, receipt.epsilon]),
+            delta_so_far=min(1.0, sum_above([output.spent.delta, receipt.delta])),
+        )
 
     def _receipt(self, perturbation: Perturbation, rows: int) -> Receipt:
         promise = self.policy.guarantee
@@ -132,6 +136,7 @@ class _Job:
             promise.notion,
             version("epsworth"),
             private=perturbation.private,
+            stated=float_above(Fraction(self.policy.total)),
         )
 
     def _text(self, perturbation: Perturbation, sink: BinaryIO) -> tuple[int, str]:
@@ -165,8 +170,9 @@ class _Job:
             released: pl.DataFrame = perturbation.frame(
                 nw.from_native(frame.drop(ROW), eager_only=True), first
             ).to_native()
-            done += len(frame)
-            self.progress(done / rows if rows else 1.0)
+            with COUNTING:
+                done += len(frame)
+                self.progress(done / rows if rows else 1.0)
             return released
 
         released = _released_schema(perturbation, schema)

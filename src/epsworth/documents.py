@@ -1,0 +1,103 @@
+"""TOML and JSON texts read safely: whatever they hold, the answer is a document of modest depth, or one sentence."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tomllib
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from epsworth.numerals import fits
+
+DEPTH = 32
+# names joined by dots open one table each; the reader of the standard library takes a time quadratic in their number
+_PART = r"""(?:(?<![\w-])[\w-]++|"[^"\n]*"|'[^'\n]*')[ \t]*+"""
+_DOTTED = re.compile(rf"(?:{_PART}\.[ \t]*+){{{DEPTH}}}{_PART}")
+
+
+def read_toml(text: str, number: Callable[[str], Any] = float) -> dict[str, Any]:
+    """Return the document of a TOML text; what cannot be used is refused, naming its path in the document.
+
+    Parameters
+    ----------
+    number : callable
+        From the text of a number that is not whole to what stands for it: `float`, or `Decimal` to keep every digit.
+
+    Examples
+    --------
+    >>> read_toml("a.b = [1, 2.5]")
+    {'a': {'b': [1, 2.5]}}
+    """
+    if _DOTTED.search(text):
+        raise ValueError(f"a name has more than {DEPTH} parts; write nested tables of modest depth")
+    try:
+        document = tomllib.loads(text, parse_float=lambda word: _number(word, number))
+    except RecursionError:
+        raise _too_deep() from None
+    _check(document)
+    return document
+
+
+def read_json(text: str | bytes) -> Any:
+    """Return the document of a JSON text; what cannot be used is refused, naming its path in the document.
+
+    Examples
+    --------
+    >>> read_json('{"a": [1, 2.5]}')
+    {'a': [1, 2.5]}
+    """
+    try:
+        document = json.loads(text, object_pairs_hook=_members)
+    except RecursionError:
+        raise _too_deep() from None
+    _check(document)
+    return document
+
+
+def _number(word: str, number: Callable[[str], Any]) -> Any:
+    try:
+        return number(word)
+    except InvalidOperation:  # a power of ten beyond what the decimal module itself can hold
+        raise ValueError(f"{word[:40]!r} is no number that can be computed with; round it") from None
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the entry {name[:40]!r} stands twice in one object; keep one")
+        found[name] = value
+    return found
+
+
+def _too_deep() -> ValueError:
+    return ValueError(f"the document is nested more than {DEPTH} deep; flatten it")
+
+
+def _check(document: object) -> None:
+    """Refuse depth, and numbers that are not finite or too long; without recursion."""
+    left: list[tuple[tuple[str | int, ...], object]] = [((), document)]
+    while left:
+        path, value = left.pop()
+        if len(path) > DEPTH:
+            raise _too_deep()
+        items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        for key, item in items:
+            if isinstance(item, (dict, list)):
+                left.append(((*path, key), item))
+            elif isinstance(item, (int, float, Decimal)):
+                _check_number(item, (*path, key))
+
+
+def _check_number(number: int | float | Decimal, path: tuple[str | int, ...]) -> None:
+    if isinstance(number, float):
+        usable = math.isfinite(number)
+    else:
+        usable = fits(number) and (isinstance(number, int) or number.is_finite())
+    if not usable:
+        where = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).lstrip(".")
+        shown = f", got {number}" if not isinstance(number, int) and len(str(number)) <= 40 else ""
+        raise ValueError(f"{where}: must be a finite number of modest length{shown}; round it")

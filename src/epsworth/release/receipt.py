@@ -1,0 +1,69 @@
+"""The receipt of a run: public facts only."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What one run released: public facts only, none of them a draw or a value.
+
+    Attributes
+    ----------
+    rows : int
+    columns : tuple of str
+        The perturbed ones.
+    epsilon, delta, notion
+        Per record, of this run: what the integers that were drawn from keep.
+    times_before : int or None
+        How often the ledger has seen these records leave under the same policy before; None without a ledger.
+    epsilon_so_far, delta_so_far : float or None
+        Sums over all runs of these records in the ledger, this one included, whatever the policy.
+    private : bool
+        False if replayable randomness touched the output: then it must not leave the device.
+    stated : float or None
+        Epsilon per record as the policy states it, rounded up; never below ``epsilon`` but for rounding.
+    """
+
+    policy: str
+    rows: int
+    columns: tuple[str, ...]
+    epsilon: float
+    delta: float
+    notion: str
+    version: str
+    times_before: int | None = None
+    epsilon_so_far: float | None = None
+    private: bool = True
+    delta_so_far: float | None = None
+    stated: float | None = None
+
+    def __str__(self) -> str:
+        """Return the receipt in a sentence or two."""
+        from epsworth.rounding import show_up
+
+        kept = show_up(self.epsilon)
+        stated = kept if self.stated is None else show_up(self.stated)
+        text = (
+            f"{self.rows} rows, perturbed in {', '.join(self.columns)}: {self.notion} LDP, "
+            f"epsilon {kept}{_delta(self.delta)} per record{'' if stated == kept else f' ({stated} is stated)'}; "
+            f"policy {self.policy[:12]}, epsworth {self.version}."
+        )
+        if self.times_before is None:
+            text += " No ledger was kept: perturbing the same records again adds the same epsilon."
+        elif self.epsilon_so_far is not None and self.epsilon_so_far > self.epsilon:
+            text += f" These records left before: epsilon {show_up(self.epsilon_so_far)}{_delta(self.delta_so_far)}"
+            text += " per record in all."
+        return text if self.private else f"NOT PRIVATE (replayable randomness): {text}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return asdict(self) | {"columns": list(self.columns)}
+
+
+def _delta(delta: float | None) -> str:
+    from epsworth.rounding import show_up
+
+    return f", delta {show_up(delta)}" if delta else ""
