@@ -57,6 +57,78 @@ def test_closed_forms_in_one_and_three_dimensions():
     np.testing.assert_allclose(kernels(3).adv(U), -np.expm1(-U / 2) - np.exp(-U / 2) * U / 4, rtol=1e-9, atol=1e-12)
 
 
+# d, u, t / u, then E l, E |l|, adv, Pr[l >= t], delta at epsilon t: the same law in 50 digits, by mpmath's Bessel
+# functions and quadrature, cut around the peak
+EXTREMES = [
+    (2, 1e-09, 0.3, 2.5e-19, 6.366197723675814e-10, 3.183098861837907e-10, 0.4030133161311458, 1.8274428386289928e-10),
+    (2, 2.2e9, 0.999999999, 2199999998.0, 2199999998.0, 1.0, 0.6650204368137629, 0.4680516166325471),
+    (2, 1e13, 0.999999999999, 9999999999998.0, 9999999999998.0, 1.0, 0.9899331968519403, 0.9814319840160527),
+    (4, 3e9, 0.999999999, 2999999996.0, 2999999996.0, 1.0, 0.45419448115194977, 0.30001415127109043),
+    (6, 1e-06, 0.3, 8.333333333333268e-14, 3.3953054526271456e-07, 1.6976527263135326e-07,
+     0.25665491273364777, 5.7110829280172766e-08),
+    (109, 1e10, 0.99999999, 9999999891.0, 9999999891.0, 1.0, 0.28088437046065523, 0.2576939756665955),
+    (802, 30.0, 0.05, 0.5609011147051692, 0.9610534903546228, 0.40374043772572,
+     0.18775233244801903, 0.07176533772651542),
+    (1000, 1.0, 0.1, 0.0004999998749995625, 0.02524078216716992, 0.012618290101621278,
+     0.0008105779414418924, 6.878473915639063e-06),
+    (2000, 3e9, 0.9999993, 2999998000.0006666, 2999998000.0006666, 1.0, 0.941307747472102, 0.9394717531668489),
+    (5000, 1000.0, 0.1, 99.0195134477285, 99.01951344773185, 0.9999999999982608,
+     0.47250605940098817, 0.44422248638150774),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("d", "u", "share", "kl", "mean", "adv", "survival", "delta"), EXTREMES)
+def test_kernels_are_accurate_at_extreme_distances(d, u, share, kl, mean, adv, survival, delta):
+    law = kernels(d)
+    assert law.kl(u) == pytest.approx(kl, rel=1e-11)
+    assert law.abs(u) == pytest.approx(mean, rel=1e-11)
+    assert law.adv(u) == pytest.approx(adv, rel=1e-11)
+    slack = max(1e-11, u * 1e-15)  # what half a unit of t is worth, where t is close to a large u
+    assert law.survival(u, share * u) == pytest.approx(survival, rel=slack)
+    assert law.delta(u, share * u) == pytest.approx(delta, rel=slack)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 7, 109, 1000, 10**6, 10**9])
+def test_kernels_know_every_distance(d):
+    """Leading terms at both ends, and no jump, warning or nan in between."""
+    law, u = kernels(d), np.r_[np.geomspace(1e-320, 1e308, 150), 1.7e308]
+    kl, mean, adv = law.kl(u), law.abs(u), law.adv(u)
+    small = (u < 1e-9) & (u > 1e-140)
+    first = (
+        special.gamma(d / 2) / special.gamma((d + 1) / 2)
+        if d < 300
+        else np.sqrt(2 / d) * (1 + 1 / (4 * d) + 1 / (32 * d * d))
+    )
+    first /= np.sqrt(np.pi)
+    np.testing.assert_allclose(kl[small], u[small] ** 2 / (2 * d), rtol=1e-8)
+    np.testing.assert_allclose(mean[small], first * u[small], rtol=1e-9)
+    np.testing.assert_allclose(adv[small], first * u[small] / 2, rtol=1e-9)
+    large = u > 1e10 * d
+    np.testing.assert_allclose(kl[large], u[large], rtol=1e-9)
+    np.testing.assert_allclose(adv[large], 1, rtol=1e-9)
+    for column in (kl, mean, adv):
+        assert (np.diff(column) >= -1e-12 * column[1:]).all()
+    assert (adv <= 1).all()
+    assert (kl <= mean * (1 + 1e-12)).all()
+    assert (mean <= u).all()
+    for share in (0.0, 0.5, 1 - 1e-12):
+        survival, delta = law.survival(u, share * u), law.delta(u, share * u)
+        assert ((delta >= 0) & (survival >= delta * (1 - 1e-9)) & (survival <= 1)).all()
+
+
+@pytest.mark.parametrize("d", [1, 2, 50, 10**6])
+def test_inverses_hold_for_the_smallest_and_largest_advantages(d):
+    law, wishes = kernels(d), np.array([1e-300, 1e-30, 1e-9, 0.5, 1 - 1e-9, 1 - 1e-15])
+    u, above = law.inverse_adv(wishes), law.inverse_adv(wishes, upwards=True)
+    assert (law.adv(u) <= wishes).all()
+    assert (u <= above).all()
+    reached = np.isfinite(above)
+    assert reached[:5].all()
+    assert (law.adv(above[reached]) >= wishes[reached]).all()
+    np.testing.assert_allclose(u[:4], above[:4], rtol=1e-9)
+
+
 def mixture_survival(d, u, t):
     """Integrate over the radius: the other way to the same number (smooth pieces; d >= 2)."""
 
