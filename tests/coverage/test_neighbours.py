@@ -174,8 +174,8 @@ def test_norm_bound_is_reached_by_one_repeated_row():
 @pytest.mark.parametrize(
     ("X", "y", "l2", "sentence"),
     [
-        ([[2.0, 0], [0, 1]], [0, 1], 1, r"X, row 0 has norm 2; rows must lie in the unit ball"),
-        ([[1.0], [0.5]], [1, 1], 1, r"y must hold two different labels, got 1 \(1\)"),
+        ([[2.0, 0], [0, 1]], [0, 1], 1, r"X, row 0 lies outside the unit ball"),
+        ([[1.0], [0.5]], [1, 1], 1, r"y must hold two different labels, got 1; give"),
         ([[1.0], [0.5]], [1, np.nan], 1, r"y, row 1 has no label"),
         ([[np.nan], [0.5]], [1, -1], 1, r"X, row 0 holds a missing or infinite value"),
         ([[1.0], [0.5]], [1, -1], 0, r"l2 must be positive and finite, got 0; without it"),
