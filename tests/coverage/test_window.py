@@ -35,6 +35,45 @@ def test_the_ends_keep_their_promises():
     assert (found.advantage(found.eps_low) >= low).all()
 
 
+def test_the_advised_window_is_safe_and_of_use():
+    X, y = world(500, 3)
+    safe = window(X, y, 0.05)
+    assert safe.advised == (0.0, safe.eps_low)
+    found = window(X, y, 0.05, rng=np.random.default_rng(1))
+    low, high = found.advised
+    assert high == found.eps_low < found.eps_util  # a trade-off: accuracy is kept from eps_util on only
+    assert found.usefulness.at(low) > found.usefulness.majority
+    assert found.usefulness.at(low * 0.9) <= found.usefulness.majority
+    assert found.to_dict()["window"] == [low, high]
+    many = window(np.tile(X, (20, 1)), np.tile(y, 20), 0.05, rng=np.random.default_rng(1))
+    assert many.advised == (many.eps_util, many.eps_low)
+    assert "Choose epsilon between" in many.verdict
+
+
+def test_no_row_is_said_to_pay_more_than_epsilon():
+    """A certificate can be far larger than the sensitivity (a rough base model): the sensitivity then bounds."""
+    X, y = world(60, 2)
+    rough = window(X, y, 0.1, f=fit_base(X, y, 0.1) + 0.5)
+    assert (rough.neighbours.errors * rough.kappa > 1).any()
+    assert rough.exposure(2.0).max() == 2.0
+    assert rough.eps_low >= kernels(2).inverse_adv(0.1) * (1 - 1e-9)
+    with pytest.raises(CoverageError, match="epsilon must be positive"):
+        rough.exposure(np.nan)
+
+
+def test_accuracy_is_kept_only_above_the_commoner_label():
+    """Within the tolerance of the noiseless accuracy is not enough where a constant answer does better."""
+    X = np.r_[np.full(70, 0.5), np.full(25, 0.5), np.full(5, -0.5)][:, None]
+    y = np.r_[np.ones(70), -np.ones(30)]
+    rates = np.array([0.01, 1e6])
+    found = simulate(
+        X, y, np.array([0.01]), rates, rates, tolerance=0.9, confidence=0.9, draws=50, rng=np.random.default_rng(1)
+    )
+    assert (found.base, found.majority) == (0.75, 0.7)
+    assert 0.2 < found.kept[0] < 0.8  # half of the models turn round, to 0.25
+    assert found.kept[1] == 1
+
+
 def test_an_outlier_lowers_the_window_and_wishes_move_it():
     X, y = world(300, 2)
     X, far = X / 2, np.array([[1.0, 0.0]])
