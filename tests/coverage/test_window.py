@@ -116,7 +116,7 @@ def test_simulated_accuracy_equals_a_plain_loop():
 def test_utility_is_kept_from_eps_util_on():
     """Fresh models, seed 9: at eps_util the promise of a share of 0.9 fails with probability at most 5 % by design;
     200 models with a true share of 0.9 fall below 0.8 with probability 1e-5."""
-    X, y = world(3000, 3, noise=0.1)
+    X, y = world(1500, 3, noise=0.1)
     found = window(X, y, 0.01, rng=np.random.default_rng(8), tolerance=0.02)
     rng = np.random.default_rng(9)
     fresh = simulate(

@@ -105,6 +105,8 @@ class Kernels:
         low = 2 * wish / loss_law.slope_at_zero(self.d) * (1 - 2 * SAFE)
         high = 2 * gammaincinv(self.d, np.minimum(wish * (1 + 4 * SAFE), (1 + wish) / 2))
         for _ in range(BISECTIONS):
+            if (high <= low * (1 + 1e-13)).all():
+                break
             with np.errstate(under="ignore"):
                 middle = np.clip(np.sqrt(low) * np.sqrt(high), low, high)
             found = self.adv(middle)
