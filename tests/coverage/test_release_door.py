@@ -15,6 +15,7 @@ from epsworth.coverage import (
     fit_base,
     linear_gradients,
     loo,
+    norm_bound,
     release,
     releasing,
     sensitivity,
@@ -114,6 +115,13 @@ def test_noise_covers_what_one_row_moves_in_a_release(monkeypatch, regulariser, 
         expected = fit_base(table[:1].repeat(3000, 0), np.r_[np.ones(2999), -1.0], 3.0 * 30 / 3000)
         many = release(np.ones((3000, 1)), np.r_[np.ones(2999), -1.0], 3.0, 1.0, n=30, regulariser="sum")
         np.testing.assert_allclose(many.coefficients, expected, atol=1e-4)
+
+
+def test_a_release_charges_what_the_fit_leaves_and_cannot_see():
+    """With so many rows the sensitivity is nothing beside the fit's tolerance and, of so many columns, its rounding."""
+    beta, step = releasing.noise_rate(10**15, 10**6, 1.0, 1.0)
+    left = GRADIENT_TOLERANCE + 10**6 * 2.0**-53 * norm_bound(1.0)
+    assert 1 / beta >= 2e-15 + step * 1e3 + 2 * left
 
 
 @pytest.mark.parametrize("loss", LOSSES)

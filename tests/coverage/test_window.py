@@ -197,6 +197,8 @@ def test_adult_window(paper_data):
     assert advantage.max() == pytest.approx(0.078, abs=0.001)
     assert np.median(advantage) == pytest.approx(0.018, abs=0.001)
     assert found.usefulness.base < found.usefulness.majority  # two columns without intercept are not a model
+    assert found.eps_util < found.eps_low
+    assert found.advised is None
     at_plateau = window(X, y, 1.0, rule="plateau")
     assert at_plateau.adv_low > 0.7
 

@@ -96,7 +96,7 @@ class Kernels:
     def inverse_adv(self, a: ArrayLike, *, upwards: bool = False) -> Floats:
         """Return u with ``adv(u) = a``, never too large: up to it the advantage is at most ``a``.
 
-        With ``upwards`` never too small: from it on the advantage is at least ``a`` (``inf``: not known to get there).
+        With ``upwards`` never too small: from it on the advantage is at least ``a``.
         """
         wish = numbers(a, "a")
         if not ((wish >= 0) & (wish < 1)).all():
@@ -112,9 +112,7 @@ class Kernels:
             found = self.adv(middle)
             below = found * (1 - SAFE) < wish if upwards else found * (1 + SAFE) <= wish
             low, high = np.where(below, middle, low), np.where(below, high, middle)
-        if not upwards:
-            return as_floats(np.where(wish > 0, low, 0.0))
-        return as_floats(np.where(self.adv(high) * (1 - SAFE) >= wish, high, np.inf))
+        return as_floats(np.where(wish > 0, high if upwards else low, 0.0))
 
     def _direct(self, u: Floats, column: int) -> Floats:
         lifted, factor = _lifted(u.ravel())
