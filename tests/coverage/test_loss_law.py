@@ -88,6 +88,13 @@ def test_kernels_are_accurate_at_extreme_distances(d, u, share, kl, mean, adv, s
     assert law.delta(u, share * u) == pytest.approx(delta, rel=1e-11)
 
 
+@pytest.mark.parametrize("u", [3e13, 7e15])
+def test_thresholds_close_to_a_large_distance_lose_no_digit(u):
+    """What survives u - 2 no longer depends on u: the value is that of u = 2^44 above."""
+    assert kernels(2).survival(u, u - 2) == pytest.approx(0.6351470442394322, rel=1e-11)
+    assert kernels(2).delta(u, u - 2) == pytest.approx(0.42759329552913194, rel=1e-11)
+
+
 @pytest.mark.parametrize(
     ("d", "z", "ratio"),
     [
@@ -125,6 +132,7 @@ def test_kernels_know_every_distance(d):
     small = (u < 1e-9) & (u > 1e-314 * np.sqrt(d))
     np.testing.assert_allclose(mean[small], first * u[small], rtol=1e-9)
     np.testing.assert_allclose(adv[small], first * u[small] / 2, rtol=1e-9)
+    assert law.abs(1e-321) == pytest.approx(first * 1e-321, abs=1e-323)  # 202 of the smallest number, to 2 of them
     large = u > 1e10 * d
     np.testing.assert_allclose(kl[large], u[large], rtol=1e-9)
     np.testing.assert_allclose(adv[large], 1, rtol=1e-9)

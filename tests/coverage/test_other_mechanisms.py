@@ -229,6 +229,11 @@ def test_the_worst_case_covers_every_row():
     worst = worst_case(2.0, 4)
     assert (found.advantage(2.0) <= worst.advantage).all()
     assert worst.advantage <= worst.any_mechanism
+    law = kernels(4)  # stated as largest values, and rounded up as such
+    stated = (worst.advantage, worst.any_mechanism, worst.mean_loss, worst.mean_abs_loss)
+    exact = np.array([law.adv(2.0), np.tanh(1.0), law.kl(2.0), law.abs(2.0)])
+    assert (exact < stated).all()
+    np.testing.assert_allclose(stated, exact, rtol=2e-8)
     assert worst.epsilon_at(1e-6) <= 2.0
     assert "data-independent" in str(worst)
     with pytest.raises(CoverageError, match="epsilon must be positive"):

@@ -31,7 +31,7 @@ def test_the_ends_keep_their_promises():
     low = kernels(3).adv(rate * found.eps_low * exact)
     assert 0.0999 < low.max() <= 0.1
     assert (kernels(3).adv(rate * found.eps_high * exact) >= 0.9 - 1e-9).mean() >= 0.5
-    assert found.adv_low == pytest.approx(0.1, rel=1e-6)
+    assert 0.1 <= found.adv_low <= 0.1 * (1 + 1e-8)  # rounded up
     assert (found.advantage(found.eps_low) >= low).all()
 
 
