@@ -137,7 +137,7 @@ def _print(found: Window, epsilon: float, top: int, shape: tuple[int, ...]) -> N
     )
     out.print(f"[bold]Window of epsilon: {_ends(found)}[/bold] ({found.rule} rule)")
     out.print(f"{found.verdict}")
-    out.print(f"From epsilon {show_up(found.eps_high, 3)} on {_exposed_share(found)}.\n")
+    out.print(f"{_exposed_share(found)}.\n")
     out.print(found.candidate(epsilon))
     out.print(
         f"Against the median row the advantage is {show_up(float(np.median(found.advantage(epsilon))), 3)} there."
@@ -170,10 +170,18 @@ def _ends(found: Window) -> str:
 
 
 def _exposed_share(found: Window) -> str:
+    import math
+
+    from epsworth.rounding import show_up
+
+    if math.isinf(found.eps_high):
+        return "From which epsilon on rows are exposed is not known: their certificates are too wide"
     if found.rule == "plateau":
-        return "the ratio is flat again"
-    share = f"{100 * (1 - found.q_exposed):g} %"
-    return f"at least {share} of the rows have an advantage of {found.adv_exposed:g} or more against them"
+        return f"From epsilon {show_up(found.eps_high, 3)} on the ratio is flat again"
+    return (
+        f"From epsilon {show_up(found.eps_high, 3)} on at least {100 * (1 - found.q_exposed):g} % of the rows have an "
+        f"advantage of {found.adv_exposed:g} or more against them"
+    )
 
 
 def _trade_off(found: Window) -> Any:
