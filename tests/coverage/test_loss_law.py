@@ -10,6 +10,7 @@ from coverage_worlds import REFERENCE
 from scipy import integrate, special, stats
 
 from epsworth.coverage import CoverageError, kernels
+from epsworth.coverage.loss_law import bessel_ratio
 
 DIMENSIONS = [1, 2, 3, 4, 7, 30, 109, 1000]
 U = np.array([1e-3, 0.1, 1.0, 2.5, 10.0, 60.0])
@@ -55,6 +56,104 @@ def test_closed_forms_in_one_and_three_dimensions():
     np.testing.assert_allclose(kernels(1).adv(U), -np.expm1(-U / 2), rtol=1e-13)
     np.testing.assert_allclose(kernels(1).kl(U), U + np.expm1(-U), rtol=1e-9)
     np.testing.assert_allclose(kernels(3).adv(U), -np.expm1(-U / 2) - np.exp(-U / 2) * U / 4, rtol=1e-9, atol=1e-12)
+
+
+# d, u, t / u, then E l, E |l|, adv, Pr[l >= t], delta at epsilon t: the same law in 50 digits, by mpmath's Bessel
+# functions and quadrature, cut around the peak
+EXTREMES = [
+    (2, 1e-09, 0.3, 2.5e-19, 6.366197723675814e-10, 3.183098861837907e-10, 0.4030133161311458, 1.8274428386289928e-10),
+    (2, 2.0**32, 1 - 2.0**-31, 4294967294.0, 4294967294.0, 1.0, 0.6351470442998236, 0.427593295577445),
+    (2, 2.0**44, 1 - 2.0**-43, 17592186044414.0, 17592186044414.0, 1.0, 0.6351470442394322, 0.42759329552913194),
+    (4, 2.0**32, 1 - 2.0**-31, 4294967292.0, 4294967292.0, 1.0, 0.28922412989139235, 0.1508549640120401),
+    (6, 1e-06, 0.3, 8.333333333333268e-14, 3.3953054526271456e-07, 1.6976527263135326e-07,
+     0.25665491273364777, 5.7110829280172766e-08),
+    (109, 2.0**34, 1 - 2.0**-27, 17179869075.0, 17179869075.0, 1.0, 0.8963020623495676, 0.8844300668379503),
+    (802, 30.0, 0.05, 0.5609011147051692, 0.9610534903546228, 0.40374043772572,
+     0.18775233244801903, 0.07176533772651542),
+    (1000, 1.0, 0.1, 0.0004999998749995625, 0.02524078216716992, 0.012618290101621278,
+     0.0008105779414418924, 6.878473915639063e-06),
+    (2000, 2.0**32, 1 - 2.0**-20, 4294965296.000466, 4294965296.000466, 1.0, 1.0, 1.0),
+    (5000, 1000.0, 0.1, 99.0195134477285, 99.01951344773185, 0.9999999999982608,
+     0.47250605940098817, 0.44422248638150774),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("d", "u", "share", "kl", "mean", "adv", "survival", "delta"), EXTREMES)
+def test_kernels_are_accurate_at_extreme_distances(d, u, share, kl, mean, adv, survival, delta):
+    law = kernels(d)
+    assert law.kl(u) == pytest.approx(kl, rel=1e-11)
+    assert law.abs(u) == pytest.approx(mean, rel=1e-11)
+    assert law.adv(u) == pytest.approx(adv, rel=1e-11)
+    assert law.survival(u, share * u) == pytest.approx(survival, rel=1e-11)
+    assert law.delta(u, share * u) == pytest.approx(delta, rel=1e-11)
+
+
+@pytest.mark.parametrize("u", [3e13, 7e15])
+def test_thresholds_close_to_a_large_distance_lose_no_digit(u):
+    """What survives u - 2 no longer depends on u: the value is that of u = 2^44 above."""
+    assert kernels(2).survival(u, u - 2) == pytest.approx(0.6351470442394322, rel=1e-11)
+    assert kernels(2).delta(u, u - 2) == pytest.approx(0.42759329552913194, rel=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("d", "z", "ratio"),
+    [
+        (2, 1e-13, 3.004953772458101e-12),
+        (2, 0.001, 0.007023715222682749),
+        (2, 10000000.0, 0.9999999500000037),
+        (7, 2.0, 0.33766233766233766),
+        (6, 1000000000.0, 0.9999999975),
+        (800, 3.0, 0.00375934523238796),
+        (1001, 1000.0, 0.6181575250355741),
+        (2000, 1e-05, 5.005005005005005e-09),
+        (2000, 100.0, 0.04992517476790003),
+        (2000, 30000.0, 0.9672387160177267),
+        (2000, 300000.0, 0.9966738888535498),
+    ],
+)
+def test_ratios_of_bessel_functions_equal_those_of_mpmath(d, z, ratio):
+    assert bessel_ratio(d, np.array([z]))[0] == pytest.approx(ratio, rel=2e-13)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 7, 109, 1000, 10**6, 10**9])
+def test_kernels_know_every_distance(d):
+    """Leading terms at both ends, and no jump, warning or nan in between."""
+    law, u = kernels(d), np.r_[np.geomspace(1e-320, 1e308, 150), 1.7e308]
+    kl, mean, adv = law.kl(u), law.abs(u), law.adv(u)
+    small = (u < 1e-9) & (u > 1e-140)
+    first = (
+        special.gamma(d / 2) / special.gamma((d + 1) / 2)
+        if d < 300
+        else np.sqrt(2 / d) * (1 + 1 / (4 * d) + 1 / (32 * d * d))
+    )
+    first /= np.sqrt(np.pi)
+    np.testing.assert_allclose(kl[small], u[small] ** 2 / (2 * d), rtol=1e-8)
+    small = (u < 1e-9) & (u > 1e-314 * np.sqrt(d))
+    np.testing.assert_allclose(mean[small], first * u[small], rtol=1e-9)
+    np.testing.assert_allclose(adv[small], first * u[small] / 2, rtol=1e-9)
+    assert law.abs(1e-321) == pytest.approx(first * 1e-321, abs=1e-323)  # 202 of the smallest number, to 2 of them
+    large = u > 1e10 * d
+    np.testing.assert_allclose(kl[large], u[large], rtol=1e-9)
+    np.testing.assert_allclose(adv[large], 1, rtol=1e-9)
+    for column in (kl, mean, adv):
+        assert (np.diff(column) >= -1e-12 * column[1:]).all()
+    assert (adv <= 1).all()
+    assert (kl <= mean * (1 + 1e-12)).all()
+    assert (mean <= u).all()
+    for share in (0.0, 0.5, 1 - 1e-12):
+        survival, delta = law.survival(u, share * u), law.delta(u, share * u)
+        assert ((delta >= 0) & (survival >= delta * (1 - 1e-9)) & (survival <= 1)).all()
+
+
+@pytest.mark.parametrize("d", [1, 2, 50, 10**6])
+def test_inverses_hold_for_the_smallest_and_largest_advantages(d):
+    law, wishes = kernels(d), np.array([1e-300, 1e-30, 1e-9, 0.5, 1 - 1e-9, 1 - 1e-15])
+    u, above = law.inverse_adv(wishes), law.inverse_adv(wishes, upwards=True)
+    assert (law.adv(u) <= wishes).all()
+    assert (u <= above).all()
+    assert (law.adv(above) >= wishes).all()
+    np.testing.assert_allclose(u[:4], above[:4], rtol=1e-9)
 
 
 def mixture_survival(d, u, t):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from coverage_worlds import ADULT, REFERENCE, SMALL, adult, world
 from scipy.optimize import brentq, minimize
 
-from epsworth.coverage import CoverageError, fit_base, loo, norm_bound, sensitivity
+from epsworth.coverage import CoverageError, fit_base, loo, neighbours, norm_bound, sensitivity
 from epsworth.coverage.glm import LOSSES
 
 IDS = [f"n={len(X)}, l2={case['Lambda']:g}" for X, _, case in SMALL]
@@ -85,6 +87,41 @@ def test_certificates_count_rounding_where_one_row_decides():
         newton, exact = loo(X, y, f, l2, loss="squared"), loo(X, y, f, l2, "exact", loss="squared")
         gap = np.linalg.norm(newton.deltas - exact.deltas, axis=1)
         assert (gap <= newton.errors + exact.errors).all()
+
+
+def rounded_worlds():
+    """Yield tables of one column, some of whose rows hardly pull, with all their models as fractions (squared loss)."""
+    rng = np.random.default_rng(7)
+    for _ in range(60):
+        n = int(rng.integers(2, 9))
+        X = (rng.uniform(0.2, 1, n) * np.where(rng.random(n) < 0.4, 10.0 ** -rng.uniform(6, 14, n), 1.0))[:, None]
+        y = np.where(np.arange(n) % 2, 1.0, -1.0)
+        l2, regulariser = float(rng.uniform(0.01, 1)), ("mean", "sum")[int(rng.integers(2))]
+        x, labels, weight = [Fraction(v) for v in X[:, 0]], [Fraction(v) for v in y], Fraction(l2)
+
+        def model(kept, size, x=x, labels=labels, weight=weight):
+            pulls = sum(labels[j] * x[j] for j in kept)
+            return pulls / (sum(x[j] ** 2 for j in kept) + weight * size)
+
+        rest = [[j for j in range(n) if j != i] for i in range(n)]
+        yield X, y, l2, regulariser, model(range(n), n), [model(r, n - (regulariser == "mean")) for r in rest]
+
+
+@pytest.mark.parametrize("method", ["newton", "exact"])
+def test_certificates_hold_where_rounding_is_all_that_is_left(method, monkeypatch):
+    """Newton's step is exact on a parabola and computed gradients may vanish: judged by fractions."""
+
+    def broken():
+        for X, y, l2, regulariser, base, without in rounded_worlds():
+            f = fit_base(X, y, l2, loss="squared")
+            found = loo(X, y, f, l2, method, loss="squared", regulariser=regulariser)
+            for truth, delta, error in zip(without, found.deltas[:, 0], found.errors, strict=True):
+                yield abs(truth - base - Fraction(delta)) > error
+                yield abs(truth - Fraction(f[0] + delta)) > error
+
+    assert not any(broken())
+    monkeypatch.setattr(neighbours, "ROUNDING", 0.0)
+    assert any(broken())  # these worlds need it
 
 
 def test_refining_reaches_the_tolerance():
@@ -174,8 +211,8 @@ def test_norm_bound_is_reached_by_one_repeated_row():
 @pytest.mark.parametrize(
     ("X", "y", "l2", "sentence"),
     [
-        ([[2.0, 0], [0, 1]], [0, 1], 1, r"X, row 0 has norm 2; rows must lie in the unit ball"),
-        ([[1.0], [0.5]], [1, 1], 1, r"y must hold two different labels, got 1 \(1\)"),
+        ([[2.0, 0], [0, 1]], [0, 1], 1, r"X, row 0 lies outside the unit ball"),
+        ([[1.0], [0.5]], [1, 1], 1, r"y must hold two different labels, got 1; give"),
         ([[1.0], [0.5]], [1, np.nan], 1, r"y, row 1 has no label"),
         ([[np.nan], [0.5]], [1, -1], 1, r"X, row 0 holds a missing or infinite value"),
         ([[1.0], [0.5]], [1, -1], 0, r"l2 must be positive and finite, got 0; without it"),

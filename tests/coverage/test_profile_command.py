@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -46,7 +48,7 @@ def test_tables_become_rows_in_the_unit_ball():
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        ({"a": [1.0, 2.0], "t": [1, 1]}, r"target 't' must hold two different labels, got 1 \(1\)"),
+        ({"a": [1.0, 2.0], "t": [1, 1]}, r"target 't' must hold two different labels, got 1; give"),
         ({"a": [1.0, 2.0], "t": ["x", None]}, r"target 't', row 1 has no label"),
         ({"a": [1.0, None], "t": [0, 1]}, r"column 'a', row 1 is missing; fill or drop it first"),
         ({"a": [1.0, 2.0], "u": [0, 1]}, r"target: the table has no column 't'; it has a, u"),
@@ -76,14 +78,65 @@ def test_the_command_answers_and_says_that_it_is_not_private(cli, place):
     assert rows == np.argsort(-distances)[:3].tolist()
     assert document["most_exposed"][0]["epsilon"] == pytest.approx(distances.max() * 400 * 0.01 / 2, rel=1e-4)
     assert document["profile"]["advantage"][-1] == pytest.approx(document["most_exposed"][0]["advantage"], rel=1e-8)
-    code, out, _ = cli("table.csv", "--target", "income", "--rule", "plateau", "--json", "-", "--seed", "1")
-    assert "no protection" in json.loads(out)["verdict"]
+
+
+def test_text_json_and_plot_name_one_window(cli, place, monkeypatch):
+    """The advised one, as printed: it ends where rows start to be exposed; the candidate is in the plot."""
+    from matplotlib.figure import Figure
+
+    drawn = []
+
+    def keep(figure, target, **_):
+        drawn.append(figure)
+        Path(target).touch()
+
+    monkeypatch.setattr(Figure, "savefig", keep)
+    for rule, has_advice in (("advantage", True), ("plateau", False)):
+        words = ("table.csv", "--target", "income", "--l2", "0.01", "--seed", "1", "--epsilon", "0.3", "--rule", rule)
+        code, out, _ = cli(*words, "--json", "out.json", "--plot", "out.png")
+        assert code == 0
+        document = json.loads((place / "out.json").read_text())
+        low, high = document["window"]
+        shown = re.search(r"Window of epsilon: \[(.*), (.*)\]", out)
+        assert low <= float(shown[1]) <= low * 1.01  # narrowed to three digits
+        assert high * 0.99 <= float(shown[2]) <= high
+        trade = drawn.pop().axes[1]
+        (span,) = trade.patches
+        ends = trade.transData.inverted().transform(span.get_extents().get_points())[:, 0]
+        np.testing.assert_allclose(ends, [low, high], rtol=1e-6)
+        labels = trade.get_legend_handles_labels()[1]
+        assert any("candidate" in label and "0.3" in label for label in labels)
+        assert any("advised window" in label for label in labels) == has_advice
+        assert (high == document["eps_low"]) == has_advice
+        assert ("no protection" in document["verdict"]) != has_advice
+
+
+def test_useless_epsilons_are_called_so_in_words(cli, place):
+    """Nine tenths are of one label: at epsilon 0.01 the model is worse than always answering it; with one column of
+    noise it is no better even without noise, and nothing is advised."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=300)
+    label = np.where(x + rng.normal(scale=0.2, size=300) > 1.3, "rare", "common")
+    pl.DataFrame({"x": x, "t": label}).write_csv(place / "rare.csv")
+    pl.DataFrame({"x": x, "t": rng.permutation(label)}).write_csv(place / "noise.csv")
+    words = ("--target", "t", "--l2", "1e-3", "--seed", "1", "--epsilon")
+    _, out, _ = cli("rare.csv", *words, "0.01")
+    assert re.search(r"At epsilon 0.01 .* accuracy is 0\.[\d]+: useless, since always", " ".join(out.split()))
+    _, out, _ = cli("rare.csv", *words, "10000")
+    assert "useless, since" not in " ".join(out.split())
+    _, out, _ = cli("noise.csv", *words, "1")
+    assert "Window of epsilon: none" in out
+    assert "is useless: no better than always answering" in " ".join(out.split())
 
 
 def test_the_command_without_data_reads_none(cli):
     code, out, _ = cli("--coefficients", "109", "--epsilon", "1")
     assert code == 0
     assert "whatever" in out
+    for epsilon, accuracy in (("1e12", "100"), ("1e-300", "50"), ("1e308", "100")):
+        code, out, err = cli("--coefficients", "2", "--epsilon", epsilon)
+        assert f"more than {accuracy} %" in " ".join(out.split())
+        assert (code, err) == (0, "")
     code, out, _ = cli("--coefficients", "2", "--json", "-")
     assert json.loads(out)["notice"] == "data-independent"
 
@@ -99,6 +152,12 @@ def test_the_command_without_data_reads_none(cli):
         (["table.csv", "--target", "income", "--epsilon", "0"], "epsilon must be positive"),
         (["table.csv", "--target", "income", "--rule", "magic"], "rule must be advantage or plateau"),
         (["table.csv", "--target", "income", "--top", "-1"], "--top must not be negative"),
+        (["table.csv", "--target", "income", "--seed", "-1"], "--seed must not be negative, got -1"),
+        (["table.csv", "--target", "income", "--l2", "1e-300"], "l2 must lie between 1e-10 and 1e+12, got 1e-300"),
+        (["table.csv", "--target", "income", "--utility-tol", "nan"], "--utility-tol must be a loss of accuracy in"),
+        (["table.csv", "--target", "income", "--adv-safe", "0.95"], "adv_safe must not be above adv_exposed"),
+        (["--coefficients", "0"], "d must be a whole number of at least 1, got 0"),
+        (["--coefficients", "2", "--epsilon", "nan"], "epsilon must be positive"),
         (["--coefficients", "2", "--plot", "x.png"], "--plot needs a table"),
     ],
 )

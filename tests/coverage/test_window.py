@@ -31,8 +31,47 @@ def test_the_ends_keep_their_promises():
     low = kernels(3).adv(rate * found.eps_low * exact)
     assert 0.0999 < low.max() <= 0.1
     assert (kernels(3).adv(rate * found.eps_high * exact) >= 0.9 - 1e-9).mean() >= 0.5
-    assert found.adv_low == pytest.approx(0.1, rel=1e-6)
+    assert 0.1 <= found.adv_low <= 0.1 * (1 + 1e-8)  # rounded up
     assert (found.advantage(found.eps_low) >= low).all()
+
+
+def test_the_advised_window_is_safe_and_of_use():
+    X, y = world(500, 3)
+    safe = window(X, y, 0.05)
+    assert safe.advised == (0.0, safe.eps_low)
+    found = window(X, y, 0.05, rng=np.random.default_rng(1))
+    low, high = found.advised
+    assert high == found.eps_low < found.eps_util  # a trade-off: accuracy is kept from eps_util on only
+    assert found.usefulness.at(low) > found.usefulness.majority
+    assert found.usefulness.at(low * 0.9) <= found.usefulness.majority
+    assert found.to_dict()["window"] == [low, high]
+    many = window(np.tile(X, (20, 1)), np.tile(y, 20), 0.05, rng=np.random.default_rng(1))
+    assert many.advised == (many.eps_util, many.eps_low)
+    assert "Choose epsilon between" in many.verdict
+
+
+def test_no_row_is_said_to_pay_more_than_epsilon():
+    """A certificate can be far larger than the sensitivity (a rough base model): the sensitivity then bounds."""
+    X, y = world(60, 2)
+    rough = window(X, y, 0.1, f=fit_base(X, y, 0.1) + 0.5)
+    assert (rough.neighbours.errors * rough.kappa > 1).any()
+    assert rough.exposure(2.0).max() == 2.0
+    assert rough.eps_low >= kernels(2).inverse_adv(0.1) * (1 - 1e-9)
+    with pytest.raises(CoverageError, match="epsilon must be positive"):
+        rough.exposure(np.nan)
+
+
+def test_accuracy_is_kept_only_above_the_commoner_label():
+    """Within the tolerance of the noiseless accuracy is not enough where a constant answer does better."""
+    X = np.r_[np.full(70, 0.5), np.full(25, 0.5), np.full(5, -0.5)][:, None]
+    y = np.r_[np.ones(70), -np.ones(30)]
+    rates = np.array([0.01, 1e6])
+    found = simulate(
+        X, y, np.array([0.01]), rates, rates, tolerance=0.9, confidence=0.9, draws=50, rng=np.random.default_rng(1)
+    )
+    assert (found.base, found.majority) == (0.75, 0.7)
+    assert 0.2 < found.kept[0] < 0.8  # half of the models turn round, to 0.25
+    assert found.kept[1] == 1
 
 
 def test_an_outlier_lowers_the_window_and_wishes_move_it():
@@ -77,7 +116,7 @@ def test_simulated_accuracy_equals_a_plain_loop():
 def test_utility_is_kept_from_eps_util_on():
     """Fresh models, seed 9: at eps_util the promise of a share of 0.9 fails with probability at most 5 % by design;
     200 models with a true share of 0.9 fall below 0.8 with probability 1e-5."""
-    X, y = world(3000, 3, noise=0.1)
+    X, y = world(1500, 3, noise=0.1)
     found = window(X, y, 0.01, rng=np.random.default_rng(8), tolerance=0.02)
     rng = np.random.default_rng(9)
     fresh = simulate(
@@ -158,6 +197,8 @@ def test_adult_window(paper_data):
     assert advantage.max() == pytest.approx(0.078, abs=0.001)
     assert np.median(advantage) == pytest.approx(0.018, abs=0.001)
     assert found.usefulness.base < found.usefulness.majority  # two columns without intercept are not a model
+    assert found.eps_util < found.eps_low
+    assert found.advised is None
     at_plateau = window(X, y, 1.0, rule="plateau")
     assert at_plateau.adv_low > 0.7
 

@@ -45,6 +45,10 @@ def profile(
         raise ValueError("--target is missing; name the column of labels")
     if top < 0:
         raise ValueError(f"--top must not be negative, got {top}")
+    if seed is not None and seed < 0:
+        raise ValueError(f"--seed must not be negative, got {seed}; give a whole number from 0")
+    if not 0 <= utility_tol < 1:
+        raise ValueError(f"--utility-tol must be a loss of accuracy in [0, 1), got {utility_tol}")
     options.check_outputs(json, plot)
 
     import numpy as np
@@ -124,20 +128,19 @@ def _print(found: Window, epsilon: float, top: int, shape: tuple[int, ...]) -> N
     from rich.table import Table
 
     from epsworth.coverage.advice import NOT_PRIVATE
-    from epsworth.rounding import show_down, show_up
+    from epsworth.rounding import show_up
 
     out = show.console()
     out.print(f"[bold yellow]{NOT_PRIVATE.capitalize()}.[/bold yellow] Do not publish it beside the model.\n")
     out.print(
         f"{shape[0]:,} rows, {shape[1]} coefficients; logistic regression, output perturbation, pure epsilon per row."
     )
-    ends = f"\\[{show_down(found.eps_low, 3)}, {show_up(found.eps_high, 3)}]"
-    out.print(f"[bold]Window of epsilon: {ends}[/bold] ({found.rule} rule)")
-    out.print(f"{found.verdict}\n")
-    advantage = found.advantage(epsilon)
+    out.print(f"[bold]Window of epsilon: {_ends(found)}[/bold] ({found.rule} rule)")
+    out.print(f"{found.verdict}")
+    out.print(f"{_exposed_share(found)}.\n")
+    out.print(found.candidate(epsilon))
     out.print(
-        f"At epsilon {epsilon:g}: advantage against the most exposed row {show_up(float(advantage.max()), 3)}, "
-        f"median {show_up(float(np.median(advantage)), 3)}."
+        f"Against the median row the advantage is {show_up(float(np.median(found.advantage(epsilon))), 3)} there."
     )
     if found.usefulness is not None:
         out.print(_trade_off(found))
@@ -156,19 +159,45 @@ def _print(found: Window, epsilon: float, top: int, shape: tuple[int, ...]) -> N
         out.print(rows)
 
 
+def _ends(found: Window) -> str:
+    """Return the advised window, narrowed to the digits that are shown."""
+    from epsworth.rounding import show_down, show_up
+
+    if found.advised is None:
+        return "none"
+    low, high = found.advised
+    return f"\\[{show_up(low, 3)}, {show_down(high, 3)}]"
+
+
+def _exposed_share(found: Window) -> str:
+    import math
+
+    from epsworth.rounding import show_up
+
+    if math.isinf(found.eps_high):
+        return "From which epsilon on rows are exposed is not known: their certificates are too wide"
+    if found.rule == "plateau":
+        return f"From epsilon {show_up(found.eps_high, 3)} on the ratio is flat again"
+    return (
+        f"From epsilon {show_up(found.eps_high, 3)} on at least {100 * (1 - found.q_exposed):g} % of the rows have an "
+        f"advantage of {found.adv_exposed:g} or more against them"
+    )
+
+
 def _trade_off(found: Window) -> Any:
     from rich.table import Table
 
-    from epsworth.rounding import show_up
+    from epsworth.rounding import show_down, show_up
 
     useful = found.usefulness
     assert useful is not None
     table = Table(box=None, pad_edge=False, title="what epsilon buys", title_justify="left")
     for name in ("epsilon", "accuracy", "kept", "worst row's advantage"):
         table.add_column(name, justify="right")
+    table.add_column("")
     for e in range(8, len(useful.epsilons) - 7, 8):  # one row to a factor of ten, 0.01 to 1000
         worst = float(found.advantage(useful.epsilons[e]).max())
-        table.add_row(
-            f"{useful.epsilons[e]:.3g}", f"{useful.accuracy[e]:.3f}", f"{useful.kept[e]:.0%}", show_up(worst, 3)
-        )
+        idle = "useless" if useful.accuracy[e] <= useful.majority else ""
+        numbers = (f"{useful.epsilons[e]:.3g}", show_down(float(useful.accuracy[e]), 3), f"{useful.kept[e]:.0%}")
+        table.add_row(*numbers, show_up(worst, 3), idle)
     return table

@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.calibration import Calibration, sensitivity
 from epsworth.coverage.exposure import Kernels, kernels
-from epsworth.coverage.fitting import check_coefficients, check_data, fit_base
-from epsworth.coverage.glm import CoverageError
-from epsworth.coverage.neighbours import Neighbours, Regulariser, loo
+from epsworth.coverage.fitting import check_coefficients, check_data, check_l2, fit
+from epsworth.coverage.glm import CoverageError, loss_named
+from epsworth.coverage.inputs import Classes, generator, number, positive, whole
+from epsworth.coverage.inputs import share as share_of_one
+from epsworth.coverage.neighbours import Neighbours, Regulariser, leave_one_out
 from epsworth.coverage.plateaus import plateau_ends
 from epsworth.coverage.usefulness import Usefulness, simulate
 from epsworth.rounding import show_down, show_up
@@ -23,6 +25,8 @@ Rule = Literal["advantage", "plateau"]
 NOT_PRIVATE = "computed from raw data: not private"
 TOLERANCE = 1e-4  # relative error to refine to ..
 FEWEST, AFFORDABLE = 20, 10**8  # .. for as many rows as cost a tenth of a second or so, and never fewer than these
+MOST_DRAWS = 100_000
+LEAST = 1e-300  # of what the most exposed row pays at epsilon 1
 GRID = (1e-3, 1e4, 57)  # epsilons at which utility is simulated: eight to a factor of ten
 
 
@@ -64,13 +68,36 @@ class Window:
     q_exposed: float
 
     @property
+    def advised(self) -> tuple[float, float] | None:
+        """The one range of epsilons that every door names: text, JSON and plot.  None: no epsilon is worth advising.
+
+        It ends at ``eps_low``, where rows start to be exposed, and starts where accuracy is kept; where that is not
+        possible, where a model is at least better than the commoner label.  With the published rule: its own ends.
+        """
+        if self.rule == "plateau":
+            return self.eps_low, self.eps_high
+        if self.usefulness is None or self.eps_util is None:
+            return 0.0, self.eps_low
+        start = self.eps_util if self.eps_util <= self.eps_low else self.usefulness.least_use()
+        return None if self._hopeless or start > self.eps_low else (start, self.eps_low)
+
+    @property
     def law(self) -> Kernels:
         """The kernels of this dimension."""
         return kernels(self.neighbours.deltas.shape[1])
 
+    @property
+    def _hopeless(self) -> bool:
+        return self.usefulness is not None and self.usefulness.hopeless
+
     def exposure(self, epsilon: float) -> Floats:
         """Return every row's exact pure epsilon, certificate included, when the mechanism runs at ``epsilon``."""
-        return as_floats(self.kappa * epsilon * (self.neighbours.distances + self.neighbours.errors))
+        return as_floats(positive(epsilon, "epsilon") * self._shares)
+
+    @property
+    def _shares(self) -> Floats:
+        """Each row's part of epsilon: never above 1, since kappa is one over the sensitivity."""
+        return as_floats(np.minimum(self.kappa * (self.neighbours.distances + self.neighbours.errors), 1.0))
 
     def advantage(self, epsilon: float) -> Floats:
         """Return every row's membership advantage at ``epsilon``."""
@@ -87,9 +114,10 @@ class Window:
         return {
             "notice": NOT_PRIVATE,
             "rule": self.rule,
+            "window": None if self.advised is None else [_json(end) for end in self.advised],
             "eps_low": self.eps_low,
-            "eps_high": self.eps_high if math.isfinite(self.eps_high) else None,
-            "eps_util": self.eps_util if self.eps_util is not None and math.isfinite(self.eps_util) else None,
+            "eps_high": _json(self.eps_high),
+            "eps_util": None if self.eps_util is None else _json(self.eps_util),
             "adv_low": self.adv_low,
             "adv_high": self.adv_high,
             "kappa": self.kappa,
@@ -104,38 +132,58 @@ class Window:
     def verdict(self) -> str:
         """The advice in a sentence, and a warning where the model is useless to begin with."""
         useful = self.usefulness
-        if useful is None or useful.base > useful.majority:
+        if useful is None or not useful.hopeless:
             return self._advice
         return (
-            f"{self._advice} But even without noise the model (accuracy {useful.base:.3f}) is no better than always "
-            f"answering the commoner label ({useful.majority:.3f})."
+            f"{self._advice} But even without noise the model (accuracy {useful.base:.3f}) is useless: no better than "
+            f"always answering the commoner label ({useful.majority:.3f})."
         )
+
+    def candidate(self, epsilon: float) -> str:
+        """Return what one epsilon means, in words: for the most exposed row, and whether the model is any use."""
+        worst = float(self.advantage(epsilon).max())
+        said = f"At epsilon {epsilon:g} the advantage against the most exposed row is {show_up(worst, 3)}"
+        useful = self.usefulness
+        if useful is None:
+            return f"{said}."
+        accuracy = useful.at(epsilon)
+        found = f"the mean accuracy is {show_down(accuracy, 3)}"
+        if accuracy <= useful.majority:
+            found += f": useless, since always answering the commoner label reaches {useful.majority:.3f}"
+        return f"{said}; {found}."
 
     @property
     def _advice(self) -> str:
+        low = show_down(self.eps_low, 3)
         if self.rule == "plateau":
             return (
                 f"Loss/epsilon ratio plateau (the published rule, which is no protection): it ends at epsilon "
-                f"{show_down(self.eps_low, 3)}, where the advantage against the most exposed row is already "
-                f"{show_up(self.adv_low, 3)}."
+                f"{low}, where the advantage against the most exposed row is already {show_up(self.adv_low, 3)}."
             )
-        safe = (
-            f"every row's membership advantage is at most {self.adv_safe:g} up to epsilon {show_down(self.eps_low, 3)}"
-        )
+        safe = f"every row's membership advantage is at most {self.adv_safe:g} up to epsilon {low}"
         if self.eps_util is None:
-            return f"Consider epsilon up to {show_down(self.eps_high, 3)}: {safe}."
+            return f"Consider epsilon up to {low}: {safe}."
+        start = None if self.advised is None else show_up(self.advised[0], 3)
+        if self._hopeless:
+            return f"No epsilon is advised; {safe}."
         if self.eps_util <= self.eps_low:
-            return (
-                f"Choose epsilon between {show_up(self.eps_util, 3)} and {show_down(self.eps_low, 3)}: "
-                f"utility costs nothing there, and {safe}."
-            )
-        if self.eps_util == float("inf"):
-            return f"No epsilon up to {GRID[1]:g} keeps the accuracy; {safe}. Take more rows or a larger l2."
-        worst = float(self.advantage(self.eps_util).max())
+            return f"Choose epsilon between {start} and {low}: utility costs nothing there, and {safe}."
+        use = (
+            f"from {start} on the model is better than the commoner label"
+            if start
+            else "up to there it is no better than the commoner label, so that none is advised"
+        )
+        if self.eps_util == math.inf:
+            return f"No epsilon up to {GRID[1]:g} keeps the accuracy; {safe}; {use}. Take more rows or a larger l2."
+        worst = show_up(float(self.advantage(self.eps_util).max()), 3)
         return (
             f"A trade-off: accuracy is kept from epsilon {show_up(self.eps_util, 3)} on, where the most exposed row's "
-            f"advantage is {show_up(worst, 3)}, but {safe}."
+            f"advantage is {worst}, but {safe}; {use}."
         )
+
+
+def _json(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def window(
@@ -158,6 +206,7 @@ def window(
     confidence: float = 0.95,
     draws: int = 400,
     rng: np.random.Generator | None = None,
+    classes: Classes | None = None,
 ) -> Window:
     """Return the epsilons worth considering for output perturbation on this data set; not private.
 
@@ -186,6 +235,8 @@ def window(
         Loss of accuracy to accept; probability of keeping it; confidence and number of simulated models.
     rng : numpy.random.Generator, optional
         Simulates utility; without it ``eps_util`` is None.  Do not reuse the seed that made the data.
+    classes : pair of labels, optional
+        The two labels, -1 first, where they are declared; the data may then hold one of them only.
 
     Examples
     --------
@@ -195,37 +246,62 @@ def window(
     True
     """
     wishes = {"adv_safe": adv_safe, "adv_exposed": adv_exposed, "q_exposed": q_exposed}
-    for name, value in {**wishes, "share": share, "confidence": confidence}.items():
-        if not 0 < value < 1:
-            raise CoverageError(f"{name} must lie strictly between 0 and 1, got {value!r}")
+    wishes = {name: share_of_one(value, name) for name, value in wishes.items()}
+    if wishes["adv_safe"] > wishes["adv_exposed"]:
+        raise CoverageError(
+            f"adv_safe must not be above adv_exposed, got {adv_safe!r} and {adv_exposed!r}; what is exposed is not safe"
+        )
+    share, confidence = share_of_one(share, "share"), share_of_one(confidence, "confidence")
+    if not 0 <= number(tolerance) < 1:
+        raise CoverageError(f"tolerance must be a loss of accuracy in [0, 1), got {tolerance!r}")
+    draws = whole(draws, "draws", 1, MOST_DRAWS)
     if rule not in ("advantage", "plateau"):
         raise CoverageError(f"rule must be advantage or plateau, got {rule!r}")
-    rows, labels = check_data(X, y)
-    if n is not None and len(rows) < n:
+    rows, labels = check_data(X, y, classes)
+    rng = None if rng is None else generator(rng)
+    test = (rows, labels) if held_out is None else _held_out(held_out, rows.shape[1], classes)
+    size, d = len(rows) if n is None else whole(n, "n", 2), rows.shape[1]
+    if len(rows) < size:
         raise CoverageError(f"X has {len(rows)} rows, fewer than the public n = {n}; noise for n does not cover it")
-    size, d = n or len(rows), rows.shape[1]
-    base = fit_base(rows, labels, l2, loss=loss) if f is None else check_coefficients(f, d)
-    top = max(FEWEST, AFFORDABLE // (len(rows) * d))  # certificates shrink as 1/n: large tables need few rows refined
-    found = loo(rows, labels, base, l2, regulariser=regulariser, loss=loss, tol=TOLERANCE, top=top)
+    weight, law, smooth = check_l2(l2), kernels(d), loss_named(loss)
     kappa = 1 / sensitivity(size, l2, calibration, regulariser=regulariser, loss=loss)
-    law = kernels(d)
+    base = fit(rows, labels, weight, smooth) if f is None else check_coefficients(f, d)
+    top = max(FEWEST, AFFORDABLE // (len(rows) * d))  # certificates shrink as 1/n: large tables need few rows refined
+    found = leave_one_out(rows, labels, base, weight, smooth, regulariser=regulariser, tol=TOLERANCE, top=top)
     if rule == "plateau":
         u_low, u_high = plateau_ends(d)
     else:
-        u_low, u_high = (float(u) for u in law.inverse_adv([adv_safe, adv_exposed]))
-    most = float((found.distances + found.errors).max())
-    typical = float(np.quantile(np.maximum(found.distances - found.errors, 0), q_exposed, method="lower"))
-    eps_low = u_low / (kappa * most) * (1 - 1e-12)
-    eps_high = u_high / (kappa * typical) * (1 + 1e-12) if typical > 0 else float("inf")
+        u_low, u_high = float(law.inverse_adv(adv_safe)), float(law.inverse_adv(adv_exposed, upwards=True))
+    most = min(float((found.distances + found.errors).max()) * kappa, 1.0)  # no row's loss is above epsilon
+    typical = kappa * float(np.quantile(np.maximum(found.distances - found.errors, 0), q_exposed, method="lower"))
+    eps_low = u_low / max(most, LEAST) * (1 - 1e-12)
+    with np.errstate(over="ignore", divide="ignore"):
+        eps_high = float(np.divide(u_high, typical) * (1 + 1e-12))
     useful = None
     if rng is not None:
-        test = (rows, labels) if held_out is None else check_data(*held_out)
         grid = as_floats(np.geomspace(*GRID))
         useful = simulate(
             *test, base, kappa * grid, grid, tolerance=tolerance, confidence=confidence, draws=draws, rng=rng
         )
     return Window(
         eps_low, eps_high, None if useful is None else useful.least(share),
-        float(law.adv(u_low)), float(law.adv(kappa * eps_high * most)) if typical > 0 else 1.0,
-        rule, kappa, found, useful, adv_safe, adv_exposed, q_exposed,
+        _rounded_up(law, u_low), _rounded_up(law, eps_high * most) if math.isfinite(eps_high * most) else 1.0,
+        rule, kappa, found, useful, wishes["adv_safe"], wishes["adv_exposed"], wishes["q_exposed"],
     )  # fmt: skip
+
+
+def _rounded_up(law: Kernels, u: float) -> float:
+    return min(float(law.adv(u)) * (1 + 5e-9), 1.0)
+
+
+def _held_out(held_out: tuple[ArrayLike, ArrayLike], d: int, classes: Classes | None) -> tuple[Floats, Floats]:
+    """Return rows and labels on which accuracy is measured."""
+    if not isinstance(held_out, (tuple, list)) or len(held_out) != 2:
+        raise CoverageError(f"held_out must be a pair (X, y), got {type(held_out).__name__}")
+    try:
+        rows, labels = check_data(*held_out, classes)
+    except CoverageError as error:
+        raise CoverageError(f"held_out: {error}") from None
+    if rows.shape[1] != d:
+        raise CoverageError(f"held_out must have the columns of X, {d}, got {rows.shape[1]}")
+    return rows, labels

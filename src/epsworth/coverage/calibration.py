@@ -9,6 +9,7 @@ import numpy as np
 
 from epsworth.coverage.fitting import check_l2
 from epsworth.coverage.glm import CoverageError, Loss, loss_named
+from epsworth.coverage.inputs import whole
 from epsworth.coverage.neighbours import Regulariser
 
 Calibration = Literal["chaudhuri", "add_remove"]
@@ -83,8 +84,9 @@ def sensitivity(
     Chaudhuri, Monteleoni & Sarwate 2011, Corollary 8, for ``chaudhuri``; ``C = l2 R + |l'(-R)|`` with `norm_bound`'s R.
     """
     weight, law = check_l2(l2), loss_named(loss)
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 2:
-        raise CoverageError(f"n must be a whole number of at least 2, got {n!r}")
+    n = whole(n, "n", 2)
+    if regulariser not in ("mean", "sum"):
+        raise CoverageError(f"regulariser must be mean or sum, got {regulariser!r}")
     if calibration not in ("chaudhuri", "add_remove"):
         raise CoverageError(f"calibration must be chaudhuri or add_remove, got {calibration!r}")
     if (calibration == "chaudhuri" or regulariser == "sum") and math.isinf(law.steepest):

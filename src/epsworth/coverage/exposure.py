@@ -9,15 +9,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import gammaincinv
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage import loss_law
 from epsworth.coverage.glm import CoverageError
+from epsworth.coverage.inputs import numbers, whole
 
 SMALLEST, LARGEST, POINTS = 1e-7, 1e7, 2400  # of the table over u
 FEW = 300  # fewer values than this are integrated directly
-BISECTIONS = 44
+TINY = 1e-12  # below, everything is its own leading term: a further factor of u is lost
+SMALLEST_NORMAL = 1e-300
+BISECTIONS = 56
 SAFE = 1e-11  # relative; more than the quadrature's own error
+MOST_DIMENSIONS = 10**9
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,9 @@ class Kernels:
 
     def survival(self, u: ArrayLike, t: ArrayLike) -> Floats:
         """Return ``Pr[l >= t]``."""
-        distance, at = np.broadcast_arrays(_distances(u), as_floats(t))
+        distance, at = np.broadcast_arrays(_distances(u), numbers(t, "t"))
+        if np.isnan(at).any():
+            raise CoverageError("t holds a missing value; give numbers")
 
         def inside(u: Floats, t: Floats) -> Floats:
             tail = np.where(t < 0, 0.0, 1.0)
@@ -52,17 +59,23 @@ class Kernels:
             tail[down] = 1 - loss_law.lower_tail(self.d, u[down], -t[down])
             return tail
 
-        found = _where(np.abs(at) < distance, inside, distance, at, otherwise=(at <= -distance))
+        lifted, factor = _lifted(distance)
+        found = _where(np.abs(at) < distance, inside, lifted, at * factor, otherwise=(at <= -distance))
         if self.d == 1:  # the loss has an atom at u
             found = np.where((at == distance) & (distance > 0), 0.5, found)
-        return as_floats(found)
+        return as_floats(np.minimum(found, 1.0))
 
     def delta(self, u: ArrayLike, epsilon: ArrayLike) -> Floats:
         """Return the least delta for which the row has (epsilon, delta) privacy; at epsilon = 0 it is `adv`."""
-        distance, budget = np.broadcast_arrays(_distances(u), as_floats(epsilon))
+        distance, budget = np.broadcast_arrays(_distances(u), numbers(epsilon, "epsilon"))
         if not (budget >= 0).all():
-            raise CoverageError(f"epsilon must not be negative, got {budget.min():g}")
-        return _where(budget < distance, lambda a, b: loss_law.hockey_stick(self.d, a, b), distance, budget)
+            raise CoverageError("epsilon must not be negative, nor missing")
+        lifted, factor = _lifted(distance)
+        inside = budget < distance
+        found = _where(
+            inside, lambda a, b: loss_law.hockey_stick(self.d, a, b), lifted, np.where(inside, budget, 0.0) * factor
+        )
+        return as_floats(np.minimum(found / factor, 1.0))
 
     def epsilon(self, u: ArrayLike, delta: ArrayLike) -> Floats:
         """Return an epsilon, never too small, at which the row has (epsilon, delta) privacy.
@@ -70,33 +83,43 @@ class Kernels:
         >>> round(float(kernels(109).epsilon(10.0, 1e-5)), 2)
         3.97
         """
-        distance, slack = np.broadcast_arrays(_distances(u), as_floats(delta))
+        distance, slack = np.broadcast_arrays(_distances(u), numbers(delta, "delta"))
         if not ((slack >= 0) & (slack <= 1)).all():
-            raise CoverageError(f"delta must lie in [0, 1], got {slack.min():g} to {slack.max():g}")
+            raise CoverageError("delta must lie in [0, 1]")
         low, high = np.zeros_like(distance), distance.copy()
         for _ in range(BISECTIONS):
-            middle = (low + high) / 2
+            middle = low + (high - low) / 2
             enough = self.delta(distance, middle) * (1 + SAFE) <= slack
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         return as_floats(np.where(self.adv(distance) * (1 + 1e-8) <= slack, 0.0, high))
 
-    def inverse_adv(self, a: ArrayLike) -> Floats:
-        """Return u with ``adv(u) = a``, never too large: up to it the advantage is at most ``a``."""
-        wish = as_floats(a)
+    def inverse_adv(self, a: ArrayLike, *, upwards: bool = False) -> Floats:
+        """Return u with ``adv(u) = a``, never too large: up to it the advantage is at most ``a``.
+
+        With ``upwards`` never too small: from it on the advantage is at least ``a``.
+        """
+        wish = numbers(a, "a")
         if not ((wish >= 0) & (wish < 1)).all():
             raise CoverageError(f"an advantage must lie in [0, 1), got {a!r}")
-        grid, values = self._grid, np.maximum.accumulate(self._columns[2])
-        cell = np.searchsorted(values, wish)
-        low, high = (np.log(grid[np.clip(cell + k, 0, POINTS - 1)]) for k in (-2, 1))
-        low = np.where(cell < 2, np.log(SMALLEST) - 30, low)
+        # adv(u) = Pr[|b_1| <= u/2], where b_1 is most likely at 0 (so at most `slope_at_zero` u/2), and |b_1| <= |b|
+        low = 2 * wish / loss_law.slope_at_zero(self.d) * (1 - 2 * SAFE)
+        high = 2 * gammaincinv(self.d, np.minimum(wish * (1 + 4 * SAFE), (1 + wish) / 2))
         for _ in range(BISECTIONS):
-            middle = (low + high) / 2
-            below = self._direct(np.exp(middle), 2) * (1 + SAFE) <= wish
+            if (high <= low * (1 + 1e-13)).all():
+                break
+            with np.errstate(under="ignore"):
+                middle = np.clip(np.sqrt(low) * np.sqrt(high), low, high)
+            found = self.adv(middle)
+            below = found * (1 - SAFE) < wish if upwards else found * (1 + SAFE) <= wish
             low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return as_floats(np.where(wish > 0, np.exp(low), 0.0))
+        return as_floats(np.where(wish > 0, high if upwards else low, 0.0))
 
     def _direct(self, u: Floats, column: int) -> Floats:
-        return loss_law.divergences(self.d, u.ravel())[column].reshape(u.shape)
+        lifted, factor = _lifted(u.ravel())
+        found = loss_law.divergences(self.d, lifted)[column] / factor
+        if column == 0:
+            found /= factor  # E l falls with the square of u
+        return as_floats(np.minimum(found, 1.0 if column == 2 else u.ravel())).reshape(u.shape)
 
     def _divergence(self, u: ArrayLike, column: int) -> Floats:
         distance = _distances(u)
@@ -105,24 +128,16 @@ class Kernels:
         tabled = (distance >= SMALLEST) & (distance <= LARGEST)
         found = _where(~tabled & (distance > 0), lambda v: self._direct(v, column), distance)
         found[tabled] = np.exp(self._splines[column](np.log(distance[tabled])))
-        return found
-
-    @cached_property
-    def _grid(self) -> Floats:
-        return as_floats(np.geomspace(SMALLEST, LARGEST, POINTS))
-
-    @cached_property
-    def _columns(self) -> list[Floats]:
-        return loss_law.divergences(self.d, self._grid)
+        return as_floats(np.minimum(found, 1.0 if column == 2 else distance))
 
     @cached_property
     def _splines(self) -> list[Any]:
         from scipy.interpolate import CubicSpline
 
-        return [CubicSpline(np.log(self._grid), np.log(column)) for column in self._columns]
+        grid = np.geomspace(SMALLEST, LARGEST, POINTS)
+        return [CubicSpline(np.log(grid), np.log(column)) for column in loss_law.divergences(self.d, as_floats(grid))]
 
 
-@lru_cache(maxsize=64)
 def kernels(d: int) -> Kernels:
     """Return the functions of ``u = beta |delta|`` for models of ``d`` coefficients.
 
@@ -141,13 +156,22 @@ def kernels(d: int) -> Kernels:
     >>> k.delta(1.0, 0.5).round(6), k.inverse_adv(0.1).round(6)
     (np.float64(0.122705), np.float64(0.317901))
     """
-    if isinstance(d, bool) or not isinstance(d, (int, np.integer)) or d < 1:
-        raise CoverageError(f"d must be a whole number of at least 1, got {d!r}")
-    return Kernels(int(d))
+    return _kernels(whole(d, "d", 1, MOST_DIMENSIONS))
+
+
+@lru_cache(maxsize=64)
+def _kernels(d: int) -> Kernels:
+    return Kernels(d)
+
+
+def _lifted(u: Floats) -> tuple[Floats, Floats]:
+    """Return u times a factor that takes small u up to about `TINY`, and the factor; both scale with u there."""
+    factor = np.where(u < TINY, TINY / np.clip(u, SMALLEST_NORMAL, TINY), 1.0)
+    return as_floats(u * factor), as_floats(factor)
 
 
 def _distances(u: ArrayLike) -> Floats:
-    found = as_floats(u)
+    found = numbers(u, "u")
     if not ((found >= 0) & np.isfinite(found)).all():
         raise CoverageError("u must hold finite distances of at least 0")
     return found

@@ -14,63 +14,115 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.glm import CoverageError, Loss, loss_named
+from epsworth.coverage.inputs import Classes, check_classes, number, numbers, positives
 
-NORM_SLACK = 1e-9
+NORM_SLACK = 1e-6  # rows this much longer than 1 were meant to have length 1: scaled in single precision, say
+NORM_ROUNDINGS = 16  # of a row scaled in less than double precision
+LEAST_L2, MOST_L2 = 1e-10, 1e12  # in between, fits reach GRADIENT_TOLERANCE with room to spare whatever the rows
 GRADIENT_TOLERANCE = 1e-12  # guaranteed |grad J| at what `fit_base` returns; charged to the sensitivity of a release
+UNIT = 2.0**-53  # of one rounding, relative
 BLOCK = 65_536  # rows handled at once
 MOST_STEPS = 200
 
 
-def check_data(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
-    """Return rows and labels -1/+1 as floats, or say what is wrong with them.
+def check_data(X: ArrayLike, y: ArrayLike, classes: Classes | None = None) -> tuple[Floats, Floats]:
+    """Return rows in the unit ball and labels -1/+1 as floats, or say what is wrong with them.
 
-    The larger of two label values is +1.
+    Rows that rounding takes out of the ball are put back on its surface.  Without declared classes the larger of two
+    label values is +1; with them, data of one class are as good as any.
     """
-    try:
-        rows, labels = as_floats(X), as_floats(y)
-    except (TypeError, ValueError):
-        raise CoverageError("X and y must be numbers; encode categories first (see epsworth.coverage.encode)") from None
-    if rows.ndim != 2 or rows.shape[1] == 0:
-        raise CoverageError(f"X must be a table of shape (rows, features), got shape {rows.shape}; reshape it")
+    rows = check_table(X)
     if len(rows) < 2:
         raise CoverageError(f"X has {len(rows)} rows; neighbours differ in one row, so give at least 2")
-    if labels.shape != (len(rows),):
-        raise CoverageError(f"y must hold one label per row, shape ({len(rows)},), got shape {labels.shape}")
     if not np.isfinite(rows).all():
         bad = int(np.argmin(np.isfinite(rows).all(axis=1)))
         raise CoverageError(f"X, row {bad} holds a missing or infinite value; fill or drop it first")
-    if not np.isfinite(labels).all():
-        raise CoverageError(f"y, row {int(np.argmin(np.isfinite(labels)))} has no label; fill or drop it first")
-    lengths = np.linalg.norm(rows, axis=1)
-    if lengths.max() > 1 + NORM_SLACK:
+    lengths = _lengths(rows)
+    slack = max(NORM_SLACK, NORM_ROUNDINGS * _resolution(X))
+    if lengths.max() > 1 + slack:
         bad = int(lengths.argmax())
         raise CoverageError(
-            f"X, row {bad} has norm {lengths[bad]:.6g}; rows must lie in the unit ball: divide all by a public bound"
+            f"X, row {bad} lies outside the unit ball (its norm is above 1); divide all rows by a public bound"
         )
-    return rows, _signs(labels)
+    labels = _signs(y, len(rows)) if classes is None else _declared_signs(y, len(rows), check_classes(classes))
+    return _scaled(rows, lengths), labels
 
 
-def _signs(labels: Floats) -> Floats:
+def check_table(X: ArrayLike) -> Floats:
+    """Return a table of numbers of shape ``(rows, features)``; what is refused depends on its type and shape only."""
+    rows = numbers(X, "X")
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise CoverageError(f"X must be a table of shape (rows, features), got shape {rows.shape}; reshape it")
+    return rows
+
+
+def into_ball(rows: Floats) -> Floats:
+    """Return each row mapped into the unit ball, whatever it holds: none is refused.
+
+    Longer rows are shortened to length 1; a row with a missing or infinite value becomes a row of zeros, which pulls
+    on no model.  What becomes of a row depends on that row alone, so neighbours stay neighbours.
+    """
+    known = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
+    return _scaled(known, _lengths(known))
+
+
+def _lengths(rows: Floats) -> Floats:
+    with np.errstate(over="ignore"):  # a row too long to measure is shortened to zeros
+        return as_floats(np.linalg.norm(rows, axis=1))
+
+
+def _scaled(rows: Floats, lengths: Floats) -> Floats:
+    """Return the rows with those longer than 1 shortened to it."""
+    if not (lengths > 1).any():
+        return rows
+    return as_floats(rows / np.maximum(lengths, 1.0)[:, None])
+
+
+def _resolution(X: ArrayLike) -> float:
+    """Return the rounding unit of the numbers that rows were scaled in."""
+    kind = getattr(X, "dtype", None)
+    return float(np.finfo(kind).eps) if isinstance(kind, np.dtype) and kind.kind == "f" else 0.0
+
+
+def _signs(y: ArrayLike, count: int) -> Floats:
     """Return -1/+1 for two values."""
+    labels = numbers(y, "y")
+    if labels.shape != (count,):
+        raise CoverageError(f"y must hold one label per row, shape ({count},), got shape {labels.shape}")
+    if not np.isfinite(labels).all():
+        raise CoverageError(f"y, row {int(np.argmin(np.isfinite(labels)))} has no label; fill or drop it first")
     values = np.unique(labels)
     if len(values) != 2:
-        shown = ", ".join(f"{v:g}" for v in values[:4])
-        raise CoverageError(f"y must hold two different labels, got {len(values)} ({shown}); give a binary target")
+        raise CoverageError(
+            f"y must hold two different labels, got {len(values)}; give a binary target, or declare its classes"
+        )
     return as_floats(np.where(labels == values[1], 1.0, -1.0))
 
 
+def _declared_signs(y: ArrayLike, count: int, classes: Classes) -> Floats:
+    """Return -1/+1 for the declared classes; for analysis, so that a label outside them is worth a sentence."""
+    plus = positives(y, count, classes)
+    known = plus | positives(y, count, (classes[1], classes[0]))
+    if not known.all():
+        raise CoverageError(f"y, row {int(known.argmin())} holds neither of the declared classes {classes!r}")
+    return as_floats(np.where(plus, 1.0, -1.0))
+
+
 def check_l2(l2: float) -> float:
-    """Return the regulariser's weight, or refuse one that bounds nothing."""
-    if not (math.isfinite(l2) and l2 > 0):
+    """Return the regulariser's weight, or refuse one that bounds nothing or drowns in rounding."""
+    weight = number(l2)
+    if not (math.isfinite(weight) and weight > 0):
         raise CoverageError(
             f"l2 must be positive and finite, got {l2!r}; without it one row can move the model any distance"
         )
-    return float(l2)
+    if not LEAST_L2 <= weight <= MOST_L2:
+        raise CoverageError(f"l2 must lie between {LEAST_L2:g} and {MOST_L2:g}, got {l2!r}; beyond, rounding decides")
+    return weight
 
 
 def check_coefficients(f: ArrayLike, d: int) -> Floats:
     """Return coefficients of the right shape."""
-    found = as_floats(f)
+    found = numbers(f, "f")
     if found.shape != (d,) or not np.isfinite(found).all():
         raise CoverageError(f"f must hold {d} finite coefficients, one per column of X, got shape {found.shape}")
     return found
@@ -93,6 +145,39 @@ def weighted_gram(X: Floats, weights: Floats) -> Floats:
 def gradient(X: Floats, y: Floats, f: Floats, l2: float, loss: Loss) -> Floats:
     """Return the gradient of J at f."""
     return as_floats(X.T @ (loss.slope(y * (X @ f)) * y) / len(X) + l2 * f)
+
+
+def careful_gradient(X: Floats, y: Floats, f: Floats, l2: float, loss: Loss) -> Floats:
+    """Return the same, summed pairwise (numpy's sum along one column): for certificates, see `roundings`."""
+    slopes = loss.slope(y * (X @ f)) * y
+    sums = [float((slopes * column).sum()) for column in X.T]
+    return as_floats(np.array(sums) / len(X) + l2 * f)
+
+
+def additions(n: int) -> float:
+    """Return how many additions a term of numpy's pairwise sum goes through: eight accumulators, blocks of 128."""
+    return min(n, 10 + n / 8) if n <= 128 else 20 + math.log2(n)
+
+
+def roundings(X: Floats, y: Floats, f: Floats, l2: float, loss: Loss) -> float:
+    """Return how many units of rounding `careful_gradient` can be off by, to first order.
+
+    The margin of a row x is a sum of d products, off by ``(d + 1) |x| |f|`` units, and moves the slope by at most
+    ``most_curved`` times that; the slope itself and its product with the row are good to 8 units; a sum adds one unit
+    per addition that a term goes through.  The regulariser's part takes 4.
+    """
+    lengths, size = np.linalg.norm(X, axis=1), float(np.linalg.norm(f))
+    margins = loss.most_curved * (X.shape[1] + 1) * size * lengths
+    slopes = (8 + additions(len(X))) * np.abs(loss.slope(y * (X @ f)))
+    return float((lengths * (margins + slopes)).mean()) + 4 * l2 * size
+
+
+def gradient_rounding(d: int, size: float) -> float:
+    """Return a bound on `careful_gradient`'s error at every minimiser of norm ``size`` of at most 2^60 rows.
+
+    There the slopes, and with them ``l2 size``, are at most ``1 + size``.
+    """
+    return UNIT * ((8 + additions(2**60) + 4) * (1 + size) + (d + 1) * size)
 
 
 def minimise(X: Floats, y: Floats, l2: float, loss: Loss, start: Floats) -> tuple[Floats, float]:
@@ -122,10 +207,12 @@ def minimise(X: Floats, y: Floats, l2: float, loss: Loss, start: Floats) -> tupl
     return f, size
 
 
-def fit_base(X: ArrayLike, y: ArrayLike, l2: float, *, loss: str = "logistic") -> Floats:
+def fit_base(
+    X: ArrayLike, y: ArrayLike, l2: float, *, loss: str = "logistic", classes: Classes | None = None
+) -> Floats:
     """Return the coefficients that minimise the regularised mean loss, exact to rounding.
 
-    Claim: the gradient of J at the result is at most 1e-12 in norm; otherwise a `CoverageError` says so.
+    Claim: the gradient of J at the result, as computed, is at most 1e-12 in norm; otherwise a `CoverageError` says so.
 
     Parameters
     ----------
@@ -137,6 +224,8 @@ def fit_base(X: ArrayLike, y: ArrayLike, l2: float, *, loss: str = "logistic") -
         Weight of ``|f|^2 / 2`` beside the *mean* loss; scikit-learn's ``C`` is ``1 / (n l2)``.
     loss : {"logistic", "squared", "probit"}
         Loss of the margin.
+    classes : pair of labels, optional
+        The two labels, -1 first, where they are declared; the data may then hold one of them only.
 
     Examples
     --------
@@ -147,10 +236,14 @@ def fit_base(X: ArrayLike, y: ArrayLike, l2: float, *, loss: str = "logistic") -
     ----------
     Chaudhuri, Monteleoni & Sarwate 2011, "Differentially private empirical risk minimization".
     """
-    rows, labels = check_data(X, y)
-    found, size = minimise(rows, labels, check_l2(l2), loss_named(loss), np.zeros(rows.shape[1]))
-    if size > GRADIENT_TOLERANCE:
-        raise CoverageError(
-            f"the fit stops at a gradient of {size:.1e}, above {GRADIENT_TOLERANCE:g}; take a larger l2 than {l2:g}"
-        )
+    rows, labels = check_data(X, y, classes)
+    return fit(rows, labels, check_l2(l2), loss_named(loss))
+
+
+def fit(rows: Floats, labels: Floats, l2: float, loss: Loss, tolerance: float = GRADIENT_TOLERANCE) -> Floats:
+    """Return the minimiser for rows and labels that were checked."""
+    found, _ = minimise(rows, labels, l2, loss, np.zeros(rows.shape[1]))
+    size = float(np.linalg.norm(careful_gradient(rows, labels, found, l2, loss)))
+    if size > tolerance:
+        raise CoverageError(f"the fit stops above a gradient of {tolerance:g}; take a larger l2 than {l2:g}")
     return found

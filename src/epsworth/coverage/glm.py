@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, log_ndtr
+from scipy.special import erfcx, expit, log_ndtr
 
 from epsworth.arrays import Floats, as_floats
 
@@ -49,8 +49,8 @@ def _logistic_curvature(m: Floats) -> Floats:
 
 
 def _mills(m: Floats) -> Floats:
-    """Return density over distribution of the standard normal law, stable in both tails."""
-    return as_floats(np.exp(-0.5 * m * m - log_ndtr(m)) / math.sqrt(2 * math.pi))
+    """Return density over distribution of the standard normal law, good to a few roundings in both tails."""
+    return as_floats(math.sqrt(2 / math.pi) / erfcx(-m / math.sqrt(2)))
 
 
 def _probit_curvature(m: Floats) -> Floats:

@@ -10,21 +10,28 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.fitting import (
+    UNIT,
     blocks,
+    careful_gradient,
     check_coefficients,
     check_data,
     check_l2,
-    gradient,
     minimise,
+    roundings,
     weighted_gram,
 )
 from epsworth.coverage.glm import CoverageError, Loss, loss_named
+from epsworth.coverage.inputs import Classes, number, whole
 from epsworth.records import Indices
 
 Method = Literal["newton", "wc", "exact"]
 Regulariser = Literal["mean", "sum"]
 
-ROUNDING = 1e-15  # of a gradient whose terms are at most 1 + |f| in norm, and of the coefficients themselves
+# What Taylor's remainder and a computed residual leave out.  Let g be the base model's gradient as computed.  The exact
+# one is within ROUNDING roundings(..) of it, so that the neighbour's (n times the mean, less one row) is within n + 1
+# times that, and strong convexity turns it into a distance: divide by the weight.  On top, f + delta as the user adds
+# them is a rounded vector: ROUNDING (|f| + |delta|), twice to be safe.  Where a row hardly pulls, nothing else is left.
+ROUNDING = UNIT
 SOLVE_ROUNDING = 2e-15  # relative, of a well-conditioned solve; grows with the condition number and the leverage
 CHORD_STEPS = 12
 PAIRS = 4_000_000  # (kept row, removed row) pairs whose margins are held at once
@@ -81,6 +88,11 @@ class _Problem:
         """Weight of |f|^2/2 beside the *summed* loss of the neighbour: its strong convexity."""
         return self.l2 * (len(self.X) - (self.regulariser == "mean"))
 
+    @property
+    def size(self) -> float:
+        """Norm of the base model."""
+        return float(np.linalg.norm(self.f))
+
     def pulls(self) -> Floats:
         """Return v_i: minus the neighbour's sum-scale gradient at the base model."""
         slopes = self.loss.slope(self.y * (self.X @ self.f)) * self.y
@@ -92,8 +104,16 @@ class _Problem:
 
     def unexplained(self) -> float:
         """Return how much the base model's own gradient can add to any error (zero at the exact minimiser)."""
-        left = float(np.linalg.norm(gradient(self.X, self.y, self.f, self.l2, self.loss)))
-        return len(self.X) * (left + ROUNDING * (1 + float(np.linalg.norm(self.f)))) / self.weight
+        n = len(self.X)
+        left = float(np.linalg.norm(careful_gradient(self.X, self.y, self.f, self.l2, self.loss)))
+        return (n * left + (n + 1) * ROUNDING * self.roundings()) / self.weight
+
+    def roundings(self) -> float:
+        return roundings(self.X, self.y, self.f, self.l2, self.loss)
+
+    def rounded(self, deltas: Floats) -> Floats:
+        """Return how far ``f + deltas`` is off as it is stored and added."""
+        return as_floats(2 * ROUNDING * (self.size + np.linalg.norm(deltas, axis=1)))
 
     def solve(self, inverse: Floats, rows: slice | Indices, right: Floats) -> tuple[Floats, Floats]:
         """Return (K - h_i x_i x_i^T)^-1 right_i for each row, by Sherman & Morrison, and 1 - leverage."""
@@ -117,6 +137,7 @@ def loo(
     top: int | None = None,
     regulariser: Regulariser = "mean",
     loss: str = "logistic",
+    classes: Classes | None = None,
 ) -> Neighbours:
     """Return the model of every data set that lacks one row, and how far off it can be.
 
@@ -143,6 +164,8 @@ def loo(
         (libraries with a parameter ``C = 1 / (n l2)``).
     loss : {"logistic", "squared", "probit"}
         Loss of the margin.
+    classes : pair of labels, optional
+        The two labels, -1 first, where they are declared; the data may then hold one of them only.
 
     Examples
     --------
@@ -156,25 +179,47 @@ def loo(
     ----------
     LeBlond et al. 2023, eq. (4)-(7), for ``wc``.  The certificate is Taylor's remainder over strong convexity.
     """
-    rows, labels = check_data(X, y)
+    rows, labels = check_data(X, y, classes)
+    if tol is not None and not number(tol) >= 0:
+        raise CoverageError(f"tol must be a relative error of at least 0, got {tol!r}")
+    if top is not None:
+        top = whole(top, "top", 0)
+    base, weight = check_coefficients(f, rows.shape[1]), check_l2(l2)
+    return leave_one_out(
+        rows, labels, base, weight, loss_named(loss), method=method, tol=tol, top=top, regulariser=regulariser
+    )
+
+
+def leave_one_out(
+    X: Floats,
+    y: Floats,
+    f: Floats,
+    l2: float,
+    loss: Loss,
+    *,
+    method: Method = "newton",
+    tol: float | None = None,
+    top: int | None = None,
+    regulariser: Regulariser = "mean",
+) -> Neighbours:
+    """Return what `loo` returns, for rows and labels that were checked."""
     if method not in ("newton", "wc", "exact"):
         raise CoverageError(f"method must be newton, wc or exact, got {method!r}")
     if regulariser not in ("mean", "sum"):
         raise CoverageError(f"regulariser must be mean or sum, got {regulariser!r}")
-    base = check_coefficients(f, rows.shape[1])
-    problem = _Problem(rows, labels, base, check_l2(l2), loss_named(loss), regulariser)
     if tol is not None and method == "wc":
         raise CoverageError("tol refines Newton's points; leave it out with method='wc', or use method='newton'")
+    problem = _Problem(X, y, f, l2, loss, regulariser)
     deltas, errors = _worst_case(problem) if method == "wc" else _newton(problem)
     if method == "exact":
-        _refine(problem, deltas, errors, np.arange(len(rows)), 0.0)
+        _refine(problem, deltas, errors, np.arange(len(X)), 0.0)
     elif tol is not None:
         sizes = np.linalg.norm(deltas, axis=1)
         poor = np.flatnonzero(errors > tol * sizes)
         if top is not None:
             poor = poor[np.argsort(-(sizes + errors)[poor], kind="stable")[:top]]
         _refine(problem, deltas, errors, poor, tol)
-    return Neighbours(base, deltas, errors, method, regulariser, loss, problem.l2)
+    return Neighbours(f, deltas, errors, method, regulariser, loss.name, l2)
 
 
 def _newton(problem: _Problem) -> tuple[Floats, Floats]:
@@ -188,13 +233,13 @@ def _newton(problem: _Problem) -> tuple[Floats, Floats]:
         moved = np.einsum("ij,ij->i", deltas[part] @ bend, deltas[part])
         errors[part] = 0.5 * problem.loss.third * moved / problem.weight
         errors[part] += blur / room * np.linalg.norm(deltas[part], axis=1)
-    return deltas, errors + problem.unexplained() + ROUNDING * (1 + np.linalg.norm(problem.f))
+    return deltas, errors + problem.unexplained() + problem.rounded(deltas)
 
 
 def _worst_case(problem: _Problem) -> tuple[Floats, Floats]:
     """Return the far end of the sphere; the truth lies in the sphere, so its diameter bounds the error."""
     deltas = problem.pulls() / problem.weight
-    return deltas, as_floats(np.linalg.norm(deltas, axis=1) + problem.unexplained())
+    return deltas, as_floats(np.linalg.norm(deltas, axis=1) + problem.unexplained() + problem.rounded(deltas))
 
 
 def _refine(problem: _Problem, deltas: Floats, errors: Floats, rows: Indices, tol: float) -> None:
@@ -204,38 +249,50 @@ def _refine(problem: _Problem, deltas: Floats, errors: Floats, rows: Indices, to
     for part in blocks(len(rows), max(1, PAIRS // len(problem.X))):
         some = rows[part]
         found = deltas[some]
-        residual = _residual(problem, at_base, some, found)
+        residual, noise = _residual(problem, at_base, some, found)
         for _ in range(CHORD_STEPS):
             size = np.linalg.norm(residual, axis=1)
             proposed = found - problem.solve(inverse, some, residual)[0]
-            after = _residual(problem, at_base, some, proposed)
+            after, blur = _residual(problem, at_base, some, proposed)
             falls = np.linalg.norm(after, axis=1) < size
-            found[falls], residual[falls] = proposed[falls], after[falls]
+            found[falls], residual[falls], noise[falls] = proposed[falls], after[falls], blur[falls]
             left = np.linalg.norm(residual, axis=1)
             if (
                 not (left < 0.5 * size).any()
                 or (left <= 0.9 * tol * problem.weight * np.linalg.norm(found, axis=1)).all()
             ):
                 break
-        deltas[some], errors[some] = found, np.linalg.norm(residual, axis=1) / problem.weight  # strong convexity
-    floor = problem.unexplained() + ROUNDING * (1 + float(np.linalg.norm(problem.f)))
+        deltas[some] = found
+        errors[some] = (np.linalg.norm(residual, axis=1) + noise) / problem.weight  # strong convexity
+    floor = problem.unexplained()
     for i in rows[errors[rows] > np.maximum(100 * floor, tol * np.linalg.norm(deltas[rows], axis=1))]:
         deltas[i], errors[i] = _retrain(problem, int(i), problem.f + deltas[i])
-    errors[rows] += floor
+    errors[rows] += floor + problem.rounded(deltas[rows])
 
 
 def _retrain(problem: _Problem, row: int, start: Floats) -> tuple[Floats, float]:
     kept = np.arange(len(problem.X)) != row
     l2 = problem.weight / (len(problem.X) - 1)
-    found, size = minimise(problem.X[kept], problem.y[kept], l2, problem.loss, start)
+    X, y = problem.X[kept], problem.y[kept]
+    found, _ = minimise(X, y, l2, problem.loss, start)
+    size = float(np.linalg.norm(careful_gradient(X, y, found, l2, problem.loss)))
+    size += ROUNDING * roundings(X, y, found, l2, problem.loss)
     return as_floats(found - problem.f), size / l2
 
 
-def _residual(problem: _Problem, at_base: Floats, rows: Indices, deltas: Floats) -> Floats:
-    """Return the neighbours' sum-scale gradients at f + delta_i, apart from the base model's own gradient."""
+def _residual(problem: _Problem, at_base: Floats, rows: Indices, deltas: Floats) -> tuple[Floats, Floats]:
+    """Return the neighbours' sum-scale gradients at f + delta_i, apart from the base model's own gradient.
+
+    With each comes how far rounding can take it beyond what the base model's gradient is charged: every term goes
+    through fewer than n additions, whatever their order, and a margin moves by its own roundings.
+    """
     X, y = problem.X, problem.y
+    n, d = X.shape
     own = at_base[rows, None] * X[rows] + (problem.l2 * problem.f if problem.regulariser == "mean" else 0.0)
     margins = (X @ problem.f)[:, None] + X @ deltas.T
     change = problem.loss.slope(y[:, None] * margins) * y[:, None] - at_base[:, None]
     change[rows, np.arange(len(rows))] = 0.0
-    return as_floats((X.T @ change).T + problem.weight * deltas - own)
+    sizes, lengths = np.linalg.norm(deltas, axis=1), np.linalg.norm(X, axis=1)
+    noise = n * (lengths @ np.abs(change)) + 16 * (lengths @ np.abs(at_base)) + 4 * problem.weight * sizes
+    noise += problem.loss.most_curved * (d + 1) * (lengths @ lengths) * (2 * problem.size + sizes)
+    return as_floats((X.T @ change).T + problem.weight * deltas - own), as_floats(ROUNDING * noise)

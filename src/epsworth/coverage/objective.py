@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.coverage.fitting import check_coefficients, check_data, weighted_gram
+from epsworth.coverage.fitting import NORM_SLACK, check_coefficients, check_data, check_table, weighted_gram
 from epsworth.coverage.glm import CoverageError, loss_named
+from epsworth.coverage.inputs import Classes, positive
 
 CURVATURE = 0.25  # of the logistic loss, per squared length of a row
 
@@ -48,6 +49,7 @@ def expost_objective(
     noise_scale: float,
     noise: Literal["laplace", "gaussian"] = "laplace",
     loss: str = "logistic",
+    classes: Classes | None = None,
 ) -> ExPost:
     """Return the ex-post loss of every row (removed) at a model released by objective perturbation.
 
@@ -67,6 +69,8 @@ def expost_objective(
         Law of b.
     loss : {"logistic", "squared", "probit"}
         Loss of the margin.
+    classes : pair of labels, optional
+        The two labels, -1 first, where they are declared; the data may then hold one of them only.
 
     Examples
     --------
@@ -74,14 +78,13 @@ def expost_objective(
     >>> expost_objective(X, y, [0.1, 0.1], reg=3.0, noise_scale=2.0).losses.round(3)
     array([ 0.013, -0.117, -0.102])
     """
-    rows, labels = check_data(X, y)
+    rows, labels = check_data(X, y, classes)
     return _expost(rows, labels, check_coefficients(model, rows.shape[1]), reg, noise_scale, noise, loss)
 
 
 def _expost(X: Floats, y: Floats, f: Floats, reg: float, scale: float, noise: str, loss: str) -> ExPost:
     """Return the parts for rows of any length."""
-    if not (reg > 0 and scale > 0 and math.isfinite(reg) and math.isfinite(scale)):
-        raise CoverageError(f"reg and noise_scale must be positive and finite, got {reg!r} and {scale!r}")
+    reg, scale = positive(reg, "reg"), positive(scale, "noise_scale")
     if noise not in ("laplace", "gaussian"):
         raise CoverageError(f"noise must be laplace or gaussian, got {noise!r}")
     law, margins = loss_named(loss), y * (X @ f)
@@ -110,7 +113,9 @@ class DiffprivlibModel(Protocol):
     coef_: Floats
 
 
-def expost_diffprivlib(model: DiffprivlibModel, X: ArrayLike, y: ArrayLike) -> ExPost:
+def expost_diffprivlib(
+    model: DiffprivlibModel, X: ArrayLike, y: ArrayLike, *, classes: Classes | None = None
+) -> ExPost:
     """Return the ex-post loss of every row at a fitted diffprivlib logistic regression; not private.
 
     Warns where the model's epsilon may not hold: ``data_norm`` above 1 (its Jacobian budget grows with the norm, the
@@ -123,29 +128,30 @@ def expost_diffprivlib(model: DiffprivlibModel, X: ArrayLike, y: ArrayLike) -> E
         Fitted, binary, ``fit_intercept=False``.  Only its attributes are read; diffprivlib need not be installed.
     X, y : array_like
         What it was fitted on.
+    classes : pair of labels, optional
+        The two labels, -1 first, where they are declared; the data may then hold one of them only.
     """
     if model.fit_intercept:
         raise CoverageError(
             "the model has an intercept, which diffprivlib does not regularise; append a constant column, rescale the "
             "rows to the unit ball and fit with fit_intercept=False"
         )
-    norm = float(model.data_norm)
-    table = as_floats(X)
+    norm = positive(model.data_norm, "data_norm")
+    table = check_table(X)
     lengths = np.linalg.norm(table, axis=1)
-    longest = float(lengths.max())
     if norm > 1:
         warnings.warn(
             f"data_norm is {norm:g}: above 1 diffprivlib's epsilon can be exceeded; rescale the rows to the unit ball",
             CoverageWarning, stacklevel=2,
         )  # fmt: skip
-    if longest > norm * (1 + 1e-9):
+    if (lengths > norm * (1 + NORM_SLACK)).any():
         warnings.warn(
-            f"rows reach length {longest:g}, above data_norm = {norm:g}, and were clipped; rescale them instead",
+            f"some rows are longer than data_norm = {norm:g} and were clipped; rescale them instead",
             CoverageWarning, stacklevel=2,
         )  # fmt: skip
         table = table / np.maximum(1.0, lengths / norm)[:, None]
-    rows, labels = check_data(table / max(norm, 1.0), y)
-    reg, scale = diffprivlib_noise(float(model.C), float(model.epsilon), norm)
+    rows, labels = check_data(table / max(norm, 1.0), y, classes)
+    reg, scale = diffprivlib_noise(positive(model.C, "C"), positive(model.epsilon, "epsilon"), norm)
     f = check_coefficients(np.ravel(model.coef_), rows.shape[1])
     return _expost(rows * max(norm, 1.0), labels, f, reg, scale, "laplace", "logistic")
 

@@ -16,6 +16,7 @@ from scipy.special import betainc, gammainc, gammaln
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.fitting import blocks
 from epsworth.coverage.glm import CoverageError
+from epsworth.coverage.inputs import finite, generator, number, positive, whole
 
 BALL_NODES = 200
 
@@ -37,11 +38,13 @@ class OutputPerturbation:
     beta: float
 
     def __post_init__(self) -> None:
-        if self.d < 1 or not (math.isfinite(self.beta) and self.beta > 0):
-            raise CoverageError(f"d must be at least 1 and beta positive, got d={self.d!r}, beta={self.beta!r}")
+        whole(self.d, "d", 1)
+        if not (math.isfinite(number(self.beta)) and self.beta > 0):
+            raise CoverageError(f"d must be at least 1 and beta positive and finite, got beta={self.beta!r}")
 
     def sample(self, count: int, rng: np.random.Generator) -> Floats:
         """Draw noise for a simulation, shape ``(count, d)``: floating point, never for a release (see `release`)."""
+        count, rng = whole(count, "count", 0), generator(rng)
         direction = rng.standard_normal((count, self.d))
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
         return as_floats(direction * rng.gamma(self.d, 1 / self.beta, size=(count, 1)))
@@ -50,7 +53,7 @@ class OutputPerturbation:
         """Return the log density of noise vectors, shape ``(..., d)``."""
         d = self.d
         constant = d * math.log(self.beta) + gammaln(d / 2) - math.log(2) - d / 2 * math.log(math.pi) - gammaln(d)
-        return as_floats(constant - self.beta * np.linalg.norm(as_floats(noise), axis=-1))
+        return as_floats(constant - self.beta * np.linalg.norm(finite(noise, "noise"), axis=-1))
 
     def losses(self, deltas: ArrayLike, noise: ArrayLike) -> Floats:
         """Return the ex-post loss of each row at the model ``centre + noise``: log density with the row over without.
@@ -64,7 +67,7 @@ class OutputPerturbation:
         noise : array_like of shape ``(d,)``
             Released model minus the base model.
         """
-        moved, b = as_floats(deltas), as_floats(noise)
+        moved, b = finite(deltas, "deltas"), finite(noise, "noise")
         if b.shape != (self.d,) or moved.ndim != 2 or moved.shape[1] != self.d:
             raise CoverageError(f"deltas must have shape (n, {self.d}) and noise ({self.d},)")
         found = np.empty(len(moved))
@@ -85,10 +88,10 @@ class OutputPerturbation:
         >>> OutputPerturbation(2, 1.0).ball([0.0], 1.0).round(6)
         array([0.264241])
         """
-        far = self.beta * as_floats(distance)
-        reach = self.beta * radius
-        if not (radius > 0 and (far >= 0).all()):
-            raise CoverageError(f"radius must be positive and distances not negative, got radius {radius!r}")
+        far = self.beta * finite(distance, "distance")
+        reach = self.beta * positive(radius, "radius")
+        if not (far >= 0).all():
+            raise CoverageError("distance must not be negative")
         if self.d == 1:
             return as_floats(_line(far + reach) - _line(far - reach))
         nodes, weights = np.polynomial.legendre.leggauss(BALL_NODES)

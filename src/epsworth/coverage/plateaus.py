@@ -13,9 +13,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import as_floats
-from epsworth.coverage.exposure import kernels
+from epsworth.coverage.exposure import Kernels, kernels
 from epsworth.coverage.glm import CoverageError
+from epsworth.coverage.inputs import finite, whole
 
 RISE = 0.05
 
@@ -30,7 +30,8 @@ def onset(scale: ArrayLike, ratio: ArrayLike, share: float = RISE, *, first: int
     >>> onset([1, 2, 3, 4, 5, 6, 7], [1, 1, 1, 1, 1, 3, 4])
     6.0
     """
-    at, curve = as_floats(scale), as_floats(ratio)
+    first = whole(first, "first", 1)
+    at, curve = finite(scale, "scale"), finite(ratio, "ratio")
     if at.ndim != 1 or at.shape != curve.shape or len(at) < first + 1:
         raise CoverageError(f"scale and ratio must be two curves of the same length, at least {first + 1} points")
     low, high = float(np.median(curve[:first])), float(curve[-1])
@@ -39,7 +40,6 @@ def onset(scale: ArrayLike, ratio: ArrayLike, share: float = RISE, *, first: int
     return float(at[last + 1]) if last + 1 < len(at) else float("inf")
 
 
-@lru_cache(maxsize=64)
 def plateau_ends(d: int) -> tuple[float, float]:
     """Return the u at which ``E|l| / u`` has made 5 % and 95 % of its rise, for good.
 
@@ -50,9 +50,15 @@ def plateau_ends(d: int) -> tuple[float, float]:
     >>> [round(u, 1) for u in plateau_ends(2)]
     [3.2, 109.4]
     """
-    if d == 1:
+    law = kernels(d)
+    if law.d == 1:
         raise CoverageError("in one dimension the ratio has no low plateau; use rule='advantage'")
-    u = np.geomspace(1e-4, 1e5, 20_000)
-    ratio = kernels(d).abs(u) / u
+    return _ends(law)
+
+
+@lru_cache(maxsize=64)
+def _ends(law: Kernels) -> tuple[float, float]:
+    u = np.geomspace(1e-4, max(1e5, 1e3 * law.d), 20_000)
+    ratio = law.abs(u) / u
     ratio[-1] = 1.0
     return onset(u, ratio, RISE), onset(u, ratio, 1 - RISE)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.exposure import kernels
+from epsworth.coverage.inputs import finite, whole
 from epsworth.coverage.neighbours import Neighbours
 from epsworth.coverage.output import OutputPerturbation
 from epsworth.records import Indices
@@ -84,8 +85,9 @@ def profile(neighbours: Neighbours, model: ArrayLike, beta: float) -> Profile:
     >>> found.rows
     array([1, 2, 0])
     """
-    mechanism = OutputPerturbation(neighbours.deltas.shape[1], beta)
-    losses = mechanism.losses(neighbours.deltas, as_floats(model) - neighbours.base)
+    d = neighbours.deltas.shape[1]
+    mechanism = OutputPerturbation(d, beta)
+    losses = mechanism.losses(neighbours.deltas, finite(model, "model", (d,)) - neighbours.base)
     return Profile(losses, np.argsort(np.abs(losses), kind="stable"))
 
 
@@ -104,6 +106,7 @@ def typical_profile(
     >>> bool((np.diff(found.ranked) >= 0).all()), found.adv.round(3)
     (True, array([0.047, 0.047, 0.019]))
     """
+    draws = whole(draws, "draws", 1)
     mechanism = OutputPerturbation(neighbours.deltas.shape[1], beta)
     total = np.zeros(len(neighbours))
     for noise in mechanism.sample(draws, rng):

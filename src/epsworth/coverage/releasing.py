@@ -17,15 +17,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.coverage.calibration import Calibration, sensitivity
-from epsworth.coverage.fitting import GRADIENT_TOLERANCE, NORM_SLACK, check_data, check_l2, fit_base
-from epsworth.coverage.glm import CoverageError
+from epsworth.coverage.calibration import Calibration, norm_bound, sensitivity
+from epsworth.coverage.fitting import GRADIENT_TOLERANCE, check_l2, check_table, fit, gradient_rounding, into_ball
+from epsworth.coverage.glm import CoverageError, loss_named
+from epsworth.coverage.inputs import Classes, check_classes, positive, positives
 from epsworth.coverage.neighbours import Regulariser
 from epsworth.rounding import show_up
 
 DIGITS = 50
 BITS = 160  # of each uniform number
 FINENESS = 2**16  # lattice steps per sensitivity, at least
+LEAST_EPSILON = 1e-10  # below, the noise has so many lattice steps that DIGITS would not resolve single ones
+BALL_ROUNDING = 1 + 4e-9  # far more than rounding adds to the length of a shortened row
+MOST_TIMES = 1000  # rows over n where n l2 stays fixed: the weight beside the *mean* loss falls with the rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +67,7 @@ def release(
     epsilon: float,
     *,
     n: int,
+    classes: Classes = (-1, 1),
     calibration: Calibration = "chaudhuri",
     regulariser: Regulariser = "mean",
     loss: str = "logistic",
@@ -70,18 +75,25 @@ def release(
     """Fit, add noise from the operating system, and return a model that is safe to publish.
 
     Claim: pure epsilon-privacy for one row, up to the 2^-160 grain of the uniform numbers, if ``X``'s scaling, ``l2``,
-    ``epsilon`` and ``n`` were chosen without looking at the data.  It cannot be seeded.
+    ``epsilon``, ``n`` and ``classes`` were chosen without looking at the data.  It cannot be seeded.
+
+    No value is refused, since a refusal would tell two neighbours apart: rows longer than 1 are shortened to 1, a row
+    with a missing or infinite value counts as zeros, and every label but the second class counts as the first.  What is
+    refused depends on the arguments' types and shapes and on the declared numbers alone.
 
     Parameters
     ----------
     X, y : array_like of shape ``(n, d)``, ``(n,)``
-        Rows in the unit ball; two different labels.
+        Rows in the unit ball, and their labels.
     l2, epsilon : float
         Weight of the regulariser; pure privacy loss per row.
     n : int
-        *Public* number of rows, or a public lower bound; smaller data sets are refused.
+        *Public* number of rows, or a public lower bound; smaller data sets are refused, so the promise is for
+        neighbours of at least ``n`` rows each.
+    classes : pair of labels
+        The two labels, *declared*: which of them occur in the data is private.  The second one is +1.
     calibration, regulariser, loss
-        As in `sensitivity`.
+        As in `sensitivity`; with ``"sum"`` the weight beside the summed loss is the public ``n l2``.
 
     Examples
     --------
@@ -89,14 +101,21 @@ def release(
     >>> print(release(X, y, l2=1.0, epsilon=2.0, n=3))
     pure differential privacy, epsilon 2 per row replaced, added or removed
     """
-    rows, labels = check_data(X, y)
-    if len(rows) < n:
-        raise CoverageError(f"X has {len(rows)} rows, fewer than the public n = {n}; noise for n does not cover it")
-    beta, step = noise_rate(n, rows.shape[1], l2, epsilon, calibration, regulariser, loss)
-    centre = np.rint(fit_base(rows, labels, l2, loss=loss) / step)
-    steps = [int(c) + b for c, b in zip(centre, _noise(rows.shape[1], beta, step), strict=True)]
+    pair = check_classes(classes)
+    table = check_table(X)
+    labels = np.where(positives(y, len(table), pair), 1.0, -1.0)
+    beta, step = noise_rate(n, table.shape[1], l2, epsilon, calibration, regulariser, loss)
+    if len(table) < n:
+        raise CoverageError(f"X has {len(table)} rows, fewer than the public n = {n}; noise for n does not cover it")
+    weight, tolerance = check_l2(l2), GRADIENT_TOLERANCE
+    if regulariser == "sum":  # n l2 beside the sum, however many rows there are
+        if len(table) > MOST_TIMES * n:
+            raise CoverageError(f"X has more than {MOST_TIMES} times the public n = {n} rows; declare a larger n")
+        weight, tolerance = weight * n / len(table), tolerance * n / len(table)
+    centre = np.rint(fit(into_ball(table), labels, weight, loss_named(loss), tolerance) / step)
+    steps = [int(c) + b for c, b in zip(centre, _noise(table.shape[1], beta, step), strict=True)]
     relation = "row added or removed" if calibration == "add_remove" else "row replaced, added or removed"
-    return Release(as_floats([k * step for k in steps]), epsilon, beta, n, relation, step)
+    return Release(as_floats([k * step for k in steps]), float(epsilon), beta, n, relation, step)
 
 
 def noise_rate(
@@ -109,14 +128,20 @@ def noise_rate(
     loss: str = "logistic",
 ) -> tuple[float, float]:
     """Return the rate of the noise of a release, and the lattice step: functions of public numbers only."""
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise CoverageError(f"epsilon must be positive and finite, got {epsilon!r}")
+    epsilon = positive(epsilon, "epsilon")
+    if not LEAST_EPSILON <= epsilon <= 1 / LEAST_EPSILON:
+        raise CoverageError(
+            f"epsilon must lie between {LEAST_EPSILON:g} and {1 / LEAST_EPSILON:g}, got {epsilon!r}; beyond, the noise "
+            f"needs more than {DIGITS} digits"
+        )
     move = sensitivity(n, l2, calibration, regulariser=regulariser, loss=loss)
-    move *= 1 + 4 * NORM_SLACK  # rows that long are accepted as lying in the unit ball
+    move *= BALL_ROUNDING
     finest = min(move / (1024 * epsilon), move / (FINENESS * math.sqrt(d)))
     step = 2.0 ** math.floor(math.log2(finest))
     # both neighbours' centres are off by half a diagonal of the lattice and by the fit's gradient over l2
-    whole = move + step * math.sqrt(d) + 2.02 * GRADIENT_TOLERANCE / check_l2(l2)
+    weight = check_l2(l2) / (MOST_TIMES if regulariser == "sum" else 1)  # the least beside the mean loss
+    left = GRADIENT_TOLERANCE / check_l2(l2) + gradient_rounding(d, norm_bound(weight, loss)) / weight
+    whole = move + step * math.sqrt(d) + 2.02 * left
     return epsilon / whole * (1 - 1e-14), step
 
 

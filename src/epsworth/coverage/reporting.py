@@ -10,6 +10,7 @@ import numpy as np
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.exposure import kernels
 from epsworth.coverage.glm import CoverageError
+from epsworth.coverage.inputs import generator, positive, whole
 from epsworth.rounding import show_up
 
 
@@ -59,12 +60,17 @@ def worst_case(epsilon: float, d: int) -> WorstCase:
     epsilon 1 with 109 coefficients: no attack tells whether a row was used with more than 52 % accuracy, \
 whatever the data (data-independent)
     """
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise CoverageError(f"epsilon must be positive and finite, got {epsilon!r}")
+    epsilon = positive(epsilon, "epsilon")
     law = kernels(d)
-    return WorstCase(
-        epsilon, d, float(law.adv(epsilon)), math.tanh(epsilon / 2), float(law.kl(epsilon)), float(law.abs(epsilon))
-    )
+    advantage, mean_loss, mean_abs_loss = (_up(float(of(epsilon))) for of in (law.adv, law.kl, law.abs))
+    any_mechanism = min(_up(math.tanh(epsilon / 2)), 1.0)
+    mean_loss, mean_abs_loss = min(mean_loss, epsilon), min(mean_abs_loss, epsilon)
+    return WorstCase(epsilon, law.d, min(advantage, any_mechanism), any_mechanism, mean_loss, mean_abs_loss)
+
+
+def _up(value: float) -> float:
+    """Return a little more: what is stated is a largest value, and kernels are good to 1e-8."""
+    return math.nextafter(value * (1 + 1e-8), math.inf)
 
 
 def stand_in(n: int, d: int, *, rng: np.random.Generator, strength: float = 5.0) -> tuple[Floats, Floats]:
@@ -78,8 +84,11 @@ def stand_in(n: int, d: int, *, rng: np.random.Generator, strength: float = 5.0)
     >>> X.shape, bool(np.linalg.norm(X, axis=1).max() <= 1), np.unique(y)
     ((100, 3), True, array([-1.,  1.]))
     """
-    if n < 2 or d < 1:
-        raise CoverageError(f"n must be at least 2 and d at least 1, got n={n!r}, d={d!r}")
+    try:
+        n, d = whole(n, "n", 2), whole(d, "d", 1)
+    except CoverageError:
+        raise CoverageError(f"n must be at least 2 and d at least 1, whole numbers, got n={n!r}, d={d!r}") from None
+    rng, strength = generator(rng), positive(strength, "strength")
     X = rng.standard_normal((n, d))
     X *= rng.random((n, 1)) ** (1 / d) / np.linalg.norm(X, axis=1, keepdims=True)
     rule = rng.standard_normal(d)

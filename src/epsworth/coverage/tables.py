@@ -13,6 +13,7 @@ from epsworth.coverage.glm import CoverageError
 from epsworth.records import as_records
 
 MOST_CATEGORIES = 200
+SMALLEST = 1e-307  # numbers are divided by the largest one, or by this: its inverse is finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +78,7 @@ def _labels(column: NDArray[Any], name: str) -> tuple[Floats, str]:
         raise CoverageError(f"target {name!r}, row {int(absent.argmax())} has no label; fill or drop it first")
     values = np.unique(column.astype(str) if column.dtype.kind == "O" else column)
     if len(values) != 2:
-        shown = ", ".join(str(v) for v in values[:3])
-        raise CoverageError(f"target {name!r} must hold two different labels, got {len(values)} ({shown})")
+        raise CoverageError(f"target {name!r} must hold two different labels, got {len(values)}; give a binary target")
     return as_floats(np.where(column == values[1], 1.0, -1.0)), str(values[1])
 
 
@@ -88,6 +88,8 @@ def _column(column: NDArray[Any], name: str) -> tuple[Floats, list[str]]:
         if absent.any():
             raise CoverageError(f"column {name!r}, row {int(absent.argmax())} is missing; fill or drop it first")
         values = as_floats(column)
+        largest = float(np.abs(values).max())
+        values = values / largest if largest >= SMALLEST else values / SMALLEST  # neither squares nor sums overflow
         spread = float(values.std())
         if spread <= 1e-12 * float(np.abs(values).max()):
             return np.zeros((len(values), 0)), []

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import clopper_pearson
 from epsworth.coverage.glm import CoverageError
+from epsworth.coverage.inputs import finite, positive, share
 from epsworth.records import Indices
 
 FEWEST = 40
@@ -76,13 +77,18 @@ def black_box(
     >>> bool(found.losses[0] > found.losses[1]), found.advantage_lower > 0.6
     (True, True)
     """
-    inside, outside, judged = (np.atleast_2d(as_floats(part)) for part in (with_row, without_row, models))
-    if len({inside.shape[1], outside.shape[1], judged.shape[1]}) != 1:
+    given = {"with_row": with_row, "without_row": without_row, "models": models}
+    inside, outside, judged = (np.atleast_2d(finite(part, name)) for name, part in given.items())
+    if (
+        not inside.ndim == outside.ndim == judged.ndim == 2
+        or len({inside.shape[1], outside.shape[1], judged.shape[1]}) != 1
+    ):
         raise CoverageError("with_row, without_row and models must have the same number of columns")
     if min(len(inside), len(outside)) < FEWEST:
         raise CoverageError(f"give at least {FEWEST} models with the row and without it; fewer tell nothing apart")
-    if not 0 < confidence < 1:
-        raise CoverageError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
+    confidence = share(confidence, "confidence")
+    if radius is not None:
+        radius = positive(radius, "radius")
     fit_in, fit_out, in_, out = inside[::2], outside[::2], inside[1::2], outside[1::2]
     direction = fit_out.mean(axis=0) - fit_in.mean(axis=0)
     direction = direction / max(float(np.linalg.norm(direction)), 1e-300)

@@ -20,6 +20,7 @@ from scipy.special import ndtr
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.fitting import check_data
 from epsworth.coverage.glm import CoverageError, loss_named
+from epsworth.coverage.inputs import Classes, finite, generator, number, positive, whole
 
 if TYPE_CHECKING:
     import torch
@@ -58,9 +59,14 @@ class Transcript:
         return as_floats(2 * ndtr(self.mu / 2) - 1)
 
 
-def linear_gradients(X: ArrayLike, y: ArrayLike, *, loss: str = "logistic") -> Gradients:
-    """Return the per-row gradients of a linear model as a function of its coefficients."""
-    rows, labels = check_data(X, y)
+def linear_gradients(
+    X: ArrayLike, y: ArrayLike, *, loss: str = "logistic", classes: Classes | None = None
+) -> Gradients:
+    """Return the per-row gradients of a linear model as a function of its coefficients.
+
+    ``classes`` are the two labels, -1 first, where they are declared: the data may then hold one of them only.
+    """
+    rows, labels = check_data(X, y, classes)
     law = loss_named(loss)
 
     def gradients(f: Floats) -> Floats:
@@ -143,13 +149,17 @@ def descend(
     >>> bool((run.mu <= run.nominal).all()), round(run.nominal, 3)
     (True, 0.447)
     """
-    if not (clip > 0 and noise > 0 and rate > 0 and steps >= 1 and 0 < sampling <= 1):
-        raise CoverageError("clip, noise and rate must be positive, steps at least 1, sampling in (0, 1]")
-    models = [as_floats(start)]
+    clip, noise, rate = positive(clip, "clip"), positive(noise, "noise"), positive(rate, "rate")
+    steps, rng = whole(steps, "steps", 1), generator(rng)
+    if not 0 < number(sampling) <= 1:
+        raise CoverageError(f"sampling must lie in (0, 1], got {sampling!r}")
+    if not 0 <= number(l2) < math.inf:
+        raise CoverageError(f"l2 must be finite and not negative, got {l2!r}")
+    models = [finite(start, "start", (None,))]
     losses: Floats | float = 0.0
     squares: Floats | float = 0.0
     for _ in range(steps):
-        g = gradients(models[-1])
+        g = finite(gradients(models[-1]), "gradients (of these parameters)", (None, len(models[0])))
         g = g * np.minimum(1.0, clip / np.maximum(np.linalg.norm(g, axis=1), 1e-300))[:, None]
         batch = rng.random(len(g)) < sampling
         z = rng.normal(scale=noise, size=g.shape[1])

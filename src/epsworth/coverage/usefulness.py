@@ -25,7 +25,8 @@ class Usefulness:
     accuracy : ndarray of shape ``(m,)``
         Mean accuracy over the simulated models.
     kept : ndarray of shape ``(m,)``
-        Share of simulated models within the tolerance of the noiseless accuracy.
+        Share of simulated models within the tolerance of the noiseless accuracy; where that is above the commoner
+        label's, they must stay at or above it, too.
     kept_lower : ndarray of shape ``(m,)``
         Lower bounds on the probability behind ``kept``; all of them hold together with the confidence.
     base, majority : float
@@ -39,9 +40,30 @@ class Usefulness:
     base: float
     majority: float
 
+    @property
+    def hopeless(self) -> bool:
+        """Even without noise the model is no better than always answering the commoner label."""
+        return self.base <= self.majority
+
+    def least_use(self) -> float:
+        """Return the smallest epsilon from which on mean accuracy is above the commoner label's (``inf``: none)."""
+        return self._from(self.accuracy > self.majority)
+
+    def at(self, epsilon: float) -> float:
+        """Return the mean accuracy at an epsilon: the lesser one of its neighbours on the grid.
+
+        Below the grid it is no more than 1/2, where noise alone decides; above, that of the last point.
+        """
+        near = np.searchsorted(self.epsilons, [epsilon * (1 - 1e-12), epsilon * (1 + 1e-12)], side="left")
+        low, high = max(int(near[1]) - 1, 0), min(int(near[0]), len(self.epsilons) - 1)
+        found = float(min(self.accuracy[low], self.accuracy[high]))
+        return min(found, 0.5) if epsilon < self.epsilons[0] * (1 - 1e-12) else found
+
     def least(self, share: float) -> float:
         """Return the smallest epsilon on the grid from which on every larger one keeps this share (``inf``: none)."""
-        enough: Bools = self.kept_lower >= share
+        return self._from(self.kept_lower >= share)
+
+    def _from(self, enough: Bools) -> float:
         failing = np.flatnonzero(~enough)
         start = int(failing[-1]) + 1 if len(failing) else 0
         return float(self.epsilons[start]) if start < len(enough) else float("inf")
@@ -75,16 +97,19 @@ def simulate(
         turns += np.bincount(cell.ravel(), np.repeat(np.sign(centre), draws), len(turns))
     wrong = len(X) - base
     accuracy = (wrong + turns.reshape(draws, -1).cumsum(axis=1)[:, :-1].T) / len(X)
+    positive = float((y > 0).mean())
+    majority = max(positive, 1 - positive)
     floor = base / len(X) - tolerance
+    if base / len(X) > majority:  # keeping to the tolerance is not enough where a constant answer does as well
+        floor = max(floor, majority)
     within = (accuracy >= floor - 1e-12).sum(axis=1)
     miss = 2 * (1 - confidence) / len(epsilons)  # the interval is two-sided, one side is used
     lower = clopper_pearson(within, draws, miss).lower
-    share = float((y > 0).mean())
     return Usefulness(
         epsilons,
         as_floats(accuracy.mean(axis=1)),
         as_floats(within / draws),
         lower,
         base / len(X),
-        max(share, 1 - share),
+        majority,
     )

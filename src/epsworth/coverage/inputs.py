@@ -1,0 +1,123 @@
+"""Checks that the doors of this part share: numbers, whole numbers, generators, declared classes; a sentence each.
+
+No sentence shows a value of the data: what is named is the argument, its shape, its type, or a row's number.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.coverage.glm import CoverageError
+
+Classes = tuple[Any, Any]  # two labels, declared in public: (the one that is -1, the one that is +1)
+TEXTS, NUMBERS = "US", "biuf"
+
+
+def numbers(values: ArrayLike, name: str) -> Floats:
+    """Return an array of floats; what is masked counts as missing (NaN)."""
+    try:
+        if isinstance(values, np.ma.MaskedArray):
+            return as_floats(np.ma.filled(values.astype(np.float64), np.nan))
+        if np.iscomplexobj(values):
+            raise TypeError
+        return as_floats(values)
+    except (TypeError, ValueError, OverflowError):
+        raise CoverageError(f"{name} must be numbers; encode categories first (see epsworth.coverage.encode)") from None
+
+
+def finite(values: ArrayLike, name: str, shape: tuple[int | None, ...] | None = None) -> Floats:
+    """Return an array without missing or infinite values, of a shape whose open sides are None."""
+    found = numbers(values, name)
+    if shape is not None and not (
+        found.ndim == len(shape) and all(want in (None, got) for want, got in zip(shape, found.shape, strict=True))
+    ):
+        sides = ", ".join("any" if side is None else str(side) for side in shape)
+        raise CoverageError(f"{name} must have shape ({sides}), got {found.shape}; reshape it")
+    if not np.isfinite(found).all():
+        raise CoverageError(f"{name} holds a missing or infinite value; give finite numbers")
+    return found
+
+
+def whole(value: Any, name: str, least: int, most: int = 10**18) -> int:
+    """Return a whole number between two bounds."""
+    try:
+        found = operator.index(value)
+    except TypeError:
+        found = least - 1
+    if isinstance(value, (bool, np.bool_)) or not least <= found <= most:
+        upper = f" and at most {most:,}" if found > most else ""
+        raise CoverageError(f"{name} must be a whole number of at least {least}{upper}, got {value!r}")
+    return found
+
+
+def positive(value: Any, name: str) -> float:
+    """Return a positive, finite number."""
+    found = number(value)
+    if not (math.isfinite(found) and found > 0):
+        raise CoverageError(f"{name} must be positive and finite, got {value!r}")
+    return found
+
+
+def share(value: Any, name: str) -> float:
+    """Return a number strictly between 0 and 1."""
+    found = number(value)
+    if not 0 < found < 1:
+        raise CoverageError(f"{name} must lie strictly between 0 and 1, got {value!r}")
+    return found
+
+
+def number(value: Any) -> float:
+    """Return a number as a float; NaN for what is none, which fails every comparison."""
+    try:
+        return math.nan if isinstance(value, (str, bytes, bytearray)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def generator(rng: Any) -> np.random.Generator:
+    """Return the generator of a simulation, or say how to make one."""
+    if not isinstance(rng, np.random.Generator):
+        raise CoverageError(
+            f"rng must be a numpy.random.Generator, got {type(rng).__name__}; make one by np.random.default_rng(seed)"
+        )
+    return rng
+
+
+def check_classes(classes: Any) -> Classes:
+    """Return two different labels, both numbers or both texts."""
+    pair = tuple(classes) if isinstance(classes, (tuple, list, np.ndarray)) else ()
+    texts = all(isinstance(label, str) for label in pair)
+    if len(pair) != 2 or not (texts or all(math.isfinite(number(label)) for label in pair)) or pair[0] == pair[1]:
+        raise CoverageError(
+            f"classes must be two different labels (first -1, then +1), both numbers or both texts, got {classes!r}"
+        )
+    return pair[0], pair[1]
+
+
+def positives(y: ArrayLike, count: int, classes: Classes) -> Bools:
+    """Return which labels are the second class; every other label, a missing one too, counts as the first.
+
+    What is refused depends on the type and the shape of ``y`` only.
+    """
+    given: NDArray[Any] = np.ma.asarray(y) if isinstance(y, np.ma.MaskedArray) else np.asarray(y)
+    if given.shape != (count,):
+        raise CoverageError(f"y must hold one label per row, shape ({count},), got shape {given.shape}")
+    kinds = TEXTS if isinstance(classes[1], str) else NUMBERS
+    if given.dtype.kind not in kinds + "O":
+        raise CoverageError(f"y is of type {given.dtype}, the declared classes are {classes!r}; declare those of y")
+    if given.dtype.kind == "O":
+        return np.array([_same(label, classes[1]) for label in given], dtype=bool)
+    return np.asarray(np.ma.filled(given == classes[1], False), dtype=bool)
+
+
+def _same(label: Any, wanted: Any) -> bool:
+    try:
+        return bool(label == wanted)
+    except (TypeError, ValueError):  # a missing value of some libraries equals nothing
+        return False

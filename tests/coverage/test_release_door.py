@@ -1,0 +1,163 @@
+"""The door of a release: whatever the private values are, it opens, and noise covers what one row can move."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from coverage_worlds import world
+
+from epsworth.coverage import (
+    CoverageError,
+    expost_objective,
+    fit_base,
+    linear_gradients,
+    loo,
+    norm_bound,
+    release,
+    releasing,
+    sensitivity,
+    window,
+)
+from epsworth.coverage.fitting import GRADIENT_TOLERANCE, LEAST_L2, into_ball, minimise
+from epsworth.coverage.glm import LOSSES
+
+X, Y = world(30, 3)
+NAN, INF = math.nan, math.inf
+
+
+def replaced(row, label):
+    table, labels = X.copy(), np.ones(30)
+    table[0], labels[0] = row, label
+    return table, labels
+
+
+@pytest.mark.parametrize("regulariser", ["mean", "sum"])
+@pytest.mark.parametrize(
+    "row", [[0, 0, 0], [1, 0, 0], [9, 9, 9], [1e200, 0, 0], [NAN, 0, 0], [INF, -INF, 0], [1e-320] * 3]
+)
+def test_no_neighbour_is_refused_and_public_facts_stay_the_same(row, regulariser):
+    """One label for all, or one that differs, is missing or unknown; any row at all: no difference outside the draw."""
+    seen = [
+        release(*replaced(row, label), 0.1, 1.0, n=30, regulariser=regulariser) for label in (1, -1, 0, 7, NAN, INF)
+    ]
+    assert len({(found.beta, found.step, found.epsilon, found.n, str(found)) for found in seen}) == 1
+    assert all(np.isfinite(found.coefficients).all() for found in seen)
+
+
+def test_classes_are_declared_and_the_second_is_positive(monkeypatch):
+    monkeypatch.setattr(releasing, "_noise", lambda d, beta, step: [0] * d)
+    base = release(X, Y, 0.1, 1.0, n=30).coefficients
+    texts = np.where(Y > 0, "yes", "no")
+    missing = np.ma.array(np.where(Y > 0, 1, 1), mask=Y < 0)  # what is masked is not the second class
+    for labels, classes in (
+        (Y > 0, (False, True)),
+        (texts, ("no", "yes")),
+        (texts.astype(object), ["no", "yes"]),
+        (np.where(Y > 0, 1, 2), (2, 1)),
+        (missing, (0, 1)),
+        ([None if label < 0 else "yes" for label in Y], ("no", "yes")),
+    ):
+        assert np.array_equal(release(X, labels, 0.1, 1.0, n=30, classes=classes).coefficients, base)
+    alone = release(X, np.ones(30), 0.1, 1.0, n=30)
+    np.testing.assert_allclose(alone.coefficients, fit_base(X, np.ones(30), 0.1, classes=(-1, 1)), atol=alone.step)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"classes": (1, 1)}, "classes must be two different labels"),
+        ({"classes": (1, "a")}, "classes must be two different labels"),
+        ({"classes": (1, NAN)}, "classes must be two different labels"),
+        ({"classes": 3}, "classes must be two different labels"),
+        ({"classes": ("a", "b")}, "y is of type float64, the declared classes are"),
+        ({"y": Y[1:]}, "y must hold one label per row"),
+        ({"X": X[0]}, "X must be a table"),
+        ({"n": 31}, "fewer than the public n = 31"),
+        ({"n": 1}, "n must be a whole number of at least 2"),
+        ({"epsilon": 1e-30}, "epsilon must lie between"),
+        ({"epsilon": 1e300}, "epsilon must lie between"),
+        ({"epsilon": "much"}, "epsilon must be positive and finite"),
+        ({"l2": 1e-300}, "l2 must lie between"),
+        ({"regulariser": "max"}, "regulariser must be mean or sum"),
+    ],
+)
+def test_what_is_refused_is_public(changed, sentence):
+    given = {"X": X, "y": Y, "l2": 0.1, "epsilon": 1.0, "n": 30}
+    with pytest.raises(CoverageError, match=sentence):
+        release(**{**given, **changed})
+
+
+def test_every_row_is_mapped_into_the_ball_by_itself():
+    rows = np.array([[3.0, 4.0], [0.3, 0.4], [NAN, 1.0], [1e300, 1e300], [-INF, 0.0], [1.0, 0.0]])
+    found = into_ball(rows)
+    np.testing.assert_allclose(found[:2], [[0.6, 0.8], [0.3, 0.4]], rtol=1e-15)
+    assert np.array_equal(found, np.concatenate([into_ball(rows[i : i + 1]) for i in range(6)]))
+    assert (np.linalg.norm(found, axis=1) <= 1 + 1e-15).all()
+
+
+@pytest.mark.parametrize("calibration", ["chaudhuri", "add_remove"])
+@pytest.mark.parametrize("regulariser", ["mean", "sum"])
+def test_noise_covers_what_one_row_moves_in_a_release(monkeypatch, regulariser, calibration):
+    """The worst rows: all alike but one against them.  With a fixed n l2 the weight must not grow with the rows."""
+    monkeypatch.setattr(releasing, "_noise", lambda d, beta, step: [0] * d)
+    for l2, rows in ((0.02, 30), (0.02, 3000), (3.0, 30)):
+        table, labels = np.ones((rows, 1)), np.r_[np.ones(rows - 1), -1.0]
+        one, other = (
+            release(table[:m], labels[:m], l2, 1.0, n=30, calibration=calibration, regulariser=regulariser)
+            for m in (rows, max(rows - 1, 30))
+        )
+        gap = abs(one.coefficients - other.coefficients)[0]
+        assert one.beta * gap <= 1.0
+    if regulariser == "sum":  # the public weight: 30 l2 beside the sum, for 3000 rows, too
+        expected = fit_base(table[:1].repeat(3000, 0), np.r_[np.ones(2999), -1.0], 3.0 * 30 / 3000)
+        many = release(np.ones((3000, 1)), np.r_[np.ones(2999), -1.0], 3.0, 1.0, n=30, regulariser="sum")
+        np.testing.assert_allclose(many.coefficients, expected, atol=1e-4)
+
+
+def test_a_release_charges_what_the_fit_leaves_and_cannot_see():
+    """With so many rows the sensitivity is nothing beside the fit's tolerance and, of so many columns, its rounding."""
+    beta, step = releasing.noise_rate(10**15, 10**6, 1.0, 1.0)
+    left = GRADIENT_TOLERANCE + 10**6 * 2.0**-53 * norm_bound(1.0)
+    assert 1 / beta >= 2e-15 + step * 1e3 + 2 * left
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_fits_end_far_below_their_tolerance_within_the_public_limits(loss):
+    """A refusal by the solver would depend on the rows: repeated, contradicting, one-sided or tiny ones."""
+    rng = np.random.default_rng(3)
+    for n, d in product((2, 40), (1, 3, 50)):
+        ball = rng.normal(size=(n, d))
+        ball /= np.linalg.norm(ball, axis=1)[:, None]
+        for rows in (ball, np.repeat(ball[:1], n, axis=0), ball * rng.random((n, 1)) ** 8):
+            for labels in (np.ones(n), np.r_[-1.0, np.ones(n - 1)], rng.choice([-1.0, 1.0], n)):
+                assert minimise(rows, labels, LEAST_L2, LOSSES[loss], np.zeros(d))[1] <= GRADIENT_TOLERANCE / 10
+
+
+def test_analysis_of_one_class_takes_declared_classes():
+    ones = np.ones(30)
+    f = fit_base(X, ones, 0.1, classes=(-1, 1))
+    assert loo(X, ones, f, 0.1, classes=(-1, 1)).distances.max() <= sensitivity(30, 0.1)
+    assert window(X, ones, 0.1, classes=(-1, 1)).eps_low > 0
+    assert expost_objective(X, ones, f, reg=1.0, noise_scale=1.0, classes=(-1, 1)).losses.shape == (30,)
+    assert linear_gradients(X, ones, classes=(-1, 1))(f).shape == (30, 3)
+    with pytest.raises(CoverageError, match="y, row 3 holds neither of the declared classes"):
+        fit_base(X, np.r_[1, 1, 1, 0, np.ones(26)], 0.1, classes=(-1, 1))
+
+
+def test_messages_show_no_value_of_the_data():
+    secret = 8.25
+    for rows, labels in (
+        (np.full((30, 3), secret), Y),
+        (X, np.where(np.arange(30) < 3, secret, Y)),
+        (X, np.full(30, secret)),
+    ):
+        with pytest.raises(CoverageError) as caught:
+            fit_base(rows, labels, 0.1)
+        assert "8.25" not in str(caught.value)
+        assert "14.2" not in str(caught.value)  # the norm
+    with pytest.raises(CoverageError) as caught:
+        fit_base(X, np.where(np.arange(30) < 3, secret, Y), 0.1, classes=(-1, 1))
+    assert "8.25" not in str(caught.value)
