@@ -6,6 +6,7 @@ because classifiers are particular about what they are fed.
 
 from __future__ import annotations
 
+import gzip
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
+from epsworth.files import GZIP, check_readable, check_separators, check_text
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -211,17 +213,41 @@ def read_table(path: str | Path) -> Any:
     """Read a CSV (also gzipped) or Parquet file into a polars data frame."""
     import polars as pl
 
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"cannot read the table {path}: there is no such file; check the path")
+    path = check_readable(path, "table")
     name = path.name.lower()
     if not name.endswith((".csv", ".csv.gz", ".parquet")):
         raise ValueError(f"the table {path} has an unknown ending; give a .csv, .csv.gz or .parquet file")
     try:
         if name.endswith(".parquet"):
             return pl.read_parquet(path)
-        return pl.read_csv(path, infer_schema_length=None, null_values=MISSING)
+        _check_csv(path, gzipped=name.endswith(".gz"))
+        table = pl.read_csv(path, infer_schema_length=None, null_values=MISSING)
     except pl.exceptions.NoDataError:
         raise ValueError(f"the table {path} is empty; give a header and at least one row") from None
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise ValueError(f"cannot read the table {path}: {str(error).splitlines()[0]}") from None
+        raise ValueError(f"cannot read the table {path}: {_without_values(error)}") from None
+    if table.width == 1:
+        check_separators(table.columns[0], f"the table {path}")
+    return table
+
+
+def _check_csv(path: Path, *, gzipped: bool) -> None:
+    """Refuse a file that begins like something else than UTF-8 text."""
+    with path.open("rb") as stream:
+        beginning = stream.read(4)
+        if not gzipped:
+            return check_text(beginning, f"the table {path}")
+    if not beginning.startswith(GZIP):
+        raise ValueError(f"the table {path} is not compressed with gzip; rename it to .csv")
+    try:
+        with gzip.open(path) as unpacked:
+            check_text(unpacked.read(4), f"the table {path}, unpacked,")
+    except EOFError:
+        raise ValueError(f"the table {path} is cut short; fetch it again") from None
+
+
+def _without_values(error: Exception) -> str:
+    """Return what went wrong; the parser's own words may show a record's."""
+    if isinstance(error, OSError):
+        return f"{error.strerror or 'it is damaged'}; check the file"
+    return "it is damaged, or its rows do not fit its header; check the file"

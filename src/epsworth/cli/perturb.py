@@ -24,12 +24,16 @@ def perturb(
     receipt: Annotated[Path | None, typer.Option(help="Write the receipt as JSON to this file.")] = None,
 ) -> None:
     """Perturb a table as a policy says, with draws fit for release."""
-    from epsworth.files import check_writable
+    from epsworth.files import check_distinct, check_writable
     from epsworth.release import Policy, perturb_file
+    from epsworth.release.ledger import LEDGER
 
     rules = Policy.load(policy)
     if receipt is not None:
         check_writable(receipt)
+    ends = [None if path == "-" else path for path in (source, target)]
+    ledger = Path(target).parent / LEDGER if ends[1] else None
+    check_distinct(policy=policy, input=ends[0], ledger=ledger, output=ends[1], receipt=receipt)
     with options.progress_bar("perturbing") as progress:
         found = perturb_file(rules, source, target, kind=kind, again=again, progress=progress)  # type: ignore[arg-type]
     if receipt is not None:
