@@ -77,7 +77,7 @@ def test_a_missing_file_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([50, 131], "row 1, age: 131 lies outside; the declared range is 0 to 100; clip it"),
+        ([50, 131], "row 1, age: the value lies outside; the declared range is 0 to 100; clip it"),
         ([np.nan], r"row 0, age: the value is missing \(NaN\); the declared range is 0 to 100; impute it"),
         (["old"], "age is not a column of numbers"),
     ],
@@ -88,7 +88,7 @@ def test_values_outside_the_declaration_are_refused(values, message):
 
 
 def test_undeclared_categories_are_refused():
-    with pytest.raises(ValueError, match="row 1, sex: 'x' is not a declared category"):
+    with pytest.raises(ValueError, match="row 1, sex: the value is not a declared category"):
         Feature("sex", categories=("f", "m")).to_unit(["f", "x"])
 
 

@@ -91,7 +91,7 @@ class Feature:
         return len(self.categories) if self.categories is not None else self.points
 
     def to_unit(self, values: ArrayLike) -> Floats:
-        """Convert natural values to [0, 1]; anything missing or undeclared is an error naming its row."""
+        """Convert natural values to [0, 1]; anything missing or undeclared is refused by its row, not its value."""
         if self.categories is not None:
             index = {category: i for i, category in enumerate(self.categories)}
             column = np.asarray(values, dtype=object).tolist()
@@ -99,7 +99,7 @@ class Feature:
             if (found < 0).any():
                 row = int(np.argmax(found < 0))
                 raise ValueError(
-                    f"row {row}, {self.name}: {column[row]!r} is not a declared category "
+                    f"row {row}, {self.name}: the value is not a declared category "
                     f"({', '.join(map(repr, self.categories))}); declare it or recode the value"
                 )
             return found / (len(self.categories) - 1)
@@ -111,7 +111,7 @@ class Feature:
         outside = missing | (natural < self.lower) | (natural > self.upper)
         if outside.any():
             row = int(np.argmax(outside))
-            what = "the value is missing (NaN)" if missing[row] else f"{natural[row]:g} lies outside"
+            what = "the value is missing (NaN)" if missing[row] else "the value lies outside"
             remedy = "impute it" if missing[row] else "clip it, or declare a wider public range"
             raise ValueError(
                 f"row {row}, {self.name}: {what}; the declared range is {self.lower:g} to {self.upper:g}; {remedy}"

@@ -224,11 +224,11 @@ def _true_labels(y: ArrayLike, labels: Labels, classifier: Classifier) -> NDArra
         raise ValueError(f"y must hold one label per record, shape {labels.shape}, got {truth.shape}")
     if (truth.dtype.kind in "US") != (labels.dtype.kind in "US") and object not in (truth.dtype, labels.dtype):
         raise ValueError(
-            f"y holds {truth.tolist()[:2]}.. but the classifier answers {labels.tolist()[:2]}..; encode y as it does"
+            f"y holds {truth.dtype.name} but the classifier answers {labels.dtype.name}; encode y as it does"
         )
     if classifier.classes is not None and not set(truth.tolist()) & set(classifier.classes):
         raise ValueError(
-            f"y shares no value with the classifier's labels {list(classifier.classes)[:5]}, "
-            f"it holds {truth.tolist()[:3]}..; encode y as the classifier does"
+            f"y shares no value with the classifier's labels {list(classifier.classes)[:5]}; encode y as the "
+            "classifier does"
         )
     return truth

@@ -73,7 +73,8 @@ def separators(block: bytes, first: int, *, whole: bool = True) -> tuple[Indices
 
 def _outside(marks: Indices, quotes: Indices) -> Indices:
     """Return the marks outside quotes: where an even number of quotes stands before."""
-    return marks[np.searchsorted(quotes, marks) % 2 == 0] if quotes.size else marks
+    outside: Indices = marks[np.searchsorted(quotes, marks) % 2 == 0] if quotes.size else marks
+    return outside
 
 
 def _misplaced_opening(array: Bytes, quotes: Indices) -> Indices:
