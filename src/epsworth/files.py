@@ -55,9 +55,9 @@ def check_text(beginning: bytes, what: str) -> None:
 
 
 def check_separators(header: str, what: str) -> None:
-    """Refuse a table whose only column's name looks like several, and say how they are separated."""
+    """Refuse a table whose header holds no comma but looks like several columns, and say how they are separated."""
     for separator, word in SEPARATORS.items():
-        if separator in header:
+        if separator in header and "," not in header:
             raise ValueError(f"the columns of {what} are separated by {word}; convert it to commas")
 
 
@@ -87,7 +87,8 @@ def check_distinct(**paths: str | Path | None) -> None:
     Parameters
     ----------
     **paths
-        By the word that messages use; None stands for none.
+        By the word that messages use; None stands for none.  A stream, such as /dev/stdin, counts where a regular
+        file was redirected to it.
 
     Examples
     --------
@@ -105,7 +106,7 @@ def check_distinct(**paths: str | Path | None) -> None:
 
 def _same_file(one: Path, other: Path) -> bool:
     try:
-        return one.samefile(other)
+        return one.samefile(other) and one.is_file()
     except (OSError, ValueError):  # one is not there yet
         return os.path.normcase(os.path.realpath(one)) == os.path.normcase(os.path.realpath(other))
 
@@ -118,9 +119,11 @@ def check_writable(path: str | Path) -> Path:
     """Return the path (links followed), or say why nothing can be written there; for use *before* long work."""
     path = Path(path)
     try:
+        if "\0" in str(path):
+            raise OutputError(f"cannot write {str(path)!r}: a file's name holds no NUL; choose another")
         if path.absolute().parts[1:2] == ("dev",):  # /dev/stdout may lead to a file that another process writes
             raise OutputError(f"cannot write {path}: it is a device; give a file (- is standard output)")
-        path = path.resolve(strict=path.exists()) if path.is_symlink() else path
+        path = _followed(path) if path.is_symlink() else path
         folder = path.parent
         if not folder.is_dir():
             raise OutputError(f"cannot write {path}: the folder {folder} does not exist; create it or choose another")
@@ -130,15 +133,20 @@ def check_writable(path: str | Path) -> Path:
             raise OutputError(f"cannot write {path}: it is a device or a pipe; give a file (- is standard output)")
         if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
             raise OutputError(f"cannot write {path}: permission denied; choose another place")
-    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a NUL in the name
-        if isinstance(error, OutputError):
-            raise
-        raise OutputError(f"cannot write {path}: {_reason(error)}; choose another place") from None
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}; choose another place") from None
     return path
 
 
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
+def _followed(path: Path) -> Path:
+    """Return where links lead; some versions of Python raise at a circle, others return a part of it."""
+    try:
+        found = path.resolve()
+    except RuntimeError:
+        found = path
+    if found.is_symlink():
+        raise OutputError(f"cannot write {path}: its links lead in a circle; choose another place")
+    return found
 
 
 @contextmanager

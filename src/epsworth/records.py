@@ -7,6 +7,7 @@ because classifiers are particular about what they are fed.
 from __future__ import annotations
 
 import gzip
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -221,33 +222,32 @@ def read_table(path: str | Path) -> Any:
         if name.endswith(".parquet"):
             return pl.read_parquet(path)
         _check_csv(path, gzipped=name.endswith(".gz"))
-        table = pl.read_csv(path, infer_schema_length=None, null_values=MISSING)
+        return pl.read_csv(path, infer_schema_length=None, null_values=MISSING)
     except pl.exceptions.NoDataError:
         raise ValueError(f"the table {path} is empty; give a header and at least one row") from None
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ValueError(f"cannot read the table {path}: {_without_values(error)}") from None
-    if table.width == 1:
-        check_separators(table.columns[0], f"the table {path}")
-    return table
 
 
 def _check_csv(path: Path, *, gzipped: bool) -> None:
-    """Refuse a file that begins like something else than UTF-8 text."""
+    """Refuse a file that begins like something else than UTF-8 text in columns separated by commas."""
     with path.open("rb") as stream:
-        beginning = stream.read(4)
-        if not gzipped:
-            return check_text(beginning, f"the table {path}")
-    if not beginning.startswith(GZIP):
+        packed = stream.read(len(GZIP)) == GZIP
+    if gzipped and not packed:
         raise ValueError(f"the table {path} is not compressed with gzip; rename it to .csv")
     try:
-        with gzip.open(path) as unpacked:
-            check_text(unpacked.read(4), f"the table {path}, unpacked,")
-    except EOFError:
-        raise ValueError(f"the table {path} is cut short; fetch it again") from None
+        with gzip.open(path) if gzipped else path.open("rb") as stream:
+            header = stream.readline(1 << 16)
+    except (EOFError, zlib.error):
+        raise ValueError(f"the table {path} is damaged or cut short; fetch it again") from None
+    check_text(header, f"the table {path}")
+    check_separators(header.decode("utf-8", "replace"), f"the table {path}")
 
 
 def _without_values(error: Exception) -> str:
-    """Return what went wrong; the parser's own words may show a record's."""
+    """Return what went wrong with a table; the parser's own words may show a record's."""
     if isinstance(error, OSError):
         return f"{error.strerror or 'it is damaged'}; check the file"
-    return "it is damaged, or its rows do not fit its header; check the file"
+    if "utf" in str(error).lower():
+        return "it is not UTF-8 text; convert it first"
+    return "it is damaged, of another format than its ending says, or its rows do not fit its header; check the file"

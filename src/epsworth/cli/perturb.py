@@ -26,14 +26,19 @@ def perturb(
     """Perturb a table as a policy says, with draws fit for release."""
     from epsworth.files import check_distinct, check_writable
     from epsworth.release import Policy, perturb_file
-    from epsworth.release.ledger import LEDGER
+    from epsworth.release.ledger import LEDGER, state_folder
 
     rules = Policy.load(policy)
     if receipt is not None:
         check_writable(receipt)
-    ends = [None if path == "-" else path for path in (source, target)]
-    ledger = Path(target).parent / LEDGER if ends[1] else None
-    check_distinct(policy=policy, input=ends[0], ledger=ledger, output=ends[1], receipt=receipt)
+    check_distinct(
+        policy=policy,
+        input="/dev/stdin" if source == "-" else source,
+        ledger=None if target == "-" else Path(target).parent / LEDGER,
+        key=state_folder() / "ledger.key",
+        output="/dev/stdout" if target == "-" else target,
+        receipt=receipt,
+    )
     with options.progress_bar("perturbing") as progress:
         found = perturb_file(rules, source, target, kind=kind, again=again, progress=progress)  # type: ignore[arg-type]
     if receipt is not None:

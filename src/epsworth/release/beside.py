@@ -27,8 +27,10 @@ def check_beside(features: Container[str], table: Any) -> None:
 def check_metadata(features: Container[str], pandas: str | bytes | None) -> None:
     """Refuse a table whose pandas metadata name an index like a feature, stored as a column of another name."""
     try:
-        columns = json.loads(pandas or "{}").get("columns", ())
+        notes = json.loads(pandas or "{}")
+        columns = notes.get("columns", ())
         levels = [entry["name"] for entry in columns if entry.get("field_name", entry["name"]) != entry["name"]]
+        levels += [entry.get("name") for entry in notes.get("index_columns", ()) if isinstance(entry, dict)]
     except (ValueError, AttributeError, KeyError, TypeError):
         return  # written by somebody else
     for name in levels:

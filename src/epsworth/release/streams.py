@@ -85,12 +85,13 @@ class _Job:
         if self.source != STANDARD:
             check_readable(self.source, "table")
         if self.target == STANDARD:
+            check_distinct(input=self.source, output="/dev/stdout")
             with held_back(sys.stdout.buffer, "standard output") as sink:
                 rows, _ = self._text(perturbation, sink)
             return self._receipt(perturbation, rows)
         path = check_writable(self.target)
-        source = None if self.source == STANDARD else self.source
-        check_distinct(input=source, output=self.target, ledger=self._ledger.path)
+        source = "/dev/stdin" if self.source == STANDARD else self.source
+        check_distinct(input=source, output=path, ledger=self._ledger.path)
         records = ""
         if self.source != STANDARD:
             records = fingerprint_of(Path(self.source))

@@ -172,9 +172,12 @@ def _check_kind(name: str, series: nw.Series[Any]) -> None:
     """Refuse columns that may hold more than one value per record, or that no library reads the same way."""
     import narwhals as nw
 
-    kind, pandas = series.dtype, series.implementation.is_pandas_like()
+    kind = series.dtype
     scalar = kind.is_numeric() or kind in (nw.Boolean, nw.String, nw.Categorical, nw.Enum)
-    if not scalar and not (pandas and kind in (nw.Object, nw.Unknown)) and series.null_count() < len(series):
+    if series.implementation.is_pandas_like():
+        scalar = scalar or kind in (nw.Object, nw.Unknown)  # looked at one by one
+    missing = kind == nw.Unknown and series.null_count() == len(series)  # polars' and arrow's type of nothing
+    if not scalar and not missing:
         raise ValueError(
             f"{name}: the column holds something that is not a number or a word but {type(kind).__name__.lower()}; "
             "give one number or word per record"
