@@ -6,6 +6,10 @@ stand in pairs - or it holds no quote at all.  Records end with a line feed, aft
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from itertools import chain
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +19,11 @@ COMMA, NEWLINE, RETURN, QUOTE, NUL = b',\n\r"\0'
 HEADER = -1  # the header's row
 ADVICE = "a field with a quote stands in quotes, and the quote is doubled; repair the row"
 
+LINE_BREAK = re.compile(rb"[\r\n]")
+COMMAS = re.compile(rb",")
+
 Bytes = NDArray[np.uint8]
+Span = tuple[int, int]
 
 
 def row_name(row: int) -> str:
@@ -123,32 +131,56 @@ def spans(block: bytes, width: int, first: int) -> tuple[Indices, Indices]:
     if counts[0] == 1 and (stops == starts).any():
         row = first + int(np.argmax(stops == starts))
         raise ValueError(f"{row_name(row)} is blank, and a table of one column has no blank rows; delete it")
-    if QUOTE in block:
-        _check_lines(array, marks, ends, int(counts[0]), first)
     return starts.reshape(-1, counts[0]), stops.reshape(-1, counts[0])
 
 
-def _check_lines(array: Bytes, marks: Indices, ends: Indices, width: int, first: int) -> None:
-    """Refuse records of several lines of which two could be rows of their own.
+def swallowed(block: bytes, starts: Indices, stops: Indices, positions: list[int]) -> Iterator[tuple[int, int, bytes]]:
+    """Yield what stands in quotes, but would be a perturbed field if its line were a row: row, column, text.
 
     Two stray quotes, one at a field's beginning and one at a field's end, make one well-formed field of all rows
-    between them.  Each of their lines holds as many commas as a row does, in all or without those of fields that are
-    quoted within the line; the lines of honest fields seldom do.
+    between them.  So where the line breaks of a field cut its record into lines of which two have the commas of a
+    row, each is read once more as if the field's quotes meant nothing.
+
+    Parameters
+    ----------
+    starts, stops : arrays of shape ``(rows, width)``
+        As `spans` returns them.
+    positions : list of int
+        The perturbed columns.
     """
-    breaks = np.flatnonzero((array == NEWLINE) | ((array == RETURN) & (np.append(array[1:], NUL) != NEWLINE)))
-    if len(breaks) == len(ends):
+    if QUOTE not in block:
         return
-    inside = np.setdiff1d(breaks, ends, assume_unique=True)
-    spread = np.unique(np.searchsorted(marks, inside))  # fields that hold a line break
-    commas = np.flatnonzero(array == COMMA)
-    quoted = np.setdiff1d(commas, marks, assume_unique=True)
-    loose = np.concatenate([marks[array[marks] == COMMA], quoted[np.isin(np.searchsorted(marks, quoted), spread)]])
-    like_a_row = np.zeros(len(breaks), dtype=bool)
-    for counted in (commas, loose):
-        like_a_row |= np.bincount(np.searchsorted(breaks, counted), minlength=len(breaks)) == width - 1
-    rows = np.bincount(np.searchsorted(ends, breaks)[like_a_row], minlength=len(ends))
-    if (rows > 1).any():
-        raise ValueError(
-            f"{row_name(first + int(np.argmax(rows > 1)))}: a quoted field holds line breaks, and its lines look like "
-            "rows that a stray quote has swallowed; repair the quotes, or take the line breaks out"
-        )
+    array = np.frombuffer(block, dtype=np.uint8)
+    breaks = np.flatnonzero((array == NEWLINE) | (array == RETURN))
+    rows = np.searchsorted(starts[:, 0], breaks, side="right") - 1
+    for row in np.unique(rows[breaks < stops[rows, -1]]).tolist():
+        fields = list(zip(starts[row].tolist(), stops[row].tolist(), strict=True))
+        for passing in (field for at, field in enumerate(fields) if at not in positions):
+            lines = [list(_as_a_row(block, line, fields, passing, positions)) for line in _cut(block, fields, passing)]
+            if sum(map(bool, lines)) > 1:
+                inside = [found for found in chain(*lines) if passing[0] <= found[1] and found[2] <= passing[1]]
+                yield from ((row, place, block[a:b]) for place, a, b in inside)
+
+
+def _cut(block: bytes, fields: list[Span], field: Span) -> list[Span]:
+    """Return the lines into which one field's line breaks cut a record."""
+    breaks = [found.start() for found in LINE_BREAK.finditer(block, *field)]
+    return list(zip([fields[0][0], *(at + 1 for at in breaks)], [*breaks, fields[-1][1]], strict=True))
+
+
+def _as_a_row(
+    block: bytes, line: Span, fields: list[Span], field: Span, positions: list[int]
+) -> Iterator[tuple[int, int, int]]:
+    """Yield column and span of what would be perturbed in a line, counting from its start and from its end.
+
+    Nothing where the line has fewer commas than a row.  All commas count, or all but those in other quoted fields.
+    """
+    commas = [found.start() for found in COMMAS.finditer(block, *line)]
+    others = [other for other in fields if other != field]
+    for counted in (commas, [at for at in commas if not any(a <= at < b for a, b in others)]):
+        surplus = len(counted) + 1 - len(fields)
+        if surplus >= 0:
+            edges = [line[0] - 1, *counted, line[1]]
+            for place in positions:
+                for at in {place, place + surplus}:
+                    yield place, edges[at] + 1, edges[at + 1]

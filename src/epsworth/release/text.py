@@ -142,6 +142,7 @@ class CsvSplicer(Splicer):
         if not body:
             return block
         starts, ends = csv_lines.spans(body, self.width, self.rows)
+        self._check_line_breaks(body, starts, ends)
         starts, ends = starts[:, self.positions], ends[:, self.positions]
         inputs = {
             field.column.feature.name: field.encode([body[a:b] for a, b in zip(*span, strict=True)], self.rows)
@@ -158,6 +159,16 @@ class CsvSplicer(Splicer):
         self._read_back(body, new, [words[name] for name in written])
         self.rows += len(starts)
         return new + block[len(body) :]
+
+    def _check_line_breaks(self, body: bytes, starts: Indices, ends: Indices) -> None:
+        """Refuse a quoted field of several lines in which a row's value stands where its row would have it."""
+        fields = dict(zip(self.positions, self.fields, strict=True))
+        for row, place, text in csv_lines.swallowed(body, starts, ends, self.positions):
+            if fields[place].takes(text):
+                raise ValueError(
+                    f"row {self.rows + row}: a quoted field holds line breaks, and its lines look like rows that a "
+                    "stray quote has swallowed; repair the quotes, or take the line breaks out"
+                )
 
     def _without_blank_lines(self, block: bytes) -> bytes:
         """Return the records of a block; blank lines may stand at the end of the file alone."""
@@ -179,7 +190,8 @@ class CsvSplicer(Splicer):
         for at, drawn in zip(self.positions, words, strict=True):
             if given.height != len(drawn) or found.height != len(drawn) or found[:, at].to_list() != drawn:
                 raise self._not_the_same()
-        if not found.drop(map(str, self.positions)).equals(given.drop(map(str, self.positions))):
+        perturbed = [str(at) for at in self.positions]
+        if not found.drop(perturbed).equals(given.drop(perturbed)):
             raise self._not_the_same()
 
     def _polars(self, block: bytes) -> pl.DataFrame:
@@ -225,6 +237,15 @@ class CsvField:
             name = self.column.feature.name
             raise ValueError(f"row {first + row}, {name}: the field is not a number; recode it") from None
         return self.column.encode_numbers(numbers, first)
+
+    def takes(self, text: bytes) -> bool:
+        """Tell whether a text would be a value under the rule; stray quotes around it do not count."""
+        field = text.strip(b'" ')
+        if field in self.missing:
+            return False
+        if self.column.feature.categories is None:
+            return _is_number(field)
+        return self.column.rule.outside is not None or self._category(field) is not UNDECLARED
 
     def _category(self, field: bytes) -> Any:
         word = _unquoted(field)
