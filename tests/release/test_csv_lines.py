@@ -64,7 +64,7 @@ def test_the_grammar_is_that_of_an_expression_on_all_short_strings():
         ('age,note\n31,"a\n40,b\n', "row 0", "a quote is opened and never closed"),
         ('note,age\n"5 pipe,31\n6 pipe",40\n', "row 0", "a stray quote has swallowed"),
         ('note,age\nx,1\n"5 pipe,31\n"",7\n6 pipe",40\n', "row 1", "a stray quote has swallowed"),
-        ('a,b,age\n"x,37","c\nd,38",38\n', "row 0", "a stray quote has swallowed"),
+        ('a,age,b\n"x,37","c\nd,38",f\n', "row 0", "age: the field is not a number"),
         ('age,a\n31,"l\nm"\n32,"x\n40,y"\n', "row 1", "a stray quote has swallowed"),
         ('a,age,b\n"p,q",37,"c\n"r,s",38,f"\n', "row 0", "text follows a closing quote"),
         ("age,note\n31,a\rb\n", "row 0", "a carriage return stands alone"),
@@ -87,6 +87,14 @@ def test_what_readers_could_take_differently_is_refused_by_its_row(content, row,
             released(content.encode(), block)
         assert row in str(refused.value)
         assert not re.search(r"3[0-9]|40|pipe", str(refused.value))
+
+
+def test_words_of_several_lines_are_declared_or_refused():
+    """Quotes that merge two rows through a perturbed word would leave the first row's word in another column."""
+    rule = Rule(ew.Feature("job", categories=("p", "q\nr")), "krr", Decimal(1), outside="p")
+    splicer = CsvSplicer(Perturbation(Policy((rule,))))
+    with pytest.raises(ValueError, match="row 1, job: the field holds line breaks and is not a declared category"):
+        list(splicer.run(io.BytesIO(b'a,job,b\nx,"q\nr",y\n"x,37","c\nd,38",f\n')))
 
 
 def test_unusual_tables_pass():
