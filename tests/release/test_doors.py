@@ -96,6 +96,14 @@ def test_no_output_takes_the_place_of_another_file(message, place, cli):
     assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
 
 
+def test_the_library_does_not_overwrite_either(place):
+    (place / "in.jsonl").write_text('{"age": 31}\n')
+    for source, target in (("in.jsonl", LEDGER), ("in.csv", "./in.csv")):
+        with pytest.raises(ValueError, match="itself; give another path"):
+            perturb_file(POLICY, source, target)
+    assert not (place / LEDGER).exists()
+
+
 def test_a_file_redirected_to_standard_input_is_not_overwritten(place):
     import subprocess
 
