@@ -15,17 +15,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
 from epsworth.files import check_separators, check_text
-from epsworth.records import MISSING as MISSING_WORDS
 from epsworth.release import csv_lines, json_lines
 from epsworth.release.columns import Column, Indices
-from epsworth.release.policy import Policy
+from epsworth.release.csv_field import CsvField, unquoted
 from epsworth.release.tables import Perturbation
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 BLOCK = 1 << 19  # bytes read at a time
 LONGEST = 1 << 22  # bytes of one record
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-UNDECLARED = object()
 Text = TypeVar("Text", str, bytes)
 
 
@@ -124,7 +122,7 @@ class CsvSplicer(Splicer):
             raise ValueError("the input is empty; give a header and at least one row")
         line = line.removeprefix(BYTE_ORDER_MARK)
         starts, ends = csv_lines.spans(line, 0, csv_lines.HEADER)
-        names = [_unquoted(line[a:b]) for a, b in zip(starts[0], ends[0], strict=True)]
+        names = [unquoted(line[a:b]) for a, b in zip(starts[0], ends[0], strict=True)]
         if any("\n" in name or "\r" in name for name in names):
             raise ValueError("the header: a column's name holds a line break; a stray quote? repair the header")
         for name in self.columns:
@@ -206,78 +204,6 @@ class CsvSplicer(Splicer):
         except pl.exceptions.PolarsError:
             raise self._not_the_same() from None
         return read.with_columns(pl.all().fill_null(""))  # some versions take an empty field for a missing one
-
-
-class CsvField:
-    """How one column is read from and written to CSV fields."""
-
-    missing: ClassVar[frozenset[bytes]] = frozenset(word.encode() for word in MISSING_WORDS)
-
-    def __init__(self, column: Column) -> None:
-        self.column = column
-        self.words = [_csv_word(value) for value in column.values.tolist()]
-        self.written = [_quoted(word) for word in self.words]
-        categories = column.feature.categories or ()
-        self.declared = {_csv_word(value): value for value in categories}
-        self.declared |= {
-            str(value): value for value in categories if isinstance(value, bool)
-        }  # True, as Python writes it
-        self.numbers = {float(value): value for value in categories if isinstance(value, (int, float))}
-
-    def encode(self, fields: list[bytes], first: int) -> Indices:
-        """Return the kernel's inputs for the raw fields of a block."""
-        if self.column.feature.categories is not None:
-            self._check_line_breaks(fields, first)
-            return self.column.resolve(self.column.kinds(map(self._category, fields)), first)
-        try:
-            if b"_" in b"".join(fields):
-                raise ValueError  # 1_000 is a number to Python alone
-            numbers = [float("nan" if f in self.missing else f.strip(b'" ')) for f in fields]
-        except ValueError:
-            row = next(i for i, f in enumerate(fields) if f not in self.missing and not _is_number(f.strip(b'" ')))
-            name = self.column.feature.name
-            raise ValueError(f"row {first + row}, {name}: the field is not a number; recode it") from None
-        return self.column.encode_numbers(numbers, first)
-
-    def _check_line_breaks(self, fields: list[bytes], first: int) -> None:
-        """Refuse undeclared words of several lines, whatever the rule: stray quotes may have merged rows."""
-        joined = b"".join(fields)
-        if b"\n" not in joined and b"\r" not in joined:
-            return
-        for row, field in enumerate(fields):
-            if (b"\n" in field or b"\r" in field) and self._category(field) is UNDECLARED:
-                raise ValueError(
-                    f"row {first + row}, {self.column.feature.name}: the field holds line breaks and is not a declared "
-                    "category; repair the quotes of the row"
-                )
-
-    def takes(self, text: bytes) -> bool:
-        """Tell whether a text would be a value under the rule; stray quotes around it do not count."""
-        field = text.strip(b'" ')
-        if field in self.missing:
-            return False
-        if self.column.feature.categories is None:
-            return _is_number(field)
-        return self.column.rule.outside is not None or self._category(field) is not UNDECLARED
-
-    def _category(self, field: bytes) -> Any:
-        word = _unquoted(field)
-        if word in self.declared:
-            return self.declared[word]
-        if field in self.missing:
-            return None
-        if self.numbers and _is_number(field.strip(b'" ')):  # 1.0 stands for the category 1
-            return self.numbers.get(float(field.strip(b'" ')), UNDECLARED)
-        return UNDECLARED
-
-    def texts(self, drawn: Indices, keep: Bools | None, policy: Policy) -> tuple[list[str], list[bytes]]:
-        """Return the words to write, and the fields that hold them."""
-        if keep is None:
-            indices, words, written = np.asarray(drawn).tolist(), self.words, self.written
-            return [words[j] for j in indices], [written[j] for j in indices]
-        values = self.column.released(drawn, keep, policy).tolist()
-        texts = ["" if v is None or v != v else _csv_word(v) for v in values]
-        return texts, [_quoted(text) for text in texts]
 
 
 class JsonSplicer(Splicer):
@@ -396,25 +322,3 @@ def _spliced(text: Text, starts: Sequence[int], ends: Sequence[int], new: list[T
     pieces[::2] = [text[a:b] for a, b in zip([0, *ends], [*starts, len(text)], strict=True)]
     pieces[1::2] = new
     return nothing.join(pieces)
-
-
-def _unquoted(field: bytes) -> str:
-    text = field.decode("utf-8")
-    return text[1:-1].replace('""', '"') if len(text) > 1 and text[0] == text[-1] == '"' else text
-
-
-def _csv_word(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _quoted(word: str) -> bytes:
-    needed = any(c in word for c in ',"\r\n')
-    return ('"' + word.replace('"', '""') + '"' if needed else word).encode()
-
-
-def _is_number(field: bytes) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return b"_" not in field
