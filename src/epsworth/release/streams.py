@@ -82,15 +82,15 @@ class _Job:
 
     def run(self, perturbation: Perturbation) -> Receipt:
         """Refuse what can be refused before any work, then write, remember, and let the output appear."""
+        source = "/dev/stdin" if self.source == STANDARD else self.source
         if self.source != STANDARD:
             check_readable(self.source, "table")
         if self.target == STANDARD:
-            check_distinct(input=self.source, output="/dev/stdout")
+            check_distinct(input=source, output="/dev/stdout")
             with held_back(sys.stdout.buffer, "standard output") as sink:
                 rows, _ = self._text(perturbation, sink)
             return self._receipt(perturbation, rows)
         path = check_writable(self.target)
-        source = "/dev/stdin" if self.source == STANDARD else self.source
         check_distinct(input=source, output=path, ledger=self._ledger.path)
         records = ""
         if self.source != STANDARD:
