@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+from pathlib import Path
 
 import pytest
 
-from epsworth.files import OutputError, check_writable, replacing, write_text
+from epsworth.files import OutputError, check_distinct, check_readable, check_writable, replacing, write_text
+from epsworth.records import read_table
 
 
 def test_text_is_replaced_whole(tmp_path):
@@ -41,3 +44,58 @@ def test_places_that_cannot_be_written_are_refused(tmp_path):
         check_writable(tmp_path / "none" / "out.json")
     with pytest.raises(OutputError, match="it is a folder; give a file name"):
         check_writable(tmp_path)
+
+
+def test_paths_that_lead_to_one_file_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a").write_text("")
+    os.link("a", "hard")
+    Path("soft").symlink_to("a")
+    Path("dangling").symlink_to("none")
+    Path("sub").mkdir()
+    for one, other in (("a", "hard"), ("a", "soft"), ("a", "sub/../a"), ("none", "./none"), ("none", "dangling")):
+        with pytest.raises(ValueError, match="the output is the input itself; give another path"):
+            check_distinct(input=one, output=tmp_path / other)
+    check_distinct(input="a", output="b", receipt=None, ledger=None)
+    check_distinct(input=os.devnull, output=os.devnull)  # nothing is lost there
+
+
+def test_links_in_a_circle_are_refused(tmp_path):
+    (tmp_path / "one").symlink_to(tmp_path / "two")
+    (tmp_path / "two").symlink_to(tmp_path / "one")
+    with pytest.raises(OutputError, match="its links lead in a circle"):
+        check_writable(tmp_path / "one")
+    with pytest.raises(ValueError, match=r"cannot read the table .*one: Too many levels of symbolic links"):
+        check_readable(tmp_path / "one", "table")
+
+
+def test_a_full_disk_is_named(tmp_path):
+    with (
+        pytest.raises(OutputError, match=r"cannot write .*a.csv: No space left on device; make room"),
+        replacing(tmp_path / "a.csv"),
+    ):
+        raise OSError(28, "No space left on device")
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "age,b\n1,2\n".encode("utf-16"), "is UTF-16 text"),
+        ("a.csv", gzip.compress(b"age\n1\n"), "is compressed with gzip"),
+        ("a.csv.gz", b"age\n1\n", "is not compressed with gzip"),
+        ("a.csv.gz", gzip.compress(b"age,b\n1,2\n")[:14], "is damaged or cut short"),
+        ("a.csv.gz", gzip.compress("age,b\n1,2\n".encode("utf-16")), "is UTF-16 text"),
+        ("a.csv", b"age;b\n31,5;2\n", "separated by semicolons"),
+        ("a.csv", b"age,b\n1,\xff\n", "is not UTF-8 text"),
+        ("a.csv", b"age,b\n87,2,3\n", "rows do not fit its header"),
+        ("a.parquet", b"age,b\n87,2\n", "of another format than its ending says"),
+    ],
+)
+def test_tables_that_cannot_be_read_are_told_by_what_they_are(name, content, message, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message) as refused:
+        read_table(tmp_path / name)
+    assert "87" not in str(refused.value).replace(str(tmp_path), "")
+    with pytest.raises(ValueError, match="it is a folder; give a file"):
+        read_table(tmp_path)

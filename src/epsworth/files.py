@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
 @contextmanager
@@ -20,6 +24,93 @@ def reading(path: str | Path, what: str) -> Iterator[bytes]:
         raise ValueError(f"{what} {path}: {error}") from None
 
 
+BEGINNINGS = {  # of files that are often taken for text
+    b"\x1f\x8b": "is compressed with gzip; decompress it first",
+    b"PK\x03\x04": "is a zip archive or a spreadsheet; export it as text first",
+    b"PAR1": "is a Parquet file; name it .parquet",
+    b"(\xb5/\xfd": "is compressed with zstandard; decompress it first",
+    b"\xff\xfe": "is UTF-16 text; convert it to UTF-8 first",
+    b"\xfe\xff": "is UTF-16 text; convert it to UTF-8 first",
+}
+GZIP = b"\x1f\x8b"
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def check_text(beginning: bytes, what: str) -> None:
+    """Refuse bytes that begin like something else than UTF-8 text, and say what they are.
+
+    Examples
+    --------
+    >>> check_text(b"age,job", "the table")
+    >>> check_text("age,job".encode("utf-16"), "the table")
+    Traceback (most recent call last):
+    ValueError: the table is UTF-16 text; convert it to UTF-8 first
+    """
+    for start, told in BEGINNINGS.items():
+        if beginning.startswith(start):
+            raise ValueError(f"{what} {told}")
+    if beginning[1:2] == b"\0" or beginning[:1] == b"\0":
+        raise ValueError(f"{what} is UTF-16 or binary; convert it to UTF-8 text first")
+
+
+def check_separators(header: str, what: str) -> None:
+    """Refuse a table whose header holds no comma but looks like several columns, and say how they are separated."""
+    for separator, word in SEPARATORS.items():
+        if separator in header and "," not in header:
+            raise ValueError(f"the columns of {what} are separated by {word}; convert it to commas")
+
+
+def check_readable(path: str | Path, what: str) -> Path:
+    """Return the path of a file that can be read, or say why it cannot."""
+    path = Path(path)
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            why = "it is a folder; give a file"
+        elif not stat.S_ISREG(mode):
+            why = "it is a device or a pipe; give a file"
+        elif not os.access(path, os.R_OK):
+            why = "permission denied; check who may read it"
+        else:
+            return path
+    except FileNotFoundError:
+        why = "there is no such file; check the path"
+    except (OSError, ValueError) as error:  # a loop of links, a name that is too long, a NUL in it
+        why = f"{getattr(error, 'strerror', None) or error}; check the path"
+    raise ValueError(f"cannot read the {what} {path}: {why}")
+
+
+def check_distinct(**paths: str | Path | None) -> None:
+    """Refuse paths of which two lead to one file: through links, other spellings, or a second name of the file.
+
+    Parameters
+    ----------
+    **paths
+        By the word that messages use; None stands for none.  A stream, such as /dev/stdin, counts where a regular
+        file was redirected to it.
+
+    Examples
+    --------
+    >>> check_distinct(input="a.csv", output="./b.csv", receipt=None)
+    >>> check_distinct(input="a.csv", output="./a.csv")
+    Traceback (most recent call last):
+    ValueError: ./a.csv: the output is the input itself; give another path
+    """
+    given = [(word, Path(path)) for word, path in paths.items() if path is not None]
+    for i, (word, path) in enumerate(given):
+        for other, second in given[:i]:
+            if _same_file(path, second):
+                raise ValueError(f"{paths[word]}: the {word} is the {other} itself; give another path")
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other) and one.is_file()
+    except (OSError, ValueError):  # one is not there yet
+        return os.path.normcase(os.path.realpath(one)) == os.path.normcase(os.path.realpath(other))
+
+
 class OutputError(ValueError):
     """An output cannot be written."""
 
@@ -28,9 +119,11 @@ def check_writable(path: str | Path) -> Path:
     """Return the path (links followed), or say why nothing can be written there; for use *before* long work."""
     path = Path(path)
     try:
+        if "\0" in str(path):
+            raise OutputError(f"cannot write {str(path)!r}: a file's name holds no NUL; choose another")
         if path.absolute().parts[1:2] == ("dev",):  # /dev/stdout may lead to a file that another process writes
             raise OutputError(f"cannot write {path}: it is a device; give a file (- is standard output)")
-        path = path.resolve() if path.is_symlink() else path
+        path = _followed(path) if path.is_symlink() else path
         folder = path.parent
         if not folder.is_dir():
             raise OutputError(f"cannot write {path}: the folder {folder} does not exist; create it or choose another")
@@ -43,6 +136,28 @@ def check_writable(path: str | Path) -> Path:
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}; choose another place") from None
     return path
+
+
+def _followed(path: Path) -> Path:
+    """Return where links lead; some versions of Python raise at a circle, others return a part of it."""
+    try:
+        found = path.resolve()
+    except RuntimeError:
+        found = path
+    if found.is_symlink():
+        raise OutputError(f"cannot write {path}: its links lead in a circle; choose another place")
+    return found
+
+
+@contextmanager
+def writing(what: str | Path) -> Iterator[None]:
+    """Name the output in the refusal when the system finds no room for it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL or error.filename is not None:
+            raise
+        raise OutputError(f"cannot write {what}: {error.strerror}; make room or choose another place") from None
 
 
 @contextmanager
@@ -59,13 +174,25 @@ def replacing(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
     os.close(handle)
     temporary = Path(name)
     try:
-        yield temporary
+        with writing(path):
+            yield temporary
         mask = os.umask(0)
         os.umask(mask)
         temporary.chmod(mode & ~mask)  # as a file opened for writing would have been made
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def held_back(stream: BinaryIO, what: str) -> Iterator[BinaryIO]:
+    """Yield a temporary file; what was written to it goes to the stream once everything was, and else nothing."""
+    with writing(f"the temporary folder {tempfile.gettempdir()}"), tempfile.TemporaryFile() as temporary:
+        yield temporary
+        temporary.seek(0)
+        with writing(what):
+            shutil.copyfileobj(temporary, stream, 1 << 20)
+            stream.flush()
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -6,6 +6,8 @@ because classifiers are particular about what they are fed.
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
+from epsworth.files import GZIP, check_readable, check_separators, check_text
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -262,22 +265,21 @@ def read_table(path: str | Path) -> Any:
     """Read a CSV (also gzipped) or Parquet file into a polars data frame."""
     import polars as pl
 
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"cannot read the table {path}: there is no such file; check the path")
+    path = check_readable(path, "table")
     name = path.name.lower()
     if not name.endswith((".csv", ".csv.gz", ".parquet")):
         raise ValueError(f"the table {path} has an unknown ending; give a .csv, .csv.gz or .parquet file")
     try:
         if name.endswith(".parquet"):
             return pl.read_parquet(path)
+        _check_csv(path, gzipped=name.endswith(".gz"))
         table = pl.read_csv(path, infer_schema_length=None, null_values=MISSING)
         _check_header(path, pl.read_csv(path, has_header=False, n_rows=1, infer_schema=False).row(0))
         return table
     except pl.exceptions.NoDataError:
         raise ValueError(f"the table {path} is empty; give a header and at least one row") from None
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise ValueError(f"cannot read the table {path}: {str(error).splitlines()[0]}") from None
+        raise ValueError(f"cannot read the table {path}: {_without_values(error)}") from None
 
 
 def _check_header(path: Path, names: Sequence[str | None]) -> None:
@@ -285,3 +287,27 @@ def _check_header(path: Path, names: Sequence[str | None]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"the table {path} names the column {name or ''!r} twice; rename one")
+
+
+def _check_csv(path: Path, *, gzipped: bool) -> None:
+    """Refuse a file that begins like something else than UTF-8 text in columns separated by commas."""
+    with path.open("rb") as stream:
+        packed = stream.read(len(GZIP)) == GZIP
+    if gzipped and not packed:
+        raise ValueError(f"the table {path} is not compressed with gzip; rename it to .csv")
+    try:
+        with gzip.open(path) if gzipped else path.open("rb") as stream:
+            header = stream.readline(1 << 16)
+    except (EOFError, zlib.error):
+        raise ValueError(f"the table {path} is damaged or cut short; fetch it again") from None
+    check_text(header, f"the table {path}")
+    check_separators(header.decode("utf-8", "replace"), f"the table {path}")
+
+
+def _without_values(error: Exception) -> str:
+    """Return what went wrong with a table; the parser's own words may show a record's."""
+    if isinstance(error, OSError):
+        return f"{error.strerror or 'it is damaged'}; check the file"
+    if "utf" in str(error).lower():
+        return "it is not UTF-8 text; convert it first"
+    return "it is damaged, of another format than its ending says, or its rows do not fit its header; check the file"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import pickle
 from decimal import Decimal
 
 import numpy as np
@@ -207,3 +209,99 @@ def test_the_transformer_in_a_pipeline(tmp_path):
         loaded.transform(TABLE[["age", "id", "note", "job"]])
     with pytest.raises(ValueError, match="lacks the column 'job'"):
         ew.Perturb(POLICY).fit(numeric)
+
+
+NESTED = {
+    "array": pl.DataFrame({"x": pl.Series([[1.0, 2.0]] * 3, dtype=pl.Array(pl.Float64, 2))}),
+    "array of one": pl.DataFrame({"x": pl.Series([[1.0]] * 3, dtype=pl.Array(pl.Float64, 1))}),
+    "list": pl.DataFrame({"x": [["a"], ["b"], ["a"]]}),
+    "struct": pl.DataFrame({"x": [{"a": 1}] * 3}),
+    "object": pl.DataFrame({"x": pl.Series([1, 2, 3], dtype=pl.Object)}),
+    "arrow": pa.table({"x": pa.array([[1, 2]] * 3, type=pa.list_(pa.int64(), 2))}),
+    "arrow words": pa.table({"x": [["a"], ["b"], ["a"]]}),
+    "lists": pd.DataFrame({"x": [[1, 2]] * 3}),
+    "words": pd.DataFrame({"x": [["a"], ["b"], ["c"]]}),
+    "arrays": pd.DataFrame({"x": [np.arange(2.0)] * 3}),
+    "sets": pd.DataFrame({"x": [{"a"}, "b", "c"]}),
+    "twice": pd.DataFrame([["a", 2]] * 3, columns=["x", "x"]),
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+@pytest.mark.parametrize("public", [(0, 10), ["a", "b", "c"]])
+def test_a_record_gives_one_value_per_rule_or_is_refused(kind, public):
+    policy = Policy.of("krr:k=11" if isinstance(public, tuple) else "krr", 1, ew.Domain.of({"x": public}))
+    with pytest.raises(ValueError, match=r"^x: the column holds something|different names"):
+        perturb(policy, NESTED[kind])
+
+
+@pytest.mark.parametrize("values", [np.zeros((3, 4)), np.zeros((3, 1)), np.float64(1), np.zeros((0, 2))])
+def test_a_rule_draws_for_one_dimension_only(values):
+    column = Perturbation(POLICY).columns["age"]
+    with pytest.raises(ValueError, match="something else than one number or word per record"):
+        column.encode_numbers(values)
+
+
+def test_columns_of_different_lengths_are_not_drawn_for():
+    ones = np.zeros(3, dtype=np.int64)
+    for inputs in ({"age": ones, "job": ones[:2]}, {"age": ones[:, None], "job": ones[:, None]}):
+        with pytest.raises(ValueError, match="one value per record"):
+            list(Perturbation(POLICY).draw(inputs))
+
+
+def test_unusual_scalars_are_one_value():
+    policy = Policy.of("krr:k=11", 200, ew.Domain.of({"x": (0, 10)}))  # kept but with probability e^-200
+    for values in (pl.Series([Decimal(1), Decimal(2)]), pl.Series([1, 2], dtype=pl.Int128), pl.Series(["1", "2"])):
+        assert perturb(policy, pl.DataFrame({"x": values}))["x"].to_list() == [1.0, 2.0]
+    words = Policy((Rule(PEOPLE["job"], "krr", Decimal(200), missing="b", outside="c"),))
+    frame = pd.DataFrame({"job": pd.Series(["a", pd.NA, None, 3], dtype=object)})
+    assert perturb(words, frame)["job"].tolist() == ["a", "b", "b", "c"]
+    assert perturb(words, pl.DataFrame({"job": [1, 2]}))["job"].to_list() == ["c", "c"]
+
+
+def test_array_subclasses_are_arrays():
+    policy = Policy.of("pm", 1, ew.Domain.of({0: (0, 100)}))
+    values = np.ma.MaskedArray([[77.5, 1.0], [78.5, 2.0]], mask=[[True, False], [False, False]], hard_mask=True)
+    with pytest.raises(ValueError, match="masked"):
+        perturb(policy, values)
+
+    class Stubborn(np.ndarray):
+        def __setitem__(self, key, value):
+            pass
+
+    for table in (values.data.view(Stubborn), np.ma.MaskedArray(values.data, hard_mask=True)):
+        released = perturb(policy, table)
+        assert type(released) is np.ndarray
+        assert not {77.5, 78.5} & set(released.ravel().tolist())
+
+
+@pytest.mark.parametrize("index", ["age", ["id", "age"], ["age"]])
+def test_an_index_named_like_a_feature_is_refused(index):
+    frame = TABLE.set_index(index, drop=False)
+    with pytest.raises(ValueError, match=r"index is named 'age'.*reset_index\(drop=True\)") as refused:
+        perturb(POLICY, frame)
+    assert "120" not in str(refused.value)
+    step = ew.Perturb(POLICY).fit(TABLE)
+    with pytest.raises(ValueError, match="index is named 'age'"):
+        step.transform(frame)
+    with pytest.raises(ValueError, match="index is named 'age'"):
+        perturb(POLICY, pa.Table.from_pandas(frame))
+
+
+def test_notes_and_undeclared_categories_do_not_travel_with_a_table():
+    policy = Policy((Rule(PEOPLE["job"], "krr", Decimal(1), outside="c"),))
+    frame = pd.DataFrame({"job": pd.Categorical(["a", "my-disease", "b"])})
+    frame.attrs["first"] = "my-disease"
+    released = perturb(policy, frame)
+    assert released.attrs == {}
+    assert set(released["job"].cat.categories) <= {"a", "b", "c"}
+    assert frame.attrs  # the input is left alone
+    table = pa.table({"job": pa.array(["a", "my-disease", "b"]).dictionary_encode()})
+    found = perturb(policy, table.replace_schema_metadata({"first": "my-disease"}))
+    assert found.schema.metadata is None
+    for kind in (pl.Categorical, pl.Enum(["a", "my-disease"])):
+        table = pl.DataFrame({"job": pl.Series(["a", "my-disease"], dtype=kind)})
+        sink = io.BytesIO()
+        perturb(policy, table).write_parquet(sink)
+        assert b"disease" not in sink.getvalue() + pickle.dumps(perturb(policy, table))
+    assert b"disease" not in pickle.dumps(found) + pickle.dumps(released)

@@ -7,6 +7,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from epsworth.files import check_readable
+
 PICKLES = (".pkl", ".pickle", ".joblib")
 
 
@@ -20,9 +22,7 @@ def load_model(path: str | Path, *, trust: bool = False) -> Any:
     trust : bool
         Run whatever the file contains.  Loading a pickle executes code of whoever wrote it.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"cannot read the model {path}: there is no such file; check the path")
+    path = check_readable(path, "model")
     if path.suffix == ".skops":
         return _load_skops(path, trust)
     if path.suffix in PICKLES:

@@ -73,7 +73,8 @@ def main() -> None:
         _say(str(error))
         sys.exit(2)
     except OSError as error:
-        _say(f"{error.filename or 'standard output'}: {error.strerror}; check the path and the space left")
+        what = error.filename or "reading or writing failed"  # only the call that failed knows which
+        _say(f"{what}: {error.strerror or error}; check the path and the space left")
         sys.exit(2)
     except Exception as error:
         show, exit_code = getattr(error, "show", None), getattr(error, "exit_code", None)

@@ -24,12 +24,21 @@ def perturb(
     receipt: Annotated[Path | None, typer.Option(help="Write the receipt as JSON to this file.")] = None,
 ) -> None:
     """Perturb a table as a policy says, with draws fit for release."""
-    from epsworth.files import check_writable
+    from epsworth.files import check_distinct, check_writable
     from epsworth.release import Policy, perturb_file
+    from epsworth.release.ledger import LEDGER, state_folder
 
     rules = Policy.load(policy)
     if receipt is not None:
         check_writable(receipt)
+    check_distinct(
+        policy=policy,
+        input="/dev/stdin" if source == "-" else source,
+        ledger=None if target == "-" else Path(target).parent / LEDGER,
+        key=state_folder() / "ledger.key",
+        output="/dev/stdout" if target == "-" else target,
+        receipt=receipt,
+    )
     with options.progress_bar("perturbing") as progress:
         found = perturb_file(rules, source, target, kind=kind, again=again, progress=progress)  # type: ignore[arg-type]
     if receipt is not None:

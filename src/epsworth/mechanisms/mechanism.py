@@ -86,8 +86,9 @@ class Mechanism(ABC):
         x = as_floats(x)
         outside = ~((x >= 0) & (x <= 1))
         if outside.any():
+            row = int(np.argmax(outside.ravel()))  # values are private: no message shows them
             raise ValueError(
-                f"x must lie in [0, 1], got {x[outside].flat[0]:g}; convert natural units with Feature.to_unit"
+                f"x must lie in [0, 1], but value {row} does not; convert natural units with Feature.to_unit"
             )
         return self._law(x)
 

@@ -22,6 +22,11 @@ Indices = NDArray[np.int64]
 MISSING, OUTSIDE = -1, -2
 
 
+def is_missing(value: Any) -> bool:
+    """Tell None, NaN and the missing values of data frames from all others."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
+
+
 class Column:
     """Encodes, draws and decodes one feature.
 
@@ -65,6 +70,8 @@ class Column:
             raise ValueError(
                 f"{self.feature.name}: the column holds something that is not a number; recode it"
             ) from None
+        if natural.ndim != 1:  # a record with two values would be drawn for twice
+            raise self._not_one_value()
         missing = np.isnan(natural)
         if missing.any():
             natural = np.where(missing, self._instead("missing", missing, first), natural)
@@ -74,7 +81,17 @@ class Column:
     def kinds(self, values: Iterable[Any]) -> Indices:
         """Return the index of every category, `MISSING` for None and NaN, `OUTSIDE` for undeclared ones."""
         codes = {category: i for i, category in enumerate(self.feature.categories or ())}
-        return np.array([MISSING if v is None or v != v else codes.get(v, OUTSIDE) for v in values], dtype=np.int64)
+        try:
+            found = [MISSING if is_missing(v) else codes.get(v, OUTSIDE) for v in values]
+        except (TypeError, ValueError):  # lists, arrays: neither hashable nor equal to themselves
+            raise self._not_one_value() from None
+        return np.array(found, dtype=np.int64)
+
+    def _not_one_value(self) -> ValueError:
+        return ValueError(
+            f"{self.feature.name}: the column holds something else than one number or word per record; give each part "
+            "a column and a rule of its own"
+        )
 
     def resolve(self, kinds: Indices, first: int = 0) -> Indices:
         """Return the kernel's inputs for categories (see `kinds`), by the rule for missing and undeclared ones."""

@@ -14,10 +14,11 @@ from threading import RLock
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from epsworth.exact.rational import float_above
-from epsworth.files import check_writable
+from epsworth.files import check_distinct, check_readable, check_writable, held_back
 from epsworth.numerals import plain
+from epsworth.release.beside import check_metadata
 from epsworth.release.keyed import Watched, fingerprint_of
-from epsworth.release.ledger import Charge, sum_above
+from epsworth.release.ledger import Charge, Ledger, sum_above
 from epsworth.release.outputs import Output, charged
 from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
@@ -49,7 +50,8 @@ def perturb_file(
     """Perturb a file as the policy says and write the same kind of file.
 
     Claim: every record of the output keeps ``policy.guarantee``; rows, their order and all other columns are as they
-    were (CSV and JSON lines: byte for byte).  Whatever happens, ``target`` is the old file or the whole new one.
+    were (CSV and JSON lines: byte for byte).  Whatever happens, ``target`` is the old file or the whole new one, and
+    nothing reaches standard output before the whole input was checked.
 
     Parameters
     ----------
@@ -93,16 +95,18 @@ class _Job:
 
     def run(self, perturbation: Perturbation) -> Receipt:
         """Refuse what can be refused before any work, then write, remember, and let the output appear."""
-        if self.source != STANDARD and not Path(self.source).is_file():
-            raise ValueError(f"cannot read the table {self.source}: there is no such file; check the path")
+        source = "/dev/stdin" if self.source == STANDARD else self.source
+        if self.source != STANDARD:
+            check_readable(self.source, "table")
         if self.target == STANDARD:
-            rows, _ = self._text(perturbation, sys.stdout.buffer)
+            check_distinct(input=source, output="/dev/stdout")
+            with held_back(sys.stdout.buffer, "standard output") as sink:
+                rows, _ = self._text(perturbation, sink)
             return self._receipt(perturbation, rows)
         path = check_writable(self.target)
+        check_distinct(input=source, output=path, ledger=Ledger(path.resolve().parent).path)
         records = None
         if self.source != STANDARD:
-            if path.exists() and os.path.samefile(path, self.source):
-                raise ValueError(f"{self.target} is the input itself; give another output")
             records = fingerprint_of(Path(self.source))
         with charged(path.resolve(), charge_of(self.policy), records, again=self.again) as output:
             if self.kind == "parquet":
@@ -159,9 +163,11 @@ class _Job:
         try:
             table = pl.scan_parquet(self.source)
             schema, rows = table.collect_schema(), int(table.select(pl.len()).collect().item())
+            notes = pl.read_parquet_metadata(self.source) if hasattr(pl, "read_parquet_metadata") else {}
         except (pl.exceptions.PolarsError, OSError) as error:
             raise ValueError(f"cannot read the table {self.source}: {str(error).splitlines()[0]}") from None
         perturbation.check_names(schema.names())
+        check_metadata(perturbation.columns, notes.get("pandas"))
         done = 0
 
         def batch(frame: pl.DataFrame) -> pl.DataFrame:
@@ -177,8 +183,15 @@ class _Job:
 
         released = _released_schema(perturbation, schema)
         streamed = table.with_row_index(ROW).map_batches(batch, schema=released, streamable=True)
-        streamed.sink_parquet(temporary)
-        if done != rows:  # the engine must draw once for every row, neither less nor more
+        try:
+            streamed.sink_parquet(temporary)
+            written = pl.scan_parquet(temporary)
+            found = int(written.select(pl.len()).collect().item()), dict(written.collect_schema())
+        except pl.exceptions.PolarsError as error:
+            told = str(error).splitlines()[0]
+            why = told if "os error" in told else "the engine failed"  # its other words may show values
+            raise ValueError(f"cannot write {self.target}: {why}; choose another place") from None
+        if done != rows or found != (rows, released):  # the engine must draw once for every row, and write them all
             raise RuntimeError(f"{done} rows were drawn for a table of {rows}; nothing was written")
         return rows
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools
 from epsworth.exact.entropy import SystemWords
 from epsworth.records import as_frame
-from epsworth.release.columns import MISSING, Column, Indices
+from epsworth.release.beside import check_beside, without_notes
+from epsworth.release.columns import MISSING, Column, Indices, is_missing
 from epsworth.release.policy import Policy
 
 if TYPE_CHECKING:
@@ -76,18 +77,28 @@ class Perturbation:
     def draw(self, inputs: Mapping[str, Indices]) -> Iterator[tuple[Column, Indices, Bools | None]]:
         """Yield every column with its draws and the rows that release it (None: all); inputs by feature name."""
         rows = len(next(iter(inputs.values())))
+        if any(indices.shape != (rows,) for indices in inputs.values()):
+            raise ValueError("the perturbed columns must hold one value per record each; give columns of one length")
         keep = self._released(rows)
         for name, column in self.columns.items():
             yield column, column.draw(inputs[name], self.words), keep.get(name)
 
     def frame(self, frame: nw.DataFrame[Any], first: int = 0) -> nw.DataFrame[Any]:
         """Return the frame with its perturbed columns replaced; ``first`` numbers its first row in messages."""
+        import narwhals as nw
+
         self.check_names(frame.columns)
+        native = nw.to_native(frame)
+        check_beside(self.columns, native)
         inputs = {name: _encoded(column, frame.get_column(name), first) for name, column in self.columns.items()}
-        return frame.with_columns(*(self._series(*drawn, frame) for drawn in self.draw(inputs)))
+        released = frame.with_columns(*(self._series(*drawn, frame) for drawn in self.draw(inputs)))
+        return nw.from_native(without_notes(nw.to_native(released)), eager_only=True)
 
     def array(self, table: NDArray[Any]) -> NDArray[Any]:
         """Return a copy of an array with its perturbed columns replaced."""
+        if isinstance(table, np.ma.MaskedArray) and np.ma.is_masked(table):
+            raise ValueError("the table is a masked array with masked entries, which hide values; fill them first")
+        table = np.asarray(table)  # subclasses may index and assign in ways of their own
         if table.ndim != 2:
             raise ValueError(f"the table must have shape (records, features), got shape {table.shape}; reshape it")
         names = [f"x{i}" for i in range(table.shape[1])]
@@ -105,9 +116,8 @@ class Perturbation:
         """Refuse a table that lacks a feature: leaving it out silently would release something else."""
         for name in self.columns:
             if name not in names:
-                raise ValueError(
-                    f"the table lacks the column {name!r}, which the policy perturbs; it has {', '.join(names)}"
-                )
+                given = ", ".join(map(str, names))
+                raise ValueError(f"the table lacks the column {name!r}, which the policy perturbs; it has {given}")
 
     def _released(self, rows: int) -> dict[str, Bools]:
         """Return which rows release each feature; empty where all do.  The choice does not look at the data."""
@@ -135,17 +145,40 @@ class Perturbation:
             return nw.new_series(name, column.released(drawn, keep, self.policy).tolist(), backend=backend)
         kinds = nw.new_series(name, list(column.feature.categories), backend=backend)
         before = frame.get_column(name).dtype
-        return kinds[drawn].cast(before) if before.is_integer() or before == nw.Categorical else kinds[drawn]
+        same = before == nw.Categorical or (before.is_integer() and kinds.dtype.is_integer())
+        return kinds[drawn].cast(before) if same else kinds[drawn]
 
 
 def _encoded(column: Column, series: nw.Series[Any], first: int) -> Indices:
     """Return a series' kernel inputs; categories are looked up once each."""
     import narwhals as nw
 
+    kind = series.dtype
+    _check_kind(column.feature.name, series)
     if column.feature.categories is None:
+        if kind in (nw.Decimal, nw.Int128, nw.UInt128):  # which NumPy does not have
+            series = series.cast(nw.Float64)
         return column.encode_numbers(series.to_numpy(), first)
-    present = [value for value in series.unique().to_list() if value is not None and value == value]
+    if kind == nw.Object:
+        return column.resolve(column.kinds(series.to_list()), first)
+    present = [value for value in series.unique().to_list() if not is_missing(value)]
     if not present:
         return column.resolve(column.kinds([None] * len(series)), first)
     kinds = series.replace_strict(present, column.kinds(present).tolist(), return_dtype=nw.Int64)
     return column.resolve(kinds.fill_null(MISSING).to_numpy().astype(np.int64), first)
+
+
+def _check_kind(name: str, series: nw.Series[Any]) -> None:
+    """Refuse columns that may hold more than one value per record, or that no library reads the same way."""
+    import narwhals as nw
+
+    kind = series.dtype
+    scalar = kind.is_numeric() or kind in (nw.Boolean, nw.String, nw.Categorical, nw.Enum)
+    if series.implementation.is_pandas_like():
+        scalar = scalar or kind in (nw.Object, nw.Unknown)  # looked at one by one
+    missing = kind == nw.Unknown and series.null_count() == len(series)  # polars' and arrow's type of nothing
+    if not scalar and not missing:
+        raise ValueError(
+            f"{name}: the column holds something that is not a number or a word but {type(kind).__name__.lower()}; "
+            "give one number or word per record"
+        )

@@ -1,35 +1,38 @@
 """CSV and JSON lines, perturbed in place: new values are spliced into the text, everything else stays as it was.
 
 A parser that reads and writes again would reformat the columns it should leave alone (``1.50``, quotes, line
-ends).  Here only the spans of the perturbed fields are located and replaced.
+ends).  Here only the spans of the perturbed fields are located, by a grammar that refuses what readers could read
+differently, and replaced.  Every block is then read back by another library: it must find the same rows and columns,
+and in the perturbed ones the very words that were drawn.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
-from epsworth.records import MISSING as MISSING_WORDS
+from epsworth.files import check_separators, check_text
+from epsworth.release import csv_lines, json_lines
 from epsworth.release.columns import Column, Indices
-from epsworth.release.policy import Policy
+from epsworth.release.csv_field import CsvField, unquoted
 from epsworth.release.tables import Perturbation
 
-BLOCK = 1 << 23  # bytes read at a time
-COMMA, NEWLINE, RETURN, QUOTE = 44, 10, 13, 34
+if TYPE_CHECKING:
+    import polars as pl
+
+BLOCK = 1 << 19  # bytes read at a time
+LONGEST = 1 << 22  # bytes of one record
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-BLANK = re.compile(r"[ \t\r\n]*")
-LINE = re.compile(r"[^\n]*\n|[^\n]+")  # str.splitlines would split at line separators inside strings, too
-MEMBER = re.compile(r'[ \t]*"([^"\\]*)"[ \t]*:[ \t]*("[^"\\]*"|[^\s,{}\[\]"]+)[ \t]*([,}])')
-UNDECLARED = object()
 Text = TypeVar("Text", str, bytes)
 
 
@@ -47,18 +50,33 @@ class Splicer(ABC):
         self.perturbation, self.columns, self.rows = perturbation, perturbation.columns, 0
 
     def run(self, source: Readable) -> Iterator[bytes]:
-        """Yield the perturbed stream in order; memory is bounded by the block and the longest record."""
+        """Yield the perturbed stream in order; memory is bounded by the block and the longest record.
+
+        Nothing that was yielded may leave before the last block was: a later one may be refused.
+        """
         held = b""
         try:
             while read := source.read(BLOCK):
+                if not self.rows:
+                    check_text(read, "the input")
                 held += read
                 end = self.last_end(held)
                 if end:
-                    yield self.block(held[:end])
+                    yield self._checked(held[:end])
                     held = held[end:]
-            yield self.block(held)
+                if len(held) > LONGEST:
+                    raise ValueError(
+                        f"the record after {self.rows} rows is longer than {LONGEST} bytes; a quote or a line end may "
+                        "be missing: repair the row"
+                    )
+            yield self._checked(held)
         except UnicodeDecodeError:
             raise ValueError(f"the input is not UTF-8 after row {self.rows}; convert it first") from None
+
+    def _checked(self, block: bytes) -> bytes:
+        if not block.isascii():
+            block.decode("utf-8")
+        return self.block(block)
 
     @abstractmethod
     def last_end(self, held: bytes) -> int:
@@ -67,6 +85,13 @@ class Splicer(ABC):
     @abstractmethod
     def block(self, block: bytes) -> bytes:
         """Return a block of whole records with its perturbed fields replaced."""
+
+    def _not_the_same(self) -> ValueError:
+        """Return the refusal of a block that another reader reads differently; values are private."""
+        return ValueError(
+            f"rows {self.rows} and following: another reader does not find the perturbed values where they were put, "
+            "so nothing was written; write the table anew with one library"
+        )
 
 
 class CsvSplicer(Splicer):
@@ -77,17 +102,17 @@ class CsvSplicer(Splicer):
         self.width = 0  # fields of the header; 0 before it was read
         self.positions: list[int] = []
         self.fields: list[CsvField] = []
+        self.blank = False  # whether blank lines were seen: only the end of the file may follow
 
     def last_end(self, held: bytes) -> int:
         """Return the end of the last line outside quotes."""
-        ends = _separators(held, NEWLINE)
-        return int(ends[-1]) + 1 if ends.size else 0
+        return csv_lines.last_end(held, self.rows if self.width else csv_lines.HEADER)
 
     def block(self, block: bytes) -> bytes:
         """Replace the fields of a block; the first block starts with the header."""
         if self.width:
             return self._records(block)
-        ends = _separators(block, NEWLINE)
+        ends = csv_lines.separators(block, csv_lines.HEADER)[1]
         end = int(ends[0]) + 1 if ends.size else len(block)
         self._header(block[:end])
         return block[:end] + self._records(block[end:])
@@ -96,85 +121,99 @@ class CsvSplicer(Splicer):
         if not line.strip():
             raise ValueError("the input is empty; give a header and at least one row")
         line = line.removeprefix(BYTE_ORDER_MARK)
-        starts, ends = _spans(line, 0, 0)
-        names = [_unquoted(line[a:b]) for a, b in zip(starts[0], ends[0], strict=True)]
+        starts, ends = csv_lines.spans(line, 0, csv_lines.HEADER)
+        names = [unquoted(line[a:b]) for a, b in zip(starts[0], ends[0], strict=True)]
+        if any("\n" in name or "\r" in name for name in names):
+            raise ValueError("the header: a column's name holds a line break; a stray quote? repair the header")
         for name in self.columns:
             if names.count(name) > 1:
                 raise ValueError(f"the header names the column {name!r} twice; rename one")
+        if len(names) == 1 and names[0] not in self.columns:
+            check_separators(names[0], "the input")
         self.perturbation.check_names(names)
         self.width = len(names)
         self.positions = sorted(names.index(name) for name in self.columns)
         self.fields = [CsvField(self.columns[names[at]]) for at in self.positions]
 
     def _records(self, block: bytes) -> bytes:
-        body = block.rstrip(b"\r\n") if self.width > 1 else block  # blank lines at the end of the file
+        body = self._without_blank_lines(block)
         if not body:
             return block
-        starts, ends = _spans(body, self.width, self.rows)
+        starts, ends = csv_lines.spans(body, self.width, self.rows)
+        self._check_line_breaks(body, starts, ends)
         starts, ends = starts[:, self.positions], ends[:, self.positions]
         inputs = {
             field.column.feature.name: field.encode([body[a:b] for a, b in zip(*span, strict=True)], self.rows)
             for field, *span in zip(self.fields, starts.T.tolist(), ends.T.tolist(), strict=True)
         }
-        self.rows += len(starts)
+        words: dict[str, list[str]] = {}
+        fields: dict[str, list[bytes]] = {}
         written = {field.column.feature.name: field for field in self.fields}
-        new = {
-            column.feature.name: written[column.feature.name].texts(drawn, keep, self.perturbation.policy)
-            for column, drawn, keep in self.perturbation.draw(inputs)
-        }
-        replaced = list(chain.from_iterable(zip(*(new[name] for name in written), strict=True)))
-        spliced: bytes = _spliced(body, starts.ravel().tolist(), ends.ravel().tolist(), replaced, b"")
-        return spliced + block[len(body) :]
+        for column, drawn, keep in self.perturbation.draw(inputs):
+            name = column.feature.name
+            words[name], fields[name] = written[name].texts(drawn, keep, self.perturbation.policy)
+        replaced = list(chain.from_iterable(zip(*(fields[name] for name in written), strict=True)))
+        new: bytes = _spliced(body, starts.ravel().tolist(), ends.ravel().tolist(), replaced, b"")
+        self._read_back(body, new, [words[name] for name in written])
+        self.rows += len(starts)
+        return new + block[len(body) :]
 
+    def _check_line_breaks(self, body: bytes, starts: Indices, ends: Indices) -> None:
+        """Refuse a quoted field of several lines in which a row's value stands where its row would have it."""
+        fields = dict(zip(self.positions, self.fields, strict=True))
+        for row, place, text in csv_lines.swallowed(body, starts, ends, self.positions):
+            if fields[place].takes(text):
+                raise ValueError(
+                    f"row {self.rows + row}: a quoted field holds line breaks, and its lines look like rows that a "
+                    "stray quote has swallowed; repair the quotes, or take the line breaks out"
+                )
 
-class CsvField:
-    """How one column is read from and written to CSV fields."""
+    def _without_blank_lines(self, block: bytes) -> bytes:
+        """Return the records of a block; blank lines may stand at the end of the file alone."""
+        if self.width == 1:
+            return block
+        body = block.rstrip(b"\r\n")
+        end = block[len(body) :].find(b"\n") + 1 if body else 0  # of the last record
+        body, blank = block[: len(body) + end], block[len(body) + end :]
+        if self.blank and body:
+            raise ValueError(f"row {self.rows} is blank; delete the blank line")
+        if blank.count(b"\r") != blank.count(b"\r\n"):
+            raise ValueError(f"row {self.rows}: a carriage return stands alone; end lines with a line feed")
+        self.blank = self.blank or bool(blank)
+        return body
 
-    missing: ClassVar[frozenset[bytes]] = frozenset(word.encode() for word in MISSING_WORDS)
+    def _read_back(self, before: bytes, after: bytes, words: list[list[str]]) -> None:
+        """Refuse a block in which polars does not find the same rows and columns, and the words that were drawn."""
+        given, found = self._polars(before), self._polars(after)
+        for at, drawn in zip(self.positions, words, strict=True):
+            if given.height != len(drawn) or found.height != len(drawn) or found[:, at].to_list() != drawn:
+                raise self._not_the_same()
+        perturbed = [str(at) for at in self.positions]
+        if not found.drop(perturbed).equals(given.drop(perturbed)):
+            raise self._not_the_same()
 
-    def __init__(self, column: Column) -> None:
-        self.column = column
-        self.written = [_quoted(_csv_word(value)) for value in column.values.tolist()]
-        categories = column.feature.categories or ()
-        self.words = {_csv_word(value): value for value in categories}
-        self.words |= {
-            str(value): value for value in categories if isinstance(value, bool)
-        }  # True, as Python writes it
-        self.numbers = {float(value): value for value in categories if isinstance(value, (int, float))}
+    def _polars(self, block: bytes) -> pl.DataFrame:
+        """Return all fields as polars reads them; a header of our own keeps it from guessing."""
+        import polars as pl
 
-    def encode(self, fields: list[bytes], first: int) -> Indices:
-        """Return the kernel's inputs for the raw fields of a block."""
-        if self.column.feature.categories is not None:
-            return self.column.resolve(self.column.kinds(map(self._category, fields)), first)
+        names = [str(at) for at in range(self.width)]
         try:
-            numbers = [float("nan" if f in self.missing else f.strip(b'" ')) for f in fields]
-        except ValueError:
-            row = next(i for i, f in enumerate(fields) if f not in self.missing and not _is_number(f.strip(b'" ')))
-            name = self.column.feature.name
-            raise ValueError(f"row {first + row}, {name}: the field is not a number; recode it") from None
-        return self.column.encode_numbers(numbers, first)
-
-    def _category(self, field: bytes) -> Any:
-        word = _unquoted(field)
-        if word in self.words:
-            return self.words[word]
-        if field in self.missing:
-            return None
-        if self.numbers and _is_number(field.strip(b'" ')):  # 1.0 stands for the category 1
-            return self.numbers.get(float(field.strip(b'" ')), UNDECLARED)
-        return UNDECLARED
-
-    def texts(self, drawn: Indices, keep: Bools | None, policy: Policy) -> list[bytes]:
-        """Return the fields to write."""
-        if keep is None:
-            written = self.written
-            return [written[j] for j in np.asarray(drawn).tolist()]
-        values = self.column.released(drawn, keep, policy).tolist()
-        return [b"" if v is None or v != v else _quoted(_csv_word(v)) for v in values]
+            read = pl.read_csv(
+                io.BytesIO(",".join(names).encode() + b"\n" + block), schema=dict.fromkeys(names, pl.String)
+            )
+        except pl.exceptions.PolarsError:
+            raise self._not_the_same() from None
+        return read.with_columns(pl.all().fill_null(""))  # some versions take an empty field for a missing one
 
 
 class JsonSplicer(Splicer):
     """One JSON object per line; the members that are not perturbed keep their every character."""
+
+    def __init__(self, perturbation: Perturbation) -> None:
+        super().__init__(perturbation)
+        self.names: list[str] = []  # of the last line's members
+        self.layout: re.Pattern[str] | None = None  # of the lines before, if two in a row agreed
+        self.wanted: list[str] = []  # its groups
 
     @cached_property
     def written(self) -> dict[str, list[str]]:
@@ -190,143 +229,91 @@ class JsonSplicer(Splicer):
 
     def block(self, block: bytes) -> bytes:
         """Replace the values of a block."""
-        text, starts, ends = block.decode("utf-8"), [], []
-        values: dict[str, list[Any]] = {name: [] for name in self.columns}
+        text, at, starts, ends = block.decode("utf-8"), 0, [], []
+        texts: dict[str, list[str]] = {name: [] for name in self.columns}
         names: list[str] = []  # of the spans, in their order
-        at, row = 0, self.rows
-        for line in LINE.findall(text):
+        rows = 0
+        for line in json_lines.LINE.findall(text):
             if line.strip():
-                found = self._members(line, row)
-                for name, value, a, b in found:
-                    values[name].append(value)
+                for name, a, b in self._members(line, self.rows + rows):
+                    texts[name].append(line[a:b])
                     names.append(name)
                     starts.append(at + a)
                     ends.append(at + b)
-                row += 1
+                rows += 1
             at += len(line)
         if not starts:
             return block
-        inputs = {name: self._encode(column, values[name]) for name, column in self.columns.items()}
-        new = {c.feature.name: iter(self._texts(c, drawn, keep)) for c, drawn, keep in self.perturbation.draw(inputs)}
-        self.rows = row
-        return _spliced(text, starts, ends, [next(new[name]) for name in names], "").encode("utf-8")
+        inputs = {name: self._encode(column, texts[name]) for name, column in self.columns.items()}
+        values, new = {}, {}
+        for column, drawn, keep in self.perturbation.draw(inputs):
+            name = column.feature.name
+            values[name], fresh = self._drawn(column, drawn, keep)
+            new[name] = iter(fresh)
+        released: str = _spliced(text, starts, ends, [next(new[name]) for name in names], "")
+        self._read_back(released, values)
+        self.rows += rows
+        return released.encode("utf-8")
 
-    def _members(self, line: str, row: int) -> list[tuple[str, Any, int, int]]:
+    def _members(self, line: str, row: int) -> list[json_lines.Member]:
         """Return the perturbed members of one object with the spans of their values."""
+        if self.layout is not None and (match := self.layout.fullmatch(line)):
+            return [(name, *match.span(i)) for i, name in enumerate(self.wanted, 1)]
         try:
-            members = _flat_members(line, self.columns)
-            if members is None:
-                members = [member for member in _members(line) if member[0] in self.columns]
-        except (ValueError, IndexError):
-            raise ValueError(f"row {row}: the line is not one JSON object; write one object per line") from None
-        names = [name for name, *_ in members]
+            found = json_lines.members(line)
+        except (ValueError, RecursionError):
+            raise self._not_json(row) from None
+        names = [name for name, *_ in found]
         for name in self.columns:
             if names.count(name) != 1:
                 what = "lacks the member" if name not in names else "holds twice the member"
                 raise ValueError(f"row {row} {what} {name!r}, which the policy perturbs; repair the row")
-        return members
+        if len(set(names)) < len(names):
+            raise ValueError(f"row {row} holds two members of one name; repair the row")
+        found = [member for member in found if member[0] in self.columns]
+        if names == self.names and not any('"' in name or "\\" in name for name in names):
+            self.layout, self.wanted = json_lines.layout(tuple(names), frozenset(self.columns)), [n for n, *_ in found]
+        self.names = names
+        return found
 
-    def _encode(self, column: Column, values: list[Any]) -> Indices:
+    def _not_json(self, row: int) -> ValueError:
+        return ValueError(f"row {row}: the line is not one JSON object; write one object per line")
+
+    def _encode(self, column: Column, texts: list[str]) -> Indices:
+        name = column.feature.name
+        try:
+            values = json_lines.decode_values(texts)
+        except (ValueError, RecursionError):
+            row = next((i for i, text in enumerate(texts) if not json_lines.is_json(text)), 0)
+            raise self._not_json(self.rows + row) from None
         if column.feature.categories is not None:
             values = [repr(v) if isinstance(v, (list, dict)) else v for v in values]
             return column.resolve(column.kinds(values), self.rows)
         for row, value in enumerate(values):
             if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-                name = column.feature.name
                 raise ValueError(f"row {self.rows + row}, {name}: the value is not a number; recode it")
         return column.encode_numbers([float("nan") if v is None else v for v in values], self.rows)
 
-    def _texts(self, column: Column, drawn: Indices, keep: Bools | None) -> list[str]:
+    def _drawn(self, column: Column, drawn: Indices, keep: Bools | None) -> tuple[list[Any], list[str]]:
+        """Return released values, missing ones as None, and their texts."""
         if keep is None:
-            written = self.written[column.feature.name]
-            return [written[j] for j in np.asarray(drawn).tolist()]
-        values: NDArray[Any] = column.released(drawn, keep, self.perturbation.policy)
-        return ["null" if v is None or v != v else json.dumps(v, ensure_ascii=False) for v in values.tolist()]
+            indices, written = np.asarray(drawn).tolist(), self.written[column.feature.name]
+            return column.values[indices].tolist(), [written[j] for j in indices]
+        released: NDArray[Any] = column.released(drawn, keep, self.perturbation.policy)
+        values = [None if v is None or v != v else v for v in released.tolist()]
+        return values, [json.dumps(v, ensure_ascii=False) for v in values]
 
-
-_decode: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().raw_decode
-
-
-def _flat_members(line: str, names: Container[str]) -> list[tuple[str, Any, int, int]] | None:
-    """Return the named members of an object without nesting or escapes; None for any other line.
-
-    Most lines are such, and one pattern per member is three times faster than the full grammar.
-    """
-    at, found = BLANK.match(line).end() + 1, []  # type: ignore[union-attr]  # it matches anywhere
-    if line[at - 1 : at] != "{":
-        return None
-    while True:
-        member = MEMBER.match(line, at)
-        if member is None:
-            return None
-        if member[1] in names:
-            value, end = _decode(line, member.start(2))
-            if end != member.end(2):
-                return None
-            found.append((member[1], value, member.start(2), end))
-        at = member.end()
-        if member[3] == "}":
-            return found if BLANK.fullmatch(line, at) else None
-
-
-def _members(line: str) -> Iterator[tuple[str, Any, int, int]]:
-    """Yield key, value and the span of the value for every member of the object that a line holds."""
-    at = _after_blank(line, 0)
-    _expect(line[at] == "{")
-    at = _after_blank(line, at + 1)
-    while line[at] != "}":
-        key, at = _decode(line, at)
-        at = _after_blank(line, at)
-        _expect(isinstance(key, str) and line[at] == ":")
-        start = _after_blank(line, at + 1)
-        value, end = _decode(line, start)
-        yield key, value, start, end
-        at = _after_blank(line, end)
-        _expect(line[at] in ",}")
-        if line[at] == ",":
-            at = _after_blank(line, at + 1)
-            _expect(line[at] != "}")
-    _expect(_after_blank(line, at + 1) == len(line))
-
-
-def _expect(holds: bool) -> None:
-    if not holds:
-        raise ValueError
-
-
-def _after_blank(text: str, at: int) -> int:
-    found = BLANK.match(text, at)
-    assert found is not None
-    return found.end()
-
-
-def _separators(block: bytes, *kinds: int) -> Indices:
-    """Return the positions of separators outside double quotes: where an even number of them stands before."""
-    array = np.frombuffer(block, dtype=np.uint8)
-    found = np.isin(array, kinds)
-    if QUOTE in block:
-        found &= np.cumsum(array == QUOTE) % 2 == 0
-    return np.flatnonzero(found)
-
-
-def _spans(block: bytes, width: int, first: int) -> tuple[Indices, Indices]:
-    """Return starts and ends of all fields, shape ``(rows, width)``; every row must have ``width`` of them (0: any)."""
-    if not block.endswith(b"\n"):
-        block += b"\n"  # the last line may lack its end
-    ends = _separators(block, COMMA, NEWLINE)
-    array = np.frombuffer(block, dtype=np.uint8)
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    last = np.flatnonzero(array[ends] == NEWLINE)
-    if not ends.size or ends[-1] != len(block) - 1:
-        raise ValueError(f"row {first + last.size}: a quote is opened and never closed; repair the row")
-    counts = np.diff(last, prepend=-1)
-    wrong = np.flatnonzero(counts != (width or counts[0]))
-    if wrong.size:
-        row = int(wrong[0])
-        raise ValueError(f"row {first + row} has {counts[row]} fields, the header has {width}; repair the row")
-    stops = ends.copy()
-    stops[last] -= (array[ends[last] - 1] == RETURN) & (ends[last] > starts[last])  # of a line end of two bytes
-    return starts.reshape(-1, counts[0]), stops.reshape(-1, counts[0])
+    def _read_back(self, released: str, values: Mapping[str, list[Any]]) -> None:
+        """Refuse a block in which the standard library does not find one object per line with the drawn values."""
+        lines = [line for line in json_lines.LINE.findall(released) if line.strip()]
+        try:
+            objects = json_lines.decode_objects(lines)
+        except (ValueError, TypeError, RecursionError):
+            row = next((i for i, line in enumerate(lines) if not json_lines.is_json(line)), None)
+            raise self._not_the_same() if row is None else self._not_json(self.rows + row) from None
+        for name, drawn in values.items():
+            if [found.get(name) for found in objects] != drawn:
+                raise self._not_the_same()
 
 
 def _spliced(text: Text, starts: Sequence[int], ends: Sequence[int], new: list[Text], nothing: Text) -> Text:
@@ -335,25 +322,3 @@ def _spliced(text: Text, starts: Sequence[int], ends: Sequence[int], new: list[T
     pieces[::2] = [text[a:b] for a, b in zip([0, *ends], [*starts, len(text)], strict=True)]
     pieces[1::2] = new
     return nothing.join(pieces)
-
-
-def _unquoted(field: bytes) -> str:
-    text = field.decode("utf-8")
-    return text[1:-1].replace('""', '"') if len(text) > 1 and text[0] == text[-1] == '"' else text
-
-
-def _csv_word(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _quoted(word: str) -> bytes:
-    needed = any(c in word for c in ',"\r\n')
-    return ('"' + word.replace('"', '""') + '"' if needed else word).encode()
-
-
-def _is_number(field: bytes) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return True

@@ -1,0 +1,54 @@
+"""What travels beside the columns of a table - an index, notes, a file's metadata - and must not tell their values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Mapping
+from typing import Any
+
+
+def check_beside(features: Container[str], table: Any) -> None:
+    """Refuse a table whose index is named like a feature: it would pass through with the raw values.
+
+    Parameters
+    ----------
+    features : container of str
+        Names of the perturbed columns.
+    table : pandas, polars or arrow table
+    """
+    index = getattr(table, "index", None)
+    for name in getattr(index, "names", None) or ():
+        _check_level(features, name)
+    metadata = getattr(getattr(table, "schema", None), "metadata", None)  # of arrow: it may come from pandas
+    if isinstance(metadata, Mapping):
+        check_metadata(features, metadata.get(b"pandas"))
+
+
+def check_metadata(features: Container[str], pandas: str | bytes | None) -> None:
+    """Refuse a table whose pandas metadata name an index like a feature, stored as a column of another name."""
+    try:
+        notes = json.loads(pandas or "{}")
+        columns = notes.get("columns", ())
+        levels = [entry["name"] for entry in columns if entry.get("field_name", entry["name"]) != entry["name"]]
+        levels += [entry.get("name") for entry in notes.get("index_columns", ()) if isinstance(entry, dict)]
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return  # written by somebody else
+    for name in levels:
+        _check_level(features, name)
+
+
+def _check_level(features: Container[str], name: object) -> None:
+    if isinstance(name, str) and name in features:
+        raise ValueError(
+            f"the table's index is named {name!r} like a feature that the policy perturbs, and would pass through as "
+            "it is; drop it, for example with reset_index(drop=True)"
+        )
+
+
+def without_notes(table: Any) -> Any:
+    """Return a released table without the notes of its input: pandas' ``attrs``, arrow's metadata."""
+    if getattr(table, "attrs", None):
+        table.attrs = {}
+    if getattr(getattr(table, "schema", None), "metadata", None):
+        return table.replace_schema_metadata(None)
+    return table

@@ -1,0 +1,171 @@
+"""What stands between a stream or a file and its release: nothing early, nothing overwritten, nothing beside."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from decimal import Decimal
+
+import pandas as pd
+import polars as pl
+import pytest
+
+import epsworth as ew
+from epsworth.files import OutputError
+from epsworth.release import Policy, Rule, perturb_file, text
+from epsworth.release.ledger import LEDGER
+
+POLICY = Policy((Rule(ew.Feature("age", 0, 100), "pm", Decimal(1), bits=8),))
+
+
+class Bytes:
+    def __init__(self, content=b""):
+        self.buffer = io.BytesIO(content)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    POLICY.save("policy.toml")
+    (tmp_path / "in.csv").write_text("age,note\n31,a\n")
+    return tmp_path
+
+
+def streamed(monkeypatch, content, kind="csv"):
+    monkeypatch.setattr(sys, "stdin", Bytes(content))
+    monkeypatch.setattr(sys, "stdout", Bytes())
+    return sys.stdout.buffer
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [("csv", b"note,age\n" + b"x,31\n" * 500, b'5" pipe,40\n'), ("jsonl", b'{"age": 31}\n' * 500, b'{"age": 31\n')],
+)
+def test_nothing_reaches_standard_output_before_the_whole_input_was_checked(kind, good, bad, place, monkeypatch):
+    monkeypatch.setattr(text, "BLOCK", 100)
+    sink = streamed(monkeypatch, good + bad)
+    with pytest.raises(ValueError, match="row 500"):
+        perturb_file(POLICY, "-", "-", kind=kind)
+    assert sink.getvalue() == b""
+    sink = streamed(monkeypatch, good)
+    receipt = perturb_file(POLICY, "-", "-", kind=kind)
+    assert receipt.rows == 500
+    assert len(sink.getvalue().splitlines()) == 500 + (kind == "csv")
+
+
+def test_a_full_disk_is_blamed_on_the_output_that_it_holds(place, monkeypatch):
+    class Full(io.BytesIO):
+        def write(self, data, /):
+            raise OSError(28, "No space left on device")
+
+    streamed(monkeypatch, b"age\n1\n")
+    sys.stdout.buffer = Full()
+    with pytest.raises(OutputError, match="cannot write standard output: No space left on device"):
+        perturb_file(POLICY, "-", "-")
+    monkeypatch.setattr(text.CsvSplicer, "run", lambda self, source: iter([Full().write(b"")]))
+    with pytest.raises(OutputError, match=r"cannot write .*out.csv: No space left on device"):
+        perturb_file(POLICY, "in.csv", "out.csv")
+    assert sorted(os.listdir()) == ["in.csv", "policy.toml"]
+
+
+PAIRS = {
+    "the receipt is the input": ("in.csv", "out.csv", "./in.csv"),
+    "the receipt is the output": ("in.csv", "out.csv", "sub/../out.csv"),
+    "the receipt is the policy": ("in.csv", "out.csv", "policy.toml"),
+    "the receipt is the ledger": ("in.csv", "out.csv", LEDGER),
+    "the output is the input": ("in.csv", "soft.csv", None),
+    "the output is the input itself": ("in.csv", "hard.csv", None),
+    "the output is the policy": ("in.csv", "policy.csv", None),
+    "the output is the ledger": ("in.jsonl", LEDGER, None),
+}
+
+
+@pytest.mark.parametrize("message", PAIRS)
+def test_no_output_takes_the_place_of_another_file(message, place, cli):
+    source, target, receipt = PAIRS[message]
+    (place / "sub").mkdir()
+    (place / "in.jsonl").write_text('{"age": 31}\n')
+    (place / "soft.csv").symlink_to("in.csv")
+    os.link("in.csv", "hard.csv")
+    os.link("policy.toml", "policy.csv")
+    before = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
+    code, _, told = cli("perturb", "policy.toml", source, target, *(("--receipt", receipt) if receipt else ()))
+    assert (code, told.count("\n")) == (2, 1)
+    assert f"{message.removesuffix(' itself')} itself; give another path" in told
+    assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
+
+
+def test_the_library_does_not_overwrite_either(place):
+    (place / "in.jsonl").write_text('{"age": 31}\n')
+    for source, target in (("in.jsonl", LEDGER), ("in.csv", "./in.csv")):
+        with pytest.raises(ValueError, match="itself; give another path"):
+            perturb_file(POLICY, source, target)
+    assert not (place / LEDGER).exists()
+
+
+def test_a_file_redirected_to_standard_input_is_not_overwritten(place):
+    import subprocess
+
+    run = [sys.executable, "-m", "epsworth.cli", "perturb", "policy.toml", "-", "in.csv"]
+    run[1:3] = ["-c", "import sys; from epsworth.cli import main; sys.argv[0] = 'epsworth'; main()"]
+    with open("in.csv", "rb") as source:
+        done = subprocess.run(run, stdin=source, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "the output is the input itself" in done.stderr
+    assert (place / "in.csv").read_text() == "age,note\n31,a\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("in.csv", "age,b\n1,2\n".encode("utf-16"), "UTF-16"),
+        ("in.csv", "age,b\n1,2\n".encode("utf-16-le"), "UTF-16"),
+        ("in.csv", b"\x1f\x8b\x08rest", "compressed with gzip"),
+        ("in.jsonl", b"PK\x03\x04rest", "a zip archive"),
+        ("in.csv", b"PAR1rest", "a Parquet file"),
+        ("in.csv", b"age,b\n1,\xff\n", "not UTF-8"),
+        ("in.csv", b"age;b\n1;2\n", "separated by semicolons"),
+    ],
+)
+def test_what_is_not_a_table_is_told_by_its_name(name, content, message, place):
+    (place / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        perturb_file(POLICY, name, name.replace("in", "out"))
+
+
+def test_what_cannot_be_read_is_told_by_its_name(place):
+    (place / "folder.csv").mkdir()
+    (place / "one.csv").symlink_to("two.csv")
+    (place / "two.csv").symlink_to("one.csv")
+    os.mkfifo("pipe.csv")
+    for name, message in {"folder": "it is a folder", "one": "symbolic links", "pipe": "a device or a pipe"}.items():
+        with pytest.raises(ValueError, match=f"cannot read the table {name}.csv: .*{message}"):
+            perturb_file(POLICY, f"{name}.csv", "out.csv")
+    with pytest.raises(OutputError, match="its links lead in a circle"):
+        perturb_file(POLICY, "in.csv", "one.csv")
+
+
+def test_parquet_leaves_no_index_and_no_notes_behind(place):
+    frame = pd.DataFrame({"age": [31, 40], "note": [1, 2]})
+    frame.attrs["first"] = "my-disease"
+    frame.to_parquet("notes.parquet")
+    perturb_file(POLICY, "notes.parquet", "out.parquet")
+    assert b"disease" not in (place / "out.parquet").read_bytes()
+    for ages in ([31, 40], [40, 31, 77]):  # the first index is kept as a range in the file's notes
+        pd.DataFrame({"age": ages}).set_index("age", drop=False).to_parquet("index.parquet")
+        with pytest.raises(ValueError, match="index is named 'age'"):
+            perturb_file(POLICY, "index.parquet", "out2.parquet")
+    pl.DataFrame({"age": pl.Series([[1, 2]], dtype=pl.Array(pl.Int64, 2))}).write_parquet("nested.parquet")
+    with pytest.raises(ValueError, match="age: the column holds something that is not a number or a word but array"):
+        perturb_file(POLICY, "nested.parquet", "out2.parquet")
+    assert not (place / "out2.parquet").exists()
+
+
+def test_a_release_tells_rows_and_no_values(place, cli):
+    for name, line in {"a.csv": 'age,note\n5,x\n87.2601"b,y\n', "a.jsonl": '{"age": 5}\n{"age": "87.2601"}\n'}.items():
+        (place / name).write_text(line)
+        code, _, told = cli("perturb", "policy.toml", name, name.replace("a.", "b."))
+        assert (code, told.count("\n")) == (2, 1)
+        assert "row 1" in told
+        assert "87" not in told

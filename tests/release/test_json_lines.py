@@ -1,0 +1,98 @@
+"""JSON lines: two readers that share no code must find the same members, and the drawn values in them."""
+
+from __future__ import annotations
+
+import io
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import epsworth as ew
+from epsworth.release import Policy, Rule, json_lines, text
+from epsworth.release.tables import Perturbation
+from epsworth.release.text import JsonSplicer
+
+POLICY = Policy((Rule(ew.Feature("age", 0, 100_000), "pm", Decimal(1), bits=8),))
+KEEPING = Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100)}))  # a draw differs with probability e^-200
+
+
+def released(content, policy=POLICY, block=1 << 19):
+    original, text.BLOCK = text.BLOCK, block
+    try:
+        return b"".join(JsonSplicer(Perturbation(policy)).run(io.BytesIO(content.encode("utf-8", "surrogatepass"))))
+    finally:
+        text.BLOCK = original
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (r'{"age": 31, "\u0061ge": 32}', "row 2 holds twice the member 'age'"),
+        (r'{"\u0061ge": 31, "age": 32}', "row 2 holds twice the member 'age'"),
+        (r'{"x": {"a": 1}, "age": 31, "age": 31}', "row 2 holds twice the member 'age'"),
+        (r'{"x": 31, "age": 31, "x": 31}', "row 2 holds two members of one name"),
+        (r'{"x": 31, "\u0078": 1, "age": 31}', "row 2 holds two members of one name"),
+        ('{"age": NaN}', "row 2, age: the value is not a number"),
+        ('{"age": -Infinity}', "row 2, age: the value is not a number"),
+        ('{"age": 031}', "row 2: the line is not one JSON object"),
+        ('{"age": 31, "x": 031}', "row 2: the line is not one JSON object"),
+        ('{"age": 31, "x": 31e}', "row 2: the line is not one JSON object"),
+        ('{"age": 31, "x": {"a" 31}}', "row 2: the line is not one JSON object"),
+        ('{"age": 31, "x": [31}', "row 2: the line is not one JSON object"),
+        ('{"age": 31, "x": "\t"}', "row 2: the line is not one JSON object"),
+        ('{"age": 31} {"age": 31}', "row 2: the line is not one JSON object"),
+        ('{"age": 31}, {"age": 31}', "row 2: the line is not one JSON object"),
+        ('[{"age": 31}]', "row 2: the line is not one JSON object"),
+        ('{"age": [31, 31]}', "row 2, age: the value is not a number"),
+        ('{"age": 31, "x": ' + "[" * 100_000 + "]" * 100_000 + "}", "row 2: the line is not one JSON object"),
+        ('{"age": ' + "[" * 100_000 + "]" * 100_000 + "}", "row 2: the line is not one JSON object"),
+        ('{"age": 31, "x": "\ud800"}', "not UTF-8 after row"),
+        ("{}", "row 2 lacks the member 'age'"),
+    ],
+)
+def test_lines_with_two_readings_are_refused(line, message):
+    for block in (1 << 19, 10):
+        with pytest.raises(ValueError, match=message) as refused:
+            released('{"age": 5}\n{"age": 6}\n' + line + '\n{"age": 7}\n', block=block)
+        assert "31" not in str(refused.value)
+        assert len(str(refused.value)) < 200
+
+
+def test_numbers_of_any_length_are_clamped():
+    long = "9" * 401
+    lines = [f'{{"age": {long}}}', f'{{"age": -{long}}}', '{"age": 1e999}', f'{{"age": 0.{long}}}', '{"age": 5E0}']
+    found = [json.loads(line)["age"] for line in released("\n".join(lines), KEEPING).splitlines()]
+    assert found == [100, 0, 100, 1, 5]
+    words = Policy((Rule(ew.Feature("n", categories=(1, 2)), "krr", Decimal(200), outside=2),))
+    assert released(f'{{"n": {"9" * 5000}}}\n{{"n": 1}}', words) == b'{"n": 2}\n{"n": 1}'
+    assert released(f'{{"age": 1, "x": {"9" * 5000}}}', KEEPING).endswith(b"999}")
+
+
+def test_a_name_that_looks_like_two_members_hides_none():
+    odd = '{"a\\": 1, \\"age": 3, "age": 31}\n'
+    with pytest.raises(ValueError, match="row 2 holds twice the member 'age'"):
+        released(odd + odd + '{"a": 1, "age": 3, "age": 31}\n')
+
+
+@given(st.lists(st.permutations(["age", "x", "é"]), min_size=1, max_size=8), st.integers(3, 99))
+def test_members_are_found_in_any_order(orders, block):
+    values = {"age": 7.0, "x": {"age": "}"}, "é": '"age": 8'}
+    content = "\n".join(json.dumps({name: values[name] for name in order}, ensure_ascii=False) for order in orders)
+    assert released(content, KEEPING, block).decode() == content
+
+
+def test_another_reader_must_find_the_drawn_values(monkeypatch):
+    """The scanner's own fault, planted: it takes the neighbour's value for the feature's."""
+    content = '{"age": 31, "x": 32}\n'
+    right = json_lines.members
+
+    def wrong(line):
+        (age, *_), (x, *span) = right(line)
+        return [(age, *span), (x, *span)]
+
+    monkeypatch.setattr(json_lines, "members", wrong)
+    with pytest.raises(ValueError, match="another reader does not find the perturbed values"):
+        released(content)
