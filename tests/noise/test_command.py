@@ -49,6 +49,14 @@ def test_other_regions(cli, tmp_path):
     (["--within", "5", "--answers", "a"], "--answers must be"), (["--within", "-1"], "theta must be positive"),
     (["--within", "5", "--answers", "5:1:1"], "--answers 5:1:1"),
     (["--within", "5", "--region", "x"], "region must be"),
+    (["--within", "nan"], "theta must be positive"), (["--within", "1e400"], "theta must be positive"),
+    (["--within", "1e-320"], "theta must lie"), (["--within", "5", "--sensitivity", "inf"], "sensitivity must be"),
+    (["--within", "5", "--delta", "nan"], "delta must be"), (["--within", "5", "--confidence", "nan"], "--confidence"),
+    (["--within", "5", "--confidence", "1e-320"], "--confidence"), (["--within", "5", "--lattice", "inf"], "lattice"),
+    (["--within", "5", "--releases", "1000000000"], "releases must be at most"),
+    (["--within", "5", "--answers", "0:1:1e-400"], "--answers 0:1:1e-400"),
+    (["--within=0,1e9", "--region", "fixed"], "more than 100000 whole numbers"),
+    (["--within=0,inf", "--region", "fixed"], "theta must be the two ends"),
 ])  # fmt: skip
 def test_bad_input_ends_in_a_sentence(cli, words, message):
     code, _, err = cli("noise", *words)

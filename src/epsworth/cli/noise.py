@@ -41,10 +41,13 @@ def noise(
     options.check_outputs(json, plot)
     if not 0 < confidence < 1:
         raise ValueError(f"--confidence must lie strictly between 0 and 1, got {confidence:g}")
+    beta = float(1 - Decimal(str(confidence)))  # as floats, 1 - 0.95 exceeds 0.05
+    if not 0 < beta < 1:
+        raise ValueError(f"--confidence {confidence:g} is too near to 0 or 1; doubles do not tell them apart")
     try:
         ranked = cheapest(
             _width(within),
-            float(1 - Decimal(str(confidence))),  # as floats, 1 - 0.95 exceeds 0.05
+            beta,
             sensitivity,
             delta,
             releases,

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Floats, as_floats
 from epsworth.mechanisms.gaussian import gaussian_sigma, hockey_stick
 from epsworth.noise.mechanism import Boosted
-from epsworth.noise.profiles import boost_needed, outside, smallest_epsilon
+from epsworth.noise.profiles import smallest_epsilon
 from epsworth.noise.regions import Absolute, Fixed, OnLattice, Region
-from epsworth.noise.tuning import plain
+from epsworth.noise.tuning import least_boosted, plain
 
 TERNARY_STEPS = 36
 LEAST = 1e-4  # of the unboosted kernel's epsilon: where the ternary search begins
@@ -101,8 +101,7 @@ def published_choice(
         return None
 
     def boosted(sigma: float) -> Boosted:
-        needed = float(boost_needed(outside("gaussian", sigma, region), beta))
-        return Boosted("gaussian", sigma, needed, region, sensitivity)
+        return least_boosted("gaussian", sigma, region, sensitivity, beta)
 
     if isinstance(region, Fixed):
         given = boosted(scale)

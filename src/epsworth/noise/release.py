@@ -6,19 +6,20 @@ The promise is computed for the integers that are drawn from, in rational arithm
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, islice, pairwise, repeat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsworth.arrays import as_floats
 from epsworth.exact.alias import WORD, Alias
 from epsworth.exact.entropy import SystemWords, WordSource
 from epsworth.exact.rational import Exact, exp_below, float_above, stated
 from epsworth.exact.testing import NotPrivate
+from epsworth.noise.answers import in_steps
+from epsworth.noise.composition import composed_epsilon
 from epsworth.noise.lattice import LatticeNoise
 
 CHUNK = 1 << 14
@@ -59,7 +60,7 @@ class LatticeRelease:
         numerator, denominator = bound.numerator, bound.denominator
         worst = 0
         for shift in shifts:
-            before = [0] * shift + list(self.weights[:-shift])
+            before = islice(chain(repeat(0, shift), self.weights), len(self.weights))
             gains = (denominator * w - numerator * v for w, v in zip(self.weights, before, strict=True))
             worst = max(worst, sum(gain for gain in gains if gain > 0))
         return Fraction(worst, denominator * WORD)
@@ -92,7 +93,7 @@ class LatticeRelease:
 
     def index(self, answers: ArrayLike) -> NDArray[np.int64]:
         """Round true answers to the lattice, in steps; deterministic, so free of privacy cost."""
-        steps = np.floor(as_floats(answers) / self.step + 0.5)
+        steps = in_steps(answers, self.step)
         if not (np.abs(steps) < FARTHEST).all():  # the answers are private: no message shows them
             raise ValueError(f"answers must be finite and below {FARTHEST:g} steps of {self.step:g}; scale them first")
         return steps.astype(np.int64)
@@ -118,6 +119,20 @@ class LatticeRelease:
             noise[start : start + CHUNK] = self._table.draw(source.take(part.size))
         drawn = (flat + noise - len(self.weights) // 2).reshape(steps.shape)
         return drawn if source.private else drawn.view(NotPrivate)
+
+
+def released_epsilon(noise: LatticeNoise, delta: float, releases: int) -> float:
+    """Return an epsilon that several draws from a noise's integer table keep together; infinite if none, or no table.
+
+    Exact for one release.
+    """
+    if delta == 0 or noise.masses.size > MOST_POINTS:
+        return math.inf
+    table = release_of(noise)
+    if releases == 1:
+        return table.epsilon(delta)
+    masses = np.array([weight / WORD for weight in table.weights])
+    return composed_epsilon(replace(noise, masses=masses, lost=0.0, pure=math.inf), delta, releases)
 
 
 def release_of(noise: LatticeNoise) -> LatticeRelease:
