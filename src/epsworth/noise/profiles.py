@@ -128,7 +128,8 @@ def hockey_stick(kernel: Kernel, scale: ArrayLike, cut: Weights, epsilon: ArrayL
 def _loss_ends(kernel: Kernel, scale: Floats, distance: Floats, loss: Floats) -> Floats:
     """Return u such that the kernel's loss exceeds ``loss`` exactly for z < u."""
     if kernel == "gaussian":
-        return np.asarray(distance / 2 - loss * scale**2 / distance)
+        with np.errstate(over="ignore"):  # a loss that is never reached, or always
+            return np.asarray(distance / 2 - loss * scale**2 / distance)
     steepest = distance / scale
     between = (distance - np.clip(loss, -steepest, steepest) * scale) / 2
     return np.where(loss >= steepest, -np.inf, np.where(loss < -steepest, np.inf, between))

@@ -25,11 +25,11 @@ from scipy.optimize import brentq, linprog
 from scipy.sparse import coo_array, csr_array
 
 from epsworth.arrays import Floats
+from epsworth.noise.allowed import failure, length, share
 from epsworth.noise.answers import in_decimals
 from epsworth.noise.lattice import LatticeNoise, Spacing, spacing
 from epsworth.noise.mechanism import TooLarge
 from epsworth.noise.profiles import MARGIN
-from epsworth.noise.regions import failure, length, share
 from epsworth.noise.staircase import best_staircase
 
 WINDOW = 130  # classes of distance in the program, at most: 260 points on the line

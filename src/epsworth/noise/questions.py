@@ -10,8 +10,8 @@ from typing import get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Floats, as_floats
-from epsworth.noise import regions
+from epsworth.arrays import Floats
+from epsworth.noise import allowed, regions
 from epsworth.noise.composition import composed_epsilon
 from epsworth.noise.lattice import discrete, spacing
 from epsworth.noise.mechanism import Boosted, NoiseMechanism, TooLarge
@@ -22,6 +22,7 @@ from epsworth.noise.tuning import first_kept
 
 DISCRETE: dict[str, Kernel] = {"discrete_gaussian": "gaussian", "discrete_laplace": "laplace"}
 LARGEST_ORDER = 1e6  # of a Renyi divergence
+MOST_BOOST = 1e300
 SURE = 1e-6  # relative precision of the inverse searches
 
 
@@ -60,16 +61,16 @@ def boosted(
     >>> boosted("laplace", scale=3.0, theta=4.0, beta=0.1).boost.__round__(6)
     3.221571
     """
-    scale, sensitivity = regions.length(scale, "scale"), regions.length(sensitivity, "sensitivity")
+    scale, sensitivity = allowed.length(scale, "scale"), allowed.length(sensitivity, "sensitivity")
     if boost is not None and beta is not None:
         raise ValueError("boost and beta exclude each other; keep one")
-    boost = 1.0 if boost is None else _boost(boost)
+    boost = _boost(boost)
     where = regions.region(region, theta, offset=offset, answers=answers)
     build: Callable[[float], NoiseMechanism]
     if kernel in DISCRETE:
         if region != "absolute":
             raise ValueError(f"kernel {kernel!r} belongs to region='absolute', got {region!r}")
-        grid = spacing(regions.length(theta, "theta"), sensitivity, regions.length(lattice, "lattice"))
+        grid = spacing(allowed.length(theta, "theta"), sensitivity, allowed.length(lattice, "lattice"))
         build = partial(discrete, DISCRETE[kernel], scale, grid=grid)
         chance = build(1.0).outside if beta is not None else 0.0
     elif kernel in get_args(Kernel):
@@ -82,14 +83,16 @@ def boosted(
         return build(boost)
     if chance >= 1.0:
         raise ValueError(f"scale {scale:g} leaves nothing in the region of theta {theta!r}; take a smaller scale")
-    beta = regions.failure(beta)
+    beta = allowed.failure(beta)
     return first_kept(build, float(boost_needed(chance, beta)), beta, +1)
 
 
 def _boost(boost: object) -> float:
-    number = float(boost) if isinstance(boost, (int, float, np.integer, np.floating)) else np.nan
-    if not number >= 1:
-        raise ValueError(f"boost must be at least 1 (infinity truncates), got {boost!r}")
+    if isinstance(boost, float) and boost == math.inf:
+        return math.inf
+    number = allowed.positive(boost, "boost", zero=True) if boost is not None else 1.0
+    if not 1 <= number <= MOST_BOOST:
+        raise ValueError(f"boost must be at least 1, and at most {MOST_BOOST:g} or infinite (truncates), got {boost!r}")
     return number
 
 
@@ -129,9 +132,7 @@ def delta(
         kernel, scale=scale, theta=theta, boost=boost, beta=beta, sensitivity=sensitivity, region=region,
         offset=offset, answers=answers, lattice=lattice,
     )  # fmt: skip
-    asked = as_floats(epsilon)
-    if np.isnan(asked).any():
-        raise ValueError("epsilon must be a number, got nan")
+    asked = allowed.numbers(epsilon, "epsilon")
     found = noise.profile(np.abs(asked))
     decay = np.exp(np.minimum(asked, 0.0))
     found = np.where(asked < 0, 1 - decay + decay * found, found)
@@ -158,7 +159,7 @@ def renyi(
     >>> round(renyi(4.0, scale=2.0, theta=2.0, beta=0.05), 6)
     2.15653
     """
-    if not 1 < regions.positive(alpha, "alpha") <= LARGEST_ORDER:
+    if not 1 < allowed.positive(alpha, "alpha") <= LARGEST_ORDER:
         raise ValueError(f"alpha must exceed 1 and be at most {LARGEST_ORDER:g}, got {alpha!r}")
     noise = boosted(
         kernel, scale=scale, theta=theta, boost=boost, beta=beta, sensitivity=sensitivity, region=region,
@@ -186,7 +187,7 @@ def best_confidence(
     def affordable(log_beta: float) -> bool:
         return _epsilon(mechanism, theta, float(np.exp(log_beta)), sensitivity, delta, releases) <= epsilon
 
-    regions.positive(epsilon, "epsilon")
+    allowed.positive(epsilon, "epsilon")
     worst, best = np.log(0.999), np.log(1e-12)
     if not affordable(worst):
         return 0.0
@@ -208,8 +209,8 @@ def narrowest_interval(
     def affordable(log_theta: float) -> bool:
         return _epsilon(mechanism, float(np.exp(log_theta)), beta, sensitivity, delta, releases) <= epsilon
 
-    regions.positive(epsilon, "epsilon")
-    size = np.log(regions.length(sensitivity, "sensitivity"))
+    allowed.positive(epsilon, "epsilon")
+    size = np.log(allowed.length(sensitivity, "sensitivity"))
     wide, widest = size, size + np.log(WIDEST_RATIO) - 0.5
     while not affordable(wide):
         if wide >= widest:
@@ -232,7 +233,7 @@ def largest_T(
     def affordable(releases: int) -> bool:
         return _epsilon(mechanism, theta, beta, sensitivity, delta, releases) <= epsilon
 
-    regions.positive(epsilon, "epsilon")
+    allowed.positive(epsilon, "epsilon")
     low, high = 0, 1
     while high < MOST_RELEASES and affordable(high):
         low, high = high, 2 * high

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
-from epsworth.noise import regions
+from epsworth.noise import allowed, regions
 from epsworth.noise.choice import Choice
 from epsworth.noise.clamped import Clamped
 from epsworth.noise.composition import composed_epsilon
@@ -20,7 +20,7 @@ from epsworth.noise.lattice import LatticeNoise, Spacing, spacing
 from epsworth.noise.mechanism import Boosted, NoiseMechanism, TooLarge
 from epsworth.noise.profiles import LARGEST_SEARCHED, Kernel
 from epsworth.noise.program import Optimum, ProgramError, optimal_noise
-from epsworth.noise.published import published_choice
+from epsworth.noise.published import MOST_SEARCHED, published_choice
 from epsworth.noise.regions import Absolute, Fixed, Kind, Region
 from epsworth.noise.release import released_epsilon
 from epsworth.noise.staircase import best_staircase
@@ -209,6 +209,8 @@ def cheapest(
     asked = question(theta, beta, sensitivity, delta, releases, region, offset, answers, lattice, scale)
     if method not in ("exact", "published"):
         raise ValueError(f"method must be 'exact' or 'published', got {method!r}")
+    if method == "published":
+        allowed.whole(releases, "releases with method='published'", 1, MOST_SEARCHED)
     found, left_out = [], {}
     for name, build in _builders(asked).items():
         try:
@@ -249,17 +251,17 @@ def question(
 ) -> Question:  # fmt: skip
     """Check the arguments of `cheapest`."""
     where = regions.region(region, theta, offset=offset, answers=answers)
-    sensitivity = regions.length(sensitivity, "sensitivity")
-    releases = regions.whole(releases, "releases", 1, MOST_RELEASES)
+    sensitivity = allowed.length(sensitivity, "sensitivity")
+    releases = allowed.whole(releases, "releases", 1, MOST_RELEASES)
     if lattice is not None:
         if region != "absolute":
             raise ValueError(f"lattice belongs to region='absolute', got it for {region!r}; give answers instead")
-        lattice = regions.length(lattice, "lattice")
+        lattice = allowed.length(lattice, "lattice")
     if scale is not None and region != "fixed":
         raise ValueError(f"scale belongs to region='fixed'; for {region!r} it is searched")
     asked = Question(
-        where, regions.failure(beta), sensitivity, regions.share(delta, "delta", zero=True), releases,
-        lattice, sensitivity if scale is None else regions.length(scale, "scale"),
+        where, allowed.failure(beta), sensitivity, allowed.share(delta, "delta", zero=True), releases,
+        lattice, sensitivity if scale is None else allowed.length(scale, "scale"),
     )  # fmt: skip
     for width, what in ((asked.half, "theta"), (asked.scale, "scale")):
         if not WIDEST_RATIO >= width / sensitivity >= 1 / WIDEST_RATIO:

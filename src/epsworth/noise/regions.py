@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
+from epsworth.noise.allowed import SHORTEST, length, positive, short
 from epsworth.noise.answers import PublicList, finite, listed, whole_numbers
 
-SHORTEST = 1e-100
-LEAST_BETA = 2.0**-50
 Kind = Literal["absolute", "relative", "fixed"]
 
 
@@ -190,58 +189,6 @@ def region(
     return Fixed(public, low, high)
 
 
-def positive(value: object, field: str, *, zero: bool = False) -> float:
-    """Check a number that must be positive (or zero) and finite."""
-    try:
-        number = float(value) if isinstance(value, (int, float, np.integer, np.floating)) else np.nan
-    except OverflowError:
-        number = np.inf
-    if isinstance(value, (bool, np.bool_)) or not np.isfinite(number) or number < 0 or (number == 0 and not zero):
-        raise ValueError(f"{field} must be {'not negative' if zero else 'positive'} and finite, got {_short(value)}")
-    return number
-
-
-def length(value: object, field: str, *, zero: bool = False) -> float:
-    """Check a number in the unit of the answers; its scale is free, but squares and quotients must stay doubles."""
-    number = positive(value, field, zero=zero)
-    if number and not SHORTEST <= number <= 1 / SHORTEST:
-        raise ValueError(f"{field} must lie from {SHORTEST:g} to {1 / SHORTEST:g}, got {number!r}; choose another unit")
-    return number
-
-
-def share(value: object, field: str, *, zero: bool = False) -> float:
-    """Check a probability in (0, 1), or in [0, 1)."""
-    number = positive(value, field, zero=zero)
-    if number >= 1:
-        raise ValueError(f"{field} must be below 1, got {value!r}")
-    return number
-
-
-def failure(beta: object) -> float:
-    """Check beta; return what 1 - beta, as a double, allows to fail: noises are held to the stricter of both."""
-    number = share(beta, "beta")
-    if number < LEAST_BETA:
-        raise ValueError(f"beta must be at least 1e-15, got {beta!r}: doubles hardly tell 1 - beta from 1")
-    return min(number, 1.0 - (1.0 - number))
-
-
-def whole(value: object, field: str, least: int, most: int) -> int:
-    """Check a whole number."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{field} must be a whole number of at least {least}, got {_short(value)}")
-    if value > most:
-        raise ValueError(f"{field} must be at most {most}, got {_short(value)}")
-    return int(value)
-
-
-def _short(value: object) -> str:
-    try:
-        text = repr(value)
-    except ValueError:  # an integer with thousands of digits
-        text = "a huge number"
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def _ends(theta: float | tuple[float, float]) -> tuple[float, float]:
     if np.ndim(theta) == 0:
         half = length(theta, "theta")
@@ -251,8 +198,8 @@ def _ends(theta: float | tuple[float, float]) -> tuple[float, float]:
     except (TypeError, ValueError, OverflowError):
         ends = np.array([])
     if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
-        raise ValueError(f"theta must be the two ends of the region, the lower first, got {_short(theta)}")
+        raise ValueError(f"theta must be the two ends of the region, the lower first, got {short(theta)}")
     if np.abs(ends).max() > 1 / SHORTEST:
-        raise ValueError(f"theta must lie within -+{1 / SHORTEST:g}, got {_short(theta)}; choose another unit")
+        raise ValueError(f"theta must lie within -+{1 / SHORTEST:g}, got {short(theta)}; choose another unit")
     length(float(ends[1] - ends[0]), "theta's width")
     return float(ends[0]), float(ends[1])

@@ -111,6 +111,8 @@ class LatticeRelease:
         steps = np.asarray(index)
         if steps.dtype.kind not in "iu":
             raise TypeError(f"index must be whole numbers of steps, got {steps.dtype}; round answers with index()")
+        if not ((steps < FARTHEST) & (steps > -FARTHEST)).all():
+            raise ValueError(f"index must be below {FARTHEST:g} steps in size; scale the answers first")
         source = SystemWords() if words is None else words
         flat = steps.astype(np.int64).ravel()
         noise = np.empty_like(flat)
