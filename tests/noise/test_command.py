@@ -33,6 +33,13 @@ def test_the_table_ends_with_advice_and_a_plot_is_written(cli, tmp_path):
     assert (tmp_path / "noise.svg").stat().st_size > 1000
 
 
+def test_the_table_says_where_the_linear_program_is_beaten(cli):
+    code, out, _ = cli("noise", "--within", "1", "--confidence", "0.999999", "--lattice", "1")
+    assert code == 0
+    row = next(line for line in out.splitlines() if line.startswith("optimal"))
+    assert "others cost less" in row
+
+
 def test_other_regions(cli, tmp_path):
     words = ["noise", "--within", "0.2", "--region", "relative", "--offset", "2", "--answers", "0:20:1", "--json", "-"]
     code, out, _ = cli(*words)

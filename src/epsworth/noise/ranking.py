@@ -233,8 +233,15 @@ def cheapest(
 
 def epsilons_by_width(asked: Question, name: str, halves: Floats) -> Floats:
     """Return the epsilon of one noise for other half-widths of an absolute error: a curve for a plot."""
-    wider = [replace(asked, region=Absolute(float(half)), lattice=None) for half in halves]
-    return np.array([composed_epsilon(noise_named(name, other), other.delta, other.releases) for other in wider])
+
+    def at(half: float) -> float:
+        other = replace(asked, region=Absolute(half), lattice=None)
+        try:
+            return composed_epsilon(noise_named(name, other), other.delta, other.releases)
+        except TooLarge:  # not on offer at this width
+            return math.inf
+
+    return np.array([at(float(half)) for half in halves])
 
 
 def noise_named(name: str, asked: Question) -> NoiseMechanism:
