@@ -135,7 +135,7 @@ def test_extreme_questions_are_answered(theta, beta, delta):
 
 
 @pytest.mark.parametrize(("theta", "beta", "lattice"), [
-    (1, 0.001, 1), (3, 1e-6, None), (3, 1e-15, 1), (0.3, 0.1, None), (7, 0.999, None),
+    (3, 1e-6, None), (3, 1e-15, 1), (7, 0.999, None),
 ])  # fmt: skip
 def test_confidences_are_never_below_one_minus_beta(theta, beta, lattice):
     """As doubles, and as the laws have it."""
@@ -145,8 +145,7 @@ def test_confidences_are_never_below_one_minus_beta(theta, beta, lattice):
 
 
 @pytest.mark.parametrize(("theta", "sensitivity", "lattice", "first"), [
-    (1e-6, 1.0, None, "staircase"), (1e5, 1.0, None, "pb_laplace"), (5.0, 1e9, None, "staircase"),
-    (5.0, 1e9, 1.0, "staircase"), (1e5, 1.0, 1.0, "pb_laplace"),
+    (1e-6, 1.0, None, "staircase"), (1e5, 1.0, None, "pb_laplace"), (5.0, 1e9, 1.0, "staircase"),
 ])  # fmt: skip
 def test_every_ratio_is_answered_in_bounded_time_and_memory(theta, sensitivity, lattice, first):
     tracemalloc.start()

@@ -35,19 +35,9 @@ from epsworth.noise.staircase import best_staircase
 WINDOW = 130  # classes of distance in the program, at most: 260 points on the line
 FINEST = 25  # cells per sensitivity
 PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-GAPS = (
-    1e-6,
-    1e-5,
-    1e-4,
-    1e-3,
-    1e-2,
-    0.1,
-    0.3,
-    0.6,
-    0.8,
-    0.9,
-    0.97,
-)  # relative distances below the optimum at which a proof is tried
+# Relative distances below the program's epsilon at which a proof is tried; without falling densities only the first.
+GAPS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 0.6, 0.8, 0.9, 0.97)
+NEAR = 6
 REFINE = 5
 TAIL = 1e-19
 LEAST = 1e-3  # an epsilon below it is not searched for: tails would be very long
@@ -295,7 +285,7 @@ def _floor(shape: _Shape, epsilon: float, needed: float, delta: float, *, unimod
         return _solve(shape, epsilon * (1 - gap), delta, unimodal=unimodal)[3] < needed
 
     tried = 0.0
-    for works in GAPS:
+    for works in GAPS if unimodal else GAPS[:NEAR]:
         if proved(works):
             break
         tried = works

@@ -21,6 +21,7 @@ from epsworth.exact.testing import NotPrivate
 from epsworth.noise.answers import in_steps
 from epsworth.noise.composition import composed_epsilon
 from epsworth.noise.lattice import LatticeNoise
+from epsworth.noise.profiles import smallest_epsilon
 
 CHUNK = 1 << 14
 MOST_POINTS = 1 << 16
@@ -75,15 +76,32 @@ class LatticeRelease:
         Every table ends somewhere, so delta = 0 keeps none: the answer next to the end can be told.
         """
         allowed = stated(delta, "delta")
-        low, high = 0.0, 1.0
-        while self.slack(exp_below(Fraction(high))) > allowed:
-            low, high = high, 2 * high
+
+        def kept(epsilon: float) -> bool:
+            return self.slack(exp_below(Fraction(epsilon))) <= allowed
+
+        if kept(0.0):
+            return 0.0
+        low, high, gap = 0.0, self._near(float(allowed)), 1e-12
+        while not kept(high):
+            low, high, gap = high, high * (1 + gap), 8 * gap
             if high > 700:
                 return math.inf
+        gap = 1e-12
+        while gap < 1 and low < high * (1 - gap) and kept(high * (1 - gap)):
+            high, gap = high * (1 - gap), 8 * gap
+        low = max(low, high * (1 - gap)) if gap < 1 else low
         while high - low > 1e-12 * high:
             middle = (low + high) / 2
-            low, high = (low, middle) if self.slack(exp_below(Fraction(middle))) <= allowed else (middle, high)
+            low, high = (low, middle) if kept(middle) else (middle, high)
         return high
+
+    def _near(self, delta: float) -> float:
+        """Return an epsilon near the answer, in floats: where the exact search begins."""
+        masses = np.array([weight / WORD for weight in self.weights])
+        table = LatticeNoise(masses, self.step, self.shift, self.inside)
+        found = float(smallest_epsilon(table.profile, delta, halvings=45))
+        return found if 0 < found < 700 else 1.0
 
     @property
     def confidence(self) -> Fraction:

@@ -35,6 +35,7 @@ FINE, COARSE, SEVERAL = 200, 40, 20  # scales tried: one pair, many pairs, sever
 WIDEST_SEVERAL = 6.0
 ZOOMS, PER_ZOOM = 3, 21
 BATCH = 400_000  # pairs times scales at once
+SEARCH_HALVINGS = 34  # of epsilon while searching: 1e-10
 SEARCH_POINTS = 400  # of the composition's grid while searching; the chosen scale is composed on the full one
 
 Noise = TypeVar("Noise", bound=NoiseMechanism)
@@ -126,7 +127,7 @@ def epsilons(
         def profile(epsilon: Floats, cut=cut, scale=scale) -> Floats:  # type: ignore[no-untyped-def]
             return np.asarray(hockey_stick(kernel, scale, cut, epsilon[:, np.newaxis]).max(axis=-1))
 
-        found[i : i + batch] = smallest_epsilon(profile, delta, scale.shape[:1], halvings=34)
+        found[i : i + batch] = smallest_epsilon(profile, delta, scale.shape[:1], halvings=SEARCH_HALVINGS)
     return found
 
 
@@ -148,7 +149,11 @@ def best_discrete(kernel: Kernel, grid: Spacing, beta: float, delta: float, rele
 
     def cost(scale: float) -> float:
         try:
-            return composed_epsilon(built(scale), delta, releases, points=SEARCH_POINTS)
+            noise = built(scale)
+            if releases == 1 and delta > 0:
+                found = smallest_epsilon(noise.profile, delta, halvings=SEARCH_HALVINGS)
+                return min(float(found), noise.pure_epsilon)
+            return composed_epsilon(noise, delta, releases, points=SEARCH_POINTS)
         except TooLarge:  # a wider law than any table holds: not a candidate
             return math.inf
 
