@@ -81,8 +81,8 @@ class Ranking(Sequence[Choice]):
     choices : tuple of Choice
         Ranked by epsilon.
     floor : float
-        For one release under an absolute error: no noise whose density falls on either side of zero has a smaller
-        epsilon (a dual bound); 0 where no floor is known.
+        For one release under an absolute error: no noise whose density, or masses on the lattice, fall on either side
+        of zero has a smaller epsilon (a dual bound); 0 where no floor is known.
     left_out : dict
         What cannot keep any epsilon here, and why.
     asked : Question
