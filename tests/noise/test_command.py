@@ -9,14 +9,14 @@ import pytest
 
 from epsworth import noise
 
-ASK = ["noise", "--within", "5", "--confidence", "0.95", "--sensitivity", "1", "--delta", "1e-6"]
+ASK = ["noise", "--within", "1", "--confidence", "0.95", "--sensitivity", "1", "--delta", "1e-6"]
 
 
 def test_json_on_standard_output_is_one_object_with_rows(cli):
     code, out, _ = cli(*ASK, "--json", "-")
     assert code == 0
     document = json.loads(out)
-    ranked = noise.cheapest(5, 0.05)
+    ranked = noise.cheapest(1, 0.05)
     assert [row["name"] for row in document["rows"]] == [choice.name for choice in ranked]
     for row, choice in zip(document["rows"], ranked, strict=True):
         assert {"name", "epsilon", "delta", "rmse", "sound"} <= set(row)
@@ -31,6 +31,13 @@ def test_the_table_ends_with_advice_and_a_plot_is_written(cli, tmp_path):
     assert "Take " in out
     assert "not a bound" in out
     assert (tmp_path / "noise.svg").stat().st_size > 1000
+
+
+def test_the_table_says_where_the_linear_program_is_beaten(cli):
+    code, out, _ = cli("noise", "--within", "1", "--confidence", "0.999999", "--lattice", "1")
+    assert code == 0
+    row = next(line for line in out.splitlines() if line.startswith("optimal"))
+    assert "others cost less" in row
 
 
 def test_other_regions(cli, tmp_path):
@@ -49,6 +56,14 @@ def test_other_regions(cli, tmp_path):
     (["--within", "5", "--answers", "a"], "--answers must be"), (["--within", "-1"], "theta must be positive"),
     (["--within", "5", "--answers", "5:1:1"], "--answers 5:1:1"),
     (["--within", "5", "--region", "x"], "region must be"),
+    (["--within", "nan"], "theta must be positive"), (["--within", "1e400"], "theta must be positive"),
+    (["--within", "1e-320"], "theta must lie"), (["--within", "5", "--sensitivity", "inf"], "sensitivity must be"),
+    (["--within", "5", "--delta", "nan"], "delta must be"), (["--within", "5", "--confidence", "nan"], "--confidence"),
+    (["--within", "5", "--confidence", "1e-320"], "--confidence"), (["--within", "5", "--lattice", "inf"], "lattice"),
+    (["--within", "5", "--releases", "1000000000"], "releases must be at most"),
+    (["--within", "5", "--answers", "0:1:1e-400"], "--answers 0:1:1e-400"),
+    (["--within=0,1e9", "--region", "fixed"], "more than 100000 whole numbers"),
+    (["--within=0,inf", "--region", "fixed"], "theta must be the two ends"),
 ])  # fmt: skip
 def test_bad_input_ends_in_a_sentence(cli, words, message):
     code, _, err = cli("noise", *words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from epsworth import noise
 from epsworth.noise.mechanism import Boosted
 from epsworth.noise.profiles import boost_needed, outside
 from epsworth.noise.published import published_epsilon
+from epsworth.noise.ranking import noise_named, question
 from epsworth.noise.regions import Absolute
+from epsworth.noise.staircase import best_staircase
 
 NAMES = {
     "gaussian", "laplace", "staircase", "pb_gaussian", "pb_laplace", "truncated_gaussian", "truncated_laplace",
@@ -124,11 +127,66 @@ def test_extreme_questions_are_answered(theta, beta, delta):
     assert ranked.advice.startswith("Take")
     for choice in ranked:
         assert choice.epsilon >= ranked.floor
-        assert choice.confidence >= 1 - beta - 2e-16
+        assert choice.confidence >= 1 - beta
     if not 0.01 < theta < 100:
         assert "optimal" in ranked.left_out
         with pytest.raises(ValueError, match="need a program of"):
             noise.optimal_noise(theta, beta, 1.0, delta)
+
+
+@pytest.mark.parametrize(("theta", "beta", "lattice"), [
+    (3, 1e-6, None), (3, 1e-15, 1), (7, 0.999, None),
+])  # fmt: skip
+def test_confidences_are_never_below_one_minus_beta(theta, beta, lattice):
+    """As doubles, and as the laws have it."""
+    for choice in noise.cheapest(theta, beta, 1.0, 1e-12, lattice=lattice, method="published"):
+        assert choice.confidence >= 1 - beta, choice.name
+        assert choice.noise.outside <= beta, choice.name
+
+
+@pytest.mark.parametrize(("theta", "sensitivity", "lattice", "first"), [
+    (1e-6, 1.0, None, "staircase"), (1e5, 1.0, None, "pb_laplace"), (5.0, 1e9, 1.0, "staircase"),
+])  # fmt: skip
+def test_every_ratio_is_answered_in_bounded_time_and_memory(theta, sensitivity, lattice, first):
+    tracemalloc.start()
+    ranked = noise.cheapest(theta, 0.05, sensitivity, 1e-6, lattice=lattice)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100e6
+    assert ranked[0].name == first
+    assert {choice.name for choice in ranked} | set(ranked.left_out) == NAMES
+    for name, why in ranked.left_out.items():
+        assert why, name
+
+
+@pytest.mark.parametrize(("theta", "sensitivity"), [(1e-10, 1.0), (1e10, 1.0), (1.0, 1e-60), (1e-99, 1e99)])
+def test_ratios_beyond_all_use_are_refused(theta, sensitivity):
+    with pytest.raises(ValueError, match="sensitivity must lie within a factor 1e"):
+        noise.cheapest(theta, 0.05, sensitivity)
+
+
+@pytest.mark.parametrize("unit", [1e-99, 1e-30, 1e99])
+def test_the_unit_of_the_answers_does_not_matter(unit):
+    asked, other = (question(5 * u, 0.05, u, 1e-5, 1, "absolute", None, None, None, None) for u in (1.0, unit))
+    for name in ("staircase", "gaussian", "pb_laplace", "truncated_gaussian"):
+        here, there = noise_named(name, asked), noise_named(name, other)
+        assert there.epsilon(1e-5) == pytest.approx(here.epsilon(1e-5), rel=1e-6)
+        assert there.rmse == pytest.approx(here.rmse * unit, rel=1e-4)
+
+
+def test_a_staircases_error_is_that_of_its_law():
+    for theta in (0.3, 1.0, 2.5, 40.0):
+        found = best_staircase(theta, 0.05, 1.3)
+        assert found.rmse == pytest.approx(math.sqrt(float(found.law(0.0).mean_square())), rel=1e-9)
+    with pytest.raises(ValueError, match="needs a table of"):
+        best_staircase(1e6, 0.05, 1.0).law()
+
+
+def test_an_epsilon_that_no_width_affords_is_said():
+    with pytest.raises(ValueError, match="affords no theta"):
+        noise.narrowest_interval(1e-12, 0.05, delta=0.0, mechanism="laplace")
+    with pytest.raises(ValueError, match="affords no theta"):
+        noise.narrowest_interval(1e-6, 0.05, delta=0.0, mechanism="discrete_laplace")
 
 
 @pytest.mark.slow
@@ -152,7 +210,18 @@ def test_inverse_uses_are_affordable_and_nearly_tight():
     ({"releases": 1.5}, "releases must be a whole number"), ({"method": "guess"}, "method must be"),
     ({"lattice": 0.3}, "sensitivity must be a multiple"), ({"scale": 1.0}, "scale belongs to"),
     ({"region": "fixed", "lattice": 1.0}, "lattice belongs to"), ({"offset": 1.0}, "offset belongs to"),
-    ({"theta": math.nan}, "theta must be positive"),
+    ({"theta": math.nan}, "theta must be positive"), ({"theta": math.inf}, "theta must be positive"),
+    ({"theta": 10**400}, "theta must be positive"), ({"theta": 1e-320}, "theta must lie"),
+    ({"theta": "5"}, "theta must"),
+    ({"sensitivity": math.nan}, "sensitivity must"), ({"sensitivity": 1e300}, "sensitivity must lie"),
+    ({"beta": math.nan}, "beta must"), ({"beta": 1e-16}, "beta must be at least"),
+    ({"delta": math.nan}, "delta must"),
+    ({"releases": 10**9}, "releases must be at most"), ({"releases": math.nan}, "releases must be a whole number"),
+    ({"lattice": math.nan}, "lattice must"), ({"lattice": 1e-320}, "lattice must lie"),
+    ({"region": "fixed", "theta": (0, math.inf)}, "theta must be the two ends"),
+    ({"region": "fixed", "theta": (0, 1e9)}, "more than 100000 whole numbers"),
+    ({"region": "fixed", "theta": (0, 9), "scale": math.inf}, "scale must"),
+    ({"region": "relative", "offset": math.nan, "answers": [0, 1]}, "offset must"),
 ])  # fmt: skip
 def test_misuse_is_refused(change, message):
     with pytest.raises(ValueError, match=message):

@@ -42,10 +42,13 @@ def noise(
     options.check_outputs(json, plot)
     if not 0 < confidence < 1:
         raise ValueError(f"--confidence must lie strictly between 0 and 1, got {confidence:g}")
+    beta = float(1 - Decimal(str(confidence)))  # as floats, 1 - 0.95 exceeds 0.05
+    if not 0 < beta < 1:
+        raise ValueError(f"--confidence {confidence:g} is too near to 0 or 1; doubles do not tell them apart")
     try:
         ranked = cheapest(
             _width(within),
-            float(1 - Decimal(str(confidence))),  # as floats, 1 - 0.95 exceeds 0.05
+            beta,
             sensitivity,
             delta,
             releases,
@@ -75,15 +78,17 @@ def _print(ranked: Ranking) -> None:
     from epsworth.rounding import show_down, show_up
 
     out = show.console()
-    first = ranked[0]
-    together = f" for {first.releases} releases together" if first.releases > 1 else ""
-    out.print(f"[bold]epsilon{together}, delta {show_up(first.delta)}[/bold] (central model, per data set)")
+    asked = ranked.asked
+    together = f" for {asked.releases} releases together" if asked.releases > 1 else ""
+    out.print(f"[bold]epsilon{together}, delta {show_up(asked.delta)}[/bold] (central model, per data set)")
     table = Table(box=None, pad_edge=False)
     for column in ("noise", "epsilon", "Pr(within)", "rms error", "pairs", "above floor", ""):
         table.add_column(column, justify="left" if column in ("noise", "") else "right", no_wrap=True)
     for choice in ranked:
         above = f"{100 * (choice.epsilon / ranked.floor - 1):.2g} %" if ranked.floor > 0 else "-"
         remark = "" if choice.sound else f"not a bound: in truth {show_up(choice.exact_epsilon)}"
+        if choice.name == "optimal":  # a name, not a promise
+            remark = "a linear program's" + ("" if choice is ranked[0] else "; others cost less")
         table.add_row(
             choice.name, show_up(choice.epsilon), show_down(choice.confidence, 5), f"{choice.rmse:.4g}",
             str(choice.pairs), above, remark,

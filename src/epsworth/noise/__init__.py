@@ -1,19 +1,21 @@
 """Noise under a utility constraint: within +-theta with probability 1 - beta, at the least privacy loss.
 
+``answers``      true answers on a public list or lattice: rounding, and what it can reach
 ``regions``      where answers must land, which pairs of answers are compared
 ``profiles``     exact hockey-stick and Renyi divergences of boosted kernels
 ``mechanism``    what every noise offers; boosted kernels
 ``staircase``, ``lattice``, ``clamped``   the other noises
-``program``      the best noise by linear programming, and floors that nobody passes
+``program``      a noise by linear programming, and floors that nobody passes
 ``composition``  several releases
 ``tuning``       which kernel, which boost
-``ranking``      the ranked list
+``choice``, ``ranking``   a row, and the ranked list
 ``questions``    delta and epsilon of one noise; inverse uses
 ``local``        PB-GRR for the local model, its estimators, and splitting the users instead
 ``published``    the accounting of Jiang et al. 2025, for comparison
 ``release``      draws fit for release
 """
 
+from epsworth.noise.choice import Choice
 from epsworth.noise.local import (
     Channel,
     Grouped,
@@ -28,7 +30,7 @@ from epsworth.noise.local import (
 from epsworth.noise.program import Optimum, optimal_noise
 from epsworth.noise.published import published_delta, published_epsilon, published_renyi
 from epsworth.noise.questions import best_confidence, boosted, delta, largest_T, narrowest_interval, renyi
-from epsworth.noise.ranking import Choice, Ranking, cheapest
+from epsworth.noise.ranking import Ranking, cheapest
 from epsworth.noise.release import LatticeRelease, release_of
 
 __all__ = [

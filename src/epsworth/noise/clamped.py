@@ -37,9 +37,13 @@ class Clamped(NoiseMechanism):
         return self._free.pure_epsilon
 
     @property
-    def confidence(self) -> float:
+    def outside(self) -> float:
         """Every output lies in the region."""
-        return 1.0
+        return 0.0
+
+    def rounded(self, answer: ArrayLike) -> Floats:
+        """Return the answers as they are, for the noise does not depend on them; beyond the list they are refused."""
+        return self.region.admitted(answer)
 
     def law(self, answer: ArrayLike = 0.0) -> laws.Clipped:
         """Return the law, with atoms at both ends."""

@@ -7,7 +7,9 @@ neighbouring whole ones (it is linear there), so whole steps are enough for real
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -17,12 +19,14 @@ from scipy.special import ndtr
 from epsworth import laws
 from epsworth.arrays import Floats, as_floats
 from epsworth.laws import Law
-from epsworth.noise.mechanism import NoiseMechanism
-from epsworth.noise.profiles import Kernel
+from epsworth.noise.answers import finite, in_decimals, in_steps
+from epsworth.noise.mechanism import NoiseMechanism, TooLarge
+from epsworth.noise.profiles import MARGIN, Kernel
 
 SUMS = 2.0**-52  # relative rounding of a sum, per term
 REACH = {"gaussian": 9.5, "laplace": 45.0}  # scales; what lies beyond, below 1e-19, is added to every delta
-WHOLE = 1e-9
+WHOLE = 1e-9  # relative: how far a sensitivity may be from a whole number of the lattice's steps
+MOST_POINTS = 1 << 17  # of a table: seconds, and a few megabytes
 MOST_INSIDE = 400  # preferred steps on either side, unless one sensitivity is one step: finer gains nothing
 
 
@@ -94,10 +98,11 @@ class LatticeNoise(NoiseMechanism):
         return self.pure
 
     @property
-    def confidence(self) -> float:
-        """Mass of the preferred points or cells."""
+    def outside(self) -> float:
+        """Mass beyond the preferred points or cells, the rounding of its sum included."""
         cut = (self.masses.size - self.inside) // 2
-        return float(self.masses[cut : self.masses.size - cut].sum() - self.lost)
+        beyond = self.masses[:cut].sum() + self.masses[self.masses.size - cut :].sum() + self.lost
+        return float(min(beyond * (1 + MARGIN / 4), 1.0))
 
     @property
     def rmse(self) -> float:
@@ -111,12 +116,12 @@ class LatticeNoise(NoiseMechanism):
         return float(np.dot(self.masses, points**2 + spread) * self.step**2)
 
     def law(self, answer: ArrayLike = 0.0) -> Law:
-        """Return the law around the answer."""
+        """Return the law around the answer, which a lattice rounds first: its fraction would tell answers apart."""
         masses = tuple((self.masses / self.masses.sum()).tolist())
         if not self.cells:
-            return laws.Lattice(as_floats(answer), self.step, masses)
+            return laws.Lattice(as_floats(in_steps(answer, self.step) * self.step), self.step, masses)
         edges = (np.arange(self.masses.size + 1) - self.masses.size / 2) * self.step
-        return laws.Steps(as_floats(answer), tuple(edges.tolist()), masses)
+        return laws.Steps(finite(answer), tuple(edges.tolist()), masses)
 
 
 @dataclass(frozen=True)
@@ -136,20 +141,27 @@ def spacing(theta: float, sensitivity: float, lattice: float | None = None) -> S
     lattice before noise is added, so the noise must stay within theta less half a step; of the steps sensitivity/1
     to sensitivity/16 (or less far), the one that wastes least of theta is taken.
     """
+    for size, what in ((sensitivity, "sensitivity"), (theta, "theta")):
+        if lattice is not None and size / lattice > MOST_POINTS:
+            raise TooLarge(
+                f"{what} {size:g} is {size / lattice:.3g} steps of the lattice {lattice:g}, more than {MOST_POINTS}; "
+                "take a coarser lattice, or none"
+            )
     if lattice is not None:
-        shift, inside = sensitivity / lattice, np.floor(theta / lattice * (1 + WHOLE))
+        shift, inside = sensitivity / lattice, math.floor(in_decimals(theta) / in_decimals(lattice))
         if abs(shift - round(shift)) > WHOLE * shift or round(shift) < 1:
             raise ValueError(
                 f"sensitivity must be a multiple of the lattice's step {lattice:g}, got {sensitivity:g}; "
                 "answers on the lattice differ by whole steps"
             )
-        return Spacing(lattice, round(shift), 2 * int(inside) + 1)
+        return Spacing(lattice, round(shift), 2 * inside + 1)
     shifts = np.arange(1, max(1, min(16, int(MOST_INSIDE * sensitivity / theta))) + 1)
-    room = np.floor(theta * shifts / sensitivity * (1 + WHOLE) - 0.5)
+    ratio = in_decimals(theta) / in_decimals(sensitivity)
+    room = np.array([math.floor(ratio * int(shift) - Fraction(1, 2)) for shift in shifts])
     best = int(np.argmax(np.where(room >= 0, (room + 0.5) / shifts, -1.0)))
     if room[best] < 0:
         return _fine(theta, sensitivity)
-    step = float(sensitivity / shifts[best])
+    step = _step(sensitivity, int(shifts[best]))
     return Spacing(step, int(shifts[best]), 2 * int(room[best]) + 1, step / 2)
 
 
@@ -168,7 +180,13 @@ def discrete(kernel: Kernel, scale: float, boost: float, grid: Spacing) -> Latti
         The lattice.
     """
     reach = scale / grid.step
-    half = int(max(np.ceil(REACH[kernel] * reach), grid.inside // 2, grid.shift)) + 1
+    longest = max(REACH[kernel] * reach, grid.inside // 2, grid.shift)
+    if not 2 * longest + 5 <= MOST_POINTS:
+        raise TooLarge(
+            f"scale {scale:g} with sensitivity {grid.shift * grid.step:g} needs a table of {2 * longest:.3g} points of "
+            f"a lattice with step {grid.step:g}, more than {MOST_POINTS}; take continuous noise, or a coarser lattice"
+        )
+    half = int(np.ceil(longest)) + 1
     away = np.abs(np.arange(-half, half + 1))
     density = np.exp(-0.5 * (away / reach) ** 2) if kernel == "gaussian" else np.exp(-away / reach)
     beyond = 2 * reach * (np.sqrt(2 * np.pi) * ndtr(-half / reach) if kernel == "gaussian" else np.exp(-half / reach))
@@ -190,5 +208,20 @@ def _sums(values: Floats) -> Floats:
 
 def _fine(theta: float, sensitivity: float) -> Spacing:
     """Return a lattice for a half-width far below the sensitivity: three points, at most 2/3 theta apart."""
-    shift = int(np.ceil(sensitivity / (2 * theta / 3)))
-    return Spacing(sensitivity / shift, shift, 3, sensitivity / shift / 2)
+    steps = sensitivity / (2 * theta / 3)
+    if not steps <= MOST_POINTS / 2:
+        raise TooLarge(
+            f"theta {theta:g} with sensitivity {sensitivity:g} needs a lattice of {steps:.3g} steps per sensitivity, "
+            f"more than {MOST_POINTS // 2}; take continuous noise"
+        )
+    shift = int(np.ceil(steps))
+    step = _step(sensitivity, shift)
+    return Spacing(step, shift, 3, step / 2)
+
+
+def _step(sensitivity: float, shift: int) -> float:
+    """Return the smallest step of which ``shift`` make up the sensitivity: answers that far apart are no more steps."""
+    step = sensitivity / shift
+    while Fraction(step) * shift < max(Fraction(sensitivity), in_decimals(sensitivity)):
+        step = math.nextafter(step, math.inf)
+    return step

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.noise.regions import positive, share
+from epsworth.noise.allowed import LARGEST, kernel_budget, numbers, positive, share, whole
 from epsworth.search import last_passing
 
 WORST_CONDITION = 1e10  # of the channel: beyond it, counts say nothing about values
-LARGEST = 700.0
+MOST_ITEMS = 4096  # of a channel: its matrix has as many rows and columns
 ROUNDING = 1e-13  # of a log ratio
 
 
@@ -102,6 +102,7 @@ class Grouped:
 
     def category_variance(self, users: float, in_group: float) -> float:
         """Return the variance of a group's estimate, when that many of all users are in it."""
+        users, in_group = positive(users, "users"), positive(in_group, "in_group", zero=True)
         w, away = self.confidence, self.k * self.responses.outside
         noise = in_group * w * (1 - w) + (users - in_group) * away * (1 - away)
         return float(noise / (w - away) ** 2)
@@ -109,6 +110,8 @@ class Grouped:
     def value_variance(self, users: float, in_group: float, at_item: float) -> float:
         """Return the variance of an item's estimate."""
         truth, inside, outside = self._separable()
+        users, in_group = positive(users, "users"), positive(in_group, "in_group", zero=True)
+        at_item = positive(at_item, "at_item", zero=True)
         w, away = self.confidence, self.k * outside
         kappa = (inside - outside) / (w - away)
 
@@ -138,7 +141,7 @@ class Grouped:
         return self.responses
 
     def _counts(self, counts: ArrayLike) -> Floats:
-        counts = as_floats(counts)
+        counts = numbers(counts, "counts", at_most=LARGEST)
         if counts.ndim == 0 or counts.shape[-1] != self.d:
             raise ValueError(f"counts must hold one count per item ({self.d}), got shape {counts.shape}")
         return counts
@@ -173,20 +176,25 @@ class Channel:
 
     def draw(self, items: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draw reports for analysis; never fit for release."""
-        items = np.asarray(items)
+        items, d = np.asarray(items), len(self.matrix)
+        if items.dtype.kind not in "iu" or not ((items >= 0) & (items < d)).all():
+            raise ValueError(f"items must be whole numbers from 0 to {d - 1}")
         below = np.cumsum(self.matrix, axis=1)[items]
         drawn = (below < rng.random(items.shape)[..., np.newaxis]).sum(axis=-1)
-        return np.asarray(np.minimum(drawn, len(self.matrix) - 1), dtype=np.int64)
+        return np.asarray(np.minimum(drawn, d - 1), dtype=np.int64)
 
     def counts_of_items(self, counts: ArrayLike) -> Floats:
         """Estimate users per item from counts of reports: solves M^T n = c; unbiased, may be negative."""
+        counts, d = numbers(counts, "counts", at_most=LARGEST), len(self.matrix)
+        if counts.ndim == 0 or counts.shape[-1] != d:
+            raise ValueError(f"counts must hold one count per item ({d}), got shape {counts.shape}")
         condition = float(np.linalg.cond(self.matrix))
         if condition > WORST_CONDITION:
             raise ValueError(
                 f"the channel is (nearly) singular, condition {condition:.1e}: counts do not determine the items; "
                 "give more of epsilon to the kernel, or other regions"
             )
-        return as_floats(np.linalg.solve(self.matrix.T, as_floats(counts).T).T)
+        return as_floats(np.linalg.solve(self.matrix.T, counts.T).T)
 
 
 def channel(regions: Sequence[Sequence[int]], epsilon: float, kernel_epsilon: float) -> Channel:
@@ -219,7 +227,7 @@ def channel_loss(matrix: Floats) -> float:
 
 def windows(d: int, reach: int, *, circular: bool = False) -> list[list[int]]:
     """Return regions of neighbours at most ``reach`` away, clipped at both ends or wrapped around."""
-    _sizes(d, min(d, 2 * reach + 1))
+    d, reach = whole(d, "d", 2, MOST_ITEMS), whole(reach, "reach", 0, MOST_ITEMS)
     if circular:
         return [sorted({(i + j) % d for j in range(-reach, reach + 1)}) for i in range(d)]
     return [list(range(max(0, i - reach), min(d, i + reach + 1))) for i in range(d)]
@@ -227,7 +235,9 @@ def windows(d: int, reach: int, *, circular: bool = False) -> list[list[int]]:
 
 def groups(sizes: Sequence[int]) -> list[list[int]]:
     """Return regions of disjoint groups of these sizes."""
-    found, start = [], 0
+    found: list[list[int]] = []
+    start, sizes = 0, [whole(size, "sizes", 1, MOST_ITEMS) for size in sizes]
+    whole(sum(sizes), "the sum of sizes", 2, MOST_ITEMS)
     for size in sizes:
         found += [list(range(start, start + size))] * size
         start += size
@@ -236,7 +246,9 @@ def groups(sizes: Sequence[int]) -> list[list[int]]:
 
 def on_simplex(estimates: ArrayLike, total: float = 1.0) -> Floats:
     """Project estimates onto nonnegative numbers that add up to ``total``: nearer on average, but *biased*."""
-    estimates = as_floats(estimates)
+    estimates, total = numbers(estimates, "estimates", at_most=LARGEST), positive(total, "total")
+    if estimates.ndim == 0 or not estimates.shape[-1]:
+        raise ValueError(f"estimates must hold at least one number in every row, got shape {estimates.shape}")
     descending = np.sort(estimates, axis=-1)[..., ::-1]
     excess = (np.cumsum(descending, axis=-1) - total) / np.arange(1, estimates.shape[-1] + 1)
     last = (descending > excess).sum(axis=-1, keepdims=True) - 1
@@ -264,23 +276,32 @@ def split_users(
     tuple of float
         Of the frequencies of groups and of items, the error of sampling the users included.
     """
-    shares = as_floats(shares)
+    shares = numbers(shares, "shares")
     part, shares = share(part, "part"), _frequencies(shares, shares.size)
+    epsilon, users = kernel_budget(epsilon), whole(users, "users", 2, int(LARGEST))
+    if values not in ("grr", "oue"):
+        raise ValueError(f"values must be 'grr' or 'oue', got {values!r}")
+    if not 1 <= part * users <= users - 1:
+        raise ValueError(f"part must leave at least one of the {users} users on either side, got {part!r}")
     _sizes(shares.size, k)
+    if shares.size % k:
+        raise ValueError(f"k must divide the number of shares, {shares.size}, got {k}")
     by_group = shares.reshape(-1, k).sum(axis=1)
     first = part * users
     category = _grr_error(by_group, epsilon, first, users)
     if values == "grr":
         return category, _grr_error(shares, epsilon, users - first, users)
-    noise = 4 * np.exp(epsilon) / (np.expm1(epsilon) ** 2) / (users - first)
+    noise = 4 * np.exp(-epsilon) / (np.expm1(-epsilon) ** 2) / (users - first)
     return category, float(noise + _sampling(shares, users - first, users) + shares.mean() / (users - first))
 
 
 def _grr_error(shares: Floats, epsilon: float, asked: float, users: int) -> float:
     d = shares.size
-    p, q = np.exp(epsilon) / (np.exp(epsilon) + d - 1), 1 / (np.exp(epsilon) + d - 1)
+    near, far = np.exp(-epsilon), 1 + (d - 1) * np.exp(-epsilon)  # weights relative to the truth's
+    p, q = 1 / far, near / far
+    gap = -np.expm1(-epsilon) / far  # p - q
     noise = shares * p * (1 - p) + (1 - shares) * q * (1 - q)
-    return float(noise.mean() / (asked * (p - q) ** 2) + _sampling(shares, asked, users))
+    return float(noise.mean() / (asked * gap**2) + _sampling(shares, asked, users))
 
 
 def _sampling(shares: Floats, asked: float, users: int) -> float:
@@ -296,35 +317,31 @@ def _matrix(inside: Bools, kernel_epsilon: float, log_boost: float) -> Floats:
 
 def _membership(regions: Sequence[Sequence[int]]) -> Bools:
     d = len(regions)
+    whole(d, "the number of regions", 2, MOST_ITEMS)
     inside = np.zeros((d, d), dtype=bool)
     for item, region in enumerate(regions):
-        if not all(0 <= other < d for other in region) or item not in region:
+        if not all(isinstance(other, (int, np.integer)) and 0 <= other < d for other in region) or item not in region:
             raise ValueError(f"regions[{item}] must hold item {item} and only items 0 to {d - 1}, got {list(region)}")
         inside[item, list(region)] = True
-    if d < 2:
-        raise ValueError(f"regions must have at least two items, got {d}")
     return inside
 
 
 def _sizes(d: int, k: int) -> None:
-    if isinstance(d, bool) or not isinstance(d, (int, np.integer)) or d < 2:
-        raise ValueError(f"d must be a whole number of at least 2 items, got {d!r}")
+    whole(d, "d", 2, int(LARGEST))
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= d:
         raise ValueError(f"k must be a whole number from 1 to d = {d}, got {k!r}")
 
 
 def _budgets(epsilon: float, kernel_epsilon: float) -> tuple[float, float]:
-    epsilon = positive(epsilon, "epsilon")
+    epsilon = kernel_budget(epsilon)
     kernel_epsilon = positive(kernel_epsilon, "kernel_epsilon", zero=True)
-    if epsilon > LARGEST:
-        raise ValueError(f"epsilon must be at most {LARGEST:g}, got {epsilon:g}")
     if kernel_epsilon > epsilon:
         raise ValueError(f"kernel_epsilon must lie in [0, epsilon = {epsilon:g}], got {kernel_epsilon:g}")
     return epsilon, kernel_epsilon
 
 
 def _frequencies(shares: ArrayLike, d: int) -> Floats:
-    shares = as_floats(shares)
+    shares = numbers(shares, "shares", at_most=LARGEST)
     if shares.shape != (d,) or (shares < 0).any() or abs(shares.sum() - 1) > 1e-9:
         raise ValueError(f"shares must be {d} nonnegative frequencies that add up to 1")
     return shares

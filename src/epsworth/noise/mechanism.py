@@ -12,17 +12,23 @@ from numpy.typing import ArrayLike
 from epsworth import laws
 from epsworth.arrays import Floats, as_floats
 from epsworth.laws import Law
+from epsworth.noise.answers import finite
 from epsworth.noise.profiles import (
     Kernel,
     Weights,
     hockey_stick,
     kernel_law,
+    mass_outside,
     pure_loss,
     renyi_divergence,
     smallest_epsilon,
     weights,
 )
 from epsworth.noise.regions import Region
+
+
+class TooLarge(ValueError):
+    """A noise, or a program for one, whose table would be too large for this question."""
 
 
 class NoiseMechanism(ABC):
@@ -39,8 +45,14 @@ class NoiseMechanism(ABC):
 
     @property
     @abstractmethod
+    def outside(self) -> float:
+        """Pr[released value outside the preferred region], for the answer where it is largest; never rounded down."""
+
+    @property
     def confidence(self) -> float:
-        """Pr[released value in the preferred region], for the true answer where it is smallest."""
+        """Pr[released value in the preferred region], for the true answer where it is smallest; never rounded up."""
+        inside = 1.0 - self.outside
+        return inside if 1.0 - inside >= self.outside else float(np.nextafter(inside, 0.0))
 
     @property
     @abstractmethod
@@ -62,9 +74,13 @@ class NoiseMechanism(ABC):
             return self.pure_epsilon
         return min(float(smallest_epsilon(self.profile, delta)), self.pure_epsilon)
 
+    def rounded(self, answer: ArrayLike) -> Floats:
+        """Return the numbers that noise is added to, for true answers; what the promise does not cover is refused."""
+        return finite(answer)
+
     def sample(self, answer: ArrayLike, rng: np.random.Generator) -> Floats:
-        """Draw for analysis, one released value per true answer; never fit for release."""
-        return self.law(answer).sample((), rng)
+        """Draw for analysis, one released value per true answer, rounded first; never fit for release."""
+        return self.law(self.rounded(answer)).sample((), rng)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +137,12 @@ class Boosted(NoiseMechanism):
         """Return the largest Renyi divergence of order alpha."""
         return float(renyi_divergence(self.kernel, self.scale, self._cut, alpha).max())
 
+    def rounded(self, answer: ArrayLike) -> Floats:
+        """Return the nearest answers of the region's public list, if it has one."""
+        return self.region.rounded(answer)
+
     def law(self, answer: ArrayLike = 0.0) -> laws.Boosted:
-        """Return the boosted law around the answer."""
+        """Return the boosted law around a number, on the region's public list or, for analysis alone, off it."""
         answer = as_floats(answer)
         low, high = self.region.ends(answer)
         return laws.Boosted(
@@ -130,10 +150,9 @@ class Boosted(NoiseMechanism):
         )
 
     @property
-    def confidence(self) -> float:
-        """Pr[in region] at the hardest answer."""
-        law = self.law(self.region.hardest)
-        return float(law.mass(law.lower, law.upper).min())
+    def outside(self) -> float:
+        """Pr[outside the region] at the hardest answer."""
+        return float(mass_outside(self.kernel, self.scale, self.boost, self.region))
 
     @property
     def rmse(self) -> float:

@@ -21,7 +21,10 @@ from epsworth.laws.noise import Noise
 from epsworth.noise.regions import Region
 
 Kernel = Literal["gaussian", "laplace"]
-ROUNDING = 2.0**-49  # relative error of an interval mass times its weight, with room; grows with |epsilon|
+ROUNDING = 2.0**-49  # relative error of an interval mass times its weight, per unit of the logarithms behind both
+LEAST_MASS = 1e-300
+MARGIN = 1e-13  # relative, of a probability outside: what boosts and scales leave for the rounding of its formula
+LARGEST_SEARCHED = 1e6  # epsilon
 DOUBLINGS, HALVINGS = 60, 70
 
 
@@ -36,10 +39,21 @@ def kernel_law(kernel: Kernel, scale: ArrayLike, at: ArrayLike = 0.0) -> Noise:
 
 def outside(kernel: Kernel, scale: ArrayLike, region: Region) -> Floats:
     """Return the largest probability, over admissible answers, that the kernel lands outside its region."""
-    scale = as_floats(scale)[..., np.newaxis]
+    return np.asarray(_inside_and_outside(kernel, scale, region)[1].max(axis=-1))
+
+
+def mass_outside(kernel: Kernel, scale: ArrayLike, boost: ArrayLike, region: Region) -> Floats:
+    """Return the same probability of a boosted kernel, never rounded down."""
+    inside, out = _inside_and_outside(kernel, scale, region)
+    share = out / as_floats(boost)[..., np.newaxis]
+    return np.asarray(np.minimum(share / (inside + share) * (1 + MARGIN / 2), 1.0).max(axis=-1))
+
+
+def _inside_and_outside(kernel: Kernel, scale: ArrayLike, region: Region) -> tuple[Floats, Floats]:
+    """Return the kernel's mass inside and outside of the region at the hardest answers, which are the last axis."""
     low, high = region.ends(region.hardest)
-    law = kernel_law(kernel, scale, region.hardest)
-    return np.asarray((law.mass(-np.inf, low) + law.mass(high, np.inf)).max(axis=-1))
+    law = kernel_law(kernel, as_floats(scale)[..., np.newaxis], region.hardest)
+    return law.mass(low, high), np.asarray(law.mass(-np.inf, low) + law.mass(high, np.inf))
 
 
 def boost_needed(outside: ArrayLike, beta: ArrayLike) -> Floats:
@@ -53,7 +67,7 @@ def boost_needed(outside: ArrayLike, beta: ArrayLike) -> Floats:
     out, beta = as_floats(outside), as_floats(beta)
     with np.errstate(divide="ignore"):
         needed = (1 - beta) / beta * out / (1 - out)
-    return as_floats(np.maximum(needed * (1 + 1e-14), 1.0))
+    return as_floats(np.maximum(needed * (1 + MARGIN), 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +118,9 @@ def hockey_stick(kernel: Kernel, scale: ArrayLike, cut: Weights, epsilon: ArrayL
     mine = near.mass(low, stop)
     with np.errstate(divide="ignore"):
         theirs = np.exp(np.minimum(epsilon + cut.log_second + np.log(far.mass(low, stop)), 0.0))
-    error = ROUNDING * (1 + np.abs(epsilon)) * np.minimum(near.mass(-np.inf, stop), near.mass(low, np.inf))
+    tail = np.minimum(near.mass(-np.inf, stop), near.mass(low, np.inf))
+    size = 1 + np.abs(epsilon) - np.log(np.maximum(tail, LEAST_MASS)) + np.where(np.isfinite(gain), np.abs(gain), 0.0)
+    error = ROUNDING * size * tail
     lost = np.maximum(weight * (mine + error) - np.where(weight > 0, theirs, 0.0), 0.0)
     return np.asarray(np.minimum(lost.sum(axis=-1), 1.0))
 
@@ -112,7 +128,8 @@ def hockey_stick(kernel: Kernel, scale: ArrayLike, cut: Weights, epsilon: ArrayL
 def _loss_ends(kernel: Kernel, scale: Floats, distance: Floats, loss: Floats) -> Floats:
     """Return u such that the kernel's loss exceeds ``loss`` exactly for z < u."""
     if kernel == "gaussian":
-        return np.asarray(distance / 2 - loss * scale**2 / distance)
+        with np.errstate(over="ignore"):  # a loss that is never reached, or always
+            return np.asarray(distance / 2 - loss * scale**2 / distance)
     steepest = distance / scale
     between = (distance - np.clip(loss, -steepest, steepest) * scale) / 2
     return np.where(loss >= steepest, -np.inf, np.where(loss < -steepest, np.inf, between))
@@ -198,7 +215,7 @@ def smallest_epsilon(
             break
         low, high = np.where(good, low, high), np.where(good, high, 2 * high)
         good = profile(high) <= delta
-        if (high > 1e6).any():
+        if (high > LARGEST_SEARCHED).any():
             break
     found = good
     for _ in range(halvings):

@@ -1,7 +1,11 @@
-"""The noise with the least epsilon, by linear programming, and a proof of how little could be gained on it.
+"""A noise by linear programming, and floors: epsilons below which no noise of a kind goes.
 
-Masses on a lattice, or on cells of a step density.  By symmetry and convexity the best law is symmetric, so there is
-one variable p_a per distance a.  For a fixed epsilon (E = e^epsilon) the program maximises the mass inside:
+The noise is the solution on one grid, masses on a lattice or on cells of a step density, as well as doubles solve it:
+often the cheapest there is, but not always.  Where the cells do not fit theta, or beta or delta are small, other noises
+have a smaller epsilon.  The floors hold whatever the solver did.
+
+By symmetry and convexity the best law is symmetric, so there is one variable p_a per distance a.  For a fixed epsilon
+(E = e^epsilon) the program maximises the mass inside:
 
     p_a - E p_(a+m) <= s_a   (outputs on the far side: p_a against the answer m steps away),   sum s <= delta.
 
@@ -12,41 +16,50 @@ them all.  With it, the shift by m steps is the worst one (see `regions.Absolute
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from scipy.optimize import brentq, linprog
 from scipy.sparse import coo_array, csr_array
 
 from epsworth.arrays import Floats
-from epsworth.noise.lattice import WHOLE, LatticeNoise, Spacing, spacing
+from epsworth.noise.allowed import failure, length, share
+from epsworth.noise.answers import in_decimals
+from epsworth.noise.lattice import LatticeNoise, Spacing, spacing
+from epsworth.noise.mechanism import TooLarge
+from epsworth.noise.profiles import MARGIN
 from epsworth.noise.staircase import best_staircase
 
 WINDOW = 130  # classes of distance in the program, at most: 260 points on the line
 FINEST = 25  # cells per sensitivity
 PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-GAPS = 10.0 ** np.arange(-6.0, 0.0)  # relative distances below the optimum at which a proof is tried
+# Relative distances below the program's epsilon at which a proof is tried; without falling densities only the first.
+GAPS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 0.6, 0.8, 0.9, 0.97)
+NEAR = 6
 REFINE = 5
 TAIL = 1e-19
 LEAST = 1e-3  # an epsilon below it is not searched for: tails would be very long
 MOST_CLASSES = 500  # distances in the program; beyond, it takes more than seconds
 
 
-class ProgramError(ValueError):
+class ProgramError(TooLarge):
     """The linear program is too large, or its solver gave up."""
 
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """The best noise of its kind, and floors that others cannot pass.
+    """The noise that a linear program found, and floors that no noise passes.
 
     Attributes
     ----------
     noise : LatticeNoise
-        A mechanism with the least epsilon (its own exact profile says which).
+        The program's law on its grid; its own exact profile says at which epsilon.  Others may need less.
     floor : float
-        Additive noise whose density falls on either side of zero, and which meets the constraint with this delta, has
-        an epsilon of at least this.  All noises that `cheapest` compares are of that kind.
+        Additive noise with a density, or with masses on the lattice, that falls on either side of zero, and which
+        meets the constraint with this delta, has an epsilon of at least this.  All noises that `cheapest` compares are
+        of that kind.  0 where nothing was proved.
     floor_any : float
         The same for any additive noise with a density; often equal, but zero where theta is far below the
         sensitivity, since only answers exactly one sensitivity apart are compared.
@@ -85,10 +98,11 @@ class _Shape:
 def optimal_noise(
     theta: float, beta: float, sensitivity: float, delta: float, *, lattice: float | None = None
 ) -> Optimum:
-    """Return the noise with the least epsilon that stays within ``theta`` with probability 1 - beta.
+    """Return the noise that linear programming finds to stay within ``theta`` with probability 1 - beta, and floors.
 
-    The program is solved in double precision: where beta is below about 1e-6, other noises can come nearer to the
-    floor.  Both numbers are right whatever the solver did, epsilon from the table and floor from the dual.
+    The program has one grid and is solved in double precision: other noises can need less epsilon than its law, most of
+    all for beta below about 1e-6 and for theta that the grid does not fit.  Both numbers are right whatever the solver
+    did, epsilon from the table and floor from the dual.
 
     Parameters
     ----------
@@ -104,17 +118,21 @@ def optimal_noise(
     >>> round(best.floor, 3) <= 2.944439 <= round(best.noise.pure_epsilon, 3) + 1e-3  # the staircase mechanism
     True
     """
+    theta, sensitivity = length(theta, "theta"), length(sensitivity, "sensitivity")
+    beta, delta = failure(beta), share(delta, "delta", zero=True)
+    widest = max(theta, 2 * sensitivity) / (sensitivity if lattice is None else length(lattice, "lattice"))
+    if max(widest, sensitivity / theta) > MOST_CLASSES:
+        _refuse(theta, sensitivity, max(widest, sensitivity / theta))
     grid = spacing(theta, sensitivity, lattice) if lattice is not None else _cells(theta, sensitivity)
     cells = lattice is None
-    ratio = theta / grid.step
-    generous = int(np.ceil(ratio * (1 - WHOLE))) if cells else int(np.floor(ratio * (1 + WHOLE) + 0.5)) + 1
+    unit = in_decimals(sensitivity) / grid.shift if lattice is None else in_decimals(lattice)
+    ratio = in_decimals(theta) / unit
+    # A density within theta, rounded to the lattice, stays nearer than theta + 1/2: so many distances hold it.
+    generous = math.ceil(ratio) if cells else max(math.ceil(ratio - Fraction(1, 2)), math.floor(ratio)) + 1
     exact = grid.inside // 2 if cells else grid.inside // 2 + 1
     window = exact + 2 * grid.shift
     if window > MOST_CLASSES:
-        raise ProgramError(
-            f"theta {theta:g} and sensitivity {sensitivity:g} need a program of {window} cells or points on either "
-            f"side, more than {MOST_CLASSES}; take another mechanism, or a coarser lattice"
-        )
+        _refuse(theta, sensitivity, window)
     shape = _Shape(window, grid.shift, exact, cells)
     start = best_staircase(theta, beta, sensitivity).loss
     epsilon = _least_epsilon(shape, beta, delta, start)
@@ -124,11 +142,19 @@ def optimal_noise(
     return Optimum(noise, *floors)
 
 
+def _refuse(theta: float, sensitivity: float, window: float) -> None:
+    raise ProgramError(
+        f"theta {theta:g} and sensitivity {sensitivity:g} need a program of {window:.6g} cells or points on either "
+        f"side, more than {MOST_CLASSES}; take another mechanism, or a coarser lattice"
+    )
+
+
 def _cells(theta: float, sensitivity: float) -> Spacing:
     """Choose cells of which theta holds a whole number, or nearly."""
     finest = int(np.clip(WINDOW / (theta / sensitivity + 2), 1, FINEST))
     shifts = np.arange(max(finest, int(np.ceil(sensitivity / theta))), 0, -1)
-    inside = np.floor(theta * shifts / sensitivity * (1 + WHOLE))
+    ratio = in_decimals(theta) / in_decimals(sensitivity)
+    inside = np.array([math.floor(ratio * int(shift)) for shift in shifts])
     best = int(np.argmax(np.round(inside / shifts, 12)))
     return Spacing(float(sensitivity / shifts[best]), int(shifts[best]), 2 * int(inside[best]))
 
@@ -240,11 +266,12 @@ def _law(shape: _Shape, grid: Spacing, epsilon: float, beta: float, delta: float
     within = np.zeros(whole.size, dtype=bool)
     within[cut : whole.size - cut] = True
     whole /= whole.sum()
-    held = whole[within].sum()
     lost = float(tails.sum()) * TAIL
-    wanted = (1 - beta) * (1 + 1e-14) + lost
-    if held < wanted:
-        whole = np.where(within, whole * (wanted / held), whole * ((1 - wanted) / (1 - held)))
+    out, allowed = float(whole[~within].sum()), beta * (1 - MARGIN) - lost
+    if allowed <= 0:
+        raise ProgramError(f"the tails of the program's law weigh more than beta {beta:g}")
+    if out > allowed:
+        whole = np.where(within, whole * ((1 - allowed) / whole[within].sum()), whole * (allowed / out))
     with np.errstate(divide="ignore", invalid="ignore"):
         losses = np.abs(np.log(whole[grid.shift :]) - np.log(whole[: -grid.shift]))
     pure = float(losses.max()) * (1 + 1e-13) if whole.min() > 0 else np.inf  # tails beyond go on at the same ratio
@@ -257,11 +284,14 @@ def _floor(shape: _Shape, epsilon: float, needed: float, delta: float, *, unimod
     def proved(gap: float) -> bool:
         return _solve(shape, epsilon * (1 - gap), delta, unimodal=unimodal)[3] < needed
 
-    works = next((float(gap) for gap in GAPS if proved(gap)), None)
-    if works is None:
+    tried = 0.0
+    for works in GAPS if unimodal else GAPS[:NEAR]:
+        if proved(works):
+            break
+        tried = works
+    else:
         return 0.0
-    fails = works / 10
-    for _ in range(REFINE if works > GAPS[0] else 0):
-        middle = float(np.sqrt(works * fails))
-        works, fails = (middle, fails) if proved(middle) else (works, middle)
+    for _ in range(REFINE if tried else 0):
+        middle = math.sqrt(works * tried)
+        works, tried = (middle, tried) if proved(middle) else (works, middle)
     return epsilon * (1 - works)

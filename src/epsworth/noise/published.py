@@ -14,11 +14,14 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.mechanisms.gaussian import gaussian_sigma, hockey_stick
+from epsworth.noise.allowed import numbers, positive, share, whole
 from epsworth.noise.mechanism import Boosted
-from epsworth.noise.profiles import boost_needed, outside, smallest_epsilon
+from epsworth.noise.profiles import smallest_epsilon
 from epsworth.noise.regions import Absolute, Fixed, OnLattice, Region
-from epsworth.noise.tuning import plain
+from epsworth.noise.tuning import least_boosted, plain
 
+LARGEST_ORDER = 1e6
+MOST_RELEASES, MOST_SEARCHED = 10_000, 1000  # the sum has 2 T + 1 terms
 TERNARY_STEPS = 36
 LEAST = 1e-4  # of the unboosted kernel's epsilon: where the ternary search begins
 
@@ -53,7 +56,14 @@ def published_delta(noise: Boosted, epsilon: ArrayLike, releases: int = 1) -> Fl
 
     The law of the number of region events is the T-fold convolution of (p-, p0, p+) (Algorithm 1); Gaussian kernels.
     """
-    return _claimed(noise, published_terms(noise), epsilon, releases)
+    _gaussian(noise)
+    releases = whole(releases, "releases", 1, MOST_RELEASES)
+    return _claimed(noise, published_terms(noise), numbers(epsilon, "epsilon", at_most=1e100), releases)
+
+
+def _gaussian(noise: Boosted) -> None:
+    if not isinstance(noise, Boosted) or noise.kernel != "gaussian":
+        raise ValueError("noise must be a boosted Gaussian kernel: the published formulas are for no other")
 
 
 def _claimed(noise: Boosted, terms: Terms, epsilon: ArrayLike, releases: int) -> Floats:
@@ -71,6 +81,9 @@ def _claimed(noise: Boosted, terms: Terms, epsilon: ArrayLike, releases: int) ->
 
 def published_renyi(noise: Boosted, alpha: float) -> float:
     """Return Proposition 2: the claimed Renyi divergence of order alpha, Gaussian kernel."""
+    _gaussian(noise)
+    if not 1 < positive(alpha, "alpha") <= LARGEST_ORDER:
+        raise ValueError(f"alpha must exceed 1 and be at most {LARGEST_ORDER:g}, got {alpha!r}")
     terms = published_terms(noise)
     own = alpha * noise.sensitivity**2 / (2 * noise.scale**2)
     weights = [terms.plus, terms.minus, 1 - terms.plus - terms.minus]
@@ -82,6 +95,8 @@ def published_renyi(noise: Boosted, alpha: float) -> float:
 
 def published_epsilon(noise: Boosted, delta: float, releases: int = 1) -> float:
     """Return the epsilon that the published delta claims."""
+    _gaussian(noise)
+    delta, releases = share(delta, "delta"), whole(releases, "releases", 1, MOST_RELEASES)
     terms = published_terms(noise)
 
     def profile(epsilon: Floats) -> Floats:
@@ -101,8 +116,7 @@ def published_choice(
         return None
 
     def boosted(sigma: float) -> Boosted:
-        needed = float(boost_needed(outside("gaussian", sigma, region), beta))
-        return Boosted("gaussian", sigma, needed, region, sensitivity)
+        return least_boosted("gaussian", sigma, region, sensitivity, beta)
 
     if isinstance(region, Fixed):
         given = boosted(scale)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
+from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Floats, as_floats
-from epsworth.noise import regions
+from epsworth.arrays import Floats
+from epsworth.noise import allowed, regions
 from epsworth.noise.composition import composed_epsilon
 from epsworth.noise.lattice import discrete, spacing
-from epsworth.noise.mechanism import Boosted, NoiseMechanism
+from epsworth.noise.mechanism import Boosted, NoiseMechanism, TooLarge
 from epsworth.noise.profiles import Kernel, boost_needed, outside
-from epsworth.noise.ranking import noise_named, question
+from epsworth.noise.ranking import MOST_RELEASES, WIDEST_RATIO, noise_named, question
 from epsworth.noise.regions import Kind
+from epsworth.noise.tuning import first_kept
 
 DISCRETE: dict[str, Kernel] = {"discrete_gaussian": "gaussian", "discrete_laplace": "laplace"}
+LARGEST_ORDER = 1e6  # of a Renyi divergence
+MOST_BOOST = 1e300
 SURE = 1e-6  # relative precision of the inverse searches
-MOST_RELEASES = 1 << 20
 
 
 def boosted(
@@ -56,25 +61,39 @@ def boosted(
     >>> boosted("laplace", scale=3.0, theta=4.0, beta=0.1).boost.__round__(6)
     3.221571
     """
-    scale, sensitivity = regions.positive(scale, "scale"), regions.positive(sensitivity, "sensitivity")
+    scale, sensitivity = allowed.length(scale, "scale"), allowed.length(sensitivity, "sensitivity")
     if boost is not None and beta is not None:
         raise ValueError("boost and beta exclude each other; keep one")
-    if boost is not None and not boost >= 1:
-        raise ValueError(f"boost must be at least 1 (infinity truncates), got {boost!r}")
+    boost = _boost(boost)
     where = regions.region(region, theta, offset=offset, answers=answers)
+    build: Callable[[float], NoiseMechanism]
     if kernel in DISCRETE:
         if region != "absolute":
             raise ValueError(f"kernel {kernel!r} belongs to region='absolute', got {region!r}")
-        grid = spacing(regions.positive(theta, "theta"), sensitivity, regions.positive(lattice, "lattice"))
-        if beta is not None:
-            flat = discrete(DISCRETE[kernel], scale, 1.0, grid)
-            boost = float(boost_needed(1 - flat.confidence, regions.share(beta, "beta")))
-        return discrete(DISCRETE[kernel], scale, 1.0 if boost is None else float(boost), grid)
-    if kernel not in ("gaussian", "laplace"):
+        grid = spacing(allowed.length(theta, "theta"), sensitivity, allowed.length(lattice, "lattice"))
+        build = partial(discrete, DISCRETE[kernel], scale, grid=grid)
+        chance = build(1.0).outside if beta is not None else 0.0
+    elif kernel in get_args(Kernel):
+        law: Kernel = kernel  # type: ignore[assignment]
+        build = partial(Boosted, law, scale, region=where, sensitivity=sensitivity)
+        chance = float(outside(law, scale, where)) if beta is not None else 0.0
+    else:
         raise ValueError(f"kernel must be one of gaussian, laplace, {', '.join(DISCRETE)}, got {kernel!r}")
-    if beta is not None:
-        boost = float(boost_needed(outside(kernel, scale, where), regions.share(beta, "beta")))  # type: ignore[arg-type]
-    return Boosted(kernel, scale, 1.0 if boost is None else float(boost), where, sensitivity)  # type: ignore[arg-type]
+    if beta is None:
+        return build(boost)
+    if chance >= 1.0:
+        raise ValueError(f"scale {scale:g} leaves nothing in the region of theta {theta!r}; take a smaller scale")
+    beta = allowed.failure(beta)
+    return first_kept(build, float(boost_needed(chance, beta)), beta, +1)
+
+
+def _boost(boost: object) -> float:
+    if isinstance(boost, float) and boost == math.inf:
+        return math.inf
+    number = allowed.positive(boost, "boost", zero=True) if boost is not None else 1.0
+    if not 1 <= number <= MOST_BOOST:
+        raise ValueError(f"boost must be at least 1, and at most {MOST_BOOST:g} or infinite (truncates), got {boost!r}")
+    return number
 
 
 def delta(
@@ -113,9 +132,7 @@ def delta(
         kernel, scale=scale, theta=theta, boost=boost, beta=beta, sensitivity=sensitivity, region=region,
         offset=offset, answers=answers, lattice=lattice,
     )  # fmt: skip
-    asked = as_floats(epsilon)
-    if np.isnan(asked).any():
-        raise ValueError("epsilon must be a number, got nan")
+    asked = allowed.numbers(epsilon, "epsilon")
     found = noise.profile(np.abs(asked))
     decay = np.exp(np.minimum(asked, 0.0))
     found = np.where(asked < 0, 1 - decay + decay * found, found)
@@ -142,8 +159,8 @@ def renyi(
     >>> round(renyi(4.0, scale=2.0, theta=2.0, beta=0.05), 6)
     2.15653
     """
-    if not alpha > 1:
-        raise ValueError(f"alpha must exceed 1, got {alpha!r}")
+    if not 1 < allowed.positive(alpha, "alpha") <= LARGEST_ORDER:
+        raise ValueError(f"alpha must exceed 1 and be at most {LARGEST_ORDER:g}, got {alpha!r}")
     noise = boosted(
         kernel, scale=scale, theta=theta, boost=boost, beta=beta, sensitivity=sensitivity, region=region,
         offset=offset, answers=answers,
@@ -170,7 +187,7 @@ def best_confidence(
     def affordable(log_beta: float) -> bool:
         return _epsilon(mechanism, theta, float(np.exp(log_beta)), sensitivity, delta, releases) <= epsilon
 
-    regions.positive(epsilon, "epsilon")
+    allowed.positive(epsilon, "epsilon")
     worst, best = np.log(0.999), np.log(1e-12)
     if not affordable(worst):
         return 0.0
@@ -192,11 +209,16 @@ def narrowest_interval(
     def affordable(log_theta: float) -> bool:
         return _epsilon(mechanism, float(np.exp(log_theta)), beta, sensitivity, delta, releases) <= epsilon
 
-    regions.positive(epsilon, "epsilon")
-    wide = np.log(regions.positive(sensitivity, "sensitivity"))
+    allowed.positive(epsilon, "epsilon")
+    size = np.log(allowed.length(sensitivity, "sensitivity"))
+    wide, widest = size, size + np.log(WIDEST_RATIO) - 0.5
     while not affordable(wide):
-        wide += 1.0
-    return float(np.exp(_last(affordable, wide, wide - 20.0)))
+        if wide >= widest:
+            raise ValueError(
+                f"epsilon {epsilon:g} affords no theta up to {np.exp(widest):g} with {mechanism!r}; allow a larger one"
+            )
+        wide = min(wide + 1.0, widest)
+    return float(np.exp(_last(affordable, wide, size - 20.0)))
 
 
 def largest_T(
@@ -211,7 +233,7 @@ def largest_T(
     def affordable(releases: int) -> bool:
         return _epsilon(mechanism, theta, beta, sensitivity, delta, releases) <= epsilon
 
-    regions.positive(epsilon, "epsilon")
+    allowed.positive(epsilon, "epsilon")
     low, high = 0, 1
     while high < MOST_RELEASES and affordable(high):
         low, high = high, 2 * high
@@ -223,7 +245,10 @@ def largest_T(
 
 def _epsilon(mechanism: str, theta: float, beta: float, sensitivity: float, delta: float, releases: int) -> float:
     asked = question(theta, beta, sensitivity, delta, releases, "absolute", None, None, None, None)
-    return composed_epsilon(noise_named(mechanism, asked), asked.delta, asked.releases)
+    try:
+        return composed_epsilon(noise_named(mechanism, asked), asked.delta, asked.releases)
+    except TooLarge:  # not on offer at this width: nothing that this mechanism affords
+        return math.inf
 
 
 def _last(affordable: Callable[[float], bool], good: float, bad: float) -> float:

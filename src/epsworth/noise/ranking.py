@@ -12,23 +12,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
-from epsworth.laws import Law
-from epsworth.noise import regions
+from epsworth.noise import allowed, regions
+from epsworth.noise.choice import Choice
 from epsworth.noise.clamped import Clamped
 from epsworth.noise.composition import composed_epsilon
-from epsworth.noise.lattice import LatticeNoise, spacing
-from epsworth.noise.mechanism import Boosted, NoiseMechanism
-from epsworth.noise.profiles import Kernel, boost_needed, outside
+from epsworth.noise.lattice import LatticeNoise, Spacing, spacing
+from epsworth.noise.mechanism import Boosted, NoiseMechanism, TooLarge
+from epsworth.noise.profiles import LARGEST_SEARCHED, Kernel
 from epsworth.noise.program import Optimum, ProgramError, optimal_noise
-from epsworth.noise.published import published_choice
+from epsworth.noise.published import MOST_SEARCHED, published_choice
 from epsworth.noise.regions import Absolute, Fixed, Kind, Region
-from epsworth.noise.release import LatticeRelease, release_of
+from epsworth.noise.release import released_epsilon
 from epsworth.noise.staircase import best_staircase
-from epsworth.noise.tuning import best_boosted, best_discrete, best_truncated, discrete_plain, plain
+from epsworth.noise.tuning import best_boosted, best_discrete, best_truncated, discrete_plain, least_boosted, plain
 from epsworth.rounding import show_up
 
 Method = Literal["exact", "published"]
 KERNELS: tuple[Kernel, ...] = ("gaussian", "laplace")
+MOST_RELEASES = 1 << 20
+WIDEST_RATIO = 1e9  # of a region's half-width, or a scale, and the sensitivity, either way
 ALIKE = 1.01  # an epsilon within one per cent of the least: then the smaller error decides
 
 
@@ -50,79 +52,24 @@ class Question:
         low, high = self.region.ends(self.region.hardest)
         return float((high - low).min() / 2)
 
+    @property
+    def grid(self) -> Spacing:
+        """The lattice of the discrete rows; `TooLarge` where none fits."""
+        return spacing(self.half, self.sensitivity, self.lattice)
+
     @cached_property
     def optimum(self) -> Optimum | None:
-        """The best noise for one release; None where its program would be too large."""
+        """The linear program's noise for one release, and floors; None where it would be too large, or failed."""
         try:
             return optimal_noise(self.half, self.beta, self.sensitivity, self.delta, lattice=self.lattice)
         except ProgramError:
             return None
 
     def best(self) -> NoiseMechanism:
-        """Return the noise of the optimum; `ProgramError` where there is none."""
+        """Return the program's noise; `ProgramError` where there is none."""
         if self.optimum is None:
             raise ProgramError("the linear program is too large, or its solver gave up")
         return self.optimum.noise
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """One noise that meets the constraint, and what it costs.
-
-    Attributes
-    ----------
-    name : str
-        Which noise.
-    epsilon, delta : float
-        The promise for all releases together.  Where ``sound`` is False, a claim and not a promise.
-    releases : int
-        T.
-    confidence : float
-        Pr[one released value lies in the region], at the true answer where it is smallest.
-    rmse : float
-        Root of the mean squared error of one release, at the true answer where it is largest.
-    sound : bool
-        Whether epsilon is an upper bound of the truth.
-    pairs : int
-        Ordered pairs of true answers that were compared; one where a proof says which is worst.
-    noise : NoiseMechanism
-        The mechanism, with its profile.
-    exact_epsilon : float
-        The exact epsilon of this noise; equal to ``epsilon`` for sound ones.
-    """
-
-    name: str
-    epsilon: float
-    delta: float
-    releases: int
-    confidence: float
-    rmse: float
-    sound: bool
-    pairs: int
-    noise: NoiseMechanism = field(repr=False)
-    exact_epsilon: float
-
-    def law(self, answer: ArrayLike = 0.0) -> Law:
-        """Return the law of one released value."""
-        return self.noise.law(answer)
-
-    def sample(self, answer: ArrayLike, rng: np.random.Generator) -> Floats:
-        """Draw for analysis, one value per true answer; never fit for release (see `for_release`)."""
-        return self.noise.sample(answer, rng)
-
-    def for_release(self) -> LatticeRelease:
-        """Return this noise with integer weights, drawn with the operating system's randomness."""
-        if not isinstance(self.noise, LatticeNoise) or self.noise.cells:
-            raise ValueError(
-                f"{self.name} has a continuous law, whose floating-point draws are not fit for release; take a "
-                "discrete one, or ask with lattice= the step of the true answers and take 'optimal'"
-            )
-        return release_of(self.noise)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the numbers as plain values."""
-        names = ("name", "epsilon", "delta", "releases", "confidence", "rmse", "sound", "pairs", "exact_epsilon")
-        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +81,8 @@ class Ranking(Sequence[Choice]):
     choices : tuple of Choice
         Ranked by epsilon.
     floor : float
-        For one release under an absolute error: no noise whose density falls on either side of zero has a smaller
-        epsilon (a dual bound); 0 where no floor is known.
+        For one release under an absolute error: no noise whose density, or masses on the lattice, fall on either side
+        of zero has a smaller epsilon (a dual bound); 0 where no floor is known.
     left_out : dict
         What cannot keep any epsilon here, and why.
     asked : Question
@@ -262,14 +209,16 @@ def cheapest(
     asked = question(theta, beta, sensitivity, delta, releases, region, offset, answers, lattice, scale)
     if method not in ("exact", "published"):
         raise ValueError(f"method must be 'exact' or 'published', got {method!r}")
+    if method == "published":
+        allowed.whole(releases, "releases with method='published'", 1, MOST_SEARCHED)
     found, left_out = [], {}
     for name, build in _builders(asked).items():
         try:
             noise = build()
-        except ProgramError as error:
+        except TooLarge as error:
             left_out[name] = str(error)
             continue
-        epsilon = composed_epsilon(noise, asked.delta, asked.releases)
+        epsilon = _stated(noise, asked)
         if math.isfinite(epsilon):
             found.append(_choice(name, noise, epsilon, asked))
         else:
@@ -284,8 +233,15 @@ def cheapest(
 
 def epsilons_by_width(asked: Question, name: str, halves: Floats) -> Floats:
     """Return the epsilon of one noise for other half-widths of an absolute error: a curve for a plot."""
-    wider = [replace(asked, region=Absolute(float(half)), lattice=None) for half in halves]
-    return np.array([composed_epsilon(noise_named(name, other), other.delta, other.releases) for other in wider])
+
+    def at(half: float) -> float:
+        other = replace(asked, region=Absolute(half), lattice=None)
+        try:
+            return composed_epsilon(noise_named(name, other), other.delta, other.releases)
+        except TooLarge:  # not on offer at this width
+            return math.inf
+
+    return np.array([at(float(half)) for half in halves])
 
 
 def noise_named(name: str, asked: Question) -> NoiseMechanism:
@@ -302,19 +258,24 @@ def question(
 ) -> Question:  # fmt: skip
     """Check the arguments of `cheapest`."""
     where = regions.region(region, theta, offset=offset, answers=answers)
-    sensitivity = regions.positive(sensitivity, "sensitivity")
-    if isinstance(releases, bool) or not isinstance(releases, (int, np.integer)) or releases < 1:
-        raise ValueError(f"releases must be a whole number of at least 1, got {releases!r}")
+    sensitivity = allowed.length(sensitivity, "sensitivity")
+    releases = allowed.whole(releases, "releases", 1, MOST_RELEASES)
     if lattice is not None:
         if region != "absolute":
             raise ValueError(f"lattice belongs to region='absolute', got it for {region!r}; give answers instead")
-        lattice = regions.positive(lattice, "lattice")
+        lattice = allowed.length(lattice, "lattice")
     if scale is not None and region != "fixed":
         raise ValueError(f"scale belongs to region='fixed'; for {region!r} it is searched")
-    return Question(
-        where, regions.share(beta, "beta"), sensitivity, regions.share(delta, "delta", zero=True), int(releases),
-        lattice, sensitivity if scale is None else regions.positive(scale, "scale"),
+    asked = Question(
+        where, allowed.failure(beta), sensitivity, allowed.share(delta, "delta", zero=True), releases,
+        lattice, sensitivity if scale is None else allowed.length(scale, "scale"),
     )  # fmt: skip
+    for width, what in ((asked.half, "theta"), (asked.scale, "scale")):
+        if not WIDEST_RATIO >= width / sensitivity >= 1 / WIDEST_RATIO:
+            raise ValueError(
+                f"sensitivity must lie within a factor {WIDEST_RATIO:g} of {what}, {width:g} here, got {sensitivity:g}"
+            )
+    return asked
 
 
 def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
@@ -328,31 +289,45 @@ def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
         built[f"pb_{kernel}"] = partial(best_boosted, kernel, region, beta, size, delta, releases)
     if not isinstance(region, Absolute):
         return built
-    grid = spacing(asked.half, size, asked.lattice)
     for kernel in KERNELS:
         built[f"truncated_{kernel}"] = partial(best_truncated, kernel, region, size, delta, releases)
-        built[f"discrete_{kernel}"] = partial(discrete_plain, kernel, grid, beta)
-        built[f"pb_discrete_{kernel}"] = partial(best_discrete, kernel, grid, beta, delta, releases)
+        built[f"discrete_{kernel}"] = partial(_discrete, kernel, asked, boosted=False)
+        built[f"pb_discrete_{kernel}"] = partial(_discrete, kernel, asked, boosted=True)
     if releases == 1:
         built["optimal"] = asked.best
     return built
+
+
+def _discrete(kernel: Kernel, asked: Question, *, boosted: bool) -> NoiseMechanism:
+    if not boosted:
+        return discrete_plain(kernel, asked.grid, asked.beta)
+    return best_discrete(kernel, asked.grid, asked.beta, asked.delta, asked.releases)
 
 
 def _fixed_builders(asked: Question, region: Fixed) -> dict[str, Callable[[], NoiseMechanism]]:
     built: dict[str, Callable[[], NoiseMechanism]] = {}
     size = asked.sensitivity
     for kernel in KERNELS:
-        boost = float(boost_needed(outside(kernel, asked.scale, region), asked.beta))
         built[f"clamped_{kernel}"] = partial(Clamped, kernel, asked.scale, region, size)
-        built[f"pb_{kernel}"] = partial(Boosted, kernel, asked.scale, boost, region, size)
+        built[f"pb_{kernel}"] = partial(least_boosted, kernel, asked.scale, region, size, asked.beta)
         built[f"truncated_{kernel}"] = partial(Boosted, kernel, asked.scale, np.inf, region, size)
     return built
 
 
+def _stated(noise: NoiseMechanism, asked: Question) -> float:
+    """Return an epsilon that the law keeps and, where one does, the table of integers that is drawn from, too."""
+    own = composed_epsilon(noise, asked.delta, asked.releases)
+    if not isinstance(noise, LatticeNoise) or noise.cells or not math.isfinite(own):
+        return own
+    drawn = released_epsilon(noise, asked.delta, asked.releases)
+    return max(own, drawn) if math.isfinite(drawn) else own
+
+
 def _choice(name: str, noise: NoiseMechanism, epsilon: float, asked: Question) -> Choice:
     return Choice(
-        name, epsilon, asked.delta, asked.releases, noise.confidence, noise.rmse, True, noise.pairs, noise, epsilon
-    )
+        name, epsilon, asked.delta, asked.releases, noise.confidence, noise.rmse, True, noise.pairs, noise, epsilon,
+        asked.region,
+    )  # fmt: skip
 
 
 def _published(asked: Question) -> list[Choice]:
@@ -365,7 +340,7 @@ def _published(asked: Question) -> list[Choice]:
     return [
         Choice(
             "pb_gaussian (published)", claimed, asked.delta, asked.releases, noise.confidence, noise.rmse, False,
-            noise.pairs, noise, exact,
+            noise.pairs, noise, exact, asked.region,
         )
     ]  # fmt: skip
 
@@ -375,7 +350,9 @@ def _why_not(name: str, asked: Question) -> str:
         return "keeps no epsilon with delta 0"
     if name.startswith("truncated"):
         return "neighbouring answers have different supports, whose difference weighs more than delta at every scale"
-    return "keeps no epsilon with this delta"
+    if name == "optimal":
+        return "the linear program was solved too coarsely for this beta and delta"
+    return f"keeps no epsilon up to {LARGEST_SEARCHED:g} with this delta"
 
 
 def _floor_text(value: float) -> str:

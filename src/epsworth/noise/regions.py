@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
+from epsworth.noise.allowed import SHORTEST, length, positive, short
+from epsworth.noise.answers import PublicList, finite, listed, whole_numbers
 
 Kind = Literal["absolute", "relative", "fixed"]
-MOST_PAIRS = 200_000
-TIE = 1e-9  # relative; answers a rounding error beyond the sensitivity still count as neighbours
 
 
 class Pairs(NamedTuple):
@@ -39,6 +39,14 @@ class Region(ABC):
     @abstractmethod
     def pairs(self, sensitivity: float) -> Pairs:
         """Return ordered pairs whose worst is the worst of all neighbours."""
+
+    def admitted(self, answer: ArrayLike) -> Floats:
+        """Return true answers as an array; those that the promise does not cover are refused."""
+        return finite(answer)
+
+    def rounded(self, answer: ArrayLike) -> Floats:
+        """Return the answers that noise is added to."""
+        return self.admitted(answer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,26 +75,30 @@ class Absolute(Region):
 
 @dataclass(frozen=True, eq=False)
 class OnLattice(Region):
-    """A region that depends on the answer otherwise: answers lie on a public list, and all pairs are compared."""
+    """A region that depends on the answer otherwise: answers are rounded to a public list, all pairs are compared.
 
-    answers: Floats
+    The region is the one around the *rounded* answer.  Seen from the true answer, it is shifted by what rounding
+    moved, at most half a gap of the list; answers on the list are not moved.
+    """
+
+    public: PublicList
+
+    @property
+    def answers(self) -> Floats:
+        """The public list."""
+        return self.public.values
+
+    def admitted(self, answer: ArrayLike) -> Floats:
+        """Return true answers as an array; those beyond the ends of the public list are refused."""
+        return self.public.admitted(answer)
+
+    def rounded(self, answer: ArrayLike) -> Floats:
+        """Return the nearest values of the public list."""
+        return self.public.rounded(answer)
 
     def pairs(self, sensitivity: float) -> Pairs:
-        """Return all ordered pairs of different answers at most the sensitivity apart."""
-        first, second = [], []
-        reach = sensitivity * (1 + TIE)
-        last = np.searchsorted(self.answers, self.answers + reach, side="right")
-        count = int((last - np.arange(self.answers.size) - 1).sum())
-        if count > MOST_PAIRS:
-            raise ValueError(
-                f"answers has {count} neighbouring pairs, more than {MOST_PAIRS}; give a coarser public lattice"
-            )
-        for i, stop in enumerate(last):
-            second.append(self.answers[i + 1 : stop])
-            first.append(np.full(second[-1].size, self.answers[i]))
-        a, b = np.concatenate(first), np.concatenate(second)
-        if a.size == 0:
-            raise ValueError(f"answers has no two values within sensitivity {sensitivity:g}; give a finer lattice")
+        """Return all ordered pairs of values to which answers at most the sensitivity apart can be rounded."""
+        a, b = self.public.neighbours(sensitivity)
         return Pairs(np.concatenate([a, b]), np.concatenate([b, a]))
 
 
@@ -156,55 +168,38 @@ def region(
     if kind == "absolute":
         if answers is not None:
             raise ValueError("answers belongs to region='relative' and 'fixed'; absolute errors do not need it")
-        return Absolute(positive(theta, "theta"))
+        return Absolute(length(theta, "theta"))
     if kind == "relative":
-        if offset is None or not offset > 0:
+        if offset is None or not positive(offset, "offset", zero=True):
             raise ValueError(
                 f"offset must be positive for region='relative', got {offset!r}: at the answer 0 the region is "
                 "offset wide on either side"
             )
         if answers is None:
             raise ValueError("answers is missing; region='relative' needs the public list of possible true answers")
-        listed = _listed(answers)
-        if listed[0] < 0:
-            raise ValueError(f"answers must not be negative for region='relative', got {listed[0]:g}")
-        return Relative(listed, positive(theta, "theta", zero=True), positive(offset, "offset"))
+        public = listed(answers)
+        if public.values[0] < 0:
+            raise ValueError(f"answers must not be negative for region='relative', got {public.values[0]:g}")
+        return Relative(public, length(theta, "theta", zero=True), length(offset, "offset"))
     low, high = _ends(theta)
-    listed = _listed(np.arange(np.ceil(low), np.floor(high) + 1) if answers is None else answers)
-    outside = listed[(listed < low) | (listed > high)]
+    public = whole_numbers(low, high) if answers is None else listed(answers)
+    outside = public.values[(public.values < low) | (public.values > high)]
     if outside.size:
         raise ValueError(f"answers must lie in the region [{low:g}, {high:g}], got {outside[0]:g}; clip them first")
-    return Fixed(listed, low, high)
-
-
-def positive(value: object, field: str, *, zero: bool = False) -> float:
-    """Check a number that must be positive (or zero) and finite."""
-    number = float(value) if isinstance(value, (int, float, np.integer, np.floating)) else np.nan
-    if isinstance(value, bool) or not np.isfinite(number) or number < 0 or (number == 0 and not zero):
-        raise ValueError(f"{field} must be {'not negative' if zero else 'positive'} and finite, got {value!r}")
-    return number
-
-
-def share(value: object, field: str, *, zero: bool = False) -> float:
-    """Check a probability in (0, 1), or in [0, 1)."""
-    number = positive(value, field, zero=zero)
-    if number >= 1:
-        raise ValueError(f"{field} must be below 1, got {value!r}")
-    return number
+    return Fixed(public, low, high)
 
 
 def _ends(theta: float | tuple[float, float]) -> tuple[float, float]:
     if np.ndim(theta) == 0:
-        half = positive(theta, "theta")
+        half = length(theta, "theta")
         return -half, half
-    ends = as_floats(theta)
+    try:
+        ends = as_floats(theta)
+    except (TypeError, ValueError, OverflowError):
+        ends = np.array([])
     if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
-        raise ValueError(f"theta must be the two ends of the region, the lower first, got {theta!r}")
+        raise ValueError(f"theta must be the two ends of the region, the lower first, got {short(theta)}")
+    if np.abs(ends).max() > 1 / SHORTEST:
+        raise ValueError(f"theta must lie within -+{1 / SHORTEST:g}, got {short(theta)}; choose another unit")
+    length(float(ends[1] - ends[0]), "theta's width")
     return float(ends[0]), float(ends[1])
-
-
-def _listed(answers: ArrayLike) -> Floats:
-    listed = np.unique(as_floats(answers))
-    if listed.size < 2 or not np.isfinite(listed).all():
-        raise ValueError(f"answers must hold at least two finite numbers, got {listed.size}")
-    return listed

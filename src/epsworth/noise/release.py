@@ -6,20 +6,22 @@ The promise is computed for the integers that are drawn from, in rational arithm
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, islice, pairwise, repeat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsworth.arrays import as_floats
 from epsworth.exact.alias import WORD, Alias
 from epsworth.exact.entropy import SystemWords, WordSource
 from epsworth.exact.rational import Exact, exp_below, float_above, stated
 from epsworth.exact.testing import NotPrivate
+from epsworth.noise.answers import in_steps
+from epsworth.noise.composition import composed_epsilon
 from epsworth.noise.lattice import LatticeNoise
+from epsworth.noise.profiles import smallest_epsilon
 
 CHUNK = 1 << 14
 MOST_POINTS = 1 << 16
@@ -59,7 +61,7 @@ class LatticeRelease:
         numerator, denominator = bound.numerator, bound.denominator
         worst = 0
         for shift in shifts:
-            before = [0] * shift + list(self.weights[:-shift])
+            before = islice(chain(repeat(0, shift), self.weights), len(self.weights))
             gains = (denominator * w - numerator * v for w, v in zip(self.weights, before, strict=True))
             worst = max(worst, sum(gain for gain in gains if gain > 0))
         return Fraction(worst, denominator * WORD)
@@ -74,15 +76,32 @@ class LatticeRelease:
         Every table ends somewhere, so delta = 0 keeps none: the answer next to the end can be told.
         """
         allowed = stated(delta, "delta")
-        low, high = 0.0, 1.0
-        while self.slack(exp_below(Fraction(high))) > allowed:
-            low, high = high, 2 * high
+
+        def kept(epsilon: float) -> bool:
+            return self.slack(exp_below(Fraction(epsilon))) <= allowed
+
+        if kept(0.0):
+            return 0.0
+        low, high, gap = 0.0, self._near(float(allowed)), 1e-12
+        while not kept(high):
+            low, high, gap = high, high * (1 + gap), 8 * gap
             if high > 700:
                 return math.inf
+        gap = 1e-12
+        while gap < 1 and low < high * (1 - gap) and kept(high * (1 - gap)):
+            high, gap = high * (1 - gap), 8 * gap
+        low = max(low, high * (1 - gap)) if gap < 1 else low
         while high - low > 1e-12 * high:
             middle = (low + high) / 2
-            low, high = (low, middle) if self.slack(exp_below(Fraction(middle))) <= allowed else (middle, high)
+            low, high = (low, middle) if kept(middle) else (middle, high)
         return high
+
+    def _near(self, delta: float) -> float:
+        """Return an epsilon near the answer, in floats: where the exact search begins."""
+        masses = np.array([weight / WORD for weight in self.weights])
+        table = LatticeNoise(masses, self.step, self.shift, self.inside)
+        found = float(smallest_epsilon(table.profile, delta, halvings=45))
+        return found if 0 < found < 700 else 1.0
 
     @property
     def confidence(self) -> Fraction:
@@ -92,7 +111,7 @@ class LatticeRelease:
 
     def index(self, answers: ArrayLike) -> NDArray[np.int64]:
         """Round true answers to the lattice, in steps; deterministic, so free of privacy cost."""
-        steps = np.floor(as_floats(answers) / self.step + 0.5)
+        steps = in_steps(answers, self.step)
         if not (np.abs(steps) < FARTHEST).all():  # the answers are private: no message shows them
             raise ValueError(f"answers must be finite and below {FARTHEST:g} steps of {self.step:g}; scale them first")
         return steps.astype(np.int64)
@@ -110,6 +129,8 @@ class LatticeRelease:
         steps = np.asarray(index)
         if steps.dtype.kind not in "iu":
             raise TypeError(f"index must be whole numbers of steps, got {steps.dtype}; round answers with index()")
+        if not ((steps < FARTHEST) & (steps > -FARTHEST)).all():
+            raise ValueError(f"index must be below {FARTHEST:g} steps in size; scale the answers first")
         source = SystemWords() if words is None else words
         flat = steps.astype(np.int64).ravel()
         noise = np.empty_like(flat)
@@ -118,6 +139,20 @@ class LatticeRelease:
             noise[start : start + CHUNK] = self._table.draw(source.take(part.size))
         drawn = (flat + noise - len(self.weights) // 2).reshape(steps.shape)
         return drawn if source.private else drawn.view(NotPrivate)
+
+
+def released_epsilon(noise: LatticeNoise, delta: float, releases: int) -> float:
+    """Return an epsilon that several draws from a noise's integer table keep together; infinite if none, or no table.
+
+    Exact for one release.
+    """
+    if delta == 0 or noise.masses.size > MOST_POINTS:
+        return math.inf
+    table = release_of(noise)
+    if releases == 1:
+        return table.epsilon(delta)
+    masses = np.array([weight / WORD for weight in table.weights])
+    return composed_epsilon(replace(noise, masses=masses, lost=0.0, pure=math.inf), delta, releases)
 
 
 def release_of(noise: LatticeNoise) -> LatticeRelease:

@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike
 
 from epsworth import laws
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.noise.mechanism import NoiseMechanism
+from epsworth.noise.answers import in_decimals
+from epsworth.noise.mechanism import NoiseMechanism, TooLarge
 from epsworth.search import last_passing
 
 TAIL = 1e-17  # beyond this, the law that is drawn from for analysis is cut
-WHOLE = 1e-12  # theta / sensitivity this near below a whole number counts as it: rounding of decimals
+MOST_PERIODS = 1 << 17  # of the law's table
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,16 +58,19 @@ class Staircase(NoiseMechanism):
         return self.loss
 
     @property
-    def confidence(self) -> float:
-        """Pr[|noise| <= theta]."""
+    def outside(self) -> float:
+        """Pr[|noise| > theta]."""
         periods, rest = _periods(self.theta, self.sensitivity)
-        decay = np.exp(-self.loss)
-        within = min(rest, self.share) + decay * max(rest - self.share, 0.0)
-        return float(1 - decay**periods * (1 - 2 * self._top * within))
+        return float(_outside(np.array(-self.loss), periods, rest, self.share))
 
     def law(self, answer: ArrayLike = 0.0) -> laws.Steps:
         """Return the law, cut where less than 1e-17 is left."""
         periods = int(np.ceil(-np.log(TAIL) / self.loss)) + 1
+        if periods > MOST_PERIODS:
+            raise TooLarge(
+                f"the staircase with epsilon {self.loss:g} needs a table of {periods} periods, more than "
+                f"{MOST_PERIODS}; draw from 'laplace', which it hardly differs from"
+            )
         decay = np.exp(-self.loss * np.arange(periods))
         edges = (np.arange(periods)[:, np.newaxis] + [self.share, 1.0]).ravel()
         low = np.exp(-self.loss) * (1 - self.share)
@@ -82,8 +86,12 @@ class Staircase(NoiseMechanism):
 
     @property
     def rmse(self) -> float:
-        """Root of the mean squared error."""
-        return float(np.sqrt(self.law(0.0).mean_square()))
+        """Root of the mean squared error: z^2 over both steps of every period, summed as geometric series."""
+        decay, rest, g = np.exp(-self.loss), -np.expm1(-self.loss), self.share
+        cubes = (g**3 + decay * (1 - g**3)) / (3 * rest)
+        squares = (g**2 + decay * (1 - g**2)) * decay / rest**2
+        lines = (g + decay * (1 - g)) * decay * (1 + decay) / rest**3
+        return float(self.sensitivity * np.sqrt(2 * self._top * (cubes + squares + lines)))
 
 
 def best_staircase(theta: float, beta: float, sensitivity: float) -> Staircase:
@@ -101,9 +109,7 @@ def best_staircase(theta: float, beta: float, sensitivity: float) -> Staircase:
     periods, rest = _periods(theta, sensitivity)
 
     def kept(minus_epsilon: Floats) -> Bools:
-        decay = np.exp(minus_epsilon)
-        out = np.exp((periods + 1) * minus_epsilon) / (rest + decay * (1 - rest))
-        return np.asarray(out <= beta * (1 - 1e-14))
+        return np.asarray(_outside(minus_epsilon, periods, rest, rest) <= beta)
 
     low = np.array(-1.0)
     while not kept(low):
@@ -112,8 +118,16 @@ def best_staircase(theta: float, beta: float, sensitivity: float) -> Staircase:
     return Staircase(loss, rest, theta, sensitivity)
 
 
+def _outside(minus_epsilon: Floats, periods: int, rest: float, share: float) -> Floats:
+    """Return Pr[|noise| > theta], rounded up; a sum of positive terms, so small ones keep their digits."""
+    decay, over, under = np.exp(minus_epsilon), max(share - rest, 0.0), max(rest - share, 0.0)
+    first = over + decay * (1 - over + under * np.expm1(minus_epsilon))
+    exponent = periods * minus_epsilon
+    out = np.exp(exponent) * first / (share + decay * (1 - share))
+    return as_floats(np.minimum(out * (1 + 4e-16 * (6 + np.abs(exponent) + np.abs(minus_epsilon))), 1.0))
+
+
 def _periods(theta: float, sensitivity: float) -> tuple[int, float]:
-    """Return how many whole sensitivities theta holds, and the rest as a share of one."""
-    ratio = theta / sensitivity
-    periods = int(np.floor(ratio * (1 + WHOLE)))
-    return periods, max(ratio - periods, 0.0)
+    """Return how many whole sensitivities theta holds, and the rest as a share of one; as decimals say."""
+    periods, rest = divmod(in_decimals(theta) / in_decimals(sensitivity), 1)
+    return int(periods), float(rest)

@@ -6,7 +6,9 @@ so the search is a grid that is refined around its best point; the unboosted ker
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from scipy.special import ndtri
@@ -14,8 +16,17 @@ from scipy.special import ndtri
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.noise.composition import composed_epsilon
 from epsworth.noise.lattice import LatticeNoise, Spacing, discrete
-from epsworth.noise.mechanism import Boosted
-from epsworth.noise.profiles import Kernel, boost_needed, hockey_stick, outside, pure_loss, smallest_epsilon, weights
+from epsworth.noise.mechanism import Boosted, NoiseMechanism, TooLarge
+from epsworth.noise.profiles import (
+    MARGIN,
+    Kernel,
+    boost_needed,
+    hockey_stick,
+    outside,
+    pure_loss,
+    smallest_epsilon,
+    weights,
+)
 from epsworth.noise.regions import Absolute, Region
 from epsworth.search import last_passing
 
@@ -24,8 +35,10 @@ FINE, COARSE, SEVERAL = 200, 40, 20  # scales tried: one pair, many pairs, sever
 WIDEST_SEVERAL = 6.0
 ZOOMS, PER_ZOOM = 3, 21
 BATCH = 400_000  # pairs times scales at once
+SEARCH_HALVINGS = 34  # of epsilon while searching: 1e-10
 SEARCH_POINTS = 400  # of the composition's grid while searching; the chosen scale is composed on the full one
 
+Noise = TypeVar("Noise", bound=NoiseMechanism)
 Objective = Callable[[Floats], Floats]
 
 
@@ -34,13 +47,26 @@ def plain_scale(kernel: Kernel, region: Region, beta: float) -> float:
     low, high = region.ends(region.hardest)
     half = float((high - low).min() / 2)
     tails = -ndtri(beta / 2) if kernel == "gaussian" else -np.log(beta)
-    return float(half / tails * (1 - 1e-13))
+
+    def built(scale: float) -> Boosted:
+        return Boosted(kernel, scale, 1.0, Absolute(half), half)
+
+    return first_kept(built, float(half / tails), beta, -1).scale
 
 
 def plain(kernel: Kernel, region: Region, beta: float, sensitivity: float) -> Boosted:
     """Return the kernel alone, at the scale that just meets the constraint; its profile needs no region."""
     half = float(np.diff(region.ends(region.hardest[:1]), axis=0).min() / 2)
     return Boosted(kernel, plain_scale(kernel, region, beta), 1.0, Absolute(half), sensitivity)
+
+
+def least_boosted(kernel: Kernel, scale: float, region: Region, sensitivity: float, beta: float) -> Boosted:
+    """Return the kernel with the smallest boost that is seen to meet the constraint."""
+
+    def built(boost: float) -> Boosted:
+        return Boosted(kernel, scale, boost, region, sensitivity)
+
+    return first_kept(built, float(boost_needed(outside(kernel, scale, region), beta)), beta, +1)
 
 
 def best_boosted(
@@ -53,7 +79,10 @@ def best_boosted(
         return np.where(scales <= base, 1.0, boost_needed(outside(kernel, scales, region), beta))
 
     def built(scale: float) -> Boosted:
-        return Boosted(kernel, scale, float(boosts(as_floats(scale))), region, sensitivity)
+        def with_boost(boost: float) -> Boosted:
+            return Boosted(kernel, scale, boost, region, sensitivity)
+
+        return first_kept(with_boost, float(boosts(as_floats(scale))), beta, +1)
 
     if releases > 1:
 
@@ -98,7 +127,7 @@ def epsilons(
         def profile(epsilon: Floats, cut=cut, scale=scale) -> Floats:  # type: ignore[no-untyped-def]
             return np.asarray(hockey_stick(kernel, scale, cut, epsilon[:, np.newaxis]).max(axis=-1))
 
-        found[i : i + batch] = smallest_epsilon(profile, delta, scale.shape[:1], halvings=34)
+        found[i : i + batch] = smallest_epsilon(profile, delta, scale.shape[:1], halvings=SEARCH_HALVINGS)
     return found
 
 
@@ -112,12 +141,24 @@ def best_discrete(kernel: Kernel, grid: Spacing, beta: float, delta: float, rele
     base = _discrete_scale(kernel, grid, beta)
 
     def built(scale: float) -> LatticeNoise:
-        flat = discrete(kernel, scale, 1.0, grid)
-        boost = 1.0 if scale <= base else float(boost_needed(1 - flat.confidence, beta * (1 - 1e-12)))
-        return discrete(kernel, scale, boost, grid)
+        def with_boost(boost: float) -> LatticeNoise:
+            return discrete(kernel, scale, boost, grid)
+
+        flat = with_boost(1.0)
+        return flat if scale <= base else first_kept(with_boost, float(boost_needed(flat.outside, beta)), beta, +1)
+
+    def cost(scale: float) -> float:
+        try:
+            noise = built(scale)
+            if releases == 1 and delta > 0:
+                found = smallest_epsilon(noise.profile, delta, halvings=SEARCH_HALVINGS)
+                return min(float(found), noise.pure_epsilon)
+            return composed_epsilon(noise, delta, releases, points=SEARCH_POINTS)
+        except TooLarge:  # a wider law than any table holds: not a candidate
+            return math.inf
 
     def objective(scales: Floats) -> Floats:
-        return np.array([composed_epsilon(built(float(s)), delta, releases, points=SEARCH_POINTS) for s in scales])
+        return np.array([cost(float(scale)) for scale in scales])
 
     several = releases > 1
     scales = base * np.geomspace(1, WIDEST_SEVERAL if several else WIDEST, SEVERAL if several else COARSE)
@@ -128,12 +169,20 @@ def _discrete_scale(kernel: Kernel, grid: Spacing, beta: float) -> float:
     low = np.array(grid.step / 60)  # all mass on the middle point
 
     def kept(scale: Floats) -> Bools:
-        return np.asarray(scale <= low or discrete(kernel, float(scale), 1.0, grid).confidence >= 1 - beta)
+        return np.asarray(scale <= low or discrete(kernel, float(scale), 1.0, grid).outside <= beta)
 
-    high = np.array(grid.inside * grid.step)
+    high = np.array(plain_scale(kernel, Absolute((grid.inside + 1) * grid.step / 2), beta))
     while kept(high):
-        high = 2 * high
+        high = 1.25 * high
     return float(last_passing(kept, low, high))
+
+
+def first_kept(build: Callable[[float], Noise], start: float, beta: float, direction: int) -> Noise:
+    """Return the first noise seen to meet the constraint, from a start that meets it but for rounding."""
+    value, step = start, MARGIN
+    while (noise := build(value)).outside > beta:
+        value, step = value * (1 + direction * min(step, 0.5)), 2 * step
+    return noise
 
 
 def _least(objective: Objective, grid: Floats, *, zooms: int, per_zoom: int) -> float:

@@ -1,0 +1,86 @@
+"""One row of the ranked list: a noise, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsworth.arrays import Floats
+from epsworth.laws import Law
+from epsworth.noise.lattice import LatticeNoise
+from epsworth.noise.mechanism import NoiseMechanism
+from epsworth.noise.regions import Region
+from epsworth.noise.release import LatticeRelease, release_of, released_epsilon
+from epsworth.rounding import show_up
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """One noise that meets the constraint, and what it costs.
+
+    Attributes
+    ----------
+    name : str
+        Which noise.
+    epsilon, delta : float
+        The promise for all releases together.  Where ``sound`` is False, a claim and not a promise.
+    releases : int
+        T.
+    confidence : float
+        Pr[one released value lies in the region], at the true answer where it is smallest; never rounded up.  With a
+        public list of answers, the region is that of the rounded answer: half a gap of the list from the true one's.
+    rmse : float
+        Root of the mean squared error of one release, at the true answer (on the public list) where it is largest.
+    sound : bool
+        Whether epsilon is an upper bound of the truth.
+    pairs : int
+        Ordered pairs of true answers that were compared; one where a proof says which is worst.
+    noise : NoiseMechanism
+        The mechanism, with its profile.
+    exact_epsilon : float
+        The exact epsilon of this noise; equal to ``epsilon`` for sound ones.
+    region : Region
+        Where answers must land; answers beyond the ends of its public list, if it has one, are refused.
+    """
+
+    name: str
+    epsilon: float
+    delta: float
+    releases: int
+    confidence: float
+    rmse: float
+    sound: bool
+    pairs: int
+    noise: NoiseMechanism = field(repr=False)
+    exact_epsilon: float
+    region: Region = field(repr=False)
+
+    def law(self, answer: ArrayLike = 0.0) -> Law:
+        """Return the law of one released value, for a true answer: it is rounded first where the noise asks for it."""
+        return self.noise.law(self.noise.rounded(self.region.admitted(answer)))
+
+    def sample(self, answer: ArrayLike, rng: np.random.Generator) -> Floats:
+        """Draw for analysis, one value per true answer; never fit for release (see `for_release`)."""
+        return self.noise.sample(self.region.admitted(answer), rng)
+
+    def for_release(self) -> LatticeRelease:
+        """Return this noise with integer weights, drawn with the operating system's randomness."""
+        if not isinstance(self.noise, LatticeNoise) or self.noise.cells:
+            raise ValueError(
+                f"{self.name} has a continuous law, whose floating-point draws are not fit for release; take a "
+                "discrete one, or ask with lattice= the step of the true answers and take 'optimal'"
+            )
+        if not self.epsilon >= released_epsilon(self.noise, self.delta, self.releases):
+            raise ValueError(
+                f"{self.name} keeps epsilon {show_up(self.epsilon)} with delta {show_up(self.delta)} by tails that no "
+                "table of 64-bit weights has; ask with a larger delta, such as 1e-12"
+            )
+        return release_of(self.noise)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as plain values."""
+        names = ("name", "epsilon", "delta", "releases", "confidence", "rmse", "sound", "pairs", "exact_epsilon")
+        return {name: getattr(self, name) for name in names}
