@@ -156,7 +156,7 @@ def test_records_do_not_leave_twice_unless_told(cli):
         ("learn plan --alpha 1e-200 --margin .02", "no number holds the plan"),
         ("learn report c.json people.csv r.ldp --target poor", "the table has no column 'poor'"),
         ("learn report c.json people.csv r.txt --target rich", "unknown ending"),
-        ("learn report c.json people.csv r.ldp --target id", "its label is not one of the declared classes"),
+        ("learn report c.json people.csv r.ldp --target rich,id", "the table has no column 'rich,id'"),
         ("learn aggregate c.json none.ldp -o s", "there is no such file"),
         ("learn aggregate c.json people.csv -o s", "unknown ending"),
         ("learn fit c.json m", "not a state of an aggregator"),

@@ -69,7 +69,7 @@ def test_bad_classes_are_refused_everywhere(classes, message):
 @pytest.mark.parametrize("classes", [(0, 1), ("no", "yes")])
 @pytest.mark.parametrize("bad", [None, [1], "perhaps", float("nan")])
 def test_labels_without_an_order_are_refused_by_row(classes, bad):
-    config = LatticeConfig(box=(0, 1), m=8, alpha=1, classes=classes)
+    config = LatticeConfig(box=(0, 1), m=8, alpha=1, classes=classes, outside="refuse")
     y = np.array([classes[1], bad, classes[0]], dtype=object)
     with pytest.raises(ValueError, match="row 1: its label is not one of the declared classes"):
         Client(config).reports([[0.1], [0.2], [0.3]], y)
@@ -82,7 +82,8 @@ def test_labels_without_an_order_are_refused_by_row(classes, bad):
 @pytest.mark.parametrize("secret", ["hunter2", {"hunter2": 1}, [7, 8, 9], 10**400])
 def test_refused_points_are_not_shown(secret):
     """What a client refuses may be private: neither the message nor its causes show it."""
-    for ask in (lambda: Client(UNIT).report([secret], 1), lambda: Client(UNIT).reports([[0.5], [secret]], [0, 1])):
+    client = Client(LatticeConfig(box=(0, 1), m=8, alpha=1, outside="refuse"))
+    for ask in (lambda: client.report([secret], 1), lambda: client.reports([[0.5], [secret]], [0, 1])):
         with pytest.raises(ValueError, match="X must") as refused:
             ask()
         assert "hunter2" not in str(refused.value)

@@ -349,11 +349,13 @@ def test_bad_boxes_are_refused(box):
         LatticeConfig(box=box, m=4, alpha=1)
 
 
-@pytest.mark.parametrize("outside", ["clip", "zero", "refuse"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_missing_and_infinite_values_are_refused_without_showing_others(outside, value):
-    with pytest.raises(ValueError, match="row 1, x0: the value is missing or infinite"):
-        Client(config(outside=outside)).reports([[0.5, 0.5], [value, 0.5]], [0, 1])
+def test_missing_and_infinite_values_are_refused_without_showing_others(value):
+    """By simulation always, by a client only where it was configured to refuse."""
+    c, X, y = config(outside="refuse"), [[0.5, 0.5], [value, 0.5]], [0, 1]
+    for ask in (lambda: Client(c).reports(X, y), lambda: simulate(config(), X, y, np.random.default_rng(0))):
+        with pytest.raises(ValueError, match="row 1, x0: the value is missing or infinite"):
+            ask()
 
 
 def test_points_outside_the_box_are_clipped_hidden_or_refused():

@@ -141,6 +141,10 @@ class Oue(Partition, PackedMessages):
         sent = rng.binomial(counts[:-1], 0.5) + rng.binomial(others, self.flip / WORD)
         return Tally(sent, np.array([counts.sum()]))
 
+    def possible(self, tally: Tally) -> bool:
+        """Every user sets a bit, or does not."""
+        return bool(((tally.counts >= 0) & (tally.counts <= tally.users[0])).all())
+
     def estimate(self, tally: Tally) -> Floats:
         """Return the debiased shares of set bits."""
         q = self.flip / WORD

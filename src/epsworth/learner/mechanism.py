@@ -19,6 +19,8 @@ from epsworth.learner.coins import Ints, flip_weight
 from epsworth.learner.tails import sign_test
 
 Bytes = NDArray[np.uint8]
+MOST_USERS = 1 << 53  # floats count so far
+WIDEST_SUM = 1 << 62  # two sums below it add up to less than 2^63
 BLOCK = 1 << 22  # words or numbers held at once by draws of long reports
 
 
@@ -174,6 +176,28 @@ class Mechanism(ABC):
         """Return the tally of nobody."""
         return Tally(np.zeros(self.shape, dtype=np.int64), np.zeros(self.groups, dtype=np.int64))
 
+    def possible(self, tally: Tally) -> bool:
+        """Tell whether counts of the right shape can be sums over so many users' reports."""
+        counts, users = tally
+        return bool((counts >= 0).all() and exact_sum(counts) == users[0])
+
+    def checked(self, tally: Tally) -> Tally:
+        """Return a tally that reports add up to; refuse every other, and more users than are counted exactly."""
+        counts, users = (np.asarray(part) for part in tally)
+        whole = counts.dtype == users.dtype == np.int64
+        if not whole or counts.shape != self.shape or users.shape != (self.groups,):
+            raise ValueError(
+                f"the sums must be 64-bit whole numbers: counts of shape {self.shape}, users of shape "
+                f"({self.groups},); aggregate the reports again"
+            )
+        if (users < 0).any() or exact_sum(users) > MOST_USERS:
+            raise ValueError(f"the sums must be over 0 to {MOST_USERS} users; aggregate fewer reports together")
+        if not self.possible(Tally(counts, users)):
+            raise ValueError(
+                "counts and users contradict each other: no reports add up to these sums; aggregate the reports again"
+            )
+        return Tally(counts, users)
+
     def blocks(self, n: int, width: int) -> Iterator[slice]:
         """Cut n users into runs whose messages of ``width`` numbers fit into memory."""
         step = max(1, BLOCK // width)
@@ -293,6 +317,20 @@ class RowAndBit(IndexMessages):
         """Count reports per row and bit."""
         counts = np.bincount(messages, minlength=self.messages).reshape(self.shape)
         return Tally(counts.astype(np.int64), np.array([messages.size]))
+
+
+def exact_sum(counts: Ints) -> int:
+    """Return a sum that cannot overflow: the halves of the words are added apart."""
+    return (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
+
+
+def checked_users(users: object, hint: str) -> int:
+    """Return a number of users; refuse one that is none."""
+    if isinstance(users, bool) or not isinstance(users, (int, np.integer)) or users < 1:
+        raise ValueError(f"users must be a whole number of at least 1, got {users!r}; {hint}")
+    if users > MOST_USERS:
+        raise ValueError(f"users must be at most {MOST_USERS}, more are not counted exactly; {hint}")
+    return int(users)
 
 
 def refuse_if(bad: Bools) -> None:

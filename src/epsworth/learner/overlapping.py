@@ -19,7 +19,16 @@ from epsworth.bounds import Interval
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import GRAIN, WORD, Ints, coins, discrete_laplace, uniform
 from epsworth.learner.lattice import codes, flat, floors, parities, parity_centres
-from epsworth.learner.mechanism import Bytes, IndexMessages, SymbolMechanism, Tally, Users, refuse_if
+from epsworth.learner.mechanism import (
+    WIDEST_SUM,
+    Bytes,
+    IndexMessages,
+    SymbolMechanism,
+    Tally,
+    Users,
+    exact_sum,
+    refuse_if,
+)
 from epsworth.learner.signed import Hadamard, signed_interval, two_sided
 from epsworth.learner.tails import chernoff
 
@@ -141,6 +150,11 @@ class Slides(SymbolMechanism):
             sums[group] += up - down
         return Tally(sums, users)
 
+    def possible(self, tally: Tally) -> bool:
+        """No number of a report is wider than ``widest``, and sums stay far from overflow."""
+        most = [min(users * self.widest, WIDEST_SUM - 1) for users in tally.users.tolist()]
+        return bool(((tally.counts >= -np.array(most)[:, None]) & (tally.counts <= np.array(most)[:, None])).all())
+
     def estimate(self, tally: Tally) -> Floats:
         """Return 2 T = 2 mean(group 1) - mean(group 0), whose mean is the signed mass of the cell."""
         means = tally.counts / np.maximum(tally.users, 1)[:, None]
@@ -223,6 +237,13 @@ class Parity(IndexMessages, SymbolMechanism):
             tallies.append(self.within.simulate_counts(held, rng))
         counts = np.stack([tally.counts for tally in tallies])
         return Tally(counts, counts.sum(axis=(1, 2)))
+
+    def possible(self, tally: Tally) -> bool:
+        """Every user of a class sends one row and bit of it."""
+        counts, users = tally
+        return bool((counts >= 0).all()) and all(
+            exact_sum(own) == n for own, n in zip(counts, users.tolist(), strict=True)
+        )
 
     def _of_classes(self) -> tuple[Ints, Ints]:
         """Return, per lattice point, its class and its cell inside it."""

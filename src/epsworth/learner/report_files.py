@@ -11,14 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.files import check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator
 from epsworth.learner.client import Client
-from epsworth.learner.config import LatticeConfig, numbers
+from epsworth.learner.config import LatticeConfig
+from epsworth.learner.door import admitted
+from epsworth.learner.mechanism import Users
 from epsworth.parallel import in_order
 from epsworth.release.ledger import Ledger, fingerprint_of
 
@@ -37,12 +38,11 @@ def write_reports(config: LatticeConfig, X: ArrayLike, y: ArrayLike, path: str |
     """
     target, client = check_writable(path), Client(config)
     as_lines = _is_lines(target)
-    points, labels = numbers(X), np.asarray(y)
-    n = config.users(points, labels).label.size  # refuse before anything is written
+    users = admitted(config, X, y)  # refuse before anything is written
+    n = users.label.size
     with replacing(target) as temporary, temporary.open("wb") as sink:
         for start in range(0, n, ROWS):
-            rows = slice(start, start + ROWS)
-            reports = client.reports(points[rows], labels[rows])
+            reports = client.of_users(Users(*(part[start : start + ROWS] for part in users)))
             sink.write(_lines(reports, config.report_size) if as_lines else reports)
     return int(n)
 
@@ -55,7 +55,9 @@ def report_file(config: LatticeConfig, source: Path, target: Path, target_column
     from epsworth.records import read_table
 
     table = read_table(source)
-    X, y = columns(config, table), column(table, target_column).to_numpy()
+    for name in config.names:
+        column(table, name)
+    X, y = table.select(list(config.names)).to_numpy(), column(table, target_column).to_numpy()
     ledger, records = Ledger(check_writable(target).resolve().parent), fingerprint_of(source)
     before = [entry for entry in ledger.entries(records) if entry["policy"] == config.fingerprint()]
     if before and not again:
@@ -63,7 +65,7 @@ def report_file(config: LatticeConfig, source: Path, target: Path, target_column
             f"these records were reported {len(before)} time{'s' * (len(before) > 1)} before (ledger {ledger.path}); "
             f"once more adds alpha {config.alpha} per record: use the reports you have, or say --again"
         )
-    config.users(X, y)
+    admitted(config, X, y)
     _is_lines(target)  # whatever can be refused is refused before it counts as sent
     ledger.add(records, config.fingerprint(), len(y), config.guarantee.epsilon)  # a run that is killed counts as sent
     return write_reports(config, X, y, target)

@@ -243,6 +243,19 @@ class Ternary(Partition, PackedMessages):
         sent += rng.multinomial(counts.sum() - held.sum(axis=1), none)
         return Tally(np.ascontiguousarray(sent[:, [0, 2]]), np.array([counts.sum()]))
 
+    def possible(self, tally: Tally) -> bool:
+        """Every user sends a sign to every cell, or a zero where there are zeros."""
+        minus, plus = tally.counts.T
+        if not ((tally.counts >= 0) & (tally.counts <= tally.users[0])).all():
+            return False
+        signs = minus + plus
+        return bool(((signs == tally.users[0]) if self.signs_alone else (signs <= tally.users[0])).all())
+
+    @property
+    def signs_alone(self) -> bool:
+        """Whether no cell reports zero."""
+        return 2 * self.weights.noise == WORD
+
     def estimate(self, tally: Tally) -> Floats:
         """Return (plus - minus) / (N (a' - b'))."""
         lead = tally.counts[:, 1] - tally.counts[:, 0]
@@ -254,7 +267,7 @@ class Ternary(Partition, PackedMessages):
 
     def interval(self, tally: Tally, miss: float) -> Interval | None:
         """Return the exact interval of the share of plus where every report votes, else of both signs' shares."""
-        if 2 * self.weights.noise == WORD:
+        if self.signs_alone:
             return signed_interval(self.duels(tally), miss, self.contrast)
         return difference_interval(tally.counts[:, 1], tally.counts[:, 0], int(tally.users[0]), miss, self.signal)
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import numpy as np
-
 from epsworth.exact.rational import Exact
 from epsworth.learner.cellwise import Krr, Oue
 from epsworth.learner.coins import checked_alpha
-from epsworth.learner.mechanism import Mechanism
+from epsworth.learner.mechanism import Mechanism, checked_users
 from epsworth.learner.overlapping import Parity, Slides
 from epsworth.learner.series import Cosine
 from epsworth.learner.signed import Hadamard, Ternary
@@ -90,8 +88,9 @@ def suited(name: str, alpha: Exact, d: int, classes: int, users: int) -> tuple[s
     ('hadamard', 12)
     """
     budget = checked_alpha(alpha)
-    if isinstance(users, bool) or not isinstance(users, (int, np.integer)) or users < 1:
-        raise ValueError(f"users must be a whole number of at least 1, got {users!r}; it is how many reports to expect")
+    if d < 1 or classes < 2:
+        raise ValueError(f"need at least one feature and two classes, got {d} and {classes}; declare them")
+    users = checked_users(users, "it is how many reports to expect")
     if name == "auto":
         first = "cosine" if d > MOST_GRID_AXES else "hadamard"
         name = choose(budget, grid_size(first, budget, d, classes, users), d, classes)
