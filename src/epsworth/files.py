@@ -68,6 +68,29 @@ def replacing(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def check_distinct(**paths: str | Path | None) -> None:
+    """Refuse paths of which two lead to one file: through links, other spellings, or a second name of the file.
+
+    Parameters
+    ----------
+    **paths
+        By the word that messages use; None stands for none.
+
+    Examples
+    --------
+    >>> check_distinct(input="a.csv", output="./b.csv", receipt=None)
+    >>> check_distinct(input="a.csv", output="./a.csv")
+    Traceback (most recent call last):
+    ValueError: ./a.csv: the output is the input itself; give another path
+    """
+    given = [(word, Path(path)) for word, path in paths.items() if path is not None]
+    for i, (word, path) in enumerate(given):
+        for other, second in given[:i]:
+            both = path.exists() and second.exists()
+            if path.samefile(second) if both else os.path.realpath(path) == os.path.realpath(second):
+                raise ValueError(f"{paths[word]}: the {word} is the {other} itself; give another path")
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file whole or not at all."""
     with replacing(path) as temporary:

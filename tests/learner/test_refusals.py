@@ -147,12 +147,17 @@ def test_numbers_of_users_are_whole_and_positive(users):
 
 
 @pytest.mark.parametrize(
-    "given",
-    [{"alpha": 1e-200, "margin": 0.02}, {"alpha": 1, "margin": 5e-324}, {"alpha": 5e-324, "margin": 5e-324},
-     {"alpha": 5e-324, "users": 9}, {"alpha": 1, "users": 10**400}],
-)  # fmt: skip
-def test_plans_beyond_all_numbers_are_refused(given):
-    with pytest.raises(ValueError, match="no number holds the plan"):
+    ("given", "message"),
+    [
+        ({"alpha": 1e-200, "margin": 0.02}, "alpha must exceed 1e-06"),
+        ({"alpha": "1e99999999", "margin": 0.02}, "alpha must be positive and finite"),
+        ({"alpha": 1, "margin": 5e-324}, "no number holds the plan"),
+        ({"alpha": 1e-5, "margin": 1e-4}, "no number holds the plan"),
+        ({"alpha": 1, "users": 10**400}, "users must be at most"),
+    ],
+)
+def test_plans_beyond_all_numbers_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
         plan(**given)
 
 

@@ -22,7 +22,7 @@ from epsworth.files import reading, write_text
 from epsworth.guarantees import Pure
 from epsworth.learner.coins import Ints, checked_alpha
 from epsworth.learner.mechanism import Mechanism, Users
-from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_GRID_AXES, choose
+from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_COUNTERS, MOST_GRID_AXES, choose
 
 Outside = Literal["clip", "zero", "refuse"]
 VERSION = 1
@@ -300,7 +300,8 @@ def _check_mechanism(config: LatticeConfig) -> None:
         raise ValueError(f"mechanism {name!r} knows two classes, got {len(config.classes)}; use hadamard, krr or oue")
     if name != "cosine" and d > MOST_GRID_AXES:
         raise ValueError(f"cells on {d} features hold nobody; use mechanism='cosine' with m <= 2, or fewer features")
-    if config.kernel.cells * config.kernel.outputs > MOST_CELLS:
+    kernel = config.kernel
+    if kernel.cells * kernel.outputs > MOST_CELLS or math.prod(kernel.shape) > MOST_COUNTERS:
         raise ValueError(f"m = {config.m} on {d} features gives more than {MOST_CELLS:.0e} cells; take a smaller m")
     if name != "cosine" and d > 4:
         warnings.warn(

@@ -16,6 +16,7 @@ from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import Interval
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import Ints, flip_weight
+from epsworth.learner.power import Ballot, sign_power
 from epsworth.learner.tails import sign_test
 
 Bytes = NDArray[np.uint8]
@@ -156,6 +157,20 @@ class Mechanism(ABC):
         """
         return None
 
+    def ballot(self, mass: float) -> Ballot | None:
+        """Return how reports vote (two classes) in a cell that holds a share ``mass`` of the users; None as above."""
+        return None
+
+    def power(self, users: int, margin: float, mass: float, level: float) -> float:
+        """Bound from below the probability that a cell's right label gets a p-value of at most ``level``.
+
+        Two classes; the cell's signed mean is ``margin`` or more in size, its share of users at most ``mass``.  Users
+        of the cell beyond the margin are as many of either class: fair votes, which drown the others.  Where so few
+        vote that more of them are needed to reach the level at all, they help: both ends are looked at.
+        """
+        found = [self.ballot(share) for share in (margin, mass)]
+        return min(0.0 if ballot is None else sign_power(users, ballot, margin, level) for ballot in set(found))
+
     def p_values(self, tally: Tally, best: Ints) -> Floats:
         """Return, per cell, a p-value for "the label ``best`` has more mass in it than every other one".
 
@@ -261,11 +276,12 @@ class PackedMessages(SymbolMechanism):
 
     def set_bits(self, messages: Ints) -> Ints:
         """Return, per bit of an entry ``(entries, bits)``, how many messages set it."""
+        return column_sums(self.unpacked(messages)).reshape(self.entries, self.bits)
+
+    def unpacked(self, messages: Ints) -> Bytes:
+        """Return the bits of all messages ``(n, entries * bits)``."""
         drawn = np.unpackbits(messages.astype(np.uint8, copy=False), axis=1, bitorder=self.order)
-        whole = len(drawn) - len(drawn) % 255  # 255 bits fit into a byte, and bytes are quickly added
-        runs = drawn[:whole].reshape(-1, 255, 8 * self.size).sum(axis=1, dtype=np.uint8)
-        found = runs.sum(axis=0, dtype=np.int64) + drawn[whole:].sum(axis=0, dtype=np.uint8)
-        return np.asarray(found[: self.entries * self.bits].reshape(self.entries, self.bits))
+        return drawn[:, : self.entries * self.bits]
 
 
 class IndexMessages(Mechanism):
@@ -317,6 +333,13 @@ class RowAndBit(IndexMessages):
         """Count reports per row and bit."""
         counts = np.bincount(messages, minlength=self.messages).reshape(self.shape)
         return Tally(counts.astype(np.int64), np.array([messages.size]))
+
+
+def column_sums(bits: Bytes) -> Ints:
+    """Return how many rows set each bit: 255 bits fit into a byte, and bytes are quickly added."""
+    whole = len(bits) - len(bits) % 255
+    runs = bits[:whole].reshape(-1, 255, bits.shape[1]).sum(axis=1, dtype=np.uint8)
+    return np.asarray(runs.sum(axis=0, dtype=np.int64) + bits[whole:].sum(axis=0, dtype=np.uint8))
 
 
 def exact_sum(counts: Ints) -> int:

@@ -29,6 +29,7 @@ from epsworth.learner.mechanism import (
     exact_sum,
     refuse_if,
 )
+from epsworth.learner.power import Ballot
 from epsworth.learner.signed import Hadamard, signed_interval, two_sided
 from epsworth.learner.tails import chernoff
 
@@ -160,6 +161,24 @@ class Slides(SymbolMechanism):
         means = tally.counts / np.maximum(tally.users, 1)[:, None]
         return as_floats(2 * means[1] - means[0])[:, None]
 
+    def power(self, users: int, margin: float, mass: float, level: float) -> float:
+        """Bound as `Mechanism.power`: T misses its mean margin / 2 by what the critical value leaves with `chernoff`.
+
+        Both groups hold ``least`` users but with probability 2 e^(-2 (users / 2 - least)^2 / users), set to 1e-6;
+        the noise falls symmetrically, and both bounds fall with the users.
+        """
+        least = int(users / 2 - math.sqrt(users * math.log(2e6) / 2))
+        if least < 1:
+            return 0.0
+        low, high = 0.0, margin / 2
+        for _ in range(3):  # the least value, to a millionth of the margin, whose p-value is small enough
+            tried = np.linspace(low, high, 101)
+            small = np.flatnonzero(chernoff(tried, least, self.scale) <= level)
+            if small.size == 0:
+                return 0.0
+            low, high = tried[max(small[0] - 1, 0)], tried[small[0]]
+        return (1 - 1e-6) * (1 - float(chernoff(margin / 2 - high, least, self.scale)))
+
     def p_values(self, tally: Tally, best: Ints) -> Floats:
         """Bound the tail of T = estimate / 2; the smaller group bounds both."""
         return chernoff(np.abs(self.estimate(tally)[:, 0]) / 2, int(tally.users.min()), self.scale)
@@ -267,6 +286,10 @@ class Parity(IndexMessages, SymbolMechanism):
         users, agreement = self._votes(tally)
         plus = (users + agreement) // 2
         return two_sided(plus, users - plus)
+
+    def ballot(self, mass: float) -> Ballot:
+        """Users of the cell's class vote."""
+        return Ballot(1 / self.groups, self.contrast / self.groups)
 
     def interval(self, tally: Tally, miss: float) -> Interval | None:
         """Return the exact interval from the users of each point's class."""

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.files import check_writable, replacing
+from epsworth.files import check_distinct, check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator
 from epsworth.learner.client import Client
 from epsworth.learner.config import LatticeConfig
@@ -24,6 +24,7 @@ from epsworth.parallel import in_order
 from epsworth.release.ledger import Ledger, fingerprint_of
 
 PACKED, LINES = ".ldp", (".jsonl", ".ndjson")
+TABLES = {".csv": "write_csv", ".parquet": "write_parquet", ".jsonl": "write_ndjson", ".ndjson": "write_ndjson"}
 ROWS = 1 << 16  # reported at a time
 PART = 1 << 24  # bytes that one worker adds up, or as many as there are bytes of counters
 
@@ -54,6 +55,7 @@ def report_file(config: LatticeConfig, source: Path, target: Path, target_column
     """
     from epsworth.records import read_table
 
+    check_distinct(table=source, reports=target)
     table = read_table(source)
     for name in config.names:
         column(table, name)
@@ -127,8 +129,11 @@ def aggregate_files(
     """
     paths = [Path(source) for source in sources]
     for number, path in enumerate(paths):
-        if path.resolve() in [other.resolve() for other in paths[:number]]:
-            raise ValueError(f"{path} is named twice: every report counts once; drop it")
+        try:
+            for other in paths[:number]:
+                check_distinct(one=path, other=other)
+        except ValueError:
+            raise ValueError(f"{path} is named twice: every report counts once; drop it") from None
     parts = [part for path in paths for part in _parts(config, path)]
     total = Aggregator(config)
     for number, found in enumerate(in_order(partial(_aggregate, config), parts, n_jobs=n_jobs), 1):
@@ -187,6 +192,22 @@ def _packed_of_lines(stream: BinaryIO) -> Iterator[bytes | list[bytes]]:
 def _lines(reports: bytes, size: int) -> bytes:
     encoded = (base64.b64encode(reports[i : i + size]).decode() for i in range(0, len(reports), size))
     return "".join(f'{{"report": "{text}"}}\n' for text in encoded).encode()
+
+
+def write_table(table: Any, path: Path) -> None:
+    """Write a data frame in the format of its file's ending, whole or not at all."""
+    method = TABLES[check_table(path)]
+    with replacing(path) as temporary:
+        getattr(table, method)(temporary)
+
+
+def check_table(path: Path) -> str:
+    """Return the ending of a table that can be written, or refuse it."""
+    ending = path.suffix.lower()
+    if ending not in TABLES:
+        raise ValueError(f"{path} has an unknown ending; tables are written as {', '.join(TABLES)}")
+    check_writable(path)
+    return ending
 
 
 def _is_state(path: Path) -> bool:

@@ -27,6 +27,7 @@ from epsworth.learner.mechanism import (
     Users,
     refuse_if,
 )
+from epsworth.learner.power import Ballot
 from epsworth.learner.tails import difference_interval
 
 
@@ -127,6 +128,10 @@ class Hadamard(Partition, RowAndBit):
         differ = (tally.users[0] - spectrum[a[:, :, None] ^ a[:, None, :]]) // 2
         lead = (sums[a][:, :, None] - sums[a][:, None, :]) // 2
         return np.asarray((differ + lead) // 2, dtype=np.int64)
+
+    def ballot(self, mass: float) -> Ballot:
+        """Every report agrees or not, wherever its user is."""
+        return Ballot(1.0, self.contrast)
 
     def interval(self, tally: Tally, miss: float) -> Interval | None:
         """Return the Clopper-Pearson interval of the agreeing reports, mapped to the signed mean."""
@@ -264,6 +269,11 @@ class Ternary(Partition, PackedMessages):
     def duels(self, tally: Tally) -> Ints:
         """Return the signs; zeros do not vote."""
         return two_sided(tally.counts[:, 1], tally.counts[:, 0])
+
+    def ballot(self, mass: float) -> Ballot:
+        """Signs vote: of the cell's own users more often than of others."""
+        right, wrong, noise = (weight / WORD for weight in self.weights)
+        return Ballot(1.0 if self.signs_alone else 2 * noise * (1 - mass) + (right + wrong) * mass, self.signal)
 
     def interval(self, tally: Tally, miss: float) -> Interval | None:
         """Return the exact interval of the share of plus where every report votes, else of both signs' shares."""

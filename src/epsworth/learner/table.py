@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from epsworth.exact.rational import Exact
@@ -19,6 +20,7 @@ CANDIDATES = ("hadamard", "krr", "ternary", "oue")
 WORTH = 1.25  # a longer report must save a fifth of the users
 LONGEST = 4096  # bytes that a device may be asked to send
 MOST_CELLS = 10**7
+MOST_COUNTERS = 8 * MOST_CELLS
 MOST_GRID_AXES = 6
 LARGEST, SMALLEST = 64, 2  # cells per axis, by the rule
 MOST_BY_RULE = 300_000  # cells in all
@@ -44,7 +46,8 @@ def choose(alpha: Fraction, m: int, d: int, classes: int, *, most_bytes: int = L
     found: list[tuple[float, Mechanism]] = []
     for name in CANDIDATES:
         mechanism = MECHANISMS[name](alpha, m, d, classes)
-        if mechanism.size <= most_bytes and (classes == 2 or not mechanism.binary_only):
+        held = math.prod(mechanism.shape)
+        if mechanism.size <= most_bytes and held <= MOST_COUNTERS and (classes == 2 or not mechanism.binary_only):
             found.append((mechanism.variance, mechanism))
     if not found:
         return one_bit.name
