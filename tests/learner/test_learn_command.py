@@ -186,7 +186,7 @@ def test_bad_input_ends_in_a_sentence(cli, words, message):
         (CONFIG + " --cells 1" + "0" * 400, "m must be at most"),
         ("learn aggregate deep.json r.ldp -o s", "nested"),
         ("learn aggregate c.json r.ldp -o c.json", "c.json: the output is the configuration itself"),
-        ("learn aggregate c.json r.ldp -o ./r.ldp", "./r.ldp: the output is the source itself"),
+        ("learn aggregate c.json r.ldp -o ./r.ldp", "r.ldp: the output is the source itself"),
         ("learn aggregate c.json r.ldp -o link", "link: the output is the source itself"),
         ("learn aggregate c.json r.ldp link -o s", "named twice"),
         ("learn report c.json people.csv people.csv --target rich", "the output is the table itself"),

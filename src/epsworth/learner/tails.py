@@ -11,7 +11,7 @@ from epsworth.bounds import Interval, clopper_pearson
 from epsworth.learner.coins import Ints
 
 # Relative, per unit of what enters an exponent.  The incomplete beta function is a prefix x^a (1 - x)^b / B(a, b) times
-# a continued fraction; with a, b = votes and others and x = 1/2 the prefix is exp of terms of the size |votes - others|,
+# a continued fraction; with a, b = votes and others and x = 1/2 the prefix is exp of terms of size |votes - others|,
 # each with a few roundings of 2^-53, and the rest costs some 16 roundings whatever the sizes.  Largest error seen
 # against exact sums, up to 10^9 votes: 2.4 * 2^-53 (16 + |votes - others|).  16 * 2^-53 leaves room for other builds.
 SLACK = 2.0**-49
