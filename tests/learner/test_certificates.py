@@ -96,14 +96,14 @@ def test_false_certificates_of_several_classes_are_rare(name, alpha):
 
 
 def test_certificates_and_documents_say_what_fakes_can_do():
-    """A million users, alpha 1, 11 x 11 cells: 1 % of fakes on one row of the transform turn every label, certified."""
+    """Two million users, alpha 1, 11 x 11 cells: 1 % of fakes on one row of the transform turn every label, certified."""
     c = LatticeConfig(box=(0, 1), m=11, d=2, mechanism="hadamard", alpha=1)
     middle = (np.arange(11) + 0.5) / 11
     X = np.array([(a, b) for a in middle for b in middle])
-    honest = simulate(c, X, np.zeros(121, dtype=int), np.random.default_rng(7), users=990_000)
+    honest = simulate(c, X, np.zeros(121, dtype=int), np.random.default_rng(7), users=1_980_000)
     assert (honest_labels := Classifier.from_aggregate(honest, None).certificate(X, 0.05)).certified.mean() > 0.5
     assert (honest_labels.label == 0).all()
-    honest.add(pack(c, c.kernel.encode(np.ones(10_000, dtype=np.int64))))  # row 0 agrees with class 1 in every cell
+    honest.add(pack(c, c.kernel.encode(np.ones(20_000, dtype=np.int64))))  # row 0 agrees with class 1 in every cell
     found = Classifier.from_aggregate(honest, None).certificate(X, 0.05)
     assert found.certified.all()
     assert (found.label == 1).all()

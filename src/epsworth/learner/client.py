@@ -44,7 +44,7 @@ class Client:
 
     def report(self, x: ArrayLike, y: object) -> bytes:
         """Return the report of one user: point ``(d,)`` in natural units, and label."""
-        return self.reports([x], [y])  # type: ignore[list-item]
+        return self.reports([x], [y])  # type: ignore[arg-type]
 
     def reports(self, X: ArrayLike, y: ArrayLike | Sequence[object]) -> bytes:
         """Return one report per row, end to end: for a device that keeps several records, or a trusted proxy."""

@@ -45,8 +45,8 @@ def _points(X: ArrayLike, d: int, names: str) -> Floats:
     given: Any = X if isinstance(X, (list, tuple)) else np.asarray(X, dtype=object)
     if not hasattr(given, "__len__") or getattr(given, "ndim", 1) == 0:
         raise ValueError(f"X must have shape (n, {d}); columns: {names}")
-    rows = [row if _is_row(row, d) else None for row in given]
-    if None in [row if row is None else 0 for row in rows]:
+    rows = list(given)
+    if not all(_is_row(row, d) for row in rows):
         raise ValueError(f"X must have {d} values in every row; columns: {names}")
     return np.array([[_number(entry) for entry in row] for row in rows], dtype=np.float64).reshape(-1, d)
 

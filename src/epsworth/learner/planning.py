@@ -118,25 +118,27 @@ def plan(
     """
     _check(alpha, users, margin, level, power, mass)
     family = _family(mechanism, m, d)
-    told = {"level": level, "power": power, "mechanism": mechanism}
 
     def reached(a: float, n: int, v: float) -> bool:
         return family(stated(a, "alpha")).power(n, v, mass, level) >= power
+
+    def made(a: float, n: int, v: float, *, feasible: bool = True) -> Plan:
+        return Plan(a, n, v, level, feasible, power, mechanism)
 
     if users is None:
         assert alpha is not None
         assert margin is not None
         kernel, v = family(checked_alpha(alpha)), margin
-        users = _least_users(lambda n: kernel.power(n, v, mass, level) >= power)
-        return Plan(alpha, users, margin, **told)
+        return made(alpha, _least_users(lambda n: kernel.power(n, v, mass, level) >= power), margin)
+    n = users
     if margin is None:
         assert alpha is not None
-        kernel, n = family(checked_alpha(alpha)), users
-        found = _least(lambda v: kernel.power(n, v, mass, level) >= power, 0.0, mass)
-        return Plan(alpha, users, math.inf if found is None else found, feasible=found is not None, **told)
-    n, v = users, margin
-    found = _least(lambda a: reached(a, n, v), LEAST_ALPHA, MOST_ALPHA)
-    return Plan(math.inf if found is None else found, users, margin, feasible=found is not None, **told)
+        kernel = family(checked_alpha(alpha))
+        clear = _least(lambda v: kernel.power(n, v, mass, level) >= power, 0.0, mass)
+        return made(alpha, users, math.inf if clear is None else clear, feasible=clear is not None)
+    v = margin
+    least = _least(lambda a: reached(a, n, v), LEAST_ALPHA, MOST_ALPHA)
+    return made(math.inf if least is None else least, users, margin, feasible=least is not None)
 
 
 def _family(mechanism: str, m: int | None, d: int | None) -> Callable[[Fraction], Mechanism]:

@@ -43,7 +43,8 @@ def write_reports(config: LatticeConfig, X: ArrayLike, y: ArrayLike, path: str |
     n = users.label.size
     with replacing(target) as temporary, temporary.open("wb") as sink:
         for start in range(0, n, ROWS):
-            reports = client.of_users(Users(*(part[start : start + ROWS] for part in users)))
+            run = slice(start, start + ROWS)
+            reports = client.of_users(Users(users.unit[run], users.label[run], users.outside[run]))
             sink.write(_lines(reports, config.report_size) if as_lines else reports)
     return int(n)
 
