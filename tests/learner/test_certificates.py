@@ -96,7 +96,7 @@ def test_false_certificates_of_several_classes_are_rare(name, alpha):
 
 
 def test_certificates_and_documents_say_what_fakes_can_do():
-    """Two million users, alpha 1, 11 x 11 cells: 1 % of fakes on one row of the transform turn every label, certified."""
+    """Two million users, alpha 1, 11 x 11 cells: 1 % of fakes on one row turn every label, certified."""
     c = LatticeConfig(box=(0, 1), m=11, d=2, mechanism="hadamard", alpha=1)
     middle = (np.arange(11) + 0.5) / 11
     X = np.array([(a, b) for a in middle for b in middle])

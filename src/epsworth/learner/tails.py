@@ -29,7 +29,8 @@ def sign_test(votes: ArrayLike, against: ArrayLike) -> Floats:
     0.031012
     """
     k, other = as_floats(votes), as_floats(against)
-    return np.where(k > 0, _above(betainc(np.maximum(k, 1), other + 1, 0.5), np.abs(k - other)), 1.0)
+    least = np.maximum(k, 1.0)
+    return np.where(k > 0, _above(as_floats(betainc(least, other + 1, 0.5)), np.abs(k - other)), 1.0)
 
 
 def _above(probability: Floats, exponents: Floats) -> Floats:
