@@ -91,6 +91,18 @@ def test_refused_points_are_not_shown(secret):
         assert refused.value.__suppress_context__ or refused.value.__context__ is None
 
 
+def test_the_estimator_shows_no_entry_of_its_table():
+    model = LDPClassifier(1, random_state=0).fit([[0.1], [0.9]] * 20, [0, 1] * 20)
+    for ask in (
+        lambda: LDPClassifier(1).fit([["hunter2"], ["0.2"]], [0, 1]),
+        lambda: model.predict([["hunter2"]]),
+        lambda: LDPClassifier(1).fit([[0.1], [0.2]], ["hunter2", "hunter2"]),
+    ):
+        with pytest.raises(ValueError, match=r"X must hold numbers|one class") as refused:
+            ask()
+        assert "hunter2" not in str(refused.value)
+
+
 def test_grids_of_numpy_numbers_are_searched():
     search = GridSearchCV(LDPClassifier(random_state=0), {"alpha": np.arange(1, 4), "m": np.arange(2, 4)}, cv=2)
     search.fit(*step())

@@ -85,7 +85,7 @@ def plan(
     """Return the third of alpha, users and margin, given two of them.
 
     Claim: with these users, a cell whose signed mean is ``margin`` or more in size gets a p-value of at most ``level``
-    for its right label with probability at least ``power``, all reports being honest.
+    for its right label with probability at least ``power``, if all reports are honest and of usable records.
 
     The power is that of the certificate itself: an exact binomial test, or for "slides" the Chernoff bound of it.
 
