@@ -161,8 +161,8 @@ def test_variances_of_empty_cells_are_the_formulas(name):
     """
     c = LatticeConfig(box=(0, 1), m=64, mechanism=name, alpha=1)
     rng = np.random.default_rng(9)
-    users = c.users(np.full((5000, 1), 0.01), np.arange(5000) % 2)
-    found = np.array([c.kernel.estimate(c.kernel.simulate(users, rng))[16:, 0] for _ in range(2000)])
+    held = c.kernel.holders(c.users(np.full((5000, 1), 0.01), np.arange(5000) % 2))
+    found = np.array([c.kernel.estimate(c.kernel.simulate_counts(held, rng))[16:, 0] for _ in range(2000)])
     assert found.var(axis=0).mean() * 5000 == pytest.approx(c.kernel.variance, rel=0.05)
 
 

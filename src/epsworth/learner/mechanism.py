@@ -241,11 +241,16 @@ class SymbolMechanism(Mechanism):
 
     def simulate(self, users: Users, rng: np.random.Generator, total: int | None = None) -> Tally:
         """Draw sums directly from the symbols' counts: the law of the sums, without a report per user."""
-        known = self.known(users)
-        counts = np.bincount(np.where(known < 0, self.symbols, known), minlength=self.symbols + 1)
+        counts = self.holders(users)
         if total is not None:
-            counts = rng.multinomial(total, counts / counts.sum())
-        return self.simulate_counts(counts.astype(np.int64), rng)
+            counts = rng.multinomial(total, counts / counts.sum()).astype(np.int64)
+        return self.simulate_counts(counts, rng)
+
+    def holders(self, users: Users) -> Ints:
+        """Return how many users hold each symbol, and last how many hold none."""
+        known = self.known(users)
+        found = np.bincount(np.where(known < 0, self.symbols, known), minlength=self.symbols + 1)
+        return found.astype(np.int64)
 
 
 class PackedMessages(SymbolMechanism):
