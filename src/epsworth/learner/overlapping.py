@@ -247,10 +247,8 @@ class Parity(IndexMessages, SymbolMechanism):
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
         """Thin into classes, then simulate each."""
         spread = rng.multinomial(counts, np.full(self.groups, 1 / self.groups))
-        known = np.append(np.arange(self.symbols), -1)
         tallies = []
-        for group in range(self.groups):
-            inner = self.inner(known, np.full(known.size, group))
+        for group, inner in enumerate(self._inner_of_all):
             held = np.zeros(self.within.symbols + 1, dtype=np.int64)
             np.add.at(held, inner, spread[:, group])  # -1 is the last entry
             tallies.append(self.within.simulate_counts(held, rng))
@@ -263,6 +261,12 @@ class Parity(IndexMessages, SymbolMechanism):
         return bool((counts >= 0).all()) and all(
             exact_sum(own) == n for own, n in zip(counts, users.tolist(), strict=True)
         )
+
+    @cached_property
+    def _inner_of_all(self) -> Ints:
+        """Return, per class, the symbol inside it of every symbol, and last of none."""
+        known = np.append(np.arange(self.symbols), -1)
+        return np.stack([self.inner(known, np.full(known.size, group)) for group in range(self.groups)])
 
     def _of_classes(self) -> tuple[Ints, Ints]:
         """Return, per lattice point, its class and its cell inside it."""
