@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache
 
 import numpy as np
 import polars as pl
@@ -28,6 +29,7 @@ from epsworth.learner.smoothing import WIDTHS, best_width, gaussian, interpolate
 MOONS = [(-2.2, 3.2), (-1.7, 2.2)]
 
 
+@cache
 def moons(n, seed=1):
     return make_moons(n, noise=0.3, random_state=seed)
 
@@ -159,7 +161,7 @@ def test_the_risk_estimate_is_unbiased_enough_to_choose_well():
 
 def test_simulation_plans_for_a_billion_users():
     X, y = moons(5000)
-    config = LatticeConfig(box=MOONS, m=64, alpha=0.1)
+    config = LatticeConfig(box=MOONS, m=32, alpha=0.1)
     found = expected_accuracy(config, X, y, users=10**9, rng=np.random.default_rng(0), runs=2)
     assert found.shape == (2,)
     assert found.min() > 0.9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import polars as pl
@@ -153,10 +154,10 @@ def test_records_do_not_leave_twice_unless_told(cli):
         ("learn config c.json -b , --alpha 1 --cells 4", "--bounds names no feature"),
         (CONFIG + " --users 0", "users must be a whole number of at least 1, got 0"),
         (CONFIG + " --users=-5", "users must be a whole number of at least 1, got -5"),
-        ("learn plan --alpha 1e-200 --margin .02", "no number holds the plan"),
+        ("learn plan --alpha 1e-200 --margin .02", "alpha must exceed 1e-06"),
         ("learn report c.json people.csv r.ldp --target poor", "the table has no column 'poor'"),
         ("learn report c.json people.csv r.txt --target rich", "unknown ending"),
-        ("learn report c.json people.csv r.ldp --target id", "its label is not one of the declared classes"),
+        ("learn report c.json people.csv r.ldp --target rich,id", "the table has no column 'rich,id'"),
         ("learn aggregate c.json none.ldp -o s", "there is no such file"),
         ("learn aggregate c.json people.csv -o s", "unknown ending"),
         ("learn fit c.json m", "not a state of an aggregator"),
@@ -170,6 +171,82 @@ def test_bad_input_ends_in_a_sentence(cli, words, message):
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
+
+
+ACCIDENTS = [
+    (CONFIG.replace("no,yes", ",") + " --users 3000", "--classes must be at least two"),
+    (CONFIG.replace("no,yes", "no") + " --users 3000", "--classes must be at least two"),
+    (CONFIG.replace("--alpha 2", "--alpha 1e99999999") + " --users 3000", "alpha must"),
+    (CONFIG.replace("--alpha 2", "--alpha 1e-99999999") + " --cells 4", "alpha must"),
+    (CONFIG.replace("--alpha 2", "--alpha nan") + " --cells 4", "alpha must be positive and finite"),
+    (CONFIG.replace("17:90", "nan:90") + " --cells 4", "need finite low < high"),
+    (CONFIG + " --users 1" + "0" * 400, "users must be at most"),
+    (CONFIG + " --cells 1" + "0" * 400, "m must be at most"),
+    ("learn aggregate deep.json r.ldp -o s", "nested"),
+    ("learn aggregate c.json r.ldp -o c.json", "c.json: the output is the configuration itself"),
+    ("learn aggregate c.json r.ldp -o ./r.ldp", "r.ldp: the output is the source itself"),
+    ("learn aggregate c.json r.ldp -o link", "link: the output is the source itself"),
+    ("learn aggregate c.json r.ldp link -o s", "named twice"),
+    ("learn report c.json people.csv people.csv --target rich", "the output is the table itself"),
+    ("learn fit s.state s.state", "the output is the state itself"),
+    ("learn predict m.learner people.csv people.csv", "the output is the table itself"),
+    ("learn predict m.learner people.csv m.learner", "the output is the model itself"),
+    ("learn predict m.learner people.csv labels.txt", "tables are written as .csv, .parquet"),
+    ("learn plan --alpha nan --margin .1", "alpha must"),
+    ("learn plan --alpha 1 --margin nan", "margin must lie"),
+    ("learn plan --alpha 1 --margin .1 --mechanism krr", "m is missing"),
+    ("learn plan --alpha 1 --margin .1 --mechanism auto", "mechanism must be one that certifies"),
+]  # fmt: skip
+
+
+def test_no_input_ends_in_an_accident_or_overwrites_another(cli, tmp_path):
+    """One sentence, exit status 2, and every file is as it was."""
+    cli(CONFIG + " --cells 4")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    for name in ("r.ldp", "s.state", "m.learner"):
+        (tmp_path / name).write_bytes(b"kept")
+    (tmp_path / "link").symlink_to("r.ldp")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    for words, message in ACCIDENTS:
+        code, _, err = cli(words)
+        assert code == 2, words
+        assert message in err
+        assert err.count("\n") == 1
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before, words
+
+
+def test_labels_are_written_in_the_format_that_their_file_is_named_after(cli, learnt):
+    found = {}
+    for name, read in (("l.csv", pl.read_csv), ("l.parquet", pl.read_parquet), ("l.jsonl", pl.read_ndjson)):
+        code, out, _ = cli(f"learn predict m.learner some.csv {name} --level .05")
+        assert code == 0
+        assert "All reports are taken to be honest" in out
+        found[name] = read(name)
+    assert found["l.csv"].equals(found["l.parquet"])
+    assert found["l.csv"].equals(found["l.jsonl"])
+    os.link("some.csv", "twin.csv")
+    code, _, err = cli("learn predict m.learner some.csv twin.csv")
+    assert code == 2
+    assert "the output is the table itself" in err
+
+
+def test_every_row_of_a_table_is_reported_whatever_it_holds(cli):
+    """Missing values, texts and undeclared labels: as many reports as rows, and nothing said about any of them."""
+    text = "age,hours,rich\n20,5,no\n,5,no\nsecret,50,yes\n30,7,perhaps\n40,1e999,yes\n50,8,\n"
+    with open("odd.csv", "w") as sink:
+        sink.write(text)
+    cli(CONFIG + " --cells 4")
+    code, out, err = cli("learn report c.json odd.csv odd.ldp --target rich")
+    assert (code, err) == (0, "")
+    assert out.startswith("6 reports")
+    cli(CONFIG.replace("c.json", "refusing.json") + " --cells 4 --outside refuse")
+    code, out, err = cli("learn report refusing.json odd.csv refused.ldp --target rich")
+    assert code == 2
+    assert "secret" not in out + err
+    pl.DataFrame({"age": [30.0], "hours": [3.0], "rich": ["no"]}).write_csv("one.csv")
+    assert (
+        "epsilon 2 per record of those who report" in cli("learn report refusing.json one.csv one.ldp --target rich")[1]
+    )
 
 
 def test_bounds_may_share_an_option(cli):
@@ -199,7 +276,9 @@ def test_classes_are_read_as_columns_are(cli, classes, column):
 
 def test_plans(cli):
     code, out, _ = cli("learn plan --alpha 1 --margin 0.02")
-    assert (code, out[:12]) == (0, "70,141 users")
+    assert (code, out[:12]) == (0, "32,104 users")
+    code, out, _ = cli("learn plan --alpha 2 --margin 0.05 --mechanism krr --cells 4 --features 2 --mass .1 --json -")
+    assert (code, json.loads(out)["mechanism"]) == (0, "krr")
     code, out, _ = cli("learn plan --users 100 --margin 0.01 --json -")
     assert code == 1
     assert json.loads(out)["feasible"] is False

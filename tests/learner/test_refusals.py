@@ -69,7 +69,7 @@ def test_bad_classes_are_refused_everywhere(classes, message):
 @pytest.mark.parametrize("classes", [(0, 1), ("no", "yes")])
 @pytest.mark.parametrize("bad", [None, [1], "perhaps", float("nan")])
 def test_labels_without_an_order_are_refused_by_row(classes, bad):
-    config = LatticeConfig(box=(0, 1), m=8, alpha=1, classes=classes)
+    config = LatticeConfig(box=(0, 1), m=8, alpha=1, classes=classes, outside="refuse")
     y = np.array([classes[1], bad, classes[0]], dtype=object)
     with pytest.raises(ValueError, match="row 1: its label is not one of the declared classes"):
         Client(config).reports([[0.1], [0.2], [0.3]], y)
@@ -82,12 +82,25 @@ def test_labels_without_an_order_are_refused_by_row(classes, bad):
 @pytest.mark.parametrize("secret", ["hunter2", {"hunter2": 1}, [7, 8, 9], 10**400])
 def test_refused_points_are_not_shown(secret):
     """What a client refuses may be private: neither the message nor its causes show it."""
-    for ask in (lambda: Client(UNIT).report([secret], 1), lambda: Client(UNIT).reports([[0.5], [secret]], [0, 1])):
+    client = Client(LatticeConfig(box=(0, 1), m=8, alpha=1, outside="refuse"))
+    for ask in (lambda: client.report([secret], 1), lambda: client.reports([[0.5], [secret]], [0, 1])):
         with pytest.raises(ValueError, match="X must") as refused:
             ask()
         assert "hunter2" not in str(refused.value)
         assert "hunter2" not in repr(refused.value.__cause__)
         assert refused.value.__suppress_context__ or refused.value.__context__ is None
+
+
+def test_the_estimator_shows_no_entry_of_its_table():
+    model = LDPClassifier(1, random_state=0).fit([[0.1], [0.9]] * 20, [0, 1] * 20)
+    for ask in (
+        lambda: LDPClassifier(1).fit([["hunter2"], ["0.2"]], [0, 1]),
+        lambda: model.predict([["hunter2"]]),
+        lambda: LDPClassifier(1).fit([[0.1], [0.2]], ["hunter2", "hunter2"]),
+    ):
+        with pytest.raises(ValueError, match=r"X must hold numbers|one class") as refused:
+            ask()
+        assert "hunter2" not in str(refused.value)
 
 
 def test_grids_of_numpy_numbers_are_searched():
@@ -146,12 +159,17 @@ def test_numbers_of_users_are_whole_and_positive(users):
 
 
 @pytest.mark.parametrize(
-    "given",
-    [{"alpha": 1e-200, "margin": 0.02}, {"alpha": 1, "margin": 5e-324}, {"alpha": 5e-324, "margin": 5e-324},
-     {"alpha": 5e-324, "users": 9}, {"alpha": 1, "users": 10**400}],
-)  # fmt: skip
-def test_plans_beyond_all_numbers_are_refused(given):
-    with pytest.raises(ValueError, match="no number holds the plan"):
+    ("given", "message"),
+    [
+        ({"alpha": 1e-200, "margin": 0.02}, "alpha must exceed 1e-06"),
+        ({"alpha": "1e99999999", "margin": 0.02}, "alpha must be positive and finite"),
+        ({"alpha": 1, "margin": 5e-324}, "no number holds the plan"),
+        ({"alpha": 1e-5, "margin": 1e-4}, "no number holds the plan"),
+        ({"alpha": 1, "users": 10**400}, "users must be at most"),
+    ],
+)
+def test_plans_beyond_all_numbers_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
         plan(**given)
 
 

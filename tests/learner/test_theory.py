@@ -65,8 +65,8 @@ def test_parity_classes_gain_what_theory_says():
     for name in ("slides", "parity"):
         c = LatticeConfig(box=(0, 1), d=2, m=6, mechanism=name, alpha=1)
         X = rng.random((users, 2))
-        people = c.users(X, rng.integers(2, size=users))
-        runs = np.array([c.kernel.estimate(c.kernel.simulate(people, rng))[:, 0] for _ in range(2000)])
+        held = c.kernel.holders(c.users(X, rng.integers(2, size=users)))
+        runs = np.array([c.kernel.estimate(c.kernel.simulate_counts(held, rng))[:, 0] for _ in range(2000)])
         variance[name] = runs.var(axis=0).mean() * users
         assert variance[name] == pytest.approx(c.kernel.variance, rel=0.03)
     theory = 80 * 16 / (4 / math.tanh(0.5) ** 2)
@@ -81,9 +81,11 @@ def test_the_published_cells_have_the_stated_sensitivity_and_no_more(d):
     states = (2 * slides.m + 1) ** d
     indicators = slides.indicator_sums(np.eye(states, dtype=np.int64))
     active_cells = indicators.sum(axis=1)
+    assert ((indicators == 0) | (indicators == 1)).all()
     assert active_cells.min() == 1
     assert active_cells.max() == 2**d
-    distance = np.abs(indicators[:, None] - indicators[None]).sum(axis=2)
+    common = indicators.astype(float) @ indicators.T  # of zeros and ones |a - b| is a + b - 2 a b
+    distance = active_cells[:, None] + active_cells - 2 * common
     assert distance.max() == slides.sensitivity == 2 ** (d + 1)
 
 
@@ -136,6 +138,13 @@ def test_unary_and_one_bit_reports_keep_alpha_by_enumeration(alpha, m):
         assert math.log(worst(tables)) == pytest.approx(alpha, rel=1e-6)  # tight
 
 
+def samples(c, X, y, rng):
+    """Yield 4000 sums over 5000 users drawn from the rows, who are turned into symbols once."""
+    held = c.kernel.holders(c.users(X, y))
+    for people in rng.multinomial(5000, held / held.sum(), size=4000):
+        yield c.kernel.simulate_counts(people, rng)
+
+
 @pytest.mark.parametrize("name", ["hadamard", "ternary", "krr", "oue"])
 @pytest.mark.parametrize("alpha", [1.0, 4.0, 12.0])
 def test_mean_variances_count_the_sampling_of_users(name, alpha):
@@ -146,8 +155,7 @@ def test_mean_variances_count_the_sampling_of_users(name, alpha):
     c = LatticeConfig(box=(0, 1), m=8, mechanism=name, alpha=alpha)
     rng = np.random.default_rng(5)
     X = rng.random((1000, 1)) ** 2
-    people = c.users(X, (X[:, 0] > 0.3).astype(int))
-    runs = np.array([c.kernel.estimate(c.kernel.simulate(people, rng, 5000))[:, 0] for _ in range(4000)])
+    runs = np.array([c.kernel.estimate(sums)[:, 0] for sums in samples(c, X, (X[:, 0] > 0.3).astype(int), rng)])
     expected = c.kernel.mean_variance - (runs.mean(axis=0) ** 2).mean()
     assert runs.var(axis=0).mean() * 5000 == pytest.approx(expected, rel=0.1)
 
@@ -157,8 +165,8 @@ def test_mean_variances_of_several_classes(name):
     """As above."""
     c = LatticeConfig(box=(0, 1), m=4, classes=(0, 1, 2), mechanism=name, alpha=6.0)
     rng = np.random.default_rng(6)
-    people = c.users(rng.random((1000, 1)) ** 2, rng.integers(3, size=1000))
-    runs = np.array([c.kernel.estimate(c.kernel.simulate(people, rng, 5000)) for _ in range(4000)])
+    sums = samples(c, rng.random((1000, 1)) ** 2, rng.integers(3, size=1000), rng)
+    runs = np.array([c.kernel.estimate(tally) for tally in sums])
     expected = c.kernel.mean_variance - (runs.mean(axis=0) ** 2).mean()
     assert runs.var(axis=0).mean() * 5000 == pytest.approx(expected, rel=0.1)
 

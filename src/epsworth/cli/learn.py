@@ -30,14 +30,24 @@ def config(
     ] = "auto",
     cells: Annotated[int | None, typer.Option(help="Cells per axis (cosine: degree).")] = None,
     users: Annotated[int | None, typer.Option(help="Expected users; chooses the cells.")] = None,
-    outside: Annotated[str, typer.Option(help="Points outside the bounds: clip, zero (hidden) or refuse.")] = "clip",
+    outside: Annotated[
+        str,
+        typer.Option(
+            help="Points outside the bounds: clip or zero (hidden); either way every record is reported, unusable ones "
+            "as nowhere. refuse: alpha is then promised of those who report alone."
+        ),
+    ] = "clip",
 ) -> None:
     """Write the public configuration that clients and server share."""
+    from epsworth.files import check_writable
     from epsworth.learner import LatticeConfig
     from epsworth.learner.table import suited
 
+    check_writable(target)
     ranges = _ranges(options.split_commas(bounds))
     labels = _labels(options.split_commas([classes]))
+    if len(set(labels)) < max(2, len(labels)):
+        raise ValueError(f"--classes must be at least two different labels, as in no,yes; got {classes!r}")
     if (cells is None) == (users is None):
         raise ValueError("give one of --cells and --users")
     m = cells
@@ -62,11 +72,13 @@ def report(
     label: Annotated[str, typer.Option("--target", help="Column of labels.")],
     again: Annotated[bool, typer.Option("--again", help="Report records that left before: alphas add.")] = False,
 ) -> None:
-    """Report every row once, with draws fit for release."""
+    """Report every row once, with draws fit for release; a row that cannot be used is reported as nowhere."""
+    from epsworth.files import check_distinct
     from epsworth.learner import LatticeConfig, report_file
     from epsworth.learner.report_files import left_so_far
     from epsworth.rounding import show_up
 
+    check_distinct(configuration=settings, table=source, output=target)
     made = LatticeConfig.load(settings)
     count = report_file(made, source, target, label, again=again)
     print(f"{count:,} reports of {made.report_size} bytes; {made.guarantee} each.")
@@ -82,11 +94,13 @@ def aggregate(
     jobs: Annotated[int | None, typer.Option(help="Workers; -1 for all cores.")] = None,
 ) -> None:
     """Add up reports and states, in bounded memory; the result does not depend on order or processes."""
-    from epsworth.files import check_writable
+    from epsworth.files import check_distinct, check_writable
     from epsworth.learner import LatticeConfig, aggregate_files
 
-    made = LatticeConfig.load(settings)
+    for source in sources:
+        check_distinct(configuration=settings, source=source, output=out)
     check_writable(out)
+    made = LatticeConfig.load(settings)
     with options.progress_bar("adding up") as progress:
         found = aggregate_files(made, sources, n_jobs=jobs, progress=progress)
     found.save(out)
@@ -100,8 +114,11 @@ def fit(
     smooth: Annotated[bool, typer.Option(help="Smooth by the unbiased risk estimate.")] = True,
 ) -> None:
     """Read the labels off the sums."""
+    from epsworth.files import check_distinct, check_writable
     from epsworth.learner import Aggregator, Classifier
 
+    check_distinct(state=state, output=out)
+    check_writable(out)
     model = Classifier.from_aggregate(Aggregator.load(state), "sure" if smooth else None)
     model.save(out)
     width = "" if model.width_ is None else f", smoothed over {model.width_:g} of the box"
@@ -112,20 +129,22 @@ def fit(
 def predict(
     model: Annotated[Path, typer.Argument(help="Model, as learn fit writes it.")],
     source: options.Table,
-    target: Annotated[Path, typer.Argument(help="Output: a .csv with a label per row.")],
+    target: Annotated[Path, typer.Argument(help="Output: a label per row, .csv, .parquet or .jsonl.")],
     level: Annotated[
         float | None, typer.Option(help="Certify the label of each row's cell at this level, all cells together.")
     ] = None,
 ) -> None:
-    """Predict the label of every row; with --level, beside a certificate of its cell."""
+    """Predict the label of every row; with --level, beside a certificate of its cell, which assumes honest reports."""
     import polars as pl
 
-    from epsworth.files import replacing
+    from epsworth.files import check_distinct
     from epsworth.learner import Classifier
-    from epsworth.learner.report_files import columns
+    from epsworth.learner.report_files import check_table, columns, write_table
     from epsworth.records import read_table
     from epsworth.rounding import round_up
 
+    check_distinct(model=model, table=source, output=target)
+    check_table(target)
     learnt = Classifier.load(model)
     X = columns(learnt.config, read_table(source))
     found = pl.DataFrame({"label": learnt.predict(X)})
@@ -137,8 +156,7 @@ def predict(
             certified=pl.Series(sure.certified),
         )
         print(sure)
-    with replacing(target) as temporary:
-        found.write_csv(temporary)
+    write_table(found, target)
 
 
 @app.command("plan")
@@ -149,18 +167,29 @@ def plan(
         float | None, typer.Option(help="Size of a cell's signed mean, about |2 eta - 1| / cells.")
     ] = None,
     level: Annotated[float, typer.Option(help="Level of the cell's certificate.")] = 0.05,
-    power: Annotated[float | None, typer.Option(help="Probability of the certificate.")] = None,
+    power: Annotated[float, typer.Option(help="Probability of the certificate.")] = 0.5,
+    mechanism: Annotated[str, typer.Option(help="hadamard, ternary, krr, oue, parity or slides.")] = "hadamard",
+    cells: Annotated[int | None, typer.Option(help="Cells per axis; krr needs them.")] = None,
+    features: Annotated[int | None, typer.Option(help="Features; krr, parity and slides need them.")] = None,
+    mass: Annotated[
+        float, typer.Option(help="At most this share of the users is in the cell; matters to ternary, krr and oue.")
+    ] = 1.0,
     json: options.Json = None,
 ) -> None:
-    """Give two of alpha, users and margin; the third is found."""
+    """Give two of alpha, users and margin; the third is found. Reports are taken to be honest."""
     from dataclasses import asdict
 
     from epsworth.learner import plan as find
 
-    found = find(alpha=alpha, users=users, margin=margin, level=level, power=power)
+    options.check_outputs(json, None)
+    found = find(
+        alpha=alpha, users=users, margin=margin, level=level, power=power, mechanism=mechanism, m=cells, d=features,
+        mass=mass,
+    )  # fmt: skip
     if json is not None:
         entries = asdict(found).items()
-        show.write_json(json, {name: value if math.isfinite(value) else None for name, value in entries})
+        finite = {k: None if isinstance(value, float) and not math.isfinite(value) else value for k, value in entries}
+        show.write_json(json, finite)
     if json != "-":
         print(found)
     if not found.feasible:

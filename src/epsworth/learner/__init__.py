@@ -6,6 +6,7 @@
 ``signed``, ``cellwise``, ``overlapping``, ``series``: the mechanisms
 ``table``         MECHANISMS: the one table; the choice by variance; how many cells
 ``config``        `LatticeConfig`: what clients and server agree on
+``door``          what becomes of a record, usable or not
 ``client``        `Client`: one user's report
 ``aggregation``   `Aggregator`: exact sums; `simulate`: the sums of a population
 ``model``         `Classifier`: labels from an aggregate; ``smoothing``

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsworth.documents import read_json
 from epsworth.files import reading, replacing
 from epsworth.learner.client import unpack
 from epsworth.learner.config import LatticeConfig
-from epsworth.learner.mechanism import Tally
+from epsworth.learner.mechanism import Tally, checked_users
 
 MAGIC = b"epsworth tally 1\n"
 BATCH = 1 << 22  # bytes of reports that are read together
@@ -27,9 +28,13 @@ class Aggregator:
     The reports of one user must enter once: reports carry no name, so a duplicate cannot be seen here, and
     k reports of one user tell k alpha about them (`Client.guarantee`).
 
+    Whoever sends a report may lie: nothing here tells a fake from an honest one (see `Classifier.certificate`).
+
     Parameters
     ----------
     config : LatticeConfig
+    tally : Tally, optional
+        Sums to begin with; refused where no reports add up to them.
 
     Attributes
     ----------
@@ -49,7 +54,7 @@ class Aggregator:
 
     def __init__(self, config: LatticeConfig, tally: Tally | None = None) -> None:
         self.config = config
-        self.tally = config.kernel.empty() if tally is None else tally
+        self.tally = config.kernel.empty() if tally is None else config.kernel.checked(tally)
 
     @property
     def users(self) -> int:
@@ -80,7 +85,7 @@ class Aggregator:
             except ValueError as error:
                 where = f" (counted from report {start // size} of this call)" if start else ""
                 raise ValueError(f"{error}{where}") from None
-        self.tally = self.tally + found
+        self.tally = kernel.checked(self.tally + found)
         return int(found.users.sum())
 
     def _joined(self, reports: Iterable[bytes]) -> bytes:
@@ -100,7 +105,7 @@ class Aggregator:
                 f"fingerprints differ ({self.config.fingerprint()[:12]}, {other.config.fingerprint()[:12]}): sums of "
                 "different configurations cannot be merged"
             )
-        return Aggregator(self.config, self.tally + other.tally)
+        return Aggregator(self.config, self.tally + self.config.kernel.checked(other.tally))
 
     def __add__(self, other: object) -> Aggregator:
         """Return `merge`."""
@@ -121,11 +126,11 @@ class Aggregator:
     @classmethod
     def from_state(cls, state: bytes) -> Aggregator:
         """Read `state`; refuse what was cut or changed."""
-        if not state.startswith(MAGIC) or state.count(b"\n") < 2:
+        if not isinstance(state, bytes) or not state.startswith(MAGIC) or state.count(b"\n") < 2:
             raise ValueError("not a state of an aggregator; give what Aggregator.state() or save() wrote")
         head, _, body = state[len(MAGIC) :].partition(b"\n")
         try:
-            document = json.loads(head)
+            document = read_json(head)
             config = LatticeConfig.from_dict(document["config"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"the state's configuration cannot be read: {error}") from None
@@ -171,6 +176,6 @@ def simulate(
     >>> simulate(config, [[0.2], [0.9]], [0, 1], np.random.default_rng(0), users=10**9).users
     1000000000
     """
-    if users is not None and (isinstance(users, bool) or not isinstance(users, (int, np.integer)) or users < 1):
-        raise ValueError(f"users must be a whole number of at least 1, got {users!r}; leave it out for one per row")
+    if users is not None:
+        users = checked_users(users, "leave it out for one per row")
     return Aggregator(config, config.kernel.simulate(config.users(X, y), rng, users))

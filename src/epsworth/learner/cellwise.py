@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 
@@ -10,9 +11,12 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.bounds import Interval
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, coins, odds, uniform
-from epsworth.learner.mechanism import IndexMessages, PackedMessages, Tally, Users
+from epsworth.learner.mechanism import IndexMessages, PackedMessages, Tally, Users, column_sums
+from epsworth.learner.power import Ballot
 from epsworth.learner.signed import Partition
-from epsworth.learner.tails import count_test, difference_interval
+from epsworth.learner.tails import difference_interval
+
+MOST_PATTERNS = 8  # classes whose 2^classes patterns of bits are simulated as counts
 
 
 def contrasts(masses: Floats, cells: int, classes: int) -> Floats:
@@ -85,13 +89,30 @@ class Krr(Partition, IndexMessages):
         wins[:, np.arange(self.classes), np.arange(self.classes)] = 0
         return wins
 
+    def ballot(self, mass: float) -> Ballot:
+        """Return that reports of one of the cell's two pairs vote: kept ones, and the drawn ones of everybody."""
+        keep = self.keep / WORD
+        return Ballot(keep * mass + 2 * (1 - keep) / self.symbols, keep)
+
     def interval(self, tally: Tally, miss: float) -> Interval | None:
-        """Return the interval from the two classes' counts."""
-        return pair_interval(self, tally, miss, self.keep / WORD)
+        """Return the interval from the two classes' counts; None for more classes."""
+        if self.classes > 2:
+            return None
+        zero, one = tally.counts.reshape(-1, 2).T
+        return difference_interval(one, zero, int(tally.users[0]), miss, self.keep / WORD)
 
 
 class Oue(Partition, PackedMessages):
-    """One bit per pair: the user's own is fair, every other one is set with probability 1 / (1 + e^alpha)."""
+    """One bit per pair: the user's own is fair, every other one is set with probability q = 1 / (1 + e^alpha).
+
+    The server counts, per cell and two classes a and b, reports with a's bit set and b's not.  They are what tells a
+    from b: users of a set bit a alone with probability (1 - q) / 2 and b alone with q / 2, users of b the other way
+    round, all others either with q (1 - q).  So a alone is the more probable exactly where a has more users, by
+    (1/2 - q) times the difference of the masses, and *given* how many reports set one of the two alone, those of a are
+    binomial (McNemar 1947): an exact test.  Reports with both bits or neither are as probable whichever of the classes
+    a user of the cell has, and tell nothing.  The bits of one report are dependent only through its user's own pair,
+    and reports are independent: nothing is approximated.
+    """
 
     bits, order = 1, "big"
     name = "oue"
@@ -99,8 +120,8 @@ class Oue(Partition, PackedMessages):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Set bits per pair."""
-        return (self.symbols,)
+        """Per cell and classes a, b: reports that set a and not b; on the diagonal, that set a."""
+        return (self.cells, self.classes, self.classes)
 
     @property
     def entries(self) -> int:
@@ -132,36 +153,81 @@ class Oue(Partition, PackedMessages):
         return np.packbits(bits, axis=1).astype(np.int64)
 
     def tally(self, messages: Ints) -> Tally:
-        """Count set bits."""
-        return Tally(self.set_bits(messages)[:, 0], np.array([len(messages)]))
+        """Count set bits, and pairs of them in a cell by laying the rows beside themselves, shifted."""
+        bits = self.unpacked(messages)
+        both = np.zeros((self.cells, self.classes, self.classes), dtype=np.int64)
+        for shift in range(self.classes):
+            joint = np.zeros(self.symbols, dtype=np.int64)
+            joint[: self.symbols - shift] = column_sums(bits[:, : self.symbols - shift] & bits[:, shift:])
+            a = np.arange(self.classes - shift)
+            both[:, a, a + shift] = both[:, a + shift, a] = joint.reshape(self.cells, self.classes)[:, a]
+        return self._alone(both, len(messages))
+
+    def _alone(self, both: Ints, users: int) -> Tally:
+        """Return the tally from how many reports set two bits of a cell, or one."""
+        alone = both.diagonal(axis1=1, axis2=2)[:, :, None] - both
+        own = np.arange(self.classes)
+        alone[:, own, own] = both[:, own, own]
+        return Tally(alone, np.array([users]))
 
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
-        """Draw each pair's set bits from its own users and from all others."""
-        others = counts.sum() - counts[:-1]
-        sent = rng.binomial(counts[:-1], 0.5) + rng.binomial(others, self.flip / WORD)
-        return Tally(sent, np.array([counts.sum()]))
+        """Draw the patterns of each cell's bits from the users of each class and from all others."""
+        if self.classes > MOST_PATTERNS:
+            return self._simulate_each(np.repeat(np.arange(-1, counts.size - 1), np.roll(counts, 1)), rng)
+        held, q = counts[:-1].reshape(self.cells, self.classes), self.flip / WORD
+        patterns = np.array(list(product((0, 1), repeat=self.classes)))
+        sent = np.zeros((self.cells, len(patterns)), dtype=np.int64)
+        for own in range(-1, self.classes):
+            rates = np.where(np.arange(self.classes) == own, 0.5, q)
+            users = held[:, own] if own >= 0 else counts.sum() - held.sum(axis=1)
+            sent += rng.multinomial(users, np.where(patterns == 1, rates, 1 - rates).prod(axis=1))
+        both = np.einsum("cp,pa,pb->cab", sent, patterns, patterns)
+        return self._alone(both, int(counts.sum()))
+
+    def _simulate_each(self, known: Ints, rng: np.random.Generator) -> Tally:
+        """Draw every bit: the patterns of many classes are too many to count."""
+        found = self.empty()
+        for run in self.blocks(known.size, self.symbols):
+            drawn = rng.random((known[run].size, self.symbols))
+            bits, holder = drawn < self.flip / WORD, np.flatnonzero(known[run] >= 0)
+            own = known[run][holder]
+            bits[holder, own] = drawn[holder, own] < 0.5
+            found = found + self.tally(np.packbits(bits, axis=1).astype(np.int64))
+        return found
+
+    def possible(self, tally: Tally) -> bool:
+        """As many reports set both bits counted from either side; no class or pair has more reports than users."""
+        alone, users = tally.counts, int(tally.users[0])
+        if not ((alone >= 0) & (alone <= users)).all():
+            return False
+        single = alone.diagonal(axis1=1, axis2=2)
+        both = single[:, :, None] - alone
+        own = np.arange(self.classes)
+        both[:, own, own] = 0
+        either = single[:, None, :] + alone
+        either[:, own, own] = 0
+        return bool((both >= 0).all() and (both == both.swapaxes(1, 2)).all() and (either <= users).all())
 
     def estimate(self, tally: Tally) -> Floats:
         """Return the debiased shares of set bits."""
         q = self.flip / WORD
-        masses = (tally.counts / tally.users[0] - q) / (0.5 - q)
+        masses = (tally.counts.diagonal(axis1=1, axis2=2) / tally.users[0] - q) / (0.5 - q)
         return contrasts(as_floats(masses), self.cells, self.classes)
 
-    def p_values(self, tally: Tally, best: Ints) -> Floats:
-        """Compare counts: one user's bits of a cell are dependent, so there is no binomial of votes."""
-        table, cell = tally.counts.reshape(self.cells, self.classes), np.arange(self.cells)
-        p = count_test(table[cell, best][:, None], table, int(tally.users[0]))
-        p[cell, best] = 0.0
-        return as_floats(np.minimum(1.0, (self.classes - 1) * p.max(axis=1)))
+    def duels(self, tally: Tally) -> Ints:
+        """Return reports with a's bit and without b's."""
+        wins, own = tally.counts.copy(), np.arange(self.classes)
+        wins[:, own, own] = 0
+        return wins
+
+    def ballot(self, mass: float) -> Ballot:
+        """Return that reports with one of the two bits alone vote: half of the own users', 2 q (1 - q) of others'."""
+        q = self.flip / WORD
+        return Ballot(mass / 2 + 2 * q * (1 - q) * (1 - mass), 0.5 - q)
 
     def interval(self, tally: Tally, miss: float) -> Interval | None:
-        """Return the interval from the two classes' counts."""
-        return pair_interval(self, tally, miss, 0.5 - self.flip / WORD)
-
-
-def pair_interval(mechanism: Partition, tally: Tally, miss: float, signal: float) -> Interval | None:
-    """Return an interval for the difference of two classes' masses; None for more classes."""
-    if mechanism.classes > 2:
-        return None
-    zero, one = tally.counts.reshape(-1, 2).T
-    return difference_interval(one, zero, int(tally.users[0]), miss, signal)
+        """Return the interval from reports with one of the two bits alone; None for more classes."""
+        if self.classes > 2:
+            return None
+        plus, minus = tally.counts[:, 1, 0], tally.counts[:, 0, 1]
+        return difference_interval(plus, minus, int(tally.users[0]), miss, 0.5 - self.flip / WORD)

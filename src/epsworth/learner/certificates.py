@@ -28,9 +28,12 @@ class Holder(NamedTuple):
     mass: float = 1.0
 
 
+HONEST = "All reports are taken to be honest: a share of 1 % fakes can turn every label, certified."
+
+
 @dataclass(frozen=True, eq=False)
 class Certificates:
-    """One entry per asked point ``(n,)``.
+    """One entry per asked point ``(n,)``; all of it holds if every report is an honest client's.
 
     Attributes
     ----------
@@ -67,9 +70,9 @@ class Certificates:
             f"{int(self.certified.sum())} of {self.label.size} labels certified at level {show_up(self.level)}: the "
             "label of the average over the point's cell, not of the point itself"
         )
-        if self.point is None:
-            return text + "."
-        return f"{text}; with the declared smoothness {int(self.point.sum())} points are certified themselves."
+        if self.point is not None:
+            text += f"; with the declared smoothness {int(self.point.sum())} points are certified themselves"
+        return f"{text}. {HONEST}"
 
 
 def certify(

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
 from epsworth.exact.entropy import SystemWords
-from epsworth.exact.rational import float_above
 from epsworth.guarantees import Pure
 from epsworth.learner.coins import Ints
-from epsworth.learner.config import PREFIX, LatticeConfig, numbers
-from epsworth.learner.mechanism import Bytes
+from epsworth.learner.config import PREFIX, LatticeConfig
+from epsworth.learner.door import admitted
+from epsworth.learner.mechanism import Bytes, Users
 
 PRIME = 4294967291  # the largest below 2^32
 EXACT = 8192  # so many products of a byte and a number below the prime add up to less than 2^53: exact in floats
@@ -24,7 +24,9 @@ class Client:
     """The part that runs on a user's device.
 
     Claim: one report keeps pure alpha-LDP for the pair (point, label): its bits are drawn from integer weights with
-    randomness of the operating system, which cannot be seeded.  k reports of one user keep k alpha.
+    randomness of the operating system, which cannot be seeded.  k reports of one user keep k alpha.  No value of a
+    record is refused, since a missing report would tell of it: what cannot be used is reported as nowhere (`admitted`);
+    only where the configuration says ``outside="refuse"`` is the claim about those who report.
 
     Parameters
     ----------
@@ -42,11 +44,14 @@ class Client:
 
     def report(self, x: ArrayLike, y: object) -> bytes:
         """Return the report of one user: point ``(d,)`` in natural units, and label."""
-        return self.reports(numbers(x)[None], [y])
+        return self.reports([x], [y])  # type: ignore[arg-type]
 
     def reports(self, X: ArrayLike, y: ArrayLike | Sequence[object]) -> bytes:
         """Return one report per row, end to end: for a device that keeps several records, or a trusted proxy."""
-        users = self.config.users(X, y)  # type: ignore[arg-type]
+        return self.of_users(admitted(self.config, X, y))
+
+    def of_users(self, users: Users) -> bytes:
+        """Return one report per checked user, end to end."""
         kernel = self.config.kernel
         return pack(self.config, kernel.encode(kernel.draw(users, SystemWords())))
 
@@ -60,7 +65,7 @@ class Client:
         """
         if isinstance(reports, bool) or not isinstance(reports, int) or reports < 1:
             raise ValueError(f"reports must be a whole number of at least 1, got {reports!r}")
-        return Pure(float_above(reports * self.config.budget), "record")
+        return self.config.promise(reports)
 
 
 def pack(config: LatticeConfig, messages: Bytes) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -13,12 +15,16 @@ from epsworth.exact.rational import Exact, exp_below, stated
 
 WORD = 1 << 64
 FARTHEST = 60  # alpha beyond 60 ln 2 is served with the stronger promise e^alpha = 2^60: weights must fit a word
+POWER = re.compile(r"[eE][+-]?\d{4}")  # writing such a number out in full would fill the memory
 GRAIN = 10**6  # discrete Laplace noise takes alpha in millionths, rounded down
 Ints = NDArray[np.int64]
 
 
 def checked_alpha(alpha: Exact) -> Fraction:
     """Return the alpha that a text states; refuse one whose millionths are none."""
+    huge = isinstance(alpha, int) and not isinstance(alpha, bool) and alpha.bit_length() > 1024
+    if huge or (isinstance(alpha, (str, Decimal)) and POWER.search(str(alpha))):
+        raise ValueError("alpha must be positive and finite, of modest length, got a power of ten beyond all use")
     budget = stated(alpha, "alpha")
     if budget * GRAIN < 1:  # the double nearest to 1e-06 lies below it
         raise ValueError(f"alpha must exceed {1 / GRAIN:g}, got {alpha!r}; reports of less would tell next to nothing")

@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.documents import read_json
 from epsworth.exact.rational import Exact, float_above, stated
 from epsworth.files import reading, write_text
 from epsworth.guarantees import Pure
 from epsworth.learner.coins import Ints, checked_alpha
 from epsworth.learner.mechanism import Mechanism, Users
-from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_GRID_AXES, choose
+from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_COUNTERS, MOST_GRID_AXES, choose
 
 Outside = Literal["clip", "zero", "refuse"]
 VERSION = 1
@@ -35,7 +36,8 @@ PREFIX = 8  # bytes of the fingerprint that every report carries
 class LatticeConfig:
     """What a population of clients is asked, and how they answer.
 
-    Claim: one report keeps pure alpha-LDP for the pair (point, label), whatever the values; see `Client`.
+    Claim: one report keeps pure alpha-LDP for the pair (point, label), whatever the values, unusable ones included;
+    with ``outside="refuse"`` among the values that are reported at all.  See `Client`.
 
     Parameters
     ----------
@@ -52,8 +54,10 @@ class LatticeConfig:
     alpha : number or text
         Privacy parameter of a whole report.
     outside : {"clip", "zero", "refuse"}
-        What happens to a point outside the box: moved to its edge, reported as nowhere (both keep alpha and hide
-        that it was outside), or refused with an error.
+        What a client does with a point outside the box: move it to the edge, or report it as nowhere; both keep alpha
+        and hide that it was outside.  Either way a record that cannot be used (missing value, text, undeclared label)
+        is reported as nowhere.  "refuse" raises for all of these: then alpha is promised of those who report alone,
+        since everybody sees who does not.
     names : sequence of str, optional
         Names of the features.
 
@@ -81,12 +85,14 @@ class LatticeConfig:
         fix(self, "names", _names(self.names, len(self.box)))
         if isinstance(self.m, bool) or not isinstance(self.m, (int, np.integer)) or self.m < 1:
             raise ValueError(
-                f"m must be a whole number of at least 1, got {self.m!r}; it is the number of cells per axis"
+                f"m must be a whole number of at least 1, got {shown(self.m)}; it is the number of cells per axis"
             )
+        if self.m > MOST_CELLS:
+            raise ValueError(f"m must be at most {MOST_CELLS}; take a smaller m")
         fix(self, "m", int(self.m))
         fix(self, "alpha", _plain(checked_alpha(self.alpha)))
         if self.outside not in get_args(Outside):
-            raise ValueError(f"outside must be one of {', '.join(get_args(Outside))}, got {self.outside!r}")
+            raise ValueError(f"outside must be one of {', '.join(get_args(Outside))}, got {shown(self.outside)}")
         if self.mechanism == "auto":
             fix(self, "mechanism", choose(self.budget, self.m, len(self.box), len(self.classes)))
         _check_mechanism(self)
@@ -109,7 +115,12 @@ class LatticeConfig:
     @property
     def guarantee(self) -> Pure:
         """What one report keeps; k reports of one user keep k times the epsilon."""
-        return Pure(float_above(self.budget), "record")
+        return self.promise(1)
+
+    def promise(self, reports: int) -> Pure:
+        """Return what so many reports of one user keep together."""
+        kind = PureOfReporters if self.outside == "refuse" else Pure
+        return kind(float_above(reports * self.budget), "record")
 
     @cached_property
     def report_size(self) -> int:
@@ -134,7 +145,8 @@ class LatticeConfig:
     def _numbers(self) -> dict[Any, int]:
         return {label: number for number, label in enumerate(self.classes)}
 
-    def _number(self, label: Any) -> int:
+    def number(self, label: Any) -> int:
+        """Return the position of a label among the classes, -1 for any other."""
         try:
             return self._numbers.get(label, -1)
         except TypeError:  # a list or the like: no label
@@ -161,12 +173,7 @@ class LatticeConfig:
 
     def points(self, X: ArrayLike) -> tuple[Floats, Bools]:
         """Return points clipped to the unit box, and which were outside; a frame's columns must be the features."""
-        columns = list(getattr(X, "columns", self.names))
-        if columns != list(self.names) and (self.named or set(columns) == set(self.names)):
-            raise ValueError(
-                f"X has the columns {', '.join(map(str, columns))}, but the configuration's features are "
-                f"{', '.join(self.names)}; select them in this order"
-            )
+        self.check_columns(X)
         points = numbers(X)
         if points.ndim != 2 or points.shape[1] != len(self.box):
             raise ValueError(
@@ -178,6 +185,19 @@ class LatticeConfig:
             raise ValueError(
                 f"row {row}, {self.names[axis]}: the value is missing or infinite; decide what stands for it"
             )
+        return self.scaled(points)
+
+    def check_columns(self, X: ArrayLike) -> None:
+        """Refuse a frame whose columns are not the features."""
+        columns = list(getattr(X, "columns", self.names))
+        if columns != list(self.names) and (self.named or set(columns) == set(self.names)):
+            raise ValueError(
+                f"X has the columns {', '.join(map(str, columns))}, but the configuration's features are "
+                f"{', '.join(self.names)}; select them in this order"
+            )
+
+    def scaled(self, points: Floats) -> tuple[Floats, Bools]:
+        """Return numbers ``(n, d)``, infinite ones too, clipped to the unit box, and which were outside."""
         low, high = self._edges
         inside = np.minimum(np.maximum(points, low), high)
         return (inside - low) / (high - low), np.asarray((inside != points).any(axis=1))
@@ -192,7 +212,7 @@ class LatticeConfig:
             raise ValueError(f"y must be one label per row, got shape {given.shape}")
         direct = given.size == 1 or given.dtype == object  # objects need not have an order
         kinds, index = (given, ...) if direct else np.unique(given, return_inverse=True)
-        numbers = np.array([self._number(kind) for kind in kinds.tolist()], dtype=np.int64)[index]
+        numbers = np.array([self.number(kind) for kind in kinds.tolist()], dtype=np.int64)[index]
         if (numbers < 0).any():
             raise ValueError(
                 f"row {int(np.argmin(numbers))}: its label is not one of the declared classes "
@@ -210,7 +230,8 @@ class LatticeConfig:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> LatticeConfig:
         """Read the JSON form; a stated fingerprint must be the content's."""
-        if not isinstance(document, Mapping) or document.get("version") != VERSION:
+        version = document.get("version") if isinstance(document, Mapping) else None
+        if isinstance(version, bool) or version != VERSION:
             raise ValueError(f"the configuration is not a table with version = {VERSION}; write it anew")
         for key in document:
             if key not in (*KEYS, "version", "fingerprint"):
@@ -232,9 +253,27 @@ class LatticeConfig:
         """Read a JSON file."""
         with reading(path, "configuration") as content:
             try:
-                return cls.from_dict(json.loads(content))
+                return cls.from_dict(read_json(content))
             except TypeError as error:  # an entry of another kind
                 raise ValueError(str(error)) from None
+
+
+@dataclass(frozen=True)
+class PureOfReporters(Pure):
+    """Epsilon-LDP of those who report: that somebody does not is told to everybody."""
+
+    def __str__(self) -> str:
+        """Return the promise with its unit, and of whom."""
+        return f"{super().__str__()} of those who report"
+
+
+def shown(value: object) -> str:
+    """Return a public value for a message, shortened."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists in lists
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def numbers(X: ArrayLike) -> Floats:
@@ -247,14 +286,15 @@ def numbers(X: ArrayLike) -> Floats:
 
 def _check_mechanism(config: LatticeConfig) -> None:
     name, d = config.mechanism, len(config.box)
-    if name not in MECHANISMS:
-        raise ValueError(f"mechanism must be auto or one of {', '.join(MECHANISMS)}, got {name!r}")
+    if not isinstance(name, str) or name not in MECHANISMS:
+        raise ValueError(f"mechanism must be auto or one of {', '.join(MECHANISMS)}, got {shown(name)}")
     kind = MECHANISMS[name]
     if kind.binary_only and len(config.classes) > 2:
         raise ValueError(f"mechanism {name!r} knows two classes, got {len(config.classes)}; use hadamard, krr or oue")
     if name != "cosine" and d > MOST_GRID_AXES:
         raise ValueError(f"cells on {d} features hold nobody; use mechanism='cosine' with m <= 2, or fewer features")
-    if config.kernel.cells * config.kernel.outputs > MOST_CELLS:
+    kernel = config.kernel
+    if kernel.cells * kernel.outputs > MOST_CELLS or math.prod(kernel.shape) > MOST_COUNTERS:
         raise ValueError(f"m = {config.m} on {d} features gives more than {MOST_CELLS:.0e} cells; take a smaller m")
     if name != "cosine" and d > 4:
         warnings.warn(
@@ -271,7 +311,10 @@ def _plain(alpha: Fraction) -> int | float | str:
 
 
 def _box(box: Any, d: int | None) -> tuple[tuple[float, float], ...]:
-    pairs = np.asarray(box, dtype=np.float64)
+    try:
+        pairs = np.asarray(box, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"box must be one pair of numbers (low, high) per feature, got {shown(box)}") from None
     if pairs.shape == (2,):
         pairs = np.tile(pairs, (1 if d is None else d, 1))
     if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0 or (d is not None and len(pairs) != d):
@@ -291,20 +334,26 @@ def checked_classes(classes: Any) -> tuple[Any, ...]:
     if hasattr(classes, "to_numpy"):  # a column of a frame
         classes = classes.to_numpy()
     if isinstance(classes, str) or not isinstance(classes, (Sequence, np.ndarray)) or getattr(classes, "ndim", 1) != 1:
-        raise ValueError(f"classes must be a list of labels, got {classes!r}")
+        raise ValueError(f"classes must be a list of labels, got {shown(classes)}")
     labels = tuple(label.item() if isinstance(label, np.generic) else label for label in classes)
     for label in labels:
-        if not isinstance(label, (str, int, float)) or label != label:
-            raise ValueError(f"classes must be texts or numbers, got {label!r}")
+        if not isinstance(label, (str, int, float)) or (isinstance(label, float) and not math.isfinite(label)):
+            raise ValueError(f"classes must be texts or numbers, got {shown(label)}")
     if len(labels) < 2 or len(set(labels)) < len(labels):
-        raise ValueError(f"classes must be at least two different labels, got {list(labels)!r}")
+        raise ValueError(f"classes must be at least two different labels, got {shown(list(labels))}")
     if len({isinstance(label, str) for label in labels}) > 1:
-        raise ValueError(f"classes must be all texts or all numbers, got {list(labels)!r}; write the numbers as texts")
+        raise ValueError(f"classes must be all texts or all numbers, got {shown(list(labels))}; write as texts")
     return labels
 
 
 def _names(names: Any, d: int) -> tuple[str, ...]:
+    if (
+        isinstance(names, str)
+        or not isinstance(names, (Sequence, np.ndarray))
+        or any(not isinstance(name, str) for name in names)
+    ):
+        raise ValueError(f"names must be a list of texts, one per feature, got {shown(names)}")
     found = tuple(map(str, names)) or tuple(f"x{i}" for i in range(d))
     if len(found) != d or len(set(found)) < d:
-        raise ValueError(f"names must be {d} different names, one per feature, got {list(found)!r}")
+        raise ValueError(f"names must be {d} different names, one per feature, got {shown(list(found))}")
     return found

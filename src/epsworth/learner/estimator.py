@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -82,12 +84,13 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     def fit(self, X: ArrayLike, y: ArrayLike) -> LDPClassifier:
         """Simulate the reports of all rows and read the labels off their sums."""
         names = _names(X)
-        points, labels = check_X_y(X, y, dtype=np.float64)
+        with _nothing_shown():
+            points, labels = check_X_y(X, y, dtype=np.float64)
         check_classification_targets(labels)
         declared = labels if self.classes is None else checked_classes(self.classes)
         found = np.unique(np.asarray(declared))  # sorted: scikit-learn's scorers take the second for the positive one
         if len(found) < 2:
-            raise ValueError(f"y holds one class, {found[0]!r}; at least two classes are needed to learn")
+            raise ValueError("y holds one class; at least two classes are needed to learn")
         self.config_ = self._config(points.shape, tuple(found.tolist()), names)
         aggregate = simulate(self.config_, points, labels, _generator(self.random_state))
         self.classifier_ = Classifier.from_aggregate(aggregate, self.smoothing)
@@ -135,13 +138,25 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         known = list(getattr(self, "feature_names_in_", names))
         if names and known != names:
             raise ValueError("The feature names should match those that were passed during fit; reorder the columns")
-        points: Floats = check_array(X, dtype=np.float64)
+        with _nothing_shown():
+            points: Floats = check_array(X, dtype=np.float64)
         if points.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {points.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input; give the columns it was fitted on"
             )
         return points
+
+
+@contextmanager
+def _nothing_shown() -> Iterator[None]:
+    """Replace the sentence that shows a text of the table; leave all others, which callers of scikit-learn know."""
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert" not in str(error):
+            raise
+        raise ValueError("X must hold numbers alone; recode texts") from None
 
 
 def _names(X: Any) -> list[str]:

@@ -16,9 +16,12 @@ from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import Interval
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import Ints, flip_weight
+from epsworth.learner.power import Ballot, sign_power
 from epsworth.learner.tails import sign_test
 
 Bytes = NDArray[np.uint8]
+MOST_USERS = 1 << 53  # floats count so far
+WIDEST_SUM = 1 << 62  # two sums below it add up to less than 2^63
 BLOCK = 1 << 22  # words or numbers held at once by draws of long reports
 
 
@@ -154,6 +157,20 @@ class Mechanism(ABC):
         """
         return None
 
+    def ballot(self, mass: float) -> Ballot | None:
+        """Return how reports vote (two classes) in a cell that holds a share ``mass`` of the users; None as above."""
+        return None
+
+    def power(self, users: int, margin: float, mass: float, level: float) -> float:
+        """Bound from below the probability that a cell's right label gets a p-value of at most ``level``.
+
+        Two classes; the cell's signed mean is ``margin`` or more in size, its share of users at most ``mass``.  Users
+        of the cell beyond the margin are as many of either class: fair votes, which drown the others.  Where so few
+        vote that more of them are needed to reach the level at all, they help: both ends are looked at.
+        """
+        found = [self.ballot(share) for share in (margin, mass)]
+        return min(0.0 if ballot is None else sign_power(users, ballot, margin, level) for ballot in set(found))
+
     def p_values(self, tally: Tally, best: Ints) -> Floats:
         """Return, per cell, a p-value for "the label ``best`` has more mass in it than every other one".
 
@@ -173,6 +190,28 @@ class Mechanism(ABC):
     def empty(self) -> Tally:
         """Return the tally of nobody."""
         return Tally(np.zeros(self.shape, dtype=np.int64), np.zeros(self.groups, dtype=np.int64))
+
+    def possible(self, tally: Tally) -> bool:
+        """Tell whether counts of the right shape can be sums over so many users' reports."""
+        counts, users = tally
+        return bool((counts >= 0).all() and exact_sum(counts) == users[0])
+
+    def checked(self, tally: Tally) -> Tally:
+        """Return a tally that reports add up to; refuse every other, and more users than are counted exactly."""
+        counts, users = (np.asarray(part) for part in tally)
+        whole = counts.dtype == users.dtype == np.int64
+        if not whole or counts.shape != self.shape or users.shape != (self.groups,):
+            raise ValueError(
+                f"the sums must be 64-bit whole numbers: counts of shape {self.shape}, users of shape "
+                f"({self.groups},); aggregate the reports again"
+            )
+        if (users < 0).any() or exact_sum(users) > MOST_USERS:
+            raise ValueError(f"the sums must be over 0 to {MOST_USERS} users; aggregate fewer reports together")
+        if not self.possible(Tally(counts, users)):
+            raise ValueError(
+                "counts and users contradict each other: no reports add up to these sums; aggregate the reports again"
+            )
+        return Tally(counts, users)
 
     def blocks(self, n: int, width: int) -> Iterator[slice]:
         """Cut n users into runs whose messages of ``width`` numbers fit into memory."""
@@ -202,11 +241,16 @@ class SymbolMechanism(Mechanism):
 
     def simulate(self, users: Users, rng: np.random.Generator, total: int | None = None) -> Tally:
         """Draw sums directly from the symbols' counts: the law of the sums, without a report per user."""
-        known = self.known(users)
-        counts = np.bincount(np.where(known < 0, self.symbols, known), minlength=self.symbols + 1)
+        counts = self.holders(users)
         if total is not None:
-            counts = rng.multinomial(total, counts / counts.sum())
-        return self.simulate_counts(counts.astype(np.int64), rng)
+            counts = rng.multinomial(total, counts / counts.sum()).astype(np.int64)
+        return self.simulate_counts(counts, rng)
+
+    def holders(self, users: Users) -> Ints:
+        """Return how many users hold each symbol, and last how many hold none."""
+        known = self.known(users)
+        found = np.bincount(np.where(known < 0, self.symbols, known), minlength=self.symbols + 1)
+        return found.astype(np.int64)
 
 
 class PackedMessages(SymbolMechanism):
@@ -237,11 +281,12 @@ class PackedMessages(SymbolMechanism):
 
     def set_bits(self, messages: Ints) -> Ints:
         """Return, per bit of an entry ``(entries, bits)``, how many messages set it."""
+        return column_sums(self.unpacked(messages)).reshape(self.entries, self.bits)
+
+    def unpacked(self, messages: Ints) -> Bytes:
+        """Return the bits of all messages ``(n, entries * bits)``."""
         drawn = np.unpackbits(messages.astype(np.uint8, copy=False), axis=1, bitorder=self.order)
-        whole = len(drawn) - len(drawn) % 255  # 255 bits fit into a byte, and bytes are quickly added
-        runs = drawn[:whole].reshape(-1, 255, 8 * self.size).sum(axis=1, dtype=np.uint8)
-        found = runs.sum(axis=0, dtype=np.int64) + drawn[whole:].sum(axis=0, dtype=np.uint8)
-        return np.asarray(found[: self.entries * self.bits].reshape(self.entries, self.bits))
+        return drawn[:, : self.entries * self.bits]
 
 
 class IndexMessages(Mechanism):
@@ -293,6 +338,27 @@ class RowAndBit(IndexMessages):
         """Count reports per row and bit."""
         counts = np.bincount(messages, minlength=self.messages).reshape(self.shape)
         return Tally(counts.astype(np.int64), np.array([messages.size]))
+
+
+def column_sums(bits: Bytes) -> Ints:
+    """Return how many rows set each bit: 255 bits fit into a byte, and bytes are quickly added."""
+    whole = len(bits) - len(bits) % 255
+    runs = bits[:whole].reshape(-1, 255, bits.shape[1]).sum(axis=1, dtype=np.uint8)
+    return np.asarray(runs.sum(axis=0, dtype=np.int64) + bits[whole:].sum(axis=0, dtype=np.uint8))
+
+
+def exact_sum(counts: Ints) -> int:
+    """Return a sum that cannot overflow: the halves of the words are added apart."""
+    return (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
+
+
+def checked_users(users: object, hint: str) -> int:
+    """Return a number of users; refuse one that is none."""
+    if isinstance(users, bool) or not isinstance(users, (int, np.integer)) or users < 1:
+        raise ValueError(f"users must be a whole number of at least 1, got {users!r}; {hint}")
+    if users > MOST_USERS:
+        raise ValueError(f"users must be at most {MOST_USERS}, more are not counted exactly; {hint}")
+    return int(users)
 
 
 def refuse_if(bad: Bools) -> None:

@@ -184,6 +184,10 @@ class Classifier:
         sign gets a p-value of at most ``level`` is at most ``level``; with ``adjust="bonferroni"`` this holds for all
         cells together.  What is certified is the sign of the *cell's average*, not of eta at the point; see ``holder``.
 
+        Not claimed: anything once some reports are fakes.  Nobody can tell a fake from an honest report, and a share f
+        of them shifts an estimate by up to f times what one report weighs (1 / tanh(alpha / 2) for one-bit reports),
+        in every cell at once: 1 % of the reports can turn every label, and the wrong ones are certified.
+
         Parameters
         ----------
         X : array_like

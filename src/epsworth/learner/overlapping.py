@@ -19,7 +19,17 @@ from epsworth.bounds import Interval
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import GRAIN, WORD, Ints, coins, discrete_laplace, uniform
 from epsworth.learner.lattice import codes, flat, floors, parities, parity_centres
-from epsworth.learner.mechanism import Bytes, IndexMessages, SymbolMechanism, Tally, Users, refuse_if
+from epsworth.learner.mechanism import (
+    WIDEST_SUM,
+    Bytes,
+    IndexMessages,
+    SymbolMechanism,
+    Tally,
+    Users,
+    exact_sum,
+    refuse_if,
+)
+from epsworth.learner.power import Ballot
 from epsworth.learner.signed import Hadamard, signed_interval, two_sided
 from epsworth.learner.tails import chernoff
 
@@ -141,10 +151,33 @@ class Slides(SymbolMechanism):
             sums[group] += up - down
         return Tally(sums, users)
 
+    def possible(self, tally: Tally) -> bool:
+        """No number of a report is wider than ``widest``, and sums stay far from overflow."""
+        most = [min(users * self.widest, WIDEST_SUM - 1) for users in tally.users.tolist()]
+        return bool(((tally.counts >= -np.array(most)[:, None]) & (tally.counts <= np.array(most)[:, None])).all())
+
     def estimate(self, tally: Tally) -> Floats:
         """Return 2 T = 2 mean(group 1) - mean(group 0), whose mean is the signed mass of the cell."""
         means = tally.counts / np.maximum(tally.users, 1)[:, None]
         return as_floats(2 * means[1] - means[0])[:, None]
+
+    def power(self, users: int, margin: float, mass: float, level: float) -> float:
+        """Bound as `Mechanism.power`: T misses its mean margin / 2 by what the critical value leaves with `chernoff`.
+
+        Both groups hold ``least`` users but with probability 2 e^(-2 (users / 2 - least)^2 / users), set to 1e-6;
+        the noise falls symmetrically, and both bounds fall with the users.
+        """
+        least = int(users / 2 - math.sqrt(users * math.log(2e6) / 2))
+        if least < 1:
+            return 0.0
+        low, high = 0.0, margin / 2
+        for _ in range(3):  # the least value, to a millionth of the margin, whose p-value is small enough
+            tried = np.linspace(low, high, 101)
+            small = np.flatnonzero(chernoff(tried, least, self.scale) <= level)
+            if small.size == 0:
+                return 0.0
+            low, high = tried[max(small[0] - 1, 0)], tried[small[0]]
+        return (1 - 1e-6) * (1 - float(chernoff(margin / 2 - high, least, self.scale)))
 
     def p_values(self, tally: Tally, best: Ints) -> Floats:
         """Bound the tail of T = estimate / 2; the smaller group bounds both."""
@@ -214,15 +247,26 @@ class Parity(IndexMessages, SymbolMechanism):
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
         """Thin into classes, then simulate each."""
         spread = rng.multinomial(counts, np.full(self.groups, 1 / self.groups))
-        known = np.append(np.arange(self.symbols), -1)
         tallies = []
-        for group in range(self.groups):
-            inner = self.inner(known, np.full(known.size, group))
+        for group, inner in enumerate(self._inner_of_all):
             held = np.zeros(self.within.symbols + 1, dtype=np.int64)
             np.add.at(held, inner, spread[:, group])  # -1 is the last entry
             tallies.append(self.within.simulate_counts(held, rng))
         counts = np.stack([tally.counts for tally in tallies])
         return Tally(counts, counts.sum(axis=(1, 2)))
+
+    def possible(self, tally: Tally) -> bool:
+        """Every user of a class sends one row and bit of it."""
+        counts, users = tally
+        return bool((counts >= 0).all()) and all(
+            exact_sum(own) == n for own, n in zip(counts, users.tolist(), strict=True)
+        )
+
+    @cached_property
+    def _inner_of_all(self) -> Ints:
+        """Return, per class, the symbol inside it of every symbol, and last of none."""
+        known = np.append(np.arange(self.symbols), -1)
+        return np.stack([self.inner(known, np.full(known.size, group)) for group in range(self.groups)])
 
     def _of_classes(self) -> tuple[Ints, Ints]:
         """Return, per lattice point, its class and its cell inside it."""
@@ -246,6 +290,10 @@ class Parity(IndexMessages, SymbolMechanism):
         users, agreement = self._votes(tally)
         plus = (users + agreement) // 2
         return two_sided(plus, users - plus)
+
+    def ballot(self, mass: float) -> Ballot:
+        """Users of the cell's class vote."""
+        return Ballot(1 / self.groups, self.contrast / self.groups)
 
     def interval(self, tally: Tally, miss: float) -> Interval | None:
         """Return the exact interval from the users of each point's class."""

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
+from epsworth.exact.rational import stated
 from epsworth.learner.aggregation import simulate
+from epsworth.learner.coins import checked_alpha
 from epsworth.learner.config import LatticeConfig
+from epsworth.learner.mechanism import MOST_USERS, Mechanism, checked_users
 from epsworth.learner.model import Classifier, Smoothing
+from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_GRID_AXES
 from epsworth.rounding import show_down, show_up
+
+LEAST_ALPHA, MOST_ALPHA = 1.000001e-6, 60.0  # as the configurations take it; beyond, nothing is gained
+PRECISION = 1e-6  # relative, of alpha and margin
+EXACT_BITS = 14  # of the number of users: to the unit up to 2^14, then to a relative 6e-5
 
 
 @dataclass(frozen=True)
@@ -22,10 +32,13 @@ class Plan:
     Attributes
     ----------
     alpha, users, margin, level : numbers
-        Rounded to the side that needs more.
+        Rounded to the side that needs more; infinite where nothing is enough.
     feasible : bool
         False where no third is enough: even true labels of that many users would not certify the cell, or these users
-        with this alpha would not certify a signed mean of 1.
+        with this alpha would not certify the clearest cell.
+    power : float
+        Probability of the certificate.
+    mechanism : str
     """
 
     alpha: float
@@ -33,22 +46,27 @@ class Plan:
     margin: float
     level: float
     feasible: bool = True
+    power: float = 0.5
+    mechanism: str = "hadamard"
 
     def __str__(self) -> str:
         """Return the plan in a sentence."""
+        chance = f"with probability {show_down(self.power)} ({self.mechanism})"
         if self.margin > 1:
             return (
                 f"No margin is enough: {self.users:,} users with alpha {show_down(self.alpha)} per record certify no "
-                f"cell at level {show_down(self.level)}, however clear it is; take more users or a larger alpha."
+                f"cell at level {show_down(self.level)} {chance}, however clear it is; take more users or a larger "
+                "alpha."
             )
         if not self.feasible:
             return (
                 f"No alpha is enough: {self.users:,} users could not certify a signed mean of {show_down(self.margin)} "
-                f"at level {show_down(self.level)} even with their true labels; take more users or a larger margin."
+                f"at level {show_down(self.level)} {chance} even with their true labels; take more users or a larger "
+                "margin."
             )
         return (
             f"{self.users:,} users with alpha {show_up(self.alpha)} per record certify a cell whose signed mean "
-            f"is {show_up(self.margin)} or more at level {show_up(self.level)}."
+            f"is {show_up(self.margin)} or more at level {show_up(self.level)} {chance}."
         )
 
 
@@ -58,75 +76,134 @@ def plan(
     users: int | None = None,
     margin: float | None = None,
     level: float = 0.05,
-    power: float | None = None,
+    power: float = 0.5,
+    mechanism: str = "hadamard",
+    m: int | None = None,
+    d: int | None = None,
+    mass: float = 1.0,
 ) -> Plan:
     """Return the third of alpha, users and margin, given two of them.
 
-    Claim: with these users, the one-bit reports of a cell whose signed mean is ``margin`` or more in size give a
-    p-value of at most ``level`` whenever they agree at least as often as expected; with ``power``, they do so with at
-    least that probability.
+    Claim: with these users, a cell whose signed mean is ``margin`` or more in size gets a p-value of at most ``level``
+    for its right label with probability at least ``power``, if all reports are honest and of usable records.
+
+    The power is that of the certificate itself: an exact binomial test, or for "slides" the Chernoff bound of it.
 
     Parameters
     ----------
     alpha : float
         Privacy parameter per record.
     users : int
-        Reports; with mechanism "parity", those of one parity class.
+        Reports in all; with "parity" and "slides" they fall into groups at random.
     margin : float
         |V|, the size of E[1{cell}(2 eta - 1)]: about (2 eta - 1) divided by the number of cells.
     level : float
         One cell's; divide by the number of cells for all of them together.
-    power : float, optional
-        Probability of the certificate; without it, the plan is for the expected sums.
+    power : float
+        Probability of the certificate; one half is what sums that turn out as expected give.
+    mechanism : str
+        A name in `MECHANISMS` that carries certificates; two classes.
+    m, d : int, optional
+        Cells per axis and features: "krr" needs both, "parity" and "slides" the features.
+    mass : float
+        Upper bound on the share of users in the cell: with "krr", "oue" and "ternary" they vote more often than
+        others, for either class.  No cell holds more than all; about 1 / cells is usual.
 
     Examples
     --------
-    >>> print(plan(alpha=1, margin=0.02))
-    70,141 users with alpha 1 per record certify a cell whose signed mean is 0.02 or more at level 0.05.
-    >>> plan(users=70_141, margin=0.02).alpha <= 1
+    >>> plan(alpha=1, margin=0.02).users
+    32104
+    >>> plan(users=32_104, margin=0.02).alpha <= 1
     True
-
-    References
-    ----------
-    Hoeffding 1963: (margin tanh(alpha / 2))^2 users >= 2 ln(1 / level), the roots added for ``power``.
     """
-    _check(alpha, users, margin, level, power)
-    try:
-        return _third(alpha, users, margin, level, power)
-    except (OverflowError, ZeroDivisionError):
-        raise ValueError("no number holds the plan; take less extreme alpha, margin, level and users") from None
+    _check(alpha, users, margin, level, power, mass)
+    family = _family(mechanism, m, d)
 
+    def reached(a: float, n: int, v: float) -> bool:
+        return family(stated(a, "alpha")).power(n, v, mass, level) >= power
 
-def _third(alpha: float | None, users: int | None, margin: float | None, level: float, power: float | None) -> Plan:
-    need = math.sqrt(2 * math.log(1 / level))
-    if power is not None:
-        need += math.sqrt(2 * math.log(1 / (1 - power)))
+    def made(a: float, n: int, v: float, *, feasible: bool = True) -> Plan:
+        return Plan(a, n, v, level, feasible, power, mechanism)
+
     if users is None:
         assert alpha is not None
         assert margin is not None
-        return Plan(alpha, math.ceil((need / (margin * math.tanh(alpha / 2))) ** 2), margin, level)
+        kernel, v = family(checked_alpha(alpha)), margin
+        return made(alpha, _least_users(lambda n: kernel.power(n, v, mass, level) >= power), margin)
+    n = users
     if margin is None:
         assert alpha is not None
-        found = need / (math.sqrt(users) * math.tanh(alpha / 2))
-        return Plan(alpha, users, found, level, feasible=found <= 1)
-    contrast = need / (math.sqrt(users) * margin)
-    if contrast >= 1:
-        return Plan(math.inf, users, margin, level, feasible=False)
-    return Plan(2 * math.atanh(contrast), users, margin, level)
+        kernel = family(checked_alpha(alpha))
+        clear = _least(lambda v: kernel.power(n, v, mass, level) >= power, 0.0, mass)
+        return made(alpha, users, math.inf if clear is None else clear, feasible=clear is not None)
+    v = margin
+    least = _least(lambda a: reached(a, n, v), LEAST_ALPHA, MOST_ALPHA)
+    return made(math.inf if least is None else least, users, margin, feasible=least is not None)
 
 
-def _check(alpha: float | None, users: int | None, margin: float | None, level: float, power: float | None) -> None:
+def _family(mechanism: str, m: int | None, d: int | None) -> Callable[[Fraction], Mechanism]:
+    """Return the mechanism as a function of alpha; refuse one whose certificate cannot be planned."""
+    if not isinstance(mechanism, str) or mechanism not in MECHANISMS or mechanism == "cosine":
+        able = ", ".join(name for name in MECHANISMS if name != "cosine")
+        raise ValueError(f"mechanism must be one that certifies: {able}; got {mechanism!r}")
+    for name, value, needed in (("m", m, ("krr",)), ("d", d, ("krr", "parity", "slides"))):
+        if value is None and mechanism in needed:
+            raise ValueError(
+                f"{name} is missing: what {mechanism!r} needs depends on it; give m, cells per axis, and d"
+            )
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1):
+            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+    if d is not None and d > MOST_GRID_AXES:
+        raise ValueError(f"d must be at most {MOST_GRID_AXES}, got {d}; cells on more features hold nobody")
+    if m is not None and m ** (d or 1) > MOST_CELLS:
+        raise ValueError(f"m = {m} gives more than {MOST_CELLS:.0e} cells; take a smaller m")
+    return lambda alpha: MECHANISMS[mechanism](alpha, int(m or 1), int(d or 1), 2)
+
+
+def _least_users(reached: Callable[[int], bool]) -> int:
+    """Return a number that reaches, by doubling and halving; nothing but what was seen to reach is returned."""
+    high = 1
+    while not reached(high):
+        high *= 2
+        if high > MOST_USERS:
+            raise ValueError("no number holds the plan; take less extreme alpha, margin, level and power")
+    low = high // 2
+    while high - low > max(1, high >> EXACT_BITS):
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high
+
+
+def _least(reached: Callable[[float], bool], low: float, high: float) -> float | None:
+    """Return a number of six digits in [low, high] that reaches, or None where ``high`` does not."""
+    most = high
+    if not reached(high):
+        return None
+    if low > 0 and reached(low):
+        return low
+    while high - low > PRECISION / 4 * high:
+        middle = math.sqrt(low * high) if low > 0 else high / 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    short = min(most, float(show_up(high)))  # as it will be printed
+    return short if reached(short) else high
+
+
+def _check(
+    alpha: float | None, users: int | None, margin: float | None, level: float, power: float, mass: float
+) -> None:
     if (alpha, users, margin).count(None) != 1:
         raise ValueError("give exactly two of alpha, users and margin; the plan is the third")
-    if alpha is not None and not (alpha > 0 and math.isfinite(alpha)):
-        raise ValueError(f"alpha must be positive and finite, got {alpha!r}")
-    if users is not None and (isinstance(users, bool) or not isinstance(users, (int, np.integer)) or users < 1):
-        raise ValueError(f"users must be a whole number of at least 1, got {users!r}")
-    if margin is not None and not 0 < margin <= 1:
-        raise ValueError(f"margin must lie in (0, 1], got {margin!r}")
+    if alpha is not None:
+        checked_alpha(alpha)
+    if users is not None:
+        checked_users(users, "it is how many reports are expected")
+    if not 0 < mass <= 1:
+        raise ValueError(f"mass must lie in (0, 1], got {mass!r}; it bounds the share of users in the cell")
+    if margin is not None and not 0 < margin <= mass:
+        raise ValueError(f"margin must lie in (0, {mass:g}], got {margin!r}: no cell's exceeds the share it holds")
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level!r}")
-    if power is not None and not 0 < power < 1:
+    if not 0 < power < 1:
         raise ValueError(f"power must lie between 0 and 1, got {power!r}")
 
 

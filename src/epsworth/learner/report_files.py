@@ -10,20 +10,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.files import check_writable, replacing
+from epsworth.files import check_distinct, check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator
 from epsworth.learner.client import Client
-from epsworth.learner.config import LatticeConfig, numbers
+from epsworth.learner.config import LatticeConfig
+from epsworth.learner.door import admitted
+from epsworth.learner.mechanism import Users
 from epsworth.parallel import in_order
 from epsworth.release.keyed import fingerprint_of
 from epsworth.release.ledger import Charge, Ledger, sum_above
 from epsworth.release.outputs import charged
 
 PACKED, LINES = ".ldp", (".jsonl", ".ndjson")
+TABLES = {".csv": "write_csv", ".parquet": "write_parquet", ".jsonl": "write_ndjson", ".ndjson": "write_ndjson"}
 ROWS = 1 << 16  # reported at a time
 PART = 1 << 24  # bytes that one worker adds up, or as many as there are bytes of counters
 
@@ -38,18 +40,17 @@ def write_reports(config: LatticeConfig, X: ArrayLike, y: ArrayLike, path: str |
     """
     target, client = check_writable(path), Client(config)
     as_lines = _is_lines(target)
-    points, labels = numbers(X), np.asarray(y)
-    n = config.users(points, labels).label.size  # refuse before anything is written
+    users = admitted(config, X, y)  # refuse before anything is written
     with replacing(target) as temporary:
-        _draw(client, points, labels, temporary, as_lines=as_lines)
-    return int(n)
+        _draw(client, users, temporary, as_lines=as_lines)
+    return int(users.label.size)
 
 
-def _draw(client: Client, points: Floats, labels: NDArray[Any], path: Path, *, as_lines: bool) -> None:
+def _draw(client: Client, users: Users, path: Path, *, as_lines: bool) -> None:
     with path.open("wb") as sink:
-        for start in range(0, len(labels), ROWS):
-            rows = slice(start, start + ROWS)
-            reports = client.reports(points[rows], labels[rows])
+        for start in range(0, users.label.size, ROWS):
+            run = slice(start, start + ROWS)
+            reports = client.of_users(Users(users.unit[run], users.label[run], users.outside[run]))
             sink.write(_lines(reports, client.config.report_size) if as_lines else reports)
 
 
@@ -60,20 +61,23 @@ def report_file(config: LatticeConfig, source: Path, target: Path, target_column
     """
     from epsworth.records import read_table
 
+    check_distinct(table=source, reports=target)
     records = fingerprint_of(source)
     table = read_table(source)
     if fingerprint_of(source) != records:
         raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
-    X, y = columns(config, table), column(table, target_column).to_numpy()
+    for name in config.names:
+        column(table, name)
+    X, y = table.select(list(config.names)).to_numpy(), column(table, target_column).to_numpy()
     path, client, as_lines = check_writable(target).resolve(), Client(config), _is_lines(target)
     charge = Charge(
         config.fingerprint(), config.guarantee, f"alpha {config.alpha}", "were reported", "before", "reports"
     )
     with charged(path, charge, records, again=again) as output:
-        config.users(X, y)
-        _draw(client, X, y, output.temporary, as_lines=as_lines)
-        output.whole(records, len(y))
-    return len(y)
+        users = admitted(config, X, y)
+        _draw(client, users, output.temporary, as_lines=as_lines)
+        output.whole(records, users.label.size)
+    return int(users.label.size)
 
 
 def left_so_far(source: Path, target: Path) -> float:
@@ -132,8 +136,11 @@ def aggregate_files(
     """
     paths = [Path(source) for source in sources]
     for number, path in enumerate(paths):
-        if path.resolve() in [other.resolve() for other in paths[:number]]:
-            raise ValueError(f"{path} is named twice: every report counts once; drop it")
+        try:
+            for other in paths[:number]:
+                check_distinct(one=path, other=other)
+        except ValueError:
+            raise ValueError(f"{path} is named twice: every report counts once; drop it") from None
     parts = [part for path in paths for part in _parts(config, path)]
     total = Aggregator(config)
     for number, found in enumerate(in_order(partial(_aggregate, config), parts, n_jobs=n_jobs), 1):
@@ -192,6 +199,22 @@ def _packed_of_lines(stream: BinaryIO) -> Iterator[bytes | list[bytes]]:
 def _lines(reports: bytes, size: int) -> bytes:
     encoded = (base64.b64encode(reports[i : i + size]).decode() for i in range(0, len(reports), size))
     return "".join(f'{{"report": "{text}"}}\n' for text in encoded).encode()
+
+
+def write_table(table: Any, path: Path) -> None:
+    """Write a data frame in the format of its file's ending, whole or not at all."""
+    method = TABLES[check_table(path)]
+    with replacing(path) as temporary:
+        getattr(table, method)(temporary)
+
+
+def check_table(path: Path) -> str:
+    """Return the ending of a table that can be written, or refuse it."""
+    ending = path.suffix.lower()
+    if ending not in TABLES:
+        raise ValueError(f"{path} has an unknown ending; tables are written as {', '.join(TABLES)}")
+    check_writable(path)
+    return ending
 
 
 def _is_state(path: Path) -> bool:

@@ -27,6 +27,7 @@ from epsworth.learner.mechanism import (
     Users,
     refuse_if,
 )
+from epsworth.learner.power import Ballot
 from epsworth.learner.tails import difference_interval
 
 
@@ -127,6 +128,10 @@ class Hadamard(Partition, RowAndBit):
         differ = (tally.users[0] - spectrum[a[:, :, None] ^ a[:, None, :]]) // 2
         lead = (sums[a][:, :, None] - sums[a][:, None, :]) // 2
         return np.asarray((differ + lead) // 2, dtype=np.int64)
+
+    def ballot(self, mass: float) -> Ballot:
+        """Every report agrees or not, wherever its user is."""
+        return Ballot(1.0, self.contrast)
 
     def interval(self, tally: Tally, miss: float) -> Interval | None:
         """Return the Clopper-Pearson interval of the agreeing reports, mapped to the signed mean."""
@@ -243,6 +248,19 @@ class Ternary(Partition, PackedMessages):
         sent += rng.multinomial(counts.sum() - held.sum(axis=1), none)
         return Tally(np.ascontiguousarray(sent[:, [0, 2]]), np.array([counts.sum()]))
 
+    def possible(self, tally: Tally) -> bool:
+        """Every user sends a sign to every cell, or a zero where there are zeros."""
+        minus, plus = tally.counts.T
+        if not ((tally.counts >= 0) & (tally.counts <= tally.users[0])).all():
+            return False
+        signs = minus + plus
+        return bool(((signs == tally.users[0]) if self.signs_alone else (signs <= tally.users[0])).all())
+
+    @property
+    def signs_alone(self) -> bool:
+        """Whether no cell reports zero."""
+        return 2 * self.weights.noise == WORD
+
     def estimate(self, tally: Tally) -> Floats:
         """Return (plus - minus) / (N (a' - b'))."""
         lead = tally.counts[:, 1] - tally.counts[:, 0]
@@ -252,9 +270,14 @@ class Ternary(Partition, PackedMessages):
         """Return the signs; zeros do not vote."""
         return two_sided(tally.counts[:, 1], tally.counts[:, 0])
 
+    def ballot(self, mass: float) -> Ballot:
+        """Signs vote: of the cell's own users more often than of others."""
+        right, wrong, noise = (weight / WORD for weight in self.weights)
+        return Ballot(1.0 if self.signs_alone else 2 * noise * (1 - mass) + (right + wrong) * mass, self.signal)
+
     def interval(self, tally: Tally, miss: float) -> Interval | None:
         """Return the exact interval of the share of plus where every report votes, else of both signs' shares."""
-        if 2 * self.weights.noise == WORD:
+        if self.signs_alone:
             return signed_interval(self.duels(tally), miss, self.contrast)
         return difference_interval(tally.counts[:, 1], tally.counts[:, 0], int(tally.users[0]), miss, self.signal)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
-
-import numpy as np
 
 from epsworth.exact.rational import Exact
 from epsworth.learner.cellwise import Krr, Oue
 from epsworth.learner.coins import checked_alpha
-from epsworth.learner.mechanism import Mechanism
+from epsworth.learner.mechanism import Mechanism, checked_users
 from epsworth.learner.overlapping import Parity, Slides
 from epsworth.learner.series import Cosine
 from epsworth.learner.signed import Hadamard, Ternary
@@ -21,6 +20,7 @@ CANDIDATES = ("hadamard", "krr", "ternary", "oue")
 WORTH = 1.25  # a longer report must save a fifth of the users
 LONGEST = 4096  # bytes that a device may be asked to send
 MOST_CELLS = 10**7
+MOST_COUNTERS = 8 * MOST_CELLS
 MOST_GRID_AXES = 6
 LARGEST, SMALLEST = 64, 2  # cells per axis, by the rule
 MOST_BY_RULE = 300_000  # cells in all
@@ -46,7 +46,8 @@ def choose(alpha: Fraction, m: int, d: int, classes: int, *, most_bytes: int = L
     found: list[tuple[float, Mechanism]] = []
     for name in CANDIDATES:
         mechanism = MECHANISMS[name](alpha, m, d, classes)
-        if mechanism.size <= most_bytes and (classes == 2 or not mechanism.binary_only):
+        held = math.prod(mechanism.shape)
+        if mechanism.size <= most_bytes and held <= MOST_COUNTERS and (classes == 2 or not mechanism.binary_only):
             found.append((mechanism.variance, mechanism))
     if not found:
         return one_bit.name
@@ -90,8 +91,9 @@ def suited(name: str, alpha: Exact, d: int, classes: int, users: int) -> tuple[s
     ('hadamard', 12)
     """
     budget = checked_alpha(alpha)
-    if isinstance(users, bool) or not isinstance(users, (int, np.integer)) or users < 1:
-        raise ValueError(f"users must be a whole number of at least 1, got {users!r}; it is how many reports to expect")
+    if d < 1 or classes < 2:
+        raise ValueError(f"need at least one feature and two classes, got {d} and {classes}; declare them")
+    users = checked_users(users, "it is how many reports to expect")
     if name == "auto":
         first = "cosine" if d > MOST_GRID_AXES else "hadamard"
         name = choose(budget, grid_size(first, budget, d, classes, users), d, classes)

@@ -10,7 +10,12 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.bounds import Interval, clopper_pearson
 from epsworth.learner.coins import Ints
 
-SLACK = 1 + 1e-10  # relative; covers the rounding of the incomplete beta function
+# Relative, per unit of what enters an exponent.  The incomplete beta function is a prefix x^a (1 - x)^b / B(a, b) times
+# a continued fraction; with a, b = votes and others and x = 1/2 the prefix is exp of terms of size |votes - others|,
+# each with a few roundings of 2^-53, and the rest costs some 16 roundings whatever the sizes.  Largest error seen
+# against exact sums, up to 10^9 votes: 2.4 * 2^-53 (16 + |votes - others|).  16 * 2^-53 leaves room for other builds.
+SLACK = 2.0**-49
+LEAST = np.finfo(np.float64).tiny  # below it numbers lose digits; no p-value is zero
 GOLDEN = (np.sqrt(5) - 1) / 2
 STEPS = 70  # golden sections: the bracket shrinks to 2e-15 of itself
 
@@ -24,29 +29,13 @@ def sign_test(votes: ArrayLike, against: ArrayLike) -> Floats:
     0.031012
     """
     k, other = as_floats(votes), as_floats(against)
-    return np.where(k > 0, np.minimum(1.0, SLACK * betainc(np.maximum(k, 1), other + 1, 0.5)), 1.0)
+    least = np.maximum(k, 1.0)
+    return np.where(k > 0, _above(as_floats(betainc(least, other + 1, 0.5)), np.abs(k - other)), 1.0)
 
 
-def count_test(larger: ArrayLike, smaller: ArrayLike, trials: int) -> Floats:
-    """Return a p-value for "the first of two dependent binomials has the larger probability".
-
-    For every split s, 2 max(Pr[Bin(s) >= larger], Pr[Bin(s) <= smaller]): were p1 <= p2, then s >= p1 makes the first
-    event as rare as it is at p1, and s < p2 the second as rare as at p2, whatever s the data choose.
-    """
-    k, l = np.broadcast_arrays(as_floats(larger), as_floats(smaller))  # noqa: E741
-    low, high = np.zeros(k.shape), np.ones(k.shape)
-
-    def tails(s: Floats) -> tuple[Floats, Floats]:
-        up = np.where(k > 0, betainc(np.maximum(k, 1), trials - k + 1, s), 1.0)
-        down = np.where(l < trials, betainc(np.maximum(trials - l, 1), l + 1, 1 - s), 1.0)
-        return up, down
-
-    for _ in range(50):
-        middle = (low + high) / 2
-        up, down = tails(middle)
-        low, high = np.where(up < down, middle, low), np.where(up < down, high, middle)
-    up, down = tails((low + high) / 2)
-    return as_floats(np.minimum(1.0, 2 * SLACK * np.maximum(up, down)))
+def _above(probability: Floats, exponents: Floats) -> Floats:
+    """Return an upper bound on a probability that was computed from exponents of this size."""
+    return as_floats(np.clip(probability * (1 + SLACK * (16 + exponents)), LEAST, 1.0))
 
 
 def chernoff(t: ArrayLike, n: int, scale: float) -> Floats:
@@ -64,17 +53,22 @@ def chernoff(t: ArrayLike, n: int, scale: float) -> Floats:
     if n < 1:
         return np.ones(deviation.shape)
 
-    def exponent(share: Floats) -> Floats:  # s = share n / b
+    def terms(share: Floats) -> tuple[Floats, Floats]:  # s = share n / b
         s = share * n / scale
         noise = -n * (np.log1p(-(share**2)) + np.log1p(-(share**2) / 4))
-        return as_floats(-s * deviation + noise + 5 * s**2 / (32 * n))
+        return as_floats(s * deviation), as_floats(noise + 5 * s**2 / (32 * n))
+
+    def exponent(share: Floats) -> Floats:
+        gain, cost = terms(share)
+        return cost - gain
 
     low, high = np.zeros(deviation.shape), np.full(deviation.shape, 1 - 1e-12)
     for _ in range(STEPS):  # the exponent is convex in s
         left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
         better = exponent(left) < exponent(right)
         low, high = np.where(better, low, left), np.where(better, right, high)
-    return as_floats(np.minimum(1.0, np.exp(exponent((low + high) / 2)) * SLACK))  # any s gives a bound
+    gain, cost = terms((low + high) / 2)  # any s gives a bound
+    return _above(np.exp(cost - gain), np.abs(gain) + cost)
 
 
 def published_bound(t: float, n: int, scale: float) -> float:

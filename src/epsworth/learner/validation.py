@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from epsworth.arrays import Floats
+from epsworth.arrays import Bools, Floats
 from epsworth.bounds import clopper_pearson
 from epsworth.exact.entropy import SystemWords, WordSource
 from epsworth.exact.rational import Exact
@@ -29,7 +29,7 @@ class PrivateValidation:
     """Users that took no part in learning each check one random candidate and send whether it was right, randomised.
 
     Claim: a vote keeps pure alpha-LDP for the pair (point, label); the candidate it is about is drawn without looking
-    at them.
+    at them.  A record on which a candidate fails counts as wrong: everybody votes.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class PrivateValidation:
         Draws come from the operating system; ``words`` is for tests alone and marks the result NOT PRIVATE.
         """
         source = SystemWords() if words is None else words
-        points, truth = np.asarray(X), np.asarray(y)
+        points, truth = np.asarray(X), np.asarray(y, dtype=object)
         if len(points) != len(truth):
             raise ValueError(f"X has {len(points)} rows but y has {len(truth)}; give one label per row")
         chosen = uniform(len(self.candidates), len(truth), source)
@@ -66,7 +66,7 @@ class PrivateValidation:
         for number, predict in enumerate(self.candidates):
             mine = chosen == number
             if mine.any():
-                right[mine] = np.asarray(predict(points[mine])) == truth[mine]
+                right[mine] = _right(predict, points[mine], truth[mine])
         votes = np.column_stack([chosen, right ^ coins(self.flip, len(truth), source)])
         return votes if source.private else votes.view(NotPrivate)
 
@@ -88,3 +88,16 @@ class PrivateValidation:
         shares = (right / users, low, high)
         estimate, lower, upper = ((share - flip) / (1 - 2 * flip) for share in shares)
         return Accuracies(estimate, lower.clip(0, 1), upper.clip(0, 1), users)
+
+
+def _right(predict: Callable[[Any], Any], points: NDArray[Any], truth: NDArray[Any]) -> Bools:
+    """Tell where a candidate is right; where it fails on a record, or answers something else, it is not."""
+    try:
+        answers = np.asarray(predict(points), dtype=object)
+        if answers.shape == truth.shape:
+            return np.array([bool(a == b) for a, b in zip(answers, truth, strict=True)], dtype=bool)
+    except Exception:  # whatever fails, a missing vote would tell of the record
+        pass
+    if len(truth) == 1:
+        return np.zeros(1, dtype=bool)
+    return np.concatenate([_right(predict, points[i : i + 1], truth[i : i + 1]) for i in range(len(truth))])
