@@ -14,16 +14,20 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from epsworth.arrays import Floats
+from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
-from epsworth.classifiers.scalers import ignoring_names, plain, steps_of
+from epsworth.classifiers.genuine import kind_of
+from epsworth.classifiers.scalers import behind_scalers, dense, ignoring_names, steps_of
 from epsworth.curves import Bounds
 from epsworth.engines.exact import aligned
+from epsworth.engines.probing import answers_as_read
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress
 from epsworth.laws import Gaussian, Laplace, Law, TwoLevel
+from epsworth.records import Indices
 
 FIRST_STEPS, MOST_STEPS = 2**12, 2**18
 FOURIER = 1e-12  # rounding of the transforms (seen: 7e-14 at 100 features and 2^18 steps)
@@ -95,18 +99,34 @@ Keeps = Callable[[list[list[Law]], list[Comparison], float], Interval]
 
 def linear_for(question: Question) -> LinearModel | str:
     """Return the question's linear model, or why there is none."""
-    model = question.classifier.model
-    estimator, scalers = steps_of(model)
-    if type(estimator).__name__ not in LINEAR or not hasattr(estimator, "coef_"):
+    model = question.classifier.inside
+    estimator = steps_of(model)[0]
+    if kind_of(estimator) not in LINEAR or not hasattr(estimator, "coef_"):
         return "the classifier is not a supported linear model"
-    if not all(map(plain, scalers)):
-        return "a step of the pipeline is not a plain per-column scaler"
+    if behind_scalers(model) is None:
+        return "a step of the pipeline is not a plain per-column scaler, or it answers by code of its own"
     if any(feature.categories is not None for feature in question.features):
         return "a sensitive feature is categorical"
     natural = question.records.numbers()
     if natural is None:
         return "the table holds columns that are not numbers"
-    return _read(question, model, natural)
+    found = _read(question, model, natural)
+    return found if _agrees(question, found) else "its answers are not those of its coefficients"
+
+
+def _agrees(question: Question, model: LinearModel) -> bool:
+    """Check the reading against the classifier."""
+    ends = [(f.lower, f.upper) for f in question.features]
+
+    def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
+        unit = np.column_stack([(v - low) / (high - low) for v, (low, high) in zip(values, ends, strict=True)])
+        scores = unit @ model.weights.T + model.constants[rows]
+        both = np.column_stack([np.zeros(len(rows)), scores]) if scores.shape[1] == 1 else scores
+        best = np.partition(both, -2, axis=1)[:, -2:]
+        terms = model.sizes[rows] + np.abs(both).max(axis=1) + (np.abs(unit) @ np.abs(model.weights).T).max(axis=1)
+        return model.classes[np.argmax(both, axis=1)], np.asarray(best[:, 1] - best[:, 0] > CLOSE * terms)
+
+    return answers_as_read(question, read)
 
 
 def _read(question: Question, model: Any, natural: Floats) -> LinearModel:
@@ -124,7 +144,9 @@ def _read(question: Question, model: Any, natural: Floats) -> LinearModel:
         estimator, scalers = steps_of(model)
         for scaler in scalers:
             natural = scaler.transform(natural)
-    terms = np.abs(natural) @ np.abs(np.atleast_2d(estimator.coef_)).T + np.abs(np.atleast_1d(estimator.intercept_))
+    terms = np.abs(natural) @ np.abs(np.atleast_2d(dense(estimator.coef_))).T + np.abs(
+        np.atleast_1d(estimator.intercept_)
+    )
     return LinearModel(np.array(weights).T, constants, terms.max(axis=1), estimator.classes_)
 
 

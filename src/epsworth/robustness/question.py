@@ -130,9 +130,9 @@ class Asked:
 
     def inside(self) -> Inside | None:
         """Look through the per-column scalers of a pipeline; None where there is something else."""
-        model = self.classifier.model
+        model = self.classifier.inside
         found, classes = (None, None) if model is None else (behind_scalers(model), known_labels(model))
-        if found is None or classes is None:
+        if found is None or classes is None or self.label not in classes.tolist():
             return None
         try:
             row = np.array([float(self.records.column(c)[0]) for c in range(len(self.records.names))])
@@ -140,20 +140,28 @@ class Asked:
             return None
         if not np.isfinite(row).all():
             return None  # missing values take ways of their own
-        estimator, scalers = found
+        estimator, _, scalers = found
         own = classes.tolist().index(self.label)
         return Inside(estimator, own, row, *affine(scalers, len(row)), np.array(self.positions))
 
     def agrees(self, inside: Inside, scores: Callable[[Floats], Floats], radius: float) -> bool:
         """Check a reading of the model against the classifier, at random points up to twice a radius away."""
+
+        def read(points: Floats) -> tuple[Bools, Bools]:
+            found = scores(inside.at(points))
+            best = np.sort(found, axis=1)[:, -2:]
+            clear = best[:, -1] - best[:, 0] > 1e-9 * (1 + np.abs(best).max(axis=1))
+            return np.asarray(found.argmax(axis=1) != inside.own), np.asarray(clear)
+
+        return self.flips_as_read(read, radius)
+
+    def flips_as_read(self, read: Callable[[Floats], tuple[Bools, Bools]], radius: float) -> bool:
+        """Check where the label flips, wherever a reading is clear about it, around the record itself."""
         reach = 2 * radius if math.isfinite(radius) and radius > 0 else 1 + float(np.abs(self.point).max())
         draws = np.random.default_rng(0).uniform(-reach, reach, (PROBES, len(self.point)))
         draws[0] = 0
-        found = scores(inside.at(self.point + draws))
-        best = np.sort(found, axis=1)[:, -2:]
-        clear = best[:, -1] - best[:, 0] > 1e-9 * (1 + np.abs(best).max(axis=1))
-        expected = found.argmax(axis=1) != inside.own
-        return bool((expected == self.flips(self.point + draws))[clear].all())
+        flips, clear = read(self.point + draws)
+        return bool((flips == self.flips(self.point + draws))[clear].all())
 
 
 def ask(model: Any, x: Any, *, norm: float | str, features: str | int | Sequence[str | int] | None) -> Asked:
