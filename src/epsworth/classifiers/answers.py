@@ -4,7 +4,8 @@ Integers, booleans, strings and whole floats are labels.  Other floats are label
 its classes.  A model that declares none is taken to answer scores, and refused, as soon as
 
 - they come as a column, which is how networks return a probability;
-- all numbers answered so far lie between 0 and 1 and are not all the same: probabilities;
+- all numbers answered so far lie between 0 and 1, more than one of them or after the whole ranges of the sensitive
+  features were asked about: probabilities;
 - more than `MOST` different ones were answered.
 
 What counts is everything that was answered since the model was wrapped, not one batch: half points such as 0.5, 1.5
@@ -49,10 +50,15 @@ class Answered:
         self.broken.update(broken.tolist())
         if self.broken and column:
             raise _scores(name, "a column of broken numbers")
-        if self.broken and 0 <= self.low < self.high <= 1:
-            raise _scores(name, "several numbers between 0 and 1")
+        if self.low < self.high:
+            self.settle(name)
         if len(self.broken) > MOST:
             raise _scores(name, f"more than {MOST} different broken numbers")
+
+    def settle(self, name: str) -> None:
+        """Refuse broken numbers that all lie between 0 and 1, once enough was asked to see others."""
+        if self.broken and self.low >= 0 and self.high <= 1:
+            raise _scores(name, "broken numbers that all lie between 0 and 1")
 
 
 def _floats(found: NDArray[Any]) -> NDArray[Any]:

@@ -175,6 +175,7 @@ def _ask_over_the_ranges(question: Question) -> None:
     rng = np.random.default_rng(0)
     rows = rng.integers(len(question.records), size=SPREAD)
     question.ask(rows, [feature.from_unit(rng.uniform(size=SPREAD)) for feature in question.features])
+    question.classifier.answered.settle(question.classifier.name)
 
 
 def _declared(domain: Domain | Mapping[str | int, object] | str | Path | None) -> Domain | None:
