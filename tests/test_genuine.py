@@ -156,6 +156,13 @@ def test_a_method_patched_on_the_librarys_class_makes_a_black_box(monkeypatch):
     assert kind_of(fitted("logistic")) == "LogisticRegression"
 
 
+def test_the_librarys_own_wrapper_around_another_function_hides_nothing(monkeypatch):
+    from sklearn.utils._set_output import _wrap_method_output
+
+    monkeypatch.setattr(StandardScaler, "transform", _wrap_method_output(lambda self, X: -X, "transform"))
+    assert kind_of(StandardScaler()) is None
+
+
 def test_classes_of_the_same_name_from_elsewhere_are_not_taken_for_the_librarys():
     class RandomForestClassifier(ew.Classifier):
         __module__ = "sklearn.ensemble._forest"

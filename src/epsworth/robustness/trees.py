@@ -72,7 +72,9 @@ def _agrees(asked: Asked, inside: Inside, model: TreeModel) -> bool:
 
     edges = Sweep.over(model, asked.positions, len(inside.row)).edges
     finite = [np.append(np.abs(e[np.isfinite(e)] - x), 0.0) for e, x in zip(edges, asked.point, strict=True)]
-    return all(asked.flips_as_read(read, max(map(size, finite))) for size in (np.min, np.median, np.max))
+    return all(
+        asked.flips_as_read(read, max(float(size(away)) for away in finite)) for size in (np.min, np.median, np.max)
+    )
 
 
 def _below(asked: Asked, witness: Witness | None) -> float:
