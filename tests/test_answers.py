@@ -11,6 +11,7 @@ from sklearn.linear_model import RidgeClassifier, SGDClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from threadpoolctl import threadpool_limits
 
 import epsworth as ew
 from epsworth.classifiers import ClassifierError
@@ -22,6 +23,13 @@ TRUTH = (TABLE.sum(axis=1) > 1).astype(int)
 SETTINGS = {"sensitive": [0], "mechanisms": ["pm"], "epsilons": [2.0], "rng": 0, "tolerance": 0.2}
 FITTED = GaussianNB().fit(TABLE, TRUTH)
 SHALLOW = DecisionTreeClassifier(max_depth=1).fit(TABLE, TRUTH)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """Histogram boosting starts threads for every call, which takes longer than its few rows."""
+    with threadpool_limits(1):
+        yield
 
 
 class Network:

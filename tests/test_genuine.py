@@ -26,6 +26,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
+from threadpoolctl import threadpool_limits
 
 import epsworth as ew
 from epsworth.classifiers.classifier import Classifier, as_classifier
@@ -65,6 +66,13 @@ MODELS = {
 }
 every_model = pytest.mark.parametrize("name", MODELS)
 pytestmark = pytest.mark.filterwarnings("ignore:lbfgs failed:sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """Histogram boosting starts threads for every call, which takes longer than its few rows."""
+    with threadpool_limits(1):
+        yield
 
 
 @functools.cache
