@@ -357,6 +357,8 @@ def test_estimators_are_asked_twice_as_functions_are(by):
 
     with pytest.raises(ew.ClassifierError, match="different labels for the same records"):
         ew.stability(Noisy().fit(IRIS, SPECIES), IRIS[:1], **SETTINGS)
+    with pytest.raises(ew.ClassifierError, match="different labels for the same record;"):
+        ew.radius(Noisy().fit(IRIS, SPECIES), IRIS[0])
 
 
 def test_network_models_say_why_they_are_not_read():

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers import Classifier, Labels, as_classifier
+from epsworth.classifiers import Classifier, ClassifierError, Labels, as_classifier
 from epsworth.classifiers.classifier import known_labels
 from epsworth.classifiers.scalers import affine, behind_scalers
-from epsworth.engines.question import answer
+from epsworth.engines.question import ASKED_AGAIN, answer
 from epsworth.records import Records, as_records
 
 EPS = float(np.finfo(float).eps)
@@ -179,6 +179,12 @@ def ask(model: Any, x: Any, *, norm: float | str, features: str | int | Sequence
     point = np.array([_number(records, p) for p in positions])
     values = {p: point[j : j + 1] for j, p in enumerate(positions)}  # in double precision, like all moved points
     label = answer(classifier, records, np.zeros(1, dtype=np.intp), values)[0]
+    again = np.zeros(ASKED_AGAIN[0], dtype=np.intp)
+    if (answer(classifier, records, again, {p: np.repeat(v, len(again)) for p, v in values.items()}) != label).any():
+        raise ClassifierError(
+            f"{classifier.name} gives different labels for the same record; "
+            "a radius needs a deterministic classifier: fix its seed"
+        )
     return Asked(classifier, records, positions, names, point, label, order)
 
 
