@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=int(os.environ.get("EPSWORTH_EXAMPLES", "20")))
+EXAMPLES = int(os.environ.get("EPSWORTH_EXAMPLES", "20"))
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=EXAMPLES)
 settings.load_profile("repeatable")
 
 

@@ -19,6 +19,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
 
 import epsworth as ew
 from epsworth.classifiers.trees import tree_model
@@ -56,6 +57,13 @@ TREES = {
     ),
 }
 every_tree = pytest.mark.parametrize("name", TREES)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """Histogram boosting starts threads for every call, which takes longer than its few rows."""
+    with threadpool_limits(1):
+        yield
 
 
 def question(model, X, **more):

@@ -21,6 +21,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     torch = pytest.importorskip("torch", reason="PyTorch is not installed; it is the extra 'torch'")
 nn = torch.nn
+torch.set_num_threads(1)  # starting more takes longer than these small products
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
@@ -239,3 +240,56 @@ def test_autocast_around_a_question_changes_nothing():
     with torch.autocast("cpu"):
         np.testing.assert_array_equal(ew.as_classifier(module).labels(rows), expected)
         assert (module(torch.tensor(rows).float()).argmax(dim=1).numpy() != expected).any()
+
+
+class Probability(nn.Module):
+    """A network that squashes its only output."""
+
+    def __init__(self, squash, flat=False):
+        super().__init__()
+        self.layers = nn.Linear(4, 1)
+        self.squash, self.flat = squash, flat
+
+    def forward(self, rows):
+        out = self.squash(self.layers(rows))
+        return out[:, 0] if self.flat else out
+
+
+@pytest.mark.parametrize("squash", [torch.sigmoid, nn.functional.hardsigmoid, lambda z: z.clamp(0, 1), nn.Sigmoid()])
+@pytest.mark.parametrize("flat", [False, True])
+def test_a_probability_is_not_taken_for_a_logit(squash, flat):
+    """One in [0, 1] is positive nearly always: every record would get label 1."""
+    with pytest.raises(ew.ClassifierError, match=r"all lie between 0 and 1, as behind torch\.sigmoid"):
+        ew.stability(Probability(squash, flat).eval(), IRIS[:1], **SETTINGS)
+
+
+def test_logits_that_happen_to_lie_between_0_and_1_are_taken():
+    module = Probability(lambda z: z).eval()
+    with torch.no_grad():
+        module.layers.weight[:], module.layers.bias[:] = 0.01, 0.2
+    for model in (module, nn.Sequential(module.layers).eval(), Probability(torch.tanh).eval()):
+        found = ew.stability(model, IRIS[:1], rng=0, tolerance=0.2, **SETTINGS)
+        assert found.labels.tolist() == ew.as_classifier(model).labels(IRIS[:1]).tolist()
+    assert ew.as_classifier(module).labels(IRIS[:3]).tolist() == [1, 1, 1]
+
+
+def test_modules_that_compute_by_other_code_are_not_read(monkeypatch):
+    def fresh():
+        return nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3)).eval()
+
+    assert isinstance(module_network(fresh()), Network)
+    whole, part = fresh(), fresh()
+    whole.forward = lambda rows: rows[:, :3]
+    part[1].forward = lambda rows: -rows
+    compiled = fresh()
+    compiled._compiled_call_impl = lambda *rows: rows[0]
+    for module in (whole, part, compiled):
+        assert isinstance(module_network(module), str)
+    with monkeypatch.context() as patched:
+        patched.setattr(nn.ReLU, "forward", lambda self, rows: -rows)
+        assert isinstance(module_network(fresh()), str)
+    handle = nn.modules.module.register_module_forward_hook(lambda module, rows, out: -out)
+    try:
+        assert "hooks are set on all modules" in module_network(fresh())
+    finally:
+        handle.remove()

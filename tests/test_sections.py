@@ -395,10 +395,15 @@ def test_a_mixture_of_grid_and_continuous_outputs_is_sampled():
     assert found.method.item() != "sections"
 
 
-def test_scores_are_checked_against_the_classifier():
-    kind = type("GaussianNB", (GaussianNB,), {"predict": lambda self, X: (np.asarray(X)[:, 0] ** 2 > 30) * 1})
-    model = kind().fit(IRIS, SPECIES)
-    asked = ask(model, IRIS[[70]], sensitive=[0, 2], mechanisms="pm", epsilons=[1.0], domain=RANGES, y=None)
+def test_scores_are_checked_against_the_classifier(monkeypatch):
+    def predict(self, X):
+        return (np.asarray(X)[:, 0] ** 2 > 30) * 1
+
+    settings = {"sensitive": [0, 2], "mechanisms": "pm", "epsilons": [1.0], "domain": RANGES, "y": None}
+    kind = type("GaussianNB", (GaussianNB,), {"predict": predict})  # not what it is called
+    assert "has no quadratic scores" in quadratic_for(ask(kind().fit(IRIS, SPECIES), IRIS[[70]], **settings))
+    asked = ask(GaussianNB().fit(IRIS, SPECIES), IRIS[[70]], **settings)
+    monkeypatch.setattr(type(asked.classifier.answer), "__call__", predict)
     assert quadratic_for(asked) == "its answers are not those of its scores"
 
 

@@ -131,7 +131,24 @@ class FrameRecords(Records):
             # pandas aligns on the index; the taken rows repeat theirs
             taken = nw.from_native(nw.to_native(taken).reset_index(drop=True), eager_only=True)
         series = (nw.new_series(self.names[p], _plain(values), backend=kind) for p, values in replaced.items())
-        return nw.to_native(taken.with_columns(*series))
+        return nw.to_native(taken.with_columns(*(_as_before(new, taken.get_column(new.name)) for new in series)))
+
+
+def _as_before(new: nw.Series[Any], old: nw.Series[Any]) -> nw.Series[Any]:
+    """Return a column of categories where the table holds categories, in the table's order: models go by their codes.
+
+    In pandas, values that the table does not know become further categories.
+    """
+    import narwhals as nw
+
+    if not isinstance(old.dtype, (nw.Categorical, nw.Enum)):
+        return new
+    if not old.implementation.is_pandas():
+        return new.cast(old.dtype)
+    kind, native = nw.to_native(old).dtype, nw.to_native(new)
+    further = [value for value in native.unique() if value not in kind.categories]
+    wider = type(kind)([*kind.categories, *further], ordered=kind.ordered) if further else kind
+    return nw.from_native(native.astype(wider), series_only=True)
 
 
 def _plain(values: NDArray[Any]) -> Any:

@@ -3,10 +3,13 @@
 ``classifier``   `as_classifier`: scikit-learn estimators and pipelines, functions from records to labels
 ``modules``      PyTorch modules
 ``trees``, ``boosters``, ``networks``, ``layers``, ``scalers``: what can be seen inside
-``model_files``  loading fitted models from disk
+``genuine``      whose code answers: the library's own, or another's
+``answers``      labels, or scores taken for labels
+``model_files``, ``archives``  loading fitted models from disk
 """
 
-from epsworth.classifiers.classifier import Classifier, ClassifierError, Labels, as_classifier
+from epsworth.classifiers.answers import ClassifierError
+from epsworth.classifiers.classifier import Classifier, Labels, as_classifier
 from epsworth.classifiers.model_files import load_model
 
 __all__ = ["Classifier", "ClassifierError", "Labels", "as_classifier", "load_model"]

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsworth.classifiers.answers import Answered, ClassifierError
 from epsworth.classifiers.forests import forest_answer
+from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.modules import Answering, check_module, is_module, known_shape
-from epsworth.classifiers.scalers import ignoring_names, steps_of
+from epsworth.classifiers.scalers import Predict, steps_of
 
 Labels = NDArray[Any]
 
 COMPONENTS = {"KMeans": "cluster_centers_", "MiniBatchKMeans": "cluster_centers_", "GaussianMixture": "weights_"}
-
-
-class ClassifierError(ValueError):
-    """The classifier failed, or answered something that is not one label per record."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class Classifier:
     classes : tuple, optional
         The labels that it can give, where they are known.
     model : object, optional
-        The estimator itself, for engines that look inside; None for a plain function.
+        The estimator itself; None for a plain function.
     """
 
     name: str
@@ -49,12 +47,20 @@ class Classifier:
     count: int | None = None
     classes: tuple[Any, ...] | None = None
     model: Any = None
+    answered: Answered = field(default_factory=Answered, init=False, repr=False, compare=False)
+
+    @property
+    def inside(self) -> Any:
+        """The model, for engines that look inside; None where something else than the model itself answers."""
+        asks = isinstance(self.answer, (Predict, Answering)) and self.answer.model is self.model
+        return self.model if asks else None
 
     def labels(self, records: Any) -> Labels:
         """Return one label per record, shape ``(n,)``; refuse answers of another shape or missing ones."""
         n = len(records)
         found = np.asarray(self.answer(records))
-        if found.shape == (n, 1):
+        column = found.shape == (n, 1)
+        if column:
             found = found[:, 0]
         if found.shape != (n,):
             raise ClassifierError(
@@ -65,6 +71,7 @@ class Classifier:
             raise ClassifierError(f"{self.name} answered NaN instead of a label")
         if found.dtype == object and (found == None).any():  # noqa: E711  elementwise
             raise ClassifierError(f"{self.name} answered None instead of a label")
+        self.answered.checked(self.name, found, self.classes, column=column)
         return found
 
 
@@ -76,7 +83,8 @@ def as_classifier(model: Any) -> Classifier:
     model : fitted scikit-learn classifier or pipeline, PyTorch module, callable, or Classifier
         Anything with ``predict`` (checked to be a fitted classifier where scikit-learn can tell), a function
         ``records -> labels``, or a ``torch.nn.Module`` in evaluation mode that returns logits: the label is the
-        largest one's index, or with a single logit 1 where that is positive and else 0.  It must be deterministic.
+        largest one's index, or with a single logit 1 where that is positive and else 0.  It must be deterministic,
+        and answer labels: what looks like scores is refused (see `answers`).
         Clusterings and mixtures that predict are taken for classifiers whose labels are the numbers of their
         clusters or components.
 
@@ -98,6 +106,11 @@ def as_classifier(model: Any) -> Classifier:
         check_module(model)
         count, classes = known_shape(model)
         return Classifier(f"torch {type(model).__name__}", Answering(model), count=count, classes=classes, model=model)
+    if kind_of(model) == "Booster":
+        raise TypeError(
+            f"the model is a Booster of {type(model).__module__.split('.')[0]}, whose predict answers scores; give the "
+            "classifier that holds it, or a function such as lambda records: booster.predict(records) > 0.5"
+        )
     if hasattr(model, "predict"):
         return _from_estimator(model)
     if callable(model):
@@ -124,11 +137,16 @@ def _from_estimator(model: Any) -> Classifier:
             except NotFittedError:
                 raise ValueError(f"the {name} is not fitted; call fit first") from None
             _check_precision(last)
+            if _draws_labels(model):
+                raise ValueError(
+                    f"the {name} draws its labels at random (a DummyClassifier of strategy 'uniform' or 'stratified'); "
+                    "give a deterministic classifier"
+                )
     features = getattr(model, "feature_names_in_", None)
     classes = known_labels(model)
     return Classifier(
         _described(model),
-        forest_answer(model, _Quiet(model.predict)),
+        forest_answer(model),
         features=None if features is None else tuple(map(str, features)),
         count=getattr(model, "n_features_in_", None),
         classes=None if classes is None else tuple(classes.tolist()),
@@ -141,13 +159,13 @@ def known_labels(model: Any) -> Labels | None:
     classes, last = getattr(model, "classes_", None), steps_of(model)[0]
     if isinstance(classes, np.ndarray):
         return classes if classes.ndim == 1 else None
-    counted = COMPONENTS.get(type(last).__name__)
+    counted = COMPONENTS.get(kind_of(last) or "") if last is model or kind_of(model) == "Pipeline" else None
     return None if counted is None else np.arange(len(getattr(last, counted)))
 
 
 def _check_precision(estimator: Any) -> None:
     """Refuse k-means whose centres are single precision numbers: it compares them with nothing else."""
-    name = type(estimator).__name__
+    name = kind_of(estimator) or ""
     if COMPONENTS.get(name) == "cluster_centers_" and estimator.cluster_centers_.dtype != np.float64:
         raise ValueError(
             f"the {name} was fitted in single precision and cannot answer records in double precision, "
@@ -155,17 +173,23 @@ def _check_precision(estimator: Any) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Quiet:
-    """Predict, whether the records carry names or not."""
+def _draws_labels(part: Any) -> bool:
+    """Tell whether an estimator, or a fitted part of it, answers by chance."""
+    from sklearn.base import BaseEstimator
 
-    predict: Callable[[Any], Any]
-
-    def __call__(self, records: Any) -> Any:
-        with ignoring_names():
-            return self.predict(records)
+    if isinstance(part, (list, tuple)):
+        return any(map(_draws_labels, part))
+    if isinstance(part, dict):
+        return any(map(_draws_labels, part.values()))
+    if isinstance(part, np.ndarray) and part.dtype == object:
+        return any(map(_draws_labels, part.ravel().tolist()))
+    if not isinstance(part, BaseEstimator):
+        return False
+    if kind_of(part) == "DummyClassifier" and hasattr(part, "classes_"):
+        return part.strategy in ("uniform", "stratified")
+    return _draws_labels(vars(part))
 
 
 def _described(model: Any) -> str:
-    steps = getattr(model, "steps", None)
-    return " + ".join(type(step).__name__ for _, step in steps) if steps else type(model).__name__
+    last, steps = steps_of(model)
+    return " + ".join(type(step).__name__ for step in (*steps, last))

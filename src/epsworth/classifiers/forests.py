@@ -6,37 +6,46 @@ Here the trees add up their class shares in the same order, in the same precisio
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from epsworth.classifiers.genuine import kind_of
+from epsworth.classifiers.scalers import Predict
+from epsworth.classifiers.trees import genuine_trees
 
 FOREST = ("RandomForestClassifier", "ExtraTreesClassifier")
 FEW = 4_096  # records, beyond which the trees' own work dominates and `predict` may use several threads
 
 
-def forest_answer(model: Any, predict: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def forest_answer(model: Any) -> Predict:
     """Return a function that answers as ``predict`` does; anything unusual is left to ``predict`` itself."""
-    if type(model).__name__ not in FOREST or not type(model).__module__.startswith("sklearn."):
-        return predict
-    if model.n_outputs_ != 1 or model.n_jobs not in (None, 1):  # threads add in any order
-        return predict
-    names = list(getattr(model, "feature_names_in_", ()))
+    if kind_of(model) not in FOREST or model.n_outputs_ != 1 or model.n_jobs not in (None, 1):
+        return Predict(model)  # threads add in any order
+    own = genuine_trees(model.estimators_, "DecisionTreeClassifier", "ExtraTreeClassifier")
+    return FewRecords(model) if own else Predict(model)
 
-    def answer(records: Any) -> Any:
+
+@dataclass(frozen=True, eq=False)
+class FewRecords(Predict):
+    """Add up the trees' shares of few records."""
+
+    def __call__(self, records: Any) -> Any:
+        """Return the labels."""
+        model = self.model
+        names = list(getattr(model, "feature_names_in_", ()))
         if len(records) > FEW or list(getattr(records, "columns", names)) != names:
-            return predict(records)
+            return super().__call__(records)
         numbers = np.asarray(records)
         if numbers.dtype.kind not in "fiu" or numbers.shape[1:] != (model.n_features_in_,):
-            return predict(records)
+            return super().__call__(records)
         with np.errstate(over="ignore"):
             seen = np.ascontiguousarray(numbers, dtype=np.float32)
         if not np.isfinite(seen).all():
-            return predict(records)
+            return super().__call__(records)
         shares = np.zeros((len(seen), len(model.classes_)))
         for tree in model.estimators_:
             shares += tree.tree_.predict(seen)
         shares /= len(model.estimators_)
         return model.classes_.take(np.argmax(shares, axis=1))
-
-    return answer

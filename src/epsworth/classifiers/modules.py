@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
+from epsworth.arrays import Floats
+from epsworth.classifiers.answers import ClassifierError
+from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
 
 SILENT = ("Dropout", "AlphaDropout", "Identity")  # in evaluation mode
+PROBES = 64  # records, and random ones, at which a single output must be seen to leave [0, 1]
+SCALES = (1.0, -1.0, 10.0, -10.0, 1e3, -1e3)
 
 
 def is_module(model: Any) -> bool:
@@ -22,29 +28,70 @@ def is_module(model: Any) -> bool:
     return hasattr(torch, "nn") and isinstance(model, torch.nn.Module)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Answering:
-    """Records -> labels by a module's logits, in the precision of its parameters and where they are."""
+    """Records -> labels by a module's logits, in the precision of its parameters and where they are.
 
-    module: Any
+    A single output is taken for a logit once it was seen below 0 or above 1 (``is_logit``), or when it is that of a
+    linear layer; one that never leaves that range is a probability, of which the sign tells nothing.
+    """
+
+    model: Any
+    is_logit: bool = False
 
     def __call__(self, records: Any) -> Any:
         """Return the class of the largest logit; with one logit, 1 where it is positive and else 0."""
+        logits = self.logits(np.array(records, dtype=np.float64))
+        several = logits.ndim == 2 and logits.shape[1] > 1
+        return (logits.argmax(dim=1) if several else logits.reshape(-1) > 0).long().cpu().numpy()
+
+    def logits(self, records: Floats) -> Any:
+        """Return what the module answers, checked to be one row of logits, or one logit, per record."""
         torch: Any = sys.modules["torch"]
-        like = next(self.module.parameters(), torch.empty(0))
-        rows = torch.from_numpy(np.array(records, dtype=np.float64)).to(dtype=like.dtype, device=like.device)
-        with torch.no_grad(), torch.autocast(device_type=like.device.type, enabled=False):
-            logits = self.module(rows)
+        logits = self._outputs(records)
         shape = tuple(logits.shape)
-        if shape not in ((len(rows),), (len(rows), shape[-1] if shape else 0)):
+        if shape not in ((len(records),), (len(records), shape[-1] if shape else 0)):
             raise ValueError(
-                f"the module answered {len(rows)} records with logits of shape {shape}; "
+                f"the module answered {len(records)} records with logits of shape {shape}; "
                 "it must return one row of logits, or one logit, per record"
             )
         if torch.isnan(logits).any():
             raise ValueError("a logit is NaN")
-        found = logits.argmax(dim=1) if len(shape) == 2 and shape[1] > 1 else logits.reshape(-1) > 0
-        return found.long().cpu().numpy()
+        self.is_logit = self.is_logit or shape[1:] not in ((), (1,)) or _leaves_unit(logits)
+        if (
+            not self.is_logit
+            and isinstance(module_network(self.model), str)
+            and not self._leaves_unit_elsewhere(records)
+        ):
+            raise ClassifierError(
+                "the module's outputs all lie between 0 and 1, as behind torch.sigmoid, so they look like scores; "
+                "return the logits, or give a function of records such as lambda records: probability(records) > 0.5"
+            )
+        self.is_logit = True
+        return logits
+
+    def _outputs(self, records: Floats) -> Any:
+        torch: Any = sys.modules["torch"]
+        like = next(self.model.parameters(), torch.empty(0))
+        rows = torch.from_numpy(records).to(dtype=like.dtype, device=like.device)
+        with torch.no_grad(), torch.autocast(device_type=like.device.type, enabled=False):
+            return self.model(rows)
+
+    def _leaves_unit_elsewhere(self, records: Floats) -> bool:
+        """Look far away from the records, where a logit is large; what the module refuses proves nothing."""
+        some = records[:PROBES]
+        normal = np.random.default_rng(0).normal(size=(PROBES, *records.shape[1:]))
+        for far, scale in product((some, normal), SCALES):
+            try:
+                if _leaves_unit(self._outputs(scale * far)):
+                    return True
+            except Exception:
+                continue
+        return False
+
+
+def _leaves_unit(outputs: Any) -> bool:
+    return bool(((outputs < 0) | (outputs > 1)).any())
 
 
 def check_module(module: Any) -> None:
@@ -80,8 +127,10 @@ def known_shape(module: Any) -> tuple[int | None, tuple[int, ...] | None]:
 def module_network(module: Any) -> Network | str:
     """Return the inside of an ``nn.Sequential`` of linear layers and activations, or why there is none."""
     torch: Any = sys.modules["torch"]
-    if type(module) is not torch.nn.Sequential:
-        return f"the module {type(module).__name__} is not a torch.nn.Sequential"
+    if kind_of(module) != "Sequential" or type(module) is not torch.nn.Sequential or _hooked(module):
+        return f"the module {type(module).__name__} is not a torch.nn.Sequential, or answers by code of its own"
+    if torch.nn.modules.module._global_forward_hooks or torch.nn.modules.module._global_forward_pre_hooks:
+        return "hooks are set on all modules"
     parameters = list(module.parameters())
     kinds = {parameter.dtype for parameter in parameters}
     if kinds not in ({torch.float32}, {torch.float64}) or not _full_precision():
@@ -119,7 +168,9 @@ def _parts(module: Any) -> list[Any]:
 
 
 def _hooked(part: Any) -> bool:
-    return bool(part._forward_hooks or part._forward_pre_hooks)
+    """Tell whether a module computes by more, or other code, than its class's ``forward``."""
+    compiled = getattr(part, "_compiled_call_impl", None) is not None
+    return bool(part._forward_hooks or part._forward_pre_hooks or compiled or kind_of(part) is None)
 
 
 def _step(part: Any) -> Affine | Activation | None:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
 from epsworth.classifiers.modules import is_module, module_network
-from epsworth.classifiers.scalers import per_column, plain, steps_of
+from epsworth.classifiers.scalers import opened, per_column, plain, steps_of
 
 DOUBLE = 2.0**-53  # unit roundoff
 HIDDEN: dict[str, tuple[Activation, ...]] = {
@@ -26,12 +27,12 @@ def network_model(model: Any) -> Network | str:
     """
     if is_module(model):
         return module_network(model)
-    estimator, scalers = steps_of(model)
-    if type(estimator).__name__ != "MLPClassifier":
+    if kind_of(steps_of(model)[0]) != "MLPClassifier":
         return "the classifier is not a network that can be looked into (MLPClassifier, torch.nn.Sequential)"
-    if not all(map(plain, scalers)):
-        return "a step of the pipeline is not a plain per-column scaler"
-    return _perceptron(estimator, scalers)
+    found = opened(model)
+    if found is None or not all(map(plain, found[2])):
+        return "a step of the pipeline is not a plain per-column scaler, or it answers by code of its own"
+    return _perceptron(found[0], found[2])
 
 
 def _perceptron(estimator: Any, scalers: list[Any]) -> Network | str:

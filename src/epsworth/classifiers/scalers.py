@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from epsworth.arrays import Floats
+from epsworth.classifiers.genuine import kind_of
 
 AFFINE = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
 
@@ -22,21 +24,63 @@ def ignoring_names() -> Iterator[None]:
         yield
 
 
+@dataclass(frozen=True, eq=False)
+class Predict:
+    """Ask a model's own ``predict``, whether the records carry names or not."""
+
+    model: Any
+
+    def __call__(self, records: Any) -> Any:
+        """Return what the model predicts."""
+        with ignoring_names():
+            return self.model.predict(records)
+
+
 def steps_of(model: Any) -> tuple[Any, list[Any]]:
     """Return the estimator at the end of a pipeline and the steps before it that do something."""
-    *before, (_, last) = getattr(model, "steps", None) or [("", model)]
+    steps = getattr(model, "steps", None)
+    if (
+        not isinstance(steps, list)
+        or not steps
+        or not all(isinstance(step, tuple) and len(step) == 2 for step in steps)
+    ):
+        return model, []
+    *before, (_, last) = steps
     return last, [step for _, step in before if step is not None and step != "passthrough"]
 
 
-def plain(step: Any) -> bool:
-    """Tell whether a step scales every column by itself, without clipping."""
-    return type(step).__name__ in AFFINE and not getattr(step, "clip", False)
+def opened(model: Any) -> tuple[Any, str, list[Any]] | None:
+    """Return the estimator at the end of a pipeline, its kind, and the per-column scalers before it.
 
-
-def behind_scalers(model: Any) -> tuple[Any, list[Any]] | None:
-    """Return the estimator at the end of a pipeline and the scalers before it; None where another step is."""
+    None where another step is, where some part answers by other code than its library's (`kind_of`), or where two
+    classes have the same label.
+    """
     estimator, steps = steps_of(model)
-    return (estimator, steps) if all(map(plain, steps)) else None
+    if estimator is not model and kind_of(model) != "Pipeline":
+        return None
+    kind = kind_of(estimator)
+    if kind is None or any(kind_of(step) not in AFFINE for step in steps):
+        return None
+    labels = getattr(estimator, "classes_", None)
+    if isinstance(labels, np.ndarray) and len(set(labels.ravel().tolist())) < labels.size:
+        return None
+    return estimator, kind, steps
+
+
+def plain(step: Any) -> bool:
+    """Tell whether a per-column scaler is affine: one that clips is not."""
+    return not getattr(step, "clip", False)
+
+
+def behind_scalers(model: Any) -> tuple[Any, str, list[Any]] | None:
+    """Return what `opened` does; None where a scaler clips."""
+    found = opened(model)
+    return found if found is not None and all(map(plain, found[2])) else None
+
+
+def dense(coefficients: Any) -> Floats:
+    """Return coefficients as an array; ``sparsify`` makes them a sparse matrix."""
+    return np.asarray(coefficients.toarray() if hasattr(coefficients, "toarray") else coefficients, dtype=np.float64)
 
 
 def affine(scalers: Sequence[Any], width: int) -> tuple[Floats, Floats]:
@@ -51,11 +95,13 @@ def affine(scalers: Sequence[Any], width: int) -> tuple[Floats, Floats]:
 
 def per_column(scaler: Any, width: int) -> tuple[Floats, Floats]:
     """Return the scale and the shift of a fitted scaler (one of `AFFINE`), shapes ``(width,)``."""
-    kind, ones = type(scaler).__name__, np.ones(width)
+    kind, ones = kind_of(scaler), np.ones(width)
     if kind == "MinMaxScaler":
         return scaler.scale_ * ones, scaler.min_ * ones
     spread = getattr(scaler, "scale_", None)
     factor = ones if spread is None else ones / np.asarray(spread)
-    centre = getattr(scaler, {"StandardScaler": "mean_", "RobustScaler": "center_"}.get(kind, ""), None)
-    centred = getattr(scaler, {"StandardScaler": "with_mean", "RobustScaler": "with_centering"}.get(kind, ""), False)
+    centre = getattr(scaler, {"StandardScaler": "mean_", "RobustScaler": "center_"}.get(kind or "", ""), None)
+    centred = getattr(
+        scaler, {"StandardScaler": "with_mean", "RobustScaler": "with_centering"}.get(kind or "", ""), False
+    )
     return factor, -factor * centre if centred and centre is not None else 0 * ones

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.scalers import AFFINE, ignoring_names, steps_of
+from epsworth.classifiers.genuine import all_of_kind, kind_of
+from epsworth.classifiers.scalers import ignoring_names, opened
 
 LEAF = -1
 TIE = 1e-9  # margins below this, per tree, are decided by the classifier itself
@@ -85,6 +86,19 @@ class TreeModel:
         table[:, column] = natural
         return self.turns_left(self.seen(table)[:, column], threshold)
 
+    def labels(self, table: Floats) -> tuple[NDArray[Any], Bools]:
+        """Return the labels of records, and where their margins are too large to be near ties."""
+        scores = self.scores(table)
+        both = np.column_stack([np.zeros(len(table)), scores]) if scores.shape[1] == 1 else scores
+        best = np.partition(both, -2, axis=1)[:, -2:]
+        clear = best[:, 1] - best[:, 0] >= self.tie * len(self.roots)
+        return self.classes[np.minimum(np.argmax(both, axis=1), len(self.classes) - 1)], np.asarray(clear)
+
+    def places(self, labels: NDArray[Any]) -> NDArray[np.intp]:
+        """Return the places of labels among the classes, which come in any order."""
+        at = {label: place for place, label in enumerate(self.classes.tolist())}
+        return np.array([at[label] for label in labels.tolist()], dtype=np.intp)
+
     def scores(self, table: Floats) -> Floats:
         """Return the scores of records, shape ``(records, scores)``, by walking down every tree."""
         seen, rows = self.seen(table), np.arange(len(table))[:, np.newaxis]
@@ -105,19 +119,31 @@ def tree_model(model: Any) -> TreeModel | None:
     """
     from epsworth.classifiers.boosters import lightgbm_model, xgboost_model  # which builds on this file
 
-    estimator, scalers = steps_of(model)
-    if any(type(step).__name__ not in AFFINE for step in scalers):  # clipping ones keep the order, which is enough
+    found = opened(model)  # scalers that clip keep the order, which is enough
+    if found is None:
         return None
+    estimator, kind, scalers = found
     boosters = {"XGBClassifier": xgboost_model, "LGBMClassifier": lightgbm_model}
-    reader = (READERS | boosters).get(type(estimator).__name__)
+    reader = (READERS | boosters).get(kind)
     return reader(estimator, tuple(scalers)) if reader and np.ndim(getattr(estimator, "classes_", [[]])) == 1 else None
 
 
-def _forest(model: Any, scalers: tuple[Any, ...]) -> TreeModel:
+def genuine_trees(estimators: Any, *kinds: str) -> bool:
+    """Tell whether all members of an ensemble answer by their own ``tree_``, and that is scikit-learn's."""
+    from sklearn.tree._tree import Tree
+
+    return all_of_kind(estimators, kinds) and all(type(estimator.tree_) is Tree for estimator in estimators)
+
+
+def _forest(model: Any, scalers: tuple[Any, ...]) -> TreeModel | None:
     estimators = getattr(model, "estimators_", [model])
+    if not genuine_trees(estimators, "DecisionTreeClassifier", "ExtraTreeClassifier"):
+        return None
     trees = [estimator.tree_ for estimator in estimators]
     values = [_shares(tree.value[:, 0, :]) for tree in trees]
-    if len(model.classes_) == 2:
+    if len(model.classes_) == 1:
+        values = [np.full((tree.node_count, 1), -1.0) for tree in trees]  # never a second label
+    elif len(model.classes_) == 2:
         values = [shares[:, 1:] - shares[:, :1] for shares in values]  # label 1 wins where its share is larger
     return flat_model([_sklearn_nodes(tree) for tree in trees], values, model, scalers, np.float32)
 
@@ -128,8 +154,11 @@ def _shares(counts: Floats) -> Floats:
 
 
 def _gradient_boosting(model: Any, scalers: tuple[Any, ...]) -> TreeModel | None:
-    if type(model.init_).__name__ != "DummyClassifier" and model.init != "zero":
-        return None  # the start depends on the record
+    if not genuine_trees(model.estimators_.ravel(), "DecisionTreeRegressor"):
+        return None
+    same = kind_of(model.init_) == "DummyClassifier" and model.init_.strategy in ("prior", "most_frequent", "constant")
+    if not same and not (isinstance(model.init, str) and model.init == "zero"):
+        return None  # the start depends on the record, or on chance
     scores = model.estimators_.shape[1]
     nodes, values = [], []
     for stage in model.estimators_:
@@ -145,6 +174,8 @@ def _gradient_boosting(model: Any, scalers: tuple[Any, ...]) -> TreeModel | None
 def _hist_gradient_boosting(model: Any, scalers: tuple[Any, ...]) -> TreeModel | None:
     if model._preprocessor is not None:
         return None  # categorical features
+    if not all_of_kind((predictor for stage in model._predictors for predictor in stage), ("TreePredictor",)):
+        return None
     scores = len(model._predictors[0])
     nodes, values = [], []
     for stage in model._predictors:

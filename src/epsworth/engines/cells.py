@@ -20,6 +20,7 @@ from epsworth.classifiers.trees import TreeModel, tree_model
 from epsworth.curves import Bounds
 from epsworth.engines.exact import LawsOverEpsilon, Table, agreement, outward, stays_in_range, within
 from epsworth.engines.leaves import LeafBoxes
+from epsworth.engines.probing import answers_as_read
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress
 from epsworth.engines.sweep import Sweep, sum_of_boxes
@@ -132,7 +133,7 @@ class TreeCells:
             return
         rows = np.repeat([draft.record for draft in drafts], counts)
         values = [np.concatenate([draft.points(j) for draft in drafts]) for j in range(len(self.sweep.edges))]
-        answers = np.searchsorted(self.model.classes, self.question.ask(rows, values))
+        answers = self.model.places(self.question.ask(rows, values))
         self.queries += rows.size
         for draft, found in zip(drafts, np.split(answers, np.cumsum(counts)[:-1]), strict=True):
             draft.labels[draft.tied] = found
@@ -151,9 +152,9 @@ def _merge(edges: tuple[Floats, ...], labels: Indices) -> tuple[tuple[Floats, ..
 
 def cells_for(question: Question) -> TreeCells | str:
     """Return the builder of cells, or why there is none; categories of sensitive features must be numbers."""
-    if question.classifier.model is None:
+    if question.classifier.inside is None:
         return "the classifier is a function"
-    model = tree_model(question.classifier.model)
+    model = tree_model(question.classifier.inside)
     if model is None:
         return "the classifier is not a supported tree model"
     natural = question.records.numbers()
@@ -161,7 +162,14 @@ def cells_for(question: Question) -> TreeCells | str:
         return "the table holds columns that are not numbers"
     if np.isnan(natural).any():
         return "the table has missing values, whose way through the trees is not read"
-    return TreeCells(question, model, natural)
+    builder = TreeCells(question, model, natural)
+
+    def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
+        table = natural[rows]
+        table[:, list(question.positions)] = np.column_stack(values)
+        return model.labels(table)
+
+    return builder if answers_as_read(question, read, builder.sweep.edges) else "its answers are not those of its trees"
 
 
 def exact_cells(question: Question, builder: TreeCells, progress: Progress) -> Answer | None:

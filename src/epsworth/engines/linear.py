@@ -14,16 +14,20 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from epsworth.arrays import Floats
+from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
-from epsworth.classifiers.scalers import affine, ignoring_names, per_column, plain, steps_of
+from epsworth.classifiers.genuine import kind_of
+from epsworth.classifiers.scalers import affine, behind_scalers, dense, ignoring_names, per_column, steps_of
 from epsworth.curves import Bounds
 from epsworth.engines.exact import aligned, stays_in_range
+from epsworth.engines.probing import answers_as_read
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress
 from epsworth.laws import Gaussian, Laplace, Law, TwoLevel
+from epsworth.records import Indices
 
 FIRST_STEPS, MOST_STEPS = 2**12, 2**18
 FOURIER = 10  # units of rounding per level of a transform: Higham 2002, theorem 24.2, with weights right to one unit
@@ -114,31 +118,46 @@ Keeps = Callable[[list[list[Law]], list[Comparison], float], Interval]
 
 def linear_for(question: Question) -> LinearModel | str:
     """Return the question's linear model, or why there is none."""
-    model = question.classifier.model
+    model = question.classifier.inside
     estimator, scalers = steps_of(model)
-    if type(estimator).__name__ not in LINEAR or not hasattr(estimator, "coef_"):
+    if kind_of(estimator) not in LINEAR or not hasattr(estimator, "coef_"):
         return "the classifier is not a supported linear model"
-    if not all(map(plain, scalers)):
-        return "a step of the pipeline is not a plain per-column scaler"
+    if behind_scalers(model) is None:
+        return "a step of the pipeline is not a plain per-column scaler, or it answers by code of its own"
     if any(feature.categories is not None for feature in question.features):
         return "a sensitive feature is categorical"
     natural = question.records.numbers()
     if natural is None:
         return "the table holds columns that are not numbers"
-    return _read(question, natural, estimator, scalers)
+    found = _read(question, natural, model, scalers)
+    return found if _agrees(question, found) else "its answers are not those of its coefficients"
 
 
-def _read(question: Question, natural: Floats, estimator: Any, scalers: Sequence[Any]) -> LinearModel:
+def _agrees(question: Question, model: LinearModel) -> bool:
+    """Check the reading against the classifier."""
+    ends = [(f.lower, f.upper) for f in question.features]
+
+    def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
+        unit = np.column_stack([(v - low) / (high - low) for v, (low, high) in zip(values, ends, strict=True)])
+        scores = unit @ model.weights.T + model.constants[rows]
+        both = np.column_stack([np.zeros(len(rows)), scores]) if scores.shape[1] == 1 else scores
+        best = np.partition(both, -2, axis=1)[:, -2:]
+        terms = model.sizes[rows] + np.abs(both).max(axis=1) + (np.abs(unit) @ np.abs(model.weights).T).max(axis=1)
+        return model.classes[np.argmax(both, axis=1)], np.asarray(best[:, 1] - best[:, 0] > CLOSE * terms)
+
+    return answers_as_read(question, read)
+
+
+def _read(question: Question, natural: Floats, model: Any, scalers: Sequence[Any]) -> LinearModel:
     """Fold scalers and ranges into the coefficients; no difference of scores, in which public terms cancel, is read."""
-    at = list(question.positions)
+    at, estimator = list(question.positions), steps_of(model)[0]
     lower = np.array([feature.lower for feature in question.features])
     upper = np.array([feature.upper for feature in question.features])
     everything, width = np.arange(len(question.records)), len(question.records.names)
     base = dict(zip(question.positions, np.broadcast_to(lower, (len(everything), len(lower))).T, strict=True))
     with ignoring_names():
-        constants = _columns(question.classifier.model.decision_function(question.records.take(everything, base)))
-    given = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else estimator.coef_  # sparsified
-    coefficients = np.atleast_2d(np.asarray(given, dtype=np.float64))
+        constants = _columns(model.decision_function(question.records.take(everything, base)))
+    coefficients = np.atleast_2d(dense(estimator.coef_))
     reach = np.abs(natural)
     reach[:, at] = np.maximum(np.abs(lower), np.abs(upper))
     for scaler in scalers:

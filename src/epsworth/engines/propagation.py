@@ -17,15 +17,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Floats, as_floats
+from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.classifiers.layers import Activation, Affine, Network
 from epsworth.classifiers.networks import DOUBLE, network_model
 from epsworth.engines.branching import Verdict
+from epsworth.engines.probing import answers_as_read
 from epsworth.engines.question import Question
+from epsworth.records import Indices
 
 MOST_FEATURES = 5
-PROBES = 128  # random points at which the classifier must answer as its weights say
-CLEAR = 1e-3  # relative lead of the best score beyond which it must
+CLEAR = 1e-3  # relative lead of the best score beyond which the classifier must answer as its weights say
 RELEASE = 16 * DOUBLE  # relative rounding of released values and of box ends
 LARGE = 1e30  # sizes beyond which single precision could overflow
 
@@ -150,7 +151,7 @@ def _times(functions: Floats, weights: Floats) -> Floats:
 
 def bounds_for(question: Question) -> PropagatedBounds | str:
     """Return bounds on the scores of the question's network, or why there are none."""
-    model = question.classifier.model
+    model = question.classifier.inside
     network = "the classifier is a function" if model is None else network_model(model)
     if isinstance(network, str):
         return network
@@ -167,14 +168,14 @@ def bounds_for(question: Question) -> PropagatedBounds | str:
 
 
 def _agrees(question: Question, network: Network, natural: Floats) -> bool:
-    """Check the reading of a network against the classifier's own labels, at random points of the ranges."""
-    rng = np.random.default_rng(0)
-    rows = rng.integers(len(natural), size=PROBES)
-    values = [rng.uniform(feature.lower, feature.upper, PROBES) for feature in question.features]
-    table = natural[rows]
-    table[:, list(question.positions)] = np.column_stack(values)
-    scores = network.scores(table)
-    best = np.sort(scores, axis=1)[:, -2:]
-    clear = best[:, 1] - best[:, 0] > CLEAR * (1 + np.abs(best).max(axis=1))
-    expected = network.classes[np.argmax(scores, axis=1)]
-    return bool((question.ask(rows, values) == expected)[clear].all())
+    """Check the reading of a network against the classifier."""
+
+    def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
+        table = natural[rows]
+        table[:, list(question.positions)] = np.column_stack(values)
+        scores = network.scores(table)
+        best = np.sort(scores, axis=1)[:, -2:]
+        clear = best[:, -1] - best[:, 0] > CLEAR * (1 + np.abs(best).max(axis=1))
+        return network.classes[np.argmax(scores, axis=1)], np.asarray(clear)
+
+    return answers_as_read(question, read)

@@ -20,15 +20,16 @@ from epsworth.classifiers.quadratics import QuadraticScores, quadratic_scores
 from epsworth.classifiers.scalers import affine, behind_scalers
 from epsworth.curves import Bounds
 from epsworth.engines.exact import aligned, stays_in_range
+from epsworth.engines.probing import SPREAD, answers_as_read
 from epsworth.engines.question import Question
 from epsworth.engines.sampled import Answer, Progress
 from epsworth.engines.sections import TAIL, Leads, bracket, span_of
 from epsworth.laws import Law
 from epsworth.laws.noise import Noise
 from epsworth.mechanisms import Mechanism
+from epsworth.records import Indices
 
 MOST_FEATURES = 2
-PROBES = 256  # points at which a model read from its parameters must answer as the classifier does
 WIDE = 0.02  # a gap that sampling closes at less cost than rounding or ties leave it open
 LATTICE = 33  # points per feature at which the possible labels are looked for
 
@@ -72,7 +73,7 @@ class QuadraticModel:
         """Return the place of the label of each record at unit values (n, 2), and whether rounding cannot change it."""
         curved = np.einsum("ni,kij,nj->nk", unit, self.curvature, unit)
         scores = curved + np.einsum("nki,ni->nk", self.slope[records], unit) + self.value[records]
-        slack, best = self.slack(1.0)[records], scores.argmax(axis=1)
+        slack, best = self.slack(max(1.0, float(np.abs(unit).max())))[records], scores.argmax(axis=1)
         behind = scores + slack + np.take_along_axis(slack, best[:, np.newaxis], axis=1)
         np.put_along_axis(behind, best[:, np.newaxis], -np.inf, axis=1)
         return best, np.asarray(behind.max(axis=1) < scores.max(axis=1))
@@ -80,7 +81,7 @@ class QuadraticModel:
 
 def quadratic_for(question: Question) -> QuadraticModel | str:
     """Return what the question's classifier is on the unit scale, or why sections cannot be taken."""
-    found = None if question.classifier.model is None else behind_scalers(question.classifier.model)
+    found = None if question.classifier.inside is None else behind_scalers(question.classifier.inside)
     scores = None if found is None else quadratic_scores(found[0])
     if found is None or scores is None:
         return "the classifier has no quadratic scores, or stands behind other steps than per-column scalers"
@@ -93,7 +94,7 @@ def quadratic_for(question: Question) -> QuadraticModel | str:
     natural = question.records.numbers()
     if natural is None or not np.isfinite(natural).all():
         return "the table holds columns that are not numbers, or missing values"
-    model = _read(question, scores, natural, *affine(found[1], natural.shape[1]))
+    model = _read(question, scores, natural, *affine(found[2], natural.shape[1]))
     return model if _agrees(question, model) else "its answers are not those of its scores"
 
 
@@ -124,14 +125,15 @@ def _read(question: Question, scores: QuadraticScores, natural: Floats, scale: F
 
 
 def _agrees(question: Question, model: QuadraticModel) -> bool:
-    """Check the reading against the classifier, at random points of the records' ranges."""
-    rng = np.random.default_rng(0)
-    unit = rng.uniform(size=(PROBES, 2))
-    records = rng.integers(len(question.records), size=PROBES)
-    s = len(question.features)
-    values = [f.from_unit(u) for f, u in zip(question.features, unit[:, 2 - s :].T, strict=True)]
-    best, clear = model.answers(records, unit)
-    return bool((question.ask(records, values) == model.classes[best])[clear].all())
+    """Check the reading against the classifier."""
+    ends = [(f.lower, f.upper) for f in question.features]
+
+    def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
+        unit = [(v - low) / (high - low) for v, (low, high) in zip(values, ends, strict=True)]
+        best, clear = model.answers(rows, np.column_stack([np.zeros(len(rows)), *unit][-2:]))
+        return model.classes[best], clear
+
+    return answers_as_read(question, read)
 
 
 def quadratic_bounds(question: Question, model: QuadraticModel, tolerance: float, progress: Progress) -> Answer | None:
@@ -166,7 +168,7 @@ def quadratic_bounds(question: Question, model: QuadraticModel, tolerance: float
         best, clear = model.answers(np.full(len(lattice), record), lattice)
         possible[record] = len(np.unique(best[clear]))  # those that are sure to occur
         progress((record + 1) / n)
-    return Answer(Bounds(*stability), None if question.y is None else Bounds(*accuracy), possible, PROBES)
+    return Answer(Bounds(*stability), None if question.y is None else Bounds(*accuracy), possible, 2 * SPREAD)
 
 
 def _laws(features: list[list[Mechanism]], values: Sequence[float]) -> list[list[Law]]:

@@ -19,7 +19,8 @@ from epsworth.mechanisms.record import RecordRelease, record_release, stand_ins
 from epsworth.records import Indices, Records, as_records
 from epsworth.space import Domain, Feature, unit_domain
 
-DETERMINISM_ROWS = 256
+SPREAD = 512  # values over the sensitive ranges, for answers that may be scores
+ASKED_AGAIN = 64, 256  # rows, least and most, that are asked about a second time
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +58,8 @@ class Question:
 
     @property
     def asked(self) -> int:
-        """Queries spent on the records themselves (functions are asked about some of them twice)."""
-        twice = min(len(self.records), DETERMINISM_ROWS) if self.classifier.model is None else 0
-        return len(self.records) + twice
+        """Queries spent on the records themselves: on some of them twice."""
+        return len(self.records) + len(_again(len(self.records)))
 
     def only(self, mechanisms: Sequence[int]) -> Question:
         """Return the question about some of its mechanisms."""
@@ -163,7 +163,7 @@ def ask(
     built = [[family.build(float(epsilon)) for epsilon in grid] for family in found]
     if quantise is not None:
         built = [[quantised(release, quantise) for release in row] for row in built]
-    return Question(
+    question = Question(
         classifier=classifier,
         records=records,
         positions=positions,
@@ -180,6 +180,17 @@ def ask(
         labels=labels,
         y=None if y is None else _true_labels(y, labels, classifier),
     )
+    if classifier.answered.broken:
+        _ask_over_the_ranges(question)
+    return question
+
+
+def _ask_over_the_ranges(question: Question) -> None:
+    """Ask about values over the whole ranges, where scores show themselves by how many they are."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(len(question.records), size=SPREAD)
+    question.ask(rows, [feature.from_unit(rng.uniform(size=SPREAD)) for feature in question.features])
+    question.classifier.answered.settle(question.classifier.name)
 
 
 def _what_to_know(name: str, release: Release, features: Sequence[Feature]) -> list[str]:
@@ -226,17 +237,21 @@ def _epsilon_grid(epsilons: ArrayLike) -> Floats:
 
 
 def _reference_labels(classifier: Classifier, records: Records) -> Labels:
-    everything = np.arange(len(records))
-    labels = answer(classifier, records, everything)
-    if classifier.model is not None:
-        return labels  # fitted estimators are deterministic; functions are put to the test
-    again = answer(classifier, records, everything[:DETERMINISM_ROWS])
-    if not np.array_equal(labels[:DETERMINISM_ROWS], again):
+    """Return the records' labels; asked again, in another order and several times over, they must be the same."""
+    labels = answer(classifier, records, np.arange(len(records)))
+    again = _again(len(records))
+    if not np.array_equal(labels[again], answer(classifier, records, again)):
         raise ClassifierError(
             f"{classifier.name} gives different labels for the same records; "
             "stability needs a deterministic classifier: fix its seed"
         )
     return labels
+
+
+def _again(n: int) -> Indices:
+    """Return the records that are asked about a second time."""
+    least, most = ASKED_AGAIN
+    return np.arange(max(least, min(n, most)))[::-1] % n
 
 
 def _true_labels(y: ArrayLike, labels: Labels, classifier: Classifier) -> NDArray[Any]:

@@ -15,7 +15,9 @@ import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.classifiers.classifier import known_labels
+from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.quadratics import quadratic_scores
+from epsworth.classifiers.scalers import dense
 from epsworth.engines.linear import LINEAR
 from epsworth.robustness.question import EPS, Asked, Found, Inside, Witness
 
@@ -40,9 +42,9 @@ def linear_scores(estimator: Any) -> LinearScores | None:
     """Read the scores of a linear classifier, or of one whose classes share their curvature; None for other kinds."""
     if known_labels(estimator) is None:
         return None
-    if type(estimator).__name__ not in LINEAR or not hasattr(estimator, "coef_"):
+    if kind_of(estimator) not in LINEAR or not hasattr(estimator, "coef_"):
         return _without_curvature(estimator)
-    weights = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
+    weights = np.atleast_2d(dense(estimator.coef_))
     constants = np.zeros(len(weights)) + np.asarray(estimator.intercept_, dtype=np.float64)
     if len(weights) == 1:  # the second class wins where the score is positive
         weights, constants = np.vstack([0 * weights, weights]), np.concatenate([[0.0], constants])

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers import Classifier, Labels, as_classifier
+from epsworth.classifiers import Classifier, ClassifierError, Labels, as_classifier
 from epsworth.classifiers.classifier import known_labels
 from epsworth.classifiers.scalers import affine, behind_scalers
-from epsworth.engines.question import answer
+from epsworth.engines.question import ASKED_AGAIN, answer
 from epsworth.records import Records, as_records, one_record
 
 EPS = float(np.finfo(float).eps)
@@ -130,9 +130,9 @@ class Asked:
 
     def inside(self) -> Inside | None:
         """Look through the per-column scalers of a pipeline; None where there is something else."""
-        model = self.classifier.model
+        model = self.classifier.inside
         found, classes = (None, None) if model is None else (behind_scalers(model), known_labels(model))
-        if found is None or classes is None:
+        if found is None or classes is None or self.label not in classes.tolist():
             return None
         try:
             row = np.array([float(self.records.column(c)[0]) for c in range(len(self.records.names))])
@@ -140,20 +140,28 @@ class Asked:
             return None
         if not np.isfinite(row).all():
             return None  # missing values take ways of their own
-        estimator, scalers = found
+        estimator, _, scalers = found
         own = classes.tolist().index(self.label)
         return Inside(estimator, own, row, *affine(scalers, len(row)), np.array(self.positions))
 
     def agrees(self, inside: Inside, scores: Callable[[Floats], Floats], radius: float) -> bool:
         """Check a reading of the model against the classifier, at random points up to twice a radius away."""
+
+        def read(points: Floats) -> tuple[Bools, Bools]:
+            found = scores(inside.at(points))
+            best = np.sort(found, axis=1)[:, -2:]
+            clear = best[:, -1] - best[:, 0] > 1e-9 * (1 + np.abs(best).max(axis=1))
+            return np.asarray(found.argmax(axis=1) != inside.own), np.asarray(clear)
+
+        return self.flips_as_read(read, radius)
+
+    def flips_as_read(self, read: Callable[[Floats], tuple[Bools, Bools]], radius: float) -> bool:
+        """Check where the label flips, wherever a reading is clear about it, around the record itself."""
         reach = 2 * radius if math.isfinite(radius) and radius > 0 else 1 + float(np.abs(self.point).max())
         draws = np.random.default_rng(0).uniform(-reach, reach, (PROBES, len(self.point)))
         draws[0] = 0
-        found = scores(inside.at(self.point + draws))
-        best = np.sort(found, axis=1)[:, -2:]
-        clear = best[:, -1] - best[:, 0] > 1e-9 * (1 + np.abs(best).max(axis=1))
-        expected = found.argmax(axis=1) != inside.own
-        return bool((expected == self.flips(self.point + draws))[clear].all())
+        flips, clear = read(self.point + draws)
+        return bool((flips == self.flips(self.point + draws))[clear].all())
 
 
 def ask(model: Any, x: Any, *, norm: float | str, features: str | int | Sequence[str | int] | None) -> Asked:
@@ -170,6 +178,12 @@ def ask(model: Any, x: Any, *, norm: float | str, features: str | int | Sequence
     point = np.array([_number(records, p) for p in positions])
     values = {p: point[j : j + 1] for j, p in enumerate(positions)}  # in double precision, like all moved points
     label = answer(classifier, records, np.zeros(1, dtype=np.intp), values)[0]
+    again = np.zeros(ASKED_AGAIN[0], dtype=np.intp)
+    if (answer(classifier, records, again, {p: np.repeat(v, len(again)) for p, v in values.items()}) != label).any():
+        raise ClassifierError(
+            f"{classifier.name} gives different labels for the same record; "
+            "a radius needs a deterministic classifier: fix its seed"
+        )
     return Asked(classifier, records, positions, names, point, label, order)
 
 

@@ -47,8 +47,8 @@ def tree_radius(asked: Asked, inside: Inside, rng: np.random.Generator, budget: 
 
     A flip found by sampling comes first: boxes beyond it are not looked at.
     """
-    model = tree_model(asked.classifier.model)
-    if model is None:
+    model = tree_model(asked.classifier.inside)
+    if model is None or not _agrees(asked, inside, model):
         return None
     leaves = reachable_leaves(asked, inside, model)
     if len(model.roots) == 1:
@@ -61,6 +61,22 @@ def tree_radius(asked: Asked, inside: Inside, rng: np.random.Generator, budget: 
     return _search(asked, leaves, leads, model.tie, nearest_flip(asked, rng), budget)
 
 
+def _agrees(asked: Asked, inside: Inside, model: TreeModel) -> bool:
+    """Check the reading against the classifier, near the record, at thresholds and far away."""
+
+    def read(points: Floats) -> tuple[Bools, Bools]:
+        table = np.repeat(inside.row[np.newaxis], len(points), axis=0)
+        table[:, inside.moved] = points
+        labels, clear = model.labels(table)
+        return np.asarray(labels != asked.label), clear
+
+    edges = Sweep.over(model, asked.positions, len(inside.row)).edges
+    finite = [np.append(np.abs(e[np.isfinite(e)] - x), 0.0) for e, x in zip(edges, asked.point, strict=True)]
+    return all(
+        asked.flips_as_read(read, max(float(size(away)) for away in finite)) for size in (np.min, np.median, np.max)
+    )
+
+
 def _below(asked: Asked, witness: Witness | None) -> float:
     """Return the distance of a nearest point, rounded down."""
     if witness is None:
@@ -71,7 +87,7 @@ def _below(asked: Asked, witness: Witness | None) -> float:
 
 def _leads(asked: Asked, model: TreeModel, values: Floats) -> tuple[Floats, Floats]:
     """Return what leaves add to each rival's lead over the own label, ``(leaves, rivals)``, and its start."""
-    own = int(np.searchsorted(model.classes, asked.label))
+    own = model.classes.tolist().index(asked.label)
     if values.shape[1] == 1:
         sign = 1.0 if own == 0 else -1.0
         return sign * values, sign * model.offset
