@@ -139,7 +139,7 @@ def test_convert_reads_fractions_and_rounds_up(cli):
         (("privatize", "mean", "iris.csv", "--mi", "1", "--target", "x"), "--target: the table has no column 'x'"),
         (("privatize", "mean", "iris.csv", "--mi", "1", "--group", "x"), "--group: the table has no column 'x'"),
         (("privatize", "linear_svm", "iris.csv", "--mi", "1"), "the column 'species' is not of numbers"),
-        (("privatize", "mean", "few.csv", "--mi", "1", "--target", "species"), "class b has 1 distinct unit"),
+        (("privatize", "mean", "few.csv", "--mi", "1", "--target", "species"), "class 1 has 1 distinct unit"),
         (("convert",), "give exactly one of --mi, --posterior and --dp-epsilon"),
         (("convert", "--mi", "1e400"), "--mi must be a number such as 0.0625 or 1/16, got '1e400'"),
         (("convert", "--mi", "1", "--fpr", "1e400"), "--fpr must be a number"),

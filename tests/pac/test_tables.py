@@ -89,7 +89,7 @@ def test_half_of_iris_shows_the_table_in_seconds():
     task = named("Iris SVM C=1")
     X, y, test, truth = tables.split(task.table, task.scaling)
     assert (len(X), len(test)) == (100, 49)  # one row is skipped there
-    fitted = PACPrivatizer(task.estimator, MI(1 / 4), worlds=128).fit(X, y)
+    fitted = PACPrivatizer(task.estimator, MI(1 / 4), worlds=128, worlds_seed=0).fit(X, y)
     score = tables.scorer(task, test, truth)
     ours, paper = (
         fitted.simulate_utility(score, 150, noises=[noise], bases=[basis])[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
@@ -104,9 +105,15 @@ def fraction(option: str, text: str) -> float:
     0.0625
     """
     try:
-        return float(Fraction(text))
-    except (ValueError, ZeroDivisionError, OverflowError):
-        raise ValueError(f"{option} must be a number such as 0.0625 or 1/16, got {text!r}") from None
+        # a quotient of short whole numbers is exact; Fraction("1e99999999") would write out as many digits
+        value = float(Fraction(text)) if "/" in text and len(text) < 400 else float(text)
+        vanished = value == 0 and any(digit in "123456789" for digit in text.lower().partition("e")[0])
+    except (ValueError, TypeError, ZeroDivisionError, OverflowError):
+        value, vanished = math.nan, False
+    if not math.isfinite(value) or vanished:
+        shown = text if len(text) <= 40 else f"{text[:37]}..."
+        raise ValueError(f"{option} must be a number such as 0.0625 or 1/16, got {shown!r}")
+    return value
 
 
 def split_commas(words: list[str], whole: Container[str] = ()) -> list[str]:

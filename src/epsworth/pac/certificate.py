@@ -15,7 +15,7 @@ from epsworth.pac.lattice import STEPS
 HEADROOM = 1.25  # on the largest squared distance seen in the pilot; the clip bites in well under 1 % of trials
 
 
-def bernstein_upper(mean: ArrayLike, variance: ArrayLike, count: int, width: float, miss: float) -> Floats:
+def bernstein_upper(mean: ArrayLike, variance: ArrayLike, count: int, width: ArrayLike, miss: float) -> Floats:
     """Return an upper confidence limit on the mean of ``count`` draws from an interval of this width.
 
     Claim: it misses with probability at most ``miss``, whatever the law.  ``variance`` has ``ddof=1``.
@@ -25,7 +25,7 @@ def bernstein_upper(mean: ArrayLike, variance: ArrayLike, count: int, width: flo
     Maurer & Pontil 2009, Theorem 4.
     """
     log = math.log(2 / miss)
-    slack = np.sqrt(2 * as_floats(variance) * log / count) + 7 * width * log / (3 * (count - 1))
+    slack = np.sqrt(2 * as_floats(variance) * log / count) + 7 * as_floats(width) * log / (3 * (count - 1))
     return np.asarray(as_floats(mean) + slack)
 
 
