@@ -124,7 +124,7 @@ def exactly(ledger):
 
 
 def test_threads_cannot_spend_more_than_the_total(monkeypatch):
-    """Six threads at one ledger, each draw taking a while: the sum of all costs, without rounding, is within."""
+    """Six threads at one ledger, each calibration taking a while: the sum of all costs, without rounding, is within."""
     ledger, users = Ledger(MI(0.5)), [fitted(), fitted(PCA(1)), fitted(budget=MI(0.07))]
     made, refused = [], []
 
@@ -135,8 +135,11 @@ def test_threads_cannot_spend_more_than_the_total(monkeypatch):
             except ValueError as error:
                 refused.append(str(error))
 
-    slow = RoundedGaussian.draw
-    monkeypatch.setattr(RoundedGaussian, "draw", lambda law, count: (time.sleep(0.002), slow(law, count))[1])
+    def slowly(*args, **settings):
+        time.sleep(0.03)
+        return calibrate(*args, **settings)
+
+    monkeypatch.setattr("epsworth.pac.privatizer.calibrate", slowly)
     threads = [threading.Thread(target=spend, args=(users[i % 3],)) for i in range(6)]
     for thread in threads:
         thread.start()

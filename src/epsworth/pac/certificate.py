@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.pac.calibration import Plan, Shape, calibrate
-from epsworth.pac.lattice import STEPS
+from epsworth.pac.lattice import MOST_STEPS, STEPS
 
 HEADROOM = 1.25  # on the largest squared distance seen in the pilot; the clip bites in well under 1 % of trials
 
@@ -95,6 +95,11 @@ def certify(pilot: Floats, left: Floats, right: Floats, beta: float, shape: Shap
         plan, noise=(plan.step * STEPS) ** 2 * factor, step=plan.step * coarser, clip=clip / coarser,
         ratio=STEPS * math.sqrt(factor) / coarser, mi=certified_mi(moment / factor, directions),
     )  # fmt: skip
+    if plan.ratio > MOST_STEPS:  # a grid that fine has no table
+        raise ValueError(
+            f"the certificate asks for {factor:.3g} times the pilot's noise, more than its grid allows; take more worlds "
+            "or a larger budget"
+        )
     always = certified_mi(radius**2 / (2 * factor), directions)
     return Certificate(plan, 1 - miss, len(t), always, 2 * radius**2 / factor)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["exact", "certified", "estimated"]
 MODES: tuple[Mode, ...] = ("exact", "certified", "estimated")
+MOST_WORLDS = 10_000_000
 FREE = ("n_jobs", "checkpoint")  # decide how a fit runs, not what it promises
 
 
@@ -32,6 +33,8 @@ def check_settings(asked: PACPrivatizer) -> None:
         raise ValueError(f"mode must be one of {', '.join(MODES)}, got {asked.mode!r}")
     if not _whole(asked.worlds) or asked.worlds < 8 or asked.worlds % 2:
         raise ValueError(f"worlds must be an even whole number of at least 8, got {asked.worlds!r}")
+    if asked.worlds > MOST_WORLDS:
+        raise ValueError(f"worlds must be at most {MOST_WORLDS}: each runs the algorithm once; got {asked.worlds!r}")
     seed = asked.worlds_seed
     if not (seed is None or isinstance(seed, SecretSeed) or (_whole(seed) and int(seed) >= 0)):
         raise ValueError(
