@@ -97,8 +97,8 @@ def certify(pilot: Floats, left: Floats, right: Floats, beta: float, shape: Shap
     )  # fmt: skip
     if plan.ratio > MOST_STEPS:  # a grid that fine has no table
         raise ValueError(
-            f"the certificate asks for {factor:.3g} times the pilot's noise, more than its grid allows; take more worlds "
-            "or a larger budget"
+            f"the certificate asks for {factor:.3g} times the pilot's noise, more than its grid allows; take more "
+            "worlds or a larger budget"
         )
     always = certified_mi(radius**2 / (2 * factor), directions)
     return Certificate(plan, 1 - miss, len(t), always, 2 * radius**2 / factor)
