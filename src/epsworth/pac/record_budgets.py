@@ -21,6 +21,7 @@ from epsworth.records import Indices
 
 LOOKS = 10
 MISS = 0.01
+CLOSE = 1.05  # budgets that need no further look
 LEAST_DRAWS, MOST_DRAWS, WORK = 2048, 16384, 2**33
 NO_PAIRS: Indices = np.zeros((0, 2), dtype=np.intp)
 EXCHANGES = 8  # of every unit, at least
@@ -80,7 +81,7 @@ def plan_for_records(
         fits, found = look(at)
         low, high = (at, high) if fits else (low, at)
         best = found if fits else best
-        if low == joint:
+        if high <= CLOSE * low:  # also where all of joint fits
             break
         at = math.sqrt(low * high) if low else min(nats, high / 8)
         if at < LEAST_NATS:
