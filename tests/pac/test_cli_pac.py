@@ -45,6 +45,7 @@ def cli(cli, place, monkeypatch):
 KMEANS = ("privatize", "kmeans", "iris.csv", "--target", "species", "--set", "n_clusters=3", "--worlds", "64")
 
 FOREST = ("privatize", "forest", "iris.csv", "--target", "species", "--mi", "1", "--domain", "ranges.toml", "--set")
+EXTREME = ("1e99999999", "-1e-99999999", "1/0", "nan", "-inf", "1e-400", "1e400", "1/" + "9" * 450, "9" * 5000, "1/2/3")
 MISSING = ("privatize", "mean", "cell.csv", "--mi", "1")
 
 
@@ -139,10 +140,16 @@ def test_convert_reads_fractions_and_rounds_up(cli):
         (("privatize", "mean", "iris.csv", "--mi", "1", "--target", "x"), "--target: the table has no column 'x'"),
         (("privatize", "mean", "iris.csv", "--mi", "1", "--group", "x"), "--group: the table has no column 'x'"),
         (("privatize", "linear_svm", "iris.csv", "--mi", "1"), "the column 'species' is not of numbers"),
-        (("privatize", "mean", "few.csv", "--mi", "1", "--target", "species"), "class b has 1 distinct unit"),
+        (("privatize", "mean", "few.csv", "--mi", "1", "--target", "species"), "class 1 has 1 distinct unit"),
         (("convert",), "give exactly one of --mi, --posterior and --dp-epsilon"),
         (("convert", "--mi", "1e400"), "--mi must be a number such as 0.0625 or 1/16, got '1e400'"),
         (("convert", "--mi", "1", "--fpr", "1e400"), "--fpr must be a number"),
+        *((("convert", "--mi", text), "--mi must be a number such as 0.0625 or 1/16") for text in EXTREME),
+        *((("privatize", "mean", "iris.csv", "--posterior", text), "--posterior must be a number") for text in EXTREME),
+        ((*KMEANS, "--mi", "1e-300"), "a budget of 1e-300 nats is finer than the table"),
+        ((*KMEANS, "--mi", "1", "--near", "1"), "--near goes with --record-posterior"),
+        ((*KMEANS, "--record-posterior", "0.6", "--joint", "1e99999999"), "--joint must be a number"),
+        ((*KMEANS, "--mi", "1", "--worlds", "1" + "0" * 24), "worlds must be at most"),
         ((*FOREST, "depth=0"), "FixedForest: depth must be a whole number of at least 1, got 0"),
         ((*FOREST, "depth=-1"), "FixedForest: depth must be a whole number of at least 1, got -1"),
         ((*FOREST, "depth=1.5"), "FixedForest: depth must be a whole number of at least 1, got 1.5"),

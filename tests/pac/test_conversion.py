@@ -41,7 +41,7 @@ def test_known_values_at_extreme_arguments():
     assert pac.tpr_bound(0, 0.5, 0.001) == 0.001
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(NATS, SHARES)
 @example(1e-20, 1e-20)
 @example(1e-16, 0.3)
@@ -57,7 +57,7 @@ def test_a_posterior_is_the_next_double_above_the_truth(mi, prior):
         assert entropy_from(math.nextafter(math.nextafter(found, 0), 0), prior) <= mi or found <= prior * (1 + 1e-15)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(SHARES, SHARES)
 @example(1e-18, 1e-20)
 @example(0.01 + 1e-9, 0.01)
@@ -73,7 +73,7 @@ def test_a_budget_is_the_last_double_below_the_truth(one, other):
         assert found <= true <= math.nextafter(math.nextafter(found, math.inf), math.inf)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(NATS, SHARES, st.one_of(SHARES, st.just(0.0)))
 @example(1e-10, 0.5, 0.001)
 @example(1e-30, 0.5, 0.0)

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import math
+import os
 import pickle
+import threading
+import time
+from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,6 +20,7 @@ from sklearn.decomposition import PCA
 from epsworth.pac import MI, Ledger, PACPrivatizer, RecordPosterior
 from epsworth.pac.calibration import Shape, calibrate
 from epsworth.pac.exposure import posterior_weights
+from epsworth.pac.lattice import RoundedGaussian
 from epsworth.pac.ledger import updated
 
 X = load_iris()["data"]
@@ -53,7 +61,7 @@ def test_other_lists_modes_and_budgets_are_refused():
     with pytest.raises(ValueError, match="a ledger needs mode='exact'"):
         fitted(mode="estimated").release(ledger)
     with pytest.raises(ValueError, match="a ledger needs mode='exact'"):
-        fitted(budget=RecordPosterior(0.9), worlds=16).release(ledger)
+        fitted(budget=RecordPosterior(0.9, joint=MI(0.5)), worlds=16).release(ledger)
     with pytest.raises(TypeError, match="total must be MI"):
         Ledger(1.0)
 
@@ -108,3 +116,129 @@ def test_adaptive_series_keep_the_total():
         seen = at[world] + two.law.from_words(rng.integers(0, 2**64, size=at.shape[1], dtype=np.uint64))
         gains.append(np.log(updated(belief, two, at, seen)[world] / 0.25))
     assert np.mean(gains) <= 0.7 + beta + 5 * np.std(gains) / np.sqrt(len(gains))
+
+
+def exactly(ledger):
+    """Return what a ledger's releases cost in all, without rounding."""
+    return ledger._spent
+
+
+def test_threads_cannot_spend_more_than_the_total(monkeypatch):
+    """Six threads at one ledger, each calibration taking a while: the sum of all costs, without rounding, is within."""
+    ledger, users = Ledger(MI(0.5)), [fitted(), fitted(PCA(1)), fitted(budget=MI(0.07))]
+    made, refused = [], []
+
+    def spend(user):
+        for _ in range(6):
+            try:
+                made.append(Fraction(user.release(ledger).report()["mi_nats"]))
+            except ValueError as error:
+                refused.append(str(error))
+
+    def slowly(*args, **settings):
+        time.sleep(0.03)
+        return calibrate(*args, **settings)
+
+    monkeypatch.setattr("epsworth.pac.privatizer.calibrate", slowly)
+    threads = [threading.Thread(target=spend, args=(users[i % 3],)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert exactly(ledger) <= Fraction(0.5)
+    assert ledger.releases == len(made) >= 5
+    assert len(made) + len(refused) == 36
+    assert all("nats left and this release costs" in message for message in refused)
+    assert float(sum(made)) == pytest.approx(ledger.spent, abs=36e-6)  # reports round up to a millionth
+
+
+def test_costs_are_added_without_rounding():
+    """A total is not exceeded by one unit in the last place, however many releases lead there."""
+    outputs = np.array([[0.0], [1.0], [2.0], [4.0]])
+    members = np.eye(4, dtype=bool)
+    plan = calibrate(outputs, 0.1, Shape(basis="diag"))
+    positions, cost = plan.positions(outputs), 0.1 + 2**-60
+    for total in (0.3, 0.30000000000000004):
+        ledger = Ledger(MI(total))
+        for _ in range(2):
+            ledger.draw(members, cost, lambda belief: (replace(plan, mi=cost), positions))
+        left = Fraction(total) - 2 * Fraction(cost)
+        most = float(left) if Fraction(float(left)) <= left else math.nextafter(float(left), 0)
+        above = math.nextafter(most, 1)
+        with pytest.raises(ValueError, match="nats left and this release costs"):
+            ledger.draw(members, above, lambda belief: (replace(plan, mi=above), positions))  # noqa: B023
+        ledger.draw(members, most, lambda belief: (replace(plan, mi=most), positions))  # noqa: B023
+        assert exactly(ledger) <= Fraction(total)
+        assert Fraction(ledger.spent) >= exactly(ledger)
+        assert ledger.spent <= total
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_ledger_cannot_be_copied(copied, opened):
+    ledger = Ledger(MI(1.0))
+    if opened:
+        fitted().release(ledger)
+    with pytest.raises(TypeError, match="stays in memory"):
+        copied(ledger)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_a_forked_process_cannot_spend_the_total_again():
+    ledger, mean = Ledger(MI(1.0)), fitted()
+    mean.release(ledger)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            mean.release(ledger)
+            os.write(write, b"released")
+        except ValueError as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert b"belongs to the process that made it" in os.read(read, 1000)
+    os.close(read)
+    os.close(write)
+    mean.release(ledger)
+    assert ledger.releases == 2
+
+
+def test_what_a_ledger_shows_cannot_be_written_to():
+    ledger, mean = Ledger(MI(1.0)), fitted()
+    mean.release(ledger)
+    for name in ("total", "spent", "releases", "probabilities"):
+        with pytest.raises(AttributeError):
+            setattr(ledger, name, 0.0)
+    before = ledger.probabilities
+    ledger.probabilities[:] = 0
+    np.testing.assert_array_equal(ledger.probabilities, before)
+
+
+def test_a_draw_that_fails_is_paid_for_and_a_plan_that_fails_is_not(monkeypatch):
+    """Nothing is half-done: a first release that fails leaves a ledger that can be used."""
+    ledger, mean = Ledger(MI(1.0)), fitted()
+    with monkeypatch.context() as broken:
+        broken.setattr(RoundedGaussian, "draw", lambda law, count: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            mean.release(ledger)
+    assert ledger.spent == pytest.approx(0.1, rel=1e-3)
+    with pytest.raises(ZeroDivisionError):
+        ledger.draw(mean.members(), 0.1, lambda belief: 1 / 0)
+    assert ledger.releases == 1
+    mean.release(ledger)
+    assert ledger.releases == 2
+
+
+def test_releases_without_a_ledger_are_all_counted():
+    """Also from threads."""
+    mean = fitted()
+    threads = [threading.Thread(target=lambda: [mean.release() for _ in range(20)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert mean._tally._sum == 80 * Fraction(mean.plan_.mi)
+    assert pickle.loads(pickle.dumps(mean)).spent_ == mean.spent_

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
+from sklearn.linear_model import LinearRegression
 
 from epsworth.pac import MI, DPEquivalent, PACPrivatizer, Posterior, RecordPosterior
+from epsworth.pac.allocation import RULES, allocate, gaussian_bound
 
 X = np.random.default_rng(0).normal(size=(12, 2))
 
@@ -64,3 +67,84 @@ def test_a_function_that_works_in_place_leaves_the_table_alone():
 def test_a_budget_that_is_no_number_is_refused_in_one_sentence(kind, value):
     with pytest.raises(TypeError, match=f"^{kind.__name__}: .* must be a number, such as 1 / 16 without quotes"):
         kind(value)
+
+
+SECRET = "Alice Smith"
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({"age": np.arange(12.0), "who": [SECRET] * 12}),
+        pl.DataFrame({"age": np.arange(12.0), "who": [SECRET] * 12}),
+        pd.DataFrame({"age": np.arange(12.0), "who": pd.Categorical([SECRET] * 12)}),
+        pd.DataFrame({"age": np.arange(12.0), "who": pd.to_datetime(["1987-06-05"] * 12)}),
+        pd.DataFrame({"age": np.arange(12.0), "who": np.full(12, 12.5 + 98.75j)}),
+    ],
+    ids=["pandas", "polars", "category", "dates", "complex"],
+)
+def test_a_column_that_is_not_of_numbers_is_named_and_not_shown(table):
+    with pytest.raises(ValueError, match="the column 'who'") as caught:
+        PACPrivatizer("mean", MI(1.0), worlds=8).fit(table)
+    assert not any(value in str(caught.value) for value in (SECRET, "1987", "98.75"))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_column_of_an_array_is_named_by_its_number():
+    for table in ([[1.0, SECRET]] * 12, np.array([[1.0, SECRET]] * 12), np.array([[1.0, SECRET]] * 12, dtype=object)):
+        with pytest.raises(ValueError, match=r"^X: the column 1 is not of numbers; drop it, or recode it") as caught:
+            PACPrivatizer("mean", MI(1.0), worlds=8).fit(table)
+        assert SECRET not in str(caught.value)
+    assert PACPrivatizer("mean", MI(1.0), worlds=8).fit(np.array([["1.5", 2], [3, "4"]] * 3, dtype=object)).units_ == 2
+
+
+@pytest.mark.parametrize("hole", [np.nan, np.inf, -np.inf])
+def test_a_value_that_is_not_finite_is_named_by_its_place(hole):
+    table = pd.DataFrame(X.copy(), columns=["age", "income"])
+    table.iloc[3, 1] = hole
+    with pytest.raises(ValueError, match=r"^row 3, column 'income': the value is missing \(NaN\) or infinite"):
+        PACPrivatizer("mean", MI(1.0), worlds=8).fit(table)
+    with pytest.raises(ValueError, match=r"^row 3, column 1: the value is missing"):
+        PACPrivatizer("mean", MI(1.0), worlds=8).fit(table.to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("function", "y"),
+    [(mean, [SECRET] + ["b"] * 11), (LinearRegression(), [SECRET] * 12), (mean, [77123] + [5] * 11)],
+    ids=["rare class", "regression", "number"],
+)
+def test_no_label_is_shown_where_labels_are_refused(function, y):
+    with pytest.raises(
+        ValueError, match=r"y: LinearRegression learns from numbers|class [01] has 1 distinct"
+    ) as caught:
+        fit(y=y, function=function)
+    assert SECRET not in str(caught.value)
+    assert "77123" not in str(caught.value)
+
+
+def test_outputs_too_large_for_their_squares_are_refused_and_large_ones_are_not():
+    for scale, algorithm in ((1e200, "mean"), (1e300, "mean"), (1e200, mean)):
+        with pytest.raises(ValueError, match=r"output reaches beyond 1e\+150, where variances overflow; scale it"):
+            PACPrivatizer(algorithm, MI(1.0), worlds=8).fit(scale * X / 4)
+    for scale in (1e145, 1e-145, 1e-300):
+        fitted = PACPrivatizer("mean", MI(1.0), worlds=8).fit(scale * X)
+        assert np.isfinite(fitted.release().vector).all()
+        assert fitted.plan_.mi <= 1
+
+
+def test_the_smallest_budgets_get_noise_or_a_sentence():
+    for rule in RULES:
+        noise = allocate([1.0, 1e-3], 1e-300, rule)
+        assert np.isfinite(noise).all()
+        assert gaussian_bound([1.0, 1e-3], noise) <= 1e-300 * (1 + 1e-12)
+        with pytest.raises(ValueError, match="beta = 1e-300 needs noise beyond the largest floating-point number"):
+            allocate([1e200, 1.0], 1e-300, rule)
+    fitted = PACPrivatizer("mean", MI(1e-9), worlds=8).fit(X)
+    assert fitted.plan_.mi <= 1e-9
+    assert np.isfinite(fitted.release().vector).all()
+    with pytest.raises(ValueError, match="finer than the table of the noise can keep; take at least 1e-09"):
+        PACPrivatizer("mean", MI(1e-300), worlds=8).fit(X)
+    with pytest.raises(ValueError, match="more than its grid allows; take more worlds or a larger budget"):
+        PACPrivatizer("mean", MI(1e-9), worlds=16, mode="certified").fit(X)
+    with pytest.raises(ValueError, match="worlds must be at most 10000000"):
+        PACPrivatizer("mean", MI(1.0), worlds=10**24).fit(X)

@@ -89,7 +89,7 @@ def test_half_of_iris_shows_the_table_in_seconds():
     task = named("Iris SVM C=1")
     X, y, test, truth = tables.split(task.table, task.scaling)
     assert (len(X), len(test)) == (100, 49)  # one row is skipped there
-    fitted = PACPrivatizer(task.estimator, MI(1 / 4), worlds=128).fit(X, y)
+    fitted = PACPrivatizer(task.estimator, MI(1 / 4), worlds=128, worlds_seed=0).fit(X, y)
     score = tables.scorer(task, test, truth)
     ours, paper = (
         fitted.simulate_utility(score, 150, noises=[noise], bases=[basis])[0]
@@ -97,3 +97,11 @@ def test_half_of_iris_shows_the_table_in_seconds():
     )
     assert ours.mean > paper.mean + 3 * paper.standard_error
     assert ours.trace < 0.75 * paper.trace
+
+
+def test_means_stand_on_the_scale_of_the_papers_table():
+    """Iris after sub-sampling: .043 to .046 there.  Corrected noise is less than the published rule's."""
+    found = tables.mean_distances("iris", 1 / 16, releases=200)
+    assert 0.038 < found["sub-sampled"] < 0.050
+    assert found["sub-sampled"] < found["corrected"] < 0.8 * found["published"]
+    assert found["published"] < found["all tasks"]

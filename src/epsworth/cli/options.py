@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -107,9 +108,14 @@ def fraction(option: str, text: str) -> float:
     try:
         if not fits(text):
             raise OverflowError  # 1e99999999 would fill the memory
-        return float(Fraction(text))
+        value = float(Fraction(text))
+        vanished = value == 0 and Fraction(text) != 0
     except (ValueError, ZeroDivisionError, OverflowError):
-        raise ValueError(f"{option} must be a number such as 0.0625 or 1/16, got {text!r}") from None
+        value, vanished = math.nan, False
+    if not math.isfinite(value) or vanished:
+        shown = text if len(text) <= 40 else f"{text[:37]}..."
+        raise ValueError(f"{option} must be a number such as 0.0625 or 1/16, got {shown!r}")
+    return value
 
 
 def split_commas(words: list[str], whole: Container[str] = ()) -> list[str]:

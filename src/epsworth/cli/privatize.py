@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,13 +32,25 @@ def privatize(
     mi: Annotated[str | None, typer.Option(help="Budget: nats, such as 1/16.")] = None,
     posterior: Annotated[str | None, typer.Option(help="Budget: membership success, from 1/2.")] = None,
     record_posterior: Annotated[str | None, typer.Option(help="Budget: success for every single record.")] = None,
+    joint: Annotated[
+        str | None, typer.Option(help="With --record-posterior: nats that the release may tell in all; default 1.")
+    ] = None,
+    near: Annotated[
+        str | None,
+        typer.Option(help="With --record-posterior: rows this near in every column go in or out together."),
+    ] = None,
     dp_epsilon: Annotated[str | None, typer.Option(help="Budget: average success of this epsilon.")] = None,
     worlds: Annotated[int, typer.Option(help="Simulated sub-samples.")] = 1024,
     rate: Annotated[float, typer.Option(help="Share of the pool in a sub-sample.")] = 0.5,
     mode: Annotated[str, typer.Option(help="exact, certified or estimated.")] = "exact",
     noise: Annotated[str, typer.Option(help="optimal, paper, isotropic, isotropic_exact, ...")] = "optimal",
     basis: Annotated[str, typer.Option(help="auto, diag or svd.")] = "auto",
-    worlds_seed: Annotated[int, typer.Option(help="Seed of the public list of worlds (never of the release).")] = 0,
+    worlds_seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Make the list of worlds public and repeatable; it is secret without. The release has no seed."
+        ),
+    ] = None,
     jobs: Annotated[int | None, typer.Option(help="Workers; -1 for all cores.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Save trials here (as private as the pool), resume.")] = None,
     audit: Annotated[bool, typer.Option("--audit", help="Simulate the best attack on every record (exact).")] = False,
@@ -48,7 +61,7 @@ def privatize(
     from epsworth.pac.named import named
 
     options.check_outputs(json, None)
-    budget = _budget(mi, posterior, record_posterior, dp_epsilon)
+    budget = _budget(mi, posterior, record_posterior, dp_epsilon, joint, near)
     estimator = named(algorithm, settings or ())
     columns, X, labels, groups = _pool(table, target, group, domain)
     privatizer = PACPrivatizer(
@@ -57,7 +70,9 @@ def privatize(
     )  # fmt: skip
     with options.progress_bar("simulating worlds") as progress:
         try:
-            privatizer.fit(X, labels, groups=groups, progress=progress)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="The release may tell")  # printed with the limits
+                privatizer.fit(X, labels, groups=groups, progress=progress)
         except ValueError as error:  # the algorithm's own complaints about the table or its parameters, too
             raise ValueError(str(error).splitlines()[0]) from None
     exposure = privatizer.audit() if audit else None
@@ -71,15 +86,24 @@ def privatize(
         _print(release.names, release.vector, report, exposure)
 
 
-def _budget(mi: str | None, posterior: str | None, record: str | None, eps: str | None) -> Budget:
+def _budget(
+    mi: str | None, posterior: str | None, record: str | None, eps: str | None, joint: str | None, near: str | None
+) -> Budget:  # fmt: skip
     from epsworth.pac import MI, DPEquivalent, Posterior, RecordPosterior
+
+    def for_records(q: float) -> Budget:
+        cap = MI(1.0 if joint is None else options.fraction("--joint", joint))
+        return RecordPosterior(q, joint=cap, near=None if near is None else options.fraction("--near", near))
 
     kinds: dict[str, tuple[str | None, Callable[[float], Budget]]] = {
         "--mi": (mi, MI),
         "--posterior": (posterior, Posterior),
-        "--record-posterior": (record, RecordPosterior),
+        "--record-posterior": (record, for_records),
         "--dp-epsilon": (eps, DPEquivalent),
     }
+    for name, text in (("--joint", joint), ("--near", near)):
+        if text is not None and record is None:
+            raise ValueError(f"{name} goes with --record-posterior; drop it, or give that budget")
     given = [(name, text, kind) for name, (text, kind) in kinds.items() if text is not None]
     if len(given) != 1:
         raise ValueError(f"give exactly one budget: {', '.join(kinds)}")
@@ -144,7 +168,9 @@ def _print(names: tuple[str, ...], vector: Floats, report: dict[str, Any], expos
         )
     if "worst_record_upper_limit" in report:
         out.print(
-            f"Worst single record: {round_up(100 * report['worst_record_upper_limit'])} % at most (99 % confidence)."
+            f"Worst single record: {round_up(100 * report['worst_record_upper_limit'])} % at most; with 0.1 % false "
+            f"alarms it is found with {round_up(100 * report['worst_record_tpr_at_fpr_0.001'])} % at most (99 % "
+            "confidence). Questions about several records have only the nats to go by."
         )
     out.print(
         f"{report['worlds']} worlds, {report['failed_fits']} failed fits, noise of trace {report['noise_trace']:.4g} "

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from epsworth.pac.exposure import Exposure
     from epsworth.pac.forest import FixedForest
     from epsworth.pac.ledger import Ledger
-    from epsworth.pac.privatizer import PACPrivatizer, Release
+    from epsworth.pac.privatizer import PACPrivatizer
+    from epsworth.pac.released import Release
     from epsworth.pac.utility import Utility
 
 _HOMES = {
@@ -49,7 +50,7 @@ _HOMES = {
     "Ledger": "ledger",
     "Mechanism": "adapters",
     "PACPrivatizer": "privatizer",
-    "Release": "privatizer",
+    "Release": "released",
     "Utility": "utility",
 }
 

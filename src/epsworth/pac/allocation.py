@@ -82,7 +82,13 @@ def allocate(
         # working at scale one keeps 1e-300 and 1e300 from under- and overflowing
         scale = float(s.max())
         least = float(np.finfo(float).tiny)  # what underflows still varies, and gets noise
-        noise[live] = np.maximum(least, scale * RECIPES[rule](np.maximum(least, s[live] / scale), beta, w[live]))
+        with np.errstate(over="ignore"):
+            noise[live] = np.maximum(least, scale * RECIPES[rule](np.maximum(least, s[live] / scale), beta, w[live]))
+    if not np.isfinite(noise).all():
+        raise ValueError(
+            f"beta = {beta!r} needs noise beyond the largest floating-point number; take a larger beta, or scale the "
+            "outputs down by a public constant"
+        )
     return noise
 
 
@@ -95,13 +101,13 @@ def _paper(s: Floats, beta: float, weights: Floats) -> Floats:
 def _optimal(s: Floats, beta: float, weights: Floats) -> Floats:
     """Solve min sum w e subject to 1/2 sum ln(1 + s/e) = beta.
 
-    Stationarity gives e (e + s) = nu s / (4 w), so e = (sqrt(s^2 + t) - s) / 2 with t = nu s / w, written
-    without cancellation; the budget falls in nu, whose small-budget limit is the paper's rule.
+    Stationarity gives e (e + s) = nu s / (4 w), so e = (sqrt(s^2 + t^2) - s) / 2 with t^2 = nu s / w, written
+    without cancellation or overflow; the budget falls in nu, whose small-budget limit is the paper's rule.
     """
 
     def noise(log_nu: float) -> Floats:
-        t = math.exp(log_nu) * s / weights
-        return np.asarray(t / (2 * (np.sqrt(s * s + t) + s)))
+        t = math.exp(log_nu / 2) * np.sqrt(s / weights)
+        return np.asarray(t * (t / (2 * (np.hypot(s, t) + s))))
 
     start = 2 * math.log(np.sqrt(weights * s).sum() / beta)
     return noise(_where_spent(lambda x: gaussian_bound(s, noise(x)) - beta, start))

@@ -10,6 +10,11 @@ from epsworth.pac.conversion import budget, dp_posterior
 from epsworth.rounding import show_up
 
 
+def _check_number(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, such as 1 / 16 without quotes, got {value!r}")
+
+
 @dataclass(frozen=True)
 class MI:
     """At most this much mutual information, in nats, between the secret subset and the release.
@@ -62,27 +67,6 @@ class Posterior:
 
 
 @dataclass(frozen=True)
-class RecordPosterior:
-    """No single record's membership is inferred with success above ``q``.
-
-    From a finite list of worlds with 99 % confidence over the simulation; in the mode ``estimated`` an estimate.
-
-    It speaks of single records (units).  Joint tasks keep only the larger mutual information that the report prints.
-    """
-
-    q: float
-
-    def __post_init__(self) -> None:
-        _check_number("RecordPosterior: q", self.q)
-        if not 0.5 < self.q < 1:
-            raise ValueError(f"RecordPosterior: q must lie strictly between 0.5 and 1, got {self.q!r}")
-
-    def __str__(self) -> str:
-        """Return the promise in words."""
-        return f"posterior {show_up(self.q)} for every single record"
-
-
-@dataclass(frozen=True)
 class DPEquivalent:
     """The average membership success of an eps-DP release at prior 1/2.  Not differential privacy.
 
@@ -109,12 +93,56 @@ class DPEquivalent:
         return f"average success of {show_up(self.eps)}-DP (MI {show_up(self.mi)} nats)"
 
 
+@dataclass(frozen=True)
+class RecordPosterior:
+    """No single record's membership is inferred with success above ``q``, nor surely for more than a few records.
+
+    From a finite list of worlds with 99 % confidence over the simulation; in the mode ``estimated`` an estimate.
+
+    Parameters
+    ----------
+    q : float
+        Success at one record's membership, in (0.5, 1).
+    joint : MI, Posterior or DPEquivalent
+        What the release may tell in all.  The promise for single records says nothing about questions that concern
+        several: those keep only this cap, but for pairs of rows that are each other's nearest, of which "is one of
+        them in" and "are both in" are held to the nats of ``q``, too.  Above ln 2 = 0.69 nats the cap allows
+        certainty about an even question.
+    near : float, optional
+        Rows whose columns all differ by at most this much go in or out together, as identical rows always do: with
+        near-duplicates apart, "is such a row in" is a question about several records.
+
+    Examples
+    --------
+    >>> str(RecordPosterior(0.6, joint=MI(0.5)))
+    'posterior 0.6 for every single record, MI 0.5 nats in all'
+    """
+
+    q: float
+    joint: MI | Posterior | DPEquivalent = MI(1.0)
+    near: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_number("RecordPosterior: q", self.q)
+        if not 0.5 < self.q < 1:
+            raise ValueError(f"RecordPosterior: q must lie strictly between 0.5 and 1, got {self.q!r}")
+        if not isinstance(self.joint, (MI, Posterior, DPEquivalent)):
+            raise TypeError(
+                f"RecordPosterior: joint must be MI(..), Posterior(..) or DPEquivalent(..), got {self.joint!r}"
+            )
+        if self.near is None:
+            return
+        _check_number("RecordPosterior: near", self.near)
+        if not (self.near > 0 and math.isfinite(self.near)):
+            raise ValueError(f"RecordPosterior: near must be positive and finite, or None, got {self.near!r}")
+
+    def __str__(self) -> str:
+        """Return the promise in words."""
+        apart = "" if self.near is None else f", rows within {self.near:g} as one"
+        return f"posterior {show_up(self.q)} for every single record{apart}, MI {show_up(self.joint.mi)} nats in all"
+
+
 Budget = MI | Posterior | RecordPosterior | DPEquivalent
-
-
-def _check_number(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, such as 1 / 16 without quotes, got {value!r}")
 
 
 def as_budget(given: object) -> Budget:

@@ -17,6 +17,8 @@ from epsworth.records import Indices
 Basis = Literal["auto", "diag", "svd"]
 BASES: tuple[Basis, ...] = ("auto", "diag", "svd")
 MOST_NATS = 20.0  # above, nothing is promised; keeps grid positions below 2**52
+LEAST_NATS = 1e-9  # below, the 2**-49 by which the noise's table misses its law would weigh as much as the budget
+LARGEST = 1e150  # of an output: squares stay within floating point
 FARTHEST = 2.0**52
 TRIALS_PER_DIRECTION = 10  # below, eigenvectors of an *estimated* covariance fit the trials
 
@@ -129,9 +131,14 @@ class Plan:
 
 
 def check_nats(beta: float) -> None:
-    """Raise ValueError for a budget so large that it promises nothing."""
+    """Raise ValueError for a budget so large that it promises nothing, or finer than the noise's table."""
     if beta > MOST_NATS:
         raise ValueError(f"a budget of {beta:g} nats promises nothing; take at most {MOST_NATS:g}")
+    if not beta >= LEAST_NATS:
+        raise ValueError(
+            f"a budget of {beta:g} nats is finer than the table of the noise can keep; take at least {LEAST_NATS:g}, "
+            "at which nothing is told either"
+        )
 
 
 def check_choices(rule: str, basis: str) -> None:
@@ -180,7 +187,7 @@ def calibrate(
     grid = plan.positions(outputs) * plan.step
     p = np.full(len(outputs), 1 / len(outputs)) if probabilities is None else probabilities
     rounded = p @ (grid - p @ grid) ** 2
-    return scaled(replace(plan, variances=rounded), _enough(rounded, noise, beta))
+    return scaled(replace(plan, variances=rounded), enough(rounded, noise, beta))
 
 
 def scaled(plan: Plan, factor: float) -> Plan:
@@ -190,7 +197,7 @@ def scaled(plan: Plan, factor: float) -> Plan:
     return replace(plan, noise=noise, ratio=plan.ratio * math.sqrt(factor), mi=mi)
 
 
-def _enough(variances: Floats, noise: Floats, beta: float) -> float:
+def enough(variances: Floats, noise: Floats, beta: float) -> float:
     """Return the smallest factor >= 1 (within 1e-9) on the noise that meets the budget."""
     low, high = 1.0, 1.0
     while gaussian_bound(variances, noise * high) > beta:

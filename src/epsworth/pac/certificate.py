@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.pac.calibration import Plan, Shape, calibrate
-from epsworth.pac.lattice import STEPS
+from epsworth.pac.lattice import MOST_STEPS, STEPS
 
 HEADROOM = 1.25  # on the largest squared distance seen in the pilot; the clip bites in well under 1 % of trials
 
 
-def bernstein_upper(mean: ArrayLike, variance: ArrayLike, count: int, width: float, miss: float) -> Floats:
+def bernstein_upper(mean: ArrayLike, variance: ArrayLike, count: int, width: ArrayLike, miss: float) -> Floats:
     """Return an upper confidence limit on the mean of ``count`` draws from an interval of this width.
 
     Claim: it misses with probability at most ``miss``, whatever the law.  ``variance`` has ``ddof=1``.
@@ -25,7 +25,7 @@ def bernstein_upper(mean: ArrayLike, variance: ArrayLike, count: int, width: flo
     Maurer & Pontil 2009, Theorem 4.
     """
     log = math.log(2 / miss)
-    slack = np.sqrt(2 * as_floats(variance) * log / count) + 7 * width * log / (3 * (count - 1))
+    slack = np.sqrt(2 * as_floats(variance) * log / count) + 7 * as_floats(width) * log / (3 * (count - 1))
     return np.asarray(as_floats(mean) + slack)
 
 
@@ -95,6 +95,11 @@ def certify(pilot: Floats, left: Floats, right: Floats, beta: float, shape: Shap
         plan, noise=(plan.step * STEPS) ** 2 * factor, step=plan.step * coarser, clip=clip / coarser,
         ratio=STEPS * math.sqrt(factor) / coarser, mi=certified_mi(moment / factor, directions),
     )  # fmt: skip
+    if plan.ratio > MOST_STEPS:  # a grid that fine has no table
+        raise ValueError(
+            f"the certificate asks for {factor:.3g} times the pilot's noise, more than its grid allows; take more "
+            "worlds or a larger budget"
+        )
     always = certified_mi(radius**2 / (2 * factor), directions)
     return Certificate(plan, 1 - miss, len(t), always, 2 * radius**2 / factor)
 

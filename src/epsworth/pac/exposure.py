@@ -6,15 +6,20 @@ is Bayes' rule.  Nothing here can be seeded into a release: draws are for analys
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from epsworth.arrays import Bools, Floats
 from epsworth.pac.certificate import bernstein_upper
+from epsworth.records import Indices
 
 CELLS = 2**22  # of a chunk of draws x worlds or records
+FPR = 0.001  # false alarms of a sure guess
+ODDS = (3.0, 30.0)  # likelihood ratios from which a sure guess says "in": what bounds its true-positive rate
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +31,10 @@ class Exposure:
     success : ndarray, shape ``(n,)``
         Estimated success of Bayes' rule at "was this record used".
     upper : ndarray, shape ``(n,)``
-        Upper limits that hold for all records *together* with the confidence asked for.
+        Upper limits that hold for all records *together*, and with ``tpr``, with the confidence asked for.
+    tpr : ndarray, shape ``(n,)``
+        Upper limits of the share of the releases from worlds with this record that an attack can be sure of, with
+        false alarms in one of a thousand releases from the others: what success on average does not show.
     prior : ndarray, shape ``(n,)``
         Blind success in this list of worlds.
     mi, mi_half_width : float
@@ -39,6 +47,7 @@ class Exposure:
 
     success: Floats
     upper: Floats
+    tpr: Floats
     prior: Floats
     mi: float
     mi_half_width: float
@@ -50,11 +59,23 @@ class Exposure:
         """Upper limit for the most exposed record."""
         return float(self.upper.max())
 
+    @property
+    def surest(self) -> float:
+        """Upper limit of the true-positive rate, at one false alarm in a thousand, for the most exposed record."""
+        return float(self.tpr.max())
+
+    def __getitem__(self, records: slice) -> Exposure:
+        """Return the exposure of some of the records; their limits still hold together with all others'."""
+        return replace(
+            self, success=self.success[records], upper=self.upper[records], tpr=self.tpr[records],
+            prior=self.prior[records], record_mi=self.record_mi[records],
+        )  # fmt: skip
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON-able values, one entry per record in the lists."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in found.items()}
-        return plain | {"worst": self.worst, "confidence": 0.99}
+        return plain | {"worst": self.worst, "tpr_at_fpr_0.001": self.surest, "confidence": 0.99}
 
 
 def expose(
@@ -75,10 +96,12 @@ def expose(
     members : ndarray of bool, shape ``(m, n)``
         Which records each world holds.
     miss : float
-        Chance that any of the ``n`` upper limits fails.
+        Chance that any of the upper limits fails.
 
     Notes
     -----
+    By Neyman and Pearson, TPR <= t FPR + E(P/f - t (1-P)/(1-f))_+ for every t, with P the chance of "in" given the
+    release and f its share of the worlds.
     Costs draws x m x (r + n) operations; memory stays below a few chunks of 32 MB.
     """
     worlds, records = members.shape
@@ -87,6 +110,9 @@ def expose(
     inside = members[:, unit].astype(np.float64)
     total, squares, information = np.zeros(len(unit)), np.zeros(len(unit)), np.zeros(len(unit))
     gains = np.empty(draws)
+    share = p @ inside
+    weigh = [_excess(share, odds) for odds in ODDS]
+    beyond = np.zeros((2, len(ODDS), len(unit)))
     chunk = max(1, CELLS // max(worlds, len(unit)))
     for start in range(0, draws, chunk):
         count = min(chunk, draws - start)
@@ -97,16 +123,59 @@ def expose(
         best = np.maximum(guess, 1 - guess)
         total += best.sum(axis=0)
         squares += (best**2).sum(axis=0)
+        for sums, (slope, start_at) in zip(beyond.transpose(1, 0, 2), weigh, strict=True):
+            over = np.maximum(slope * guess - start_at, 0)
+            sums += over.sum(axis=0), (over**2).sum(axis=0)
         information += _negative_entropy(guess).sum(axis=0)
-    mean = total / draws
-    variance = np.maximum(squares / draws - mean**2, 0) * draws / (draws - 1)
-    share = p @ inside
     prior = np.maximum(share, 1 - share)
-    upper = np.minimum(1.0, bernstein_upper(mean, variance, draws, 0.5, miss / records))
+    claims = miss / (records * (1 + len(ODDS)))
+    upper = np.minimum(1.0, _limit(total, squares, draws, 0.5, claims))
+    tpr = np.ones(len(unit))
+    for odds, (slope, start_at), (sums, roots) in zip(ODDS, weigh, beyond.transpose(1, 0, 2), strict=True):
+        tpr = np.minimum(tpr, odds * FPR + _limit(sums, roots, draws, slope - start_at, claims))
     record_mi = np.maximum(0.0, information / draws - _negative_entropy(share))
     back = back.reshape(-1)
     half = 2.576 * float(gains.std(ddof=1)) / np.sqrt(draws)
-    return Exposure(mean[back], upper[back], prior[back], float(gains.mean()), float(half), record_mi[back], draws)
+    return Exposure(
+        (total / draws)[back], upper[back], tpr[back], prior[back], float(gains.mean()), float(half), record_mi[back],
+        draws,
+    )  # fmt: skip
+
+
+def _excess(share: Floats, odds: float) -> tuple[Floats, Floats]:
+    """Return slope and intercept of P/f - t (1-P)/(1-f), a line in P whose largest value is at P = 1."""
+    inside, outside = np.maximum(share, 1e-12), np.maximum(1 - share, 1e-12)  # f = 0, 1: the limit is above 1
+    return 1 / inside + odds / outside, odds / outside
+
+
+def _limit(sums: Floats, squares: Floats, draws: int, width: ArrayLike, miss: float) -> Floats:
+    mean = sums / draws
+    variance = np.maximum(squares / draws - mean**2, 0) * draws / (draws - 1)
+    return bernstein_upper(mean, variance, draws, width, miss)
+
+
+def tpr_limit(whitened: Floats, members: Bools) -> Floats:
+    """Return a certain upper limit of every record's true-positive rate at one false alarm in a thousand.
+
+    Tight for budgets well below a nat, where simulation would need very many draws; useless above one.
+
+    Notes
+    -----
+    The density of the release is at least the geometric mean of its components', so that Q = E(P - f)^2 is at most
+    e^{S/2} / m^2 z' exp(X X') z, with X the centred outputs, S their mean square length and z = 1_in - f.  And
+    (a x - b)_+ <= (a x)^2 / 4b, so that TPR <= t FPR + a^2 Q / 4b with a = 1/f + t/(1-f), b = t - 1, for all t > 1.
+    """
+    centred = whitened - whitened.mean(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = np.exp(0.5 * (centred**2).sum(axis=1).mean())
+        share = members.mean(axis=0)
+        z = members - share
+        Q = spread * np.einsum("ji,ji->i", z, np.exp(centred @ centred.T) @ z) / len(members) ** 2
+        limits = [
+            odds * FPR + Q * _excess(share, odds)[0] ** 2 / (4 * (odds - 1)) for odds in np.geomspace(1.1, 300, 60)
+        ]
+    found = np.where((share > 0) & (share < 1), np.min(limits, axis=0) * (1 + 1e-9), 1.0)
+    return np.asarray(np.minimum(1.0, np.nan_to_num(found, nan=1.0)))
 
 
 def posterior_weights(whitened: Floats, released: Floats, probabilities: Floats) -> Floats:
@@ -123,3 +192,12 @@ def _negative_entropy(p: Floats) -> Floats:
     from scipy.special import xlogy
 
     return np.asarray(xlogy(p, p) + xlogy(1 - p, 1 - p))
+
+
+def rows_of(records: Sequence[int] | str, count: int) -> Indices:
+    """Return the row numbers that are asked for, or say what they may be."""
+    found = np.asarray(records)
+    numbers = found.ndim == 1 and found.size > 0 and found.dtype.kind in "iu"
+    if not numbers or found.min() < 0 or found.max() >= count:
+        raise ValueError(f"records must be 'all' or row numbers from 0 to {count - 1}, got {records!r}")
+    return found.astype(np.intp)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import secrets
+import threading
+from collections.abc import Callable
+from fractions import Fraction
 from typing import NoReturn
 
 import numpy as np
@@ -13,14 +17,16 @@ from epsworth.arrays import Bools, Floats
 from epsworth.pac.budgets import MI, DPEquivalent, Posterior
 from epsworth.pac.calibration import Plan
 from epsworth.pac.lattice import Steps
+from epsworth.rounding import show_down, show_up
 
 
 class Ledger:
     """Keeps one secret world for a series of releases, which may depend on each other's answers.
 
-    Claim: all releases together, chosen adaptively or not, obey MI(world; releases) <= ``spent`` <= ``total``.
-    Each is calibrated on the covariance under ``probabilities``, the public's belief about the world after the
-    earlier answers; calibrating on the original covariance instead can overspend.
+    Claim: all releases together, chosen adaptively or not, from any number of threads, obey
+    MI(world; releases) <= ``spent`` <= ``total``.  Each is calibrated on the covariance under ``probabilities``, the
+    public's belief about the world after the earlier answers; calibrating on the original covariance instead can
+    overspend.
 
     Parameters
     ----------
@@ -31,16 +37,41 @@ class Ledger:
     -----
     The chain rule adds the conditional informations; given the past the world has exactly these probabilities,
     since they are updated with the very law of the noise.  The world itself is never shown, stored or pickled.
+    Costs are added without rounding, and one lock is held from the first check to the last entry.  There is one
+    ledger, in the process that made it: it cannot be copied, and a forked process is refused.
     """
 
     def __init__(self, total: MI | Posterior | DPEquivalent) -> None:
         if not isinstance(total, (MI, Posterior, DPEquivalent)):
             raise TypeError(f"total must be MI(..), Posterior(..) or DPEquivalent(..), got {total!r}")
-        self.total = total.mi
-        self.spent = 0.0
-        self.releases = 0
-        self.probabilities: Floats | None = None
+        self._total = total.mi
+        self._spent = Fraction(0)
+        self._releases = 0
+        self._world: int | None = None
+        self._probabilities: Floats | None = None
         self._of = ""
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+
+    @property
+    def total(self) -> float:
+        """Nats that all releases together may spend."""
+        return self._total
+
+    @property
+    def spent(self) -> float:
+        """Nats spent so far, rounded up."""
+        return _above(self._spent)
+
+    @property
+    def releases(self) -> int:
+        """How many releases were made."""
+        return self._releases
+
+    @property
+    def probabilities(self) -> Floats | None:
+        """A copy of the public's belief about the world, a function of released values only."""
+        return None if self._probabilities is None else self._probabilities.copy()
 
     def __repr__(self) -> str:
         """Show budget and use, nothing else."""
@@ -51,32 +82,95 @@ class Ledger:
 
     def to_dict(self) -> dict[str, object]:
         """Return what may be shown: the probabilities are a function of released values only."""
-        p = None if self.probabilities is None else self.probabilities.tolist()
-        return {"total": self.total, "spent": self.spent, "releases": self.releases, "probabilities": p}
+        p = self.probabilities
+        shown = None if p is None else p.tolist()
+        return {"total": self.total, "spent": self.spent, "releases": self.releases, "probabilities": shown}
 
-    def open(self, members: Bools, beta: float) -> int:
-        """Return the secret world for a release that costs ``beta``; the first release draws it."""
+    def draw(
+        self, members: Bools, beta: float, planned: Callable[[Floats], tuple[Plan, Steps]]
+    ) -> tuple[Plan, Steps, float]:  # fmt: skip
+        """Make one release: check, calibrate, charge, draw and update the belief, without anyone in between.
+
+        Parameters
+        ----------
+        members : ndarray of bool, shape ``(m, n)``
+            The list of worlds, the same for all releases.
+        beta : float
+            What the release may cost; refused where more than that is not left.
+        planned : callable
+            Takes the belief about the world; returns the plan and the grid positions of all worlds' outputs.
+
+        Returns
+        -------
+        plan, noisy, spent : Plan, ndarray of int, float
+            The noisy grid positions, and the nats of all releases so far, this one included.
+        """
+        if os.getpid() != self._process:  # before the lock, which a fork may have copied while it was held
+            raise ValueError(
+                "this ledger belongs to the process that made it, and a copy would spend its total again; release there"
+            )
+        with self._lock:
+            world, belief = self._open(members, beta)
+            plan, positions = planned(belief.copy())
+            if not plan.mi <= beta:
+                raise ValueError(f"this release would cost {show_up(plan.mi)} nats, not the {show_up(beta)} asked for")
+            self._spent += Fraction(plan.mi)  # before the draw: whatever fails from here on is paid for
+            self._releases += 1
+            noisy = positions[world] + plan.law.draw(positions.shape[1])
+            self._probabilities = updated(belief, plan, positions, noisy)
+            return plan, noisy, self.spent
+
+    def _open(self, members: Bools, beta: float) -> tuple[int, Floats]:
+        """Return the secret world and the belief for a release that costs ``beta``; the first one draws the world."""
         mark = hashlib.sha256(np.packbits(members).tobytes() + repr(members.shape).encode()).hexdigest()
         if self._of not in ("", mark):
-            raise ValueError("this ledger's secret is a world of another list; use the same pool, worlds and seed")
-        if self.spent + beta > self.total * (1 + 1e-12):
-            left = max(0.0, self.total - self.spent)
             raise ValueError(
-                f"the ledger has {left:g} of {self.total:g} nats left and this release costs {beta:g}; "
-                "take a smaller budget, or stop here"
+                "this ledger's secret is a world of another list; take the same pool, number of worlds and rate, and "
+                "worlds_seed=first.worlds_seed_ of the fit whose release was the first"
             )
-        if self.probabilities is None:
-            self._of = mark
-            self.probabilities = np.full(len(members), 1 / len(members))
+        left = Fraction(self._total) - self._spent
+        if Fraction(beta) > left:
+            raise ValueError(
+                f"the ledger has {show_down(float(left))} of {show_down(self._total)} nats left and this release "
+                f"costs {show_up(beta)}; take a smaller budget, or stop here"
+            )
+        if self._world is None or self._probabilities is None:
             self._world = secrets.randbelow(len(members))
-        return self._world
+            self._of, self._probabilities = mark, np.full(len(members), 1 / len(members))
+        return self._world, self._probabilities
 
-    def record(self, plan: Plan, positions: Steps, released: Steps) -> None:
-        """Add a release up: its cost, and Bayes' rule with the law of its noise."""
-        self.spent = math.fsum([self.spent, plan.mi])
-        self.releases += 1
-        assert self.probabilities is not None
-        self.probabilities = updated(self.probabilities, plan, positions, released)
+
+class Tally:
+    """Nats of releases that have secrets of their own: added up without rounding, from any number of threads."""
+
+    def __init__(self) -> None:
+        self._sum = Fraction(0)
+        self._lock = threading.Lock()
+
+    def add(self, nats: float) -> float:
+        """Count a release; return the sum, rounded up."""
+        with self._lock:
+            self._sum += Fraction(nats)
+            return self.sum
+
+    @property
+    def sum(self) -> float:
+        """Nats so far, rounded up."""
+        return _above(self._sum)
+
+    def __reduce__(self) -> tuple[Callable[[Fraction], Tally], tuple[Fraction]]:
+        return Tally._of, (self._sum,)
+
+    @classmethod
+    def _of(cls, total: Fraction) -> Tally:
+        made = cls()
+        made._sum = total
+        return made
+
+
+def _above(exact: Fraction) -> float:
+    nearest = float(exact)
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
 def updated(probabilities: Floats, plan: Plan, positions: Steps, released: Steps) -> Floats:

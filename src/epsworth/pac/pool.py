@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,21 +10,68 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Bools, Floats
 from epsworth.pac.adapters.adapter import Labels
-from epsworth.pac.worlds import Units, units_of
+from epsworth.pac.worlds import Units, near_groups, units_of
 from epsworth.records import Indices
 
 MISSING = ("nan", "NaT", "<NA>")  # as the values of different libraries call themselves
 
 
-def check_pool(X: Floats, y: ArrayLike | None, groups: ArrayLike | None, algorithm: Any) -> tuple[Labels | None, Units]:
-    """Return the labels as an array, and what goes in or out of a world together.
+def check_columns(X: Any) -> None:
+    """Refuse a column that is not of numbers by its name; a table's own reader would show what it holds."""
+    if isinstance(X, str) or not hasattr(X, "__len__"):
+        return
+    if hasattr(X, "columns"):
+        columns = {f"{name!r}": np.asarray(X[name]) for name in X.columns}
+    else:
+        table = np.asarray(X)
+        if table.dtype.kind == "c":
+            raise ValueError("Complex data not supported: X must hold real numbers")
+        if table.ndim != 2 or table.dtype.kind not in "OSU":
+            return
+        columns = {str(i): table[:, i] for i in range(table.shape[1])}
+    for name, column in columns.items():
+        if column.dtype.kind == "c":
+            raise ValueError(f"Complex data not supported: the column {name} of X must hold real numbers")
+        if column.dtype.kind in "Mm" or (column.dtype.kind in "OSU" and not _numbers(column)):
+            raise ValueError(f"X: the column {name} is not of numbers; drop it, or recode it by public constants")
+
+
+def _numbers(column: Any) -> bool:
+    """Tell whether these are numbers, or other things than text, which numpy refuses by their type alone."""
+    try:
+        column.astype(np.float64)
+    except ValueError:
+        return False
+    except TypeError:
+        return not any(isinstance(value, (str, bytes)) for value in column)
+    return True
+
+
+def check_finite(X: Floats, names: Sequence[str] | None) -> None:
+    """Refuse missing and infinite values by their place."""
+    bad = ~np.isfinite(X)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        where = column if names is None else repr(names[column])
+        raise ValueError(f"row {row}, column {where}: the value is missing (NaN) or infinite; fill it, or drop the row")
+
+
+def check_pool(
+    X: Floats, y: ArrayLike | None, groups: ArrayLike | None, algorithm: Any, near: float | None = None
+) -> tuple[Labels | None, Units]:
+    """Return a copy of the labels as an array, and what goes in or out of a world together.
+
+    Parameters
+    ----------
+    near : float, optional
+        Rows whose columns all differ by at most this much are together, whatever their labels.
 
     Raises
     ------
     ValueError
         For labels that do not fit, and for a class that cannot be in every world and out of every world.
     """
-    labels = None if y is None else _labels(y, len(X))
+    labels = None if y is None else _labels(y, len(X)).copy()
     strata = np.zeros(len(X), dtype=np.intp)
     classes: Labels | None = None
     rows = X
@@ -33,7 +81,8 @@ def check_pool(X: Floats, y: ArrayLike | None, groups: ArrayLike | None, algorit
         rows = np.column_stack([X, code])
         if _are_classes(labels, algorithm):
             strata, classes = code.astype(np.intp), values
-    units = units_of(rows, strata, None if groups is None else _labels(groups, len(X), "groups"))
+    persons = None if groups is None else _labels(groups, len(X), "groups")
+    units = units_of(rows, strata, persons, None if near is None else near_groups(X, near))
     counts = np.bincount(units.stratum, minlength=1 if classes is None else len(classes))
     if counts.min() < 2:
         raise ValueError(_too_few(int(counts.argmin()), int(counts.min()), strata, classes, units))
@@ -41,9 +90,11 @@ def check_pool(X: Floats, y: ArrayLike | None, groups: ArrayLike | None, algorit
 
 
 def _too_few(rare: int, count: int, strata: Indices, classes: Labels | None, units: Units) -> str:
-    what = "the pool" if classes is None else f"class {classes[rare]!s}"
+    # by its place: a name of which the pool holds a single record may be that record's own
+    what = "the pool" if classes is None else f"class {rare}"
+    order = "" if classes is None else ", classes in sorted order being counted from 0"
     found = (
-        f"{what} has {count} distinct unit(s) (rows or groups); a part must stay in and a part out of every "
+        f"{what} has {count} distinct unit(s) (rows or groups){order}; a part must stay in and a part out of every "
         "world: give at least 2"
     )
     if classes is None:
@@ -93,5 +144,7 @@ def _are_classes(labels: Labels, algorithm: Any) -> bool:
     from sklearn.base import BaseEstimator, is_regressor
 
     if isinstance(algorithm, BaseEstimator) and is_regressor(algorithm):
+        if labels.dtype.kind in "OSU" and not _numbers(labels):
+            raise ValueError(f"y: {type(algorithm).__name__} learns from numbers; recode the labels")
         return False
     return labels.dtype.kind != "f" or bool((labels == np.round(labels)).all())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -17,47 +16,24 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from epsworth.arrays import Bools, Floats
 from epsworth.pac.adapters import adapter_for
-from epsworth.pac.adapters.adapter import Prepare
+from epsworth.pac.adapters.adapter import Labels, Prepare
 from epsworth.pac.allocation import Rule
 from epsworth.pac.budgets import MI, Budget, DPEquivalent, Posterior, RecordPosterior, as_budget
-from epsworth.pac.calibration import TRIALS_PER_DIRECTION, Basis, Plan, Shape, calibrate, check_choices
+from epsworth.pac.calibration import LARGEST, TRIALS_PER_DIRECTION, Basis, Plan, Shape, calibrate, check_choices
 from epsworth.pac.certificate import Certificate, certify
-from epsworth.pac.exposure import Exposure, expose
+from epsworth.pac.exposure import Exposure, expose, rows_of
 from epsworth.pac.lattice import Steps
-from epsworth.pac.ledger import Ledger
-from epsworth.pac.pool import check_pool
-from epsworth.pac.record_budgets import plan_for_records, plan_from_exchanges
-from epsworth.pac.report import report_of
-from epsworth.pac.settings import Mode, check_settings, check_unchanged, checked_weights
-from epsworth.pac.simulation import Experiment, simulate
+from epsworth.pac.ledger import Ledger, Tally
+from epsworth.pac.pool import check_columns, check_finite, check_pool
+from epsworth.pac.record_budgets import mutual_neighbours, plan_for_records, plan_from_exchanges
+from epsworth.pac.released import Release
+from epsworth.pac.report import nats_beyond_records, report_of
+from epsworth.pac.settings import Mode, check_settings, check_unchanged, checked_weights, sealed, settings_of
+from epsworth.pac.simulation import Experiment, list_of, simulate
 from epsworth.pac.stopping import Stop, stop_rule
 from epsworth.pac.utility import Utility, releases_of, utility_of
-from epsworth.pac.worlds import Exchanges, Sampler, multiplicity, priors
+from epsworth.pac.worlds import Exchanges, Sampler, Seed, Units, analysis_rng, multiplicity, priors
 from epsworth.records import Indices
-
-
-@dataclass(frozen=True, eq=False)
-class Release:
-    """One noisy release: what may leave the building.
-
-    Attributes
-    ----------
-    vector : ndarray, shape ``(d,)``
-        The noisy numbers.
-    names : tuple of str
-        What they are.
-    estimator_ : object
-        Rebuilt from ``vector`` and pool quantities only (the vector itself for a function).
-    """
-
-    vector: Floats
-    names: tuple[str, ...]
-    estimator_: Any
-    _report: dict[str, Any] = field(repr=False)
-
-    def report(self) -> dict[str, Any]:
-        """Return the promise, its soundness and its limits, as JSON-able values."""
-        return dict(self._report)
 
 
 class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -72,6 +48,8 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     estimator : estimator, callable or "mean"
         `KMeans`, `LinearSVC`, `LogisticRegression`, `RidgeClassifier`, `LinearRegression`, `Ridge`, `PCA`,
         `FixedForest`; or a function of the rows (``f(X)``, ``f(X, y)`` with labels) that returns a vector.
+        Mode ``exact`` runs it in `fit` only; the others run it again for a release, and refuse where its settings or
+        what it encloses were changed since.
     budget : MI, Posterior, RecordPosterior or DPEquivalent
         What one release may cost.
     worlds : int
@@ -89,8 +67,11 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         What a unit of noise variance in each released number costs, positive; the default is one for all.
     adapter : "auto" or callable
         ``adapter(estimator, X, y)`` returns a `Mechanism`, for algorithms of your own.
-    worlds_seed : int
-        Seed of the *public* list of worlds.  The secret and the noise cannot be seeded.
+    worlds_seed : int or SecretSeed, optional
+        None: the list of worlds is drawn from the operating system's randomness, once for all fits of a process, and
+        secret.  A whole number: a *public*, repeatable list; its price is that some log2(worlds) known memberships
+        name the world, and so everyone's.  ``other.worlds_seed_``: the list of another fit.  Which world is the true
+        one, and the noise, cannot be seeded.
     confidence : float
         Of the certificate, in (0, 1).
     stop : {None, "relative", "paper"}
@@ -106,6 +87,8 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Noise variances, directions and grid; public.
     mechanism_, trials_ : Mechanism, Trials
         Functions of the pool, *not* noised: a fitted privatizer is as private as the pool.  Share a `Release`.
+    worlds_seed_ : int or SecretSeed
+        Of the list of worlds.
     spent_ : float
         Nats of all releases made so far outside a ledger; add them up for claims about a record.
 
@@ -136,7 +119,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         basis: Basis = "auto",
         weights: ArrayLike | None = None,
         adapter: Literal["auto"] | Prepare = "auto",
-        worlds_seed: int = 0,
+        worlds_seed: Seed | None = None,
         confidence: float = 0.999,
         stop: Stop | None = None,
         n_jobs: int | None = None,
@@ -170,7 +153,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Parameters
         ----------
         X, y : array_like
-            The pool.  Class labels also stratify the sub-samples.
+            The pool, copied.  Class labels also stratify the sub-samples.
         groups : array_like, optional
             Rows of one group (a person) go in or out together, as identical rows always do.
         progress : callable, optional
@@ -179,16 +162,18 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         check_settings(self)
         for name in [name for name in vars(self) if name.endswith("_")]:  # nothing of an earlier fit can be released
             delattr(self, name)
-        table: Floats = validate_data(self, X, dtype=np.float64, ensure_min_samples=4)
-        labels, units = check_pool(table, y, groups, self.estimator)
-        prepare = adapter_for(self.estimator) if self.adapter == "auto" else self.adapter
-        self.mechanism_ = prepare(self.estimator, table, labels)
+        table, labels, units = self._pool(X, y, groups)
+        if self.adapter == "auto":
+            self.mechanism_ = adapter_for(self.estimator)(self.estimator, table, labels)
+        else:  # what is not ours may write to what it is given
+            self.mechanism_ = self.adapter(self.estimator, table.copy(), None if labels is None else labels.copy())
         checked_weights(self.weights, len(self.mechanism_.reference))
         if not np.isfinite(self.mechanism_.reference).all():
             raise ValueError("the output on the whole pool is not finite (NaN or infinite); mend the algorithm first")
+        self.worlds_seed_: Seed = list_of(self.checkpoint) if self.worlds_seed is None else self.worlds_seed
         paired = self.mode == "exact" and self.rate == 0.5
         kind = Sampler if self.mode == "exact" or not isinstance(self.budget, RecordPosterior) else Exchanges
-        sampler = kind(units, self.rate, self.worlds_seed, paired)
+        sampler = kind(units, self.rate, self.worlds_seed_, paired)
         self._experiment = Experiment(self.mechanism_, table, labels, sampler)
         self.trials_ = simulate(
             self._experiment, self.worlds, n_jobs=self.n_jobs, progress=progress, checkpoint=self.checkpoint,
@@ -196,11 +181,36 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         )  # fmt: skip
         if self.trials_.failed.all():
             raise ValueError("the algorithm failed in every world (an error, or numbers that are not finite); mend it")
+        if not (np.abs(self.trials_.outputs) <= LARGEST).all():
+            raise ValueError(
+                f"the algorithm's output reaches beyond {LARGEST:g}, where variances overflow; scale it, or X, down by "
+                "a public constant"
+            )
         self.n_outputs_, self.pool_rows_, self.units_ = len(self.mechanism_.reference), len(table), len(units)
-        self.spent_ = 0.0
         plan = self._calibrated()
-        self._at_fit, self.plan_ = self.get_params(deep=False), plan
+        for held in (self.mechanism_, self.trials_, plan):
+            sealed(held)
+        self._tally, self._at_fit, self.plan_ = Tally(), settings_of(self), plan
+        if (many := nats_beyond_records(self, plan)) is not None:
+            warnings.warn(many, stacklevel=2)
         return self
+
+    def _pool(
+        self, X: ArrayLike, y: ArrayLike | None, groups: ArrayLike | None
+    ) -> tuple[Floats, Labels | None, Units]:  # fmt: skip
+        """Return the checked pool, which the caller's arrays no longer change."""
+        check_columns(X)
+        table: Floats = validate_data(self, X, dtype=float, ensure_min_samples=4, copy=True, ensure_all_finite=False)
+        check_finite(table, getattr(self, "feature_names_in_", None))
+        table.setflags(write=False)
+        near = self.budget.near if isinstance(self.budget, RecordPosterior) else None
+        return table, *check_pool(table, y, groups, self.estimator, near)
+
+    @property
+    def spent_(self) -> float:
+        """Nats of all releases made so far outside a ledger, rounded up."""
+        check_is_fitted(self, "plan_")
+        return self._tally.sum
 
     def release(self, ledger: Ledger | None = None) -> Release:
         """Draw the secret and the noise from the operating system's randomness; return what may leave.
@@ -215,8 +225,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             return self._release_with(ledger)
         positions = self._secret_positions()
         noisy = positions + self.plan_.law.draw(len(positions))
-        self.spent_ += self.plan_.mi
-        report = self.report() | {"mi_nats_of_all_releases_so_far": self.spent_}
+        report = self.report() | {"mi_nats_of_all_releases_so_far": self._tally.add(self.plan_.mi)}
         return self._as_release(self.plan_.released(noisy), report)
 
     def report(self) -> dict[str, Any]:
@@ -293,7 +302,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             raise ValueError(f"draws must be a whole number of at least 2, got {draws!r}")
         members = self.members()
         if not (isinstance(records, str) and records == "all"):
-            members = members[:, _rows(records, self.pool_rows_)]
+            members = members[:, rows_of(records, self.pool_rows_)]
         whitened = self.plan_.positions(self.trials_.outputs) / self.plan_.ratio
         return expose(whitened, members, np.random.default_rng(rng), draws=draws)
 
@@ -322,10 +331,14 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             sampler: Sampler = self._experiment.sampler
             self.record_prior_ = sampler.certain
             rate = sampler.inclusion[np.abs(sampler.inclusion - 0.5).argmin()]
-            return plan_from_exchanges(outputs, self.units_, self.budget.q, self.record_prior_, rate, shape)
+            q, joint = self.budget.q, self.budget.joint.mi
+            return plan_from_exchanges(outputs, self.units_, q, joint, self.record_prior_, rate, shape)
         if isinstance(self.budget, RecordPosterior):
-            rng = np.random.default_rng([self.worlds_seed, 1])
-            plan, self.exposure_ = plan_for_records(outputs, members, self.budget.q, shape, rng)
+            rng = analysis_rng(self.worlds_seed_)
+            pairs = mutual_neighbours(self._experiment.X)
+            plan, exposure = plan_for_records(outputs, members, self.budget.q, self.budget.joint.mi, shape, rng, pairs)
+            self.pairs_ = len(pairs)
+            self.exposure_ = sealed(exposure)
             return plan
         if self.mode == "certified":
             self.certificate_ = self._certificate(self.budget.mi, shape)
@@ -356,13 +369,14 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def _release_with(self, ledger: Ledger) -> Release:
         if self.mode != "exact" or isinstance(self.budget, RecordPosterior):
             raise ValueError("a ledger needs mode='exact' and a budget in nats (MI, Posterior or DPEquivalent)")
-        world = ledger.open(self.members(), self.budget.mi)
-        outputs = self.trials_.outputs
-        plan = calibrate(outputs, self.budget.mi, self._shape(), probabilities=ledger.probabilities)
-        positions = plan.positions(outputs)
-        noisy = positions[world] + plan.law.draw(positions.shape[1])
-        ledger.record(plan, positions, noisy)
-        report = report_of(self, plan, ledger.spent) | {"ledger_spent": ledger.spent, "ledger_total": ledger.total}
+        outputs, beta, shape = self.trials_.outputs, self.budget.mi, self._shape()
+
+        def planned(belief: Floats) -> tuple[Plan, Steps]:
+            plan = calibrate(outputs, beta, shape, probabilities=belief)
+            return plan, plan.positions(outputs)
+
+        plan, noisy, spent = ledger.draw(self.members(), beta, planned)
+        report = report_of(self, plan, spent) | {"ledger_spent": spent, "ledger_total": ledger.total}
         return self._as_release(plan.released(noisy), report)
 
     def _as_release(self, vector: Floats, report: dict[str, Any]) -> Release:
@@ -374,11 +388,3 @@ def _nats(budget: object) -> float:
     if isinstance(found, RecordPosterior):
         raise ValueError("budgets here are in nats (MI, Posterior, DPEquivalent); fit RecordPosterior alone")
     return found.mi
-
-
-def _rows(records: Sequence[int] | str, count: int) -> Indices:
-    found = np.asarray(records)
-    numbers = found.ndim == 1 and found.size > 0 and found.dtype.kind in "iu"
-    if not numbers or found.min() < 0 or found.max() >= count:
-        raise ValueError(f"records must be 'all' or row numbers from 0 to {count - 1}, got {records!r}")
-    return found.astype(np.intp)

@@ -9,61 +9,135 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from epsworth.arrays import Bools, Floats
-from epsworth.pac.allocation import gaussian_bound, individual_allocation, individual_bound
-from epsworth.pac.calibration import Plan, Shape, calibrate, frame_of
-from epsworth.pac.conversion import budget
-from epsworth.pac.exposure import Exposure, expose
+from epsworth.pac.allocation import individual_allocation, individual_bound
+from epsworth.pac.calibration import LEAST_NATS, Plan, Shape, calibrate, enough, frame_of, scaled
+from epsworth.pac.conversion import budget, posterior
+from epsworth.pac.exposure import FPR, Exposure, expose, tpr_limit
 from epsworth.pac.lattice import STEPS
+from epsworth.records import Indices
 
 LOOKS = 10
 MISS = 0.01
-MOST = 10.0  # nats
+CLOSE = 1.05  # budgets that need no further look
 LEAST_DRAWS, MOST_DRAWS, WORK = 2048, 16384, 2**33
+NO_PAIRS: Indices = np.zeros((0, 2), dtype=np.intp)
 EXCHANGES = 8  # of every unit, at least
 
 
 def plan_for_records(
-    outputs: Floats, members: Bools, q: float, shape: Shape, rng: np.random.Generator
-) -> tuple[Plan, Exposure]:
-    """Return the plan of the largest budget found at which every record's posterior stays at or below ``q``.
+    outputs: Floats,
+    members: Bools,
+    q: float,
+    joint: float,
+    shape: Shape,
+    rng: np.random.Generator,
+    pairs: Indices = NO_PAIRS,
+) -> tuple[Plan, Exposure]:  # fmt: skip
+    """Return the plan of the largest budget found, at most ``joint``, at which no single record is exposed.
 
-    Claim: with 99 % confidence over the simulated releases, Bayes' rule, the best attack, finds the membership of
-    no single record with success above ``q``.  Each of the looks spends its own share of the 1 %.
+    Claim: MI <= ``joint``; and with 99 % confidence over the simulated releases, Bayes' rule, the best attack, finds
+    the membership of no single record with success above ``q``, no attack is sure of it more often than
+    `sure_allowed`, and "is one of the two in", "are both", is found no better than the nats of ``q`` allow for each of
+    the pairs.  Each of the looks spends its own share of the 1 %.
+
+    Parameters
+    ----------
+    pairs : ndarray of int, shape ``(p, 2)``
+        Rows that may be near-duplicates: a promise for single records alone would leave these questions bare.
 
     Notes
     -----
-    The search starts at KL(q || prior), which is enough by proof, and doubles its precision look by look.
+    The search tries all of ``joint`` first, and then KL(q || prior), at which success is within ``q`` by proof.
     """
+    one, other = members[:, pairs[:, 0]], members[:, pairs[:, 1]]
+    columns, records = np.hstack([members, one | other, one & other]), members.shape[1]
     share = members.mean(axis=0)
     prior = float(np.maximum(share, 1 - share).max())
     _check_reachable(q, prior)
-    draws = int(np.clip(WORK / members.size, LEAST_DRAWS, MOST_DRAWS))
+    allowed, nats = sure_allowed(q, prior), budget(q, prior)
+    chance = columns[:, records:].mean(axis=0)
+    joined_allowed = _success(nats, np.maximum(chance, 1 - chance))
+    draws = int(np.clip(WORK / columns.size, LEAST_DRAWS, MOST_DRAWS))
 
-    def look(beta: float) -> tuple[Plan, Exposure]:
+    def look(beta: float) -> tuple[bool, tuple[Plan, Exposure]]:
         plan = calibrate(outputs, beta, shape)
-        found = expose(plan.positions(outputs) / plan.ratio, members, rng, draws=draws, miss=MISS / LOOKS)
-        return plan, found
+        whitened = plan.positions(outputs) / plan.ratio
+        every = expose(whitened, columns, rng, draws=draws, miss=MISS / LOOKS)
+        found, joined = every[:records], every[records:]
+        tpr, proven = found.tpr.copy(), posterior(plan.mi, prior)
+        doubtful = tpr > allowed
+        if doubtful.any():
+            tpr[doubtful] = np.minimum(tpr[doubtful], tpr_limit(whitened, members[:, doubtful]))
+        found = replace(found, upper=np.minimum(found.upper, proven), tpr=tpr)
+        apart = plan.mi <= nats or bool((joined.upper <= joined_allowed).all())
+        return found.worst <= q and found.surest <= allowed and apart, (plan, found)
 
-    low, high = budget(q, prior), MOST
-    best = look(low)
-    for _ in range(LOOKS - 1):
-        middle = math.sqrt(low * high)
-        tried = look(middle)
-        if tried[1].worst <= q:
-            low, best = middle, tried
-        else:
-            high = middle
+    best: tuple[Plan, Exposure] | None = None
+    low, high, at = 0.0, joint, joint
+    for _ in range(LOOKS):
+        fits, found = look(at)
+        low, high = (at, high) if fits else (low, at)
+        best = found if fits else best
+        if high <= CLOSE * low:  # also where all of joint fits
+            break
+        at = math.sqrt(low * high) if low else min(nats, high / 8)
+        if at < LEAST_NATS:
+            break
+    if best is None:
+        raise ValueError(
+            f"RecordPosterior: no noise was found at which success {q:g} holds for every record; take a larger q"
+        )
     return best
 
 
-def plan_from_exchanges(outputs: Floats, units: int, q: float, prior: float, rate: float, shape: Shape) -> Plan:
+def _success(nats: float, blind: Floats) -> Floats:
+    """Return the success that these nats allow, from a blind one rounded down to a 256-th: rather too little."""
+    steps, back = np.unique(np.floor(256 * blind), return_inverse=True)
+    return np.array([posterior(nats, step / 256) if step else 0.0 for step in steps])[back.reshape(-1)]
+
+
+def mutual_neighbours(X: Floats) -> Indices:
+    """Return the pairs of different rows that are each other's nearest, shape ``(p, 2)``; near-duplicates are such.
+
+    Distances are relative to each column's range.
+    """
+    from scipy.spatial import cKDTree
+
+    width = np.ptp(X, axis=0)
+    points, row = np.unique(X / np.where(width > 0, width, 1), axis=0, return_index=True)
+    if len(points) < 2:
+        return NO_PAIRS
+    nearest = np.asarray(cKDTree(points).query(points, k=2)[1])[:, 1]
+    mutual = np.flatnonzero((nearest[nearest] == np.arange(len(points))) & (np.arange(len(points)) < nearest))
+    return np.column_stack([row[mutual], row[nearest[mutual]]])
+
+
+def sure_allowed(q: float, prior: float = 0.5) -> float:
+    """Return the largest true-positive rate, at one false alarm in a thousand, that success ``q`` is held to.
+
+    Twice that of a Gaussian test of this success at even odds: an output that is rare but tells all, such as one
+    world in 256, hardly moves success, and is still a certain answer to whom it concerns.
+
+    Examples
+    --------
+    >>> round(sure_allowed(0.588), 4), round(sure_allowed(0.51), 4)
+    (0.0082, 0.0024)
+    """
+    even = posterior(budget(q, prior), 0.5)
+    return float(min(1.0, 2 * ndtr(ndtri(FPR) + 2 * ndtri(even))))
+
+
+def plan_from_exchanges(
+    outputs: Floats, units: int, q: float, joint: float, prior: float, rate: float, shape: Shape
+) -> Plan:  # fmt: skip
     """Return a plan at which no unit's posterior is estimated above ``q``, from worlds that differ in one unit.
 
     For exact moments v_ik = E[(M(X) - M(X'))_k^2] this would be a proof (`individual_bound`); simulated ones make it
     an estimate.  Noise follows the largest v of each direction and is then scaled until the worst unit meets the
-    budget on the rounded outputs.
+    budget on the rounded outputs, and all of them ``joint``.
 
     Parameters
     ----------
@@ -90,9 +164,8 @@ def plan_from_exchanges(outputs: Floats, units: int, q: float, prior: float, rat
         grid = plan.positions(outputs) * plan.step
         worst = individual_bound(_moments(grid, units, variances), noise, rate).max(initial=0.0)
         over = math.expm1(2 * worst) / math.expm1(2 * beta)
-    factor, rounded = max(1.0, over), grid.var(axis=0)
-    mi = gaussian_bound(rounded, noise * factor)
-    return replace(plan, noise=noise * factor, variances=rounded, ratio=STEPS * math.sqrt(factor), mi=mi)
+        over *= enough(grid.var(axis=0), noise * over, joint)
+    return scaled(replace(plan, variances=grid.var(axis=0)), max(1.0, over))
 
 
 def _check_reachable(q: float, prior: float) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from epsworth.pac.budgets import RecordPosterior
-from epsworth.pac.conversion import posterior, tpr_bound
-from epsworth.rounding import round_up
+from epsworth.pac.conversion import budget, posterior, tpr_bound
+from epsworth.pac.worlds import SecretSeed
+from epsworth.rounding import round_up, show_up
 
 if TYPE_CHECKING:
     from epsworth.pac.calibration import Plan
@@ -20,8 +22,8 @@ LIMITS = (
     "The bound is on average success. A rare but sure guess can do better than the average suggests: see "
     "tpr_at_fpr_0.001.",
     "This is not differential privacy: it holds for the stated random sub-sample only, not for a second release "
-    "unless a ledger counts it, and not against someone who knows which other records are in (in a finite list a few "
-    "known memberships name the world; of a fixed-size subset, all but one name the last).",
+    "unless a ledger counts it, and not against someone who knows which other records are in (in a list of worlds that "
+    "is known, a few known memberships name the world; of a fixed-size subset, all but one name the last).",
     "Only what is noised is protected: everything that leaves must be in the released vector.",
     "Variances estimated from sampled worlds (mode 'estimated') are not a proof.",
 )
@@ -52,10 +54,9 @@ def report_of(fitted: PACPrivatizer, plan: Plan, told: float) -> dict[str, Any]:
         "mi_nats": _up(plan.mi),
         "posterior_at_prior_0.5": _success(told, 0.5),
         "largest_record_prior": fitted.record_prior_,
-        "posterior_of_membership": _success(told, fitted.record_prior_),
-        "tpr_at_fpr_0.001": max(_caught(told, share) for share in fitted.shares_),
+        **_of_records(fitted, told),
         "worlds": len(fitted.trials_.outputs),
-        "worlds_seed": fitted.worlds_seed,
+        "worlds_seed": "secret" if isinstance(fitted.worlds_seed_, SecretSeed) else int(fitted.worlds_seed_),
         "rate": fitted.rate,
         "pool_rows": fitted.pool_rows_,
         "units": fitted.units_,
@@ -67,9 +68,48 @@ def report_of(fitted: PACPrivatizer, plan: Plan, told: float) -> dict[str, Any]:
         "failed_fits": int(fitted.trials_.failed.sum()),
         "failed_fits_are": "replaced by the pool's own output, in the simulation and in the release",
         "fit_warnings": fitted.trials_.warned,
-        "limits": list(LIMITS),
+        "limits": [*LIMITS, *filter(None, (nats_beyond_records(fitted, plan), _price_of_a_public_list(fitted)))],
     }
+    if isinstance(fitted.budget, RecordPosterior):
+        found["most_nats_in_all"] = _up(fitted.budget.joint.mi)
     return found | _of_mode(fitted, told)
+
+
+def _of_records(fitted: PACPrivatizer, told: float) -> dict[str, float]:
+    """Return how exposed a single record is: by all that is told, or by less where a budget speaks of records."""
+    membership = _success(told, fitted.record_prior_)
+    caught = max(_caught(told, share) for share in fitted.shares_)
+    if isinstance(fitted.budget, RecordPosterior):
+        if fitted.exposure_ is not None:
+            membership = min(membership, _up(fitted.exposure_.worst))
+            caught = min(caught, _up(fitted.exposure_.surest))
+        else:  # estimated: what exchanging one record tells
+            own = budget(fitted.budget.q, fitted.record_prior_)
+            membership = min(membership, _up(fitted.budget.q))
+            caught = min(caught, max(_caught(own, share) for share in fitted.shares_))
+        if membership > _up(fitted.budget.q):
+            raise RuntimeError("the report would contradict its promise for single records; nothing is released")
+    return {"posterior_of_membership": membership, "tpr_at_fpr_0.001": caught}
+
+
+def nats_beyond_records(fitted: PACPrivatizer, plan: Plan) -> str | None:
+    """Return the sentence for a budget of single records that leaves joint questions without an answer's cost."""
+    if not isinstance(fitted.budget, RecordPosterior) or plan.mi <= math.log(2):
+        return None
+    return (
+        f"The release may tell {show_up(plan.mi, 3)} nats in all: above ln 2 = 0.693, a question about several records "
+        "may be answered with certainty, though no single record is; give RecordPosterior a smaller joint."
+    )
+
+
+def _price_of_a_public_list(fitted: PACPrivatizer) -> str | None:
+    if fitted.mode != "exact" or isinstance(fitted.worlds_seed_, SecretSeed):
+        return None
+    few = math.ceil(math.log2(len(fitted.trials_.outputs))) + 1
+    return (
+        f"The list of worlds is public (worlds_seed was given): {few} known memberships are about enough to name the "
+        "world, and with it everyone's membership. Without worlds_seed the list is secret."
+    )
 
 
 def _of_mode(fitted: PACPrivatizer, told: float) -> dict[str, Any]:
@@ -82,7 +122,9 @@ def _of_mode(fitted: PACPrivatizer, told: float) -> dict[str, Any]:
         }
         if fitted.exposure_ is not None:
             found["worst_record_upper_limit"] = _up(fitted.exposure_.worst)
+            found["worst_record_tpr_at_fpr_0.001"] = _up(fitted.exposure_.surest)
             found["worst_record_confidence"] = 0.99
+            found["pairs_of_nearest_rows_within_the_same_nats"] = fitted.pairs_
         return found
     if fitted.mode == "certified":
         certificate = fitted.certificate_

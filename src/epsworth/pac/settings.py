@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from epsworth.arrays import Floats, as_floats
 from epsworth.pac.budgets import RecordPosterior, as_budget
 from epsworth.pac.calibration import check_choices, check_nats
+from epsworth.pac.description import mark
+from epsworth.pac.worlds import SecretSeed
 from epsworth.parallel import check_n_jobs
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["exact", "certified", "estimated"]
 MODES: tuple[Mode, ...] = ("exact", "certified", "estimated")
+MOST_WORLDS = 10_000_000
 FREE = ("n_jobs", "checkpoint")  # decide how a fit runs, not what it promises
 
 
@@ -29,14 +33,19 @@ def check_settings(asked: PACPrivatizer) -> None:
         raise ValueError(f"mode must be one of {', '.join(MODES)}, got {asked.mode!r}")
     if not _whole(asked.worlds) or asked.worlds < 8 or asked.worlds % 2:
         raise ValueError(f"worlds must be an even whole number of at least 8, got {asked.worlds!r}")
-    if not _whole(asked.worlds_seed) or asked.worlds_seed < 0:
-        raise ValueError(f"worlds_seed must be a whole number, not negative: it is public; got {asked.worlds_seed!r}")
+    if asked.worlds > MOST_WORLDS:
+        raise ValueError(f"worlds must be at most {MOST_WORLDS}: each runs the algorithm once; got {asked.worlds!r}")
+    seed = asked.worlds_seed
+    if not (seed is None or isinstance(seed, SecretSeed) or (_whole(seed) and int(seed) >= 0)):
+        raise ValueError(
+            "worlds_seed must be a whole number, not negative (a public list of worlds), None (a secret one) or the "
+            f"worlds_seed_ of another fit, got {seed!r}"
+        )
     for name in ("rate", "confidence"):
         value = getattr(asked, name)
         if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < 1:
             raise ValueError(f"{name} must lie strictly between 0 and 1, got {value!r}")
-    if not isinstance(budget, RecordPosterior):
-        check_nats(budget.mi)
+    check_nats(budget.joint.mi if isinstance(budget, RecordPosterior) else budget.mi)
     if isinstance(budget, RecordPosterior) and (asked.mode == "certified" or asked.stop is not None):
         raise ValueError("RecordPosterior needs mode='exact', or 'estimated' (no proof) without stop")
     if isinstance(budget, RecordPosterior) and asked.mode == "estimated" and asked.noise != "optimal":
@@ -55,13 +64,35 @@ def checked_weights(weights: Any, count: int) -> Floats | None:
     return found
 
 
+def settings_of(asked: PACPrivatizer) -> dict[str, Any]:
+    """Return what tells whether a setting was changed, also from the inside (an array, a function's closure).
+
+    In the mode ``exact`` no function runs after the fit, so that it counts by its identity alone.
+    """
+    given = {name: value for name, value in asked.get_params(deep=False).items() if name not in FREE}
+    return {
+        name: value if asked.mode == "exact" and callable(value) and not hasattr(value, "get_params") else mark(value)
+        for name, value in given.items()
+    }
+
+
 def check_unchanged(asked: PACPrivatizer, at_fit: dict[str, Any]) -> None:
     """Refuse to promise by settings that were changed after the fit."""
+    now = settings_of(asked)
     for name, was in at_fit.items():
-        now = getattr(asked, name)
-        if name in FREE or now is was or (type(now) is type(was) and not isinstance(now, np.ndarray) and now == was):
-            continue
-        raise ValueError(f"{name} was changed after fit, from {was!r} to {now!r}; fit again")
+        if now[name] is not was and not (isinstance(was, str) and now[name] == was):
+            raise ValueError(f"{name} was changed after fit; fit again")
+
+
+def sealed(value: Any) -> Any:
+    """Return a dataclass whose arrays cannot be written to by chance: what was calibrated on is what is released."""
+    for one in fields(value):
+        inside = getattr(value, one.name)
+        if isinstance(inside, np.ndarray):
+            inside.setflags(write=False)
+        elif is_dataclass(inside) and not isinstance(inside, type):
+            sealed(inside)
+    return value
 
 
 def _whole(value: object) -> bool:

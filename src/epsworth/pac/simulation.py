@@ -7,11 +7,10 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
-from functools import partial
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from types import CellType, CodeType
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,8 @@ import numpy as np
 from epsworth.arrays import Bools, Floats
 from epsworth.files import check_writable, replacing
 from epsworth.pac.adapters.adapter import Labels, Mechanism
-from epsworth.pac.worlds import Sampler
+from epsworth.pac.description import described
+from epsworth.pac.worlds import OF_THIS_PROCESS, Sampler, SecretSeed, Seed
 from epsworth.parallel import batches_of, in_order
 
 BATCH = 32
@@ -93,45 +93,10 @@ class Experiment:
         if self.y is not None:
             digest.update(repr(self.y.tolist()).encode())
         sampler = self.sampler
-        digest.update(repr((type(sampler).__name__, sampler.rate, sampler.seed, sampler.paired)).encode())
-        digest.update(_described(self.mechanism).encode())
+        digest.update(repr((type(sampler).__name__, sampler.rate, described(sampler.seed), sampler.paired)).encode())
+        digest.update(described(self.mechanism).encode())
         digest.update(repr((np.__version__, scipy.__version__, sklearn.__version__)).encode())
         return digest.hexdigest()
-
-
-def _described(value: Any, seen: frozenset[int] = frozenset()) -> str:
-    """Return what a setting is, as text that is the same in every process.
-
-    Functions by their code, defaults and closure: a name tells no lambda from another.  What they read from their
-    module is not followed.  What shows its address differs in every process, so that its trials are run afresh.
-    """
-    if id(value) in seen:  # a function that calls itself by its closure
-        return "itself"
-
-    def parts(*found: Any) -> str:
-        return f"{type(value).__name__}({', '.join(_described(part, seen | {id(value)}) for part in found)})"
-
-    if isinstance(value, Mechanism):
-        return parts(*(getattr(value, field.name) for field in fields(value)))
-    if isinstance(value, np.ndarray):
-        content = value.tolist() if value.dtype == object else hashlib.sha256(value.tobytes()).hexdigest()
-        return parts(value.dtype.str, value.shape, content)
-    if isinstance(value, partial):
-        return parts(value.func, value.args, value.keywords)
-    if isinstance(value, CodeType):
-        return parts(value.co_code, value.co_consts, value.co_names)
-    if hasattr(value, "__code__"):
-        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != CellType()]
-        owner = getattr(value, "__self__", None)
-        return parts(value.__qualname__, value.__code__, value.__defaults__, value.__kwdefaults__, cells, owner)
-    if hasattr(value, "get_params") and not isinstance(value, type):  # an estimator's repr leaves out and shortens
-        return parts(value.get_params())
-    if isinstance(value, (tuple, list)):
-        return parts(*value)
-    if isinstance(value, (dict, set, frozenset)):
-        items = value.items() if isinstance(value, dict) else value
-        return f"{type(value).__name__}{sorted(_described(item, seen | {id(value)}) for item in items)}"
-    return str(getattr(value, "__qualname__", repr(value)))
 
 
 def simulate(
@@ -190,10 +155,34 @@ def _save(path: str | Path, experiment: Experiment, done: list[Trials]) -> None:
     if not whole:
         return
     joined = _joined(whole)
-    head = json.dumps({"about": "un-noised outputs: as private as the pool", "of": experiment.fingerprint()})
+    seed = experiment.sampler.seed
+    head = json.dumps({
+        "about": "un-noised outputs: as private as the pool",
+        "of": experiment.fingerprint(),
+        "list": seed.key.hex() if isinstance(seed, SecretSeed) else None,  # without it nobody could resume
+    })  # fmt: skip
     warned = np.array([part.warned for part in whole])
     with replacing(path, mode=0o600) as temporary, open(temporary, "wb") as file:
         np.savez(file, head=np.array(head), outputs=joined.outputs, failed=joined.failed, warned=warned)
+
+
+def list_of(checkpoint: str | Path | None) -> Seed:
+    """Return the secret list of worlds whose trials a checkpoint holds, or that of this process."""
+    if checkpoint is None or not check_writable(checkpoint).exists():
+        return OF_THIS_PROCESS
+    with _opened(checkpoint) as (head, _):
+        key = bytes.fromhex(head["list"] or "")
+    return SecretSeed(key) if key else OF_THIS_PROCESS  # trials of a public list are refused when they are loaded
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[tuple[dict[str, Any], Any]]:
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as saved:
+            yield json.loads(str(saved["head"])), saved
+    except Exception as error:  # damage shows anywhere: in the archive, its decompression, an array's head, the JSON
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is no whole file of trials"
+        raise ValueError(f"cannot resume from {path}: {reason}; remove it to start afresh, or name another") from None
 
 
 def _load(path: str | Path | None, experiment: Experiment) -> list[Trials]:
@@ -202,13 +191,9 @@ def _load(path: str | Path | None, experiment: Experiment) -> list[Trials]:
         return []
     if not check_writable(path).exists():
         return []
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as saved:
-            head, outputs, failed, warned = (saved[key] for key in ("head", "outputs", "failed", "warned"))
-            of = json.loads(str(head))["of"]
-    except Exception as error:  # damage shows anywhere: in the archive, its decompression, an array's head, the JSON
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is no whole file of trials"
-        raise ValueError(f"cannot resume from {path}: {reason}; remove it to start afresh, or name another") from None
+    with _opened(path) as (head, saved):
+        outputs, failed, warned = (saved[key] for key in ("outputs", "failed", "warned"))
+        of = head["of"]
     if of != experiment.fingerprint():
         raise ValueError(
             f"cannot resume from {path}: it belongs to other data, another algorithm, seed or library version; "

@@ -52,7 +52,7 @@ class ForestMechanism(Mechanism):
         from sklearn.base import clone
 
         model, pool = clone(self.template), self.template
-        model.n_features_in_, model.classes_, model.features_ = self.columns, self.classes, pool.features_
+        model.n_features_in_, model.classes_, model.features_ = self.columns, self.classes.copy(), pool.features_.copy()
         size = pool.thresholds_.size
         model.thresholds_ = np.clip(vector[:size], 0, 1).reshape(pool.thresholds_.shape)
         model.masses_ = vector[size:].reshape(pool.masses_.shape).copy()

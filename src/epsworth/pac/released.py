@@ -1,0 +1,33 @@
+"""What may leave: a noisy vector, the object that stands for it, and the promise."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from epsworth.arrays import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """One noisy release: what may leave the building.
+
+    Attributes
+    ----------
+    vector : ndarray, shape ``(d,)``
+        The noisy numbers.
+    names : tuple of str
+        What they are.
+    estimator_ : object
+        Rebuilt from ``vector`` and pool quantities only (the vector itself for a function).
+    """
+
+    vector: Floats
+    names: tuple[str, ...]
+    estimator_: Any
+    _report: dict[str, Any] = field(repr=False)
+
+    def report(self) -> dict[str, Any]:
+        """Return the promise, its soundness and its limits, as JSON-able values."""
+        return deepcopy(self._report)
