@@ -34,7 +34,7 @@ BEGINNINGS = {  # of files that are often taken for text
 }
 GZIP = b"\x1f\x8b"
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def check_text(beginning: bytes, what: str) -> None:

@@ -282,7 +282,7 @@ def test_gaussian_noise_is_the_least_that_keeps_what_is_stated(epsilon, delta, l
         assert built.loss() > float(epsilon) * (1 - 3e-4)  # nothing to speak of is left over
 
 
-@pytest.mark.parametrize("calibration", ["exact_tail", "theorem4"])
+@pytest.mark.parametrize("calibration", ["analytic", "exact_tail", "theorem4"])
 def test_noise_beyond_what_was_asked_for_is_stated_as_what_it_keeps(calibration):
     built = exact.kernel("gaussian_clipped", 1, 8, calibration=calibration)
     assert built.guarantee == Pure(built.loss())

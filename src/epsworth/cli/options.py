@@ -89,8 +89,9 @@ def epsilon_grid(text: str) -> list[float]:
             return [float(part) for part in text.split(",")]
         first, last, step = (exact_decimal("--epsilon", part) for part in text.split(":"))  # 0.1 steps hit the end
     except ValueError:
-        raise ValueError(f"--epsilon must be first:last:step or a list like 1,2,4, got {text!r}") from None
-    if not all(number.is_finite() for number in (first, last, step)) or not (0 < first <= last and step > 0):
+        need = ": need 0 < first <= last and a positive step" if ":" in text else ""
+        raise ValueError(f"--epsilon must be first:last:step or a list like 1,2,4, got {text!r}{need}") from None
+    if not (0 < first <= last and step > 0):
         raise ValueError(f"--epsilon {text}: need 0 < first <= last and a positive step")
     if (last - first) / step > MOST_EPSILONS:
         raise ValueError(f"--epsilon {text}: more than {MOST_EPSILONS} values; take a larger step")

@@ -79,15 +79,15 @@ class GaussianNoise(Clipped):
 
 
 def gaussian_clipped(
-    epsilon: Fraction, points: int, *, delta: Fraction, calibration: Calibration = "analytic"
+    epsilon: Fraction, points: int, *, delta: Fraction, calibration: Calibration = "clipped"
 ) -> GaussianNoise:
     """Return discrete Gaussian noise (Canonne, Kamath & Steinke 2020) with which the integers keep delta.
 
-    ``analytic``: the least such noise; ``pure``: the least for delta = 0.  The other calibrations are widened where
+    ``clipped``: the least such noise; ``pure``: the least for delta = 0.  The other calibrations are widened where
     they must be, never narrowed.
     """
-    tight, wanted = calibration in ("analytic", "pure"), Fraction(0) if calibration == "pure" else delta
-    sigmas = clipped_sigma if calibration == "analytic" else partial(gaussian_sigma, calibration=calibration)
+    tight, wanted = calibration in ("clipped", "pure"), Fraction(0) if calibration == "pure" else delta
+    sigmas = clipped_sigma if calibration == "clipped" else partial(gaussian_sigma, calibration=calibration)
     start, bound = float(sigmas(float(epsilon), float(delta))), exp_below(epsilon)
     best: GaussianNoise | None = None
     sigma, low = start, 0.0

@@ -1,7 +1,8 @@
-"""Gaussian noise on a value in [0, 1], under four calibrations of sigma (sensitivity 1)."""
+"""Gaussian noise on a value in [0, 1], under five calibrations of sigma (sensitivity 1)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal, get_args
@@ -17,7 +18,8 @@ from epsworth.laws import Law
 from epsworth.mechanisms.mechanism import Mechanism, Output
 from epsworth.search import step_until
 
-Calibration = Literal["analytic", "exact_tail", "theorem4", "pure"]
+Calibration = Literal["analytic", "exact_tail", "theorem4", "pure", "clipped"]
+BY_SIGMA = get_args(Calibration)[:-1]  # what `gaussian_sigma` knows; ``clipped`` is `clipped_sigma`
 ROUNDING = 8 * np.finfo(float).eps
 NEWTON_STEPS = 30  # about 6 are used
 
@@ -59,7 +61,7 @@ def gaussian_sigma(
     [1.402, 0.914, 0.732]
     """
     epsilon, delta = np.broadcast_arrays(as_floats(epsilon), as_floats(delta))
-    _check(epsilon, delta, calibration)
+    _check(epsilon, delta, calibration, BY_SIGMA)
     if not (np.isfinite(sensitivity) and sensitivity > 0):
         raise ValueError(f"sensitivity must be positive and finite, got {sensitivity!r}")
     if calibration == "pure":
@@ -117,10 +119,9 @@ def _pure_sigma(epsilon: Floats) -> Floats:
     return step_until(private, root, fallback=as_floats(2 * root))
 
 
-def _check(epsilon: Floats, delta: Floats, calibration: str) -> None:
-    if calibration not in get_args(Calibration):
-        allowed = ", ".join(map(repr, get_args(Calibration)))
-        raise ValueError(f"calibration must be one of {allowed}, got {calibration!r}")
+def _check(epsilon: Floats, delta: Floats, calibration: str, known: Sequence[str]) -> None:
+    if calibration not in known:
+        raise ValueError(f"calibration must be one of {', '.join(map(repr, known))}, got {calibration!r}")
     for bad in delta[~((delta > 0) & (delta < 1))].flat:
         raise ValueError(f"delta must lie strictly between 0 and 1, got {bad:g}")
     for bad in epsilon[~((epsilon > 0) & np.isfinite(epsilon))].flat:
@@ -159,7 +160,8 @@ class Gaussian(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check(as_floats(self.epsilon), as_floats(self.delta), self.calibration)
+        known = BY_SIGMA if self.output == "real line" else get_args(Calibration)
+        _check(as_floats(self.epsilon), as_floats(self.delta), self.calibration, known)
         if self.calibration == "pure" and self.output == "real line":
             raise ValueError("calibration 'pure' needs the atoms of a clipped range; use gaussian_clipped")
 
@@ -176,8 +178,8 @@ class Gaussian(Mechanism):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Probabilistic for the tail calibrations, approximate for the analytic one."""
-        kind = Approximate if self.calibration == "analytic" else Probabilistic
+        """Probabilistic for the tail calibrations, approximate for the others."""
+        kind = Approximate if self.calibration in ("analytic", "clipped") else Probabilistic
         return kind(self.scalar_epsilon, self.delta)
 
     @property
@@ -191,13 +193,18 @@ class Gaussian(Mechanism):
 
 @dataclass(frozen=True)
 class GaussianClipped(Gaussian):
-    """Gaussian noise, then clipped to [0, 1]: the atoms at the ends bound the loss, so that less noise is enough."""
+    """Gaussian noise, then clipped to [0, 1]: the atoms at the ends bound the loss, so that less noise is enough.
+
+    The calibration ``clipped`` is the least noise that keeps (epsilon, delta) so; the others keep more than they state.
+    """
+
+    calibration: Calibration = "clipped"
 
     title: ClassVar[str] = "Gaussian, clipped to the range"
     output: ClassVar[Output] = "[0, 1] with atoms at 0 and 1"
 
     def _sigma(self, epsilon: Floats) -> Floats:
-        return clipped_sigma(epsilon, self.delta) if self.calibration == "analytic" else super()._sigma(epsilon)
+        return clipped_sigma(epsilon, self.delta) if self.calibration == "clipped" else super()._sigma(epsilon)
 
     @property
     def tight_epsilon(self) -> float:

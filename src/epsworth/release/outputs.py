@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from epsworth.files import OutputError
+from epsworth.files import OutputError, writing
 from epsworth.release.ledger import Charge, Entry, Ledger, Spent, to_disk
 from epsworth.release.locks import NO_LINKS, hold, let_go
 
@@ -102,9 +102,10 @@ def charged(path: Path, charge: Charge, records: str | None, *, again: bool) -> 
     """
     output = Output(path, charge, again)
     try:
-        output.enter(records)
-        yield output
-        output.appear()
+        with writing(path):
+            output.enter(records)
+            yield output
+            output.appear()
     except BaseException:
         output.take_back()
         raise
