@@ -314,6 +314,9 @@ def test_tables_and_scalers_of_frames():
     assert other.lower.item() <= one.upper.item()
 
 
+CODES = {"categories": [0.1, 0.2]}
+
+
 @pytest.mark.parametrize(
     ("model", "more", "message"),
     [
@@ -321,7 +324,7 @@ def test_tables_and_scalers_of_frames():
         (make_pipeline(PolynomialFeatures(), perceptron(3)), {}, "not a plain per-column scaler"),
         (make_pipeline(MinMaxScaler(clip=True), perceptron(3)), {}, "not a plain per-column scaler"),
         (perceptron(3), {"mechanisms": "laplace"}, "its outputs leave the declared range"),
-        (perceptron(3), {"domain": {0: {"categories": [0.1, 0.2]}}, "X": [[0.1] * 6]}, "a sensitive feature is categorical"),
+        (perceptron(3), {"domain": {0: CODES}, "X": [[0.1] * 6]}, "a sensitive feature is categorical"),
         (perceptron(3), {"sensitive": range(6)}, "there are more than 5 sensitive features"),
     ],
 )
