@@ -21,7 +21,7 @@ from epsworth.release.tables import Perturbation
 from epsworth.release.text import CsvSplicer
 
 POLICY = Policy((Rule(ew.Feature("age", 0, 100_000), "pm", Decimal(1), bits=8),))
-FIELD = r'(?:"(?:[^"]|"")*"|[^",\r\n]*)'
+FIELD = r'(?:"(?:[^"\r\n]|"")*"|[^",\r\n]*)'
 WHOLE = re.compile(rf"(?:{FIELD}(?:,{FIELD})*(?:\r?\n|\Z))*")
 
 
@@ -48,10 +48,10 @@ def test_the_grammar_is_that_of_an_expression_on_all_short_strings():
                 csv_lines.separators(block.encode(), 0)
             continue
         csv_lines.separators(block.encode(), 0)
-        with contextlib.suppress(ValueError):  # ragged, blank, or swallowed rows
+        with contextlib.suppress(ValueError):  # ragged or blank rows
             assert fields(block) == list(csv.reader(io.StringIO(block, newline=""), strict=True)), block
             taken += 1
-    assert taken > 300
+    assert taken > 250
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,14 @@ def test_the_grammar_is_that_of_an_expression_on_all_short_strings():
         ('note,age\nx,30\n"a"b",31\n', "row 1", "text follows a closing quote"),
         ('note,age\n"a" ,31\n', "row 0", "text follows a closing quote"),
         ('age,note\n31, "a"\n', "row 0", "a quote stands inside a field"),
-        ('age,note\n31,"a\n40,b\n', "row 0", "a quote is opened and never closed"),
-        ('note,age\n"5 pipe,31\n6 pipe",40\n', "row 0", "a stray quote has swallowed"),
-        ('note,age\nx,1\n"5 pipe,31\n"",7\n6 pipe",40\n', "row 1", "a stray quote has swallowed"),
-        ('a,age,b\n"x,37","c\nd,38",f\n', "row 0", "age: the field is not a number"),
-        ('age,a\n31,"l\nm"\n32,"x\n40,y"\n', "row 1", "a stray quote has swallowed"),
-        ('a,age,b\n"p,q",37,"c\n"r,s",38,f"\n', "row 0", "text follows a closing quote"),
+        ('age,note\n31,"a\n40,b\n', "row 0", "a quote is opened and never closed before its line ends"),
+        ('age,note\n31,a\n40,"b', "row 1", "a quote is opened and never closed"),
+        ('note,age\n"5 pipe,31\n6 pipe",40\n', "row 0", "a quote is opened and never closed before its line ends"),
+        ('note,age\nx,1\n"5 pipe,31\n"",7\n6 pipe",40\n', "row 1", "line breaks stay out of quotes"),
+        ('a,age,b\n"x,37","c\nd,38",f\n', "row 0", "line breaks stay out of quotes"),
+        ('age,a\n31,m\n32,"x\r\n40,y"\n', "row 1", "line breaks stay out of quotes"),
+        ('age,a\n31,"x\ry"\n', "row 0", "a carriage return stands alone"),
+        ('a,age,b\n"p,q",37,"c\n"r,s",38,f"\n', "row 0", "line breaks stay out of quotes"),
         ("age,note\n31,a\rb\n", "row 0", "a carriage return stands alone"),
         ("age,note\n31,a\r\r\n", "row 0", "a carriage return stands alone"),
         ("age,note\n31,a\n32,b\r", "row 1", "a carriage return stands alone"),
@@ -75,7 +77,7 @@ def test_the_grammar_is_that_of_an_expression_on_all_short_strings():
         ("age,note\n31,a\n\n32,b\n", "row 1", "is blank|has 1 fields"),
         ("age\n31\n\n32\n", "row 1", "is blank"),
         ("age,note\n31,a,b\n", "row 0", "has 3 fields, the header has 2"),
-        ('age,"no\nte"\n31,a\n', "the header", "a column's name holds a line break"),
+        ('age,"no\nte"\n31,a\n', "the header", "a quote is opened and never closed"),
         ("age;note\n31;a\n", "", "separated by semicolons"),
         ("age\tnote\n31\ta\n", "", "separated by tabs"),
         ("age,note\n1_0,a\n", "row 0", "not a number"),
@@ -89,19 +91,16 @@ def test_what_readers_could_take_differently_is_refused_by_its_row(content, row,
         assert not re.search(r"3[0-9]|40|pipe", str(refused.value))
 
 
-def test_words_of_several_lines_are_declared_or_refused():
-    """Quotes that merge two rows through a perturbed word would leave the first row's word in another column."""
-    rule = Rule(ew.Feature("job", categories=("p", "q\nr")), "krr", Decimal(1), outside="p")
-    splicer = CsvSplicer(Perturbation(Policy((rule,))))
-    with pytest.raises(ValueError, match="row 1, job: the field holds line breaks and is not a declared category"):
-        list(splicer.run(io.BytesIO(b'a,job,b\nx,"q\nr",y\n"x,37","c\nd,38",f\n')))
+def test_a_category_of_several_lines_does_not_leave_as_csv():
+    policy = Policy((Rule(ew.Feature("job", categories=("p", "q\nr")), "krr", Decimal(1)),))
+    with pytest.raises(ValueError, match="job: a category holds a line break"):
+        list(CsvSplicer(Perturbation(policy)).run(io.BytesIO(b"a,job\nx,p\n")))
 
 
 def test_unusual_tables_pass():
     for content in (
-        'note,age\r\n"two\r\nlines",1\r\n"a ""b""",2\r\n"",3',
+        'note,age\r\n"two, words",1\r\n"a ""b""",2\r\n"",3',
         "\ufeffage,note\n1,\u2028 x\n2,\ufeffy\n\n\n",
-        'note,age\n"a\rb",1\n',
         'age\n"1"\n2\n',
     ):
         for block in (1 << 19, 3):

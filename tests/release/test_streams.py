@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 import epsworth as ew
@@ -27,10 +27,10 @@ from epsworth.release.text import CsvSplicer, JsonSplicer
 EPSWORTH = Path(sys.executable).with_name("epsworth")
 POLICY = Policy.split("pm", 2, ew.Domain.of({"age": (0, 100), "job": ["a", "b", "c"]}))
 # at epsilon 200 an input is kept but with probability e^-200: what comes out must be what went in, to the byte
-KEEPING = Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü\n"]}))
+KEEPING = Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü"]}))
 
-fields = st.text(alphabet=st.sampled_from('ab ,"\nü|1.'), max_size=6)
-jobs = st.sampled_from(["a", 'b,"', "ü\n"])
+fields = st.text(alphabet=st.sampled_from('ab ,"ü|1.'), max_size=6)
+jobs = st.sampled_from(["a", 'b,"', "ü"])
 rows = st.lists(st.tuples(fields, st.integers(0, 100), fields, jobs), min_size=1, max_size=8)
 
 
@@ -53,11 +53,7 @@ def test_csv_passes_through_byte_for_byte(records, ending, quoting, last_end):
     content = out.getvalue().encode()
     content = content if last_end else content.removesuffix(ending.encode())
     for block in (1 << 20, 7):
-        try:
-            assert spliced(CsvSplicer, content, block=block) == content
-        except ValueError as refused:  # a field of several lines that might be rows: no stray quote, but who knows
-            assume("a stray quote has swallowed" not in str(refused))
-            raise
+        assert spliced(CsvSplicer, content, block=block) == content
     again = io.StringIO(newline="")  # quoted ages: read, and written without their quotes
     writer = csv.writer(again, lineterminator=ending, quoting=csv.QUOTE_ALL)
     writer.writerows([["note", "age", "other", "job"], *records])

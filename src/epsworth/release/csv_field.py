@@ -22,6 +22,11 @@ class CsvField:
     def __init__(self, column: Column) -> None:
         self.column = column
         self.words = [_csv_word(value) for value in column.values.tolist()]
+        if any("\n" in word or "\r" in word for word in self.words):
+            raise ValueError(
+                f"{column.feature.name}: a category holds a line break, which in CSV could end a row; release "
+                ".jsonl or .parquet"
+            )
         self.written = [_quoted(word) for word in self.words]
         categories = column.feature.categories or ()
         self.declared = {_csv_word(value): value for value in categories}
@@ -33,7 +38,6 @@ class CsvField:
     def encode(self, fields: list[bytes], first: int) -> Indices:
         """Return the kernel's inputs for the raw fields of a block."""
         if self.column.feature.categories is not None:
-            self._check_line_breaks(fields, first)
             return self.column.resolve(self.column.kinds(map(self._category, fields)), first)
         try:
             if b"_" in b"".join(fields):
@@ -44,27 +48,6 @@ class CsvField:
             name = self.column.feature.name
             raise ValueError(f"row {first + row}, {name}: the field is not a number; recode it") from None
         return self.column.encode_numbers(numbers, first)
-
-    def _check_line_breaks(self, fields: list[bytes], first: int) -> None:
-        """Refuse undeclared words of several lines, whatever the rule: stray quotes may have merged rows."""
-        joined = b"".join(fields)
-        if b"\n" not in joined and b"\r" not in joined:
-            return
-        for row, field in enumerate(fields):
-            if (b"\n" in field or b"\r" in field) and self._category(field) is UNDECLARED:
-                raise ValueError(
-                    f"row {first + row}, {self.column.feature.name}: the field holds line breaks and is not a declared "
-                    "category; repair the quotes of the row"
-                )
-
-    def takes(self, text: bytes) -> bool:
-        """Tell whether a text would be a value under the rule; stray quotes around it do not count."""
-        field = text.strip(b'" ')
-        if field in self.missing:
-            return False
-        if self.column.feature.categories is None:
-            return _is_number(field)
-        return self.column.rule.outside is not None or self._category(field) is not UNDECLARED
 
     def _category(self, field: bytes) -> Any:
         word = unquoted(field)

@@ -60,7 +60,7 @@ class Splicer(ABC):
                 if not self.rows:
                     check_text(read, "the input")
                 held += read
-                end = self.last_end(held)
+                end = held.rfind(b"\n") + 1  # neither a quoted field nor a JSON string holds a line end
                 if end:
                     yield self._checked(held[:end])
                     held = held[end:]
@@ -77,10 +77,6 @@ class Splicer(ABC):
         if not block.isascii():
             block.decode("utf-8")
         return self.block(block)
-
-    @abstractmethod
-    def last_end(self, held: bytes) -> int:
-        """Return where the last whole record ends; 0 where there is none."""
 
     @abstractmethod
     def block(self, block: bytes) -> bytes:
@@ -104,16 +100,11 @@ class CsvSplicer(Splicer):
         self.fields: list[CsvField] = []
         self.blank = False  # whether blank lines were seen: only the end of the file may follow
 
-    def last_end(self, held: bytes) -> int:
-        """Return the end of the last line outside quotes."""
-        return csv_lines.last_end(held, self.rows if self.width else csv_lines.HEADER)
-
     def block(self, block: bytes) -> bytes:
         """Replace the fields of a block; the first block starts with the header."""
         if self.width:
             return self._records(block)
-        ends = csv_lines.separators(block, csv_lines.HEADER)[1]
-        end = int(ends[0]) + 1 if ends.size else len(block)
+        end = block.find(b"\n") + 1 or len(block)
         self._header(block[:end])
         return block[:end] + self._records(block[end:])
 
@@ -123,8 +114,6 @@ class CsvSplicer(Splicer):
         line = line.removeprefix(BYTE_ORDER_MARK)
         starts, ends = csv_lines.spans(line, 0, csv_lines.HEADER)
         names = [unquoted(line[a:b]) for a, b in zip(starts[0], ends[0], strict=True)]
-        if any("\n" in name or "\r" in name for name in names):
-            raise ValueError("the header: a column's name holds a line break; a stray quote? repair the header")
         for name in self.columns:
             if names.count(name) > 1:
                 raise ValueError(f"the header names the column {name!r} twice; rename one")
@@ -140,7 +129,6 @@ class CsvSplicer(Splicer):
         if not body:
             return block
         starts, ends = csv_lines.spans(body, self.width, self.rows)
-        self._check_line_breaks(body, starts, ends)
         starts, ends = starts[:, self.positions], ends[:, self.positions]
         inputs = {
             field.column.feature.name: field.encode([body[a:b] for a, b in zip(*span, strict=True)], self.rows)
@@ -157,16 +145,6 @@ class CsvSplicer(Splicer):
         self._read_back(body, new, [words[name] for name in written])
         self.rows += len(starts)
         return new + block[len(body) :]
-
-    def _check_line_breaks(self, body: bytes, starts: Indices, ends: Indices) -> None:
-        """Refuse a quoted field of several lines in which a row's value stands where its row would have it."""
-        fields = dict(zip(self.positions, self.fields, strict=True))
-        for row, place, text in csv_lines.swallowed(body, starts, ends, self.positions):
-            if fields[place].takes(text):
-                raise ValueError(
-                    f"row {self.rows + row}: a quoted field holds line breaks, and its lines look like rows that a "
-                    "stray quote has swallowed; repair the quotes, or take the line breaks out"
-                )
 
     def _without_blank_lines(self, block: bytes) -> bytes:
         """Return the records of a block; blank lines may stand at the end of the file alone."""
@@ -222,10 +200,6 @@ class JsonSplicer(Splicer):
             name: [json.dumps(value, ensure_ascii=False) for value in column.values.tolist()]
             for name, column in self.columns.items()
         }
-
-    def last_end(self, held: bytes) -> int:
-        """Return the end of the last line (strings cannot hold a line end)."""
-        return held.rfind(b"\n") + 1
 
     def block(self, block: bytes) -> bytes:
         """Replace the values of a block."""
