@@ -16,6 +16,7 @@ import epsworth as ew
 from epsworth.engines.linear import Comparison, closed_form
 from epsworth.engines.polygons import HalfPlanes, area, half_planes, mixed_areas, slabs
 from epsworth.mechanisms import FAMILIES
+from strategies import sparing
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
@@ -108,7 +109,7 @@ def test_slabs_hold_the_exact_areas(epsilon, x):
                 assert exact.item() == pytest.approx(float(inside), abs=2 * pair[0].spread.item() + 1e-9)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", sparing(MODELS, keep=(1, 2)))
 @pytest.mark.parametrize("sensitive", [[2], [0, 2]])
 def test_polygons_hold_the_sampled_truth(name, sensitive):
     """False-alarm rate 1e-6 per case."""

@@ -200,6 +200,7 @@ def test_results_do_not_depend_on_the_batch_size(batch):
     assert found.queries == expected.queries
 
 
+@pytest.mark.slow
 def test_queries_are_bounded_by_the_batch():
     sizes = []
 

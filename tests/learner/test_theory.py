@@ -18,6 +18,7 @@ from epsworth.learner.mechanism import Users
 from epsworth.learner.overlapping import Parity, Slides
 from epsworth.learner.signed import Hadamard
 from epsworth.learner.table import MECHANISMS
+from strategies import sparing
 
 
 def excess_risk(name, users, m, rng):
@@ -40,7 +41,8 @@ def excess_risk(name, users, m, rng):
 
 
 @pytest.mark.parametrize(
-    ("name", "constant"), [("ternary", 1), ("ternary", 2), ("slides", 1), ("slides", 2), ("slides", 4)]
+    ("name", "constant"),
+    sparing([("ternary", 1), ("ternary", 2), ("slides", 1), ("slides", 2), ("slides", 4)], keep=(0, 3)),
 )
 def test_the_excess_risk_falls_with_the_square_root_of_the_users(name, constant):
     """h = constant n^(-1/4), n half of the users: theory -1/2 (Berrett & Butucea 2019) for every constant.
@@ -55,6 +57,7 @@ def test_the_excess_risk_falls_with_the_square_root_of_the_users(name, constant)
     assert slope == pytest.approx(-0.5, abs=0.08)
 
 
+@pytest.mark.slow
 def test_parity_classes_gain_what_theory_says():
     """Variances 80 4^d / alpha^2 over 2^d / tanh(alpha / 2)^2: 68.3 at alpha = 1, d = 2.
 

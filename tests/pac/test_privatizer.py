@@ -232,6 +232,7 @@ def test_seeds_do_not_reach_releases():
     assert (vectors[0] != vectors[1]).any()
 
 
+@pytest.mark.slow
 def test_the_simulation_is_repeatable_whatever_the_workers_and_stops_early():
     one, two = (
         PACPrivatizer(PCA(2), MI(0.25), worlds=64, n_jobs=n_jobs).fit(X).trials_.outputs for n_jobs in (None, 2)
