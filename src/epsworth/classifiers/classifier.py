@@ -176,6 +176,8 @@ def _check_precision(estimator: Any) -> None:
 def _draws_labels(part: Any) -> bool:
     """Tell whether an estimator, or a fitted part of it, answers by chance."""
     from sklearn.base import BaseEstimator
+    from sklearn.dummy import DummyClassifier
+    from sklearn.tree import BaseDecisionTree
 
     if isinstance(part, (list, tuple)):
         return any(map(_draws_labels, part))
@@ -183,9 +185,9 @@ def _draws_labels(part: Any) -> bool:
         return any(map(_draws_labels, part.values()))
     if isinstance(part, np.ndarray) and part.dtype == object:
         return any(map(_draws_labels, part.ravel().tolist()))
-    if not isinstance(part, BaseEstimator):
+    if not isinstance(part, BaseEstimator) or isinstance(part, BaseDecisionTree):  # trees hold no estimators
         return False
-    if kind_of(part) == "DummyClassifier" and hasattr(part, "classes_"):
+    if isinstance(part, DummyClassifier) and hasattr(part, "classes_"):
         return part.strategy in ("uniform", "stratified")
     return _draws_labels(vars(part))
 

@@ -50,7 +50,15 @@ def kind_of(model: Any) -> str | None:
 
 def all_of_kind(models: Any, kinds: tuple[str, ...]) -> bool:
     """Tell whether all models, such as the trees of a forest, give the answers of one of these classes."""
-    return all(kind_of(model) in kinds for model in models)
+    models = list(models)
+    for kind in set(map(type, models)):  # what their classes hold is looked at once
+        found = _kind_of_class(kind)
+        if found is None or found.__name__ not in kinds:
+            return False
+        own = {name for model in models if type(model) is kind for name in getattr(model, "__dict__", ())}
+        if any(_acts(_static(kind, name)) for name in own):
+            return False
+    return True
 
 
 def _kind_of_class(kind: type) -> type | None:
