@@ -101,13 +101,14 @@ class TreeModel:
 
     def scores(self, table: Floats) -> Floats:
         """Return the scores of records, shape ``(records, scores)``, by walking down every tree."""
-        seen, rows = self.seen(table), np.arange(len(table))[:, np.newaxis]
-        node = np.repeat(self.roots[np.newaxis], len(table), axis=0)
-        while (self.left[node] != LEAF).any():
-            goes_left = self.turns_left(seen[rows, self.feature[node]], self.threshold[node])
-            step = np.where(goes_left, self.left[node], self.right[node])
-            node = np.where(self.left[node] == LEAF, node, step)
-        return np.asarray(self.values[node].sum(axis=1) + self.offset)
+        seen, node = self.seen(table), np.tile(self.roots, len(table))
+        walking = np.flatnonzero(self.left[node] != LEAF)  # most arrive long before the deepest
+        while walking.size:
+            at = node[walking]
+            goes_left = self.turns_left(seen[walking // len(self.roots), self.feature[at]], self.threshold[at])
+            node[walking] = np.where(goes_left, self.left[at], self.right[at])
+            walking = walking[self.left[node[walking]] != LEAF]
+        return np.asarray(self.values[node.reshape(len(table), -1)].sum(axis=1) + self.offset)
 
 
 def tree_model(model: Any) -> TreeModel | None:
