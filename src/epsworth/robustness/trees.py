@@ -24,10 +24,9 @@ BATCH = 32
 MOST_CELLS = 2_000_000  # up to which all cells are summed at once, instead of searched
 
 
-def reachable_leaves(asked: Asked, inside: Inside, model: TreeModel) -> Leaves:
+def reachable_leaves(sweep: Sweep, inside: Inside, model: TreeModel) -> Leaves:
     """Return the leaves that the record can reach; a split on a feature that stays sends it its way."""
     seen = model.seen(inside.row[np.newaxis])[0]
-    sweep = Sweep.over(model, asked.positions, len(inside.row))
     return sweep.leaves(model.turns_left(seen[model.feature], model.threshold)).compact()
 
 
@@ -48,9 +47,12 @@ def tree_radius(asked: Asked, inside: Inside, rng: np.random.Generator, budget: 
     A flip found by sampling comes first: boxes beyond it are not looked at.
     """
     model = tree_model(asked.classifier.inside)
-    if model is None or not _agrees(asked, inside, model):
+    if model is None:
         return None
-    leaves = reachable_leaves(asked, inside, model)
+    sweep = Sweep.over(model, asked.positions, len(inside.row))
+    if not _agrees(asked, inside, model, sweep.edges):
+        return None
+    leaves = reachable_leaves(sweep, inside, model)
     if len(model.roots) == 1:
         points = nearest(leaves.edges, asked.point, leaves.low.T, leaves.high.T)
         witness = asked.nearest(points)
@@ -61,7 +63,7 @@ def tree_radius(asked: Asked, inside: Inside, rng: np.random.Generator, budget: 
     return _search(asked, leaves, leads, model.tie, nearest_flip(asked, rng), budget)
 
 
-def _agrees(asked: Asked, inside: Inside, model: TreeModel) -> bool:
+def _agrees(asked: Asked, inside: Inside, model: TreeModel, edges: tuple[Floats, ...]) -> bool:
     """Check the reading against the classifier, near the record, at thresholds and far away."""
 
     def read(points: Floats) -> tuple[Bools, Bools]:
@@ -70,7 +72,6 @@ def _agrees(asked: Asked, inside: Inside, model: TreeModel) -> bool:
         labels, clear = model.labels(table)
         return np.asarray(labels != asked.label), clear
 
-    edges = Sweep.over(model, asked.positions, len(inside.row)).edges
     finite = [np.append(np.abs(e[np.isfinite(e)] - x), 0.0) for e, x in zip(edges, asked.point, strict=True)]
     return all(
         asked.flips_as_read(read, max(float(size(away)) for away in finite)) for size in (np.min, np.median, np.max)
