@@ -53,7 +53,7 @@ def _kernels(clock: Clock) -> Iterator[Row]:
 
         found = clock.race(three, by_quadrature, per=(3 * len(u), 1), runs=5)
         yield Row(
-            f"a kernel of {len(u):,} rows, d = {d}", "one call of scipy's quad", found.ratio, 0.05, shown(found.ours)
+            f"a kernel of {len(u):,} rows, d = {d}", "one call of scipy's quad", found.ratio, 0.01, shown(found.ours)
         )
 
 

@@ -32,7 +32,7 @@ def rows(clock: Clock) -> Iterator[Row]:
         return noise.optimal_noise(clock.size(40, 4), 0.01, 1.0, 1e-6)
 
     asked = [
-        ("noise: cheapest, one release", lambda: noise.cheapest(within, 0.05), 100.0),
+        ("noise: cheapest, one release", lambda: noise.cheapest(within, 0.05), 47.0),
         ("noise: cheapest, relative error", relative, None),
         ("noise: optimum and floor", program, 50.0),
     ]

