@@ -13,7 +13,7 @@ from epsworth.classifiers import Labels
 from epsworth.engines.question import Question
 from epsworth.records import Indices
 
-SPREAD = 128  # points over the sensitive ranges, and as many near thresholds
+SPREAD = 64  # points over the sensitive ranges, and as many near thresholds
 MOST_RECORDS = 256  # of those that are compared as they stand
 
 Reading = Callable[[Indices, list[NDArray[Any]]], tuple[Labels, Bools]]
