@@ -55,7 +55,7 @@ def shown_name(name: object, names: Sequence[object]) -> str:
     Examples
     --------
     >>> shown_name("bmi", ["age", "bmi"]), shown_name("male", ["63.7", "male"])
-    ("'bmi'", "number 1 (counted from 0; its first line does not look like a header)")
+    ("'bmi'", 'number 1 (counted from 0; its first line does not look like a header)')
     """
     if looks_like_header(names):
         return repr(name)
