@@ -82,7 +82,7 @@ def plot_curves(
 
 def _draw(panel: Axes, curves: Curves, view: str | int, of: Quantity) -> None:
     lower, upper = curves.select(view, of)
-    for m, name in enumerate(curves.mechanisms):
+    for m in range(len(curves.mechanisms)):
         colour, style = COLOURS[m % len(COLOURS)], STYLES[m // len(COLOURS) % len(STYLES)]
         panel.fill_between(curves.epsilons, lower[m], upper[m], color=colour, alpha=0.15, linewidth=0)
         marker: dict[str, Any] = {"marker": "o"} if curves.epsilons.size == 1 else {}

@@ -186,6 +186,6 @@ def _ceiling(cap: float, labels: int, promise: Guarantee) -> str:
     if round_up(cap, 6) >= 1:
         return f"The ceiling is no obstacle: {where} it lies above 0.999999 ({labels} labels seen)."
     return (
-        f"The ceiling is about *every* input, those that are not among these records too: {where} no{which} mechanism can "
-        f"promise more than {round_up(cap, 6):g} to all of them ({labels} labels seen)."
+        f"The ceiling is about *every* input, those that are not among these records too: {where} no{which} mechanism "
+        f"can promise more than {round_up(cap, 6):g} to all of them ({labels} labels seen)."
     )
