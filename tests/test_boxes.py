@@ -7,6 +7,7 @@ import functools
 import itertools
 import json
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.bounds import clopper_pearson
+from epsworth.sides import unit_sides
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
@@ -96,6 +98,28 @@ def test_all_attempts_at_a_box_together_miss_as_often_as_was_asked_for(monkeypat
     assert len(asked) > 1
     assert sum(asked) <= 0.1
     assert asked[0] == pytest.approx(0.05)
+
+
+def test_a_box_whose_fresh_draws_flip_is_cut_again(monkeypatch):
+    """Whatever was proposed: here the whole range, a third of which flips."""
+    monkeypatch.setattr("epsworth.boxes._proposed", lambda asked, laws, rng: np.array([[0.0, 1.0]]))
+    box = ew.safe_box(lambda Z: Z[:, 0] < 0.7, [0.4], sensitive=0, epsilon=2.0, rng=0)
+    assert box.flips_at_most <= 0.01
+    assert 0.65 < box.upper[0] < 0.71
+    assert box.lower == (0.0,)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_sides_on_the_unit_scale_lie_inside_the_natural_ends(scale):
+    """By exact fractions, and as values come back from the unit scale: masses and draws are of the printed box."""
+    rng, (lower, upper) = np.random.default_rng(0), SCALES[scale]
+    feature = ew.Feature("x", lower, upper)
+    ends = np.sort(lower + (upper - lower) * rng.uniform(0.001, 0.999, (300, 2)), axis=1)
+    for low, high in ends.tolist():
+        ((first, last),) = unit_sides([feature], np.array([[low, high]])).tolist()
+        natural = [Fraction(lower) + Fraction(end) * (Fraction(upper) - Fraction(lower)) for end in (first, last)]
+        assert low <= min(natural[0], float(feature.from_unit(first)))
+        assert high >= max(natural[1], float(feature.from_unit(last)))
 
 
 @pytest.mark.parametrize("record", [0, 60, 77, 120])

@@ -16,7 +16,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.curves import Bounds, Curves
-from epsworth.guarantees import Approximate, Pure
+from epsworth.figures import _label, plot_curves
+from epsworth.guarantees import Approximate, Probabilistic, Pure
 from epsworth.mechanisms import FAMILIES, family
 
 
@@ -365,3 +366,59 @@ def test_printed_curves_show_guaranteed_numbers_rounded_down():
             assert shown[-1] == np.floor(lower[m, -1] * 1000) / 1000
     assert "record 0" in str(exact_curves(["pm"], [1.0], [[[0.4519]]]))
     assert "0.451" in str(exact_curves(["pm"], [1.0], [[[0.4519]]]))
+
+
+def test_every_promise_is_told_of_the_mechanisms_that_keep_it(cli, tmp_path, monkeypatch):
+    """Whatever stands first; and where a notion changes along the epsilons, from where on."""
+    pure, loose = (
+        (Pure(1, "record"), Pure(2, "record")),
+        (Approximate(1, 1e-5, "record"), Approximate(2, 1e-5, "record")),
+    )
+    worse = (Probabilistic(1, 1e-5, "record"), Approximate(2, 1e-5, "record"))
+    promised = {"pm": pure, "g": loose, "sw": pure, "h": worse}
+    monkeypatch.chdir(tmp_path)
+    for names in (["pm", "g", "sw", "h"], ["h", "g", "sw", "pm"]):
+        curves = exact_curves(names, [1, 2], [[[0.5], [0.6]]] * 4, guarantees=tuple(promised[name] for name in names))
+        first, later = [name for name in names if name in ("pm", "sw")], "at epsilon 2 per feature"
+        lines = {
+            f"{', '.join(first)} at epsilon 1 per feature: pure LDP, epsilon 1 per record",
+            "g at epsilon 1 per feature: approximate LDP, epsilon 1, delta 0.00001 per record",
+            "h at epsilon 1 per feature: probabilistic LDP, epsilon 1, delta 0.00001 per record",
+            f"h {later}: approximate LDP, epsilon 2, delta 0.00001 per record",
+        }
+        curves.save("c.json")
+        code, out, _ = cli("recommend", "c.json", "--at-least", "0.6")
+        assert code == 0
+        for text in (str(curves), out):
+            assert {line.strip() for line in text.splitlines() if " per feature: " in line} == lines
+        assert [_label(curves, names.index(name)) for name in ("pm", "g", "h")] == [
+            "pm", "g (approximate, δ 0.00001)", "h (approximate, δ 0.00001)",
+        ]  # fmt: skip
+    told = exact_curves(["x"], [1, 2, 3, 4, 5, 6, 7, 8], [[[0.5]] * 8], guarantees=(
+        tuple(Approximate(e, e / 100, "record") for e in range(1, 9)),
+    ))  # fmt: skip
+    assert "change 2 more times" in str(told)
+
+
+def test_no_refusal_speaks_for_mechanisms_of_another_notion():
+    """The ceiling and the needed epsilon are those of one delta; a mechanism left out for its delta is not denied."""
+    promises = ((Pure(1, "record"),), (Approximate(1, 0.5, "record"),))
+    curves = exact_curves(["pm", "g"], [1], [[[0.5]], [[0.85]]], guarantees=promises)
+    strict = ew.recommend(curves, at_least=0.8, delta=0.0).reason
+    assert strict.startswith("No mechanism with a delta that you accept is guaranteed to reach")
+    assert "for epsilon 1 per feature." in strict
+    assert "at epsilon 1 per record no pure mechanism can promise more than 0.731059" in strict
+    assert "at least epsilon 1.386 per record of a pure mechanism" in strict
+    assert "at epsilon 1 and delta 0.5 per record no mechanism can promise" in ew.recommend(curves, at_least=0.8).reason
+    with pytest.raises(ValueError, match=r"epsilon 3 is none of the grid; the curves hold epsilon 1$"):
+        curves.sentence("pm", 3, 0)
+
+
+def test_a_plot_of_classifiers_with_other_mechanisms_names_those_of_each(monkeypatch, tmp_path):
+    drawn = []
+    monkeypatch.setattr(
+        "matplotlib.axes.Axes.legend", lambda axes, **_: drawn.append(axes.get_legend_handles_labels()[1])
+    )
+    alike = [exact_curves([name], [1, 2], [[[0.5], [0.6]]]) for name in ("pm", "sw")]
+    plot_curves(dict(zip("ab", alike, strict=True)), tmp_path / "c.svg", on=["average"])
+    assert drawn == [["pm"], ["sw"]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -13,7 +15,7 @@ from epsworth.engines.linear import linear_bounds, linear_for
 from epsworth.engines.polygons import polygon_bounds
 from epsworth.engines.question import ASKED_AGAIN, ask
 from epsworth.engines.sampled import Settings
-from epsworth.engines.scales import exit_scales, inside, noise_scales
+from epsworth.engines.scales import Region, _regions, exit_scales, inside, noise_scales
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
@@ -39,6 +41,42 @@ def test_rays_are_inside_as_direct_evaluation_says():
         margins[rng.random(4) < 0.1] = 0
         direct = (margins + scales[:, np.newaxis, np.newaxis] * slopes > 0).all(axis=2).sum(axis=1)
         np.testing.assert_array_equal(inside(slopes, margins, scales), direct)
+
+
+def test_a_score_is_known_to_within_its_stated_rounding():
+    """Against exact fractions, where large terms cancel."""
+    rng, model = np.random.default_rng(0), LogisticRegression()
+    model.coef_, model.intercept_ = 1e6 * rng.normal(size=(3, 4)), rng.normal(size=3)
+    model.classes_, model.n_features_in_ = np.arange(3), 4
+    x = rng.random((20, 4))
+    asked = question(model, x, [0, 1, 2], domain=None)
+    off = []
+    for (record, _), region in _regions(asked, linear_for(asked), np.ones(4), 0.1, 1e-3).items():
+        scores = [
+            Fraction(b) + sum(Fraction(w) * Fraction(v) for w, v in zip(row, x[record].tolist(), strict=True))
+            for row, b in zip(model.coef_.tolist(), model.intercept_.tolist(), strict=True)
+        ]
+        own = asked.labels[record]
+        exact = [scores[own] - scores[k] for k in range(3) if k != own]
+        found = [abs(float(Fraction(m) - e)) for m, e in zip(region.margins.tolist(), exact, strict=True)]
+        assert (np.array(found) <= region.rounding).all()
+        off += found
+    assert max(off) > 0  # doubles do not hold the scores
+
+
+def test_a_ray_next_to_its_exit_counts_as_inside_only_where_it_is():
+    """Scales within rounding of the exit, by exact fractions: what is inside for certain is, what is not is not."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        weights, z, margin = rng.normal(size=(1, 3)), rng.normal(size=(1, 3)), rng.choice([-1.0, 1.0])
+        slope = sum(Fraction(w) * Fraction(v) for w, v in zip(weights[0].tolist(), z[0].tolist(), strict=True))
+        at = max(float(-Fraction(margin) / slope), 1e-3)
+        scales = np.array([np.nextafter(at, 0), at, np.nextafter(at, np.inf)])
+        region = Region(weights, np.array([margin]), np.zeros(1), scales, 0.1, 1e-3)
+        region.count(z)
+        truth = np.array([Fraction(margin) + Fraction(scale) * slope > 0 for scale in scales.tolist()])
+        assert (region.inner <= truth).all()
+        assert (region.outer >= truth).all()
 
 
 @pytest.mark.parametrize("rows", [[10, 77, 120], [0, 50, 133]])

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 
-from epsworth.engines import branching, shared
-from epsworth.engines.assembly import _drawing_runs
+from epsworth.bounds import Interval
+from epsworth.engines import branching, sampled, scales, shared
+from epsworth.engines.assembly import _drawing_runs, run_parts
 from epsworth.engines.cells import cells_for
-from epsworth.engines.plan import DRAWING, Part
+from epsworth.engines.linear import linear_for
+from epsworth.engines.plan import DRAWING, Part, Planner
 from epsworth.engines.question import ask
 from epsworth.engines.sampled import Settings
 from epsworth.engines.scales import Region
@@ -21,52 +24,86 @@ MISS = 1e-3
 
 
 def settings():
-    return Settings(MISS, 0.1, None, np.random.default_rng(0), lambda share: None)
+    return Settings(MISS, 0.06, None, np.random.default_rng(0), lambda share: None)
 
 
-def spied(module, monkeypatch):
-    """Return the list to which the miss probability of every schedule is appended."""
-    spent, looks = [], module.looks
+@pytest.fixture
+def spent(monkeypatch):
+    """Return the list of what every interval and band spends; intervals tell nothing, so that no run stops early."""
+    found = []
 
-    def noting(tolerance, miss, **more):
-        spent.append(miss)
-        return looks(tolerance, miss, **more)
+    def idle(counts, draws, miss):
+        found.append(np.size(counts) * miss)
+        return Interval(np.zeros(np.shape(counts)), np.ones(np.shape(counts)))
 
-    monkeypatch.setattr(module, "looks", noting)
-    return spent
+    def noting(*given):
+        region = Region(*given)
+        found.append(region.miss)
+        return region
+
+    for module in (sampled, shared, branching):
+        monkeypatch.setattr(module, "clopper_pearson", idle)
+    monkeypatch.setattr(scales, "Region", noting)
+    monkeypatch.setattr("epsworth.engines.leaves.LeafBoxes.most", 1)  # nearly everything is drawn
+    return found
+
+
+def of_function(mechanisms, y, epsilons=(1, 2)):
+    """Two records of three features, two epsilons, and a classifier that nothing is known about."""
+    table = np.array([[0.2, 0.4, 0.9], [0.7, 0.1, 0.3]])
+    given = {"sensitive": [0, 1, 2], "mechanisms": mechanisms, "epsilons": epsilons, "domain": None}
+    return ask(lambda Z: Z.sum(axis=1) > 1.5, table, y=None if y is None else [True, True], **given)
+
+
+def of_flowers(model, mechanisms, y):
+    """Two flowers, and labels that they do not have."""
+    given = {"sensitive": [0, 1, 2, 3], "mechanisms": mechanisms, "epsilons": [1, 2], "domain": RANGES}
+    return ask(model.fit(IRIS, SPECIES), IRIS[[60, 100]], y=y, **given)
+
+
+def by_records(y):
+    sampled.each_record(of_function(["pm", "sw"], y), settings())
+
+
+def by_dataset(y):
+    sampled.whole_dataset(of_function(["pm", "sw"], y), settings())
+
+
+def by_strata(y):
+    shared.shared_samples(of_function("krr", y), 101, settings())
+
+
+def by_boxes(y):
+    question = of_flowers(RandomForestClassifier(5, random_state=0), ["pm", "sw"], y)
+    branching.branch_and_sample(question, cells_for(question), settings())
+
+
+def by_scales(y):
+    question = of_flowers(LogisticRegression(max_iter=5000), ["laplace", "gaussian"], y)
+    scales.exit_scales(question, linear_for(question), settings())
+
+
+def by_records_and_strata(y):
+    question = of_function(["pm", "krr:k=201"], y, np.arange(1, 4, 0.5))
+    answered, _ = run_parts(question, Planner(question, "auto").parts(), settings(), "records")
+    assert {part.name for part, _ in answered} == {"monte-carlo", "shared-samples"}
+
+
+def by_records_and_scales(y):
+    question = of_flowers(LogisticRegression(max_iter=5000), ["pm", "laplace"], y)
+    answered, _ = run_parts(question, Planner(question, "auto").parts(), settings(), "records")
+    assert {part.name for part, _ in answered} == {"monte-carlo", "exit-scales"}
+
+
+WAYS = [by_records, by_dataset, by_strata, by_boxes, by_scales, by_records_and_strata, by_records_and_scales]
 
 
 @pytest.mark.parametrize("y", [None, [0, 0]])
-def test_boxes_share_the_miss_over_records_points_and_labels(y, monkeypatch):
-    """Whatever is drawn about two records, two mechanisms, three epsilons and, with y, another label."""
-    model = RandomForestClassifier(5, random_state=0).fit(IRIS, SPECIES)
-    monkeypatch.setattr("epsworth.engines.leaves.LeafBoxes.most", 1)  # nearly everything is drawn
-    spent = spied(branching, monkeypatch)
-    given = {"mechanisms": ["pm", "sw"], "epsilons": [1, 2, 4], "domain": RANGES, "y": y}
-    question = ask(model, IRIS[[60, 100]], sensitive=[0, 1, 2, 3], **given)
-    branching.branch_and_sample(question, cells_for(question), settings())
-    bounds = 2 * 3 * 2 * (1 if y is None else 2)
-    assert len(spent) == bounds  # each of them drew
-    assert sum(spent) <= MISS * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("y", [None, [True, True]])
-def test_strata_share_the_miss_over_records_sizes_and_labels(y, monkeypatch):
-    """A schedule serves all strata of a record: one per number of features redrawn, and per label."""
-    spent = spied(shared, monkeypatch)
-    table = np.array([[0.2, 0.4, 0.9], [0.7, 0.1, 0.3]])
-    question = ask(
-        lambda Z: Z.sum(axis=1) > 1.5,
-        table,
-        sensitive=[0, 1, 2],
-        mechanisms="krr",
-        epsilons=[1, 2, 3, 4],
-        domain=None,
-        y=y,
-    )
-    shared.shared_samples(question, 101, settings())
-    assert len(spent) == 2
-    assert sum(spent) * 3 * (1 if y is None else 2) <= MISS * (1 + 1e-9)
+@pytest.mark.parametrize("way", WAYS)
+def test_all_bounds_and_looks_of_an_answer_spend_the_miss_together(way, y, spent):
+    """Over mechanisms, epsilons, records, labels, strata, looks and engines: no more than was asked, and all of it."""
+    way(y)
+    assert sum(spent) == pytest.approx(MISS, rel=1e-9)
 
 
 @pytest.mark.parametrize("ahead", [True, False])

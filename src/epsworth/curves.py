@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,8 @@ from epsworth.rounding import round_down, show_down, show_up
 Quantity = Literal["stability", "accuracy"]
 FORMAT = "epsworth-curves-1"
 MOST_SHOWN = 8  # epsilons in a printed table
+MOST_CHANGES = 5  # of a notion or a delta along the epsilons, that are printed
+WIDTH = 110
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,8 +181,7 @@ class Curves:
             raise ValueError(f"no curve for mechanism {mechanism!r}; there are {', '.join(self.mechanisms)}")
         at = np.flatnonzero(np.isclose(self.epsilons, epsilon, rtol=1e-12, atol=0))
         if at.size == 0:
-            ends = f"{show_up(self.epsilons[0])} to {show_up(self.epsilons[-1])}"
-            raise ValueError(f"epsilon {epsilon:g} is not one of the {self.epsilons.size} of the grid, {ends}")
+            raise ValueError(f"epsilon {epsilon:g} is none of the grid; the curves hold {span(self.epsilons)}")
         return self.mechanisms.index(mechanism), int(at[0])
 
     def __repr__(self) -> str:
@@ -206,6 +208,8 @@ class Curves:
             for name, row in zip(self.mechanisms, lower, strict=True):
                 lines.append(name.ljust(wide) + "".join(f"{round_down(float(row[e])):{cell}.3f}" for e in at))
         lines.append("")
+        for promised in promises(self):
+            lines += textwrap.wrap(promised, WIDTH, subsequent_indent="  ")
         if len(at) < self.epsilons.size:
             lines.append(f"{len(at)} of {self.epsilons.size} epsilons are shown.")
         if not self.sound:
@@ -300,6 +304,37 @@ class Curves:
         """Read a file that `save` wrote."""
         with reading(path, "curves file") as content:
             return cls.from_dict(read_json(content))
+
+
+def span(epsilons: Floats) -> str:
+    """Name the epsilons of a grid.
+
+    Examples
+    --------
+    >>> span(np.array([1.0, 2.0])), span(np.array([1.0]))
+    ('epsilon 1 to 2', 'epsilon 1')
+    """
+    first, last = show_up(float(epsilons[0])), show_up(float(epsilons[-1]))
+    return f"epsilon {first}" if epsilons.size == 1 else f"epsilon {first} to {last}"
+
+
+def promises(curves: Curves) -> list[str]:
+    """Say which mechanisms keep which promise per record: at the smallest epsilon, and where notion or delta change."""
+    found: dict[tuple[int, Guarantee], list[str]] = {}
+    for name, row in zip(curves.mechanisms, curves.guarantees, strict=True):
+        kinds = [(promise.notion, promise.delta) for promise in row]
+        for e, promise in enumerate(row):
+            if e == 0 or kinds[e] != kinds[e - 1]:
+                found.setdefault((e, promise), []).append(name)
+    first = [key for key in found if key[0] == 0]
+    later = sorted((key for key in found if key[0] > 0), key=lambda key: key[0])
+    lines = [
+        f"{', '.join(found[e, promise])} at epsilon {show_up(curves.epsilons[e])} per feature: {promise}"
+        for e, promise in [*first, *later[:MOST_CHANGES]]
+    ]
+    if len(later) > MOST_CHANGES:
+        lines.append(f"notions or deltas change {len(later) - MOST_CHANGES} more times; `guarantees` holds all of them")
+    return lines
 
 
 def _bounds_to_dict(bounds: Bounds) -> dict[str, Any]:

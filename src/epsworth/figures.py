@@ -10,7 +10,7 @@ import numpy as np
 
 from epsworth.curves import Curves, Quantity
 from epsworth.files import OutputError, check_writable, replacing
-from epsworth.guarantees import ceiling
+from epsworth.guarantees import STRENGTH, ceiling
 from epsworth.noise.ranking import Ranking, epsilons_by_width
 from epsworth.noise.regions import Absolute
 from epsworth.rounding import show_down, show_up
@@ -67,8 +67,12 @@ def plot_curves(
         line[0].set_ylabel(f"{of}, guaranteed and possible")
     for panel in panels[-1]:
         panel.set_xlabel("epsilon per feature")
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=9)
+    if len({tuple(_label(found, m) for m in range(len(found.mechanisms))) for found in rows.values()}) == 1:
+        handles, labels = panels[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=9)
+    else:  # colours stand for other mechanisms in every row
+        for line in panels:
+            line[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=9)
     confidence = min(found.confidence for found in rows.values())
     sure = "for certain" if confidence == 1 else f"all at once with {show_down(100 * confidence)} % confidence"
     figure.suptitle(f"Bands hold {sure}", fontsize=9, color="0.35", x=0.01, ha="left")
@@ -78,11 +82,11 @@ def plot_curves(
 
 def _draw(panel: Axes, curves: Curves, view: str | int, of: Quantity) -> None:
     lower, upper = curves.select(view, of)
-    for m, name in enumerate(curves.mechanisms):
+    for m in range(len(curves.mechanisms)):
         colour, style = COLOURS[m % len(COLOURS)], STYLES[m // len(COLOURS) % len(STYLES)]
         panel.fill_between(curves.epsilons, lower[m], upper[m], color=colour, alpha=0.15, linewidth=0)
         marker: dict[str, Any] = {"marker": "o"} if curves.epsilons.size == 1 else {}
-        panel.plot(curves.epsilons, lower[m], style, color=colour, linewidth=1.6, label=name, **marker)
+        panel.plot(curves.epsilons, lower[m], style, color=colour, linewidth=1.6, label=_label(curves, m), **marker)
     labels = int(curves.labels_possible.max())
     if view == "worst" and of == "stability" and labels > 1:
         caps = [
@@ -98,6 +102,15 @@ def _draw(panel: Axes, curves: Curves, view: str | int, of: Quantity) -> None:
     panel.grid(color="0.92", linewidth=0.8)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
+
+
+def _label(curves: Curves, m: int) -> str:
+    """Name a mechanism; with its weakest notion and largest delta where it is not pure."""
+    weakest = max(curves.guarantees[m], key=lambda promise: (STRENGTH.index(promise.notion), promise.delta))
+    if weakest.notion == "pure":
+        return curves.mechanisms[m]
+    delta = max(promise.delta for promise in curves.guarantees[m])
+    return f"{curves.mechanisms[m]} ({weakest.notion}, δ {show_up(delta)})"
 
 
 def _view(view: str | int) -> str:

@@ -7,6 +7,7 @@ because classifiers are particular about what they are fed.
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,49 @@ if TYPE_CHECKING:
 Indices = NDArray[np.intp]
 
 MISSING = ["", "NA", "N/A", "NaN", "nan", "null"]
+LONGEST_NAME = 40  # letters of a column's name that a message may show
+_MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_VALUE = re.compile(  # of a record: without letters, a number with its power or unit, a date, an answer, an address
+    rf"[\W\d_]*|\W*\d[\d.,:/-]*(?:\W.*|e[+-]?\d+|T\d.*|[a-zµ]{{1,2}}|{_MONTH}\W*\d.*)|{_MONTH}\W*\d.*"
+    r"|\W*(?:inf|infinity|nan|true|false|yes|no|none)|.*@.*",
+    re.IGNORECASE,
+)
+_RENAMED = re.compile(r"_duplicated_\d+$")  # what polars adds to a name that stands twice
+NO_HEADER = "its first line does not look like a header; give one"
+
+
+def shown_names(names: Sequence[object], words: str = "it has") -> str:
+    """Say which columns a table has, unless one of their names looks like a value: a record's, for want of a header.
+
+    Examples
+    --------
+    >>> shown_names(["age", "bmi"]), shown_names(["63.7", "male"])
+    ('it has age, bmi', 'its first line does not look like a header; give one')
+    """
+    return f"{words} {', '.join(map(str, names))}" if looks_like_header(names) else NO_HEADER
+
+
+def shown_name(name: object, names: Sequence[object]) -> str:
+    """Return one of a table's names for a message: its number where the names look like a record.
+
+    Examples
+    --------
+    >>> shown_name("bmi", ["age", "bmi"]), shown_name("male", ["63.7", "male"])
+    ("'bmi'", 'number 1 (counted from 0; its first line does not look like a header)')
+    """
+    if looks_like_header(names):
+        return repr(name)
+    return f"number {list(names).index(name)} (counted from 0; {NO_HEADER.partition(';')[0]})"
+
+
+def looks_like_header(names: Sequence[object]) -> bool:
+    """Tell whether none of a table's names looks like a value."""
+    return not any(isinstance(name, str) and _is_value(name) for name in names)
+
+
+def _is_value(name: str) -> bool:
+    plain = _RENAMED.sub("", name).strip()
+    return len(plain) > LONGEST_NAME or plain in MISSING or not name.isprintable() or bool(_VALUE.fullmatch(plain))
 
 
 class Records(ABC):
@@ -58,7 +102,9 @@ class Records(ABC):
                 )
             column = self.given[int(column)]
         if column not in self.names:
-            raise ValueError(f"sensitive: there is no feature {column!r}; the features are {', '.join(self.names)}")
+            asked = shown_name(column, self.given) if column in self.given else repr(column)
+            features = shown_names(self.names, "the features are")
+            raise ValueError(f"sensitive: there is no feature {asked}; {features}")
         return self.names.index(column)
 
     def numbers(self) -> Floats | None:
@@ -271,8 +317,7 @@ def _frame_records(X: Any, features: Sequence[str] | None) -> Records:
         missing = [name for name in features if name not in columns]
         if missing:
             raise ValueError(
-                f"the table lacks the column {missing[0]!r} on which the classifier was fitted; "
-                f"it has {', '.join(columns)}"
+                f"the table lacks the column {missing[0]!r} on which the classifier was fitted; {shown_names(columns)}"
             )
         frame = frame.select(*features)
     return FrameRecords(frame, tuple(columns))
@@ -303,6 +348,8 @@ def _check_header(path: Path, names: Sequence[str | None]) -> None:
     """Refuse a header that names a column twice: polars would rename the second and the first would be taken."""
     for name in names:
         if names.count(name) > 1:
+            if name and not looks_like_header(names):
+                raise ValueError(f"the table {path} names a column twice, and {NO_HEADER}")
             raise ValueError(f"the table {path} names the column {name or ''!r} twice; rename one")
 
 

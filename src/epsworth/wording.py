@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epsworth.curves import Curves, Quantity
+from epsworth.curves import Curves, Quantity, span
 from epsworth.guarantees import Guarantee, ceiling, epsilon_needed
 from epsworth.rounding import round_down, round_up, show_down, show_up
 from epsworth.search import Scan
@@ -80,7 +80,7 @@ def reason_for(
     if not choice.holds_above:
         lines.append("The curve is not above the wish at every larger epsilon: do not raise epsilon blindly.")
     if cap is not None and labels > 1:
-        lines.append(_ceiling(cap, labels, choice.guarantee.epsilon))
+        lines.append(_ceiling(cap, labels, choice.guarantee))
     lines.append(protection(choice.guarantee))
     lines += [f"{note}." for note in curves.notes if note.startswith(f"{choice.mechanism}:")]
     return " ".join(lines)
@@ -119,21 +119,21 @@ def reason_against(
     """Say why nothing fits, and what might."""
     if not scans:
         return "No: every mechanism in these curves has a larger delta than you accept; add a pure one, or raise delta."
+    admitted_only = "" if len(scans) == len(curves.mechanisms) else " with a delta that you accept"
     m, e = max(((m, int(np.argmax(lower[m]))) for m in scans), key=lambda point: float(lower[point]))
     lines = [
-        f"No mechanism is guaranteed to reach {wish} for epsilon "
-        f"{show_up(curves.epsilons[0])} to {show_up(curves.epsilons[-1])} per feature.",
+        f"No mechanism{admitted_only} is guaranteed to reach {wish} for {span(curves.epsilons)} per feature.",
         f"The best is {curves.mechanisms[m]} at epsilon {show_up(curves.epsilons[e])}: "
         f"at least {round_down(float(lower[m, e])):g}.",
     ]
     lines += _left_open(curves, scans, at_least, lower, upper)
     if labels > 1:
         promise = curves.guarantees[m][-1]
-        lines.append(_ceiling(ceiling(promise.epsilon, labels, promise.delta), labels, promise.epsilon))
+        lines.append(_ceiling(ceiling(promise.epsilon, labels, promise.delta), labels, promise))
         admitted = delta if promise.delta else 0.0  # of a pure mechanism no delta is told
         needed = epsilon_needed(at_least, labels, admitted)
         if math.isfinite(needed) and needed > 0:
-            at = f" at delta {show_up(admitted)}" if admitted else ""
+            at = f" at delta {show_up(admitted)}" if admitted else " of a pure mechanism"
             lines.append(
                 f"To promise {exactly(at_least)} to every input takes at least epsilon {round_down(needed):g} "
                 f"per record{at}."
@@ -180,11 +180,12 @@ def _shown(lower: float, wish: float) -> str:
     return show_down(round_down(lower, digits), 17)
 
 
-def _ceiling(cap: float, labels: int, total: float) -> str:
-    where = f"at epsilon {show_up(total)} per record"
+def _ceiling(cap: float, labels: int, promise: Guarantee) -> str:
+    delta, which = (f" and delta {show_up(promise.delta)}", "") if promise.delta else ("", " pure")
+    where = f"at epsilon {show_up(promise.epsilon)}{delta} per record"
     if round_up(cap, 6) >= 1:
         return f"The ceiling is no obstacle: {where} it lies above 0.999999 ({labels} labels seen)."
     return (
-        f"The ceiling is about *every* input, those that are not among these records too: {where} no mechanism can "
-        f"promise more than {round_up(cap, 6):g} to all of them ({labels} labels seen)."
+        f"The ceiling is about *every* input, those that are not among these records too: {where} no{which} mechanism "
+        f"can promise more than {round_up(cap, 6):g} to all of them ({labels} labels seen)."
     )

@@ -168,7 +168,7 @@ def compute(
 ) -> Curves:
     """Load what the options name and ask the one question; ``rows`` are records that must exist."""
     from epsworth.engines import stability
-    from epsworth.records import read_table
+    from epsworth.records import read_table, shown_names
     from epsworth.space import Domain
 
     grid = epsilon_grid(epsilons)
@@ -179,7 +179,7 @@ def compute(
     truth = None
     if label_column is not None:
         if label_column not in frame.columns:
-            raise ValueError(f"--target: the table has no column {label_column!r}; it has {', '.join(frame.columns)}")
+            raise ValueError(f"--target: the table has no column {label_column!r}; {shown_names(frame.columns)}")
         truth, frame = frame[label_column].to_numpy(), frame.drop(label_column)
     for row in rows:
         if not 0 <= row < len(frame):
@@ -221,11 +221,13 @@ def classifier(path: Path, *, trust: bool) -> Any:
 
 
 def _column(name: str, columns: list[str]) -> Any:
+    from epsworth.records import looks_like_header, shown_names
+
     if name in columns:
         return name
-    if name.isdigit() and int(name) < len(columns):
+    if name.isdigit() and int(name) < len(columns) and looks_like_header(columns):
         return columns[int(name)]
-    raise ValueError(f"--sensitive: the table has no column {name!r}; it has {', '.join(columns)}")
+    raise ValueError(f"--sensitive: the table has no column {name!r}; {shown_names(columns)}")
 
 
 @contextmanager

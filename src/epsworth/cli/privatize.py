@@ -117,27 +117,28 @@ def _pool(
     """Return column names, numbers, labels and groups."""
     import numpy as np
 
-    from epsworth.records import read_table
+    from epsworth.records import looks_like_header, read_table, shown_name, shown_names
     from epsworth.space import Domain
 
     frame = read_table(table)
     apart: dict[str, Any] = {}
     for option, name in (("--target", target), ("--group", group)):
         if name is not None and name not in frame.columns:
-            raise ValueError(f"{option}: the table has no column {name!r}; it has {', '.join(frame.columns)}")
+            raise ValueError(f"{option}: the table has no column {name!r}; {shown_names(frame.columns)}")
         apart[option] = None if name is None else frame[name].to_numpy()
     features = frame.drop([name for name in (target, group) if name is not None])
     declared = None if domain is None else Domain.load(domain)
-    columns = []
+    columns, header = [], looks_like_header(frame.columns)
     for name in features.columns:
+        shown = repr(name) if header else shown_name(name, frame.columns)
         if declared is not None and name not in declared:
-            raise ValueError(f"--domain declares no range for the column {name!r}; declare it, or drop the column")
+            raise ValueError(f"--domain declares no range for the column {shown}; declare it, or drop the column")
         values = features[name].to_numpy()
         if features[name].is_null().any():
             row = int(features[name].is_null().arg_max())
-            raise ValueError(f"row {row}, {name}: the value is missing; fill it, or drop the row")
+            raise ValueError(f"row {row}, {name if header else shown}: the value is missing; fill it, or drop the row")
         if declared is None and not features[name].dtype.is_numeric():
-            raise ValueError(f"the column {name!r} is not of numbers; drop it, recode it, or declare its categories")
+            raise ValueError(f"the column {shown} is not of numbers; drop it, recode it, or declare its categories")
         columns.append(np.asarray(values, np.float64) if declared is None else declared[name].to_unit(values))
     if not columns:
         raise ValueError("the table has no columns besides --target and --group; give at least one")

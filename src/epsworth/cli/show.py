@@ -86,14 +86,13 @@ def _width(curves: Curves, lower: Floats, upper: Floats) -> str:
 
 
 def print_facts(curves: Curves) -> None:
-    """Print what the tables mean: units, confidence, cost, notes."""
+    """Print what the tables mean: units, promises, confidence, cost, notes."""
+    from epsworth.curves import promises
+
     out = console()
-    first = curves.guarantees[0][0]
-    features = len(curves.features)
-    out.print(
-        f"ε is per feature ({', '.join(curves.features)}); per record it adds up: {features} x ε "
-        f"(ε={show_up(curves.epsilons[0])}: {first})."
-    )
+    out.print(f"ε is per feature ({', '.join(curves.features)}); per record it adds up:")
+    for promised in promises(curves):
+        out.print(f"  {promised}")
     out.print(_what_numbers_are(curves))
     for note in curves.notes:
         out.print(f"Note, {note}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.coverage.glm import CoverageError
-from epsworth.records import as_records
+from epsworth.records import as_records, shown_name, shown_names
 
 MOST_CATEGORIES = 200
 SMALLEST = 1e-307  # numbers are divided by the largest one, or by this: its inverse is finite
@@ -58,13 +59,13 @@ def encode(table: Any, target: str) -> Encoded:
     """
     records = as_records(table)
     if target not in records.names:
-        raise CoverageError(f"target: the table has no column {target!r}; it has {', '.join(records.names)}")
+        raise CoverageError(f"target: the table has no column {target!r}; {shown_names(records.names)}")
     labels, positive = _labels(records.column(records.names.index(target)), target)
     blocks: list[Floats] = []
     names: list[str] = []
     for position, name in enumerate(records.names):
         if name != target:
-            found, titles = _column(records.column(position), name)
+            found, titles = _column(records.column(position), name, records.names)
             blocks.append(found)
             names += titles
     blocks.append(np.ones((len(records), 1)))
@@ -82,11 +83,12 @@ def _labels(column: NDArray[Any], name: str) -> tuple[Floats, str]:
     return as_floats(np.where(column == values[1], 1.0, -1.0)), str(values[1])
 
 
-def _column(column: NDArray[Any], name: str) -> tuple[Floats, list[str]]:
+def _column(column: NDArray[Any], name: str, given: Sequence[str]) -> tuple[Floats, list[str]]:
     if column.dtype.kind in "biuf":
         absent = _missing(column)
         if absent.any():
-            raise CoverageError(f"column {name!r}, row {int(absent.argmax())} is missing; fill or drop it first")
+            row, shown = int(absent.argmax()), shown_name(name, given)
+            raise CoverageError(f"column {shown}, row {row} is missing; fill or drop it first")
         values = as_floats(column)
         largest = float(np.abs(values).max())
         values = values / largest if largest >= SMALLEST else values / SMALLEST  # neither squares nor sums overflow
@@ -97,8 +99,9 @@ def _column(column: NDArray[Any], name: str) -> tuple[Floats, list[str]]:
     texts = np.where(_missing(column), "(missing)", column.astype(str))
     values, codes = np.unique(texts, return_inverse=True)
     if len(values) > MOST_CATEGORIES:
+        shown = shown_name(name, given)
         raise CoverageError(
-            f"column {name!r} has {len(values)} different texts; drop it, or group them into {MOST_CATEGORIES} at most"
+            f"column {shown} has {len(values)} different texts; drop it, or group them into {MOST_CATEGORIES} at most"
         )
     return as_floats(codes[:, None] == np.arange(len(values))), [f"{name}={value}" for value in values]
 

@@ -24,6 +24,7 @@ from epsworth.guarantees import Pure
 from epsworth.learner.coins import Ints, checked_alpha
 from epsworth.learner.mechanism import Mechanism, Users
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_COUNTERS, MOST_GRID_AXES, choose
+from epsworth.records import shown_names
 
 Outside = Literal["clip", "zero", "refuse"]
 VERSION = 1
@@ -192,7 +193,7 @@ class LatticeConfig:
         columns = list(getattr(X, "columns", self.names))
         if columns != list(self.names) and (self.named or set(columns) == set(self.names)):
             raise ValueError(
-                f"X has the columns {', '.join(map(str, columns))}, but the configuration's features are "
+                f"{shown_names(columns, 'X has the columns')}, but the configuration's features are "
                 f"{', '.join(self.names)}; select them in this order"
             )
 

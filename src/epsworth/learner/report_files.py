@@ -20,6 +20,7 @@ from epsworth.learner.config import LatticeConfig
 from epsworth.learner.door import admitted
 from epsworth.learner.mechanism import Users
 from epsworth.parallel import in_order
+from epsworth.records import shown_names
 from epsworth.release.keyed import fingerprint_of
 from epsworth.release.ledger import Charge, Ledger, sum_above
 from epsworth.release.outputs import charged
@@ -99,7 +100,7 @@ def columns(config: LatticeConfig, table: Any) -> Floats:
 def column(table: Any, name: str) -> Any:
     """Return a column of a data frame, or say which there are."""
     if name not in table.columns:
-        raise ValueError(f"the table has no column {name!r}; it has {', '.join(table.columns)}")
+        raise ValueError(f"the table has no column {name!r}; {shown_names(table.columns)}")
     return table[name]
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Bools, Floats
 from epsworth.pac.adapters.adapter import Labels
 from epsworth.pac.worlds import Units, near_groups, units_of
-from epsworth.records import Indices
+from epsworth.records import Indices, looks_like_header, shown_name
 
 MISSING = ("nan", "NaT", "<NA>")  # as the values of different libraries call themselves
 
@@ -21,7 +21,9 @@ def check_columns(X: Any) -> None:
     if isinstance(X, str) or not hasattr(X, "__len__"):
         return
     if hasattr(X, "columns"):
-        columns = {f"{name!r}": np.asarray(X[name]) for name in X.columns}
+        names = list(X.columns)
+        header = looks_like_header(names)
+        columns = {repr(name) if header else shown_name(name, names): np.asarray(X[name]) for name in names}
     else:
         table = np.asarray(X)
         if table.dtype.kind == "c":
@@ -52,7 +54,7 @@ def check_finite(X: Floats, names: Sequence[str] | None) -> None:
     bad = ~np.isfinite(X)
     if bad.any():
         row, column = np.argwhere(bad)[0]
-        where = column if names is None else repr(names[column])
+        where = column if names is None else shown_name(names[column], names)
         raise ValueError(f"row {row}, column {where}: the value is missing (NaN) or infinite; fill it, or drop the row")
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
 from epsworth.exact.entropy import SystemWords
-from epsworth.records import as_frame
+from epsworth.records import as_frame, shown_names
 from epsworth.release.beside import check_beside, without_notes
 from epsworth.release.columns import MISSING, Column, Indices, is_missing
 from epsworth.release.policy import Policy
@@ -116,8 +116,8 @@ class Perturbation:
         """Refuse a table that lacks a feature: leaving it out silently would release something else."""
         for name in self.columns:
             if name not in names:
-                given = ", ".join(map(str, names))
-                raise ValueError(f"the table lacks the column {name!r}, which the policy perturbs; it has {given}")
+                given = shown_names(names)
+                raise ValueError(f"the table lacks the column {name!r}, which the policy perturbs; {given}")
 
     def _released(self, rows: int) -> dict[str, Bools]:
         """Return which rows release each feature; empty where all do.  The choice does not look at the data."""
