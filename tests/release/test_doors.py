@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 import epsworth as ew
 from epsworth.files import OutputError
+from epsworth.records import read_table
 from epsworth.release import Policy, Rule, perturb_file, text
 from epsworth.release.ledger import LEDGER
 
@@ -169,3 +171,39 @@ def test_a_release_tells_rows_and_no_values(place, cli):
         assert (code, told.count("\n")) == (2, 1)
         assert "row 1" in told
         assert "87" not in told
+
+
+NAMES = ["x[1].parquet", "x*.parquet", "x?.parquet", "{x,y}.parquet", "~.parquet", "~/a.parquet", "x%31.parquet"]
+
+
+@pytest.mark.parametrize(
+    "name", [*NAMES, "http:/host/x.parquet", "s3:/x.parquet", "age=5/x.parquet", "file:/x.parquet"]
+)
+def test_a_files_name_is_read_to_the_letter(name, place):
+    """Beside it lie the files that a pattern would find: their records must not leave under this one's name."""
+    policy = Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100)}))  # keeps values, but with chance e^-200
+    for other in ("x1.parquet", "y.parquet"):
+        pl.DataFrame({"age": [1.0]}).write_parquet(other)
+    (place / name).parent.mkdir(parents=True, exist_ok=True)
+    with open(name, "wb") as file:
+        pl.DataFrame({"age": [31.0, 32.0]}).write_parquet(file)
+    given = name.replace(":/", "://")
+    perturb_file(policy, given, f"out-{name[0]}[1]*.parquet")
+    with open(f"out-{name[0]}[1]*.parquet", "rb") as file:
+        assert pl.read_parquet(file)["age"].to_list() == [31.0, 32.0]
+    assert read_table(given)["age"].to_list() == [31.0, 32.0]
+
+
+@pytest.mark.parametrize("name", ["x[1].csv", "x*.csv", "x[1].csv.gz", "~.csv"])
+def test_a_table_of_text_is_read_by_the_letters_of_its_name(name, place):
+    for other in ("x1.csv", "x2.csv"):
+        (place / other).write_text("age\n1\n")
+    content = b"age\n31\n"
+    (place / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    assert read_table(name)["age"].to_list() == [31]
+
+
+def test_a_column_may_have_the_name_that_rows_are_counted_by(place):
+    pl.DataFrame({"epsworth: row": [5, 6], "age": [31.0, 32.0]}).write_parquet("in.parquet")
+    perturb_file(POLICY, "in.parquet", "out.parquet")
+    assert pl.read_parquet("out.parquet")["epsworth: row"].to_list() == [5, 6]

@@ -161,20 +161,24 @@ class _Job:
         import polars as pl
 
         try:
-            table = pl.scan_parquet(self.source)
+            table = _scanned(self.source)
             schema, rows = table.collect_schema(), int(table.select(pl.len()).collect().item())
-            notes = pl.read_parquet_metadata(self.source) if hasattr(pl, "read_parquet_metadata") else {}
+            notes = (
+                pl.read_parquet_metadata(os.path.abspath(self.source)) if hasattr(pl, "read_parquet_metadata") else {}
+            )
         except (pl.exceptions.PolarsError, OSError) as error:
             raise ValueError(f"cannot read the table {self.source}: {str(error).splitlines()[0]}") from None
         perturbation.check_names(schema.names())
         check_metadata(perturbation.columns, notes.get("pandas"))
-        done = 0
+        done, numbers = 0, ROW
+        while numbers in schema:  # a column of the user's own
+            numbers += "'"
 
         def batch(frame: pl.DataFrame) -> pl.DataFrame:
             nonlocal done
-            first = int(frame.item(0, ROW)) if len(frame) else 0
+            first = int(frame.item(0, numbers)) if len(frame) else 0
             released: pl.DataFrame = perturbation.frame(
-                nw.from_native(frame.drop(ROW), eager_only=True), first
+                nw.from_native(frame.drop(numbers), eager_only=True), first
             ).to_native()
             with COUNTING:
                 done += len(frame)
@@ -182,10 +186,10 @@ class _Job:
             return released
 
         released = _released_schema(perturbation, schema)
-        streamed = table.with_row_index(ROW).map_batches(batch, schema=released, streamable=True)
+        streamed = table.with_row_index(numbers).map_batches(batch, schema=released, streamable=True)
         try:
             streamed.sink_parquet(temporary)
-            written = pl.scan_parquet(temporary)
+            written = _scanned(temporary)
             found = int(written.select(pl.len()).collect().item()), dict(written.collect_schema())
         except pl.exceptions.PolarsError as error:
             told = str(error).splitlines()[0]
@@ -197,6 +201,13 @@ class _Job:
 
 
 ROW = "epsworth: row"
+
+
+def _scanned(path: str | Path) -> pl.LazyFrame:
+    """Scan one local file: its name is no pattern, no address and no home folder, nor do its folders hold columns."""
+    import polars as pl
+
+    return pl.scan_parquet(os.path.abspath(path), glob=False, hive_partitioning=False)
 
 
 def _released_schema(perturbation: Perturbation, schema: pl.Schema) -> dict[str, pl.DataType]:
