@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import subprocess
 import sys
 from decimal import Decimal
 
@@ -107,8 +108,6 @@ def test_the_library_does_not_overwrite_either(place):
 
 
 def test_a_file_redirected_to_standard_input_is_not_overwritten(place):
-    import subprocess
-
     run = [sys.executable, "-m", "epsworth.cli", "perturb", "policy.toml", "-", "in.csv"]
     run[1:3] = ["-c", "import sys; from epsworth.cli import main; sys.argv[0] = 'epsworth'; main()"]
     with open("in.csv", "rb") as source:
@@ -174,6 +173,7 @@ def test_a_release_tells_rows_and_no_values(place, cli):
 
 
 NAMES = ["x[1].parquet", "x*.parquet", "x?.parquet", "{x,y}.parquet", "~.parquet", "~/a.parquet", "x%31.parquet"]
+NAMES += ["http:/host/x.parquet", "s3:/x.parquet", "age=5/x.parquet", "file:/x.parquet"]
 
 
 @pytest.mark.parametrize(
@@ -207,3 +207,35 @@ def test_a_column_may_have_the_name_that_rows_are_counted_by(place):
     pl.DataFrame({"epsworth: row": [5, 6], "age": [31.0, 32.0]}).write_parquet("in.parquet")
     perturb_file(POLICY, "in.parquet", "out.parquet")
     assert pl.read_parquet("out.parquet")["epsworth: row"].to_list() == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("closed", "words", "told"),
+    [
+        (0, "perturb policy.toml - out.csv", "standard input is closed"),
+        (1, "mechanisms", "standard output is closed"),
+        (2, "perturb policy.toml none.csv -", ""),
+    ],
+)
+def test_a_closed_standard_stream_is_told(closed, words, told, place):
+    run = [sys.executable, "-c", "import sys; from epsworth.cli import main; sys.argv[0] = 'epsworth'; main()"]
+    done = subprocess.run(
+        [*run, *words.split()], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+        preexec_fn=lambda: os.close(closed),
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+    assert done.stderr.count("\n") == bool(told)
+    assert sorted(os.listdir()) == ["in.csv", "policy.toml"]
+
+
+def test_streams_without_bytes_are_told(place, monkeypatch):
+    """Notebooks have such, and some services none at all."""
+    for stream, what in ((None, "closed"), (io.StringIO("age\n1\n"), "texts alone")):
+        monkeypatch.setattr(sys, "stdin", stream)
+        with pytest.raises(ValueError, match=f"standard input is .*{what}"):
+            perturb_file(POLICY, "-", "out.csv")
+        monkeypatch.setattr(sys, "stdout", stream)
+        with pytest.raises(ValueError, match=f"standard output is .*{what}"):
+            perturb_file(POLICY, "in.csv", "-")
+    assert sorted(os.listdir()) == ["in.csv", "policy.toml"]

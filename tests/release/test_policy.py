@@ -163,6 +163,13 @@ def test_deltas_are_those_of_the_worst_subset():
         ('mechanism = "pm"\n', "", "features.age.mechanism: is missing"),
         ('mechanism = "krr"', 'mechanism = "pm"', "features.job.mechanism: pm cannot be released: pm does not keep"),
         ("epsilon = 1.0\nbits", "epsilon = 0\nbits", "features.age.epsilon: must be positive, got 0"),
+        ("epsilon = 1.0\nbits", "epsilon = 701\nbits", r"age.epsilon must lie between 1e-09 and 700 .* got 701;"),
+        ("epsilon = 1.0\nbits", "epsilon = 1e400\nbits", "age.epsilon must be positive and finite, got 1E.400;"),
+        (
+            "epsilon = 1.0\nbits",
+            "epsilon = 1e-400\nbits",
+            "age.epsilon must be positive and finite .as a double., got 1E-400",
+        ),
         ("epsilon = 1.0\nbits", "epsilon = inf\nbits", "features.age.epsilon: must be a finite number"),
         ("epsilon = 1.0\nbits", "epsilon = true\nbits", "features.age.epsilon: must be a finite number, got True"),
         ("epsilon = 1.0\nbits", "bits", "features.age.epsilon: is missing"),

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from epsworth.documents import read_toml
 from epsworth.exact import Kernel, kernel
+from epsworth.exact.rational import stated_epsilon
 from epsworth.files import check_writable, reading, write_text
 from epsworth.guarantees import Approximate, Guarantee, compose
 from epsworth.mechanisms import FAMILIES, GridMechanism, Mechanism
@@ -66,6 +67,7 @@ class Rule:
         object.__setattr__(self, "epsilon", exact_decimal("epsilon", self.epsilon))
         if not self.epsilon > 0:
             raise ValueError(f"epsilon: must be positive, got {self.epsilon}")
+        stated_epsilon(self.epsilon)
         categories = self.feature.categories
         for value in categories or ():
             if not isinstance(value, (str, int, float)):

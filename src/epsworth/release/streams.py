@@ -11,7 +11,7 @@ from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from epsworth.exact.rational import float_above
 from epsworth.files import check_distinct, check_readable, check_writable, held_back
@@ -96,11 +96,13 @@ class _Job:
     def run(self, perturbation: Perturbation) -> Receipt:
         """Refuse what can be refused before any work, then write, remember, and let the output appear."""
         source = "/dev/stdin" if self.source == STANDARD else self.source
-        if self.source != STANDARD:
+        if self.source == STANDARD:
+            _bytes_of(sys.stdin, "standard input")
+        else:
             check_readable(self.source, "table")
         if self.target == STANDARD:
             check_distinct(input=source, output="/dev/stdout")
-            with held_back(sys.stdout.buffer, "standard output") as sink:
+            with held_back(_bytes_of(sys.stdout, "standard output"), "standard output") as sink:
                 rows, _ = self._text(perturbation, sink)
             return self._receipt(perturbation, rows)
         path = check_writable(self.target)
@@ -222,10 +224,18 @@ def _released_schema(perturbation: Perturbation, schema: pl.Schema) -> dict[str,
 @contextmanager
 def _opened(source: str) -> Iterator[BinaryIO]:
     if source == STANDARD:
-        yield sys.stdin.buffer
+        yield _bytes_of(sys.stdin, "standard input")
         return
     with open(source, "rb") as stream:
         yield stream
+
+
+def _bytes_of(stream: Any, what: str) -> BinaryIO:
+    """Return the stream of bytes under a standard stream; some shells close it, and notebooks have none."""
+    found: BinaryIO | None = getattr(stream, "buffer", None)
+    if found is None:
+        raise ValueError(f"{what} is closed, or takes texts alone; give a file instead of -")
+    return found
 
 
 def _kind(source: str | Path, target: str | Path, kind: Format | None) -> Format:
