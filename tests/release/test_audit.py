@@ -54,6 +54,15 @@ def test_ordinary_ranges_pass(lower, upper):
     assert audit.passed, str(audit)
 
 
+@pytest.mark.parametrize("beyond", [-0.5, 100.5])
+def test_released_values_outside_the_declared_range_are_found(beyond, monkeypatch):
+    table = np.linspace(0, 100, 16)
+    table[0 if beyond < 0 else -1] = beyond
+    monkeypatch.setattr(Column, "values", table)
+    (found,) = audit_policy(Policy.of("pm", 1, AGE, bits=4)).features
+    assert [check.name for check in found.checks if not check.passed] == ["values"]
+
+
 @pytest.mark.parametrize("bits", [4, 7])
 @pytest.mark.parametrize("epsilon", ["0.3", "1"])
 def test_approximate_promises_pass_with_the_delta_that_every_pair_needs(bits, epsilon):

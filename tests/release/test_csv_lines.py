@@ -168,3 +168,11 @@ def test_a_record_without_an_end_is_refused_before_it_fills_the_memory(monkeypat
     with pytest.raises(ValueError, match="the record after 0 rows is longer than 1000 bytes"):
         list(CsvSplicer(Perturbation(POLICY)).run(Endless()))
     assert len(asked) < 15
+
+
+def test_another_reader_must_find_the_other_columns_as_they_were(monkeypatch):
+    """The splicer's own fault, planted: it changes a neighbour."""
+    right = text._spliced
+    monkeypatch.setattr(text, "_spliced", lambda *given: right(*given).replace(b"left", b"lost"))
+    with pytest.raises(ValueError, match="another reader does not find"):
+        released(b"note,age\nleft,31\n")

@@ -77,6 +77,8 @@ PAIRS = {
     "the receipt is the output": ("in.csv", "out.csv", "sub/../out.csv"),
     "the receipt is the policy": ("in.csv", "out.csv", "policy.toml"),
     "the receipt is the ledger": ("in.csv", "out.csv", LEDGER),
+    "the receipt is the ledger's lock": ("in.csv", "out.csv", ".epsworth-ledger.lock"),
+    "the receipt is the ledger's successor": ("in.csv", "sub/out.csv", "sub/.epsworth-ledger.new"),
     "the output is the input": ("in.csv", "soft.csv", None),
     "the output is the input itself": ("in.csv", "hard.csv", None),
     "the output is the policy": ("in.csv", "policy.csv", None),

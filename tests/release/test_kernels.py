@@ -368,7 +368,7 @@ def test_what_integers_cannot_keep_is_refused(arguments, options, message):
 )  # fmt: skip
 def test_no_construction_yields_weights_that_are_too_coarse(name, epsilon, points):
     """Beyond the door's range of epsilon, too."""
-    with pytest.raises(ValueError, match="use fewer bits|too small for 65536 points|would all be equal"):
+    with pytest.raises(ValueError, match=r"use fewer bits|too small for 65536 points|would all be equal"):
         exact.KERNELS[name].build(Fraction(epsilon), points)
 
 
@@ -454,6 +454,7 @@ def test_every_proof_sees_a_planted_fault():
         (replace(gauss, noise=dent), "not log-concave"),
         (replace(gauss, noise=(*gauss.noise[:-1], gauss.noise[-1] * 2**12)), "exceed 2"),
         (replace(gauss, epsilon=Fraction(1, 100)), "delta is exceeded"),
+        (replace(gauss, stated=gauss.slack(exp_below(gauss.epsilon)) * Fraction(999, 1000)), "delta is exceeded"),
         (replace(far, used=Fraction(99, 100)), "larger than e"),
         (replace(far, noise=(*far.noise[:-1], 0)), "larger than e"),
         (replace(duchi, slope=duchi.slope + 2), "add up to 2"),

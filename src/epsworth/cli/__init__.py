@@ -97,7 +97,7 @@ def _fill_closed_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # sentences are lost, exit statuses are not
+        sys.stderr = os.fdopen(2, "w")  # sentences are lost, exit statuses are not
 
 
 def _is_about_input(error: Exception) -> bool:

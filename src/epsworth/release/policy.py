@@ -19,7 +19,7 @@ from typing import Any, Literal
 from epsworth.documents import read_toml
 from epsworth.exact import Kernel, kernel
 from epsworth.exact.rational import stated_epsilon
-from epsworth.files import check_writable, reading, write_text
+from epsworth.files import check_readable, check_writable, reading, write_text
 from epsworth.guarantees import Approximate, Guarantee, compose
 from epsworth.mechanisms import FAMILIES, GridMechanism, Mechanism
 from epsworth.mechanisms.family import parse
@@ -292,7 +292,7 @@ class Policy:
     @classmethod
     def load(cls, path: str | Path) -> Policy:
         """Read a policy file; an error names the path of the entry inside it."""
-        with reading(path, "policy") as content:
+        with reading(check_readable(path, "policy"), "policy") as content:
             return cls.from_toml(content.decode())
 
     @classmethod
