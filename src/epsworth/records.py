@@ -256,7 +256,7 @@ def as_frame(table: Any) -> nw.DataFrame[Any]:
         ) from None
     except (ValueError, nw.exceptions.NarwhalsError) as error:
         raise ValueError(
-            f"the table, a {type(table).__name__}, cannot be read: {str(error).strip().splitlines()[0]}; "
+            f"the table, a {type(table).__name__}, cannot be read: {' '.join(str(error).split())}; "
             "give a data frame whose columns have different names"
         ) from None
     if len(set(columns)) < len(columns):

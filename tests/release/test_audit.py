@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import random
 import re
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import fields
@@ -494,3 +495,14 @@ def test_the_command_refuses_bad_input_in_one_sentence(command, words, told):
     status, out, err = command(*words)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert told in err
+
+
+def test_a_sampler_that_leaves_the_program_is_told(tmp_path, monkeypatch, cli):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "leaving", raising=False)
+    (tmp_path / "leaving.py").write_text("def draw(x):\n    raise SystemExit(3)\n")
+    (tmp_path / "gone.py").write_text("raise SystemExit(0)\n")
+    for name, told in (("leaving:draw", "the sampler failed on .* values"), ("gone:draw", "cannot be imported")):
+        code, _, said = cli("audit", "--sampler", name, "-e", "1", "--trust")
+        assert (code, said.count("\n")) == (2, 1)
+        assert re.search(rf"{told}.*SystemExit\(", said)
