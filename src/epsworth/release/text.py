@@ -122,7 +122,7 @@ class CsvSplicer(Splicer):
         self.perturbation.check_names(names)
         self.width = len(names)
         self.positions = sorted(names.index(name) for name in self.columns)
-        self.fields = [CsvField(self.columns[names[at]]) for at in self.positions]
+        self.fields = [CsvField(self.columns[names[at]], alone=self.width == 1) for at in self.positions]
 
     def _records(self, block: bytes) -> bytes:
         body = self._without_blank_lines(block)
