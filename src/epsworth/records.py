@@ -302,7 +302,7 @@ def as_frame(table: Any) -> nw.DataFrame[Any]:
         ) from None
     except (ValueError, nw.exceptions.NarwhalsError) as error:
         raise ValueError(
-            f"the table, a {type(table).__name__}, cannot be read: {str(error).strip().splitlines()[0]}; "
+            f"the table, a {type(table).__name__}, cannot be read: {' '.join(str(error).split())}; "
             "give a data frame whose columns have different names"
         ) from None
     if len(set(columns)) < len(columns):
@@ -331,12 +331,13 @@ def read_table(path: str | Path) -> Any:
     name = path.name.lower()
     if not name.endswith((".csv", ".csv.gz", ".parquet")):
         raise ValueError(f"the table {path} has an unknown ending; give a .csv, .csv.gz or .parquet file")
+    local = path.absolute()  # polars takes other names for patterns, addresses or home folders
     try:
         if name.endswith(".parquet"):
-            return pl.read_parquet(path)
+            return pl.read_parquet(local, glob=False, hive_partitioning=False)
         _check_csv(path, gzipped=name.endswith(".gz"))
-        table = pl.read_csv(path, infer_schema_length=None, null_values=MISSING)
-        _check_header(path, pl.read_csv(path, has_header=False, n_rows=1, infer_schema=False).row(0))
+        table = pl.read_csv(local, infer_schema_length=None, null_values=MISSING, glob=False)
+        _check_header(path, pl.read_csv(local, has_header=False, n_rows=1, infer_schema=False, glob=False).row(0))
         return table
     except pl.exceptions.NoDataError:
         raise ValueError(f"the table {path} is empty; give a header and at least one row") from None

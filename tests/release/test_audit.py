@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import random
 import re
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import fields
@@ -52,6 +53,15 @@ def test_ordinary_ranges_pass(lower, upper):
     """False alarm: 1e-6.  Rounding led values of these ranges an ulp outside."""
     audit = audit_policy(Policy.of("pm", "1", Domain.of({"x0": (lower, upper)}), bits=2))
     assert audit.passed, str(audit)
+
+
+@pytest.mark.parametrize("beyond", [-0.5, 100.5])
+def test_released_values_outside_the_declared_range_are_found(beyond, monkeypatch):
+    table = np.linspace(0, 100, 16)
+    table[0 if beyond < 0 else -1] = beyond
+    monkeypatch.setattr(Column, "values", table)
+    (found,) = audit_policy(Policy.of("pm", 1, AGE, bits=4)).features
+    assert [check.name for check in found.checks if not check.passed] == ["values"]
 
 
 @pytest.mark.parametrize("bits", [4, 7])
@@ -485,3 +495,14 @@ def test_the_command_refuses_bad_input_in_one_sentence(command, words, told):
     status, out, err = command(*words)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert told in err
+
+
+def test_a_sampler_that_leaves_the_program_is_told(tmp_path, monkeypatch, cli):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "leaving", raising=False)
+    (tmp_path / "leaving.py").write_text("def draw(x):\n    raise SystemExit(3)\n")
+    (tmp_path / "gone.py").write_text("raise SystemExit(0)\n")
+    for name, told in (("leaving:draw", "the sampler failed on .* values"), ("gone:draw", "cannot be imported")):
+        code, _, said = cli("audit", "--sampler", name, "-e", "1", "--trust")
+        assert (code, said.count("\n")) == (2, 1)
+        assert re.search(rf"{told}.*SystemExit\(", said)

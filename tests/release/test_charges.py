@@ -75,6 +75,23 @@ def test_runs_at_once_release_the_records_once(table, monkeypatch):
     assert hidden(table.parent) == []
 
 
+@pytest.mark.parametrize("step", [1, 2], ids=["the run is entered", "the output appears"])
+def test_no_two_runs_are_between_the_question_and_the_entry(step, table, monkeypatch):
+    """Two that may both go on; each waits there for the other, who must not come."""
+    meeting, own, met, put = threading.Barrier(2), threading.local(), [], Ledger.put
+
+    def meet(self, entry):
+        own.steps = getattr(own, "steps", 0) + 1
+        if own.steps == step:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                met.append(meeting.wait(0.25))
+        put(self, entry)
+
+    monkeypatch.setattr(Ledger, "put", meet)
+    outcomes(table, 2, again=True)
+    assert met == []
+
+
 @pytest.mark.slow
 def test_processes_at_once_release_the_records_once(table):
     POLICY.save(table.with_name("policy.toml"))
@@ -249,7 +266,10 @@ def test_a_line_without_its_delta_has_the_policys_own_or_the_largest(table):
 
 @pytest.mark.parametrize(
     "line",
-    ["", '{"records": "a"}', "[1]", "[" * 10_000, '{"records": "a", "policy": "b", "rows": 1, "epsilon": NaN}',
+    ["", '{"records": "a"}', '{"records": "a", "policy": "b", "rows": "x", "epsilon": 1}',
+     '{"records": "a", "policy": "b", "rows": true, "epsilon": 1}',
+     '{"records": "a", "policy": "b", "rows": -1, "epsilon": 1}',
+     "[1]", "[" * 10_000, '{"records": "a", "policy": "b", "rows": 1, "epsilon": NaN}',
      '{"records": "a", "policy": "b", "rows": 1, "epsilon": -1}', '{"records": 1, "policy": "b", "epsilon": 1}',
      '{"records": "a", "policy": "b", "epsilon": 1, "delta": 2}', '{"records": "a", "policy": "b", "epsilon": true}'],
 )  # fmt: skip
@@ -288,3 +308,50 @@ def test_all_first_runs_share_one_key(table, monkeypatch):
 def test_an_entry_survives_its_line():
     entry = Entry.of(charge_of(ROUGH), "records", "run")
     assert Entry.read(entry.line) == entry
+
+
+def test_nothing_moves_before_it_is_on_the_disk(table, monkeypatch):
+    """Were the power cut: the output's content, and the ledger that charges it, precede the output's name."""
+    keyed.Fingerprint()  # the key is there
+    events, fsync, replace = [], os.fsync, os.replace
+
+    def sync(handle):
+        events.append(("disk", os.fstat(handle).st_ino))
+        fsync(handle)
+
+    def move(source, target):
+        events.append((Path(target).name, os.stat(source).st_ino))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "replace", move)
+    perturb_file(POLICY, table, table.with_name("out.csv"))
+    moves = [i for i, (name, _) in enumerate(events) if name != "disk"]
+    assert [events[i][0] for i in moves] == [LEDGER, LEDGER, "out.csv"]
+    for before, at in zip([0, *moves], moves, strict=False):
+        assert ("disk", events[at][1]) in events[before:at]  # what moves
+        assert events[at + 1 :][:1] == [("disk", table.parent.stat().st_ino)]  # its new name
+
+
+PIPES = [LEDGER, ".epsworth-ledger.lock", "policy.toml", "state/ledger.key", "state/.ledger.key.lock"]
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [*(("mkfifo", name) for name in PIPES), *(("mkdir", name) for name in [*PIPES, ".epsworth-ledger.new"])],
+)
+def test_a_pipe_or_folder_in_the_place_of_our_files_is_told(name, make, table, monkeypatch):
+    folder = table.parent
+    monkeypatch.setenv("EPSWORTH_STATE", str(folder / "state"))
+    (folder / "state").mkdir()
+    getattr(os, make)(folder / name)
+
+    def run():
+        policy = Policy.load(folder / name) if name == "policy.toml" else POLICY
+        perturb_file(policy, table, folder / "out.csv")
+
+    with pytest.raises(ValueError, match=rf"(ledger|policy|key|folder) .*{Path(name).stem}|cannot be locked") as told:
+        run()
+    assert "\n" not in str(told.value)
+    assert not (folder / "out.csv").exists()
+    assert [hid for hid in hidden(folder) if not name.endswith(hid)] == []

@@ -10,6 +10,7 @@ import re
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from hypothesis import given
@@ -168,3 +169,24 @@ def test_a_record_without_an_end_is_refused_before_it_fills_the_memory(monkeypat
     with pytest.raises(ValueError, match="the record after 0 rows is longer than 1000 bytes"):
         list(CsvSplicer(Perturbation(POLICY)).run(Endless()))
     assert len(asked) < 15
+
+
+def test_another_reader_must_find_the_other_columns_as_they_were(monkeypatch):
+    """The splicer's own fault, planted: it changes a neighbour."""
+    right = text._spliced
+    monkeypatch.setattr(text, "_spliced", lambda *given: right(*given).replace(b"left", b"lost"))
+    with pytest.raises(ValueError, match="another reader does not find"):
+        released(b"note,age\nleft,31\n")
+
+
+@pytest.mark.parametrize("empty", ["", " ", "\t"])
+def test_rows_of_an_empty_category_are_rows_to_every_reader(empty):
+    policy = Policy.of("krr", 1, ew.Domain.of({"smoker": [empty, "yes"]}))
+    given = f'smoker\n"{empty}"\n'.encode() + b"yes\n" * 199
+    out = b"".join(CsvSplicer(Perturbation(policy)).run(io.BytesIO(given)))
+    readers = (
+        [row[0] for row in csv.reader(io.StringIO(out.decode()))][1:],
+        pd.read_csv(io.BytesIO(out), keep_default_na=False)["smoker"].tolist(),
+        pl.read_csv(io.BytesIO(out)).fill_null("")["smoker"].to_list(),
+    )
+    assert all(len(found) == 200 and set(found) == {empty, "yes"} for found in readers)

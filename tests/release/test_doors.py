@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
+import subprocess
 import sys
 from decimal import Decimal
 
@@ -13,6 +15,7 @@ import pytest
 
 import epsworth as ew
 from epsworth.files import OutputError
+from epsworth.records import read_table
 from epsworth.release import Policy, Rule, perturb_file, text
 from epsworth.release.ledger import LEDGER
 
@@ -74,6 +77,8 @@ PAIRS = {
     "the receipt is the output": ("in.csv", "out.csv", "sub/../out.csv"),
     "the receipt is the policy": ("in.csv", "out.csv", "policy.toml"),
     "the receipt is the ledger": ("in.csv", "out.csv", LEDGER),
+    "the receipt is the ledger's lock": ("in.csv", "out.csv", ".epsworth-ledger.lock"),
+    "the receipt is the ledger's successor": ("in.csv", "sub/out.csv", "sub/.epsworth-ledger.new"),
     "the output is the input": ("in.csv", "soft.csv", None),
     "the output is the input itself": ("in.csv", "hard.csv", None),
     "the output is the policy": ("in.csv", "policy.csv", None),
@@ -105,8 +110,6 @@ def test_the_library_does_not_overwrite_either(place):
 
 
 def test_a_file_redirected_to_standard_input_is_not_overwritten(place):
-    import subprocess
-
     run = [sys.executable, "-m", "epsworth.cli", "perturb", "policy.toml", "-", "in.csv"]
     run[1:3] = ["-c", "import sys; from epsworth.cli import main; sys.argv[0] = 'epsworth'; main()"]
     with open("in.csv", "rb") as source:
@@ -169,3 +172,72 @@ def test_a_release_tells_rows_and_no_values(place, cli):
         assert (code, told.count("\n")) == (2, 1)
         assert "row 1" in told
         assert "87" not in told
+
+
+NAMES = ["x[1].parquet", "x*.parquet", "x?.parquet", "{x,y}.parquet", "~.parquet", "~/a.parquet", "x%31.parquet"]
+NAMES += ["http:/host/x.parquet", "s3:/x.parquet", "age=5/x.parquet", "file:/x.parquet"]
+
+
+@pytest.mark.parametrize(
+    "name", [*NAMES, "http:/host/x.parquet", "s3:/x.parquet", "age=5/x.parquet", "file:/x.parquet"]
+)
+def test_a_files_name_is_read_to_the_letter(name, place):
+    """Beside it lie the files that a pattern would find: their records must not leave under this one's name."""
+    policy = Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100)}))  # keeps values, but with chance e^-200
+    for other in ("x1.parquet", "y.parquet"):
+        pl.DataFrame({"age": [1.0]}).write_parquet(other)
+    (place / name).parent.mkdir(parents=True, exist_ok=True)
+    with open(name, "wb") as file:
+        pl.DataFrame({"age": [31.0, 32.0]}).write_parquet(file)
+    given = name.replace(":/", "://")
+    perturb_file(policy, given, f"out-{name[0]}[1]*.parquet")
+    with open(f"out-{name[0]}[1]*.parquet", "rb") as file:
+        assert pl.read_parquet(file)["age"].to_list() == [31.0, 32.0]
+    assert read_table(given)["age"].to_list() == [31.0, 32.0]
+
+
+@pytest.mark.parametrize("name", ["x[1].csv", "x*.csv", "x[1].csv.gz", "~.csv"])
+def test_a_table_of_text_is_read_by_the_letters_of_its_name(name, place):
+    for other in ("x1.csv", "x2.csv"):
+        (place / other).write_text("age\n1\n")
+    content = b"age\n31\n"
+    (place / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    assert read_table(name)["age"].to_list() == [31]
+
+
+def test_a_column_may_have_the_name_that_rows_are_counted_by(place):
+    pl.DataFrame({"epsworth: row": [5, 6], "age": [31.0, 32.0]}).write_parquet("in.parquet")
+    perturb_file(POLICY, "in.parquet", "out.parquet")
+    assert pl.read_parquet("out.parquet")["epsworth: row"].to_list() == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("closed", "words", "told"),
+    [
+        (0, "perturb policy.toml - out.csv", "standard input is closed"),
+        (1, "mechanisms", "standard output is closed"),
+        (2, "perturb policy.toml none.csv -", ""),
+    ],
+)
+def test_a_closed_standard_stream_is_told(closed, words, told, place):
+    run = [sys.executable, "-c", "import sys; from epsworth.cli import main; sys.argv[0] = 'epsworth'; main()"]
+    done = subprocess.run(
+        [*run, *words.split()], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+        preexec_fn=lambda: os.close(closed),
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+    assert done.stderr.count("\n") == bool(told)
+    assert sorted(os.listdir()) == ["in.csv", "policy.toml"]
+
+
+def test_streams_without_bytes_are_told(place, monkeypatch):
+    """Notebooks have such, and some services none at all."""
+    for stream, what in ((None, "closed"), (io.StringIO("age\n1\n"), "texts alone")):
+        monkeypatch.setattr(sys, "stdin", stream)
+        with pytest.raises(ValueError, match=f"standard input is .*{what}"):
+            perturb_file(POLICY, "-", "out.csv")
+        monkeypatch.setattr(sys, "stdout", stream)
+        with pytest.raises(ValueError, match=f"standard output is .*{what}"):
+            perturb_file(POLICY, "in.csv", "-")
+    assert sorted(os.listdir()) == ["in.csv", "policy.toml"]

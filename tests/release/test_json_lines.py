@@ -37,6 +37,13 @@ def released(content, policy=POLICY, block=1 << 19):
         (r'{"x": 31, "\u0078": 1, "age": 31}', "row 2 holds two members of one name"),
         ('{"age": NaN}', "row 2, age: the value is not a number"),
         ('{"age": -Infinity}', "row 2, age: the value is not a number"),
+        ('{"x": NaN, "age": 31}', "row 2: the line is not one JSON object"),
+        ('{"age": 31, "x": [-Infinity]}', "row 2: the line is not one JSON object"),
+        ("\u2028", "row 2: the line is not one JSON object"),
+        ("\xa0 ", "row 2: the line is not one JSON object"),
+        ("\x1f", "row 2: the line is not one JSON object"),
+        ('{"z": {"a": 31, "a": 2}, "age": 31}', "row 2: the line is not one JSON object"),
+        (r'{"z": [{"b": {"a": 31, "\u0061": 2}}], "age": 31}', "row 2: the line is not one JSON object"),
         ('{"age": 031}', "row 2: the line is not one JSON object"),
         ('{"age": 31, "x": 031}', "row 2: the line is not one JSON object"),
         ('{"age": 31, "x": 31e}', "row 2: the line is not one JSON object"),
@@ -96,3 +103,30 @@ def test_another_reader_must_find_the_drawn_values(monkeypatch):
     monkeypatch.setattr(json_lines, "members", wrong)
     with pytest.raises(ValueError, match="another reader does not find the perturbed values"):
         released(content)
+
+
+@pytest.mark.parametrize("odd", ["NaN", "-Infinity", '{"a": 1, "a": 2}', "031", "truth"])
+def test_lines_like_those_before_are_looked_at_as_closely(odd):
+    usual = '{"age": 31, "x": 5}\n'
+    with pytest.raises(ValueError, match="row 5: the line is not one JSON object"):
+        released(usual * 5 + f'{{"age": 31, "x": {odd}}}\n' + usual)
+    assert released(usual * 2 + "\n \t\r\n" + usual, KEEPING).count(b"31.0") == 3
+
+
+def test_lines_of_other_members_may_stand_between():
+    usual, other = '{"age": 31.0, "x": 5}\n', '{"age": 31.0, "x": 5, "y": {"age": []}}\n'
+    content = usual * 3 + other + usual * 9 + other * 2 + usual * 3
+    for block in (1 << 19, 10, 25, 60):
+        assert released(content, KEEPING, block).decode() == content
+
+
+def test_a_bare_word_is_no_category():
+    words = Policy((Rule(ew.Feature("n", categories=("NaN", "b")), "krr", Decimal(200)),))
+    with pytest.raises(ValueError, match="row 0, n: the value is not a declared category"):
+        released('{"n": NaN}', words)
+
+
+def test_members_are_counted_where_their_names_are_not_looked_at():
+    assert json_lines.decode_objects(['{"a": 1, "b": 2}'] * 2, flat=2) == [{"a": 1, "b": 2}] * 2
+    with pytest.raises(json_lines.NotJson):
+        json_lines.decode_objects(['{"a": 1, "b": 2}', '{"a": 1, "a": 2}'], flat=2)

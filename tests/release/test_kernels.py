@@ -340,14 +340,13 @@ def test_hybrid_shares_are_those_of_the_literature():
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (("pm", "2e-10"), {}, "too small for 65536 points"),
-        (("krr", "1e-18"), {}, "weights of krr would all be equal"),
-        (("duchi", "1e-20"), {}, "weights of duchi would all be equal"),
+        (("pm", "2e-10"), {}, "between 1e-09 and 700"),
+        (("krr", "1e-18"), {}, "between 1e-09 and 700"),
+        (("duchi", "1e-20"), {}, "between 1e-09 and 700"),
         (("exponential_tight", "30"), {}, "use fewer bits"),
         (("bounded_laplace", "1e-8"), {}, "use fewer bits"),
-        (("laplace_clipped", "1e-14"), {}, "use fewer bits"),
         (("laplace_clipped", "40"), {}, "use fewer bits"),
-        (("staircase", "1e-17", 8), {}, "use fewer bits"),
+        (("staircase", "1e-17", 8), {}, "between 1e-09 and 700"),
         (("gaussian_clipped", "1e-9", 8), {"delta": "1e-15"}, "fewer bits or a larger delta"),
         (("pm_afine", "1"), {}, "did you mean 'pm_affine'"),
         (("pm", "1", 17), {}, "bits must be a whole number from 1 to 16"),
@@ -360,6 +359,17 @@ def test_hybrid_shares_are_those_of_the_literature():
 def test_what_integers_cannot_keep_is_refused(arguments, options, message):
     with pytest.raises(ValueError, match=message):
         exact.kernel(*arguments, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "points"),
+    [("pm", "2e-10", 1 << 16), ("krr", "1e-18", 1 << 16), ("duchi", "1e-20", 1 << 16),
+     ("laplace_clipped", "1e-14", 1 << 16), ("staircase", "1e-17", 256)],
+)  # fmt: skip
+def test_no_construction_yields_weights_that_are_too_coarse(name, epsilon, points):
+    """Beyond the door's range of epsilon, too."""
+    with pytest.raises(ValueError, match=r"use fewer bits|too small for 65536 points|would all be equal"):
+        exact.KERNELS[name].build(Fraction(epsilon), points)
 
 
 def test_two_levels_reach_smaller_epsilons_than_the_specification_says():
@@ -444,6 +454,7 @@ def test_every_proof_sees_a_planted_fault():
         (replace(gauss, noise=dent), "not log-concave"),
         (replace(gauss, noise=(*gauss.noise[:-1], gauss.noise[-1] * 2**12)), "exceed 2"),
         (replace(gauss, epsilon=Fraction(1, 100)), "delta is exceeded"),
+        (replace(gauss, stated=gauss.slack(exp_below(gauss.epsilon)) * Fraction(999, 1000)), "delta is exceeded"),
         (replace(far, used=Fraction(99, 100)), "larger than e"),
         (replace(far, noise=(*far.noise[:-1], 0)), "larger than e"),
         (replace(duchi, slope=duchi.slope + 2), "add up to 2"),
@@ -470,3 +481,13 @@ def test_the_guarantee_quotes_the_integers(name):
         assert built.loss() == pytest.approx(1, abs=3e-4)
     else:
         assert built.guarantee == Pure(built.loss())
+
+
+@pytest.mark.parametrize("name", exact.KERNELS)
+def test_epsilons_beyond_the_analysis_are_refused_at_once(name):
+    """Before a weight is computed: integers of a million digits would take minutes."""
+    for epsilon in (700.001, "1000000", 1e300, "1e-10", 1e-300):
+        with pytest.raises(ValueError, match="epsilon must lie between 1e-09 and 700"):
+            exact.kernel(name, epsilon, bits=4)
+    with pytest.raises(ValueError, match="epsilon must lie between 1e-09 and 700"):
+        exact.kernel("pm", 1, bits=4).delta(1e6)

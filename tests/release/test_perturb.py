@@ -305,3 +305,29 @@ def test_notes_and_undeclared_categories_do_not_travel_with_a_table():
         perturb(policy, table).write_parquet(sink)
         assert b"disease" not in sink.getvalue() + pickle.dumps(perturb(policy, table))
     assert b"disease" not in pickle.dumps(found) + pickle.dumps(released)
+
+
+def test_the_transformer_refuses_what_an_array_would_lose():
+    """Masks, and an index that set_output puts back beside the released columns."""
+    step = ew.Perturb(Policy((rule("x1"),))).set_output(transform="pandas")
+    masked = np.ma.masked_equal([[0.5, 0.25], [0.777, 0.5]], 0.777)
+    clear = np.ma.masked_array([[0.5, 0.25]])
+    plain = pd.DataFrame(np.eye(2))
+    for index in (pd.Index([0.1, 0.2], name="x1"), pd.Index([0.1, 0.2], name=1)):
+        with pytest.raises(ValueError, match=r"the table's index is named .*1.* like a feature"):
+            step.fit_transform(plain.set_axis(index))
+        with pytest.raises(ValueError, match=r"the table's index is named .*1.* like a feature"):
+            step.fit(plain).transform(plain.set_axis(index))
+    with pytest.raises(ValueError, match="masked entries"):
+        step.fit_transform(masked)
+    with pytest.raises(ValueError, match="masked entries"):
+        step.fit(clear).transform(masked)
+    assert step.fit_transform(clear).shape == (1, 2)
+    assert step.fit_transform(plain.set_axis(pd.Index([7, 8], name="x0"))).shape == (2, 2)
+
+
+def test_columns_of_one_name_are_named():
+    table = pd.DataFrame([[0.1, 0.2, 3]], columns=["x0", "x0", "id"])
+    for act in (lambda: perturb(Policy((rule(),)), table), lambda: ew.Perturb(Policy((rule(),))).fit(table)):
+        with pytest.raises(ValueError, match=r"got: .*'x0' 2 times; give a data frame whose columns have different"):
+            act()

@@ -163,6 +163,13 @@ def test_deltas_are_those_of_the_worst_subset():
         ('mechanism = "pm"\n', "", "features.age.mechanism: is missing"),
         ('mechanism = "krr"', 'mechanism = "pm"', "features.job.mechanism: pm cannot be released: pm does not keep"),
         ("epsilon = 1.0\nbits", "epsilon = 0\nbits", "features.age.epsilon: must be positive, got 0"),
+        ("epsilon = 1.0\nbits", "epsilon = 701\nbits", r"age.epsilon must lie between 1e-09 and 700 .* got 701;"),
+        ("epsilon = 1.0\nbits", "epsilon = 1e400\nbits", "age.epsilon must be positive and finite, got 1E.400;"),
+        (
+            "epsilon = 1.0\nbits",
+            "epsilon = 1e-400\nbits",
+            "age.epsilon must be .* .as a double., got 1E-400",
+        ),
         ("epsilon = 1.0\nbits", "epsilon = inf\nbits", "features.age.epsilon: must be a finite number"),
         ("epsilon = 1.0\nbits", "epsilon = true\nbits", "features.age.epsilon: must be a finite number, got True"),
         ("epsilon = 1.0\nbits", "bits", "features.age.epsilon: is missing"),
@@ -266,3 +273,21 @@ def test_a_circle_of_links_is_no_policy(cli, tmp_path, monkeypatch):
         status, out, err = cli(*words)
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert "cannot read the policy loop.toml" in err
+
+
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        ("krr:k=33", "krr:k=033", "krr: k = 33", "krr:k=3_3"),
+        ("gaussian_clipped:delta=1e-5", "gaussian_clipped:delta=0.00001", "discrete_gaussian:delta=1E-05"),
+        ("gaussian_clipped:calibration=pure,delta=0.1", "gaussian_clipped:delta=.1,calibration=pure"),
+    ],
+)
+def test_spellings_of_one_mechanism_have_one_fingerprint(spellings):
+    """That of the first, which older versions gave it, so that a policy and the ledger's lines stay known."""
+    policies = [Policy.of(words, 1, ew.Domain.of({"age": (0, 100)}), bits=4) for words in spellings]
+    assert {policy.fingerprint for policy in policies} == {policies[0].fingerprint_as_written}
+    old = policies[1].to_toml().replace(policies[1].fingerprint, policies[1].fingerprint_as_written)
+    assert Policy.from_toml(old) == policies[1]
+    others = [Policy.of(words, 1, ew.Domain.of({"age": (0, 100)}), bits=4) for words in ("krr:k=34", "pm")]
+    assert len({policy.fingerprint for policy in [policies[0], *others]}) == 3

@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow.parquet import write_table
 
 import epsworth as ew
 from epsworth.exact.testing import ReplayableWords
@@ -290,3 +291,20 @@ def test_ctrl_c_leaves_nothing(tmp_path):
     assert process.returncode == 130
     assert b"interrupted" in told
     assert [path.name for path in tmp_path.iterdir()] == ["policy.toml"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda plan: plan.collect().head(2),  # a row is lost
+        lambda plan: plan.collect().cast({"age": pl.Float32}),
+        lambda plan: (plan.collect(), plan.collect())[1],  # every row is drawn for twice
+    ],
+    ids=["rows", "types", "draws"],
+)
+def test_an_engine_that_draws_or_writes_otherwise_releases_nothing(fault, tmp_path, monkeypatch):
+    pl.DataFrame({"age": [1.0, 2.0, 3.0], "job": ["a", "b", "c"]}).write_parquet(tmp_path / "in.parquet")
+    monkeypatch.setattr(pl.LazyFrame, "sink_parquet", lambda plan, path: write_table(fault(plan).to_arrow(), path))
+    with pytest.raises(RuntimeError, match="rows were drawn for a table of 3; nothing was written"):
+        perturb_file(POLICY, tmp_path / "in.parquet", tmp_path / "out.parquet")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]

@@ -5,6 +5,7 @@ Nothing heavy is imported before a command runs, so ``epsworth --help`` answers 
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import warnings
@@ -57,6 +58,10 @@ def _root(
 def main() -> None:
     """Run; bad input ends in one sentence and exit status 2, Ctrl-C in 130 with nothing half-written."""
     warnings.showwarning = _one_line  # type: ignore[assignment]
+    _fill_closed_streams()
+    if sys.stdout is None:
+        _say("standard output is closed; redirect it to a file, or to /dev/null")
+        sys.exit(2)
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when a reader such as head has seen enough
     try:
@@ -82,6 +87,17 @@ def main() -> None:
             raise
         show()  # the command-line parser's own errors: what was wrong, and the usage
         sys.exit(exit_code)
+
+
+def _fill_closed_streams() -> None:
+    """Open nothing in place of closed standard streams: a file opened later would be taken for one, and written to."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w")  # sentences are lost, exit statuses are not
 
 
 def _is_about_input(error: Exception) -> bool:

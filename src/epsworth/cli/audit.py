@@ -68,8 +68,9 @@ def _function(words: str, trust: bool) -> Sampler:
     sys.path.insert(0, here)
     try:
         function = getattr(import_module(module), name, None)
-    except Exception as error:  # whatever the user's code raises
-        raise ValueError(f"--sampler {words}: the module cannot be imported ({error}); check its name") from error
+    except (Exception, SystemExit) as error:  # whatever the user's code raises
+        told = repr(error) if isinstance(error, SystemExit) else error
+        raise ValueError(f"--sampler {words}: the module cannot be imported ({told}); check its name") from error
     finally:
         sys.path.remove(here)
     if not callable(function):

@@ -26,16 +26,19 @@ def perturb(
     """Perturb a table as a policy says, with draws fit for release."""
     from epsworth.files import check_distinct, check_writable
     from epsworth.release import Policy, perturb_file
-    from epsworth.release.ledger import LEDGER, state_folder
+    from epsworth.release.keyed import KEY, KEY_LOCK
+    from epsworth.release.ledger import LEDGER, LOCK, NEW, state_folder
 
     rules = Policy.load(policy)
     if receipt is not None:
         check_writable(receipt)
+    folder, state = None if target == "-" else Path(target).parent, state_folder()
+    own = {"ledger": LEDGER, "ledger's lock": LOCK, "ledger's successor": NEW}  # files that a run makes by itself
     check_distinct(
         policy=policy,
         input="/dev/stdin" if source == "-" else source,
-        ledger=None if target == "-" else Path(target).parent / LEDGER,
-        key=state_folder() / "ledger.key",
+        **{word: folder and folder / name for word, name in own.items()},
+        **{"key": state / KEY, "key's lock": state / KEY_LOCK},
         output="/dev/stdout" if target == "-" else target,
         receipt=receipt,
     )

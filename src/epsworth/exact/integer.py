@@ -13,7 +13,7 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.exact.alias import Indices
 from epsworth.exact.entropy import SystemWords, WordSource
 from epsworth.exact.mechanism import KernelLaw, KernelMechanism
-from epsworth.exact.rational import Exact, exp_below, float_above, log_above, stated
+from epsworth.exact.rational import Exact, exp_below, float_above, log_above, stated_epsilon
 from epsworth.exact.testing import NotPrivate
 from epsworth.guarantees import Approximate, Pure
 from epsworth.laws.grid import nearest_index
@@ -76,7 +76,7 @@ class Kernel(ABC):
         The smallest one for two levels, Duchi's mechanism and Gaussian noise; for the others the bound
         that their pure loss implies.
         """
-        return float_above(max(self.slack(exp_below(stated(epsilon, "epsilon"))), Fraction(0)))
+        return float_above(max(self.slack(exp_below(stated_epsilon(epsilon))), Fraction(0)))
 
     def slack(self, bound: Fraction) -> Fraction:
         """Return the delta that goes with probabilities up to ``bound`` times each other.

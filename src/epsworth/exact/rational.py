@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from epsworth.mechanisms.mechanism import EPSILON_RANGE
 from epsworth.numerals import DIGITS, fits
 
 PRECISION = 256  # fraction bits of partial sums: what they lack is below 1e-73 of e^x
@@ -42,10 +43,19 @@ def stated(value: Exact, field: str) -> Fraction:
         number = Fraction(repr(float(value)) if isinstance(value, float) else value)
         nearest = float(number)
     except (ValueError, OverflowError, ZeroDivisionError):
-        raise ValueError(f"{field} must be positive and finite, got {value!r}; write it as in '0.5'") from None
+        shown = str(value) if isinstance(value, (Decimal, Fraction)) else repr(value)
+        raise ValueError(f"{field} must be positive and finite, got {shown}; write it as in '0.5'") from None
     if not (number > 0 and 0 < nearest < math.inf):
-        raise ValueError(f"{field} must be positive and finite, got {value!r}")
+        raise ValueError(f"{field} must be positive and finite (as a double), got {value}")
     return min(number, Fraction(nearest))
+
+
+def stated_epsilon(value: Exact) -> Fraction:
+    """Return the epsilon that a text states, in the analysis's range: beyond it, integers would grow without end."""
+    epsilon, (low, high) = stated(value, "epsilon"), EPSILON_RANGE
+    if not low <= float(epsilon) <= high:
+        raise ValueError(f"epsilon must lie between {low:g} and {high:g} (per feature), got {value}; give another")
+    return epsilon
 
 
 def exp_below(x: Fraction) -> Fraction:

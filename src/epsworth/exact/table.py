@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from epsworth.exact import clipped, distance, duchi, gaussian, neighbours, two_level
 from epsworth.exact.integer import Kernel
-from epsworth.exact.rational import Exact, stated
+from epsworth.exact.rational import Exact, stated, stated_epsilon
 from epsworth.mechanisms.gaussian import Calibration
 
 MOST_BITS = 16
@@ -98,7 +98,7 @@ def kernel(name: str, epsilon: Exact, bits: int = MOST_BITS, **options: Any) -> 
     points = read.pop("k", 1 << bits)
     if name == "gaussian_clipped":
         read.setdefault("delta", stated(DELTA, "delta"))
-    return _proven(name, stated(epsilon, "epsilon"), points, tuple(sorted(read.items())))
+    return _proven(name, stated_epsilon(epsilon), points, tuple(sorted(read.items())))
 
 
 @lru_cache(maxsize=32)

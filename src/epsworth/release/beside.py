@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Mapping
+from collections.abc import Container, Hashable, Mapping
 from typing import Any
 
 
-def check_beside(features: Container[str], table: Any) -> None:
+def check_beside(features: Container[Hashable], table: Any) -> None:
     """Refuse a table whose index is named like a feature: it would pass through with the raw values.
 
     Parameters
     ----------
-    features : container of str
-        Names of the perturbed columns.
+    features : container of names
+        Of the perturbed columns.
     table : pandas, polars or arrow table
     """
     index = getattr(table, "index", None)
@@ -24,7 +24,7 @@ def check_beside(features: Container[str], table: Any) -> None:
         check_metadata(features, metadata.get(b"pandas"))
 
 
-def check_metadata(features: Container[str], pandas: str | bytes | None) -> None:
+def check_metadata(features: Container[Hashable], pandas: str | bytes | None) -> None:
     """Refuse a table whose pandas metadata name an index like a feature, stored as a column of another name."""
     try:
         notes = json.loads(pandas or "{}")
@@ -37,8 +37,8 @@ def check_metadata(features: Container[str], pandas: str | bytes | None) -> None
         _check_level(features, name)
 
 
-def _check_level(features: Container[str], name: object) -> None:
-    if isinstance(name, str) and name in features:
+def _check_level(features: Container[Hashable], name: object) -> None:
+    if isinstance(name, Hashable) and name is not None and name in features:
         raise ValueError(
             f"the table's index is named {name!r} like a feature that the policy perturbs, and would pass through as "
             "it is; drop it, for example with reset_index(drop=True)"

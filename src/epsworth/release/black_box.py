@@ -205,8 +205,9 @@ def _guarded(sampler: Sampler) -> Sampler:
     def call(values: NDArray[Any]) -> NDArray[Any]:
         try:
             drawn = np.asarray(sampler(values.copy()))
-        except Exception as error:  # whatever the user's code raises
-            raise ValueError(f"the sampler failed on {len(values)} values: {error}; repair it") from error
+        except (Exception, SystemExit) as error:  # whatever the user's code raises
+            told = repr(error) if isinstance(error, SystemExit) else error
+            raise ValueError(f"the sampler failed on {len(values)} values: {told}; repair it") from error
         if drawn.shape != values.shape:
             raise ValueError(
                 f"the sampler must return one output per input, shape {values.shape}, got {drawn.shape}; repair it"

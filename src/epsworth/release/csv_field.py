@@ -15,19 +15,22 @@ UNDECLARED = object()
 
 
 class CsvField:
-    """How one column is read from and written to CSV fields."""
+    """How one column is read from and written to CSV fields.
+
+    ``alone``: it is the only column, so an empty field stands in quotes: many readers take a blank line for no row.
+    """
 
     missing: ClassVar[frozenset[bytes]] = frozenset(word.encode() for word in MISSING_WORDS)
 
-    def __init__(self, column: Column) -> None:
-        self.column = column
+    def __init__(self, column: Column, *, alone: bool = False) -> None:
+        self.column, self.alone = column, alone
         self.words = [_csv_word(value) for value in column.values.tolist()]
         if any("\n" in word or "\r" in word for word in self.words):
             raise ValueError(
                 f"{column.feature.name}: a category holds a line break, which in CSV could end a row; release "
                 ".jsonl or .parquet"
             )
-        self.written = [_quoted(word) for word in self.words]
+        self.written = [self._quoted(word) for word in self.words]
         categories = column.feature.categories or ()
         self.declared = {_csv_word(value): value for value in categories}
         self.declared |= {
@@ -66,7 +69,11 @@ class CsvField:
             return [words[j] for j in indices], [written[j] for j in indices]
         values = self.column.released(drawn, keep, policy).tolist()
         texts = ["" if v is None or v != v else _csv_word(v) for v in values]
-        return texts, [_quoted(text) for text in texts]
+        return texts, [self._quoted(text) for text in texts]
+
+    def _quoted(self, word: str) -> bytes:
+        needed = any(c in word for c in ',"\r\n') or (self.alone and not word.strip())
+        return ('"' + word.replace('"', '""') + '"' if needed else word).encode()
 
 
 def unquoted(field: bytes) -> str:
@@ -77,11 +84,6 @@ def unquoted(field: bytes) -> str:
 
 def _csv_word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _quoted(word: str) -> bytes:
-    needed = any(c in word for c in ',"\r\n')
-    return ('"' + word.replace('"', '""') + '"' if needed else word).encode()
 
 
 def _is_number(field: bytes) -> bool:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from epsworth.files import OutputError, replacing
-from epsworth.release.ledger import state_folder
+from epsworth.release.ledger import check_plain, state_folder
 from epsworth.release.locks import locked
 
-KEY, KEY_BYTES = "ledger.key", 32
+KEY, KEY_LOCK, KEY_BYTES = "ledger.key", ".ledger.key.lock", 32
 BLOCK = 1 << 20
 
 
@@ -57,7 +57,7 @@ def _key() -> bytes:
     """Return this account's key, made on first use, readable by its owner only."""
     path = state_folder() / KEY
     try:
-        key = path.read_bytes() if path.exists() else _new_key(path)
+        key = check_plain(path).read_bytes() if path.exists() else _new_key(path)
     except (OSError, OutputError):
         raise ValueError(
             f"the ledger's key {path} cannot be written or read; set EPSWORTH_STATE to a folder of your own"
@@ -73,10 +73,10 @@ def _key() -> bytes:
 def _new_key(path: Path) -> bytes:
     """Make the key once, however many processes ask for it first."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with locked(path.with_name(f".{KEY}.lock")):
+    with locked(path.with_name(KEY_LOCK)):
         if not path.exists():
             with replacing(path, mode=0o600) as temporary, temporary.open("wb") as file:
                 file.write(os.urandom(KEY_BYTES))
                 file.flush()
                 os.fsync(file.fileno())
-        return path.read_bytes()
+        return check_plain(path).read_bytes()

@@ -12,7 +12,7 @@ import math
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -93,6 +93,8 @@ class Entry:
         texts = [found.policy, *(text for text in (found.records, found.notion, found.run) if text is not None)]
         if not all(isinstance(text, str) for text in texts) or "records" not in document:
             raise ValueError("a text is missing")
+        if not (found.rows is None or (type(found.rows) is int and found.rows >= 0)):
+            raise ValueError("the rows are no number")
         if not _is_number(found.epsilon, math.inf) or not (found.delta is None or _is_number(found.delta, 1.0)):
             raise ValueError("a number is missing")
         return found
@@ -142,9 +144,9 @@ class Ledger:
     def entries(self, records: str | None = None) -> list[Entry]:
         """Return all runs, or those of these records and those of unknown ones; a damaged ledger is refused."""
         try:
-            lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
+            lines = check_plain(self.path).read_text(encoding="utf-8").splitlines() if self.path.exists() else []
             found = [Entry.read(line) for line in lines if line.strip()]
-        except (OSError, ValueError, AttributeError, TypeError):
+        except (OSError, ValueError, AttributeError, TypeError, RecursionError):
             raise ValueError(
                 f"the ledger {self.path} cannot be read, so nobody knows what left before; repair it, or move it away"
             ) from None
@@ -184,8 +186,8 @@ class Ledger:
     def _write(self, entries: list[Entry]) -> None:
         """Replace the file by a whole new one, on the disk before anything else happens; without entries remove it."""
         new = self.path.with_name(NEW)
-        new.unlink(missing_ok=True)  # of a run that was killed here
         try:
+            new.unlink(missing_ok=True)  # of a run that was killed here
             if entries:
                 handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS, 0o644)
                 with open(handle, "w", encoding="utf-8") as file:
@@ -203,7 +205,8 @@ class Ledger:
                 f"the ledger {self.path} cannot be written ({error.strerror}), so nothing may leave; make room for it"
             ) from None
         finally:
-            new.unlink(missing_ok=True)
+            with suppress(OSError):  # a folder of that name, which was told
+                new.unlink(missing_ok=True)
 
 
 def state_folder() -> Path:
@@ -214,6 +217,13 @@ def state_folder() -> Path:
     from typer import get_app_dir
 
     return Path(get_app_dir("epsworth"))
+
+
+def check_plain(path: Path) -> Path:
+    """Return the path of a plain file: a pipe would be waited for without end, within the lock."""
+    if not path.is_file():
+        raise OSError(errno.EINVAL, "it is no plain file", str(path))
+    return path
 
 
 def to_disk(folder: Path) -> None:

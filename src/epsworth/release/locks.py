@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
+NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # nor waits for a pipe
 
 if sys.platform == "win32":
     import msvcrt
@@ -51,7 +53,10 @@ else:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the file ``path`` alone, waiting for whoever holds it; it is made for that, and removed afterwards."""
+    """Hold the file ``path`` alone, waiting for whoever holds it; it is made for that, and removed afterwards.
+
+    What stands there and is no plain file raises `OSError`: it would be waited for without end.
+    """
     handle = _held(path)
     try:
         yield
@@ -68,6 +73,8 @@ def _held(path: Path) -> int:
         except PermissionError:  # another account's
             handle = os.open(path, os.O_RDONLY | NO_LINKS)
         try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise OSError(errno.EINVAL, f"{path.name} is no plain file", str(path))
             hold(handle, wait=True)
             mine, named = os.fstat(handle), os.stat(path)
             if (mine.st_dev, mine.st_ino) == (named.st_dev, named.st_ino):

@@ -18,7 +18,9 @@ from typing import Any, Literal
 
 from epsworth.documents import read_toml
 from epsworth.exact import Kernel, kernel
-from epsworth.files import check_writable, reading, write_text
+from epsworth.exact.rational import stated_epsilon
+from epsworth.exact.table import ALIASES
+from epsworth.files import check_readable, check_writable, reading, write_text
 from epsworth.guarantees import Approximate, Guarantee, compose
 from epsworth.mechanisms import FAMILIES, GridMechanism, Mechanism
 from epsworth.mechanisms.family import parse
@@ -66,6 +68,7 @@ class Rule:
         object.__setattr__(self, "epsilon", exact_decimal("epsilon", self.epsilon))
         if not self.epsilon > 0:
             raise ValueError(f"epsilon: must be positive, got {self.epsilon}")
+        stated_epsilon(self.epsilon)
         categories = self.feature.categories
         for value in categories or ():
             if not isinstance(value, (str, int, float)):
@@ -252,9 +255,16 @@ class Policy:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of everything the policy says."""
-        canonical = json.dumps(_plain(self._content()), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-        return hashlib.sha256(canonical.encode()).hexdigest()
+        """SHA-256 of everything the policy says; spellings of one mechanism have one."""
+        content = self._content()
+        for entry in content["features"].values():
+            entry["mechanism"] = canonical(entry["mechanism"])
+        return _digest(content)
+
+    @cached_property
+    def fingerprint_as_written(self) -> str:
+        """The fingerprint that older versions gave, which told spellings of one mechanism apart."""
+        return _digest(self._content())
 
     def __repr__(self) -> str:
         """Return the fingerprint and the promise."""
@@ -290,7 +300,7 @@ class Policy:
     @classmethod
     def load(cls, path: str | Path) -> Policy:
         """Read a policy file; an error names the path of the entry inside it."""
-        with reading(path, "policy") as content:
+        with reading(check_readable(path, "policy"), "policy") as content:
             return cls.from_toml(content.decode())
 
     @classmethod
@@ -312,6 +322,27 @@ def check_policy(path: str | Path) -> Path:
 def _check_count(k: object, d: int) -> None:
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= d:
         raise ValueError(f"sample.features: must be a whole number from 1 to {d}, got {k!r}")
+
+
+def canonical(words: str) -> str:
+    """Return a mechanism's words as they are written most briefly, options by name.
+
+    Examples
+    --------
+    >>> canonical("krr:k=033"), canonical("discrete_gaussian: delta=0.00001, calibration=pure")
+    ('krr:k=33', 'gaussian_clipped:calibration=pure,delta=1e-5')
+    """
+    read = parse(words)
+    options = dict(read.options)
+    options |= {"quantise": read.points} if read.points is not None else {}
+    options |= {"indicator": read.indicator} if read.indicator is not None else {}
+    told = [f"{key}={re.sub('e-0', 'e-', str(value))}" for key, value in sorted(options.items())]
+    return ":".join(filter(None, (ALIASES.get(read.name, read.name), ",".join(told))))
+
+
+def _digest(content: dict[str, Any]) -> str:
+    plain = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(plain.encode()).hexdigest()
 
 
 _LIKE_A_NUMBER = re.compile(r'"*-?[0-9]+(/[0-9]+)?')

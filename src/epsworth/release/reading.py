@@ -74,7 +74,7 @@ def _check_stated(policy: Policy, document: Mapping[str, Any]) -> None:
     if stated.get("notion", policy.guarantee.notion) != policy.guarantee.notion:
         raise ValueError(f"per_record.notion: states {stated['notion']!r}, but it is {policy.guarantee.notion!r}")
     fingerprint = document.get("fingerprint", policy.fingerprint)
-    if fingerprint != policy.fingerprint:
+    if fingerprint not in (policy.fingerprint, policy.fingerprint_as_written):
         raise ValueError(
             f"fingerprint: states {str(fingerprint)[:12]}.., but the content's is {policy.fingerprint[:12]}..: it was "
             "edited after it was written; delete the fingerprint line to accept the edit"

@@ -11,7 +11,7 @@ from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from epsworth.exact.rational import float_above
 from epsworth.files import check_distinct, check_readable, check_writable, held_back
@@ -96,11 +96,13 @@ class _Job:
     def run(self, perturbation: Perturbation) -> Receipt:
         """Refuse what can be refused before any work, then write, remember, and let the output appear."""
         source = "/dev/stdin" if self.source == STANDARD else self.source
-        if self.source != STANDARD:
+        if self.source == STANDARD:
+            _bytes_of(sys.stdin, "standard input")
+        else:
             check_readable(self.source, "table")
         if self.target == STANDARD:
             check_distinct(input=source, output="/dev/stdout")
-            with held_back(sys.stdout.buffer, "standard output") as sink:
+            with held_back(_bytes_of(sys.stdout, "standard output"), "standard output") as sink:
                 rows, _ = self._text(perturbation, sink)
             return self._receipt(perturbation, rows)
         path = check_writable(self.target)
@@ -161,20 +163,24 @@ class _Job:
         import polars as pl
 
         try:
-            table = pl.scan_parquet(self.source)
+            table = _scanned(self.source)
             schema, rows = table.collect_schema(), int(table.select(pl.len()).collect().item())
-            notes = pl.read_parquet_metadata(self.source) if hasattr(pl, "read_parquet_metadata") else {}
+            notes = (
+                pl.read_parquet_metadata(os.path.abspath(self.source)) if hasattr(pl, "read_parquet_metadata") else {}
+            )
         except (pl.exceptions.PolarsError, OSError) as error:
             raise ValueError(f"cannot read the table {self.source}: {str(error).splitlines()[0]}") from None
         perturbation.check_names(schema.names())
         check_metadata(perturbation.columns, notes.get("pandas"))
-        done = 0
+        done, numbers = 0, ROW
+        while numbers in schema:  # a column of the user's own
+            numbers += "'"
 
         def batch(frame: pl.DataFrame) -> pl.DataFrame:
             nonlocal done
-            first = int(frame.item(0, ROW)) if len(frame) else 0
+            first = int(frame.item(0, numbers)) if len(frame) else 0
             released: pl.DataFrame = perturbation.frame(
-                nw.from_native(frame.drop(ROW), eager_only=True), first
+                nw.from_native(frame.drop(numbers), eager_only=True), first
             ).to_native()
             with COUNTING:
                 done += len(frame)
@@ -182,10 +188,10 @@ class _Job:
             return released
 
         released = _released_schema(perturbation, schema)
-        streamed = table.with_row_index(ROW).map_batches(batch, schema=released, streamable=True)
+        streamed = table.with_row_index(numbers).map_batches(batch, schema=released, streamable=True)
         try:
             streamed.sink_parquet(temporary)
-            written = pl.scan_parquet(temporary)
+            written = _scanned(temporary)
             found = int(written.select(pl.len()).collect().item()), dict(written.collect_schema())
         except pl.exceptions.PolarsError as error:
             told = str(error).splitlines()[0]
@@ -197,6 +203,13 @@ class _Job:
 
 
 ROW = "epsworth: row"
+
+
+def _scanned(path: str | Path) -> pl.LazyFrame:
+    """Scan one local file: its name is no pattern, no address and no home folder, nor do its folders hold columns."""
+    import polars as pl
+
+    return pl.scan_parquet(os.path.abspath(path), glob=False, hive_partitioning=False)
 
 
 def _released_schema(perturbation: Perturbation, schema: pl.Schema) -> dict[str, pl.DataType]:
@@ -211,10 +224,18 @@ def _released_schema(perturbation: Perturbation, schema: pl.Schema) -> dict[str,
 @contextmanager
 def _opened(source: str) -> Iterator[BinaryIO]:
     if source == STANDARD:
-        yield sys.stdin.buffer
+        yield _bytes_of(sys.stdin, "standard input")
         return
     with open(source, "rb") as stream:
         yield stream
+
+
+def _bytes_of(stream: Any, what: str) -> BinaryIO:
+    """Return the stream of bytes under a standard stream; some shells close it, and notebooks have none."""
+    found: BinaryIO | None = getattr(stream, "buffer", None)
+    if found is None:
+        raise ValueError(f"{what} is closed, or takes texts alone; give a file instead of -")
+    return found
 
 
 def _kind(source: str | Path, target: str | Path, kind: Format | None) -> Format:

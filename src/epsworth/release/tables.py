@@ -96,8 +96,7 @@ class Perturbation:
 
     def array(self, table: NDArray[Any]) -> NDArray[Any]:
         """Return a copy of an array with its perturbed columns replaced."""
-        if isinstance(table, np.ma.MaskedArray) and np.ma.is_masked(table):
-            raise ValueError("the table is a masked array with masked entries, which hide values; fill them first")
+        check_unmasked(table)
         table = np.asarray(table)  # subclasses may index and assign in ways of their own
         if table.ndim != 2:
             raise ValueError(f"the table must have shape (records, features), got shape {table.shape}; reshape it")
@@ -147,6 +146,12 @@ class Perturbation:
         before = frame.get_column(name).dtype
         same = before == nw.Categorical or (before.is_integer() and kinds.dtype.is_integer())
         return kinds[drawn].cast(before) if same else kinds[drawn]
+
+
+def check_unmasked(table: Any) -> None:
+    """Refuse a masked array with masked entries: what they hide would be perturbed, or pass through, in the open."""
+    if isinstance(table, np.ma.MaskedArray) and np.ma.is_masked(table):
+        raise ValueError("the table is a masked array with masked entries, which hide values; fill them first")
 
 
 def _encoded(column: Column, series: nw.Series[Any], first: int) -> Indices:

@@ -122,7 +122,7 @@ class CsvSplicer(Splicer):
         self.perturbation.check_names(names)
         self.width = len(names)
         self.positions = sorted(names.index(name) for name in self.columns)
-        self.fields = [CsvField(self.columns[names[at]]) for at in self.positions]
+        self.fields = [CsvField(self.columns[names[at]], alone=self.width == 1) for at in self.positions]
 
     def _records(self, block: bytes) -> bytes:
         body = self._without_blank_lines(block)
@@ -192,6 +192,8 @@ class JsonSplicer(Splicer):
         self.names: list[str] = []  # of the last line's members
         self.layout: re.Pattern[str] | None = None  # of the lines before, if two in a row agreed
         self.wanted: list[str] = []  # its groups
+        self.size = 0  # how many members such objects have
+        self.others = False  # whether lines of a block do not agree with it
 
     @cached_property
     def written(self) -> dict[str, list[str]]:
@@ -206,9 +208,9 @@ class JsonSplicer(Splicer):
         text, at, starts, ends = block.decode("utf-8"), 0, [], []
         texts: dict[str, list[str]] = {name: [] for name in self.columns}
         names: list[str] = []  # of the spans, in their order
-        rows = 0
+        rows, self.others = 0, False
         for line in json_lines.LINE.findall(text):
-            if line.strip():
+            if line.strip(json_lines.WHITE):
                 for name, a, b in self._members(line, self.rows + rows):
                     texts[name].append(line[a:b])
                     names.append(name)
@@ -225,7 +227,7 @@ class JsonSplicer(Splicer):
             values[name], fresh = self._drawn(column, drawn, keep)
             new[name] = iter(fresh)
         released: str = _spliced(text, starts, ends, [next(new[name]) for name in names], "")
-        self._read_back(released, values)
+        self._read_back(released, values, 0 if self.others else self.size)
         self.rows += rows
         return released.encode("utf-8")
 
@@ -233,6 +235,7 @@ class JsonSplicer(Splicer):
         """Return the perturbed members of one object with the spans of their values."""
         if self.layout is not None and (match := self.layout.fullmatch(line)):
             return [(name, *match.span(i)) for i, name in enumerate(self.wanted, 1)]
+        self.others = True
         try:
             found = json_lines.members(line)
         except (ValueError, RecursionError):
@@ -246,12 +249,16 @@ class JsonSplicer(Splicer):
             raise ValueError(f"row {row} holds two members of one name; repair the row")
         found = [member for member in found if member[0] in self.columns]
         if names == self.names and not any('"' in name or "\\" in name for name in names):
+            self.size = len(names)
             self.layout, self.wanted = json_lines.layout(tuple(names), frozenset(self.columns)), [n for n, *_ in found]
         self.names = names
         return found
 
     def _not_json(self, row: int) -> ValueError:
-        return ValueError(f"row {row}: the line is not one JSON object; write one object per line")
+        return ValueError(
+            f"row {row}: the line is not one JSON object whose members differ in name, without NaN and Infinity; write "
+            "one such object per line"
+        )
 
     def _encode(self, column: Column, texts: list[str]) -> Indices:
         name = column.feature.name
@@ -277,11 +284,11 @@ class JsonSplicer(Splicer):
         values = [None if v is None or v != v else v for v in released.tolist()]
         return values, [json.dumps(v, ensure_ascii=False) for v in values]
 
-    def _read_back(self, released: str, values: Mapping[str, list[Any]]) -> None:
+    def _read_back(self, released: str, values: Mapping[str, list[Any]], flat: int) -> None:
         """Refuse a block in which the standard library does not find one object per line with the drawn values."""
-        lines = [line for line in json_lines.LINE.findall(released) if line.strip()]
+        lines = [line for line in json_lines.LINE.findall(released) if line.strip(json_lines.WHITE)]
         try:
-            objects = json_lines.decode_objects(lines)
+            objects = json_lines.decode_objects(lines, flat)
         except (ValueError, TypeError, RecursionError):
             row = next((i for i, line in enumerate(lines) if not json_lines.is_json(line)), None)
             raise self._not_the_same() if row is None else self._not_json(self.rows + row) from None

@@ -10,8 +10,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from epsworth.records import as_frame
+from epsworth.release.beside import check_beside
 from epsworth.release.policy import Policy
-from epsworth.release.tables import Perturbation, perturb
+from epsworth.release.tables import Perturbation, check_unmasked, perturb
 
 
 class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -76,7 +77,13 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
         return [f"x{i}" for i in range(self._array(X).shape[1])]
 
     def _array(self, X: Any) -> Any:
-        """Check what is not a data frame; missing and infinite values are the policy's business."""
+        """Check what is not a data frame; missing and infinite values are the policy's business.
+
+        Masks, and an index that `set_output` would put back, are lost in the array, so they are looked at before.
+        """
+        check_unmasked(X)
+        labels = {f"x{i}": label for i, label in enumerate(getattr(X, "columns", ()))}
+        check_beside({label for name in self.policy_.names for label in (name, labels.get(name, name))}, X)
         return check_array(X, dtype=None, ensure_all_finite=False)
 
     def __sklearn_tags__(self) -> Any:
