@@ -55,6 +55,11 @@ class Answered:
         if len(self.broken) > MOST:
             raise _scores(name, f"more than {MOST} different broken numbers")
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether broken numbers were answered, so that more answers may show them to be scores."""
+        return bool(self.broken)
+
     def settle(self, name: str) -> None:
         """Refuse broken numbers that all lie between 0 and 1, once enough was asked to see others."""
         if self.broken and self.low >= 0 and self.high <= 1:
