@@ -71,7 +71,8 @@ class Classifier:
             raise ClassifierError(f"{self.name} answered NaN instead of a label")
         if found.dtype == object and (found == None).any():  # noqa: E711  elementwise
             raise ClassifierError(f"{self.name} answered None instead of a label")
-        self.answered.checked(self.name, found, self.classes, column=column)
+        if not isinstance(self.answer, Answering):  # which answers places of logits, and checks these
+            self.answered.checked(self.name, found, self.classes, column=column)
         return found
 
 
@@ -144,7 +145,7 @@ def _from_estimator(model: Any) -> Classifier:
                 )
     features = getattr(model, "feature_names_in_", None)
     classes = known_labels(model)
-    return Classifier(
+    found = Classifier(
         _described(model),
         forest_answer(model),
         features=None if features is None else tuple(map(str, features)),
@@ -152,6 +153,8 @@ def _from_estimator(model: Any) -> Classifier:
         classes=None if classes is None else tuple(classes.tolist()),
         model=model,
     )
+    found.answered.many = _numbers_clusters(model)
+    return found
 
 
 def known_labels(model: Any) -> Labels | None:
@@ -161,6 +164,12 @@ def known_labels(model: Any) -> Labels | None:
         return classes if classes.ndim == 1 else None
     counted = COMPONENTS.get(kind_of(last) or "") if last is model or kind_of(model) == "Pipeline" else None
     return None if counted is None else np.arange(len(getattr(last, counted)))
+
+
+def _numbers_clusters(model: Any) -> bool:
+    """Tell whether a fitted clustering answers the numbers of clusters, of which there may be many."""
+    found = getattr(steps_of(model)[0], "labels_", None)
+    return isinstance(found, np.ndarray) and found.ndim == 1 and found.dtype.kind in "iu"
 
 
 def _check_precision(estimator: Any) -> None:
