@@ -20,6 +20,8 @@ Labels = NDArray[Any]
 
 COMPONENTS = {"KMeans": "cluster_centers_", "MiniBatchKMeans": "cluster_centers_", "GaussianMixture": "weights_"}
 
+NUMBERS = ("coef_", "intercept_", "theta_", "var_", "means_", "centroids_", "cluster_centers_", "mean_", "scale_")
+
 
 @dataclass(frozen=True)
 class Classifier:
@@ -138,6 +140,7 @@ def _from_estimator(model: Any) -> Classifier:
             except NotFittedError:
                 raise ValueError(f"the {name} is not fitted; call fit first") from None
             _check_precision(last)
+            _check_numbers(model)
             if _draws_labels(model):
                 raise ValueError(
                     f"the {name} draws its labels at random (a DummyClassifier of strategy 'uniform' or 'stratified'); "
@@ -180,6 +183,19 @@ def _check_precision(estimator: Any) -> None:
             f"the {name} was fitted in single precision and cannot answer records in double precision, "
             "which perturbed values are; fit it on table.astype(float)"
         )
+
+
+def _check_numbers(model: Any) -> None:
+    """Refuse fitted coefficients that are no numbers, as a file may hold them."""
+    last, steps = steps_of(model)
+    for part in (*steps, last):
+        for name in NUMBERS:
+            value = vars(part).get(name) if hasattr(part, "__dict__") else None
+            if isinstance(value, np.ndarray) and value.dtype.kind not in "fiu":
+                raise ValueError(
+                    f"the {name} of the {type(part).__name__} does not hold numbers but is of kind {value.dtype}; "
+                    "fit the model again"
+                )
 
 
 def _draws_labels(part: Any) -> bool:

@@ -88,8 +88,18 @@ def answer(
         where = "a whole batch" if row is None else f"{copy} {row}"
         raise ClassifierError(
             f"the classifier failed on {where}: {type(error).__name__}{_told(error, records, row)}; "
-            "repair that row, or the model's preprocessing"
+            f"repair that row, or the model's preprocessing{_texts(records)}"
         ) from error
+
+
+def _texts(records: Records) -> str:
+    """Name the columns that hold texts, of which a model that takes numbers says nothing."""
+    named = [name for p, name in enumerate(records.names) if _holds_text(records.column(p))]
+    return f"; texts stand in the columns: {', '.join(named)}" if named else ""
+
+
+def _holds_text(column: NDArray[Any]) -> bool:
+    return column.dtype.kind in "USTO" and any(isinstance(value, (str, bytes)) for value in column)
 
 
 def _told(error: Exception, records: Records, row: int | None) -> str:
