@@ -483,7 +483,9 @@ def test_a_header_that_names_a_column_twice_is_refused(tmp_path):
 
 def test_frames_that_name_a_column_twice_are_refused():
     frame = pd.DataFrame(np.ones((2, 2)), columns=["age", "age"])
-    with pytest.raises(ValueError, match=r"^the table has two columns of the same name, 'age'; rename one$"):
+    with pytest.raises(
+        ValueError, match=r"^the table has two columns of the same name, 'age'; give them different names$"
+    ):
         as_records(frame)
 
 

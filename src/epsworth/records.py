@@ -269,7 +269,7 @@ def _refuse_twins(columns: Any) -> None:
     names = list(columns)
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"the table has two columns of the same name, {name!r}; rename one")
+            raise ValueError(f"the table has two columns of the same name, {name!r}; give them different names")
 
 
 def _frame_records(X: Any, features: Sequence[str] | None) -> Records:
