@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -310,3 +311,27 @@ def test_bad_questions_are_refused(change, message):
     settings = {"x": [0.3], "sensitive": 0} | change
     with pytest.raises(ValueError, match=message):
         ew.safe_box(lambda Z: np.zeros(len(Z)), settings.pop("x"), **settings)
+
+
+@pytest.mark.parametrize("package", ["sklearn", "xgboost", "lightgbm"])
+def test_a_box_of_a_classifier_of_one_label_is_the_whole_range_for_certain(package):
+    library = pytest.importorskip(package, reason=f"{package} is missing")
+    table = np.random.default_rng(0).uniform(size=(30, 5))
+    if package == "sklearn":
+        model = DummyClassifier().fit(table, [0, 1, 1] * 10)
+    else:
+        kind = {"xgboost": "XGBClassifier", "lightgbm": "LGBMClassifier"}[package]
+        quiet = {"verbose": -1} if package == "lightgbm" else {}
+        model = getattr(library, kind)(n_estimators=2, n_jobs=1, **quiet).fit(table, np.zeros(30, dtype=int))
+    found = ew.safe_box(model, table[0], sensitive=[0, 1, 2], rng=0)
+    assert (found.confidence, found.best, found.flips_at_most) == (1.0, True, 0.0)
+    assert found.whole == (True, True, True)
+
+
+def test_a_function_beside_a_constant_model_is_not_taken_for_it():
+    table = np.random.default_rng(0).uniform(size=(30, 2))
+    model = DummyClassifier().fit(table, [0, 1, 1] * 10)
+    given = ew.Classifier("beside", lambda Z: (Z[:, 0] > 0.5).astype(int), classes=(0, 1), model=model)
+    assert ew.safe_box(given, table[0], sensitive=[0], rng=0).confidence < 1
+    curves = ew.stability(given, [[0.4, 0.0]], sensitive=[0], mechanisms="pm", epsilons=[1.0], rng=0)
+    assert curves.upper.item() < 1

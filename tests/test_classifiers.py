@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import pickle
 
 import numpy as np
@@ -478,6 +479,52 @@ def test_a_header_that_names_a_column_twice_is_refused(tmp_path):
             read_table(tmp_path / "t.csv")
     (tmp_path / "t.csv").write_text("age,age_duplicated_0\n1,2\n")
     assert read_table(tmp_path / "t.csv").columns == ["age", "age_duplicated_0"]
+
+
+def test_frames_that_name_a_column_twice_are_refused():
+    frame = pd.DataFrame(np.ones((2, 2)), columns=["age", "age"])
+    with pytest.raises(
+        ValueError, match=r"^the table has two columns of the same name, 'age'; give them different names$"
+    ):
+        as_records(frame)
+
+
+def test_bytes_at_random_are_no_table_with_columns_by_tabs(tmp_path):
+    for seed in range(12):
+        (tmp_path / "t.csv").write_bytes(np.random.default_rng(seed).bytes(400))
+        with pytest.raises(ValueError, match=r"it is not UTF-8 text; convert it first|holds bytes that no text does"):
+            read_table(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_bytes(b"a\x01;b\n1;2\n")
+    with pytest.raises(ValueError, match="it is binary or damaged"):
+        read_table(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_a_nul_anywhere_in_a_table_is_damage(tmp_path, name):
+    """It would make a column of numbers one of texts, of which a model says nothing that helps."""
+    text = b"age,b\n" + b"1,2\n" * 300_000 + b"1,7\0\n"
+    (tmp_path / name).write_bytes(gzip.compress(text, 1) if name.endswith("gz") else text)
+    with pytest.raises(ValueError, match="holds bytes that no text does, such as NUL; it is binary or damaged"):
+        read_table(tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", [object, str])
+def test_coefficients_that_are_no_numbers_are_named(kind):
+    table, y = np.random.default_rng(0).uniform(size=(30, 2)), np.arange(30) % 2
+    for inside in (lambda model: model[1], lambda model: model[0]):
+        model = make_pipeline(StandardScaler(), LogisticRegression()).fit(table, y)
+        part = inside(model)
+        name = "coef_" if hasattr(part, "coef_") else "scale_"
+        setattr(part, name, getattr(part, name).astype(kind))
+        with pytest.raises(ValueError, match=f"the {name} of the {type(part).__name__} does not hold numbers"):
+            ew.stability(model, table, sensitive=0, mechanisms="pm", epsilons=[1.0])
+
+
+def test_a_model_that_fails_on_texts_names_their_columns():
+    table = pd.DataFrame({"age": [0.25, 0.75], "job": ["secret", "b"]})
+    with pytest.raises(ClassifierError, match="texts stand in the columns: job") as caught:
+        ask(lambda rows: rows.to_numpy() @ np.ones(2) > 0.1, table, domain=None)
+    assert "secret" not in str(caught.value)
 
 
 def test_a_classifier_that_fails_tells_no_value_of_the_record():

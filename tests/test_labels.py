@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.cluster import MeanShift
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import RidgeClassifier, SGDClassifier
 from sklearn.naive_bayes import GaussianNB
@@ -44,6 +49,10 @@ class Margins(RidgeClassifier):
         return self.decision_function(records)
 
 
+def certainty(Z):
+    return FITTED.predict_proba(Z)[:, 1]
+
+
 SCORES = {
     "probabilities": lambda Z: FITTED.predict_proba(Z)[:, 1],
     "probabilities of a stump": lambda Z: SHALLOW.predict_proba(Z)[:, 1],
@@ -55,6 +64,13 @@ SCORES = {
     "objects": lambda Z: FITTED.predict_proba(Z)[:, 1].astype(object),
     "log-probabilities": lambda Z: FITTED.predict_log_proba(Z)[:, 1],
     "margins of a classifier": Margins().fit(TABLE, TRUTH),
+    "fractions": lambda Z: np.array([Fraction(p).limit_denominator(997) for p in certainty(Z)], dtype=object),
+    "decimals": lambda Z: np.array([Decimal(str(p)) for p in certainty(Z)], dtype=object),
+    "thousandths": lambda Z: (1000 * certainty(Z)).astype(int),
+    "small integers": lambda Z: (2000 * certainty(Z) - 1000).astype(np.int16),
+    "whole floats": lambda Z: np.round(1000 * certainty(Z)),
+    "whole decimals": lambda Z: np.array([Decimal(round(1000 * p)) for p in certainty(Z)], dtype=object),
+    "huge integers": lambda Z: (1e6 * certainty(Z)).astype(np.uint64) * np.uint64(10**13),
     "saturated": lambda Z: np.clip(5 * np.asarray(Z)[:, 0] - 2, 0, 1),
 }
 
@@ -90,13 +106,15 @@ def labelling(kinds):
         list(range(100)),
         [float(k) for k in range(100)],
         np.array([1.5, "a", 2], dtype=object),
+        np.array([Decimal("1.5"), Fraction(5, 2), Fraction(3)], dtype=object),
+        [-(2**62), 2**62, 0],
     ],
 )
 @pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
 def test_labels_of_every_kind_are_taken(kinds, shape):
     """A column is refused only for broken numbers, which networks answer."""
     answer = labelling(kinds)
-    broken = any(isinstance(kind, float) and kind % 1 for kind in kinds)
+    broken = any(isinstance(kind, (float, Decimal, Fraction)) and kind % 1 for kind in kinds)
     if broken and shape == (-1, 1):
         with pytest.raises(ClassifierError, match="a column of broken numbers"):
             ew.stability(lambda Z: answer(Z).reshape(shape), TABLE[:5], **SETTINGS)
@@ -118,6 +136,66 @@ def test_declared_labels_are_taken_and_others_refused():
     quarters = np.where(TRUTH, 0.75, 0.25)
     forest = RandomForestClassifier(3, random_state=0).fit(TABLE, quarters.astype(str)).predict
     assert ew.stability(forest, TABLE[:1], **SETTINGS).labels.item() in ("0.25", "0.75")
+
+
+class Percent(GaussianNB):
+    def predict(self, records):
+        return np.round(99 * self.predict_proba(records)[:, 1]).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("classes", "kinds", "taken"),
+    [
+        ((0, 1), [0, 1, 99], False),
+        ((0, 1), [0.0, 1.0], True),
+        ((0, 1), [False, True], True),
+        ((0, 1), ["0", "1"], False),
+        (("no", "yes"), ["no", "yes"], True),
+        (("no", "yes"), ["no", "yes!"], False),
+        (("no", "yes"), [0, 1], False),
+        (tuple(range(300)), list(range(300)), True),
+        (tuple(range(200)), list(range(300)), False),
+        (tuple(range(300)), [str(k) for k in range(300)], False),
+        ((Fraction(1, 2), "a"), np.array([0.5, "a"], dtype=object), True),
+        ((datetime.date(2020, 1, 1), 1), np.array([datetime.date(2020, 1, 1), 1], dtype=object), True),
+    ],
+)
+def test_whatever_is_answered_is_one_of_the_declared_classes(classes, kinds, taken):
+    given = ew.Classifier("given", labelling(kinds), classes=classes)
+    if taken:
+        expected = labelling(kinds)(TABLE)
+        assert given.labels(TABLE).tolist() == expected.tolist()
+    else:
+        with pytest.raises(ClassifierError, match="values that are none of its classes; these look like scores"):
+            ew.stability(given, TABLE, **SETTINGS)
+
+
+def test_a_predict_that_answers_other_numbers_than_its_models_classes_is_refused():
+    with pytest.raises(ClassifierError, match="values that are none of its classes"):
+        ew.stability(Percent().fit(TABLE, TRUTH), TABLE, **SETTINGS)
+
+
+@pytest.mark.parametrize("kind", [complex, np.complex64, object])
+def test_complex_numbers_are_no_labels(kind):
+    for classes in (None, (0, 1)):
+        answer = ew.Classifier("waves", lambda Z: np.exp(1j * Z[:, 0]).astype(kind), classes=classes)
+        with pytest.raises(ClassifierError, match="complex numbers, which are no labels"):
+            ew.stability(answer, TABLE[:2], **SETTINGS)
+
+
+def test_up_to_a_hundred_whole_numbers_are_labels():
+    """The stated rule: percentages from 0 to 99 cannot be told from labels, the 101st number can."""
+    taken = ew.as_classifier(lambda Z: Z[:, 0].astype(int))
+    taken.labels(np.arange(100.0)[:, np.newaxis])
+    with pytest.raises(ClassifierError, match="more than 100 different whole numbers"):
+        taken.labels(np.array([[100.0]]))
+
+
+def test_clusters_are_labels_however_many():
+    many = np.random.default_rng(0).uniform(size=(130, 2))
+    model = MeanShift(bandwidth=1e-3, bin_seeding=False, cluster_all=True, max_iter=1).fit(many)
+    assert len(model.cluster_centers_) > 100
+    assert len(ew.as_classifier(model).labels(many)) == 130
 
 
 def test_what_was_answered_adds_up_over_questions():

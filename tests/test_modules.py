@@ -166,6 +166,13 @@ class Odd(nn.Module):
     [
         (nn.Sequential(nn.Linear(4, 3)), r"in training mode.*call \.eval\(\)"),
         (nn.Sequential(nn.Linear(4, 1), nn.Sigmoid()).eval(), "ends in a Sigmoid; leave it out"),
+        (nn.Sequential(nn.Linear(4, 1), nn.Softmax(dim=1)).eval(), "Softmax over one output, which is always the same"),
+        (nn.Sequential(nn.Linear(4, 1), nn.LogSoftmax(-1), nn.Identity()).eval(), "LogSoftmax over one output"),
+        (nn.Sequential(nn.Linear(4, 3), nn.Softmax(dim=0)).eval(), "over dimension 0, the batch"),
+        (nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(dim=-2)).eval(), "over dimension -2, the batch"),
+        (nn.Sequential(nn.Linear(4, 3), nn.Softmax(dim=0), nn.Linear(3, 3)).eval(), "the other rows of the batch"),
+        (nn.Sequential(nn.Linear(4, 1), nn.ReLU(), nn.Softmax(dim=1)).eval(), "all lie between 0 and 1"),
+        (Odd(lambda rows: torch.softmax(100 * rows, 0)).eval(), "the other rows of the batch"),
         (nn.Sequential(nn.BatchNorm1d(4, track_running_stats=False)).eval(), "keep running statistics"),
         (Odd(lambda rows: rows[:, :, None]).eval(), "one row of logits, or one logit, per record"),
         (Odd(lambda rows: rows.sum()).eval(), "one row of logits, or one logit, per record"),
@@ -261,6 +268,38 @@ def test_a_probability_is_not_taken_for_a_logit(squash, flat):
     """One in [0, 1] is positive nearly always: every record would get label 1."""
     with pytest.raises(ew.ClassifierError, match=r"all lie between 0 and 1, as behind torch\.sigmoid"):
         ew.stability(Probability(squash, flat).eval(), IRIS[:1], **SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("squash", "side"),
+    [
+        (lambda z: 100 * z.sigmoid(), "below"),
+        (lambda z: 1 + z.sigmoid(), "below"),
+        (lambda z: z.exp().clamp(max=1e6), "below"),
+        (nn.functional.logsigmoid, "above"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["module", "sequence"])
+def test_an_output_that_never_changes_its_sign_is_not_taken_for_a_logit(squash, side, kind):
+    module = Probability(squash)
+    if kind == "sequence":
+        module = nn.Sequential(nn.Linear(4, 1), Odd(squash))
+    with pytest.raises(ew.ClassifierError, match=f"outputs are never {side} 0, so they look like scores"):
+        ew.stability(module.eval(), IRIS[:1], **SETTINGS)
+
+
+@pytest.mark.parametrize("squash", [torch.tanh, lambda z: 2 * z.sigmoid() - 1, lambda z: 100 * z.sigmoid() - 50])
+def test_a_score_with_the_sign_of_the_logit_is_one(squash):
+    module = Probability(squash).eval()
+    expected = (module.layers(torch.tensor(IRIS).float())[:, 0] > 0).long().tolist()
+    assert ew.as_classifier(module).labels(IRIS).tolist() == expected
+
+
+def test_a_constant_logit_of_a_linear_layer_is_taken():
+    module = nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.Linear(4, 1)).eval()
+    with torch.no_grad():
+        module[2].weight[:], module[2].bias[:] = 0, 3
+    assert ew.as_classifier(module).labels(IRIS[:3]).tolist() == [1, 1, 1]
 
 
 def test_logits_that_happen_to_lie_between_0_and_1_are_taken():

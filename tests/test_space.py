@@ -154,3 +154,33 @@ def test_refusals_of_records_show_no_private_value(feature):
         with pytest.raises(ValueError, match="age") as caught:
             feature.to_unit([value])
         assert "87" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", [0.0, True, None, ("a",), b"a"])
+def test_a_key_of_a_domain_is_a_name_or_a_whole_number(key):
+    with pytest.raises(ValueError, match=r"^domain: the key .* is a \w+; give a feature's name"):
+        Domain.of({key: (0, 1)})
+    assert Domain.of({np.int64(3): (0, 1)}).features[0].name == "x3"
+
+
+def test_a_domain_that_declares_nothing_says_so():
+    with pytest.raises(ValueError, match="it declares no feature"):
+        Domain.of({})["age"]
+    with pytest.raises(ValueError, match="a name must be a text, got a float"):
+        Feature(0.5, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array(["2020-01-01"], dtype="datetime64[D]"),
+        np.array([3], dtype="timedelta64[s]"),
+        np.array([np.datetime64("2020-01-01", "s")], dtype=object),
+        np.array([0.5 + 0j]),
+        [0.5 + 0j],
+    ],
+)
+def test_dates_durations_and_complex_numbers_are_no_numbers(values):
+    """Within a range as wide as they are NumPy makes floats of them."""
+    with pytest.raises(ValueError, match="age is not a column of numbers but holds dates, durations"):
+        Feature("age", -1e300, 1e300).to_unit(values)

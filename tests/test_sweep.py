@@ -9,7 +9,9 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
+import epsworth as ew
 from epsworth.classifiers.trees import tree_model
 from epsworth.engines.sweep import Sweep
 
@@ -72,3 +74,23 @@ def test_every_record_falls_into_one_leaf_of_each_tree(name, kind):
             inside = ((at >= found.low.T) & (at <= found.high.T)).all(axis=1)
             assert (np.add.reduceat(inside.astype(int), found.starts) == 1).all()
             assert (model.values[found.node[inside]].sum(axis=0) + model.offset) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("factor", [-1.0, np.nan, np.inf])
+@pytest.mark.parametrize("model", [DecisionTreeClassifier(max_depth=3), RandomForestClassifier(3, random_state=0)])
+def test_trees_behind_a_scaler_that_does_not_keep_the_order_are_black_boxes(model, factor):
+    """A falling scale turns left into right; the bisection for thresholds would miss it and promise infinity."""
+    table = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    pipeline = make_pipeline(StandardScaler(with_mean=False), model).fit(table, table[:, 0] > 0.2)
+    assert tree_model(pipeline) is not None
+    pipeline[0].scale_ *= [factor, 1]
+    assert tree_model(pipeline) is None
+    found = ew.radius(pipeline, [0.9, 0.0], rng=0)
+    assert (found.method, found.lower) == ("sampled", 0.0)
+    assert ew.safe_box(pipeline, [0.9, 0.0], sensitive=0, domain={0: (-1, 1)}, rng=0).confidence < 1
+
+
+def test_a_scaler_that_rises_from_a_huge_factor_or_shift_is_no_black_box():
+    table = np.random.default_rng(0).uniform(-1, 1, (200, 2)) * 1e30 + 1e31
+    pipeline = make_pipeline(StandardScaler(), DecisionTreeClassifier(max_depth=3)).fit(table, table[:, 0] > 1e31)
+    assert tree_model(pipeline) is not None

@@ -22,6 +22,7 @@ from epsworth.bounds import clopper_pearson
 from epsworth.engines.cells import Cells, TreeCells, cells_for
 from epsworth.engines.exact import unit_edges
 from epsworth.engines.linear import MARGIN, LinearModel, linear_for
+from epsworth.engines.plan import knows_one_label
 from epsworth.engines.question import Question, ask
 from epsworth.laws import Law, draw_between, uniforms
 from epsworth.margins import NEARLY, largest_part
@@ -160,6 +161,8 @@ def safe_box(
 
 def _certain(asked: Question, laws: list[Law]) -> tuple[Floats, bool] | None:
     """Return the ends of a box in which no point flips, and whether it is the best; None where nothing proves one."""
+    if knows_one_label(asked):
+        return np.array([[feature.lower, feature.upper] for feature in asked.features]), True
     builder, found = cells_for(asked), None
     if isinstance(builder, TreeCells) and len(laws) <= 2 and (cells := builder.of([0])) is not None:
         found, best, probes = _best_rectangle(asked, laws, cells[0]), True, partial(_along_edges, cells[0].edges)

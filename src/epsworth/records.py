@@ -6,6 +6,7 @@ because classifiers are particular about what they are fed.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import re
 import zlib
@@ -300,14 +301,21 @@ def as_frame(table: Any) -> nw.DataFrame[Any]:
         raise ValueError(
             f"the table, a {type(table).__name__}, is not a data frame in memory; give a pandas, polars or Arrow table"
         ) from None
-    except (ValueError, nw.exceptions.NarwhalsError) as error:
+    except (ValueError, nw.exceptions.NarwhalsError):
+        _refuse_twins(getattr(table, "column_names", getattr(table, "columns", ())))
         raise ValueError(
-            f"the table, a {type(table).__name__}, cannot be read: {' '.join(str(error).split())}; "
-            "give a data frame whose columns have different names"
+            f"the table, a {type(table).__name__}, cannot be read; give a data frame whose columns have different names"
         ) from None
-    if len(set(columns)) < len(columns):
-        raise ValueError("the table has two columns of the same name; rename one")
+    _refuse_twins(columns)
     return frame
+
+
+def _refuse_twins(columns: Any) -> None:
+    """Refuse two columns of one name."""
+    names = list(columns)
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"the table has two columns of the same name, {name!r}; give them different names")
 
 
 def _frame_records(X: Any, features: Sequence[str] | None) -> Records:
@@ -363,10 +371,19 @@ def _check_csv(path: Path, *, gzipped: bool) -> None:
     try:
         with gzip.open(path) if gzipped else path.open("rb") as stream:
             header = stream.readline(1 << 16)
+            binary = 0 in header
+            while chunk := stream.read(1 << 20):
+                binary = binary or 0 in chunk
     except (EOFError, zlib.error):
         raise ValueError(f"the table {path} is damaged or cut short; fetch it again") from None
     check_text(header, f"the table {path}")
-    check_separators(header.decode("utf-8", "replace"), f"the table {path}")
+    try:
+        names = codecs.getincrementaldecoder("utf-8")().decode(header)  # which may be cut within a character
+    except UnicodeDecodeError:
+        raise ValueError(f"cannot read the table {path}: it is not UTF-8 text; convert it first") from None
+    if binary or any(ord(sign) < 32 and sign not in "\t\r\n" for sign in names):
+        raise ValueError(f"the table {path} holds bytes that no text does, such as NUL; it is binary or damaged")
+    check_separators(names, f"the table {path}")
 
 
 def _without_values(error: Exception) -> str:

@@ -23,6 +23,8 @@ from epsworth.arrays import Floats
 from epsworth.documents import read_json, read_toml
 from epsworth.files import reading, write_text
 
+NO_NUMBERS = (np.datetime64, np.timedelta64, complex, np.complexfloating)  # what NumPy would quietly make a float of
+
 
 class LeakWarning(UserWarning):
     """A choice was made from private data; the promise does not cover what that choice reveals."""
@@ -58,6 +60,10 @@ class Feature:
 
     def __post_init__(self) -> None:
         where = f"feature {self.name!r}"
+        if not isinstance(self.name, str):
+            raise ValueError(
+                f"{where}: a name must be a text, got a {type(self.name).__name__}; give the column's name"
+            )
         if self.categories is not None:
             if isinstance(self.categories, str) or not all(isinstance(c, Hashable) for c in self.categories):
                 raise ValueError(f"{where}: categories must be a list of plain values, got {self.categories!r}")
@@ -107,9 +113,13 @@ class Feature:
                 )
             return found / (len(self.categories) - 1)
         column = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, dtype=object)
-        if column.dtype == bool or (
-            column.dtype == object and any(isinstance(v, (bool, np.bool_)) for v in column.flat)
-        ):
+        kinds = set(map(type, column.flat)) if column.dtype == object else {column.dtype.type}
+        if any(issubclass(kind, NO_NUMBERS) for kind in kinds):
+            raise ValueError(
+                f"{self.name} is not a column of numbers but holds dates, durations or complex numbers; recode it, "
+                "such as to days since a public date"
+            )
+        if any(issubclass(kind, (bool, np.bool_)) for kind in kinds):
             raise ValueError(
                 f"{self.name} holds booleans, which are no numbers; declare its categories, [False, True], or recode it"
             )
@@ -195,7 +205,12 @@ class Domain:
         """
         features = []
         for key, value in ranges.items():
-            name = f"x{key}" if isinstance(key, int) else key
+            if isinstance(key, bool) or not isinstance(key, (str, int, np.integer)):
+                raise ValueError(
+                    f"domain: the key {key!r} is a {type(key).__name__}; give a feature's name, or the whole number of "
+                    "an unnamed column"
+                )
+            name = key if isinstance(key, str) else f"x{key}"
             if isinstance(value, Feature):
                 features.append(value)
             elif isinstance(value, Mapping):
@@ -266,7 +281,7 @@ class Domain:
         for feature in self.features:
             if feature.name == name:
                 return feature
-        declared = ", ".join(f.name for f in self.features)
+        declared = ", ".join(f.name for f in self.features) or "no feature"
         raise ValueError(f"the domain does not declare {name!r} (it declares {declared}); give its public range")
 
     def to_dict(self) -> dict[str, Any]:

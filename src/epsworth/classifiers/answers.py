@@ -1,26 +1,33 @@
 """Labels are told from scores that were taken for labels.
 
-Integers, booleans, strings and whole floats are labels.  Other floats are labels where the model declares them as
-its classes.  A model that declares none is taken to answer scores, and refused, as soon as
+Where the model declares its classes, whatever it answers must be one of them, of whatever kind.  Complex numbers are no
+labels.  Of a model that declares none, booleans, strings and other things are labels; numbers are taken for scores, and
+refused, as soon as
 
-- they come as a column, which is how networks return a probability;
-- all numbers answered so far lie between 0 and 1, more than one of them or after the whole ranges of the sensitive
-  features were asked about: probabilities;
-- more than `MOST` different ones were answered.
+- broken ones come as a column, which is how networks return a probability;
+- broken ones were answered, and all numbers answered so far lie between 0 and 1, more than one of them or after the
+  whole ranges of the sensitive features were asked about: probabilities;
+- more than `MOST_BROKEN` different broken ones were answered;
+- more than `MOST_WHOLE` different whole ones were answered, be they integers or floats, but for a clustering's.
 
 What counts is everything that was answered since the model was wrapped, not one batch: half points such as 0.5, 1.5
-and 2.5 remain labels, and a few records cannot hide a score.
+and 2.5 remain labels, and a few records cannot hide a score.  Whole scores that take few values, such as percentages
+rounded to 0, 1, .., 99, cannot be told from labels: declare classes to have them refused.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-MOST = 16  # different broken numbers that may still be the names of classes
+MOST_BROKEN = 16  # different broken numbers that may still be the names of classes
+MOST_WHOLE = 100  # different whole numbers that may
+FEW = 16  # classes that answers are compared with one by one
 
 
 class ClassifierError(ValueError):
@@ -29,48 +36,89 @@ class ClassifierError(ValueError):
 
 @dataclass(eq=False)
 class Answered:
-    """The floats that a classifier answered so far: the broken ones, and the ends of all."""
+    """The different numbers that a classifier without declared classes answered so far.
+
+    ``many``: whole ones are known to number something, such as clusters, however many they are.
+    """
 
     broken: set[float] = field(default_factory=set)
-    low: float = np.inf
-    high: float = -np.inf
+    whole: set[float] = field(default_factory=set)
+    many: bool = False
 
     def checked(self, name: str, found: NDArray[Any], classes: tuple[Any, ...] | None, *, column: bool) -> None:
-        """Refuse answers that look like scores, given those before."""
-        numbers = _floats(found)
-        if not numbers.size:
-            return
-        broken = np.unique(numbers[numbers != np.rint(numbers)])
-        self.low, self.high = min(self.low, float(numbers.min())), max(self.high, float(numbers.max()))
+        """Refuse answers that are none of the classes, or look like scores, given those before."""
+        if found.dtype.kind == "c" or (
+            found.dtype == object and any(isinstance(v, (complex, np.complexfloating)) for v in found)
+        ):
+            raise ClassifierError(f"{name} answered complex numbers, which are no labels; return labels")
         if classes is not None:
-            known = [c for c in classes if isinstance(c, (int, float, np.number, np.bool_))]
-            if not np.isin(broken, np.asarray(known, dtype=numbers.dtype)).all():
-                raise _scores(name, "numbers that are none of its classes")
+            if not _all_known(found, classes):
+                raise _scores(name, "values that are none of its classes")
             return
-        self.broken.update(broken.tolist())
+        numbers = _distinct(_numbers(found))
+        broken = numbers != np.rint(numbers)
+        self.broken.update(numbers[broken].tolist())
+        self.whole.update(numbers[~broken].tolist())
         if self.broken and column:
             raise _scores(name, "a column of broken numbers")
-        if self.low < self.high:
+        if len(self.broken) + len(self.whole) > 1:
             self.settle(name)
-        if len(self.broken) > MOST:
-            raise _scores(name, f"more than {MOST} different broken numbers")
+        if len(self.broken) > MOST_BROKEN:
+            raise _scores(name, f"more than {MOST_BROKEN} different broken numbers")
+        if len(self.whole) > MOST_WHOLE and not self.many:
+            raise _scores(name, f"more than {MOST_WHOLE} different whole numbers")
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether numbers were answered of which more answers may show that they are scores."""
+        return bool(self.broken or self.whole - {-1.0, 0.0, 1.0})
 
     def settle(self, name: str) -> None:
         """Refuse broken numbers that all lie between 0 and 1, once enough was asked to see others."""
-        if self.broken and self.low >= 0 and self.high <= 1:
+        if self.broken and all(0 <= number <= 1 for number in self.broken | self.whole):
             raise _scores(name, "broken numbers that all lie between 0 and 1")
 
 
-def _floats(found: NDArray[Any]) -> NDArray[Any]:
-    if found.dtype.kind == "f":
+def _all_known(found: NDArray[Any], classes: tuple[Any, ...]) -> bool:
+    """Tell whether all answers are among the classes, as Python compares them: 1 is 1.0, and no text."""
+    if found.dtype == object or len(classes) > FEW:
+        values = found.tolist() if found.dtype == object else np.unique(found).tolist()
+        return set(values) <= set(classes)
+    known = np.zeros(len(found), dtype=bool)
+    for one in classes:
+        known |= found == one
+    return bool(known.all())
+
+
+def _numbers(found: NDArray[Any]) -> NDArray[Any]:
+    """Return the answers that are numbers, and no booleans."""
+    if found.dtype.kind in "fiu":
         return found
     if found.dtype == object:
-        return np.array([value for value in found if isinstance(value, (float, np.floating))], dtype=np.float64)
+        kinds = (int, float, np.integer, np.floating, Decimal, Fraction)
+        numbers = [value for value in found if isinstance(value, kinds) and not isinstance(value, bool)]
+        return np.array(list(map(_as_float, numbers)), dtype=np.float64)
     return np.empty(0)
+
+
+def _as_float(number: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # of a whole number or a fraction, beyond what floats hold
+        return float("inf") if number > 0 else float("-inf")
+
+
+def _distinct(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return the different ones; whole numbers in a narrow range are counted, which is faster than sorting them."""
+    if numbers.dtype.kind in "iu" and numbers.size:
+        low, high = int(numbers.min()), int(numbers.max())
+        if high < 2**62 and low > -(2**62) and high - low < numbers.size + MOST_WHOLE:
+            return np.flatnonzero(np.bincount(numbers.astype(np.int64) - low)) + low
+    return np.unique(numbers)
 
 
 def _scores(name: str, what: str) -> ClassifierError:
     return ClassifierError(
         f"{name} answered {what}; these look like scores: return labels, such as scores > 0.5, "
-        "or declare broken numbers that are labels by Classifier(name, answer, classes=...)"
+        "or declare numbers that are labels by Classifier(name, answer, classes=...)"
     )

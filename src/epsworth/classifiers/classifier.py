@@ -20,6 +20,8 @@ Labels = NDArray[Any]
 
 COMPONENTS = {"KMeans": "cluster_centers_", "MiniBatchKMeans": "cluster_centers_", "GaussianMixture": "weights_"}
 
+NUMBERS = ("coef_", "intercept_", "theta_", "var_", "means_", "centroids_", "cluster_centers_", "mean_", "scale_")
+
 
 @dataclass(frozen=True)
 class Classifier:
@@ -71,7 +73,8 @@ class Classifier:
             raise ClassifierError(f"{self.name} answered NaN instead of a label")
         if found.dtype == object and (found == None).any():  # noqa: E711  elementwise
             raise ClassifierError(f"{self.name} answered None instead of a label")
-        self.answered.checked(self.name, found, self.classes, column=column)
+        if not isinstance(self.answer, Answering):  # which answers places of logits, and checks these
+            self.answered.checked(self.name, found, self.classes, column=column)
         return found
 
 
@@ -137,6 +140,7 @@ def _from_estimator(model: Any) -> Classifier:
             except NotFittedError:
                 raise ValueError(f"the {name} is not fitted; call fit first") from None
             _check_precision(last)
+            _check_numbers(model)
             if _draws_labels(model):
                 raise ValueError(
                     f"the {name} draws its labels at random (a DummyClassifier of strategy 'uniform' or 'stratified'); "
@@ -144,7 +148,7 @@ def _from_estimator(model: Any) -> Classifier:
                 )
     features = getattr(model, "feature_names_in_", None)
     classes = known_labels(model)
-    return Classifier(
+    found = Classifier(
         _described(model),
         forest_answer(model),
         features=None if features is None else tuple(map(str, features)),
@@ -152,6 +156,8 @@ def _from_estimator(model: Any) -> Classifier:
         classes=None if classes is None else tuple(classes.tolist()),
         model=model,
     )
+    found.answered.many = _numbers_clusters(model)
+    return found
 
 
 def known_labels(model: Any) -> Labels | None:
@@ -163,6 +169,12 @@ def known_labels(model: Any) -> Labels | None:
     return None if counted is None else np.arange(len(getattr(last, counted)))
 
 
+def _numbers_clusters(model: Any) -> bool:
+    """Tell whether a fitted clustering answers the numbers of clusters, of which there may be many."""
+    found = getattr(steps_of(model)[0], "labels_", None)
+    return isinstance(found, np.ndarray) and found.ndim == 1 and found.dtype.kind in "iu"
+
+
 def _check_precision(estimator: Any) -> None:
     """Refuse k-means whose centres are single precision numbers: it compares them with nothing else."""
     name = kind_of(estimator) or ""
@@ -171,6 +183,19 @@ def _check_precision(estimator: Any) -> None:
             f"the {name} was fitted in single precision and cannot answer records in double precision, "
             "which perturbed values are; fit it on table.astype(float)"
         )
+
+
+def _check_numbers(model: Any) -> None:
+    """Refuse fitted coefficients that are no numbers, as a file may hold them."""
+    last, steps = steps_of(model)
+    for part in (*steps, last):
+        for name in NUMBERS:
+            value = vars(part).get(name) if hasattr(part, "__dict__") else None
+            if isinstance(value, np.ndarray) and value.dtype.kind not in "fiu":
+                raise ValueError(
+                    f"the {name} of the {type(part).__name__} does not hold numbers but is of kind {value.dtype}; "
+                    "fit the model again"
+                )
 
 
 def _draws_labels(part: Any) -> bool:

@@ -5,6 +5,7 @@ PyTorch is never imported here: whoever has a module has imported it.
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from itertools import product
@@ -18,7 +19,7 @@ from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
 
 SILENT = ("Dropout", "AlphaDropout", "Identity")  # in evaluation mode
-PROBES = 64  # records, and random ones, at which a single output must be seen to leave [0, 1]
+PROBES = 64  # records, and random ones, at which a single output must be seen on both sides of 0
 SCALES = (1.0, -1.0, 10.0, -10.0, 1e3, -1e3)
 
 
@@ -32,12 +33,15 @@ def is_module(model: Any) -> bool:
 class Answering:
     """Records -> labels by a module's logits, in the precision of its parameters and where they are.
 
-    A single output is taken for a logit once it was seen below 0 or above 1 (``is_logit``), or when it is that of a
-    linear layer; one that never leaves that range is a probability, of which the sign tells nothing.
+    A single output is taken for a logit once it was seen below 0 and above 0 (``is_logit``), on records or far from
+    them, or when it is that of a linear layer; of one that never changes its sign, such as a probability or a
+    percentage, the sign tells nothing.
     """
 
     model: Any
     is_logit: bool = False
+    low: float = math.inf
+    high: float = -math.inf
 
     def __call__(self, records: Any) -> Any:
         """Return the class of the largest logit; with one logit, 1 where it is positive and else 0."""
@@ -57,18 +61,31 @@ class Answering:
             )
         if torch.isnan(logits).any():
             raise ValueError("a logit is NaN")
-        self.is_logit = self.is_logit or shape[1:] not in ((), (1,)) or _leaves_unit(logits)
-        if (
-            not self.is_logit
-            and isinstance(module_network(self.model), str)
-            and not self._leaves_unit_elsewhere(records)
-        ):
-            raise ClassifierError(
-                "the module's outputs all lie between 0 and 1, as behind torch.sigmoid, so they look like scores; "
-                "return the logits, or give a function of records such as lambda records: probability(records) > 0.5"
-            )
-        self.is_logit = True
+        self._settle(logits, records)
         return logits
+
+    def _settle(self, outputs: Any, records: Floats) -> None:
+        """Refuse a single output whose sign never changes; several are compared with each other."""
+        if self.is_logit or outputs.shape[1:] not in ((), (1,)) or not len(records):
+            return
+        if not ends_linearly(self.model):
+            self._sees(outputs)
+            self._look_elsewhere(records)
+            if not self.low < 0 < self.high:
+                raise self._one_sided()
+        self.is_logit = True
+
+    def _one_sided(self) -> ClassifierError:
+        what = f"are never {'below' if self.low >= 0 else 'above'} 0"
+        if self.low >= 0 and self.high <= 1:
+            what = "all lie between 0 and 1, as behind torch.sigmoid"
+        return ClassifierError(
+            f"the module's outputs {what}, so they look like scores; return the logits, or give a function of records "
+            "such as lambda records: probability(records) > 0.5"
+        )
+
+    def _sees(self, outputs: Any) -> None:
+        self.low, self.high = min(self.low, float(outputs.min())), max(self.high, float(outputs.max()))
 
     def _outputs(self, records: Floats) -> Any:
         torch: Any = sys.modules["torch"]
@@ -77,21 +94,17 @@ class Answering:
         with torch.no_grad(), torch.autocast(device_type=like.device.type, enabled=False):
             return self.model(rows)
 
-    def _leaves_unit_elsewhere(self, records: Floats) -> bool:
+    def _look_elsewhere(self, records: Floats) -> None:
         """Look far away from the records, where a logit is large; what the module refuses proves nothing."""
         some = records[:PROBES]
         normal = np.random.default_rng(0).normal(size=(PROBES, *records.shape[1:]))
         for far, scale in product((some, normal), SCALES):
+            if self.low < 0 < self.high:
+                return
             try:
-                if _leaves_unit(self._outputs(scale * far)):
-                    return True
+                self._sees(self._outputs(scale * far))
             except Exception:
                 continue
-        return False
-
-
-def _leaves_unit(outputs: Any) -> bool:
-    return bool(((outputs < 0) | (outputs > 1)).any())
 
 
 def check_module(module: Any) -> None:
@@ -114,6 +127,30 @@ def check_module(module: Any) -> None:
     parts = _parts(module)
     if parts and type(parts[-1]) is torch.nn.Sigmoid:
         raise ValueError(f"the module {name} ends in a Sigmoid; leave it out: labels are read off the logits")
+    if parts and type(parts[-1]) in _softmaxes():
+        if parts[-1].dim in (0, -2):
+            raise ValueError(
+                f"the module {name} ends in a {type(parts[-1]).__name__} over dimension {parts[-1].dim}, the batch, "
+                "so that a label depends on the other records; leave it out, or take it over dimension 1"
+            )
+        if len(parts) > 1 and getattr(parts[-2], "out_features", None) == 1:
+            raise ValueError(
+                f"the module {name} ends in a {type(parts[-1]).__name__} over one output, which is always the same; "
+                "leave it out: the label is read off the logit"
+            )
+
+
+def _softmaxes() -> tuple[Any, ...]:
+    nn: Any = sys.modules["torch"].nn
+    return nn.Softmax, nn.LogSoftmax
+
+
+def ends_linearly(module: Any) -> bool:
+    """Tell whether a module's outputs are those of a linear layer: logits, whatever their range."""
+    torch: Any = sys.modules["torch"]
+    parts = _parts(module)
+    linear = bool(parts) and type(parts[-1]) is torch.nn.Linear
+    return linear and not _hooked(parts[-1]) and not _hooked_everywhere()
 
 
 def known_shape(module: Any) -> tuple[int | None, tuple[int, ...] | None]:
@@ -129,15 +166,15 @@ def module_network(module: Any) -> Network | str:
     torch: Any = sys.modules["torch"]
     if kind_of(module) != "Sequential" or type(module) is not torch.nn.Sequential or _hooked(module):
         return f"the module {type(module).__name__} is not a torch.nn.Sequential, or answers by code of its own"
-    if torch.nn.modules.module._global_forward_hooks or torch.nn.modules.module._global_forward_pre_hooks:
+    if _hooked_everywhere():
         return "hooks are set on all modules"
     parameters = list(module.parameters())
     kinds = {parameter.dtype for parameter in parameters}
     if kinds not in ({torch.float32}, {torch.float64}) or not _full_precision():
         return "the module does not compute in single or in double precision"
     parts = _parts(module)
-    if parts and type(parts[-1]) in (torch.nn.Softmax, torch.nn.LogSoftmax) and parts[-1].dim in (1, -1):
-        parts = parts[:-1]  # moves no label
+    softmax = bool(parts) and type(parts[-1]) in _softmaxes() and parts[-1].dim in (1, -1)
+    parts = parts[:-1] if softmax else parts  # moves no label of several outputs
     steps: list[Affine | Activation] = []
     for part in parts:
         step = _step(part)
@@ -145,6 +182,8 @@ def module_network(module: Any) -> Network | str:
             return f"its layer {type(part).__name__} is not supported"
         steps.append(step)
     outputs = len(steps[-1].biases) if steps and isinstance(steps[-1], Affine) else 0
+    if softmax and outputs < 2:
+        return "its softmax over one output is always the same"
     return network_of(steps, np.arange(max(2, outputs)), torch.finfo(kinds.pop()).eps / 2)
 
 
@@ -171,6 +210,12 @@ def _hooked(part: Any) -> bool:
     """Tell whether a module computes by more, or other code, than its class's ``forward``."""
     compiled = getattr(part, "_compiled_call_impl", None) is not None
     return bool(part._forward_hooks or part._forward_pre_hooks or compiled or kind_of(part) is None)
+
+
+def _hooked_everywhere() -> bool:
+    """Tell whether hooks are set on all modules at once."""
+    every: Any = sys.modules["torch"].nn.modules.module
+    return bool(every._global_forward_hooks or every._global_forward_pre_hooks)
 
 
 def _step(part: Any) -> Affine | Activation | None:

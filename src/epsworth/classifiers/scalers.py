@@ -72,6 +72,16 @@ def plain(step: Any) -> bool:
     return not getattr(step, "clip", False)
 
 
+def rising(step: Any) -> bool:
+    """Tell whether a per-column scaler keeps the order of values: its factors are positive, and all is finite."""
+    try:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scale, shift = (np.asarray(part, dtype=np.float64) for part in per_column(step, step.n_features_in_))
+    except (AttributeError, TypeError, ValueError):
+        return False
+    return bool((np.isfinite(scale) & (scale > 0) & np.isfinite(shift)).all())
+
+
 def behind_scalers(model: Any) -> tuple[Any, str, list[Any]] | None:
     """Return what `opened` does; None where a scaler clips."""
     found = opened(model)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.genuine import all_of_kind, kind_of
-from epsworth.classifiers.scalers import ignoring_names, opened
+from epsworth.classifiers.scalers import ignoring_names, opened, rising
 
 LEAF = -1
 TIE = 1e-9  # margins below this, per tree, are decided by the classifier itself
@@ -116,12 +116,12 @@ def tree_model(model: Any) -> TreeModel | None:
 
     Supported: decision trees, random forests, extra trees, gradient boosting (with a constant start),
     histogram gradient boosting without categorical splits, XGBoost and LightGBM (see `boosters`); each also behind
-    the per-column scalers of a pipeline.
+    the per-column scalers of a pipeline, where these keep the order of values (thresholds are bisected).
     """
     from epsworth.classifiers.boosters import lightgbm_model, xgboost_model  # which builds on this file
 
     found = opened(model)  # scalers that clip keep the order, which is enough
-    if found is None:
+    if found is None or not all(map(rising, found[2])):
         return None
     estimator, kind, scalers = found
     boosters = {"XGBClassifier": xgboost_model, "LGBMClassifier": lightgbm_model}

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.scalers import steps_of
 from epsworth.curves import Bounds
 from epsworth.engines import cells
@@ -81,12 +82,13 @@ def one_label(question: Question, settings: Settings) -> Answer:
     return Answer(Bounds(sure, sure.copy()), accuracy, np.ones(n, dtype=np.int64), 0)
 
 
-def _knows_one_label(question: Question) -> bool:
-    model, classes = question.classifier.model, question.classifier.classes
+def knows_one_label(question: Question) -> bool:
+    """Tell whether a model of the library, which answers itself, can give one label only."""
+    model, classes = question.classifier.inside, question.classifier.classes
     if model is None or classes is None:
         return False
     last, _ = steps_of(model)
-    constant = type(last).__name__ == "DummyClassifier" and last.strategy in ("most_frequent", "prior", "constant")
+    constant = kind_of(last) == "DummyClassifier" and last.strategy in ("most_frequent", "prior", "constant")
     return constant or len(classes) == 1
 
 
@@ -125,7 +127,7 @@ class Planner:
         method, sizes = self.method, grid_sizes(self.question, m)
         if method == "sampled":
             return Part((), "monte-carlo", "asked for", None), None
-        if method == "auto" and _knows_one_label(self.question):
+        if method == "auto" and knows_one_label(self.question):
             return Part((), "constant", "the classifier gives one label only", one_label), None
         builder = self.cells if isinstance(self.cells, TreeCells) else None
         if method in ("auto", "grid") and sizes is not None:

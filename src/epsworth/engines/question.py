@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
 from epsworth.classifiers import Classifier, ClassifierError, Labels, as_classifier
+from epsworth.engines.steadiness import check_alone, unsteady
 from epsworth.mechanisms import PrivacyIndicator
 from epsworth.mechanisms.family import Build, Release, families, quantised
 from epsworth.mechanisms.record import RecordRelease, record_release, stand_ins
@@ -21,6 +22,7 @@ from epsworth.space import Domain, Feature, unit_domain
 
 SPREAD = 512  # values over the sensitive ranges, for answers that may be scores
 ASKED_AGAIN = 64, 256  # rows, least and most, that are asked about a second time
+SAME_RECORDS = "records", "stability"  # for the sentences that refuse a classifier
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +39,8 @@ class Question:
         The classifier's labels of the unperturbed records.
     y : ndarray or None
         True labels, when given.
+    asked : int
+        Queries spent before any engine: on the records, on some of them again, and over the ranges.
     """
 
     classifier: Classifier
@@ -50,16 +54,12 @@ class Question:
     notes: tuple[str, ...]
     labels: Labels
     y: NDArray[Any] | None
+    asked: int = 0
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """(mechanisms, epsilons, records)."""
         return len(self.names), len(self.epsilons), len(self.records)
-
-    @property
-    def asked(self) -> int:
-        """Queries spent on the records themselves: on some of them twice."""
-        return len(self.records) + len(_again(len(self.records)))
 
     def only(self, mechanisms: Sequence[int]) -> Question:
         """Return the question about some of its mechanisms."""
@@ -88,8 +88,18 @@ def answer(
         where = "a whole batch" if row is None else f"{copy} {row}"
         raise ClassifierError(
             f"the classifier failed on {where}: {type(error).__name__}{_told(error, records, row)}; "
-            "repair that row, or the model's preprocessing"
+            f"repair that row, or the model's preprocessing{_texts(records)}"
         ) from error
+
+
+def _texts(records: Records) -> str:
+    """Name the columns that hold texts, of which a model that takes numbers says nothing."""
+    named = [name for p, name in enumerate(records.names) if _holds_text(records.column(p))]
+    return f"; texts stand in the columns: {', '.join(named)}" if named else ""
+
+
+def _holds_text(column: NDArray[Any]) -> bool:
+    return column.dtype.kind in "USTO" and any(isinstance(value, (str, bytes)) for value in column)
 
 
 def _told(error: Exception, records: Records, row: int | None) -> str:
@@ -159,7 +169,7 @@ def ask(
         raise ValueError(f"{error}{hint}") from None
     found = families(mechanisms)
     grid = _epsilon_grid(epsilons)
-    labels = _reference_labels(classifier, records)
+    labels, queries = _reference_labels(classifier, records)
     built = [[family.build(float(epsilon)) for epsilon in grid] for family in found]
     if quantise is not None:
         built = [[quantised(release, quantise) for release in row] for row in built]
@@ -180,17 +190,23 @@ def ask(
         labels=labels,
         y=None if y is None else _true_labels(y, labels, classifier),
     )
-    if classifier.answered.broken:
-        _ask_over_the_ranges(question)
-    return question
+    return replace(question, asked=queries + _ask_over_the_ranges(question))
 
 
-def _ask_over_the_ranges(question: Question) -> None:
-    """Ask about values over the whole ranges, where scores show themselves by how many they are."""
-    rng = np.random.default_rng(0)
-    rows = rng.integers(len(question.records), size=SPREAD)
-    question.ask(rows, [feature.from_unit(rng.uniform(size=SPREAD)) for feature in question.features])
-    question.classifier.answered.settle(question.classifier.name)
+def _ask_over_the_ranges(question: Question) -> int:
+    """Ask about values over the whole ranges, where batches differ and scores show themselves by how many they are.
+
+    Return the number of queries.
+    """
+    classifier, rng = question.classifier, np.random.default_rng(0)
+    size = SPREAD if classifier.answered.doubtful else ASKED_AGAIN[0]
+    rows = rng.integers(len(question.records), size=size)
+    values = [feature.from_unit(rng.uniform(size=size)) for feature in question.features]
+    labels = question.ask(rows, values)
+    classifier.answered.settle(classifier.name)
+    return size + check_alone(
+        classifier.name, lambda at: question.ask(rows[at], [v[at] for v in values]), labels, *SAME_RECORDS
+    )
 
 
 def _what_to_know(name: str, release: Release, features: Sequence[Feature]) -> list[str]:
@@ -236,16 +252,17 @@ def _epsilon_grid(epsilons: ArrayLike) -> Floats:
     return grid
 
 
-def _reference_labels(classifier: Classifier, records: Records) -> Labels:
-    """Return the records' labels; asked again, in another order and several times over, they must be the same."""
-    labels = answer(classifier, records, np.arange(len(records)))
-    again = _again(len(records))
+def _reference_labels(classifier: Classifier, records: Records) -> tuple[Labels, int]:
+    """Return the records' labels, and the number of queries.
+
+    Asked again, in another order and several times over, they must be the same; and a few of them alone.
+    """
+    every, again = np.arange(len(records)), _again(len(records))
+    labels = answer(classifier, records, every)
     if not np.array_equal(labels[again], answer(classifier, records, again)):
-        raise ClassifierError(
-            f"{classifier.name} gives different labels for the same records; "
-            "stability needs a deterministic classifier: fix its seed"
-        )
-    return labels
+        raise unsteady(classifier.name, lambda: answer(classifier, records, every), labels, *SAME_RECORDS)
+    alone = check_alone(classifier.name, lambda rows: answer(classifier, records, rows), labels, *SAME_RECORDS)
+    return labels, len(every) + len(again) + alone
 
 
 def _again(n: int) -> Indices:

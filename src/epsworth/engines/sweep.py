@@ -117,7 +117,8 @@ class Sweep:
 def last_left(model: TreeModel, position: int, thresholds: Floats, width: int) -> tuple[Floats, Indices]:
     """Return the distinct last values (natural units) that go left, and each threshold's place among them.
 
-    Bisection over the doubles by the model's own comparison; -inf where nothing goes left, inf where all does.
+    Bisection over the doubles by the model's own comparison, which `tree_model` makes sure only turns once, from left
+    to right; -inf where nothing goes left, inf where all does.
     """
     distinct, which = np.unique(thresholds, return_inverse=True)
     if not distinct.size:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers import Classifier, ClassifierError, Labels, as_classifier
+from epsworth.classifiers import Classifier, Labels, as_classifier
 from epsworth.classifiers.classifier import known_labels
 from epsworth.classifiers.scalers import affine, behind_scalers
 from epsworth.engines.question import ASKED_AGAIN, answer
+from epsworth.engines.steadiness import check_alone, unsteady
 from epsworth.records import Records, as_records, one_record
 
 EPS = float(np.finfo(float).eps)
 STEPS = np.concatenate([[0.0], np.geomspace(1e-16, 1e-5, 45)])  # how far behind a computed boundary to look
+SAME_RECORD = "record", "a radius"  # for the sentences that refuse a classifier
 PROBES = 128  # points at which a model read from its parameters must answer as the classifier does
 
 
@@ -90,11 +93,14 @@ class Asked:
     label: Any
     norm: float
 
+    def labels(self, points: Floats) -> Labels:
+        """Return the classifier's labels at points, shape ``(n, moved)``."""
+        values = dict(zip(self.positions, np.asarray(points, dtype=np.float64).T, strict=True))
+        return answer(self.classifier, self.records, np.zeros(len(points), dtype=np.intp), values)
+
     def flips(self, points: Floats) -> Bools:
         """Tell at which of the points, shape ``(n, moved)``, the classifier answers another label."""
-        values = dict(zip(self.positions, np.asarray(points, dtype=np.float64).T, strict=True))
-        found: Labels = answer(self.classifier, self.records, np.zeros(len(points), dtype=np.intp), values)
-        return np.asarray(found != self.label, dtype=bool)
+        return np.asarray(self.labels(points) != self.label, dtype=bool)
 
     def size(self, offsets: Floats) -> Floats:
         """Return the norm of offsets, along the last axis."""
@@ -176,15 +182,23 @@ def ask(model: Any, x: Any, *, norm: float | str, features: str | int | Sequence
     positions = _positions(records, features)
     names = tuple(records.names[p] for p in positions)
     point = np.array([_number(records, p) for p in positions])
-    values = {p: point[j : j + 1] for j, p in enumerate(positions)}  # in double precision, like all moved points
-    label = answer(classifier, records, np.zeros(1, dtype=np.intp), values)[0]
-    again = np.zeros(ASKED_AGAIN[0], dtype=np.intp)
-    if (answer(classifier, records, again, {p: np.repeat(v, len(again)) for p, v in values.items()}) != label).any():
-        raise ClassifierError(
-            f"{classifier.name} gives different labels for the same record; "
-            "a radius needs a deterministic classifier: fix its seed"
-        )
-    return Asked(classifier, records, positions, names, point, label, order)
+    asked = Asked(classifier, records, positions, names, point, None, order)
+    return replace(asked, label=_steady_label(asked))
+
+
+def _steady_label(asked: Asked) -> Any:
+    """Return the record's label: the same alone, several times over, and among others; so are some of the others'."""
+    n, name = ASKED_AGAIN[0], asked.classifier.name
+    label = asked.labels(asked.point[np.newaxis])[0]  # in double precision, like all moved points
+    reach = 1 + float(np.abs(asked.point).max())
+    others = asked.point + np.random.default_rng(0).uniform(-reach, reach, (n, len(asked.point)))
+    others[[0, n // 2, n - 1]] = asked.point
+    for points, own in ((np.repeat(asked.point[np.newaxis], n, axis=0), slice(None)), (others, [0, n // 2, n - 1])):
+        labels = asked.labels(points)
+        if (labels[own] != label).any():
+            raise unsteady(name, partial(asked.labels, points), labels, *SAME_RECORD)
+    check_alone(name, lambda rows: asked.labels(others[rows]), labels, *SAME_RECORD)
+    return label
 
 
 def _positions(records: Records, features: str | int | Sequence[str | int] | None) -> tuple[int, ...]:
