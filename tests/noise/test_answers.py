@@ -142,6 +142,15 @@ def test_boosted_draws_round_first(kernel):
     np.testing.assert_allclose(drawn, [0, 2, 4, 8], atol=1e-6)
 
 
+def test_draws_for_analysis_take_a_generator_or_its_seed():
+    stars = noise.channel(noise.windows(5, 1), 2.0, 1.0)
+    for draw in (lambda r: ranking()[0].sample(1.0, r), lambda r: stars.draw([1, 2, 3], r)):
+        np.testing.assert_array_equal(draw(5), draw(np.random.default_rng(5)))
+        for rng in (None, "a", 1.5, -1):
+            with pytest.raises(TypeError, match=r"rng must be a numpy\.random.Generator or a seed"):
+                draw(rng)
+
+
 def refusals(ranked, answers, message):
     for choice in ranked:
         for ask in (choice.law, lambda value, c=choice: c.sample(value, np.random.default_rng(0))):

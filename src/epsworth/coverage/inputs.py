@@ -173,7 +173,7 @@ def positives(y: Any, count: int, classes: Classes) -> Bools:
         return np.asarray(np.ma.filled(y == classes[1], False), dtype=bool)
     mask = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else np.zeros(count, dtype=bool)
     labels = y.data if isinstance(y, np.ma.MaskedArray) else np.asarray(y, dtype=object)
-    return np.array([_same(label, classes[1]) for label in labels], dtype=bool) & ~mask
+    return np.asarray(np.array([_same(label, classes[1]) for label in labels], dtype=bool) & ~mask)
 
 
 def _same(label: Any, wanted: Any) -> bool:

@@ -62,7 +62,7 @@ class Choice:
         """Return the law of one released value, for a true answer: it is rounded first where the noise asks for it."""
         return self.noise.law(self.noise.rounded(self.region.admitted(answer)))
 
-    def sample(self, answer: ArrayLike, rng: np.random.Generator) -> Floats:
+    def sample(self, answer: ArrayLike, rng: np.random.Generator | int) -> Floats:
         """Draw for analysis, one value per true answer; never fit for release (see `for_release`)."""
         return self.noise.sample(self.region.admitted(answer), rng)
 
