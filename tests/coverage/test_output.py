@@ -45,7 +45,8 @@ def test_numbers_that_would_overflow_are_refused_in_a_sentence():
     X, y = world(20, 3)
     found, noise, huge = loo(X, y, fit_base(X, y, 0.1), 0.1), OutputPerturbation(3, 1.0), [1e308] * 3
     for ask, message in (
-        (lambda: OutputPerturbation(3, 1e308), "beta positive"), (lambda: OutputPerturbation(3, 1e-308), "beta positive"),
+        (lambda: OutputPerturbation(3, 1e308), "beta positive"),
+        (lambda: OutputPerturbation(3, 1e-308), "beta positive"),
         (lambda: profile(found, huge, 1e308), "beta positive"), (lambda: profile(found, huge, 1.0), "noise must lie"),
         (lambda: noise.losses([huge], [0] * 3), "deltas must lie"), (lambda: noise.logpdf(huge), "noise must lie"),
         (lambda: noise.ball([1e308], 1.0), "beta times distance"),

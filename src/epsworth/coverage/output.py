@@ -43,7 +43,7 @@ class OutputPerturbation:
         whole(self.d, "d", 1)
         if not 1 / LARGEST <= number(self.beta) <= LARGEST:
             raise CoverageError(
-                f"d must be at least 1 and beta positive and finite, from {1 / LARGEST:g} to {LARGEST:g}, got {self.beta!r}"
+                f"d must be at least 1, beta positive and finite ({1 / LARGEST:g} to {LARGEST:g}), got {self.beta!r}"
             )
 
     def sample(self, count: int, rng: np.random.Generator) -> Floats:
