@@ -42,9 +42,8 @@ class OutputPerturbation:
     def __post_init__(self) -> None:
         whole(self.d, "d", 1)
         if not 1 / LARGEST <= number(self.beta) <= LARGEST:
-            raise CoverageError(
-                f"d must be at least 1, beta positive and finite ({1 / LARGEST:g} to {LARGEST:g}), got {self.beta!r}"
-            )
+            ends = f"from {1 / LARGEST:g} to {LARGEST:g}"
+            raise CoverageError(f"d must be at least 1 and beta positive and finite, {ends}, got beta={self.beta!r}")
 
     def sample(self, count: int, rng: np.random.Generator) -> Floats:
         """Draw noise for a simulation, shape ``(count, d)``: floating point, never for a release (see `release`)."""
