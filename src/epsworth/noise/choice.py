@@ -31,7 +31,8 @@ class Choice:
         T.
     confidence : float
         Pr[one released value lies in the region], at the true answer where it is smallest; never rounded up.  With a
-        public list of answers, the region is that of the rounded answer: half a gap of the list from the true one's.
+        public list of answers, the region is that of the rounded answer: half a gap of the list (and a
+        thousandth) from the true one's.
     rmse : float
         Root of the mean squared error of one release, at the true answer (on the public list) where it is largest.
     sound : bool
