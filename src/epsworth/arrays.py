@@ -9,6 +9,18 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
+def generator(rng: object) -> np.random.Generator:
+    """Return a simulation's generator: the one given, or numpy's default one of a seed."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
+        return np.random.default_rng(int(rng))
+    raise TypeError(
+        f"rng must be a numpy.random.Generator or a seed, a whole number of at least 0, got {type(rng).__name__}; "
+        "make one by np.random.default_rng(seed)"
+    )
+
+
 def as_floats(values: ArrayLike) -> Floats:
     """Return ``values`` as a float64 array (no copy when it already is one)."""
     return np.asarray(values, dtype=np.float64)

@@ -64,4 +64,4 @@ def _show(value: float, significant: int, rounding: str) -> str:
     exact = Decimal(repr(float(value)))
     last_digit = EXACT.scaleb(Decimal(1), exact.adjusted() - significant + 1)
     short = EXACT.normalize(exact.quantize(last_digit, rounding, EXACT))
-    return format(short, "f") if short.copy_abs() >= Decimal("1e-12") else str(short)
+    return format(short, "f") if Decimal("1e-12") <= short.copy_abs() < Decimal("1e16") else str(short)

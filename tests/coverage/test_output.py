@@ -41,6 +41,36 @@ def test_reference_losses(X, y, case):
         assert (np.abs(at.losses) <= beta * found.distances * (1 + 1e-12)).all()
 
 
+def test_numbers_that_would_overflow_are_refused_in_a_sentence():
+    X, y = world(20, 3)
+    found, noise, huge = loo(X, y, fit_base(X, y, 0.1), 0.1), OutputPerturbation(3, 1.0), [1e308] * 3
+    for ask, message in (
+        (lambda: OutputPerturbation(3, 1e308), "beta positive"),
+        (lambda: OutputPerturbation(3, 1e-308), "beta positive"),
+        (lambda: profile(found, huge, 1e308), "beta positive"), (lambda: profile(found, huge, 1.0), "noise must lie"),
+        (lambda: noise.losses([huge], [0] * 3), "deltas must lie"), (lambda: noise.logpdf(huge), "noise must lie"),
+        (lambda: noise.ball([1e308], 1.0), "beta times distance"),
+        (lambda: noise.ball([1.0], 1e308), "beta times radius"),
+        (lambda: noise.logpdf(np.zeros(4)), r"noise must have shape \(..., 3\)"), (lambda: noise.logpdf(0.0), "shape"),
+        (lambda: noise.sample(10**13, np.random.default_rng(0)), "count must be a whole number"),
+    ):  # fmt: skip
+        with pytest.raises(CoverageError, match=message):
+            ask()
+    most = OutputPerturbation(2, 1e90)
+    assert np.isfinite(most.losses([[1e90, 1e90]], [1e90, -1e90])).all()
+    assert noise.logpdf(np.zeros((2, 5, 3))).shape == (2, 5)
+
+
+@pytest.mark.parametrize("d", [1, 2, 109, 10**6])
+def test_every_advantage_below_one_has_its_distance(d):
+    last, law = math.nextafter(1.0, 0.0), kernels(d)
+    down, up = (law.inverse_adv([0.5, last], upwards=way) for way in (False, True))
+    assert np.isfinite([down, up]).all()
+    assert (law.adv(down) <= [0.5, last]).all()
+    assert (law.adv(up) >= [0.5 * (1 - 1e-10), last * (1 - 1e-10)]).all()
+    assert (down <= up).all()
+
+
 @pytest.mark.parametrize("d", [1, 2, 3, 50])
 def test_noise_has_its_moments(d):
     """Seed 11; 4.5 standard errors on four statistics of four laws: false alarm 1.1e-4."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from coverage_worlds import world
 
@@ -23,9 +25,22 @@ from epsworth.coverage import (
 )
 from epsworth.coverage.fitting import GRADIENT_TOLERANCE, LEAST_L2, into_ball, minimise
 from epsworth.coverage.glm import LOSSES
+from epsworth.coverage.inputs import positives
 
 X, Y = world(30, 3)
 NAN, INF = math.nan, math.inf
+
+
+class Strange:
+    """An object all of whose answers fail."""
+
+    def __float__(self):
+        raise RuntimeError
+
+    def __eq__(self, other):
+        raise RuntimeError
+
+    __hash__ = None
 
 
 def replaced(row, label):
@@ -45,6 +60,62 @@ def test_no_neighbour_is_refused_and_public_facts_stay_the_same(row, regulariser
     ]
     assert len({(found.beta, found.step, found.epsilon, found.n, str(found)) for found in seen}) == 1
     assert all(np.isfinite(found.coefficients).all() for found in seen)
+
+
+ODD = [None, pd.NA, "?", 10**400, Decimal("sNaN"), [1], np.array([1, 2]), np.ones(2), 1j, "b" * 9, np.datetime64("NaT"),
+       np.longdouble("1e4000"), {}, Strange()]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
+def test_an_entry_that_is_no_number_makes_its_row_zeros_and_nothing_else(monkeypatch, odd):
+    monkeypatch.setattr(releasing, "_noise", lambda d, beta, step: [0] * d)
+    labels = [1, -1, True]
+    expected = release([[0.5, 0.2], [0, 0], [1, 0.1]], labels, 0.1, 1.0, n=3).coefficients
+    rows = [[0.5, 0.2], [odd, 0.9], [True, 0.1]]
+    table = np.empty((3, 2), dtype=object)
+    for (i, j), _ in np.ndenumerate(table):
+        table[i, j] = rows[i][j]
+    masked = np.ma.array(table, mask=[[False] * 2] * 3)
+    for X in (rows, tuple(map(tuple, rows)), table, list(table), masked, pd.DataFrame(table)):
+        assert np.array_equal(release(X, labels, 0.1, 1.0, n=3).coefficients, expected)
+
+
+@pytest.mark.parametrize("kind", ["Float64", "Int64", "boolean", "double[pyarrow]", "object", "float64"])
+@pytest.mark.filterwarnings("error")
+def test_a_missing_entry_is_zeros_in_columns_of_every_numeric_type(monkeypatch, kind):
+    monkeypatch.setattr(releasing, "_noise", lambda d, beta, step: [0] * d)
+    known, missing = (pd.DataFrame({"a": pd.array([1, x, 0], dtype=kind), "b": [0.0, y, 0.2]})
+                      for x, y in ((0, 0.0), (None, 0.1)))  # fmt: skip
+    one, other = (release(table, [1, -1, 1], 0.1, 1.0, n=3).coefficients for table in (known, missing))
+    assert np.array_equal(one, other)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
+@pytest.mark.parametrize("classes", [(-1, 1), ("a", "b"), (False, True)])
+def test_a_label_that_is_none_counts_as_the_first_class(odd, classes):
+    first, second = classes
+    labels = [second, odd, second, first]
+    column = np.empty(4, dtype=object)
+    column[:] = labels
+    for y in (labels, tuple(labels), column, pd.Series(labels, dtype=object), np.ma.array(column, mask=False)):
+        assert list(positives(y, 4, classes)) == [True, False, True, False]
+    assert not positives([NAN] * 4, 4, classes).any()
+    assert list(positives(pd.Series([1, None], dtype="Int64"), 2, (-1, 1))) == [True, False]
+
+
+@pytest.mark.parametrize(("X", "sentence"), [
+    (pd.DataFrame({"a": pd.Series(["x", "y"], dtype="string")}), "a column of type str"),
+    (pd.DataFrame({"a": pd.Series([1, 2], dtype="category")}), "a column of type category"),
+    (np.array([["1"], ["2"]]), "a column of type"), (np.ones((2, 1), dtype=complex), "a column of type complex"),
+    ([[1, 2], [1]], "rows of one length"), ([1, 2], "rows of one length"),
+    (np.ones(2, dtype=object), "must be a table"), (np.ones(2), "must be a table"),
+    (np.ones((2, 0)), "must be a table"), ([], "rows of one length"),
+])  # fmt: skip
+def test_types_and_shapes_of_tables_may_be_refused(X, sentence):
+    with pytest.raises(CoverageError, match=sentence):
+        release(X, [1, -1], 0.1, 1.0, n=2)
 
 
 def test_classes_are_declared_and_the_second_is_positive(monkeypatch):

@@ -289,14 +289,14 @@ def test_the_published_bound_is_refused_where_it_is_wrong():
     assert float(chernoff(0.06, n, b)) >= tail
 
 
-PLANNED = {"hadamard": 1.0, "ternary": 3.0, "krr": 2.0, "oue": 2.0, "parity": 2.0, "slides": 8.0}
+PLANNED = {"hadamard": 1.0, "ternary": 3.0, "krr": 2.0, "oue": 2.0, "parity": 2.0, "slides": 2.0}
 
 
 @pytest.mark.parametrize("name", sorted(PLANNED))
 def test_planned_users_reach_the_power_in_simulation(name):
-    """Populations: a share of at least .8, less four standard errors; nor much more, where the power is exact."""
+    """Populations: a share of at least .8, less four standard errors; nor much more."""
     alpha, c = PLANNED[name], LatticeConfig(box=(0, 1), m=4, mechanism=name, alpha=PLANNED[name])
-    runs = 400 if name != "slides" else 100  # whose power is a bound, far below the truth
+    runs = 400 if name != "slides" else 300
     options = {"level": 0.01, "power": 0.8, "mechanism": name, "m": 4, "d": 1, "mass": 0.25}
     found = plan(alpha=alpha, margin=0.05, **options)
     x = np.repeat([0.3, 0.9], [25, 75])[:, None]  # in cell 1, of the partition and of the lattice: 15 ones, 10 zeros
@@ -305,7 +305,7 @@ def test_planned_users_reach_the_power_in_simulation(name):
     p = [c.kernel.p_values(c.kernel.simulate(people, rng, found.users), best)[1] for _ in range(runs)]
     share = np.mean(np.array(p) <= 0.01)
     assert share >= 0.8 - 4 * math.sqrt(0.16 / runs)
-    assert name == "slides" or share <= 0.83 + 4 * math.sqrt(0.16 / runs)
+    assert share <= 0.83 + 4 * math.sqrt(0.16 / runs)
     assert plan(users=found.users, margin=0.05, **options).alpha <= alpha * (1 + 1e-6)
     assert plan(users=found.users, alpha=alpha, **options).margin <= 0.05 * (1 + 1e-6)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import warnings
 from decimal import Decimal
 
 import numpy as np
@@ -150,10 +151,55 @@ def test_merging_never_overflows():
     with pytest.raises(ValueError, match="aggregate fewer reports together"):
         half.merge(half)
     assert exact_sum(np.array([2**62, 2**62, 2**62, -3])) == 3 * 2**62 - 3
+    with pytest.raises(ValueError, match="contradict"):  # as words, four counts of 2^62 add up to nobody
+        Aggregator(config(m=2, d=1), Tally(np.full((2, 2), 2**62), np.array([0])))
     wide = config("slides", m=1, d=1)
     sums = Tally(np.full((2, 2), 1 << 61), np.array([1 << 40, 1 << 40]))
     with pytest.raises(ValueError, match="contradict"):
         Aggregator(wide, sums).merge(Aggregator(wide, sums))
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_sums_that_were_tampered_with_are_not_merged(side):
+    """Together with another's, negative counts can look like sums of reports."""
+    pair = [sums("hadamard"), sums("hadamard")]
+    tally = pair[side].tally
+    pair[side].tally = Tally(tally.counts - [[1, -1]] * len(tally.counts), tally.users)
+    pair[side].tally.counts[0] = [-1, tally.counts[0].sum() + 1]
+    with pytest.raises(ValueError, match="contradict"):
+        pair[0].merge(pair[1])
+
+
+class Strange:
+    """An object all of whose answers fail."""
+
+    def __float__(self):
+        raise RuntimeError
+
+    def __eq__(self, other):
+        raise RuntimeError
+
+    def __hash__(self):
+        raise RuntimeError
+
+    __repr__ = __str__ = __float__
+
+
+@pytest.mark.parametrize("odd", [np.longdouble("1e4000"), np.ma.masked, Strange(), np.ones(1), None, 10**400, "?"],
+                         ids=lambda odd: type(odd).__name__)  # fmt: skip
+def test_no_value_makes_a_client_fail_or_warn(odd):
+    c = config(m=2, d=2)
+    client = Client(c)
+    masked = np.ma.array([[0.3, 0.2]], mask=[[True, False]])
+    column = np.empty(1, dtype=object)
+    column[0] = odd
+    with np.errstate(all="raise"), warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        reports = [client.report([odd, 0.2], 1), client.report([0.1, 0.2], odd), client.reports(masked, [1])]
+        reports += [client.reports([[0.1, odd]], column)]
+        reports += [client.reports(np.array([[np.longdouble("1e4000"), 0]]), [1])]
+    assert not seen
+    assert {len(report) for report in reports} == {c.report_size}
 
 
 def test_documents_that_cannot_be_read_are_refused_in_a_sentence(tmp_path):

@@ -28,6 +28,13 @@ def cli(cli, tmp_path, monkeypatch):
 CONFIG = "learn config c.json -b age=17:90 -b hours=0:100 --alpha 2 --classes no,yes"
 
 
+def test_plans_of_huge_numbers_are_short(cli):
+    code, out, _ = cli("learn plan --alpha 1e300 --margin 0.02")
+    assert code == 0
+    assert len(out) < 200
+    assert "alpha 1E+300" in out
+
+
 def test_the_whole_way(cli, tmp_path):
     code, out, _ = cli(CONFIG + " --users 3000")
     assert code == 0

@@ -19,7 +19,9 @@ from epsworth.learner import (
     LatticeConfig,
     LDPClassifier,
     PrivateValidation,
+    expected_accuracy,
     plan,
+    rate,
     simulate,
 )
 from epsworth.learner.coins import FARTHEST, GRAIN, odds
@@ -32,6 +34,33 @@ def step(n=4000):
     """Return points in [0, 1] and whether they exceed one half."""
     x = np.random.default_rng(0).random((n, 1))
     return x, x[:, 0] > 0.5
+
+
+def test_simulations_take_a_generator_or_its_seed():
+    x, y = step(50)
+    one, other = (simulate(UNIT, x, y, rng) for rng in (5, np.random.default_rng(5)))
+    assert one == other
+    runs = expected_accuracy(UNIT, x, y, users=300, rng=3, runs=4)
+    assert len(set(runs)) > 1  # one generator for all runs
+    for rng in (None, "a", 1.5, True, -1):
+        for ask in (lambda r: simulate(UNIT, x, y, r), lambda r: expected_accuracy(UNIT, x, y, users=9, rng=r, runs=1)):
+            with pytest.raises(TypeError, match=r"rng must be a numpy\.random.Generator or a seed"):
+                ask(rng)
+
+
+@pytest.mark.parametrize("odd", ["a", None, [1], True, 1j])
+@pytest.mark.parametrize(("field", "ask"), [
+    ("margin", lambda v: plan(alpha=1, margin=[] if v is None else v)),
+    ("mass", lambda v: plan(alpha=1, margin=0.1, mass=v)), ("level", lambda v: plan(alpha=1, margin=0.1, level=v)),
+    ("power", lambda v: plan(alpha=1, margin=0.1, power=v)), ("d", rate), ("beta", lambda v: rate(1, beta=v)),
+    ("gamma", lambda v: rate(1, gamma=v)),
+    ("level", lambda v: Classifier.from_aggregate(simulate(UNIT, *step(99), 1)).certificate([[0.1]], level=v)),
+    ("level", lambda v: PrivateValidation([len], 1).accuracies([[0, 1]], level=v)),
+    ("runs", lambda v: expected_accuracy(UNIT, *step(9), users=9, rng=1, runs=v)),
+])  # fmt: skip
+def test_what_is_no_number_is_refused_by_name(field, ask, odd):
+    with pytest.raises(ValueError, match=f"{field} must be a (whole )?number"):
+        ask(odd)
 
 
 @pytest.mark.parametrize("classes", [("yes", "no"), np.array(["no", "yes"]), None])

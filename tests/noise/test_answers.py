@@ -76,6 +76,41 @@ def test_counts_on_an_even_list_pay_for_no_more_than_the_sensitivity():
     assert list(public.rounded([0.15, 0.25, 0.35])) == [0.2, 0.3, 0.4]
 
 
+DECIMAL = [([k / 10 for k in range(6)], 0.1), ([k / 10 for k in range(30)], 0.2), ([k / 10 for k in range(30)], 0.3),
+           ([k * 0.1 for k in range(-30, 30)], 0.1), (list(range(20)), 1.0), ([1e7 + k / 100 for k in range(9)], 0.01),
+           ([k / 3 for k in range(30)], 1 / 3), ([1e12 + k / 10 for k in range(9)], 0.1)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "size"), DECIMAL)
+def test_answers_a_sensitivity_apart_as_doubles_are_compared(values, size):
+    """However the distance is measured: of the doubles, by a rounded difference, or by a rounded sum."""
+    public, spots = region("relative", 0.1, offset=1.0, answers=np.abs(values)), []
+    public, values = public.public, public.answers
+    for half in (values[:-1] + values[1:]) / 2:
+        spots += [half]
+        for towards in (-math.inf, math.inf):
+            spot = half
+            for _ in range(40):
+                spot = math.nextafter(spot, towards)
+                spots.append(spot)
+    spots = np.concatenate([np.array(spots), public._cut_floats, np.nextafter(public._cut_floats, -math.inf)])
+    spots = spots[(spots >= values[0]) & (spots <= values[-1])]
+    compared = set(zip(*public.neighbours(size), strict=True))
+    near = [spots + size, np.nextafter(spots + size, -math.inf), np.nextafter(spots + size, math.inf)]
+    for others in near:
+        exact = [Fraction(y) - Fraction(x) <= Fraction(size) for x, y in zip(spots, others, strict=True)]
+        kept = ((others - spots <= size) | (others == spots + size) | exact) & (others <= values[-1])
+        assert kept.any() or others is near[2]  # which may all be further apart
+        pairs = set(zip(public.rounded(spots[kept]), public.rounded(others[kept]), strict=True))
+        assert {(a, b) for a, b in pairs if a != b} <= compared
+
+
+@pytest.mark.parametrize(("values", "size"), DECIMAL[:7])
+def test_even_lists_compare_no_more_than_the_sensitivity(values, size):
+    first, second = listed(values).neighbours(size)
+    assert np.abs(first - second).max() == pytest.approx(size)
+
+
 @given(st.integers(-(10**6), 10**6), st.sampled_from([0.1, 0.3, 0.7, 1.0, 1e-3, 1e7, 3e-50]), st.floats(-0.01, 0.01))
 def test_answers_are_rounded_to_whole_steps_exactly(k, step, away):
     for answer in ((k + 0.5) * step, math.nextafter((k + 0.5) * step, -math.inf), (k + 0.5 + away) * step, k * step):
@@ -105,6 +140,15 @@ def test_boosted_draws_round_first(kernel):
     found = noise.boosted(kernel, scale=1e-9, region="relative", theta=0.1, offset=1.0, answers=UNEVEN, beta=0.1)
     drawn = found.sample([0.4, 2.9, 3.0, 6.1], np.random.default_rng(0))
     np.testing.assert_allclose(drawn, [0, 2, 4, 8], atol=1e-6)
+
+
+def test_draws_for_analysis_take_a_generator_or_its_seed():
+    stars = noise.channel(noise.windows(5, 1), 2.0, 1.0)
+    for draw in (lambda r: ranking()[0].sample(1.0, r), lambda r: stars.draw([1, 2, 3], r)):
+        np.testing.assert_array_equal(draw(5), draw(np.random.default_rng(5)))
+        for rng in (None, "a", 1.5, -1):
+            with pytest.raises(TypeError, match=r"rng must be a numpy\.random.Generator or a seed"):
+                draw(rng)
 
 
 def refusals(ranked, answers, message):

@@ -210,6 +210,12 @@ def test_mass_beyond_a_table_counts_as_wholly_lost(epsilon):
     assert Fraction(found.confidence) <= sum(whole[k] for k in (-1, 0, 1))
 
 
+@pytest.mark.parametrize("lost", [1e-17, 2.0**-54, 2.0**-53 - 2.0**-100, 0.1, 0.3, 1e-300])
+def test_confidence_is_never_rounded_up(lost):
+    found = LatticeNoise(np.array([1.0]), 1.0, 1, 1, lost=lost)
+    assert Fraction(found.confidence) <= 1 - Fraction(found.outside)
+
+
 @pytest.mark.parametrize("theta", [0.3, 1.0, 2.0, 2.5, 5.7])
 def test_staircase_profile_is_that_of_its_law(theta):
     found = best_staircase(theta, 0.05, 1.0)

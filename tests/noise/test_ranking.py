@@ -54,7 +54,7 @@ ONE_RELEASE = [
 ]
 
 
-@pytest.mark.parametrize("row", sparing(((row,) for row in ONE_RELEASE), keep=(1, 3)))
+@pytest.mark.parametrize(("row",), sparing(((row,) for row in ONE_RELEASE), keep=(1, 3)))  # noqa: PT006
 def test_what_a_user_gains(row):
     theta, beta, gaussian, best, claimed, truth, laplace, staircase = row
     ranked = noise.cheapest(theta, beta, delta=1e-5, method="published")

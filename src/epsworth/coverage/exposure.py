@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaincinv
+from scipy.special import gammainccinv, gammaincinv
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage import loss_law
@@ -103,7 +103,8 @@ class Kernels:
             raise CoverageError(f"an advantage must lie in [0, 1), got {a!r}")
         # adv(u) = Pr[|b_1| <= u/2], where b_1 is most likely at 0 (so at most `slope_at_zero` u/2), and |b_1| <= |b|
         low = 2 * wish / loss_law.slope_at_zero(self.d) * (1 - 2 * SAFE)
-        high = 2 * gammaincinv(self.d, np.minimum(wish * (1 + 4 * SAFE), (1 + wish) / 2))
+        more, rest = np.minimum(wish * (1 + 4 * SAFE), 0.5), np.maximum(1 - wish * (1 + 4 * SAFE), (1 - wish) / 2)
+        high = 2 * np.where(wish < 0.5, gammaincinv(self.d, more), gammainccinv(self.d, rest))
         for _ in range(BISECTIONS):
             if (high <= low * (1 + 1e-13)).all():
                 break

@@ -31,6 +31,61 @@ def numbers(values: ArrayLike, name: str) -> Floats:
         raise CoverageError(f"{name} must be numbers; encode categories first (see epsworth.coverage.encode)") from None
 
 
+def entries(X: Any) -> Floats:
+    """Return a table of floats for a release: what is no number counts as missing (NaN), entry by entry.
+
+    What is refused depends on the declared types of columns (texts, dates, categories, complex numbers) and on shapes.
+    """
+    kinds = [X.dtype] if hasattr(X, "dtype") else list(getattr(X, "dtypes", ()))
+    odd = next((kind for kind in kinds if _no_number(kind)), None)
+    if odd is not None:
+        raise CoverageError(f"X has a column of type {odd}, must be numbers; encode it first (coverage.encode)")
+    with np.errstate(all="ignore"):
+        if kinds and all(isinstance(kind, np.dtype) and kind.kind in NUMBERS for kind in kinds):
+            return as_floats(_table(numbers(X, "X")))
+        return _by_entry(X if isinstance(X, (list, tuple)) else _table(_objects(X)))
+
+
+def _by_entry(rows: Any) -> Floats:
+    widths = {len(row) if _is_row(row) else -1 for row in rows}
+    if len(widths) != 1 or widths & {-1, 0}:
+        raise CoverageError("X must be a table of shape (rows, features): rows of one length; reshape it")
+    return np.array([[_usable(entry) for entry in row] for row in rows], dtype=np.float64)
+
+
+def _table(found: NDArray[Any]) -> NDArray[Any]:
+    if found.ndim != 2 or found.shape[1] == 0:
+        raise CoverageError(f"X must be a table of shape (rows, features), got shape {found.shape}; reshape it")
+    return found
+
+
+def _usable(entry: Any) -> float:
+    """Return an entry as a double; NaN for what is none, whatever it is."""
+    try:
+        return math.nan if isinstance(entry, np.ndarray) else float(entry)
+    except Exception:  # any value's own code may fail in any way, and a failure would tell of it
+        return math.nan
+
+
+def _no_number(kind: Any) -> bool:
+    words = ("str", "string", "large_string", "category", "categorical", "enum", "date", "time", "duration", "utf8")
+    return getattr(kind, "kind", "O") in TEXTS + "mMcV" or str(kind).lower().startswith(words)
+
+
+def _objects(X: Any) -> NDArray[Any]:
+    """Return entries as objects; what is masked is missing."""
+    if isinstance(X, np.ma.MaskedArray):
+        found = np.array(X.data, dtype=object)
+        found[np.ma.getmaskarray(X)] = math.nan
+    else:
+        found = np.asarray(X, dtype=object)
+    return found
+
+
+def _is_row(row: Any) -> bool:
+    return isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) == 1
+
+
 def finite(values: ArrayLike, name: str, shape: tuple[int | None, ...] | None = None) -> Floats:
     """Return an array without missing or infinite values, of a shape whose open sides are None."""
     found = numbers(values, name)
@@ -100,24 +155,29 @@ def check_classes(classes: Any) -> Classes:
     return pair[0], pair[1]
 
 
-def positives(y: ArrayLike, count: int, classes: Classes) -> Bools:
+def positives(y: Any, count: int, classes: Classes) -> Bools:
     """Return which labels are the second class; every other label, a missing one too, counts as the first.
 
     What is refused depends on the type and the shape of ``y`` only.
     """
-    given: NDArray[Any] = np.ma.asarray(y) if isinstance(y, np.ma.MaskedArray) else np.asarray(y)
-    if given.shape != (count,):
-        raise CoverageError(f"y must hold one label per row, shape ({count},), got shape {given.shape}")
-    kinds = TEXTS if isinstance(classes[1], str) else NUMBERS
-    if given.dtype.kind not in kinds + "O":
-        raise CoverageError(f"y is of type {given.dtype}, the declared classes are {classes!r}; declare those of y")
-    if given.dtype.kind == "O":
-        return np.array([_same(label, classes[1]) for label in given], dtype=bool)
-    return np.asarray(np.ma.filled(given == classes[1], False), dtype=bool)
+    shape = (len(y),) if isinstance(y, (list, tuple)) else getattr(y, "shape", np.shape(y))
+    if tuple(shape) != (count,):
+        raise CoverageError(f"y must hold one label per row, shape ({count},), got shape {tuple(shape)}")
+    if isinstance(y, (list, tuple)):
+        return np.array([_same(label, classes[1]) for label in y], dtype=bool)
+    declared = getattr(y, "dtype", None)
+    kind, kinds = getattr(declared, "kind", "O"), TEXTS if isinstance(classes[1], str) else NUMBERS
+    if kind not in kinds + "O":
+        raise CoverageError(f"y is of type {declared}, the declared classes are {classes!r}; declare those of y")
+    if isinstance(y, np.ndarray) and kind != "O":
+        return np.asarray(np.ma.filled(y == classes[1], False), dtype=bool)
+    mask = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else np.zeros(count, dtype=bool)
+    labels = y.data if isinstance(y, np.ma.MaskedArray) else np.asarray(y, dtype=object)
+    return np.asarray(np.array([_same(label, classes[1]) for label in labels], dtype=bool) & ~mask)
 
 
 def _same(label: Any, wanted: Any) -> bool:
     try:
         return bool(label == wanted)
-    except (TypeError, ValueError):  # a missing value of some libraries equals nothing
+    except Exception:  # a missing value of some libraries equals nothing; other values fail in other ways
         return False

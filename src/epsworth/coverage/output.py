@@ -19,6 +19,8 @@ from epsworth.coverage.glm import CoverageError
 from epsworth.coverage.inputs import finite, generator, number, positive, whole
 
 BALL_NODES = 200
+LARGEST = 1e90  # of rates and lengths: their products and squares must be doubles
+MOST_NUMBERS = 2**28  # drawn at once: two gigabytes
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,13 @@ class OutputPerturbation:
 
     def __post_init__(self) -> None:
         whole(self.d, "d", 1)
-        if not (math.isfinite(number(self.beta)) and self.beta > 0):
-            raise CoverageError(f"d must be at least 1 and beta positive and finite, got beta={self.beta!r}")
+        if not 1 / LARGEST <= number(self.beta) <= LARGEST:
+            ends = f"from {1 / LARGEST:g} to {LARGEST:g}"
+            raise CoverageError(f"d must be at least 1 and beta positive and finite, {ends}, got beta={self.beta!r}")
 
     def sample(self, count: int, rng: np.random.Generator) -> Floats:
         """Draw noise for a simulation, shape ``(count, d)``: floating point, never for a release (see `release`)."""
-        count, rng = whole(count, "count", 0), generator(rng)
+        count, rng = whole(count, "count", 0, MOST_NUMBERS // self.d), generator(rng)
         direction = rng.standard_normal((count, self.d))
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
         return as_floats(direction * rng.gamma(self.d, 1 / self.beta, size=(count, 1)))
@@ -53,7 +56,10 @@ class OutputPerturbation:
         """Return the log density of noise vectors, shape ``(..., d)``."""
         d = self.d
         constant = d * math.log(self.beta) + gammaln(d / 2) - math.log(2) - d / 2 * math.log(math.pi) - gammaln(d)
-        return as_floats(constant - self.beta * np.linalg.norm(finite(noise, "noise"), axis=-1))
+        b = _within(finite(noise, "noise"), "noise")
+        if b.ndim == 0 or b.shape[-1] != d:
+            raise CoverageError(f"noise must have shape (..., {d}), one entry per coefficient, got {b.shape}")
+        return as_floats(constant - self.beta * np.linalg.norm(b, axis=-1))
 
     def losses(self, deltas: ArrayLike, noise: ArrayLike) -> Floats:
         """Return the ex-post loss of each row at the model ``centre + noise``: log density with the row over without.
@@ -67,7 +73,7 @@ class OutputPerturbation:
         noise : array_like of shape ``(d,)``
             Released model minus the base model.
         """
-        moved, b = finite(deltas, "deltas"), finite(noise, "noise")
+        moved, b = _within(finite(deltas, "deltas"), "deltas"), _within(finite(noise, "noise"), "noise")
         if b.shape != (self.d,) or moved.ndim != 2 or moved.shape[1] != self.d:
             raise CoverageError(f"deltas must have shape (n, {self.d}) and noise ({self.d},)")
         found = np.empty(len(moved))
@@ -88,8 +94,9 @@ class OutputPerturbation:
         >>> OutputPerturbation(2, 1.0).ball([0.0], 1.0).round(6)
         array([0.264241])
         """
-        far = self.beta * finite(distance, "distance")
-        reach = self.beta * positive(radius, "radius")
+        with np.errstate(over="ignore"):
+            far = _within(self.beta * finite(distance, "distance"), "beta times distance")
+            reach = float(_within(as_floats(self.beta * positive(radius, "radius")), "beta times radius"))
         if not (far >= 0).all():
             raise CoverageError("distance must not be negative")
         if self.d == 1:
@@ -105,6 +112,13 @@ class OutputPerturbation:
             shell = np.exp((self.d - 1) * np.log(r) - r - gammaln(self.d))
         mass = (np.nan_to_num(cap * shell) * half * np.sin(angle) * weights).sum(axis=-1) * np.pi / 2
         return as_floats(mass + gammainc(self.d, np.maximum(reach - far, 0.0)))
+
+
+def _within(values: Floats, name: str) -> Floats:
+    """Return lengths whose squares are doubles; refuse others."""
+    if not (np.abs(values) <= LARGEST).all():
+        raise CoverageError(f"{name} must lie within -+{LARGEST:g}; choose another unit")
+    return values
 
 
 def _line(x: Floats) -> Floats:

@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.calibration import Calibration, norm_bound, sensitivity
-from epsworth.coverage.fitting import GRADIENT_TOLERANCE, check_l2, check_table, fit, gradient_rounding, into_ball
+from epsworth.coverage.fitting import GRADIENT_TOLERANCE, check_l2, fit, gradient_rounding, into_ball
 from epsworth.coverage.glm import CoverageError, loss_named
-from epsworth.coverage.inputs import Classes, check_classes, positive, positives
+from epsworth.coverage.inputs import Classes, check_classes, entries, positive, positives
 from epsworth.coverage.neighbours import Regulariser
 from epsworth.rounding import show_up
 
@@ -78,8 +78,9 @@ def release(
     ``epsilon``, ``n`` and ``classes`` were chosen without looking at the data.  It cannot be seeded.
 
     No value is refused, since a refusal would tell two neighbours apart: rows longer than 1 are shortened to 1, a row
-    with a missing or infinite value counts as zeros, and every label but the second class counts as the first.  What is
-    refused depends on the arguments' types and shapes and on the declared numbers alone.
+    with a missing or infinite value, or one that is no number, counts as zeros, and every label but the second class
+    counts as the first.  What is refused depends on shapes, on the declared types of columns (texts, dates, categories,
+    complex numbers; labels that are numbers for classes that are texts) and on the declared numbers alone.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ def release(
     pure differential privacy, epsilon 2 per row replaced, added or removed
     """
     pair = check_classes(classes)
-    table = check_table(X)
+    table = entries(X)
     labels = np.where(positives(y, len(table), pair), 1.0, -1.0)
     beta, step = noise_rate(n, table.shape[1], l2, epsilon, calibration, regulariser, loss)
     if len(table) < n:

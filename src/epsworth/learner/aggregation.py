@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsworth.arrays import generator
 from epsworth.documents import read_json
 from epsworth.files import reading, replacing
 from epsworth.learner.client import unpack
@@ -105,7 +106,8 @@ class Aggregator:
                 f"fingerprints differ ({self.config.fingerprint()[:12]}, {other.config.fingerprint()[:12]}): sums of "
                 "different configurations cannot be merged"
             )
-        return Aggregator(self.config, self.tally + self.config.kernel.checked(other.tally))
+        kernel = self.config.kernel
+        return Aggregator(self.config, kernel.checked(self.tally) + kernel.checked(other.tally))
 
     def __add__(self, other: object) -> Aggregator:
         """Return `merge`."""
@@ -154,7 +156,7 @@ class Aggregator:
 
 
 def simulate(
-    config: LatticeConfig, X: ArrayLike, y: ArrayLike, rng: np.random.Generator, *, users: int | None = None
+    config: LatticeConfig, X: ArrayLike, y: ArrayLike, rng: np.random.Generator | int, *, users: int | None = None
 ) -> Aggregator:
     """Return what the server would hold after one report per row: for experiments, never a release.
 
@@ -165,8 +167,8 @@ def simulate(
     ----------
     X, y : array_like
         Points ``(n, d)`` in natural units, and labels.
-    rng : Generator
-        The experiment's randomness.
+    rng : Generator or int
+        The experiment's randomness, or its seed.
     users : int, optional
         Draw this many users from the rows with replacement.
 
@@ -178,4 +180,4 @@ def simulate(
     """
     if users is not None:
         users = checked_users(users, "leave it out for one per row")
-    return Aggregator(config, config.kernel.simulate(config.users(X, y), rng, users))
+    return Aggregator(config, config.kernel.simulate(config.users(X, y), generator(rng), users))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.coins import Ints
+from epsworth.learner.mechanism import checked_level, checked_number
 from epsworth.rounding import show_up
 
 Adjust = Literal["bonferroni", "bh", "by"]
@@ -90,8 +91,7 @@ def certify(
     Smoothness says nothing of a point ``outside`` the box, whose cell is only the nearest one.
     """
     config, kernel = aggregate.config, aggregate.config.kernel
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {level!r}")
+    checked_level(level)
     p = kernel.p_values(aggregate.tally, best)
     adjusted = _adjusted(p, adjust)
     interval = kernel.interval(aggregate.tally, level)
@@ -121,7 +121,7 @@ def _smooth(aggregate: Aggregator, level: float, holder: Holder) -> Bools:
     were moved to the edge are left out: those users come from elsewhere.
     """
     config, kernel = aggregate.config, aggregate.config.kernel
-    constant, exponent, mass = holder
+    constant, exponent, mass = (checked_number(value, "holder") for value in holder)
     if not (constant >= 0 and 0 < exponent <= 1 and 0 < mass <= 1):
         raise ValueError(f"holder needs constant >= 0, exponent in (0, 1] and mass in (0, 1], got {tuple(holder)}")
     interval = kernel.interval(aggregate.tally, level / kernel.cells)

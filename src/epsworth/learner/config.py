@@ -150,7 +150,7 @@ class LatticeConfig:
         """Return the position of a label among the classes, -1 for any other."""
         try:
             return self._numbers.get(label, -1)
-        except TypeError:  # a list or the like: no label
+        except Exception:  # a list, or what fails in its own way: no label
             return -1
 
     def users(self, X: ArrayLike, y: ArrayLike) -> Users:

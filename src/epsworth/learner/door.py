@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +26,12 @@ def admitted(config: LatticeConfig, X: ArrayLike, y: Any) -> Users:
     if config.outside == "refuse":
         return config.users(X, y)
     config.check_columns(X)
+    with np.errstate(all="ignore"), warnings.catch_warnings():  # a warning, or an error made of one, would tell, too
+        warnings.simplefilter("ignore")
+        return _stated(config, X, y)
+
+
+def _stated(config: LatticeConfig, X: ArrayLike, y: Any) -> Users:
     points = _points(X, len(config.box), ", ".join(config.names))
     label = _labels(config, y)
     if len(label) != len(points):
@@ -40,7 +47,7 @@ def _points(X: ArrayLike, d: int, names: str) -> Floats:
         found = as_floats(X)
         if found.ndim == 2 and found.shape[1] == d:
             return found
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # any value's own code may fail in any way, and a failure would tell of it
         pass
     given: Any = X if isinstance(X, (list, tuple)) else np.asarray(X, dtype=object)
     if not hasattr(given, "__len__") or getattr(given, "ndim", 1) == 0:
@@ -58,7 +65,7 @@ def _is_row(row: Any, d: int) -> bool:
 def _number(entry: Any) -> float:
     try:
         return float("nan" if isinstance(entry, np.ndarray) else entry)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # as above
         return float("nan")
 
 
@@ -79,7 +86,7 @@ def _position(config: LatticeConfig, label: Any) -> int:
         return found
     try:
         return config.number(_of_text(label) if isinstance(label, str) else str(label))
-    except ValueError:  # no number, or one of thousands of digits
+    except Exception:  # no number, one of thousands of digits, or what fails in its own way
         return -1
 
 

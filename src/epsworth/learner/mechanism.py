@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from numbers import Real
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -359,6 +360,20 @@ def checked_users(users: object, hint: str) -> int:
     if users > MOST_USERS:
         raise ValueError(f"users must be at most {MOST_USERS}, more are not counted exactly; {hint}")
     return int(users)
+
+
+def checked_number(value: object, field: str) -> float:
+    """Return a number as it is; refuse what is none."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(f"{field} must be a number, got {value!r}; write it without quotes")
+    return value  # type: ignore[return-value]
+
+
+def checked_level(level: object) -> float:
+    """Return the level of a certificate; refuse one that is no probability."""
+    if not 0 < checked_number(level, "level") < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {level!r}")
+    return level  # type: ignore[return-value]
 
 
 def refuse_if(bad: Bools) -> None:

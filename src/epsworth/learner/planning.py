@@ -10,12 +10,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Floats
+from epsworth.arrays import Floats, generator
 from epsworth.exact.rational import stated
 from epsworth.learner.aggregation import simulate
 from epsworth.learner.coins import checked_alpha
 from epsworth.learner.config import LatticeConfig
-from epsworth.learner.mechanism import MOST_USERS, Mechanism, checked_users
+from epsworth.learner.mechanism import MOST_USERS, Mechanism, checked_level, checked_number, checked_users
 from epsworth.learner.model import Classifier, Smoothing
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_GRID_AXES
 from epsworth.rounding import show_down, show_up
@@ -87,7 +87,8 @@ def plan(
     Claim: with these users, a cell whose signed mean is ``margin`` or more in size gets a p-value of at most ``level``
     for its right label with probability at least ``power``, if all reports are honest and of usable records.
 
-    The power is that of the certificate itself: an exact binomial test, or for "slides" the Chernoff bound of it.
+    The power is that of the certificate itself: an exact binomial test, or for "slides", whose sums the
+    noise makes nearly normal, their law by the theorem of Berry and Esseen.
 
     Parameters
     ----------
@@ -197,13 +198,12 @@ def _check(
         checked_alpha(alpha)
     if users is not None:
         checked_users(users, "it is how many reports are expected")
-    if not 0 < mass <= 1:
+    if not 0 < checked_number(mass, "mass") <= 1:
         raise ValueError(f"mass must lie in (0, 1], got {mass!r}; it bounds the share of users in the cell")
-    if margin is not None and not 0 < margin <= mass:
+    if margin is not None and not 0 < checked_number(margin, "margin") <= mass:
         raise ValueError(f"margin must lie in (0, {mass:g}], got {margin!r}: no cell's exceeds the share it holds")
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {level!r}")
-    if not 0 < power < 1:
+    checked_level(level)
+    if not 0 < checked_number(power, "power") < 1:
         raise ValueError(f"power must lie between 0 and 1, got {power!r}")
 
 
@@ -230,6 +230,8 @@ def rate(d: int, *, beta: float = 1.0, gamma: float = 1.0, private: bool = True)
     ----------
     Berrett & Butucea 2019: -beta (1 + gamma) / (2 beta + 2d); Audibert & Tsybakov 2007 without privacy.
     """
+    for value, field in ((d, "d"), (beta, "beta"), (gamma, "gamma")):
+        checked_number(value, field)
     if not (0 < beta <= 1 and gamma >= 0 and beta * gamma <= d):
         raise ValueError(f"need beta in (0, 1], gamma >= 0 and beta gamma <= d, got beta {beta}, gamma {gamma}, d {d}")
     return -beta * (1 + gamma) / (2 * beta + (2 if private else 1) * d)
@@ -241,7 +243,7 @@ def expected_accuracy(
     y: ArrayLike,
     *,
     users: int,
-    rng: np.random.Generator,
+    rng: np.random.Generator | int,
     runs: int = 20,
     smoothing: Smoothing = "sure",
 ) -> Floats:
@@ -257,6 +259,9 @@ def expected_accuracy(
     >>> expected_accuracy(config, x[:, None], x > 0.5, users=10**9, rng=np.random.default_rng(0), runs=3).min() > 0.95
     np.True_
     """
+    draws = generator(rng)
+    if isinstance(runs, bool) or not isinstance(runs, (int, np.integer)) or runs < 1:
+        raise ValueError(f"runs must be a whole number of at least 1, got {runs!r}")
     truth = np.array(config.classes)[config.label_numbers(y)]
-    models = (Classifier.from_aggregate(simulate(config, X, y, rng, users=users), smoothing) for _ in range(runs))
+    models = (Classifier.from_aggregate(simulate(config, X, y, draws, users=users), smoothing) for _ in range(runs))
     return np.array([np.mean(model.predict(X) == truth) for model in models])

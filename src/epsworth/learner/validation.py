@@ -14,6 +14,7 @@ from epsworth.exact.entropy import SystemWords, WordSource
 from epsworth.exact.rational import Exact
 from epsworth.exact.testing import NotPrivate
 from epsworth.learner.coins import WORD, Ints, checked_alpha, coins, flip_weight, uniform
+from epsworth.learner.mechanism import checked_level
 
 
 class Accuracies(NamedTuple):
@@ -72,8 +73,7 @@ class PrivateValidation:
 
     def accuracies(self, votes: ArrayLike, *, level: float = 0.05) -> Accuracies:
         """Return accuracies with exact binomial bounds; all hold together with probability at least 1 - level."""
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie between 0 and 1, got {level!r}")
+        checked_level(level)
         table = np.asarray(votes)
         q = len(self.candidates)
         bad = table.ndim != 2 or table.shape[1] != 2 or table.dtype.kind not in "iu"

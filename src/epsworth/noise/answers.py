@@ -1,7 +1,10 @@
 """True answers on a public list or lattice: how they are rounded, and which values neighbours can be rounded to.
 
 Rounding is to the nearest value, half-way ones upwards: cells are [cut, next cut).  A list and a sensitivity are read
-as the decimals they print as, and every comparison is exact, so no answer falls into a cell that was not compared.
+as the decimals they print as, and every comparison is exact.  Answers are doubles, though: how far two of them are
+apart, as decimals, as doubles or by a rounded sum, are three things that differ by ``slack``.  So the sensitivity is
+widened by it, and cuts lie lower than half-way, each by twice that more than the one above it: cells that whole steps
+keep apart stay apart, even where the list itself is rounded.
 """
 
 from __future__ import annotations
@@ -23,6 +26,11 @@ MOST_PAIRS = 200_000
 MOST_ANSWERS = 100_000
 LARGEST, NEAREST = 1e150, 1e-100  # of answers, and of two on a list: squares and quotients must stay finite
 TIE = 1e-9  # relative; values a rounding error beyond the sensitivity still count as within it
+# Of the largest number M of a list.  Two answers print as decimals off by 2^-53 M each, their sum or difference with a
+# sensitivity of at most 2 M is rounded by 2^-53 2 M, and so is the sensitivity: 2^-51 M is more than all, this is four
+# times that.  A larger sensitivity than 2 M compares all pairs anyway.
+SLACK_BITS = 49
+DRIFT_BITS = 10  # all cuts together are lowered by no more than this part of the smallest gap
 SPLIT = 2.0**27 + 1  # Dekker 1971: halves of a double whose products are exact
 
 
@@ -33,18 +41,22 @@ class PublicList:
     values: Floats
 
     @cached_property
-    def _cuts(self) -> tuple[list[int], int]:
-        """Return twice the half-way points as whole numbers of 1/denominator, and the denominator."""
+    def _cuts(self) -> tuple[list[int], int, int]:
+        """Return the cuts and the slack as whole numbers of 1/denominator, and the denominator."""
         exact = [in_decimals(value) for value in self.values]
         whole = math.lcm(*(number.denominator for number in exact))
         scaled = [int(number * whole) for number in exact]
-        return [a + b for a, b in pairwise(scaled)], whole
+        gap, count = min(b - a for a, b in pairwise(scaled)), len(scaled)
+        slack = max(abs(scaled[0]), abs(scaled[-1]))  # of 1 / (whole 2^SLACK_BITS)
+        drift = min(2 * slack, (gap << SLACK_BITS - DRIFT_BITS) // count)
+        halves = [(a + b) << SLACK_BITS - 1 for a, b in pairwise(scaled)]
+        return [cut - (count - 2 - i) * drift for i, cut in enumerate(halves)], slack, whole << SLACK_BITS
 
     @cached_property
     def _cut_floats(self) -> Floats:
         """Return the smallest double of every upper cell."""
-        sums, whole = self._cuts
-        return np.array([_first_from(Fraction(cut, 2 * whole)) for cut in sums])
+        cuts, _, whole = self._cuts
+        return np.array([_first_from(Fraction(cut, whole)) for cut in cuts])
 
     def admitted(self, answers: ArrayLike) -> Floats:
         """Return the answers, all of which lie within the ends of the list; no message shows one."""
@@ -64,13 +76,13 @@ class PublicList:
         """Return all pairs of values, the smaller first, to which answers this far apart or less can be rounded.
 
         Answers in the cells of i < j can come nearer to each other than any number above (lower cut of j) - (upper cut
-        of i), and never that near: so the cells are compared where this distance is below the sensitivity.
+        of i), and never that near: so the cells are compared where this is below the sensitivity and the slack.
         """
         if np.diff(self.values).min() > sensitivity * (1 + TIE):
             raise ValueError(f"answers has no two values within sensitivity {sensitivity:g}; give a finer lattice")
-        sums, whole = self._cuts
-        reach = math.ceil(2 * whole * in_decimals(sensitivity))
-        last = np.array([bisect_left(sums, cut + reach, lo=i) for i, cut in enumerate(sums)])
+        cuts, slack, whole = self._cuts
+        reach = math.ceil(whole * in_decimals(sensitivity)) + slack
+        last = np.array([bisect_left(cuts, cut + reach, lo=i) for i, cut in enumerate(cuts)])
         counts = last - np.arange(last.size)
         if counts.sum() > MOST_PAIRS:
             raise ValueError(

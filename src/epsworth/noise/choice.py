@@ -31,7 +31,8 @@ class Choice:
         T.
     confidence : float
         Pr[one released value lies in the region], at the true answer where it is smallest; never rounded up.  With a
-        public list of answers, the region is that of the rounded answer: half a gap of the list from the true one's.
+        public list of answers, the region is that of the rounded answer: half a gap of the list (and a
+        thousandth) from the true one's.
     rmse : float
         Root of the mean squared error of one release, at the true answer (on the public list) where it is largest.
     sound : bool
@@ -62,7 +63,7 @@ class Choice:
         """Return the law of one released value, for a true answer: it is rounded first where the noise asks for it."""
         return self.noise.law(self.noise.rounded(self.region.admitted(answer)))
 
-    def sample(self, answer: ArrayLike, rng: np.random.Generator) -> Floats:
+    def sample(self, answer: ArrayLike, rng: np.random.Generator | int) -> Floats:
         """Draw for analysis, one value per true answer; never fit for release (see `for_release`)."""
         return self.noise.sample(self.region.admitted(answer), rng)
 

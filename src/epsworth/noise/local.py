@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.arrays import Bools, Floats, as_floats, generator
 from epsworth.noise.allowed import LARGEST, kernel_budget, numbers, positive, share, whole
 from epsworth.search import last_passing
 
@@ -174,13 +174,13 @@ class Channel:
         """The largest log ratio in a column."""
         return channel_loss(self.matrix)
 
-    def draw(self, items: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+    def draw(self, items: ArrayLike, rng: np.random.Generator | int) -> NDArray[np.int64]:
         """Draw reports for analysis; never fit for release."""
         items, d = np.asarray(items), len(self.matrix)
         if items.dtype.kind not in "iu" or not ((items >= 0) & (items < d)).all():
             raise ValueError(f"items must be whole numbers from 0 to {d - 1}")
         below = np.cumsum(self.matrix, axis=1)[items]
-        drawn = (below < rng.random(items.shape)[..., np.newaxis]).sum(axis=-1)
+        drawn = (below < generator(rng).random(items.shape)[..., np.newaxis]).sum(axis=-1)
         return np.asarray(np.minimum(drawn, d - 1), dtype=np.int64)
 
     def counts_of_items(self, counts: ArrayLike) -> Floats:

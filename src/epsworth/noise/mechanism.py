@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth import laws
-from epsworth.arrays import Floats, as_floats
+from epsworth.arrays import Floats, as_floats, generator
 from epsworth.laws import Law
 from epsworth.noise.answers import finite
 from epsworth.noise.profiles import (
@@ -78,9 +78,9 @@ class NoiseMechanism(ABC):
         """Return the numbers that noise is added to, for true answers; what the promise does not cover is refused."""
         return finite(answer)
 
-    def sample(self, answer: ArrayLike, rng: np.random.Generator) -> Floats:
+    def sample(self, answer: ArrayLike, rng: np.random.Generator | int) -> Floats:
         """Draw for analysis, one released value per true answer, rounded first; never fit for release."""
-        return self.law(self.rounded(answer)).sample((), rng)
+        return self.law(self.rounded(answer)).sample((), generator(rng))
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,7 +78,7 @@ class OnLattice(Region):
     """A region that depends on the answer otherwise: answers are rounded to a public list, all pairs are compared.
 
     The region is the one around the *rounded* answer.  Seen from the true answer, it is shifted by what rounding
-    moved, at most half a gap of the list; answers on the list are not moved.
+    moved, at most half a gap of the list (and a thousandth); answers on the list are not moved.
     """
 
     public: PublicList
