@@ -60,7 +60,7 @@ def privatize(
     from epsworth.pac import PACPrivatizer
     from epsworth.pac.named import named
 
-    options.check_outputs(json, None)
+    options.check_outputs(json, None, checkpoint)
     budget = _budget(mi, posterior, record_posterior, dp_epsilon, joint, near)
     estimator = named(algorithm, settings or ())
     columns, X, labels, groups = _pool(table, target, group, domain)
