@@ -27,7 +27,7 @@ from epsworth.pac.ledger import Ledger, Tally
 from epsworth.pac.pool import check_columns, check_finite, check_pool
 from epsworth.pac.record_budgets import mutual_neighbours, plan_for_records, plan_from_exchanges
 from epsworth.pac.released import Release
-from epsworth.pac.report import nats_beyond_records, report_of
+from epsworth.pac.report import Apart, apart_of, nats_beyond_records, report_of
 from epsworth.pac.settings import Mode, check_settings, check_unchanged, checked_weights, sealed, settings_of
 from epsworth.pac.simulation import Experiment, list_of, simulate
 from epsworth.pac.stopping import Stop, stop_rule
@@ -190,10 +190,16 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         plan = self._calibrated()
         for held in (self.mechanism_, self.trials_, plan):
             sealed(held)
+        self._apart = self._standing_out(plan)
         self._tally, self._at_fit, self.plan_ = Tally(), settings_of(self), plan
-        if (many := nats_beyond_records(self, plan)) is not None:
-            warnings.warn(many, stacklevel=2)
+        for told in (nats_beyond_records(self, plan), self._apart and self._apart.sentence):
+            if told is not None:
+                warnings.warn(told, stacklevel=2)
         return self
+
+    def _standing_out(self, plan: Plan, belief: Floats | None = None) -> Apart | None:
+        """Return the listed worlds that a release by this plan gives away; of fresh sub-samples there is no list."""
+        return apart_of(plan, self.trials_.outputs, self.members(), belief) if self.mode == "exact" else None
 
     def _pool(
         self, X: ArrayLike, y: ArrayLike | None, groups: ArrayLike | None
@@ -231,7 +237,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def report(self) -> dict[str, Any]:
         """Return what one release promises, how soundly, and the limits."""
         self._check_fitted()
-        return report_of(self, self.plan_, self.plan_.mi)
+        return report_of(self, self.plan_, self.plan_.mi, self._apart)
 
     def simulate_utility(
         self,
@@ -370,13 +376,16 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if self.mode != "exact" or isinstance(self.budget, RecordPosterior):
             raise ValueError("a ledger needs mode='exact' and a budget in nats (MI, Posterior or DPEquivalent)")
         outputs, beta, shape = self.trials_.outputs, self.budget.mi, self._shape()
+        apart: Apart | None = None
 
         def planned(belief: Floats) -> tuple[Plan, Steps]:
+            nonlocal apart
             plan = calibrate(outputs, beta, shape, probabilities=belief)
+            apart = self._standing_out(plan, belief)
             return plan, plan.positions(outputs)
 
         plan, noisy, spent = ledger.draw(self.members(), beta, planned)
-        report = report_of(self, plan, spent) | {"ledger_spent": spent, "ledger_total": ledger.total}
+        report = report_of(self, plan, spent, apart) | {"ledger_spent": spent, "ledger_total": ledger.total}
         return self._as_release(plan.released(noisy), report)
 
     def _as_release(self, vector: Floats, report: dict[str, Any]) -> Release:
