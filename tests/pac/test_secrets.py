@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from collections import Counter
+import threading
+from collections import Counter, deque
 from itertools import combinations
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.linear_model import LogisticRegression
 
 from epsworth.exact.entropy import SystemWords
 from epsworth.pac import MI, Ledger, PACPrivatizer, RecordPosterior
+from epsworth.pac.description import described, mark
 from epsworth.pac.worlds import Exchanges, Sampler, SecretSeed, Units, distinct, source_of
 
 POOL = np.random.default_rng(0).normal(size=(12, 2))
@@ -178,6 +180,75 @@ def test_what_a_function_encloses_must_not_change_before_it_runs_again(mode):
         array[0] = 7
         with pytest.raises(ValueError, match=r"^estimator was changed after fit; fit again$"):
             fitted.release()
+
+
+class Slotted:
+    __slots__ = ("factor",)
+
+
+class SlottedTwice(Slotted):
+    __slots__ = ("unset",)
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, rows):
+        return rows.mean(axis=0) * self.factor
+
+
+class Listed(list):
+    def __call__(self, rows):
+        return rows.mean(axis=0) * self.factor[0]
+
+
+def in_slots(factor):
+    return SlottedTwice(factor)
+
+
+def in_a_list_with_a_name(factor):
+    made = Listed()
+    made.factor = factor
+    return made
+
+
+def in_an_attribute(factor):
+    def function(rows):
+        return rows.mean(axis=0) * function.factor[0]
+
+    function.factor = factor
+    return function
+
+
+def in_a_queue(factor):
+    queue = deque([factor])
+    return lambda rows: rows.mean(axis=0) * queue[0]
+
+
+def in_a_view(factor):
+    view = memoryview(factor)
+    return lambda rows: rows.mean(axis=0) * np.asarray(view)
+
+
+@pytest.mark.parametrize("held", [in_slots, in_a_list_with_a_name, in_an_attribute, in_a_queue, in_a_view])
+def test_nothing_that_an_object_holds_may_change_before_it_runs_again(held):
+    factor = np.ones(2)
+    fitted = fit(function=held(factor), mode="estimated", worlds=16)
+    fitted.release()
+    factor[:] = 1e6
+    with pytest.raises(ValueError, match=r"^estimator was changed after fit; fit again$"):
+        fitted.release()
+
+
+def test_descriptions_tell_objects_by_what_they_hold():
+    for make in (lambda: SlottedTwice(np.ones(2)), lambda: deque([1, 2]), lambda: np.random.default_rng(0), object):
+        assert described(make()).split(" at 0x")[0] == described(make()).split(" at 0x")[0]
+        assert mark(copy.deepcopy(one := make())) == mark(one)
+    drawn = np.random.default_rng(0)
+    before = mark(drawn)
+    drawn.random()
+    assert mark(drawn) != before
+    lock = threading.Lock()
+    assert mark(lock) != mark(lock)  # nothing tells what it holds: taken as changed
 
 
 def test_settings_changed_from_the_inside_are_noticed():
