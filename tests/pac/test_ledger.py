@@ -243,3 +243,14 @@ def test_releases_without_a_ledger_are_all_counted():
         thread.join()
     assert mean._tally._sum == 80 * Fraction(mean.plan_.mi)
     assert pickle.loads(pickle.dumps(mean)).spent_ == mean.spent_
+
+
+def test_copies_of_a_fit_count_each_others_releases():
+    first = fitted()
+    first.release()
+    for copied in (copy.copy, copy.deepcopy):
+        other = copied(first)
+        other.release()
+        assert other.spent_ == first.spent_
+    assert first._tally._sum == 3 * Fraction(first.plan_.mi)
+    assert fitted().spent_ == 0

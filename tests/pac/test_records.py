@@ -74,6 +74,9 @@ def test_rows_within_the_declared_tolerance_are_one_unit():
     assert groups[0] == groups[1] == groups[2] != groups[3]
     assert groups[3] == groups[4] != groups[5]
     assert len(set(near_groups(chain, 0.05))) == 5
+    decimals = np.array([[0.1, 0.0], [0.2, 0.0], [0.3, 0.0], [0.4, 0.0], [0.4, 1e15]])  # 0.3 - 0.2 < 0.1 < 0.2 - 0.1 ..
+    assert len(set(near_groups(decimals, 0.1))) == 2
+    assert len(set(near_groups(decimals[:, ::-1], 0.1 * (1 - 1e-12)))) == 5
     labels = np.tile([0, 1], 13)[:25]  # the twins differ in their label and are together all the same
     found = PACPrivatizer("mean", RecordPosterior(0.7, MI(0.3), near=1e-6), worlds=16).fit(TWINS, labels)
     members = found.members()

@@ -90,7 +90,8 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     worlds_seed_ : int or SecretSeed
         Of the list of worlds.
     spent_ : float
-        Nats of all releases made so far outside a ledger; add them up for claims about a record.
+        Nats of all releases made so far outside a ledger, those of copies in this process included (a pickle knows only
+        of those before it); add them up for claims about a record.
 
     Examples
     --------
