@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import random
 import threading
 from collections import Counter, deque
 from itertools import combinations
@@ -268,3 +269,31 @@ def test_settings_changed_from_the_inside_are_noticed():
         nested.report()
     free = fit().set_params(n_jobs=1)
     free.release()
+
+
+def test_the_secret_world_is_drawn_by_the_operating_system():
+    """Equal seeds of numpy's and Python's global generators give different worlds, and these are not advanced.
+
+    40 draws of 64 worlds: two rows of draws are equal by chance once in 64**40 runs, 10**72.
+    """
+    rows = [lambda X: [float(X.sum())], MI(0.1)]
+    exact = PACPrivatizer(*rows, worlds=64).fit(POOL)
+    members = np.eye(64, dtype=bool)
+
+    def alone():
+        return exact._secret_positions().tobytes()
+
+    def in_a_ledger():
+        return Ledger(MI(1.0))._open(members, 0.1)[0]
+
+    for draw in (alone, in_a_ledger):
+        seen = []
+        for _ in range(2):
+            np.random.seed(5)  # noqa: NPY002
+            random.seed(5)
+            state = np.random.get_state()[1].tobytes(), np.random.get_state()[2], random.getstate()  # noqa: NPY002
+            seen.append([draw() for _ in range(40)])
+            after = np.random.get_state()[1].tobytes(), np.random.get_state()[2], random.getstate()  # noqa: NPY002
+            assert after == state
+        assert seen[0] != seen[1]
+        assert len(set(seen[0])) > 10  # of 64, 40 draws leave that few once in 10**20 runs
