@@ -52,8 +52,8 @@ def described(value: Any, seen: frozenset[int] = frozenset()) -> str:
         return parts(*value, _held(value))
     if isinstance(value, (dict, set, frozenset)):
         items = value.items() if isinstance(value, dict) else value
-        held = parts(inside) if (inside := _held(value)) else ""
-        return f"{type(value).__name__}{sorted(described(item, seen | {id(value)}) for item in items)}{held}"
+        contents = sorted(described(item, seen | {id(value)}) for item in items)
+        return f"{type(value).__name__}{contents}{parts(inside) if (inside := _held(value)) else ''}"
     if isinstance(value, PLAIN):
         return str(getattr(value, "__qualname__", repr(value)))
     if isinstance(value, memoryview):

@@ -53,7 +53,7 @@ def report_of(fitted: PACPrivatizer, plan: Plan, told: float, apart: Apart | Non
     apart : Apart, optional
         The listed worlds that stand out from this release's noise.
     """
-    limits = nats_beyond_records(fitted, plan), apart and apart.sentence, _price_of_a_public_list(fitted)
+    limits = nats_beyond_records(fitted, plan), apart.sentence if apart else None, _price_of_a_public_list(fitted)
     found: dict[str, Any] = {
         "algorithm": type(fitted.estimator).__name__ if not isinstance(fitted.estimator, str) else fitted.estimator,
         "budget": str(fitted.budget),
