@@ -66,7 +66,6 @@ def test_other_lists_modes_and_budgets_are_refused():
         Ledger(1.0)
 
 
-@pytest.mark.filterwarnings("ignore:.*listed worlds stand out")  # a budget at which any world is known
 def test_one_world_serves_the_whole_series():
     """Many releases of one statistic average to one world's output, not to the pool's."""
     ledger, mean = Ledger(MI(400.0)), fitted(budget=MI(5.0), worlds=16)

@@ -11,9 +11,6 @@ from sklearn.linear_model import LinearRegression
 from epsworth.pac import MI, DPEquivalent, PACPrivatizer, Posterior, RecordPosterior
 from epsworth.pac.allocation import RULES, allocate, gaussian_bound
 
-# small lists at large budgets: they do stand out, and tests/pac/test_standing_out.py looks at that
-pytestmark = pytest.mark.filterwarnings("ignore:.*listed worlds stand out")
-
 X = np.random.default_rng(0).normal(size=(12, 2))
 
 

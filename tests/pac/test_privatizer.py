@@ -24,9 +24,6 @@ from epsworth.pac.exposure import expose
 from epsworth.pac.report import LIMITS
 from epsworth.pac.worlds import Exchanges, Units
 
-# small lists at large budgets: they do stand out, and tests/pac/test_standing_out.py looks at that
-pytestmark = pytest.mark.filterwarnings("ignore:.*listed worlds stand out")
-
 X, Y = load_iris(return_X_y=True)
 
 

@@ -21,7 +21,7 @@ TWINS = np.vstack([POOL[:1] + 1e-9, POOL])
 
 def fitted(function, budget, pool=POOL, **settings):
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The release may tell|.* listed worlds stand out")
+        warnings.filterwarnings("ignore", message="The release may tell")
         return PACPrivatizer(function, budget, **{"worlds": 64, "worlds_seed": 0, **settings}).fit(pool)
 
 

@@ -108,7 +108,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     >>> from sklearn.linear_model import LogisticRegression
     >>> from epsworth.pac import MI, PACPrivatizer
     >>> X = np.random.default_rng(0).normal(size=(60, 2)); y = (X[:, 0] > 0).astype(int)
-    >>> release = PACPrivatizer(LogisticRegression(), MI(1.0), worlds=64).fit(X, y).release()
+    >>> release = PACPrivatizer(LogisticRegression(), MI(0.1), worlds=64).fit(X, y).release()
     >>> release.estimator_.predict(X[:3]).shape, release.report()["mode"]
     ((3,), 'exact')
 
