@@ -21,7 +21,7 @@ from epsworth.pac import MI, Ledger, PACPrivatizer, RecordPosterior
 from epsworth.pac.calibration import Shape, calibrate
 from epsworth.pac.exposure import posterior_weights
 from epsworth.pac.lattice import RoundedGaussian
-from epsworth.pac.ledger import updated
+from epsworth.pac.ledger import Tally, updated
 
 X = load_iris()["data"]
 
@@ -242,3 +242,33 @@ def test_releases_without_a_ledger_are_all_counted():
         thread.join()
     assert mean._tally._sum == 80 * Fraction(mean.plan_.mi)
     assert pickle.loads(pickle.dumps(mean)).spent_ == mean.spent_
+
+
+def test_copies_of_a_fit_count_each_others_releases():
+    first = fitted()
+    first.release()
+    for copied in (copy.copy, copy.deepcopy):
+        other = copied(first)
+        other.release()
+        assert other.spent_ == first.spent_
+    assert first._tally._sum == 3 * Fraction(first.plan_.mi)
+    assert fitted().spent_ == 0
+
+
+def test_a_plan_may_cost_no_more_than_was_asked_for():
+    """Not by one unit in the last place, which the total would not have been checked against."""
+    outputs = np.array([[0.0], [1.0]])
+    plan = calibrate(outputs, 0.1, Shape(basis="diag"))
+    ledger, above = Ledger(MI(1.0)), math.nextafter(0.1, 1)
+    with pytest.raises(ValueError, match="this release would cost"):
+        ledger.draw(np.eye(2, dtype=bool), 0.1, lambda belief: (replace(plan, mi=above), plan.positions(outputs)))
+    assert ledger.releases == ledger.spent == 0
+
+
+@pytest.mark.parametrize("costs", [(0.1,) * 3, (1 / 3, 1e-20), (0.7, 1e-300), (0.1, 0.2, 0.3, 0.4)])
+def test_sums_are_shown_rounded_up(costs):
+    tally = Tally()
+    for cost in costs:
+        tally.add(cost)
+    exact = sum(map(Fraction, costs))
+    assert Fraction(math.nextafter(tally.sum, 0)) < exact <= Fraction(tally.sum)

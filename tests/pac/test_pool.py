@@ -148,3 +148,19 @@ def test_the_smallest_budgets_get_noise_or_a_sentence():
         PACPrivatizer("mean", MI(1e-9), worlds=16, mode="certified").fit(X)
     with pytest.raises(ValueError, match="worlds must be at most 10000000"):
         PACPrivatizer("mean", MI(1.0), worlds=10**24).fit(X)
+
+
+def test_entries_that_are_masked_are_not_read():
+    """As an array they would show what lies under the mask."""
+    table = np.ma.array(X.copy(), mask=np.zeros(X.shape, bool))
+    assert PACPrivatizer("mean", MI(0.1), worlds=8).fit(table).units_ == len(X)  # nothing is hidden
+    table.data[4, 1], table.mask[4, 1] = 1e6, True
+    for hidden in (table, list(table)):
+        with pytest.raises(
+            ValueError, match=r"^row 4, X: an entry is masked, that is missing; fill it, or drop the row"
+        ):
+            PACPrivatizer("mean", MI(0.1), worlds=8).fit(hidden)
+    labels = np.ma.array(np.tile([0, 1], 6), mask=[i == 2 for i in range(12)])
+    for given in ({"y": labels}, {"groups": labels}):
+        with pytest.raises(ValueError, match=r"^row 2, (y|groups): an entry is masked"):
+            PACPrivatizer("mean", MI(0.1), worlds=8).fit(X, **given)

@@ -163,7 +163,7 @@ def test_weights_move_noise_to_where_it_is_cheap():
 
 def test_identical_rows_are_one_unit_in_every_world():
     pool = np.vstack([X[:20], X[:3]])
-    fitted = PACPrivatizer("mean", RecordPosterior(0.7), worlds=64).fit(pool)
+    fitted = PACPrivatizer("mean", RecordPosterior(0.7, joint=MI(0.6)), worlds=64).fit(pool)
     members = fitted.members()
     assert (members[:, :3] == members[:, 20:]).all()
     assert fitted.units_ == len(np.unique(X[:20], axis=0))

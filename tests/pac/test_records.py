@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -74,6 +75,9 @@ def test_rows_within_the_declared_tolerance_are_one_unit():
     assert groups[0] == groups[1] == groups[2] != groups[3]
     assert groups[3] == groups[4] != groups[5]
     assert len(set(near_groups(chain, 0.05))) == 5
+    decimals = np.array([[0.1, 0.0], [0.2, 0.0], [0.3, 0.0], [0.4, 0.0], [0.4, 1e15]])  # 0.3 - 0.2 < 0.1 < 0.2 - 0.1 ..
+    assert len(set(near_groups(decimals, 0.1))) == 2
+    assert len(set(near_groups(decimals[:, ::-1], 0.1 * (1 - 1e-12)))) == 5
     labels = np.tile([0, 1], 13)[:25]  # the twins differ in their label and are together all the same
     found = PACPrivatizer("mean", RecordPosterior(0.7, MI(0.3), near=1e-6), worlds=16).fit(TWINS, labels)
     members = found.members()
@@ -144,3 +148,12 @@ def test_reports_do_not_contradict_themselves():
     sampled = fitted("mean", RecordPosterior(0.6), worlds=16 * 24, mode="estimated").report()
     assert sampled["posterior_of_membership"] <= 0.6
     assert sampled["tpr_at_fpr_0.001"] <= pac.tpr_bound(pac.budget(0.6, 0.5), 0.5, FPR) + 1e-6
+
+
+@pytest.mark.parametrize("q", [0.51, 0.588, 0.7, 0.9])
+def test_sure_guesses_are_held_to_twice_those_of_a_gaussian_test(q):
+    """Two Gaussians at the distance where the better guess succeeds with q: Phi(d / 2) = q, TPR = Phi(d - z)."""
+    normal = NormalDist()
+    gaussian = normal.cdf(2 * normal.inv_cdf(q) - normal.inv_cdf(1 - FPR))
+    assert sure_allowed(q) == pytest.approx(min(1.0, 2 * gaussian), rel=1e-6)
+    assert sure_allowed(q, 0.5) >= sure_allowed(q, 0.505)

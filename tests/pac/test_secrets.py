@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from collections import Counter
+import random
+import threading
+from collections import Counter, deque
 from itertools import combinations
 
 import numpy as np
@@ -17,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 
 from epsworth.exact.entropy import SystemWords
 from epsworth.pac import MI, Ledger, PACPrivatizer, RecordPosterior
+from epsworth.pac.description import described, mark
 from epsworth.pac.worlds import Exchanges, Sampler, SecretSeed, Units, distinct, source_of
 
 POOL = np.random.default_rng(0).normal(size=(12, 2))
@@ -180,6 +183,78 @@ def test_what_a_function_encloses_must_not_change_before_it_runs_again(mode):
             fitted.release()
 
 
+class Slotted:
+    __slots__ = ("factor",)
+
+    def __getstate__(self):
+        return None  # a pickle would not tell
+
+
+class SlottedTwice(Slotted):
+    __slots__ = ("unset",)
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, rows):
+        return rows.mean(axis=0) * self.factor
+
+
+class Listed(list):
+    def __call__(self, rows):
+        return rows.mean(axis=0) * self.factor[0]
+
+
+def in_slots(factor):
+    return SlottedTwice(factor)
+
+
+def in_a_list_with_a_name(factor):
+    made = Listed()
+    made.factor = factor
+    return made
+
+
+def in_an_attribute(factor):
+    def function(rows):
+        return rows.mean(axis=0) * function.factor[0]
+
+    function.factor = factor
+    return function
+
+
+def in_a_queue(factor):
+    queue = deque([factor])
+    return lambda rows: rows.mean(axis=0) * queue[0]
+
+
+def in_a_view(factor):
+    view = memoryview(factor)
+    return lambda rows: rows.mean(axis=0) * np.asarray(view)
+
+
+@pytest.mark.parametrize("held", [in_slots, in_a_list_with_a_name, in_an_attribute, in_a_queue, in_a_view])
+def test_nothing_that_an_object_holds_may_change_before_it_runs_again(held):
+    factor = np.ones(2)
+    fitted = fit(function=held(factor), mode="estimated", worlds=16)
+    fitted.release()
+    factor[:] = 1e6
+    with pytest.raises(ValueError, match=r"^estimator was changed after fit; fit again$"):
+        fitted.release()
+
+
+def test_descriptions_tell_objects_by_what_they_hold():
+    for make in (lambda: Scaled(np.ones(2)), lambda: deque([1, 2]), lambda: np.random.default_rng(0), object):
+        assert described(make()).split(" at 0x")[0] == described(make()).split(" at 0x")[0]
+        assert mark(copy.deepcopy(one := make())) == mark(one)
+    drawn = np.random.default_rng(0)
+    before = mark(drawn)
+    drawn.random()
+    assert mark(drawn) != before
+    lock = threading.Lock()
+    assert mark(lock) != mark(lock)  # nothing tells what it holds: taken as changed
+
+
 def test_settings_changed_from_the_inside_are_noticed():
     weights, start = np.ones(2), POOL[:2].copy()
     weighted, started = fit(weights=weights), fit(function=KMeans(2, init=start, n_init=1))
@@ -194,3 +269,31 @@ def test_settings_changed_from_the_inside_are_noticed():
         nested.report()
     free = fit().set_params(n_jobs=1)
     free.release()
+
+
+def test_the_secret_world_is_drawn_by_the_operating_system():
+    """Equal seeds of numpy's and Python's global generators give different worlds, and these are not advanced.
+
+    40 draws of 64 worlds: two rows of draws are equal by chance once in 64**40 runs, 10**72.
+    """
+    rows = [lambda X: [float(X.sum())], MI(0.1)]
+    exact = PACPrivatizer(*rows, worlds=64).fit(POOL)
+    members = np.eye(64, dtype=bool)
+
+    def alone():
+        return exact._secret_positions().tobytes()
+
+    def in_a_ledger():
+        return Ledger(MI(1.0))._open(members, 0.1)[0]
+
+    for draw in (alone, in_a_ledger):
+        seen = []
+        for _ in range(2):
+            np.random.seed(5)  # noqa: NPY002
+            random.seed(5)
+            state = np.random.get_state()[1].tobytes(), np.random.get_state()[2], random.getstate()  # noqa: NPY002
+            seen.append([draw() for _ in range(40)])
+            after = np.random.get_state()[1].tobytes(), np.random.get_state()[2], random.getstate()  # noqa: NPY002
+            assert after == state
+        assert seen[0] != seen[1]
+        assert len(set(seen[0])) > 10  # of 64, 40 draws leave that few once in 10**20 runs

@@ -71,17 +71,18 @@ def test_utilities_are_those_of_the_public_code_and_of_the_prototype_or_better(t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "bar"), [("Iris K-Means", 0.945), ("Iris SVM C=1", 0.80), ("Dry Bean K-Means", 0.72)])
+@pytest.mark.parametrize(("name", "bar"), [("Iris K-Means", 0.945), ("Iris SVM C=1", 0.80), ("Dry Bean K-Means", 0.69)])
 def test_budgets_for_single_records_buy_utility(name, bar, paper_data):
     """The worst record at 58.8 %, which the global bound needs MI 1/64 for: .746, .449 and .169 in the public code.
 
-    A prototype reached .952, .829 and .731; bars leave three standard errors of 200 releases.
+    A prototype, which limited success on average only, reached .952, .829 and .731; sure guesses and pairs of nearest
+    rows are limited, too, which leaves .953, .810 and .704.  Bars leave three standard errors of 200 releases.
     """
     task = named(name)
     fitted, score = tables.fit(task, RecordPosterior(0.588157))
     (found,) = fitted.simulate_utility(score, RELEASES)
     assert found.mean >= bar
-    assert fitted.plan_.mi > 5 * budget(0.588157, 0.5)
+    assert fitted.plan_.mi > 4 * budget(0.588157, 0.5)
 
 
 def test_half_of_iris_shows_the_table_in_seconds():

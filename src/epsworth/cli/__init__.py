@@ -13,7 +13,20 @@ import warnings
 import typer
 
 from epsworth import __version__
-from epsworth.cli import audit, convert, demo, learn, mechanisms, noise, perturb, privatize, profile, recommend, utility
+from epsworth.cli import (
+    audit,
+    convert,
+    demo,
+    learn,
+    mechanisms,
+    noise,
+    options,
+    perturb,
+    privatize,
+    profile,
+    recommend,
+    utility,
+)
 
 INTERRUPTED = 130
 
@@ -38,7 +51,7 @@ for command in (
     noise.noise,
     mechanisms.mechanisms,
 ):
-    app.command()(command)
+    app.command()(options.apart(command))
 app.add_typer(learn.app, name="learn")
 
 

@@ -40,6 +40,9 @@ def audit(
         raise ValueError("--epsilon and --delta say what a sampler promises; a policy states its own, so drop them")
     from epsworth.release import Policy, audit_policy, audit_sampler
 
+    if sampler is not None:
+        module = sampler.partition(":")[0].replace(".", "/")
+        options.check_files({"module of --sampler": f"{module}.py", "--json": json})
     found: dict[str, Any] = {}
     if policy is not None:
         rules = Policy.load(policy)

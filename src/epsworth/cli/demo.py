@@ -19,6 +19,9 @@ def demo(
 
     from epsworth.demo import RANGES, SENSITIVE, WISH, stories
     from epsworth.figures import plot_curves
+    from epsworth.files import check_distinct
+
+    check_distinct(document=document, picture=picture)
 
     screen = show.console()
     ranges = ", ".join(f"{f.name} in {f.lower:g}..{f.upper:g}" for f in RANGES.features)

@@ -20,6 +20,7 @@ Config = Annotated[Path, typer.Argument(help="Configuration (.json), as learn co
 
 
 @app.command("config")
+@options.apart
 def config(
     target: Annotated[Path, typer.Argument(help="Output: the configuration (.json) that every client gets.")],
     bounds: Annotated[list[str], typer.Option("--bounds", "-b", help="Public range, name=low:high; one per feature.")],
@@ -65,6 +66,7 @@ def config(
 
 
 @app.command("report")
+@options.apart
 def report(
     settings: Config,
     source: options.Table,
@@ -87,6 +89,7 @@ def report(
 
 
 @app.command("aggregate")
+@options.apart
 def aggregate(
     settings: Config,
     sources: Annotated[list[Path], typer.Argument(help="Files of reports, or states of other aggregations.")],
@@ -108,6 +111,7 @@ def aggregate(
 
 
 @app.command("fit")
+@options.apart
 def fit(
     state: Annotated[Path, typer.Argument(help="State of an aggregation.")],
     out: Annotated[Path, typer.Argument(help="Output: the model.")],
@@ -126,6 +130,7 @@ def fit(
 
 
 @app.command("predict")
+@options.apart
 def predict(
     model: Annotated[Path, typer.Argument(help="Model, as learn fit writes it.")],
     source: options.Table,
@@ -160,6 +165,7 @@ def predict(
 
 
 @app.command("plan")
+@options.apart
 def plan(
     alpha: Annotated[float | None, typer.Option(help="Privacy parameter per record.")] = None,
     users: Annotated[int | None, typer.Option(help="Reports.")] = None,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from itertools import combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.models import OptionInfo
 
 from epsworth.numerals import exact_decimal, fits
 
@@ -68,12 +72,50 @@ Seed = Annotated[
     int | None, typer.Option(help="Seed of the analysis, for repeatable figures (nothing here is a release).")
 ]
 Trust = Annotated[bool, typer.Option("--trust", help="Load pickles and unknown types: runs the code in the file.")]
+STREAM_OR_FILE = "FILE"  # metavar of texts that name a file, or by - a standard stream
 Json = Annotated[
-    str | None, typer.Option("--json", help="Write everything as JSON to this file; - for standard output.")
+    str | None,
+    typer.Option(
+        "--json", metavar=STREAM_OR_FILE, help="Write everything as JSON to this file; - for standard output."
+    ),
 ]
 Plot = Annotated[Path | None, typer.Option("--plot", help="Write a plot to this .png, .svg or .pdf file.")]
 
 MOST_EPSILONS = 10_000
+
+
+def apart(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command none of whose files is another one of them: no output replaces an input, or another output.
+
+    Every command is registered through this, so that none has to remember.  Files are what is a path, or a text whose
+    metavar is `STREAM_OR_FILE`.
+    """
+    words = {}
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        info = getattr(parameter.annotation, "__metadata__", (None,))[-1]
+        if "Path" in str(parameter.annotation) or getattr(info, "metavar", None) == STREAM_OR_FILE:
+            option = f"--{name.replace('_', '-')}" if isinstance(info, OptionInfo) else name
+            words[name] = next(iter(getattr(info, "param_decls", None) or ()), option)
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        check_files({word: given.get(name) for name, word in words.items()})
+        command(**given)
+
+    return run
+
+
+def check_files(named: Mapping[str, Path | str | Sequence[Path] | None]) -> None:
+    """Refuse files of which two are one, before any of them is read; - is a standard stream."""
+    from epsworth.files import check_distinct
+
+    given = {
+        word: ["/dev/stdout" if value == "-" else value] if isinstance(value, (str, Path)) else value or ()
+        for word, value in named.items()
+    }
+    for (word, paths), (other, others) in combinations(given.items(), 2):
+        for path, second in product(paths, others):
+            check_distinct(**{word: path, other: second})
 
 
 def epsilon_grid(text: str) -> list[float]:
@@ -135,7 +177,7 @@ def families(words: list[str] | None) -> list[str]:
 
 
 def check_outputs(json_file: str | None, plot: Path | None, other: Path | None = None) -> None:
-    """Refuse outputs that cannot be written before any long work starts."""
+    """Refuse outputs that cannot be written before any long work starts; `apart` tells them from inputs."""
     from epsworth.figures import check_plot
     from epsworth.files import check_writable
 

@@ -60,7 +60,7 @@ def privatize(
     from epsworth.pac import PACPrivatizer
     from epsworth.pac.named import named
 
-    options.check_outputs(json, None)
+    options.check_outputs(json, None, checkpoint)
     budget = _budget(mi, posterior, record_posterior, dp_epsilon, joint, near)
     estimator = named(algorithm, settings or ())
     columns, X, labels, groups = _pool(table, target, group, domain)
@@ -71,7 +71,7 @@ def privatize(
     with options.progress_bar("simulating worlds") as progress:
         try:
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="The release may tell")  # printed with the limits
+                warnings.filterwarnings("ignore", message=TOLD)  # printed with the limits
                 privatizer.fit(X, labels, groups=groups, progress=progress)
         except ValueError as error:  # the algorithm's own complaints about the table or its parameters, too
             raise ValueError(str(error).splitlines()[0]) from None
@@ -165,7 +165,8 @@ def _print(names: tuple[str, ...], vector: Floats, report: dict[str, Any], expos
     if exposure is not None:
         out.print(
             f"The best attack on the most exposed record succeeds with {round_up(100 * exposure.worst)} % at most "
-            f"(99 % confidence); true mutual information {exposure.mi:.3g} +- {exposure.mi_half_width:.1g} nats."
+            f"(99 % confidence); true mutual information {exposure.mi:.3g} +- {exposure.mi_half_width:.1g} nats; "
+            f"a world is named (posterior above one half) by {round_up(100 * exposure.named)} % of releases at most."
         )
     if "worst_record_upper_limit" in report:
         out.print(
@@ -182,3 +183,4 @@ def _print(names: tuple[str, ...], vector: Floats, report: dict[str, Any], expos
 
 
 MOST_SHOWN = 12
+TOLD = r"The release may tell|\d+ of the \d+ listed worlds stand out"

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from epsworth.arrays import Floats, as_floats
+from epsworth.pac.conversion import number
 
 Rule = Literal["optimal", "paper", "isotropic", "isotropic_paper", "isotropic_exact"]
 RULES: tuple[Rule, ...] = ("optimal", "paper", "isotropic", "isotropic_paper", "isotropic_exact")
@@ -68,7 +69,8 @@ def allocate(
     s = as_floats(variances)
     if s.ndim != 1 or not (np.isfinite(s).all() and (s >= 0).all()):
         raise ValueError("variances must be a list of finite numbers, none negative")
-    if not (beta > 0 and math.isfinite(beta)):
+    nats = number("beta", beta)
+    if not (nats > 0 and math.isfinite(nats)):
         raise ValueError(f"beta must be positive and finite, got {beta!r}")
     if rule not in RULES:
         raise ValueError(f"noise rule must be one of {', '.join(RULES)}, got {rule!r}")
@@ -83,7 +85,7 @@ def allocate(
         scale = float(s.max())
         least = float(np.finfo(float).tiny)  # what underflows still varies, and gets noise
         with np.errstate(over="ignore"):
-            noise[live] = np.maximum(least, scale * RECIPES[rule](np.maximum(least, s[live] / scale), beta, w[live]))
+            noise[live] = np.maximum(least, scale * RECIPES[rule](np.maximum(least, s[live] / scale), nats, w[live]))
     if not np.isfinite(noise).all():
         raise ValueError(
             f"beta = {beta!r} needs noise beyond the largest floating-point number; take a larger beta, or scale the "

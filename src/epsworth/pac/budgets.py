@@ -5,14 +5,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 from epsworth.pac.conversion import budget, dp_posterior
 from epsworth.rounding import show_up
 
 
-def _check_number(name: str, value: object) -> None:
+def _number(name: str, value: object, *, up: bool = False) -> float:
+    """Return a float, by a rounding that asks for no less than was asked for."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, such as 1 / 16 without quotes, got {value!r}")
+    exact: Any = value
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        raise ValueError(f"{name} must be a number that a float can hold, up to 1.8e308") from None
+    if up:
+        return math.nextafter(nearest, math.inf) if nearest < exact else nearest
+    return math.nextafter(nearest, -math.inf) if nearest > exact else nearest
 
 
 @dataclass(frozen=True)
@@ -28,7 +38,7 @@ class MI:
     mi: float
 
     def __post_init__(self) -> None:
-        _check_number("MI: the budget", self.mi)
+        object.__setattr__(self, "mi", _number("MI: the budget", self.mi))
         if not (self.mi > 0 and math.isfinite(self.mi)):
             raise ValueError(f"MI: the budget must be positive and finite (nats), got {self.mi!r}")
 
@@ -51,8 +61,8 @@ class Posterior:
     prior: float = 0.5
 
     def __post_init__(self) -> None:
-        _check_number("Posterior: q", self.q)
-        _check_number("Posterior: prior", self.prior)
+        object.__setattr__(self, "q", _number("Posterior: q", self.q))
+        object.__setattr__(self, "prior", _number("Posterior: prior", self.prior))
         if not (0 < self.prior < self.q < 1):
             raise ValueError(f"Posterior: need 0 < prior < q < 1, got q = {self.q!r} and prior = {self.prior!r}")
 
@@ -79,7 +89,7 @@ class DPEquivalent:
     eps: float
 
     def __post_init__(self) -> None:
-        _check_number("DPEquivalent: eps", self.eps)
+        object.__setattr__(self, "eps", _number("DPEquivalent: eps", self.eps))
         if not (self.eps > 0 and math.isfinite(self.eps)):
             raise ValueError(f"DPEquivalent: eps must be positive and finite, got {self.eps!r}")
 
@@ -123,7 +133,7 @@ class RecordPosterior:
     near: float | None = None
 
     def __post_init__(self) -> None:
-        _check_number("RecordPosterior: q", self.q)
+        object.__setattr__(self, "q", _number("RecordPosterior: q", self.q))
         if not 0.5 < self.q < 1:
             raise ValueError(f"RecordPosterior: q must lie strictly between 0.5 and 1, got {self.q!r}")
         if not isinstance(self.joint, (MI, Posterior, DPEquivalent)):
@@ -132,7 +142,7 @@ class RecordPosterior:
             )
         if self.near is None:
             return
-        _check_number("RecordPosterior: near", self.near)
+        object.__setattr__(self, "near", _number("RecordPosterior: near", self.near, up=True))
         if not (self.near > 0 and math.isfinite(self.near)):
             raise ValueError(f"RecordPosterior: near must be positive and finite, or None, got {self.near!r}")
 
@@ -153,3 +163,11 @@ def as_budget(given: object) -> Budget:
         f"budget must be MI(..), Posterior(..), RecordPosterior(..) or DPEquivalent(..), got {given!r}; "
         "for nats write MI(1/16)"
     )
+
+
+def nats_of(budget: object) -> float:
+    """Return the nats of a budget that speaks of nothing else."""
+    found = as_budget(budget)
+    if isinstance(found, RecordPosterior):
+        raise ValueError("budgets here are in nats (MI, Posterior, DPEquivalent); fit RecordPosterior alone")
+    return found.mi

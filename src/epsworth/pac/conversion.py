@@ -14,6 +14,8 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 from numbers import Integral, Real
 
+MOST_RECORDS = 100_000  # of `generalised_prior`, whose whole numbers have as many digits
+
 
 def posterior(mi: float, prior: float) -> float:
     """Return the best success that an adversary can reach after a release of this mutual information.
@@ -56,7 +58,7 @@ def budget(posterior: float, prior: float) -> float:
     >>> round(budget(0.75, 0.5), 6)
     0.130812
     """
-    blind, success = _share("prior", prior), _number("posterior", posterior)
+    blind, success = _share("prior", prior), number("posterior", posterior)
     if not blind <= success <= 1:
         raise ValueError(
             f"posterior must lie between the prior {blind:g} and 1, got {posterior!r}; nobody does worse than blind"
@@ -80,7 +82,7 @@ def dp_posterior(eps: float, delta: float = 0.0, r: float = 0.5) -> float:
     ----------
     Kairouz, Oh & Viswanath 2015; at r = 1/2 it is eq. (2) of Sridhar, Xiao & Devadas 2024.
     """
-    eps, delta, r = _number("eps", eps), _number("delta", delta), _rate(r)
+    eps, delta, r = number("eps", eps), number("delta", delta), _rate(r)
     if not (eps >= 0 and math.isfinite(eps)):
         raise ValueError(f"eps must be finite and not negative, got {eps!r}")
     if not 0 <= delta <= 1:
@@ -97,7 +99,7 @@ def dp_epsilon(posterior: float, delta: float = 0.0) -> float:
     >>> round(dp_epsilon(0.588157), 3)
     0.356
     """
-    posterior, delta = _number("posterior", posterior), _number("delta", delta)
+    posterior, delta = number("posterior", posterior), number("delta", delta)
     if not 0.5 <= posterior < 1:
         raise ValueError(f"posterior must lie in [0.5, 1), got {posterior!r}")
     if not 0 <= delta <= 1:
@@ -131,7 +133,7 @@ def tpr_bound(mi: float, r: float = 0.5, fpr: float = 0.001) -> float:
     The guess is a function of the release, so I(membership; guess) <= ``mi`` by data processing; the
     information of a binary guess grows with its true-positive rate from ``fpr`` on.
     """
-    nats, rate, false = _information(mi), _rate(r), _number("fpr", fpr)
+    nats, rate, false = _information(mi), _rate(r), number("fpr", fpr)
     if not 0 <= false <= 1:
         raise ValueError(f"fpr must lie in [0, 1], got {fpr!r}")
     if nats == 0 or _guess_information(1.0, rate, false) <= nats:
@@ -140,7 +142,7 @@ def tpr_bound(mi: float, r: float = 0.5, fpr: float = 0.001) -> float:
 
 
 def generalised_prior(n: int, s: int, g: int, k: int) -> float:
-    """Return the blind chance that a guess of ``g`` records holds at least ``k`` of the ``s`` secret ones.
+    """Return the blind chance that a guess of ``g`` records holds at least ``k`` of the ``s`` secret ones, rounded up.
 
     Claim: the secret is a uniform s-subset of n records, drawn without strata; the overlap is hypergeometric.
     It does not hold for a finite list of worlds, whose guess can be fitted to the list.
@@ -160,8 +162,23 @@ def generalised_prior(n: int, s: int, g: int, k: int) -> float:
             raise ValueError(f"{name} must be a whole number, not negative, got {value!r}")
     if s > n or g > n:
         raise ValueError(f"s and g must not exceed n = {n}, got s = {s} and g = {g}")
-    ways = sum(math.comb(s, j) * math.comb(n - s, g - j) for j in range(k, min(s, g) + 1))
-    return float(Fraction(ways, math.comb(n, g)))
+    first, last = max(k, 0, g - (n - s)), min(s, g)
+    if first > last:
+        return 0.0
+    if k <= max(0, g - (n - s)):
+        return 1.0
+    if n > MOST_RECORDS:
+        raise ValueError(f"n must be at most {MOST_RECORDS}: the chance is added up exactly; got {n}")
+    ways = term = math.comb(s, first) * math.comb(n - s, g - first)
+    for j in range(first, last):  # each from the one before
+        term = term * (s - j) * (g - j) // ((j + 1) * (n - s - g + j + 1))
+        ways += term
+    return _float_above(Fraction(ways, math.comb(n, g)))
+
+
+def _float_above(exact: Fraction) -> float:
+    nearest = float(exact)
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, 1)
 
 
 def _divergence(q: float, p: float) -> Decimal:
@@ -219,27 +236,31 @@ def _ranked(rank: int) -> float:
 
 
 def _information(mi: float) -> float:
-    nats = _number("mi", mi)
+    nats = number("mi", mi)
     if not nats >= 0:
         raise ValueError(f"mi must be a number of nats, not negative, got {mi!r}")
     return nats
 
 
 def _share(name: str, value: float) -> float:
-    share = _number(name, value)
+    share = number(name, value)
     if not 0 < share <= 1:
         raise ValueError(f"{name} must lie in (0, 1], got {value!r}")
     return share
 
 
 def _rate(r: float) -> float:
-    rate = _number("r", r)
+    rate = number("r", r)
     if not 0 < rate < 1:
         raise ValueError(f"r must lie strictly between 0 and 1, got {r!r}")
     return rate
 
 
-def _number(name: str, value: object) -> float:
+def number(name: str, value: object) -> float:
+    """Return a number as a float, or say what it must be."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be a number that a float can hold, up to 1.8e308") from None

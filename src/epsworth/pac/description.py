@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import partial
-from types import CellType, CodeType, ModuleType
+from itertools import count
+from types import CellType, CodeType, MemberDescriptorType, ModuleType, NoneType
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,9 @@ def described(value: Any, seen: frozenset[int] = frozenset()) -> str:
     """Return what a setting is, as text that is the same in every process.
 
     Functions by their code, defaults and closure: a name tells no lambda from another.  What they read from their
-    module is not followed.  What shows its address differs in every process, so that its trials are run afresh.
+    module, or from a class, is not followed.  Objects by what they hold, in their ``__dict__`` and in the slots of all
+    their classes, and by what a pickle would hold.  What shows its address differs in every process, so that its
+    trials are run afresh; what cannot be told (a lock, an open file) is another thing each time it is asked about.
     """
     if id(value) in seen:  # a function that calls itself by its closure
         return "itself"
@@ -29,28 +33,61 @@ def described(value: Any, seen: frozenset[int] = frozenset()) -> str:
         return parts(*(getattr(value, field.name) for field in fields(value)))
     if isinstance(value, np.ndarray):
         content = value.tolist() if value.dtype == object else hashlib.sha256(value.tobytes()).hexdigest()
-        return parts(value.dtype.str, value.shape, content)
+        return parts(value.dtype.str, value.shape, content, _held(value))
     if hasattr(value, "__array__") and not isinstance(value, type):  # tables and tensors, whose repr is shortened
         with suppress(Exception):
             return parts(np.asarray(value))
     if isinstance(value, partial):
-        return parts(value.func, value.args, value.keywords)
+        return parts(value.func, value.args, value.keywords, _held(value))
     if isinstance(value, CodeType):
         return parts(value.co_code, value.co_consts, value.co_names)
     if hasattr(value, "__code__"):
         cells = [cell.cell_contents for cell in value.__closure__ or () if cell != CellType()]
         owner = getattr(value, "__self__", None)
-        return parts(value.__qualname__, value.__code__, value.__defaults__, value.__kwdefaults__, cells, owner)
+        of = value.__qualname__, value.__code__, value.__defaults__, value.__kwdefaults__
+        return parts(*of, cells, owner, _held(value))
     if hasattr(value, "get_params") and not isinstance(value, type):  # an estimator's repr leaves out and shortens
-        return parts(value.get_params())
+        return parts(value.get_params(), {} if hasattr(value, "fit") else _held(value))
     if isinstance(value, (tuple, list)):
-        return parts(*value)
+        return parts(*value, _held(value))
     if isinstance(value, (dict, set, frozenset)):
         items = value.items() if isinstance(value, dict) else value
-        return f"{type(value).__name__}{sorted(described(item, seen | {id(value)}) for item in items)}"
-    shown = str(getattr(value, "__qualname__", repr(value)))
-    inside = {} if isinstance(value, (type, ModuleType)) else getattr(value, "__dict__", {})
-    return f"{shown}{parts(inside)}" if inside else shown  # an object's address does not tell what it holds
+        contents = sorted(described(item, seen | {id(value)}) for item in items)
+        return f"{type(value).__name__}{contents}{parts(inside) if (inside := _held(value)) else ''}"
+    if isinstance(value, PLAIN):
+        return str(getattr(value, "__qualname__", repr(value)))
+    if isinstance(value, memoryview):
+        return parts(value.format, value.shape, value.tobytes())
+    # an object's address does not tell what it holds
+    return f"{getattr(value, '__qualname__', repr(value))}{parts(held := _held(value), _pickled(value, held))}"
+
+
+PLAIN = (type, ModuleType, str, bytes, bool, int, float, complex, NoneType)
+_times = count()
+
+
+def _held(value: Any) -> dict[str, Any]:
+    """Return what an object holds by name: in its ``__dict__``, and in the slots of all its classes."""
+    found = dict(getattr(value, "__dict__", {}))
+    for kind in type(value).__mro__:
+        if "__slots__" in vars(kind):
+            for name, slot in vars(kind).items():
+                with suppress(AttributeError):  # an empty slot
+                    if isinstance(slot, MemberDescriptorType):
+                        found[f"{kind.__qualname__}.{name}"] = slot.__get__(value)
+    return found
+
+
+def _pickled(value: Any, held: dict[str, Any]) -> Any:
+    """Return what a pickle would hold, or something new where that and what is held by name tell nothing."""
+    owner = getattr(value, "__self__", None)  # of a built-in method
+    if owner is not None and not isinstance(owner, ModuleType):
+        return owner
+    try:
+        found = value.__reduce_ex__(2)
+    except Exception:  # whatever refuses to be pickled
+        return None if held else f"unknown {next(_times)}"
+    return [list(part) if isinstance(part, Iterator) else part for part in found] if isinstance(found, tuple) else found
 
 
 def mark(value: Any) -> str:

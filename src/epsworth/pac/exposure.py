@@ -14,10 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Bools, Floats
+from epsworth.bounds import clopper_pearson
 from epsworth.pac.certificate import bernstein_upper
 from epsworth.records import Indices
 
 CELLS = 2**22  # of a chunk of draws x worlds or records
+TELLING = 99.0  # likelihood ratio from which a record counts as found: even odds become 99 %
+MOST_WORK = 2**34
 FPR = 0.001  # false alarms of a sure guess
 ODDS = (3.0, 30.0)  # likelihood ratios from which a sure guess says "in": what bounds its true-positive rate
 
@@ -41,6 +44,9 @@ class Exposure:
         Estimate in nats, and 2.576 standard errors (99 %, normal approximation).
     record_mi : ndarray, shape ``(n,)``
         Estimated mutual information of the release with each record's membership.
+    named : float
+        Upper limit of the chance that a release names some world with a posterior above one half; it holds together
+        with the others.
     draws : int
         Simulated releases.
     """
@@ -52,6 +58,7 @@ class Exposure:
     mi: float
     mi_half_width: float
     record_mi: Floats
+    named: float
     draws: int
 
     @property
@@ -109,7 +116,7 @@ def expose(
     unit, back = np.unique(np.packbits(members, axis=0), axis=1, return_index=True, return_inverse=True)[1:]
     inside = members[:, unit].astype(np.float64)
     total, squares, information = np.zeros(len(unit)), np.zeros(len(unit)), np.zeros(len(unit))
-    gains = np.empty(draws)
+    gains, named = np.empty(draws), 0
     share = p @ inside
     weigh = [_excess(share, odds) for odds in ODDS]
     beyond = np.zeros((2, len(ODDS), len(unit)))
@@ -119,6 +126,7 @@ def expose(
         truth = rng.choice(worlds, size=count, p=p)
         weights = posterior_weights(whitened, whitened[truth] + rng.standard_normal((count, whitened.shape[1])), p)
         gains[start : start + count] = np.log(weights[np.arange(count), truth] / p[truth])
+        named += int((weights.max(axis=1) > 0.5).sum())
         guess = np.clip(weights @ inside, 0, 1)
         best = np.maximum(guess, 1 - guess)
         total += best.sum(axis=0)
@@ -128,7 +136,7 @@ def expose(
             sums += over.sum(axis=0), (over**2).sum(axis=0)
         information += _negative_entropy(guess).sum(axis=0)
     prior = np.maximum(share, 1 - share)
-    claims = miss / (records * (1 + len(ODDS)))
+    claims = miss / (records * (1 + len(ODDS)) + 1)
     upper = np.minimum(1.0, _limit(total, squares, draws, 0.5, claims))
     tpr = np.ones(len(unit))
     for odds, (slope, start_at), (sums, roots) in zip(ODDS, weigh, beyond.transpose(1, 0, 2), strict=True):
@@ -138,7 +146,7 @@ def expose(
     half = 2.576 * float(gains.std(ddof=1)) / np.sqrt(draws)
     return Exposure(
         (total / draws)[back], upper[back], tpr[back], prior[back], float(gains.mean()), float(half), record_mi[back],
-        draws,
+        float(clopper_pearson(named, draws, claims).upper), draws,
     )  # fmt: skip
 
 
@@ -176,6 +184,34 @@ def tpr_limit(whitened: Floats, members: Bools) -> Floats:
         ]
     found = np.where((share > 0) & (share < 1), np.min(limits, axis=0) * (1 + 1e-9), 1.0)
     return np.asarray(np.minimum(1.0, np.nan_to_num(found, nan=1.0)))
+
+
+def standing_out(whitened: Floats, members: Bools, probabilities: Floats | None = None) -> Bools:
+    """Tell which worlds' releases all but tell some record's membership, shape ``(m,)``.
+
+    Success on average hardly moves where one world of many gives itself away; whoever is in it is found all the same.
+    By Bayes' rule at each world's un-noised output: some record's odds there are `TELLING` times the blind ones, or
+    one in that.  Where that would take more than `MOST_WORK`, only the worlds farthest from the centre are asked.
+    """
+    worlds = len(whitened)
+    p = np.full(worlds, 1 / worlds) if probabilities is None else probabilities
+    inside = np.unique(members, axis=1).astype(np.float64)
+    share = p @ inside
+    inside, share = inside[:, (share > 0) & (share < 1)], share[(share > 0) & (share < 1)]
+    found = np.zeros(worlds, dtype=bool)
+    cost = worlds * (whitened.shape[1] + inside.shape[1])
+    asked = np.argsort(-((whitened - p @ whitened) ** 2).sum(axis=1), kind="stable")[
+        : max(1, MOST_WORK // max(1, cost))
+    ]
+    asked = asked[p[asked] > 0]
+    chunk = max(1, CELLS // max(worlds, inside.shape[1], 1))
+    blind = share / (1 - share)
+    for start in range(0, len(asked), chunk):
+        rows = asked[start : start + chunk]
+        weights = posterior_weights(whitened, whitened[rows], p)
+        held, other = weights @ inside, weights @ (1 - inside)
+        found[rows] = ((held > TELLING * blind * other) | (other * blind > TELLING * held)).any(axis=1)
+    return found
 
 
 def posterior_weights(whitened: Floats, released: Floats, probabilities: Floats) -> Floats:

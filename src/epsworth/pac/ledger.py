@@ -141,7 +141,11 @@ class Ledger:
 
 
 class Tally:
-    """Nats of releases that have secrets of their own: added up without rounding, from any number of threads."""
+    """Nats of releases that have secrets of their own: added up without rounding, from any number of threads.
+
+    Copies of a fit in one process share it, since what either releases is about the same records.  A pickle starts from
+    what it knew.
+    """
 
     def __init__(self) -> None:
         self._sum = Fraction(0)
@@ -157,6 +161,12 @@ class Tally:
     def sum(self) -> float:
         """Nats so far, rounded up."""
         return _above(self._sum)
+
+    def __copy__(self) -> Tally:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Tally:
+        return self
 
     def __reduce__(self) -> tuple[Callable[[Fraction], Tally], tuple[Fraction]]:
         return Tally._of, (self._sum,)

@@ -20,6 +20,7 @@ def check_columns(X: Any) -> None:
     """Refuse a column that is not of numbers by its name; a table's own reader would show what it holds."""
     if isinstance(X, str) or not hasattr(X, "__len__"):
         return
+    check_masked(X, "X")
     if hasattr(X, "columns"):
         names = list(X.columns)
         header = looks_like_header(names)
@@ -36,6 +37,15 @@ def check_columns(X: Any) -> None:
             raise ValueError(f"Complex data not supported: the column {name} of X must hold real numbers")
         if column.dtype.kind in "Mm" or (column.dtype.kind in "OSU" and not _numbers(column)):
             raise ValueError(f"X: the column {name} is not of numbers; drop it, or recode it by public constants")
+
+
+def check_masked(values: Any, name: str) -> None:
+    """Refuse hidden entries: as an array, they would show what lies under the mask."""
+    parts = values if isinstance(values, (list, tuple)) else [values]
+    for row, part in enumerate(parts):
+        if isinstance(part, np.ma.MaskedArray) and np.ma.getmaskarray(part).any():
+            at = int(np.argwhere(np.ma.getmaskarray(part))[0][0]) if part is values and part.ndim else row
+            raise ValueError(f"row {at}, {name}: an entry is masked, that is missing; fill it, or drop the row")
 
 
 def _numbers(column: Any) -> bool:
@@ -116,6 +126,7 @@ def _too_few(rare: int, count: int, strata: Indices, classes: Labels | None, uni
 
 
 def _labels(values: ArrayLike, count: int, name: str = "y") -> Labels:
+    check_masked(values, name)
     found = np.asarray(values)
     if found.ndim == 2 and found.shape[1] == 1:
         found = found.reshape(-1)

@@ -15,10 +15,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from epsworth.arrays import Bools, Floats
-from epsworth.pac.adapters import adapter_for
+from epsworth.pac.adapters import prepared
 from epsworth.pac.adapters.adapter import Labels, Prepare
 from epsworth.pac.allocation import Rule
-from epsworth.pac.budgets import MI, Budget, DPEquivalent, Posterior, RecordPosterior, as_budget
+from epsworth.pac.budgets import MI, Budget, DPEquivalent, Posterior, RecordPosterior, nats_of
 from epsworth.pac.calibration import LARGEST, TRIALS_PER_DIRECTION, Basis, Plan, Shape, calibrate, check_choices
 from epsworth.pac.certificate import Certificate, certify
 from epsworth.pac.exposure import Exposure, expose, rows_of
@@ -27,8 +27,17 @@ from epsworth.pac.ledger import Ledger, Tally
 from epsworth.pac.pool import check_columns, check_finite, check_pool
 from epsworth.pac.record_budgets import mutual_neighbours, plan_for_records, plan_from_exchanges
 from epsworth.pac.released import Release
-from epsworth.pac.report import nats_beyond_records, report_of
-from epsworth.pac.settings import Mode, check_settings, check_unchanged, checked_weights, sealed, settings_of
+from epsworth.pac.report import Apart, apart_of, nats_beyond_records, report_of
+from epsworth.pac.settings import (
+    Mode,
+    check_settings,
+    check_unchanged,
+    checked_count,
+    checked_weights,
+    generator_of,
+    sealed,
+    settings_of,
+)
 from epsworth.pac.simulation import Experiment, list_of, simulate
 from epsworth.pac.stopping import Stop, stop_rule
 from epsworth.pac.utility import Utility, releases_of, utility_of
@@ -90,7 +99,8 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     worlds_seed_ : int or SecretSeed
         Of the list of worlds.
     spent_ : float
-        Nats of all releases made so far outside a ledger; add them up for claims about a record.
+        Nats of all releases made so far outside a ledger, those of copies in this process included (a pickle knows only
+        of those before it); add them up for claims about a record.
 
     Examples
     --------
@@ -98,7 +108,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     >>> from sklearn.linear_model import LogisticRegression
     >>> from epsworth.pac import MI, PACPrivatizer
     >>> X = np.random.default_rng(0).normal(size=(60, 2)); y = (X[:, 0] > 0).astype(int)
-    >>> release = PACPrivatizer(LogisticRegression(), MI(1.0), worlds=64).fit(X, y).release()
+    >>> release = PACPrivatizer(LogisticRegression(), MI(0.1), worlds=64).fit(X, y).release()
     >>> release.estimator_.predict(X[:3]).shape, release.report()["mode"]
     ((3,), 'exact')
 
@@ -163,10 +173,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         for name in [name for name in vars(self) if name.endswith("_")]:  # nothing of an earlier fit can be released
             delattr(self, name)
         table, labels, units = self._pool(X, y, groups)
-        if self.adapter == "auto":
-            self.mechanism_ = adapter_for(self.estimator)(self.estimator, table, labels)
-        else:  # what is not ours may write to what it is given
-            self.mechanism_ = self.adapter(self.estimator, table.copy(), None if labels is None else labels.copy())
+        self.mechanism_ = prepared(self.adapter, self.estimator, table, labels)
         checked_weights(self.weights, len(self.mechanism_.reference))
         if not np.isfinite(self.mechanism_.reference).all():
             raise ValueError("the output on the whole pool is not finite (NaN or infinite); mend the algorithm first")
@@ -190,10 +197,16 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         plan = self._calibrated()
         for held in (self.mechanism_, self.trials_, plan):
             sealed(held)
+        self._apart = self._standing_out(plan)
         self._tally, self._at_fit, self.plan_ = Tally(), settings_of(self), plan
-        if (many := nats_beyond_records(self, plan)) is not None:
-            warnings.warn(many, stacklevel=2)
+        for told in (nats_beyond_records(self, plan), self._apart.sentence if self._apart else None):
+            if told is not None:
+                warnings.warn(told, stacklevel=2)
         return self
+
+    def _standing_out(self, plan: Plan, belief: Floats | None = None) -> Apart | None:
+        """Return the listed worlds that a release by this plan gives away; of fresh sub-samples there is no list."""
+        return apart_of(plan, self.trials_.outputs, self.members(), belief) if self.mode == "exact" else None
 
     def _pool(
         self, X: ArrayLike, y: ArrayLike | None, groups: ArrayLike | None
@@ -231,7 +244,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def report(self) -> dict[str, Any]:
         """Return what one release promises, how soundly, and the limits."""
         self._check_fitted()
-        return report_of(self, self.plan_, self.plan_.mi)
+        return report_of(self, self.plan_, self.plan_.mi, self._apart)
 
     def simulate_utility(
         self,
@@ -249,7 +262,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         costs confidence (divide it among them).  ``scorer`` takes what `Release.estimator_` would hold.
         """
         self._check_fitted()
-        plans: list[tuple[Plan, str, str]] = []
+        n, plans = checked_count("n", n), list[tuple[Plan, str, str]]()
         if budgets is None and noises is None and bases is None:
             plans.append((self.plan_, self.noise, self.report()["basis"]))
         else:
@@ -257,7 +270,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 check_choices(one, self.basis)
             for way in bases or ():
                 check_choices(self.noise, way)
-            asked = [self.plan_.mi] if budgets is None else [_nats(budget) for budget in budgets]
+            asked = [self.plan_.mi] if budgets is None else [nats_of(budget) for budget in budgets]
             for beta, rule, basis in product(asked, noises or [self.noise], bases or [self.basis]):
                 shape = self._shape(rule, basis)
                 certified = self.mode == "certified"
@@ -267,8 +280,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 plans.append((plan, rule, "diag" if plan.frame.axes.ndim == 1 else "svd"))
         found = []
         for plan, rule_name, basis_name in plans:
-            draws = np.random.default_rng(rng)
-            mean, error = utility_of(plan, self.trials_.outputs, self.mechanism_, scorer, n, draws)
+            mean, error = utility_of(plan, self.trials_.outputs, self.mechanism_, scorer, n, generator_of(rng))
             found.append(Utility(plan.mi, rule_name, basis_name, mean, error, plan.trace, n))
         return found
 
@@ -277,10 +289,10 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         sampler: Sampler = self._experiment.sampler
         return sampler.draw(range(len(self.trials_.outputs)))
 
-    def simulated_releases(self, n: int, rng: np.random.Generator) -> tuple[Indices, Floats]:
+    def simulated_releases(self, n: int, rng: int | np.random.Generator = 0) -> tuple[Indices, Floats]:
         """Return the worlds and vectors of ``n`` simulated releases.  NOT PRIVATE: seeded, in floating point."""
         self._check_fitted()
-        return releases_of(self.plan_, self.trials_.outputs, n, rng)
+        return releases_of(self.plan_, self.trials_.outputs, checked_count("n", n), generator_of(rng))
 
     def audit(
         self,
@@ -298,13 +310,12 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             raise ValueError(
                 f"audit needs mode='exact', whose worlds are a finite list; this one is {self.mode!r}: try lira"
             )
-        if isinstance(draws, bool) or int(draws) != draws or draws < 2:
-            raise ValueError(f"draws must be a whole number of at least 2, got {draws!r}")
+        draws, generator = checked_count("draws", draws, 2), generator_of(rng)
         members = self.members()
         if not (isinstance(records, str) and records == "all"):
             members = members[:, rows_of(records, self.pool_rows_)]
         whitened = self.plan_.positions(self.trials_.outputs) / self.plan_.ratio
-        return expose(whitened, members, np.random.default_rng(rng), draws=draws)
+        return expose(whitened, members, generator, draws=draws)
 
     def _shape(self, rule: Rule | None = None, basis: Basis | None = None) -> Shape:
         """Return the noise's shape: eigenvectors where they are facts, or estimated from enough trials."""
@@ -370,21 +381,17 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if self.mode != "exact" or isinstance(self.budget, RecordPosterior):
             raise ValueError("a ledger needs mode='exact' and a budget in nats (MI, Posterior or DPEquivalent)")
         outputs, beta, shape = self.trials_.outputs, self.budget.mi, self._shape()
+        apart: Apart | None = None
 
         def planned(belief: Floats) -> tuple[Plan, Steps]:
+            nonlocal apart
             plan = calibrate(outputs, beta, shape, probabilities=belief)
+            apart = self._standing_out(plan, belief)
             return plan, plan.positions(outputs)
 
         plan, noisy, spent = ledger.draw(self.members(), beta, planned)
-        report = report_of(self, plan, spent) | {"ledger_spent": spent, "ledger_total": ledger.total}
+        report = report_of(self, plan, spent, apart) | {"ledger_spent": spent, "ledger_total": ledger.total}
         return self._as_release(plan.released(noisy), report)
 
     def _as_release(self, vector: Floats, report: dict[str, Any]) -> Release:
         return Release(vector, self.mechanism_.names, self.mechanism_.rebuild(vector), report)
-
-
-def _nats(budget: object) -> float:
-    found = as_budget(budget)
-    if isinstance(found, RecordPosterior):
-        raise ValueError("budgets here are in nats (MI, Posterior, DPEquivalent); fit RecordPosterior alone")
-    return found.mi

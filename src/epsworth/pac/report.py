@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from epsworth.arrays import Bools, Floats
 from epsworth.pac.budgets import RecordPosterior
 from epsworth.pac.conversion import budget, posterior, tpr_bound
+from epsworth.pac.exposure import standing_out
 from epsworth.pac.worlds import SecretSeed
 from epsworth.rounding import round_up, show_up
 
@@ -20,7 +25,8 @@ LIMITS = (
     "and default output are functions of the pool. If pool membership matters, fit everything outside the sub-sample "
     "on public data and clip records first.",
     "The bound is on average success. A rare but sure guess can do better than the average suggests: see "
-    "tpr_at_fpr_0.001.",
+    "tpr_at_fpr_0.001. A sub-sample whose output no other one resembles is recognised when it is the secret one, "
+    "however small the chance of that.",
     "This is not differential privacy: it holds for the stated random sub-sample only, not for a second release "
     "unless a ledger counts it, and not against someone who knows which other records are in (in a list of worlds that "
     "is known, a few known memberships name the world; of a fixed-size subset, all but one name the last).",
@@ -35,7 +41,7 @@ SOUNDNESS = {
 }
 
 
-def report_of(fitted: PACPrivatizer, plan: Plan, told: float) -> dict[str, Any]:
+def report_of(fitted: PACPrivatizer, plan: Plan, told: float, apart: Apart | None) -> dict[str, Any]:
     """Return the report of a release as JSON-able values; promises are rounded up.
 
     Parameters
@@ -44,7 +50,10 @@ def report_of(fitted: PACPrivatizer, plan: Plan, told: float) -> dict[str, Any]:
         Of this release.
     told : float
         Nats that all releases about the same secret have told, this one included: what success is bounded by.
+    apart : Apart, optional
+        The listed worlds that stand out from this release's noise.
     """
+    limits = nats_beyond_records(fitted, plan), apart.sentence if apart else None, _price_of_a_public_list(fitted)
     found: dict[str, Any] = {
         "algorithm": type(fitted.estimator).__name__ if not isinstance(fitted.estimator, str) else fitted.estimator,
         "budget": str(fitted.budget),
@@ -68,11 +77,42 @@ def report_of(fitted: PACPrivatizer, plan: Plan, told: float) -> dict[str, Any]:
         "failed_fits": int(fitted.trials_.failed.sum()),
         "failed_fits_are": "replaced by the pool's own output, in the simulation and in the release",
         "fit_warnings": fitted.trials_.warned,
-        "limits": [*LIMITS, *filter(None, (nats_beyond_records(fitted, plan), _price_of_a_public_list(fitted)))],
+        "limits": [*LIMITS, *filter(None, limits)],
     }
     if isinstance(fitted.budget, RecordPosterior):
         found["most_nats_in_all"] = _up(fitted.budget.joint.mi)
+    if apart is not None:
+        found["worlds_that_tell_a_membership"] = apart.count
+        found["chance_of_a_release_from_them"] = _up(apart.chance)
     return found | _of_mode(fitted, told)
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Listed worlds that stand out from the noise, and the chance that the secret one is among them."""
+
+    count: int
+    worlds: int
+    chance: float
+
+    @property
+    def sentence(self) -> str | None:
+        """What to say of them, None where there are none."""
+        if not self.count:
+            return None
+        return (
+            f"{self.count} of the {self.worlds} listed worlds stand out from the noise: a release from one of them "
+            f"(chance {round_up(100 * self.chance)} %) all but tells the membership of some record, up to all of them, "
+            "though the bounds on average success hold; take a smaller budget, or an output that no single sub-sample "
+            "moves so far (clip it)."
+        )
+
+
+def apart_of(plan: Plan, outputs: Floats, members: Bools, belief: Floats | None) -> Apart:
+    """Find the worlds that stand out, under the public's belief about the secret one (None: even)."""
+    p = np.full(len(outputs), 1 / len(outputs)) if belief is None else belief
+    found = standing_out(plan.positions(outputs) / plan.ratio, members, p)
+    return Apart(int(found.sum()), len(found), min(1.0, float(p[found].sum())))
 
 
 def _of_records(fitted: PACPrivatizer, told: float) -> dict[str, float]:
@@ -123,6 +163,7 @@ def _of_mode(fitted: PACPrivatizer, told: float) -> dict[str, Any]:
         if fitted.exposure_ is not None:
             found["worst_record_upper_limit"] = _up(fitted.exposure_.worst)
             found["worst_record_tpr_at_fpr_0.001"] = _up(fitted.exposure_.surest)
+            found["chance_that_a_world_is_named"] = _up(fitted.exposure_.named)
             found["worst_record_confidence"] = 0.99
             found["pairs_of_nearest_rows_within_the_same_nats"] = fitted.pairs_
         return found

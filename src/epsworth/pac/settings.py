@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import os
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Mode = Literal["exact", "certified", "estimated"]
 MODES: tuple[Mode, ...] = ("exact", "certified", "estimated")
 MOST_WORLDS = 10_000_000
+MOST_SIMULATED = 10_000_000  # releases of an analysis
 FREE = ("n_jobs", "checkpoint")  # decide how a fit runs, not what it promises
 
 
@@ -29,6 +31,8 @@ def check_settings(asked: PACPrivatizer) -> None:
     budget = as_budget(asked.budget)
     check_choices(asked.noise, asked.basis)
     check_n_jobs(asked.n_jobs)
+    if not (asked.checkpoint is None or isinstance(asked.checkpoint, (str, os.PathLike))):
+        raise TypeError(f"checkpoint must be the path of a file (.npz) or None, got {asked.checkpoint!r}")
     if asked.mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}, got {asked.mode!r}")
     if not _whole(asked.worlds) or asked.worlds < 8 or asked.worlds % 2:
@@ -52,6 +56,24 @@ def check_settings(asked: PACPrivatizer) -> None:
         raise ValueError(f"RecordPosterior with mode='estimated' has a noise rule of its own; drop {asked.noise!r}")
     if asked.stop is not None and asked.mode != "estimated":
         raise ValueError(f"stop is for mode='estimated'; in mode {asked.mode!r} all worlds are run")
+
+
+def checked_count(name: str, value: Any, least: int = 1) -> int:
+    """Return how many simulated releases are asked for, or say how many may be."""
+    if not _whole(value) or not least <= int(value) <= MOST_SIMULATED:
+        shown = f", got {value!r}" if not _whole(value) or abs(int(value)) < 10**20 else ""  # digits without end
+        raise ValueError(f"{name} must be a whole number from {least} to {MOST_SIMULATED}{shown}")
+    return int(value)
+
+
+def generator_of(rng: Any) -> np.random.Generator:
+    """Return the generator of an analysis: the caller's, or one from a seed."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if not _whole(rng) or int(rng) < 0:
+        shown = f", got {rng!r}" if not _whole(rng) or abs(int(rng)) < 10**20 else ""
+        raise ValueError(f"rng must be a whole number, not negative, or a numpy Generator{shown}")
+    return np.random.default_rng(int(rng))
 
 
 def checked_weights(weights: Any, count: int) -> Floats | None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
-from epsworth.pac.adapters.adapter import FunctionMechanism, MeanMechanism, Mechanism, Prepare
+from epsworth.arrays import Floats
+from epsworth.pac.adapters.adapter import FunctionMechanism, Labels, MeanMechanism, Mechanism, Prepare
 from epsworth.pac.adapters.components import PCAMechanism
 from epsworth.pac.adapters.forests import ForestMechanism
 from epsworth.pac.adapters.kmeans import KMeansMechanism
 from epsworth.pac.adapters.linear import LinearMechanism
 
-__all__ = ["ADAPTERS", "Mechanism", "adapter_for"]
+__all__ = ["ADAPTERS", "Mechanism", "adapter_for", "prepared"]
 
 ADAPTERS: dict[str, Prepare] = {
     "KMeans": KMeansMechanism.prepare,
@@ -40,6 +41,18 @@ def adapter_for(algorithm: Any) -> Prepare:
     if callable(algorithm):
         return FunctionMechanism.prepare
     raise TypeError(f"estimator must be {', '.join(ADAPTERS)}, 'mean' or a function of the rows, got {algorithm!r}")
+
+
+def prepared(adapter: Literal["auto"] | Prepare, algorithm: Any, X: Floats, y: Labels | None) -> Mechanism:
+    """Return an algorithm prepared on the pool, by the table above or by an adapter of the caller's."""
+    if adapter == "auto":
+        return adapter_for(algorithm)(algorithm, X, y)
+    if not callable(adapter):
+        raise TypeError(f"adapter must be 'auto' or a function of (estimator, X, y), got {adapter!r}")
+    found = adapter(algorithm, X.copy(), None if y is None else y.copy())  # what is not ours may write to what it gets
+    if not isinstance(found, Mechanism):
+        raise TypeError(f"adapter must return a Mechanism, got a {type(found).__name__}")
+    return found
 
 
 def _why_not(algorithm: Any, name: str) -> str:
