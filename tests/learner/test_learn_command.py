@@ -190,14 +190,14 @@ ACCIDENTS = [
     (CONFIG + " --users 1" + "0" * 400, "users must be at most"),
     (CONFIG + " --cells 1" + "0" * 400, "m must be at most"),
     ("learn aggregate deep.json r.ldp -o s", "nested"),
-    ("learn aggregate c.json r.ldp -o c.json", "c.json: the output is the configuration itself"),
-    ("learn aggregate c.json r.ldp -o ./r.ldp", "r.ldp: the output is the source itself"),
-    ("learn aggregate c.json r.ldp -o link", "link: the output is the source itself"),
+    ("learn aggregate c.json r.ldp -o c.json", "itself; give another path"),
+    ("learn aggregate c.json r.ldp -o ./r.ldp", "itself; give another path"),
+    ("learn aggregate c.json r.ldp -o link", "itself; give another path"),
     ("learn aggregate c.json r.ldp link -o s", "named twice"),
-    ("learn report c.json people.csv people.csv --target rich", "the output is the table itself"),
-    ("learn fit s.state s.state", "the output is the state itself"),
-    ("learn predict m.learner people.csv people.csv", "the output is the table itself"),
-    ("learn predict m.learner people.csv m.learner", "the output is the model itself"),
+    ("learn report c.json people.csv people.csv --target rich", "itself; give another path"),
+    ("learn fit s.state s.state", "itself; give another path"),
+    ("learn predict m.learner people.csv people.csv", "itself; give another path"),
+    ("learn predict m.learner people.csv m.learner", "itself; give another path"),
     ("learn predict m.learner people.csv labels.txt", "tables are written as .csv, .parquet"),
     ("learn plan --alpha nan --margin .1", "alpha must"),
     ("learn plan --alpha 1 --margin nan", "margin must lie"),
@@ -234,7 +234,7 @@ def test_labels_are_written_in_the_format_that_their_file_is_named_after(cli, le
     os.link("some.csv", "twin.csv")
     code, _, err = cli("learn predict m.learner some.csv twin.csv")
     assert code == 2
-    assert "the output is the table itself" in err
+    assert "itself; give another path" in err
 
 
 def test_every_row_of_a_table_is_reported_whatever_it_holds(cli):

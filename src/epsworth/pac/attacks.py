@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.arrays import Bools, Floats, as_floats, generator
 from epsworth.bounds import Interval, clopper_pearson
 from epsworth.pac.budgets import Budget
 from epsworth.pac.privatizer import PACPrivatizer
-from epsworth.pac.settings import checked_count, generator_of
+from epsworth.pac.settings import checked_count
 
 FALSE_POSITIVES = (0.001, 0.01)
 
@@ -91,7 +91,7 @@ def lira(
     ----------
     Carlini et al. 2022, as adapted by Sridhar, Xiao & Devadas 2024, section 8.1.
     """
-    draws, rows = generator_of(rng), as_floats(X)
+    draws, rows = generator(rng), as_floats(X)
     checked_count("trials", trials, 2)
     members = privatizer.members()
     if rows.ndim != 2 or rows.shape != (members.shape[1], privatizer.n_features_in_):
@@ -180,7 +180,7 @@ def pool_test(
     >>> low > 0.85  # although no membership *within* the pool is guessed right more often than 0.563
     True
     """
-    draws, rows = generator_of(rng), as_floats(X)
+    draws, rows = generator(rng), as_floats(X)
     checked_count("releases", releases, 2)
     # a public list: nothing is released, and the answer is repeatable
     plain = PACPrivatizer(algorithm, budget, worlds=worlds, worlds_seed=0).fit(rows)

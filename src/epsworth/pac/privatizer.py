@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from epsworth.arrays import Bools, Floats
+from epsworth.arrays import Bools, Floats, generator
 from epsworth.pac.adapters import prepared
 from epsworth.pac.adapters.adapter import Labels, Prepare
 from epsworth.pac.allocation import Rule
@@ -34,7 +34,6 @@ from epsworth.pac.settings import (
     check_unchanged,
     checked_count,
     checked_weights,
-    generator_of,
     sealed,
     settings_of,
 )
@@ -280,7 +279,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 plans.append((plan, rule, "diag" if plan.frame.axes.ndim == 1 else "svd"))
         found = []
         for plan, rule_name, basis_name in plans:
-            mean, error = utility_of(plan, self.trials_.outputs, self.mechanism_, scorer, n, generator_of(rng))
+            mean, error = utility_of(plan, self.trials_.outputs, self.mechanism_, scorer, n, generator(rng))
             found.append(Utility(plan.mi, rule_name, basis_name, mean, error, plan.trace, n))
         return found
 
@@ -292,7 +291,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def simulated_releases(self, n: int, rng: int | np.random.Generator = 0) -> tuple[Indices, Floats]:
         """Return the worlds and vectors of ``n`` simulated releases.  NOT PRIVATE: seeded, in floating point."""
         self._check_fitted()
-        return releases_of(self.plan_, self.trials_.outputs, checked_count("n", n), generator_of(rng))
+        return releases_of(self.plan_, self.trials_.outputs, checked_count("n", n), generator(rng))
 
     def audit(
         self,
@@ -310,12 +309,12 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             raise ValueError(
                 f"audit needs mode='exact', whose worlds are a finite list; this one is {self.mode!r}: try lira"
             )
-        draws, generator = checked_count("draws", draws, 2), generator_of(rng)
+        draws, analysis = checked_count("draws", draws, 2), generator(rng)
         members = self.members()
         if not (isinstance(records, str) and records == "all"):
             members = members[:, rows_of(records, self.pool_rows_)]
         whitened = self.plan_.positions(self.trials_.outputs) / self.plan_.ratio
-        return expose(whitened, members, generator, draws=draws)
+        return expose(whitened, members, analysis, draws=draws)
 
     def _shape(self, rule: Rule | None = None, basis: Basis | None = None) -> Shape:
         """Return the noise's shape: eigenvectors where they are facts, or estimated from enough trials."""

@@ -66,16 +66,6 @@ def checked_count(name: str, value: Any, least: int = 1) -> int:
     return int(value)
 
 
-def generator_of(rng: Any) -> np.random.Generator:
-    """Return the generator of an analysis: the caller's, or one from a seed."""
-    if isinstance(rng, np.random.Generator):
-        return rng
-    if not _whole(rng) or int(rng) < 0:
-        shown = f", got {rng!r}" if not _whole(rng) or abs(int(rng)) < 10**20 else ""
-        raise ValueError(f"rng must be a whole number, not negative, or a numpy Generator{shown}")
-    return np.random.default_rng(int(rng))
-
-
 def checked_weights(weights: Any, count: int) -> Floats | None:
     """Return weights as floats, one positive number per output, or None."""
     if weights is None:
