@@ -82,10 +82,10 @@ def test_a_full_disk_is_named(tmp_path):
     ("name", "content", "message"),
     [
         ("a.csv", "age,b\n1,2\n".encode("utf-16"), "is UTF-16 text"),
-        ("a.csv", gzip.compress(b"age\n1\n"), "is compressed with gzip"),
+        ("a.csv", gzip.compress(b"age\n1\n", mtime=0), "is compressed with gzip"),
         ("a.csv.gz", b"age\n1\n", "is not compressed with gzip"),
-        ("a.csv.gz", gzip.compress(b"age,b\n1,2\n")[:14], "is damaged or cut short"),
-        ("a.csv.gz", gzip.compress("age,b\n1,2\n".encode("utf-16")), "is UTF-16 text"),
+        ("a.csv.gz", gzip.compress(b"age,b\n1,2\n", mtime=0)[:14], "is damaged or cut short"),
+        ("a.csv.gz", gzip.compress("age,b\n1,2\n".encode("utf-16"), mtime=0), "is UTF-16 text"),
         ("a.csv", b"age;b\n31,5;2\n", "separated by semicolons"),
         ("a.csv", b"age,b\n1,\xff\n", "is not UTF-8 text"),
         ("a.csv", b"age,b\n87,2,3\n", "rows do not fit its header"),
