@@ -37,8 +37,6 @@ def released(content, policy=POLICY, block=1 << 19):
         (r'{"x": 31, "\u0078": 1, "age": 31}', "row 2 holds two members of one name"),
         ('{"age": NaN}', "row 2, age: the value is not a number"),
         ('{"age": -Infinity}', "row 2, age: the value is not a number"),
-        ('{"x": NaN, "age": 31}', "row 2: the line is not one JSON object"),
-        ('{"age": 31, "x": [-Infinity]}', "row 2: the line is not one JSON object"),
         ("\u2028", "row 2: the line is not one JSON object"),
         ("\xa0 ", "row 2: the line is not one JSON object"),
         ("\x1f", "row 2: the line is not one JSON object"),
@@ -105,7 +103,7 @@ def test_another_reader_must_find_the_drawn_values(monkeypatch):
         released(content)
 
 
-@pytest.mark.parametrize("odd", ["NaN", "-Infinity", '{"a": 1, "a": 2}', "031", "truth"])
+@pytest.mark.parametrize("odd", ['{"a": 1, "a": 2}', "031", "truth"])
 def test_lines_like_those_before_are_looked_at_as_closely(odd):
     usual = '{"age": 31, "x": 5}\n'
     with pytest.raises(ValueError, match="row 5: the line is not one JSON object"):

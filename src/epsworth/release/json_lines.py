@@ -117,10 +117,6 @@ def _whole_number(digits: str) -> int | float:
     return int(digits) if len(digits) <= DIGITS else float(digits)
 
 
-def _no_number(word: str) -> Any:
-    raise NotJson(word)  # NaN, Infinity
-
-
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object, in any depth, no member of which may stand there twice."""
     found = dict(pairs)
@@ -129,12 +125,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_lenient = json.JSONDecoder(
-    parse_int=_whole_number, parse_constant=lambda word: [word]
-)  # no number, nor a category NaN
-_flat = json.JSONDecoder(parse_int=_whole_number, parse_constant=_no_number)
-_unique_names = json.JSONDecoder(parse_int=_whole_number, parse_constant=_no_number, object_pairs_hook=_unique)
-decode: Callable[[str], Any] = _lenient.decode
+# Python writes NaN and Infinity, which JSON lacks: they pass where nothing is perturbed, and are no value to perturb
+_values = json.JSONDecoder(parse_int=_whole_number, parse_constant=lambda word: [word])  # nor a category NaN
+_flat = json.JSONDecoder(parse_int=_whole_number)
+_unique_names = json.JSONDecoder(parse_int=_whole_number, object_pairs_hook=_unique)
+decode: Callable[[str], Any] = _values.decode
 decode_flat: Callable[[str], Any] = _flat.decode
 decode_unique: Callable[[str], Any] = _unique_names.decode
 

@@ -256,8 +256,7 @@ class JsonSplicer(Splicer):
 
     def _not_json(self, row: int) -> ValueError:
         return ValueError(
-            f"row {row}: the line is not one JSON object whose members differ in name, without NaN and Infinity; write "
-            "one such object per line"
+            f"row {row}: the line is not one JSON object whose members differ in name; write one such object per line"
         )
 
     def _encode(self, column: Column, texts: list[str]) -> Indices:
