@@ -15,8 +15,8 @@ from sklearn.preprocessing import MinMaxScaler
 
 import epsworth as ew
 from benchmarks.timing import Clock, Race, Row, shown
-from epsworth.engines.cells import cells_for
-from epsworth.engines.question import ask
+from epsworth.utility.engines.cells import cells_for
+from epsworth.utility.question import ask
 
 MECHANISMS = ["pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr"]
 DRAWS = 2_000

@@ -16,8 +16,8 @@ import numpy as np
 import epsworth as ew
 from benchmarks.exact import forest_and_records
 from benchmarks.timing import Clock, Row, shown
-from epsworth.engines.cells import cells_for
-from epsworth.engines.question import ask
+from epsworth.utility.engines.cells import cells_for
+from epsworth.utility.question import ask
 
 SENSITIVE = (0, 1)
 RECORDS = 16

@@ -10,6 +10,8 @@ Names are loaded on first use, so ``import epsworth`` costs next to nothing.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from epsworth.deprecation import keep_import_paths
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -19,27 +21,27 @@ if TYPE_CHECKING:
     from epsworth import noise as noise
     from epsworth import pac as pac
     from epsworth import release as release
-    from epsworth.boxes import SafeBox, safe_box
     from epsworth.classifiers import Classifier, ClassifierError, as_classifier, load_model
-    from epsworth.curves import Bounds, Curves
-    from epsworth.engines import stability
     from epsworth.guarantees import Approximate, Probabilistic, Pure, ceiling, compose, epsilon_needed
     from epsworth.mechanisms import FAMILIES, Mechanism, PrivacyIndicator, gaussian_sigma
-    from epsworth.recommendation import Recommendation, recommend
     from epsworth.release import Policy, Receipt, perturb, perturb_file
     from epsworth.release.transformer import Perturb
-    from epsworth.robustness import Radius, radius
     from epsworth.space import Domain, Feature, LeakWarning
-    from epsworth.splitting import Split, split_budget
+    from epsworth.utility.boxes import SafeBox, safe_box
+    from epsworth.utility.curves import Bounds, Curves
+    from epsworth.utility.radius import Radius, radius
+    from epsworth.utility.recommendation import Recommendation, recommend
+    from epsworth.utility.splitting import Split, split_budget
+    from epsworth.utility.stability import stability
 
 _HOMES = {
     "Classifier": "classifiers",
     "ClassifierError": "classifiers",
     "as_classifier": "classifiers",
     "load_model": "classifiers",
-    "Bounds": "curves",
-    "Curves": "curves",
-    "stability": "engines",
+    "Bounds": "utility.curves",
+    "Curves": "utility.curves",
+    "stability": "utility.stability",
     "Approximate": "guarantees",
     "Probabilistic": "guarantees",
     "Pure": "guarantees",
@@ -50,19 +52,19 @@ _HOMES = {
     "Mechanism": "mechanisms",
     "PrivacyIndicator": "mechanisms",
     "gaussian_sigma": "mechanisms",
-    "Recommendation": "recommendation",
-    "recommend": "recommendation",
+    "Recommendation": "utility.recommendation",
+    "recommend": "utility.recommendation",
     "Perturb": "release.transformer",
     "Policy": "release",
     "Receipt": "release",
     "perturb": "release",
     "perturb_file": "release",
-    "SafeBox": "boxes",
-    "safe_box": "boxes",
-    "Split": "splitting",
-    "split_budget": "splitting",
-    "Radius": "robustness",
-    "radius": "robustness",
+    "SafeBox": "utility.boxes",
+    "safe_box": "utility.boxes",
+    "Split": "utility.splitting",
+    "split_budget": "utility.splitting",
+    "Radius": "utility.radius",
+    "radius": "utility.radius",
     "Domain": "space",
     "Feature": "space",
     "LeakWarning": "space",
@@ -113,6 +115,9 @@ _PARTS = (
     "pac",
     "release",
 )  # reached as attributes: epsworth.exact.kernel(...)
+
+
+keep_import_paths()
 
 
 def __getattr__(name: str) -> object:

@@ -1,12 +1,16 @@
 """Confidence bounds that hold together.
 
-`clopper_pearson` is the only interval used; `looks` spends one miss probability over the looks of a
-sampling run, so that stopping early never breaks a promise.
+A `Risk` is the probability of a miss that an answer may spend.  It can only be divided, and every interval takes its
+part out of it, so that what all intervals of an answer spend together never exceeds what was asked for (union
+bound).  `looks` divides it over the looks of a sampling run: stopping early never breaks a promise.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +24,115 @@ from epsworth.arrays import Floats
 # errors of some 1e4 units (2e-12): a factor of some hundred is to spare.
 QUANTILE_SLACK = 1e-9
 MOST_DRAWS = 10**9
+
+
+class Overspent(RuntimeError):
+    """More bounds were taken than a risk was divided for: a fault of the program, never of its input."""
+
+
+class Risk:
+    """A probability of a miss, divided into equal shares, each of which pays for one bound.
+
+    Claim: of all bounds that were paid out of a risk and out of its parts, together, at least one misses with
+    probability at most ``total``: they can only be divided (`split`), and a share can be spent once (union bound;
+    all arithmetic is in fractions).
+
+    Parameters
+    ----------
+    miss : float or Fraction
+        In [0, 1].
+
+    Attributes
+    ----------
+    each : Fraction
+        Probability that one bound may miss.
+    left : int
+        How many bounds may still be paid.
+
+    Examples
+    --------
+    >>> risk = Risk(0.001)
+    >>> of_records, of_average = risk.split(2)
+    >>> of_records.split(50).spend(50) <= 0.0005 / 50  # of each of fifty bounds
+    True
+    >>> float(risk.spent), float(risk.total)  # that of the average is left
+    (0.0005, 0.001)
+    >>> of_average.spend(2)
+    Traceback (most recent call last):
+        ...
+    epsworth.bounds.Overspent: 2 bounds asked for where the risk of 1 is left
+    """
+
+    def __init__(self, miss: float | Fraction) -> None:
+        if not 0 <= miss <= 1:
+            raise ValueError(f"the probability of a miss must lie in [0, 1], got {miss!r}")
+        self.each, self.left = Fraction(miss), 1
+        self.total = self.each
+        self._spent = [Fraction(0)]  # shared with all parts
+
+    @classmethod
+    def of(cls, confidence: float) -> Risk:
+        """Return what may be spent under a confidence: 1 - confidence, exactly."""
+        return cls(1 - Fraction(confidence))
+
+    @property
+    def spent(self) -> Fraction:
+        """What was spent of the risk that this is a part of."""
+        return self._spent[0]
+
+    def split(self, n: int) -> Risk:
+        """Divide every share into n: the part returned holds all of them, and nothing is left here."""
+        return self.divide([Fraction(1, n)] * n)[0]._gathered(n)
+
+    def divide(self, weights: Sequence[Fraction]) -> list[Risk]:
+        """Divide every share by weights that sum to at most 1: one part each, and nothing is left here."""
+        if sum(weights) > 1 or min(weights) < 0:
+            raise Overspent(f"a risk cannot be divided into parts that sum to {sum(weights)}")
+        count, self.left = self.left, 0
+        return [self._part(self.each * weight, count) for weight in weights]
+
+    def __iter__(self) -> Iterator[Risk]:
+        """Take the shares out one by one, each a risk of its own."""
+        while self.left:
+            self.left -= 1
+            yield self._part(self.each, 1)
+
+    def spend(self, bounds: int = 1) -> float:
+        """Pay for so many bounds; return the probability with which each may miss, rounded down."""
+        if bounds > self.left:
+            raise Overspent(f"{bounds} bounds asked for where the risk of {self.left} is left")
+        self.left -= bounds
+        self._spent[0] += self.each * bounds
+        return floor(self.each)
+
+    def interval(self, successes: ArrayLike, trials: ArrayLike) -> Interval:
+        """Return `clopper_pearson` intervals, each of them paid for by a share."""
+        count = np.broadcast(np.asarray(successes), np.asarray(trials)).size
+        return clopper_pearson(successes, trials, self.spend(count))
+
+    def _part(self, each: Fraction, count: int) -> Risk:
+        part = Risk(each)
+        part.left, part.total, part._spent = count, self.total, self._spent
+        return part
+
+    def _gathered(self, n: int) -> Risk:
+        self.left *= n
+        return self
+
+    def __reduce__(self) -> str:
+        raise TypeError("a risk cannot be copied: what is spent of a copy would be spent twice")
+
+
+def floor(value: Fraction) -> float:
+    """Return the largest double that does not exceed a fraction, or the one below it.
+
+    Examples
+    --------
+    >>> floor(Fraction(1, 3)) <= Fraction(1, 3), floor(Fraction(1, 2))
+    (True, 0.5)
+    """
+    near = float(value)
+    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
 
 
 class Interval(NamedTuple):

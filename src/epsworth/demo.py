@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.curves import Curves
-from epsworth.engines import stability
-from epsworth.recommendation import Recommendation, recommend
 from epsworth.space import Domain
+from epsworth.utility.curves import Curves
+from epsworth.utility.recommendation import Recommendation, recommend
+from epsworth.utility.stability import stability
 
 SENSITIVE = ("mean radius", "mean texture")
 COLUMNS = (*SENSITIVE, "mean smoothness", "mean concavity", "mean symmetry")

@@ -1,11 +1,63 @@
-"""Rounding for display that errs to the safe side: 0.4519 is promised as 0.451, never as 0.452."""
+"""Rounding that errs to the safe side: of what is computed, by counted units, and of what is shown.
+
+A computed bound is moved outwards by `up` or `down`, by as many units in the last place as its derivation counts.
+What is shown is rounded likewise: 0.4519 is promised as 0.451, never as 0.452.
+"""
 
 from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import TYPE_CHECKING, overload
 
 from epsworth.numerals import EXACT
+
+if TYPE_CHECKING:
+    from epsworth.arrays import Floats
+
+
+@overload
+def up(value: float, *, ulps: float = 1) -> float: ...
+@overload
+def up(value: Floats, *, ulps: float | Floats = 1) -> Floats: ...
+def up(value: float | Floats, *, ulps: float | Floats = 1) -> float | Floats:
+    """Return a number that lies at least ``ulps`` units in the last place of ``value`` above it.
+
+    Claim: where the exact result exceeds ``value`` by at most that many units, it does not exceed what is returned.
+    A unit is the distance from |value| to the next larger double; infinities stay.
+
+    Examples
+    --------
+    >>> up(1.0) > 1.0, up(0.0, ulps=3) > 0, up(-1.0) > -1.0
+    (True, True, True)
+    """
+    return _outwards(value, ulps, math.inf)
+
+
+@overload
+def down(value: float, *, ulps: float = 1) -> float: ...
+@overload
+def down(value: Floats, *, ulps: float | Floats = 1) -> Floats: ...
+def down(value: float | Floats, *, ulps: float | Floats = 1) -> float | Floats:
+    """Return a number that lies at least ``ulps`` units in the last place of ``value`` below it; see `up`.
+
+    Examples
+    --------
+    >>> down(1.0) < 1.0, down(0.5, ulps=2) <= 0.5 - 2**-52
+    (True, True)
+    """
+    return _outwards(value, ulps, -math.inf)
+
+
+def _outwards(value: float | Floats, ulps: float | Floats, towards: float) -> float | Floats:
+    import numpy as np  # the command line shows numbers without it
+
+    found = np.asarray(value, dtype=np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        far = found + np.copysign(ulps * np.spacing(np.abs(found)), towards)
+    # the sum may be rounded back by less than a unit of its own; one step more undoes that
+    moved = np.where(np.isfinite(found), np.nextafter(far, towards), found)
+    return moved if isinstance(value, np.ndarray) else float(moved)
 
 
 def round_down(value: float, digits: int = 3) -> float:

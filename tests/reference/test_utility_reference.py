@@ -13,9 +13,9 @@ from sklearn.linear_model import LogisticRegression
 import epsworth as ew
 from epsworth.bounds import clopper_pearson
 from epsworth.classifiers.trees import LEAF, TreeModel
-from epsworth.engines.cells import TreeCells, exact_cells
-from epsworth.engines.question import ask
 from epsworth.mechanisms import FAMILIES, PrivacyIndicator, gaussian_sigma, hockey_stick
+from epsworth.utility.engines.cells import TreeCells, exact_cells
+from epsworth.utility.question import ask
 
 ENTRIES = json.loads((Path(__file__).parent / "utility.json").read_text())["entries"]
 CALIBRATIONS = {"t4": "theorem4", "tail": "exact_tail", "agm": "analytic", "analytic_gaussian": "analytic"}

@@ -18,8 +18,8 @@ def demo(
     options.check_outputs(str(document), picture)
 
     from epsworth.demo import RANGES, SENSITIVE, WISH, stories
-    from epsworth.figures import plot_curves
     from epsworth.files import check_distinct
+    from epsworth.utility.figures import plot_curves
 
     check_distinct(document=document, picture=picture)
 

@@ -62,7 +62,7 @@ def noise(
     except ImportError as error:
         raise ValueError(str(error)) from None
     if plot is not None:
-        from epsworth.figures import plot_noise
+        from epsworth.noise.figures import plot_noise
 
         plot_noise(ranked, plot)
     if json is not None:

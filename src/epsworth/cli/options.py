@@ -20,7 +20,7 @@ from epsworth.numerals import exact_decimal, fits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from epsworth.curves import Curves
+    from epsworth.utility.curves import Curves
 
 Model = Annotated[
     Path, typer.Argument(help="Fitted classifier: a .skops file, a file of learn fit, or a pickle with --trust.")
@@ -169,8 +169,8 @@ def split_commas(words: list[str], whole: Container[str] = ()) -> list[str]:
 
 def families(words: list[str] | None) -> list[str]:
     """Read the mechanisms: names separated by commas, or one with options; ``all`` stands for every family."""
-    from epsworth.engines import DEFAULT_MECHANISMS
     from epsworth.mechanisms import FAMILIES
+    from epsworth.utility.stability import DEFAULT_MECHANISMS
 
     named = [part for word in words or DEFAULT_MECHANISMS for part in ([word] if ":" in word else word.split(","))]
     return [name for part in named for name in (FAMILIES if part == "all" else [part])]
@@ -178,7 +178,7 @@ def families(words: list[str] | None) -> list[str]:
 
 def check_outputs(json_file: str | None, plot: Path | None, other: Path | None = None) -> None:
     """Refuse outputs that cannot be written before any long work starts; `apart` tells them from inputs."""
-    from epsworth.figures import check_plot
+    from epsworth.drawing import check_plot
     from epsworth.files import check_writable
 
     if json_file is not None and json_file != "-":
@@ -209,9 +209,9 @@ def compute(
     rows: Sequence[int] = (),
 ) -> Curves:
     """Load what the options name and ask the one question; ``rows`` are records that must exist."""
-    from epsworth.engines import stability
     from epsworth.records import read_table, shown_names
     from epsworth.space import Domain
+    from epsworth.utility.stability import stability
 
     grid = epsilon_grid(epsilons)
     if domain is not None and domain_from_data:

@@ -65,7 +65,7 @@ def profile(
         tolerance=utility_tol, held_out=(data.X[some], data.y[some]), rng=rng,
     )  # fmt: skip
     if plot is not None:
-        from epsworth.figures import plot_profile
+        from epsworth.coverage.figures import plot_profile
 
         plot_profile(found, meaning.epsilon, plot)
     if json is not None:

@@ -41,10 +41,10 @@ def recommend(
     ] = None,
 ) -> None:
     """Find the smallest epsilon that meets a wish."""
-    from epsworth.curves import Curves
-    from epsworth.recommendation import recommend as choose
     from epsworth.release.policy import check_policy
     from epsworth.space import Domain
+    from epsworth.utility.curves import Curves
+    from epsworth.utility.recommendation import recommend as choose
 
     options.check_outputs(json, plot, policy)
     if policy is not None:
@@ -74,7 +74,7 @@ def recommend(
     if policy is not None and found.feasible:
         found.policy(Domain.load(domain) if domain is not None else None).save(policy)
     if plot is not None:
-        from epsworth.figures import plot_curves
+        from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot, on=[view], of=found.of)
     if json is not None:

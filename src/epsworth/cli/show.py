@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from epsworth.arrays import Floats
-    from epsworth.curves import Curves, Quantity
+    from epsworth.utility.curves import Curves, Quantity
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 MOST_COLUMNS = 8
@@ -87,7 +87,7 @@ def _width(curves: Curves, lower: Floats, upper: Floats) -> str:
 
 def print_facts(curves: Curves) -> None:
     """Print what the tables mean: units, promises, confidence, cost, notes."""
-    from epsworth.curves import promises
+    from epsworth.utility.curves import promises
 
     out = console()
     out.print(f"ε is per feature ({', '.join(curves.features)}); per record it adds up:")

@@ -39,7 +39,7 @@ def utility(
     views: list[str | int] = ["worst"] if len(curves.labels) == 1 else ["average", "worst"]
     views += record or []
     if plot is not None:
-        from epsworth.figures import plot_curves
+        from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot, on=views)
     if json is not None:

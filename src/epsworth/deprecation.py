@@ -1,0 +1,119 @@
+"""Spellings of before, which work for one version more and say what to write instead."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Convert = Callable[[Any], Any]
+
+MOVED = {
+    "epsworth.engines": "epsworth.utility.stability",
+    "epsworth.robustness": "epsworth.utility.radius",
+    **{
+        f"epsworth.{name}": f"epsworth.utility.{name}"
+        for name in ("boxes", "curves", "figures", "margins", "recommendation", "splitting")
+    },
+}  # import paths of version 0.1
+
+
+def warn(old: str, new: str, *, depth: int = 3) -> None:
+    """Say what to write instead of a deprecated spelling; ``depth`` frames up is who wrote it."""
+    warnings.warn(f"{old} is deprecated and goes with the next version; write {new}", FutureWarning, stacklevel=depth)
+
+
+def renamed(
+    *, positional: Sequence[str] = (), **old: str | tuple[str, Convert]
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Accept deprecated names of keywords, with a warning.
+
+    Parameters
+    ----------
+    positional : sequence of str
+        Deprecated names of arguments that could once be given by position, behind those that still can.
+    **old : str or (str, callable)
+        Deprecated name = new name, or the new name and what turns the old value into the new one.
+
+    Examples
+    --------
+    >>> @renamed(level=("confidence", lambda level: 1 - level))
+    ... def certify(*, confidence=0.95):
+    ...     return confidence
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     certify(level=0.25)
+    0.75
+    """
+
+    def accept(function: Callable[P, R]) -> Callable[P, R]:
+        kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
+        fixed = sum(
+            kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds
+        )
+
+        @wraps(function)
+        def accepting(*args: P.args, **kwargs: P.kwargs) -> R:
+            given: dict[str, Any] = dict(kwargs)
+            beyond = args[fixed:][: len(positional)]
+            given |= dict(zip(positional, beyond, strict=False))
+            for name in [name for name in given if name in old]:
+                entry = old[name]
+                new, convert = (entry, None) if isinstance(entry, str) else entry
+                if new in given:
+                    raise TypeError(
+                        f"{function.__name__}() got {name} and {new}, which mean the same; give {new} alone"
+                    )
+                warn(f"{name}= of {function.__name__}()", f"{new}=")
+                value = given.pop(name)
+                given[new] = value if convert is None else convert(value)
+            return function(*args[:fixed], *args[fixed + len(beyond) :], **given)  # type: ignore[arg-type]
+
+        return accepting
+
+    return accept
+
+
+def alias(old: str, new: str, convert: Convert | None = None) -> property:
+    """Return a property that reads attribute ``new`` under its deprecated name."""
+
+    def read(self: Any) -> Any:
+        warn(f"{type(self).__name__}.{old}", new)
+        value = getattr(self, new)
+        return value if convert is None else convert(value)
+
+    return property(read, doc=f"Deprecated: `{new}`.")
+
+
+class _Moved(MetaPathFinder, Loader):
+    """Finds modules at the import paths of before."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self, origin=MOVED[fullname]) if fullname in MOVED else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Take over all names of the module at its new path."""
+        new = MOVED[module.__name__]
+        warn(module.__name__, new, depth=2)
+        module.__dict__.update((k, v) for k, v in vars(import_module(new)).items() if not k.startswith("__"))
+
+
+def keep_import_paths(finders: list[Any] = sys.meta_path) -> None:
+    """Make the import paths of before work."""
+    if not any(isinstance(finder, _Moved) for finder in finders):
+        finders.append(_Moved())
+
+
+def read_renamed(document: Mapping[str, Any], **old: str) -> dict[str, Any]:
+    """Return a document with its deprecated keys under their new names."""
+    return {old.get(key, key): value for key, value in document.items()}

@@ -1,0 +1,371 @@
+"""Boxes as explanation: "the label cannot change while age stays in 63..100 and bmi anywhere".
+
+A box is never the source of a reported bound (`stability` is); it says in natural units where a record is safe.
+For tree models with one or two features it is the best rectangle of cells, for linear models the best division of the
+score's margin over the features.  Elsewhere it is proposed from a pool of labelled points, by cutting away the points
+that flip at the least loss of mass, and then certified by fresh draws of the mechanism *given* the box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epsworth.arrays import Bools, Floats
+from epsworth.bounds import clopper_pearson
+from epsworth.laws import Law, draw_between, uniforms
+from epsworth.mechanisms import FAMILIES
+from epsworth.records import one_record
+from epsworth.rounding import round_down, show_down, show_up
+from epsworth.space import Domain, Feature
+from epsworth.utility.engines.cells import Cells, TreeCells, cells_for
+from epsworth.utility.engines.contraction import unit_edges
+from epsworth.utility.engines.linear import MARGIN, LinearModel, linear_for
+from epsworth.utility.engines.plan import knows_one_label
+from epsworth.utility.margins import NEARLY, largest_part
+from epsworth.utility.question import Question, ask
+from epsworth.utility.sides import held, natural_sides, place, texts, unit_sides
+
+POOL_EPSILONS = (1.0, 2.0, 4.0, 8.0)
+POOL_PART = 1_639  # five equal parts: piecewise mechanism at four epsilons, and uniform; 8 195 in all
+CERTIFYING_DRAWS = 2_000
+ATTEMPTS = 8
+MOST_SIDES = 8  # of a linear model's box all of whose corners are asked about
+GOOD_ENOUGH = 0.01  # share of flips in the box below which it is not cut again
+
+
+@dataclass(frozen=True)
+class SafeBox:
+    """Ranges of the sensitive features within which a record keeps its label.
+
+    Attributes
+    ----------
+    features : tuple of str
+    lower, upper : tuple of float
+        Natural units, both ends included, rounded inwards to numbers that the record's own columns hold; an end at
+        the declared range includes everything that a mechanism clips there.  Printed ends lie inside these.
+    whole : tuple of bool
+        Whether a feature may take any value of its declared range.
+    flips_at_most : float
+        Bound on the share of the mechanism's outputs *inside the box* that flip the label; 0 where the box
+        was checked on the cells of a tree model or by the worst corner of a linear one.
+    mass : float
+        Probability that the mechanism's output lies in the box.
+    guaranteed : float
+        mass * (1 - flips_at_most): a lower bound on the stability (that of `stability` is better).
+    confidence : float
+        Of ``flips_at_most``; 1 where it was checked exactly.
+    best : bool
+        Whether it is proven that no other box of certain agreement has a larger mass (for linear models: a mass
+        larger by more than 0.1 %).
+    """
+
+    label: Any
+    features: tuple[str, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    whole: tuple[bool, ...]
+    mechanism: str
+    epsilon: float
+    flips_at_most: float
+    mass: float
+    guaranteed: float
+    confidence: float
+    best: bool
+
+    def __str__(self) -> str:
+        """Return the box as a sentence."""
+        sides = " and ".join(
+            f"{name} anywhere" if whole else f"{name} stays in {'..'.join(texts(low, high))}"
+            for name, low, high, whole in zip(self.features, self.lower, self.upper, self.whole, strict=True)
+        )
+        if self.confidence == 1:
+            return f"The label stays {self.label} for certain while {sides}."
+        return (
+            f"The label stays {self.label} while {sides}, but for at most {show_up(self.flips_at_most, 2)} of the "
+            f"outputs of {self.mechanism} there ({show_down(100 * self.confidence)} % confidence): stability at least "
+            f"{round_down(self.guaranteed):g} at epsilon {show_up(self.epsilon)} per feature."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form: ends as they are, which JSON keeps to the last bit."""
+        label = self.label.item() if isinstance(self.label, np.generic) else self.label
+        return {f.name: label if f.name == "label" else _plain(getattr(self, f.name)) for f in fields(self)}
+
+
+def safe_box(
+    model: Any,
+    x: Any,
+    *,
+    sensitive: str | int | Sequence[str | int],
+    domain: Domain | Mapping[str | int, object] | str | Path | None = None,
+    mechanism: str = "pm",
+    epsilon: float = 4.0,
+    confidence: float = 0.999,
+    rng: np.random.Generator | int | None = None,
+) -> SafeBox:
+    """Return a box around one record within which its label is safe.
+
+    Claim: where ``confidence`` is 1 the label is the same everywhere in the box.  Elsewhere, with that
+    confidence over our draws, at most ``flips_at_most`` of the mechanism's outputs inside the box change it,
+    and the stability is at least ``guaranteed``.
+
+    Parameters
+    ----------
+    model, sensitive, domain
+        As for `stability`; numeric features.
+    x : array_like of shape ``(1, d)`` or ``(d,)``, data frame with one row, row of a pandas frame, or mapping
+        The record.
+    mechanism, epsilon
+        The mechanism whose outputs weigh the box, per feature; words without a grid.
+    confidence : float
+        In (0, 1).
+
+    Examples
+    --------
+    >>> print(safe_box(lambda X: X[:, 0] > 0.25, [0.75, 0.5], sensitive=[0, 1], rng=0).whole)
+    (False, True)
+
+    Notes
+    -----
+    For tree models with one or two sensitive features the box is the best one: of all boxes on which the label
+    is certain, none has a larger mass.  For linear models ``best`` says whether the same is proven up to a factor of
+    1.001: nearly always for two classes, seldom where several rivals cut.  Certainty has its price: with many
+    features the worst corner lies far from what the mechanism is likely to send, and `stability` promises more.
+    """
+    asked = ask(
+        model, one_record(x), sensitive=sensitive, mechanisms=mechanism, epsilons=[epsilon], domain=domain, y=None
+    )
+    if len(asked.records) != 1:
+        raise ValueError(f"x must be one record, got {len(asked.records)}; explain one at a time")
+    if any(feature.categories is not None for feature in asked.features):
+        raise ValueError("a sensitive feature is categorical, and a box needs ranges; leave it out")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
+    mechanisms = asked.releases[0][0].mechanisms
+    if any(m.points is not None or m.output == "real line" for m in mechanisms):
+        raise ValueError(f"{mechanism} has no continuous law on the range; choose pm, sw, laplace_clipped or the like")
+    laws = [m.law(value) for m, value in zip(mechanisms, asked.unit[0], strict=True)]
+    if (found := _certain(asked, laws)) is not None:
+        return _answer(asked, laws, found[0], epsilon, 0.0, 1.0, best=found[1])
+    generator = np.random.default_rng(rng)
+    ends, flips = _certified(asked, laws, _proposed(asked, laws, generator), 1 - confidence, generator)
+    return _answer(asked, laws, ends, epsilon, flips, confidence, best=False)
+
+
+def _certain(asked: Question, laws: list[Law]) -> tuple[Floats, bool] | None:
+    """Return the ends of a box in which no point flips, and whether it is the best; None where nothing proves one."""
+    if knows_one_label(asked):
+        return np.array([[feature.lower, feature.upper] for feature in asked.features]), True
+    builder, found = cells_for(asked), None
+    if isinstance(builder, TreeCells) and len(laws) <= 2 and (cells := builder.of([0])) is not None:
+        found, best, probes = _best_rectangle(asked, laws, cells[0]), True, partial(_along_edges, cells[0].edges)
+    elif isinstance(linear := linear_for(asked), LinearModel) and (box := _best_for_linear(asked, laws, linear)):
+        found, best, probes = natural_sides(asked, box[0]), box[1], partial(_corners, asked, linear)
+    kept = None if found is None else held(asked, found, probes)
+    if found is None or kept is None:
+        return None
+    return kept, best and _mass(asked, laws, kept) * NEARLY >= _mass(asked, laws, found)
+
+
+def _answer(
+    asked: Question, laws: list[Law], ends: Floats, epsilon: float, flips: float, confidence: float, *, best: bool
+) -> SafeBox:
+    mass = _mass(asked, laws, ends)
+    declared = np.array([[feature.lower, feature.upper] for feature in asked.features])
+    return SafeBox(
+        label=asked.labels[0],
+        features=tuple(feature.name for feature in asked.features),
+        lower=tuple(ends[:, 0].tolist()),
+        upper=tuple(ends[:, 1].tolist()),
+        whole=tuple((ends == declared).all(axis=1).tolist()),
+        mechanism=asked.names[0],
+        epsilon=float(epsilon),
+        flips_at_most=flips,
+        mass=mass,
+        guaranteed=max(0.0, mass * (1 - flips) - 1e-12),
+        confidence=confidence,
+        best=best,
+    )
+
+
+def _mass(asked: Question, laws: list[Law], ends: Floats) -> float:
+    sides = unit_sides(asked.features, ends)
+    return float(np.prod([law.mass(*side) for law, side in zip(laws, sides, strict=True)]))
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _labels(asked: Question, unit: Floats) -> Bools:
+    values = [feature.from_unit(unit[:, j]) for j, feature in enumerate(asked.features)]
+    return np.asarray(asked.ask(np.zeros(len(unit), dtype=np.intp), values) == asked.labels[0])
+
+
+def _proposed(asked: Question, laws: list[Law], rng: np.random.Generator) -> Floats:
+    """Cut [0, 1]^s at the pool's flipping points, each time where the least log mass is lost; x stays inside."""
+    x, s = asked.unit[0], len(laws)
+    pool = [rng.random((POOL_PART, s))]
+    for epsilon in POOL_EPSILONS:
+        law = FAMILIES["pm"](epsilon).law(x)
+        pool.append(law.from_uniform(uniforms(rng, (POOL_PART, s))))
+    points = np.concatenate(pool)
+    return _cut(laws, x, np.tile([0.0, 1.0], (s, 1)), points[~_labels(asked, points)])
+
+
+def _cut(laws: list[Law], x: Floats, box: Floats, failing: Floats) -> Floats:
+    """Exclude every failing point by cutting one side just before it."""
+    box = box.copy()
+    while True:
+        inside = failing[((failing >= box[:, 0]) & (failing <= box[:, 1])).all(axis=1)]
+        if not len(inside):
+            return box
+        losses = np.stack([_loss(law, x[j], box[j], inside[:, j]) for j, law in enumerate(laws)], axis=1)
+        worst = int(np.argmax(losses.min(axis=1)))  # the point that is dearest to exclude goes first
+        j = int(np.argmin(losses[worst]))
+        value = inside[worst, j]
+        if value == x[j]:
+            return np.column_stack([x, x])  # it flips next to the record itself: no box
+        if value < x[j]:
+            box[j, 0] = np.nextafter(value, 1)
+        else:
+            box[j, 1] = np.nextafter(value, 0)
+
+
+def _loss(law: Law, x: float, side: Floats, values: Floats) -> Floats:
+    """Return how much log mass a cut at each value costs; infinite where it would cut the record off."""
+    lower = np.where(values < x, np.nextafter(values, 1), side[0])
+    upper = np.where(values > x, np.nextafter(values, 0), side[1])
+    kept, now = law.mass(lower, upper), float(law.mass(*side))
+    with np.errstate(divide="ignore"):
+        loss = np.log(now) - np.log(kept)
+    return np.where(values == x, np.inf, loss)
+
+
+def _certified(
+    asked: Question, laws: list[Law], box: Floats, miss: float, rng: np.random.Generator
+) -> tuple[Floats, float]:
+    """Bound the share of flips by fresh draws given the box; attempt r spends miss / 2^r."""
+    flips = 1.0
+    for attempt in range(1, ATTEMPTS + 1):
+        ends = _short(natural_sides(asked, box), place(asked))  # what is printed is what is certified
+        box = unit_sides(asked.features, ends)
+        draws = np.column_stack([_given(law, side, rng) for law, side in zip(laws, box, strict=True)])
+        agree = _labels(asked, draws)
+        _, upper = clopper_pearson(int((~agree).sum()), CERTIFYING_DRAWS, 2 * miss / 2**attempt)  # one-sided
+        flips = float(upper)
+        if flips <= GOOD_ENOUGH or agree.all():
+            break
+        if attempt < ATTEMPTS:
+            box = _cut(laws, asked.unit[0], box, draws[~agree])
+    return ends, flips
+
+
+def _short(ends: Floats, x: Floats) -> Floats:
+    """Round ends inwards to what is printed, without cutting the record off."""
+    shown = np.array([[float(text) for text in texts(*side)] for side in ends.tolist()])
+    return np.column_stack([np.minimum(shown[:, 0], x), np.maximum(shown[:, 1], x)])
+
+
+def _given(law: Law, side: Floats, rng: np.random.Generator) -> Floats:
+    """Draw from the law given a closed side."""
+    draws = draw_between(law, law.cdf_left(side[0]), law.cdf(side[1]), uniforms(rng, CERTIFYING_DRAWS))
+    return np.clip(draws, *side)
+
+
+def _best_rectangle(asked: Question, laws: list[Law], cells: Cells) -> Floats:
+    """Return the ends of the agreeing cells around the record's cell with the largest mass (one or two features)."""
+    agrees = cells.table.agrees(asked.labels[0]).astype(bool)
+    at = [
+        int(np.searchsorted(edges[1:-1], value, side="left"))
+        for edges, value in zip(cells.edges, place(asked), strict=True)
+    ]
+    natural = [_sides(feature, edges) for feature, edges in zip(asked.features, cells.edges, strict=True)]
+    sides = [np.clip(unit_edges(f, ends), 0, 1) for f, ends in zip(asked.features, natural, strict=True)]
+    rows = agrees if agrees.ndim == 2 else agrees[:, np.newaxis]
+    column, columns = (at[1], sides[1]) if agrees.ndim == 2 else (0, np.array([[0.0, 1.0]]))
+    weight_of = laws[1] if agrees.ndim == 2 else None
+    best, found = -1.0, (at[0], at[0], column, column)
+    above = rows[at[0]].copy()
+    for first in range(at[0], -1, -1):
+        above &= rows[first]
+        if not above[column]:
+            break
+        run = above.copy()
+        for last in range(at[0], len(rows)):
+            run &= rows[last]
+            if not run[column]:
+                break
+            left, right = _run_around(run, column)
+            mass = float(laws[0].mass(sides[0][first, 0], sides[0][last, 1]))
+            mass *= 1.0 if weight_of is None else float(weight_of.mass(columns[left, 0], columns[right, 1]))
+            if mass > best:
+                best, found = mass, (first, last, left, right)
+    runs = (found[:2], found[2:])[: len(laws)]
+    return np.array([[ends[first, 0], ends[last, 1]] for ends, (first, last) in zip(natural, runs, strict=True)])
+
+
+def _best_for_linear(asked: Question, laws: list[Law], model: LinearModel) -> tuple[Floats, bool] | None:
+    """Return a box on which the label beats every rival, and whether it is nearly the best; None next to a boundary.
+
+    The best box against one rival alone bounds the best box; the rivals that leave least are cut back first.  On
+    one feature every cut is forced.
+    """
+    x, whole, rivals = asked.unit[0], np.tile([0.0, 1.0], (len(laws), 1)), []
+    for one in model.comparisons(0, asked.labels[0]):
+        sign = 1 if one.positive else -1
+        slopes, constant = sign * one.weights, sign * one.constant
+        slack = _rounding(asked) * (float(model.sizes[0]) + abs(constant) + np.abs(slopes).sum())
+        rivals.append((slopes, float(slopes @ x) + constant - slack))
+    if min(budget for _, budget in rivals) <= 0:
+        return None
+    bounds = [largest_part(laws, x, whole, slopes, budget)[1] for slopes, budget in rivals]
+    box = whole
+    for k in np.argsort(bounds):
+        box, _ = largest_part(laws, x, box, *rivals[k])
+    mass = np.prod([law.mass(*side) for law, side in zip(laws, box, strict=True)])
+    return box, len(laws) == 1 or bool(mass * NEARLY >= np.exp(min(bounds)))
+
+
+def _rounding(asked: Question) -> float:
+    """Return the rounding of a score in the table's own precision, relative to its terms (see `MARGIN`)."""
+    kinds = [asked.records.column(p).dtype for p in range(len(asked.records.names))]
+    coarsest = max((float(np.finfo(kind).eps) for kind in kinds if kind.kind == "f"), default=0.0)
+    return max(MARGIN, 2 * (len(kinds) + 12) * coarsest)
+
+
+def _run_around(agrees: Bools, at: int) -> tuple[int, int]:
+    breaks = np.flatnonzero(~agrees)
+    before, after = breaks[breaks < at], breaks[breaks > at]
+    return (int(before[-1]) + 1 if before.size else 0), (int(after[0]) - 1 if after.size else len(agrees) - 1)
+
+
+def _sides(feature: Feature, edges: Floats) -> Floats:
+    """Return the closed interval [just above a, b] of every cell (a, b], in natural units, within the range."""
+    ends = np.column_stack([np.nextafter(edges[:-1], np.inf), edges[1:]])
+    return np.asarray(np.clip(ends, feature.lower, feature.upper))
+
+
+def _along_edges(edges: Sequence[Floats], ends: Floats) -> Floats:
+    """Return the ends of every side beside a point of each cell that the other side meets."""
+    spots = [np.unique([*e[(e > low) & (e < high)], low, high]) for e, (low, high) in zip(edges, ends, strict=True)]
+    if len(spots) == 1:
+        return spots[0][:, np.newaxis]
+    pairs = [np.stack(np.meshgrid(ends[0], spots[1]), -1), np.stack(np.meshgrid(spots[0], ends[1]), -1)]
+    return np.concatenate([pair.reshape(-1, 2) for pair in pairs])
+
+
+def _corners(asked: Question, model: LinearModel, ends: Floats) -> Floats:
+    """Return the corner at which each rival comes closest; all corners of a box of few sides."""
+    comparisons = model.comparisons(0, asked.labels[0])
+    slopes = np.array([one.weights if one.positive else -one.weights for one in comparisons])
+    corners = [] if len(ends) > MOST_SIDES else list(product(*ends.tolist()))
+    worst: Floats = np.where(slopes > 0, ends[:, 0], ends[:, 1])
+    return np.concatenate([worst, np.array(corners).reshape(-1, len(ends))])

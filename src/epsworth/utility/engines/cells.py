@@ -1,0 +1,201 @@
+"""Exact stability for tree models with up to three sensitive features.
+
+With the public features fixed, a sum of trees is constant on the cells between the thresholds that can
+still be reached.  One sweep over all trees at once collects the leaves (boxes of cells), a difference
+array adds them up, and the label of every cell follows.  Thresholds are located to the last bit in natural
+units, by the model's own comparisons: an atom, or a grid value, next to a threshold lands on its true side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Bools, Floats
+from epsworth.classifiers.trees import TreeModel, tree_model
+from epsworth.records import Indices
+from epsworth.utility.curves import Bounds
+from epsworth.utility.engines.contraction import LawsOverEpsilon, Table, agreement, outward, stays_in_range, within
+from epsworth.utility.engines.leaves import LeafBoxes
+from epsworth.utility.engines.partition import Sweep, sum_of_boxes
+from epsworth.utility.engines.probing import answers_as_read
+from epsworth.utility.engines.sampled import Answer, Progress
+from epsworth.utility.question import Question
+
+MOST_FEATURES = 3
+MOST_CELLS = 50_000_000
+BLOCK = 64  # records whose ties are asked about together
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The decision table of one record and the edges of its cells, per sensitive feature, in natural units."""
+
+    edges: tuple[Floats, ...]
+    table: Table
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """Cells whose near ties (``tied``, an index) are still open."""
+
+    record: int
+    edges: tuple[Floats, ...]
+    labels: Indices
+    tied: tuple[Indices, ...]
+
+    def points(self, j: int) -> Floats:
+        """Return one natural value per tied cell: a cell (a, b] is represented by b, the last one on its side."""
+        right = self.edges[j][1:][self.tied[j]]
+        left = self.edges[j][:-1][self.tied[j]]
+        beyond = np.where(np.isfinite(left), np.nextafter(left, np.inf), 0.0)  # the last cell has no right end
+        return np.where(np.isfinite(right), right, beyond)
+
+    def cells(self, classes: NDArray[Any]) -> Cells:
+        """Return the finished cells, without the edges across which no label changes."""
+        edges, labels = _merge(self.edges, self.labels)
+        return Cells(edges, Table(labels, classes))
+
+
+class TreeCells:
+    """Builds the cells of any record of a question; the thresholds are located once."""
+
+    def __init__(self, question: Question, model: TreeModel, natural: Floats) -> None:
+        self.question, self.model, self.natural = question, model, natural
+        self.seen = model.seen(self.natural)
+        self.sweep = Sweep.over(model, question.positions, natural.shape[1])
+        self.queries = 0
+
+    def of(self, records: Sequence[int]) -> list[Cells] | None:
+        """Return the cells of some records, their near ties asked about together; None if there are too many cells."""
+        drafts: dict[bytes, Draft] = {}
+        keys = []
+        for record in records:
+            goes_left = self._public_turns(record)
+            key = np.packbits(goes_left).tobytes()  # records that take the same public turns share their cells
+            keys.append(key)
+            if key not in drafts:
+                draft = self._draft(record, goes_left)
+                if draft is None:
+                    return None
+                drafts[key] = draft
+        self._settle_ties(list(drafts.values()))
+        done = {key: draft.cells(self.model.classes) for key, draft in drafts.items()}
+        return [done[key] for key in keys]
+
+    def _public_turns(self, record: int) -> Bools:
+        """Return the public splits at which a record goes left."""
+        turns = self.model.turns_left(self.seen[record][self.model.feature], self.model.threshold)
+        return np.asarray(self.sweep.closed & turns)
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The labels."""
+        return self.model.classes
+
+    def boxes(self, record: int) -> LeafBoxes:
+        """Return a record's reachable leaves, for branch and bound."""
+        leaves = self.sweep.leaves(self._public_turns(record))
+        ends = [np.concatenate([[-np.inf], edges, [np.inf]]) for edges in leaves.edges]
+        return LeafBoxes(
+            low=np.column_stack([end[at] for end, at in zip(ends, leaves.low, strict=True)]),
+            high=np.column_stack([end[at + 1] for end, at in zip(ends, leaves.high, strict=True)]),
+            values=self.model.values[leaves.node],
+            starts=leaves.starts,
+            offset=self.model.offset,
+            slack=self.model.tie * len(self.model.roots),
+        )
+
+    def _draft(self, record: int, goes_left: Bools) -> Draft | None:
+        leaves = self.sweep.leaves(goes_left).compact()
+        edges = tuple(np.concatenate([[-np.inf], e, [np.inf]]) for e in leaves.edges)
+        shape = tuple(len(e) - 1 for e in edges)
+        if np.prod([float(c) for c in shape]) > MOST_CELLS:
+            return None
+        scores = sum_of_boxes(shape, leaves.low, leaves.high, self.model.values[leaves.node])
+        scores += self.model.offset.reshape(-1, *(1,) * len(shape))
+        if len(scores) == 1:
+            labels, margin = (scores[0] > 0).astype(np.intp), np.abs(scores[0])
+        else:
+            labels = np.argmax(scores, axis=0)
+            best = np.partition(scores, -2, axis=0)[-2:]
+            margin = best[1] - best[0]
+        return Draft(record, edges, labels, np.nonzero(margin < self.model.tie * len(self.model.roots)))
+
+    def _settle_ties(self, drafts: list[Draft]) -> None:
+        """Let the classifier decide the cells whose scores (nearly) tie, at a point of each."""
+        counts = [draft.tied[0].size for draft in drafts]
+        if not sum(counts):
+            return
+        rows = np.repeat([draft.record for draft in drafts], counts)
+        values = [np.concatenate([draft.points(j) for draft in drafts]) for j in range(len(self.sweep.edges))]
+        answers = self.model.places(self.question.ask(rows, values))
+        self.queries += rows.size
+        for draft, found in zip(drafts, np.split(answers, np.cumsum(counts)[:-1]), strict=True):
+            draft.labels[draft.tied] = found
+
+
+def _merge(edges: tuple[Floats, ...], labels: Indices) -> tuple[tuple[Floats, ...], Indices]:
+    """Drop edges across which no label changes."""
+    kept = []
+    for axis, edge in enumerate(edges):
+        along = np.moveaxis(labels, axis, 0).reshape(labels.shape[axis], -1)
+        changes = np.concatenate([[True], (along[1:] != along[:-1]).any(axis=1)])
+        labels = np.compress(changes, labels, axis=axis)
+        kept.append(np.concatenate([edge[:-1][changes], edge[-1:]]))
+    return tuple(kept), labels
+
+
+def cells_for(question: Question) -> TreeCells | str:
+    """Return the builder of cells, or why there is none; categories of sensitive features must be numbers."""
+    if question.classifier.inside is None:
+        return "the classifier is a function"
+    model = tree_model(question.classifier.inside)
+    if model is None:
+        return "the classifier is not a supported tree model"
+    natural = question.records.numbers()
+    if natural is None or any(isinstance(c, str) for f in question.features for c in f.categories or ()):
+        return "the table holds columns that are not numbers"
+    if np.isnan(natural).any():
+        return "the table has missing values, whose way through the trees is not read"
+    builder = TreeCells(question, model, natural)
+
+    def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
+        table = natural[rows]
+        table[:, list(question.positions)] = np.column_stack(values)
+        return model.labels(table)
+
+    return builder if answers_as_read(question, read, builder.sweep.edges) else "its answers are not those of its trees"
+
+
+def exact_cells(question: Question, builder: TreeCells, progress: Progress) -> Answer | None:
+    """Return exact bounds for every record, or None where some record has too many cells."""
+    m, e, n = question.shape
+    laws, stays = LawsOverEpsilon(question), np.array([stays_in_range(row) for row in question.releases])
+    stability, accuracy = np.empty((m, e, n)), np.empty((m, e, n))
+    possible = np.empty(n, dtype=np.int64)
+    for start in range(0, n, BLOCK):
+        block = range(start, min(start + BLOCK, n))
+        built = builder.of(block)
+        if built is None:
+            return None
+        for record, cells in zip(block, built, strict=True):
+            masses = [
+                np.concatenate([laws.masses(i, j, question.unit[record, j], edges) for i in range(m)])
+                for j, edges in enumerate(cells.edges)
+            ]
+            own, right = agreement(question, record, cells.table, masses)
+            stability[:, :, record], accuracy[:, :, record] = own.reshape(m, e), right.reshape(m, e)
+            inside = np.ix_(*[within(f, edges) for f, edges in zip(question.features, cells.edges, strict=True)])
+            reached = cells.table.kinds[np.unique(cells.table.labels[inside])]
+            possible[record] = len(reached)
+            if len(reached) == 1:  # mechanisms that stay in the range cannot change the label
+                stability[stays, :, record] = float(reached[0] == question.labels[record])
+                accuracy[stays, :, record] = float(question.y is not None and reached[0] == question.y[record])
+        progress(block.stop / n)
+    exact = None if question.y is None else Bounds(*outward(accuracy))
+    return Answer(Bounds(*outward(stability)), exact, possible, builder.queries)

@@ -1,0 +1,173 @@
+"""What the exact engines share: laws for all epsilons at once, and the contraction of a decision table.
+
+If the label depends on the sensitive features only through the cell of a product partition, then
+rho = sum over cells of [label agrees] * prod_j Pr[M_j lies in the cell's side j]: one table serves every
+mechanism and epsilon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.bounds import Interval
+from epsworth.laws import Law
+from epsworth.mechanisms import Mechanism
+from epsworth.mechanisms.quantised import Quantised
+from epsworth.mechanisms.record import RecordRelease
+from epsworth.space import Feature
+from epsworth.utility.question import Question
+
+SMALLEST = float(np.finfo(float).tiny)
+ROUNDING = 1e-12  # of a contraction: sums of at most 5e7 nonnegative terms that add up to one (seen: below 1e-14)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Labels over the cells of a product partition of the sensitive features' values.
+
+    Attributes
+    ----------
+    labels : ndarray of int, shape ``(cells_1, .., cells_s)``
+        Index into ``kinds``.
+    kinds : ndarray
+        The labels that occur.
+    """
+
+    labels: NDArray[np.intp]
+    kinds: NDArray[Any]
+
+    def agrees(self, label: Any) -> Floats:
+        """Return 1.0 in the cells that have this label."""
+        return np.asarray(self.kinds[self.labels] == label, dtype=np.float64)
+
+
+def contract(table: Floats, masses: Sequence[Floats]) -> Floats:
+    """Return the mass of ``table`` under product laws.
+
+    Parameters
+    ----------
+    table : ndarray, shape ``(c_1, .., c_s)``
+    masses : sequence of s ndarrays, shapes ``(points, c_j)``
+
+    Returns
+    -------
+    ndarray, shape ``(points,)``
+    """
+    first, *others = masses
+    total = first @ table.reshape(table.shape[0], -1)
+    for mass in others:
+        total = np.einsum("pc,pcr->pr", mass, total.reshape(len(total), mass.shape[1], -1))
+    return np.asarray(total[:, 0])
+
+
+def agreement(question: Question, record: int, table: Table, masses: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Return the exact stability and accuracy of one record, shape ``(points,)``; without y both are the stability."""
+    own = _agreeing(table.agrees(question.labels[record]), masses)
+    if question.y is None or question.y[record] == question.labels[record]:
+        return own, own
+    return own, _agreeing(table.agrees(question.y[record]), masses)
+
+
+def _agreeing(agrees: Floats, masses: Sequence[Floats]) -> Floats:
+    """Contract; 0 and 1 are said only where no cell agrees or every one does (see `outward`)."""
+    if agrees.all() or not agrees.any():
+        return np.full(len(masses[0]), float(agrees.all()))
+    return np.clip(contract(agrees, masses), SMALLEST, np.nextafter(1, 0))
+
+
+def outward(value: Floats) -> Interval:
+    """Return an exact value as bounds, rounded outwards; 0 and 1 are known for certain and stay."""
+    lower, upper = np.clip(value - ROUNDING, 0, 1), np.clip(value + ROUNDING, 0, 1)
+    return Interval(np.where(value == 1, 1.0, lower), np.where(value == 0, 0.0, upper))
+
+
+def below(feature: Feature, mechanism: Mechanism, law: Law, values: Floats) -> Floats:
+    """Return Pr[released value <= values] in natural units, shape ``(*law.shape, values)``."""
+    expanded = law[..., np.newaxis]
+    if mechanism.points is None:
+        return expanded.cdf(unit_edges(feature, values))
+    grid = np.arange(mechanism.points) / (mechanism.points - 1)
+    released = as_floats(feature.from_unit(grid, points=mechanism.points))  # these very doubles are compared
+    order = np.argsort(released)  # categories come in any order
+    cumulated = np.cumsum(expanded.pmf(grid[order]), axis=-1)
+    padded = np.concatenate([np.zeros((*law.shape, 1)), cumulated], axis=-1)
+    return np.asarray(padded[..., np.searchsorted(released[order], values, side="right")])
+
+
+class LawsOverEpsilon:
+    """The laws of every mechanism at one true value, for all epsilons at once, shape ``(epsilons,)``."""
+
+    def __init__(self, question: Question) -> None:
+        self.features = question.features
+        self.stacks = [
+            [stack([release.mechanisms[j] for release in row]) for j in range(len(question.features))]
+            for row in question.releases
+        ]
+
+    def below(self, m: int, j: int, x: float, values: Floats) -> Floats:
+        """Return Pr[released value <= values] in natural units, shape ``(epsilons, values)``."""
+        feature = self.features[j]
+        found = [below(feature, mechanism, mechanism.law(x), values) for mechanism in self.stacks[m][j]]
+        return np.concatenate([np.atleast_2d(cumulated) for cumulated in found])
+
+    def masses(self, m: int, j: int, x: float, edges: Floats) -> Floats:
+        """Return the masses of the cells between edges in natural units (-inf to inf), shape ``(epsilons, cells)``."""
+        return np.maximum(np.diff(self.below(m, j, x, edges)), 0.0)
+
+    def boxes(self, m: int, j: int, x: float, side: Floats) -> Floats:
+        """Return the mass of one closed interval on the unit scale, shape ``(epsilons,)``."""
+        return np.concatenate([np.atleast_1d(mechanism.law(x).mass(*side)) for mechanism in self.stacks[m][j]])
+
+    def points(self, m: int, j: int, x: float, grid: Floats) -> Floats:
+        """Return point masses on a grid, shape ``(epsilons, points)``."""
+        laws = (mechanism.law(x) for mechanism in self.stacks[m][j])
+        return np.concatenate([np.atleast_2d(law[..., np.newaxis].pmf(grid)) for law in laws])
+
+
+def stack(mechanisms: Sequence[Mechanism]) -> list[Mechanism]:
+    """Merge mechanisms that differ in epsilon only into one with an array of epsilons."""
+    first = mechanisms[0]
+    if isinstance(first, Quantised):
+        if all(isinstance(m, Quantised) and m.k == first.k for m in mechanisms):
+            inner = stack([m.mechanism for m in mechanisms if isinstance(m, Quantised)])
+            return [Quantised(mechanism, first.k) for mechanism in inner]
+        return list(mechanisms)
+    names = [f.name for f in fields(first) if f.name != "epsilon"]
+    alike = all(type(m) is type(first) for m in mechanisms) and all(
+        getattr(m, name) == getattr(first, name) for m in mechanisms for name in names
+    )
+    if not alike:
+        return list(mechanisms)
+    return [replace(first, epsilon=np.array([m.scalar_epsilon for m in mechanisms]))]
+
+
+def stays_in_range(row: Sequence[RecordRelease]) -> bool:
+    """Tell whether no output of some releases can lie outside the declared ranges."""
+    return all(mechanism.output != "real line" for release in row for mechanism in release.mechanisms)
+
+
+def aligned(row: Sequence[RecordRelease], features: int) -> list[list[Mechanism]]:
+    """Return mechanisms per feature, stacked over epsilon where that works for every feature."""
+    single = [[release.mechanisms[j] for release in row] for j in range(features)]
+    stacked = [stack(mechanisms) for mechanisms in single]
+    return stacked if len({len(mechanisms) for mechanisms in stacked}) == 1 else single
+
+
+def unit_edges(feature: Feature, edges: Floats) -> Floats:
+    """Convert edges to the unit scale; an edge stays on its side of both ends of the range, where atoms lie."""
+    unit = (edges - feature.lower) / (feature.upper - feature.lower)
+    unit = np.where(edges >= feature.lower, np.maximum(unit, 0.0), np.minimum(unit, np.nextafter(0, -1)))
+    return np.where(edges >= feature.upper, np.maximum(unit, 1.0), np.minimum(unit, np.nextafter(1, 0)))
+
+
+def within(feature: Feature, edges: Floats) -> Bools:
+    """Return which cells (e_i, e_i+1] meet the declared range, or hold a declared category."""
+    if feature.categories is not None:
+        return np.isin(np.arange(len(edges) - 1), np.searchsorted(edges, as_floats(feature.categories)) - 1)
+    return np.asarray((edges[1:] >= feature.lower) & (edges[:-1] < feature.upper))

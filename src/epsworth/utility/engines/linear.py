@@ -1,0 +1,395 @@
+"""Two-sided bounds for linear classifiers: any mechanism on [0, 1], any number of sensitive features.
+
+The label of a binary linear model depends on S = sum_j w_j M_j alone.  On a lattice of N steps over the
+range of S the law of each term is rounded down to its cell; a product of Fourier transforms then gives
+Pr[S0 <= .] exactly, where S lies between S0 and S0 + s steps.  The bracket closes as s/N.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from epsworth.arrays import Bools, Floats
+from epsworth.bounds import Interval
+from epsworth.classifiers.genuine import kind_of
+from epsworth.classifiers.scalers import affine, behind_scalers, dense, ignoring_names, per_column, steps_of
+from epsworth.laws import Gaussian, Laplace, Law, TwoLevel
+from epsworth.records import Indices
+from epsworth.utility.curves import Bounds
+from epsworth.utility.engines.contraction import aligned, stays_in_range
+from epsworth.utility.engines.probing import answers_as_read
+from epsworth.utility.engines.sampled import Answer, Progress
+from epsworth.utility.question import Question
+
+FIRST_STEPS, MOST_STEPS = 2**12, 2**18
+FOURIER = 10  # units of rounding per level of a transform: Higham 2002, theorem 24.2, with weights right to one unit
+CLOSE = 1e-9  # rounding beyond which the closed form is given up for the lattice
+# How far a score, and so a threshold, may be off, relative to the sum of its absolute terms.  A sum of d products errs
+# by at most d units of 1.1e-16 in whatever order, each term by another 12 (scalers, weights, natural values): twice
+# (1000 + 12) * 1.1e-16 for the difference of two scores of 1000 features, with a factor of four to spare; more features
+# count for more (`_read`).
+MARGIN, MARGIN_FEATURES = 1e-12, 1_000
+LINEAR = (
+    "LogisticRegression",
+    "LinearSVC",
+    "LinearDiscriminantAnalysis",
+    "RidgeClassifier",
+    "SGDClassifier",
+    "Perceptron",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """Scores = weights . unit values + constants of the record; the label is the class of the largest score.
+
+    A binary model has one score: that of ``classes[1]`` over ``classes[0]``.
+
+    Attributes
+    ----------
+    weights : ndarray, shape ``(scores, sensitive)``
+        On the unit scale: scalers and declared ranges are folded in.
+    constants : ndarray, shape ``(records, scores)``
+        With all sensitive features at 0.
+    sizes : ndarray, shape ``(records,)``
+        Sum of the absolute terms of a score, the scalers' own terms among them, with each sensitive feature at the
+        end of its range that lies farther from 0: what all rounding errors of scores, weights and natural values are
+        relative to.
+    """
+
+    weights: Floats
+    constants: Floats
+    sizes: Floats
+    classes: Any
+
+    def comparisons(self, record: int, label: Any) -> list[Comparison]:
+        """Return what must hold for a label to be answered; nothing where the model does not know it."""
+        own, constants = np.flatnonzero(self.classes == label), self.constants[record]
+        if not own.size:
+            return []
+        if len(self.weights) == 1:
+            return [Comparison(self.weights[0], float(constants[0]), positive=bool(own[0] == 1))]
+        rivals = [k for k in range(len(self.weights)) if k != own[0]]
+        return [
+            Comparison(self.weights[own[0]] - self.weights[k], float(constants[own[0]] - constants[k])) for k in rivals
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """``weights . unit + constant`` must be positive (or else must not be) for the label to be kept."""
+
+    weights: Floats
+    constant: float
+    positive: bool = True
+
+    @property
+    def can_be_lost(self) -> bool:
+        """Whether some values within the ranges lose it."""
+        if self.positive:
+            return bool(self.constant + np.minimum(self.weights, 0).sum() <= 0)
+        return bool(self.constant + np.maximum(self.weights, 0).sum() > 0)
+
+
+def settled(comparisons: Sequence[Comparison], slack: float) -> float | None:
+    """Return 1 or 0 where all values within the ranges win all comparisons, or lose one of them; else None."""
+    kept = True
+    for one in comparisons:
+        sign = 1 if one.positive else -1
+        weights, constant = sign * one.weights, sign * one.constant
+        off = slack + MARGIN * (abs(constant) + float(np.abs(weights).sum()))
+        if constant + np.maximum(weights, 0).sum() < -off:
+            return 0.0
+        kept = kept and bool(constant + np.minimum(weights, 0).sum() > off)
+    return 1.0 if kept else None
+
+
+Keeps = Callable[[list[list[Law]], list[Comparison], float], Interval]
+"""From laws (parts of epsilons, then features), comparisons and slack to bounds of shape ``(epsilons,)``."""
+
+
+def linear_for(question: Question) -> LinearModel | str:
+    """Return the question's linear model, or why there is none."""
+    model = question.classifier.inside
+    estimator, scalers = steps_of(model)
+    if kind_of(estimator) not in LINEAR or not hasattr(estimator, "coef_"):
+        return "the classifier is not a supported linear model"
+    if behind_scalers(model) is None:
+        return "a step of the pipeline is not a plain per-column scaler, or it answers by code of its own"
+    if any(feature.categories is not None for feature in question.features):
+        return "a sensitive feature is categorical"
+    natural = question.records.numbers()
+    if natural is None:
+        return "the table holds columns that are not numbers"
+    found = _read(question, natural, model, scalers)
+    return found if _agrees(question, found) else "its answers are not those of its coefficients"
+
+
+def _agrees(question: Question, model: LinearModel) -> bool:
+    """Check the reading against the classifier."""
+    ends = [(f.lower, f.upper) for f in question.features]
+
+    def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
+        unit = np.column_stack([(v - low) / (high - low) for v, (low, high) in zip(values, ends, strict=True)])
+        scores = unit @ model.weights.T + model.constants[rows]
+        both = np.column_stack([np.zeros(len(rows)), scores]) if scores.shape[1] == 1 else scores
+        best = np.partition(both, -2, axis=1)[:, -2:]
+        terms = model.sizes[rows] + np.abs(both).max(axis=1) + (np.abs(unit) @ np.abs(model.weights).T).max(axis=1)
+        return model.classes[np.argmax(both, axis=1)], np.asarray(best[:, 1] - best[:, 0] > CLOSE * terms)
+
+    return answers_as_read(question, read)
+
+
+def _read(question: Question, natural: Floats, model: Any, scalers: Sequence[Any]) -> LinearModel:
+    """Fold scalers and ranges into the coefficients; no difference of scores, in which public terms cancel, is read."""
+    at, estimator = list(question.positions), steps_of(model)[0]
+    lower = np.array([feature.lower for feature in question.features])
+    upper = np.array([feature.upper for feature in question.features])
+    everything, width = np.arange(len(question.records)), len(question.records.names)
+    base = dict(zip(question.positions, np.broadcast_to(lower, (len(everything), len(lower))).T, strict=True))
+    with ignoring_names():
+        constants = _columns(model.decision_function(question.records.take(everything, base)))
+    coefficients = np.atleast_2d(dense(estimator.coef_))
+    reach = np.abs(natural)
+    reach[:, at] = np.maximum(np.abs(lower), np.abs(upper))
+    for scaler in scalers:
+        factor, shift = per_column(scaler, width)
+        reach = np.abs(factor) * reach + np.abs(shift)
+    terms = reach @ np.abs(coefficients).T + np.abs(np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)))
+    slopes = affine(scalers, width)[0][at] * (upper - lower)
+    sizes = terms.max(axis=1) * max(1.0, width / MARGIN_FEATURES)
+    return LinearModel(coefficients[:, at] * slopes, constants, sizes, estimator.classes_)
+
+
+def _columns(scores: Any) -> Floats:
+    found = np.asarray(scores, dtype=np.float64)
+    return found[:, np.newaxis] if found.ndim == 1 else found
+
+
+def bracket(laws: list[Law], weights: Floats, threshold: float, steps: int, slack: float = 0.0) -> Interval:
+    """Bound Pr[sum_j w_j Y_j <= threshold] for independent Y_j on [0, 1].
+
+    Parameters
+    ----------
+    laws : list of Law, each of shape ``(epsilons,)`` or ``()``
+    weights : ndarray, shape ``(s,)``
+        Of either sign; zeros are dropped.
+    steps : int
+        N, lattice steps over the range of the sum.
+    slack : float
+        How far the threshold may be off.
+
+    Returns
+    -------
+    Interval
+        Arrays of shape ``(epsilons,)``.
+    """
+    from scipy.fft import irfft, next_fast_len, rfft  # on first use: it would slow down every start
+
+    used = np.flatnonzero(weights)
+    reach = float(np.abs(weights[used]).sum())
+    shift = threshold - float(np.minimum(weights, 0).sum())  # reflect: w Y = |w| (1 - Y) - |w| for w < 0
+    if used.size == 0:
+        ends = (shift - slack >= 0, shift + slack >= 0)
+        return Interval(*(np.full(laws[0].shape, float(end)) for end in ends))
+    h = reach / steps
+    # a rounded |w|/h can move an atom one cell on: leave room, or the sum wraps around
+    length = next_fast_len(steps + used.size + 1, real=True)
+    product = np.ones(1, dtype=np.complex128)
+    for j in used:
+        width = abs(weights[j])
+        cells = int(np.ceil(width / h)) + 1
+        edges = np.minimum(np.arange(cells + 1) * h / width, 2.0)
+        edges[0] = 0.0
+        below = _cdf_left(laws[j], edges) if weights[j] > 0 else 1 - laws[j][..., np.newaxis].cdf(1 - edges)
+        masses = np.maximum(np.diff(below, axis=-1), 0.0)
+        product = product * rfft(masses, n=length, axis=-1)
+    pmf = irfft(product, n=length, axis=-1)
+    cumulated = np.cumsum(pmf, axis=-1)
+    slack = slack + MARGIN * (abs(shift) + reach)
+    low, high = int(np.floor((shift - slack) / h)) - used.size, int(np.floor((shift + slack) / h))
+    lower, upper = (_at(cumulated, i) for i in (low, high))
+    error = transform_error(used.size, length)
+    return Interval(np.clip(lower - error, 0, 1), np.clip(upper + error, 0, 1))
+
+
+def transform_error(parts: int, length: int) -> float:
+    """Bound the rounding of the cumulated product of transforms of probabilities.
+
+    A transform errs by ``FOURIER * log2(length)`` units, relative to its Euclidean norm, which is at most
+    sqrt(length); no other factor of the product exceeds 1, and the inverse divides by sqrt(length).  A partial sum
+    of errors is at most sqrt(length) times their norm (Cauchy & Schwarz); summing and the masses themselves add a
+    few units per cell and part.
+    """
+    norm = (parts + 1) * math.log2(2 * length)
+    return FOURIER * np.finfo(float).eps / 2 * (math.sqrt(length) * norm + length + parts)
+
+
+def closed_form(laws: list[Law], weights: Floats, threshold: float) -> Interval:
+    """Bound Pr[sum_j w_j Y_j <= threshold] for at most three piecewise-constant laws, to rounding.
+
+    The density of w_j Y_j jumps at b = w_j (0, l, l + 2C, 1) by J = (q, p - q, q - p, -q) / w_j, so that
+    P = sum over the jumps of prod J (threshold - sum b)_+^s / s!.  ``unit`` bounds the rounding of one
+    difference; where terms cancel too much the interval is wide, and the lattice does better.
+    """
+    used = np.flatnonzero(weights)
+    s, unit = used.size, np.finfo(float).eps * (weights.size + 3)
+    shift = threshold - float(np.minimum(weights, 0).sum())
+    height, place = np.ones((1, 1)), np.zeros((1, 1))
+    for j in used:
+        law, width = laws[j], abs(weights[j])
+        assert isinstance(law, TwoLevel)
+        start = law.x - law.offset
+        start = start if weights[j] > 0 else 1 - start - 2 * law.half
+        central = (1 - law.spread) / (2 * law.half)
+        jumps = np.stack([law.spread, central, -central, -law.spread], axis=-1) / width
+        at = np.stack([0 * start, start, start + 2 * law.half, 1 + 0 * start], axis=-1) * width
+        height = (height[..., np.newaxis] * jumps[..., np.newaxis, :]).reshape(len(jumps), -1)
+        place = (place[..., np.newaxis] + at[..., np.newaxis, :]).reshape(len(at), -1)
+    eta = unit * (abs(shift) + place)
+    above = np.maximum(shift - place, 0.0)
+    value = (height * above**s).sum(axis=-1) / math.factorial(s)
+    reach = above + eta
+    error = (np.abs(height) * (unit * reach**s + s * reach ** (s - 1) * eta)).sum(axis=-1) / math.factorial(s)
+    return Interval(np.clip(value - error, 0, 1), np.clip(value + error, 0, 1))
+
+
+def laplace_sum(laws: list[Law], weights: Floats, threshold: float) -> Interval:
+    """Bound Pr[sum_j w_j Y_j <= threshold] for unclipped Laplace laws, by partial fractions.
+
+    The sum of independent Laplace variables of different scales b_j is a signed mixture of them, with
+    weights c_j = prod_{i != j} b_j^2 / (b_j^2 - b_i^2).  Nearly equal scales cancel: the interval then is wide.
+    """
+    used = np.flatnonzero(weights)
+    centre, scales, tails = 0.0, [], []
+    for j in used:
+        law = laws[j]
+        assert isinstance(law, Laplace)
+        centre = centre + weights[j] * law.x
+        scales.append(abs(weights[j]) / law.rate)
+    for scale in scales:
+        others = [scale**2 / (scale**2 - other**2) for other in scales if other is not scale]
+        tails.append((np.prod(others, axis=0), Laplace.around(centre, 1 / scale).cdf(threshold)))
+    value = sum(weight * tail for weight, tail in tails)
+    spread = sum(np.abs(weight) for weight, _ in tails)
+    error = MARGIN * (1 + spread) * len(tails)
+    return Interval(np.clip(value - error, 0, 1), np.clip(value + error, 0, 1))
+
+
+def _cdf_left(law: Law, edges: Floats) -> Floats:
+    expanded = law[..., np.newaxis]
+    return expanded.cdf(edges) - expanded.pmf(edges)
+
+
+def _at(cumulated: Floats, index: int) -> Floats:
+    if index < 0:
+        return np.zeros(cumulated.shape[:-1])
+    return np.asarray(cumulated[..., min(index, cumulated.shape[-1] - 1)])
+
+
+def linear_bounds(question: Question, model: LinearModel, tolerance: float, progress: Progress) -> Answer:
+    """Return deterministic bounds for mechanisms on [0, 1] and for unclipped Gaussian or Laplace noise.
+
+    With K > 2 classes, own score s and rival scores s_k:
+    1 - sum_k Pr[s_k >= s] <= rho <= 1 - max_k Pr[s_k >= s].
+    """
+    return each_label(question, model, partial(_by_pairs, tolerance=tolerance), progress)
+
+
+def each_label(question: Question, model: LinearModel, keeps: Keeps, progress: Progress) -> Answer:
+    """Bound, for every record, the probability that its label and its y win all their comparisons."""
+    m, e, n = question.shape
+    stability = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
+    accuracy = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
+    possible = np.empty(n, dtype=np.int64)
+    stacks = [aligned(row, len(question.features)) for row in question.releases]
+    stays = [stays_in_range(row) for row in question.releases]
+    for record in range(n):
+        own = question.labels[record]
+        targets = [(stability, own)] + ([] if question.y is None else [(accuracy, question.y[record])])
+        slack = MARGIN * float(model.sizes[record])
+        for i, features in enumerate(stacks):
+            laws = [
+                [mechanism.law(x) for mechanism, x in zip(part, question.unit[record], strict=True)]
+                for part in zip(*features, strict=True)  # one batch of epsilons, or one part per epsilon
+            ]
+            for target, label in targets:
+                comparisons = model.comparisons(record, label)
+                known = settled(comparisons, slack) if comparisons else 0.0
+                if known is not None and (stays[i] or not any(one.weights.any() for one in comparisons)):
+                    found = Interval(np.full(e, known), np.full(e, known))
+                else:
+                    found = keeps(laws, comparisons, slack)
+                target.lower[i, :, record], target.upper[i, :, record] = found
+        lost = any(compared.can_be_lost for compared in model.comparisons(record, own))
+        possible[record] = 1 + int(lost)  # exact for two classes, a lower bound for more
+        progress((record + 1) / n)
+    return Answer(Bounds(*stability), None if question.y is None else Bounds(*accuracy), possible, n)
+
+
+def _by_pairs(laws: list[list[Law]], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:
+    """Bound the probability that the label wins all its comparisons, from each of them alone."""
+    points = sum(math.prod(part[0].shape) for part in laws)
+    most, least = np.zeros(points), np.zeros(points)  # of losing
+    for compared in comparisons:
+        share = tolerance / len(comparisons)
+        bounds = [_at_most(part, compared.weights, -compared.constant, slack, share) for part in laws]
+        low, high = (np.concatenate([np.atleast_1d(b[side]) for b in bounds]) for side in (0, 1))
+        low, high = (low, high) if compared.positive else (1 - high, 1 - low)
+        most, least = most + high, np.maximum(least, low)
+    return Interval(np.clip(1 - most, 0, 1), np.clip(1 - least, 0, 1))
+
+
+def unclipped_works(weights: Floats) -> bool:
+    """Tell whether `laplace_sum` stays accurate: no two weights of nearly the same size."""
+    sizes = np.sort(np.abs(weights[weights != 0]))
+    return bool(sizes.size > 0 and (np.diff(sizes) > 0.05 * sizes[1:]).all() and sizes.size <= 6)
+
+
+def _at_most(laws: list[Law], weights: Floats, threshold: float, slack: float, tolerance: float) -> Interval:
+    """Bound Pr[weights . Y <= t] for every t within ``slack`` of the threshold, as narrowly as the tolerance."""
+    form = _closed(laws, weights)
+    if form is not None:
+        found = Interval(form(threshold - slack).lower, form(threshold + slack).upper)
+        if form.func is not closed_form or (found.upper - found.lower).max() <= max(CLOSE, slack):
+            return found
+    else:
+        found = bracket(laws, weights, threshold, FIRST_STEPS, slack)
+    steps = FIRST_STEPS
+    while True:
+        gap = found.upper - found.lower
+        wide = gap > tolerance
+        if not wide.any() or steps >= MOST_STEPS:
+            return found
+        # the gap shrinks as 1/steps: jump to where it should do, for the epsilons that need it
+        steps = min(MOST_STEPS, int(steps * max(2.0, 1.1 * float(gap.max()) / tolerance)))
+        now = bracket([law[wide] if law.shape else law for law in laws], weights, threshold, steps, slack)
+        found.lower[wide] = np.maximum(found.lower[wide], now.lower)
+        found.upper[wide] = np.minimum(found.upper[wide], now.upper)
+
+
+def _closed(laws: list[Law], weights: Floats) -> partial[Interval] | None:
+    """Return the closed form of these laws as a function of the threshold, or None."""
+    if all(isinstance(law, Gaussian) for law in laws):
+        return partial(gaussian_sum, laws, weights)
+    if all(isinstance(law, Laplace) for law in laws):
+        return partial(laplace_sum, laws, weights)
+    if np.count_nonzero(weights) in (1, 2, 3) and all(isinstance(law, TwoLevel) and law.shape for law in laws):
+        return partial(closed_form, laws, weights)
+    return None
+
+
+def gaussian_sum(laws: list[Law], weights: Floats, threshold: float) -> Interval:
+    """Bound Pr[sum_j w_j Y_j <= threshold] for unclipped Gaussian laws."""
+    spread = np.sqrt(sum(w * w * law.var() for w, law in zip(weights, laws, strict=True)))
+    centre = sum(w * law.mean() for w, law in zip(weights, laws, strict=True))
+    value = ndtr((threshold - centre) / np.where(spread > 0, spread, np.finfo(float).tiny))
+    return Interval(np.clip(value - MARGIN, 0, 1), np.clip(value + MARGIN, 0, 1))

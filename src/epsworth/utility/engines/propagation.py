@@ -1,0 +1,181 @@
+"""Networks on boxes: scores are bounded by linear functions that are propagated forward, layer by layer.
+
+Every unit gets an affine function of the sensitive features below it and one above it.  An activation replaces
+them by lines below and above it (`layers`); a linear layer combines them by the signs of its weights (forward
+linear relaxation; Zhang et al. 2018, Xu et al. 2020).  With at most five inputs that is a few matrix products for
+hundreds of boxes at once.
+
+After each layer the functions are moved apart by the rounding errors of that layer, the model's own and ours: what
+is bounded is the score that the model *computes*.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.classifiers.layers import Activation, Affine, Network
+from epsworth.classifiers.networks import DOUBLE, network_model
+from epsworth.records import Indices
+from epsworth.utility.engines.branch_and_bound import Verdict
+from epsworth.utility.engines.probing import answers_as_read
+from epsworth.utility.question import Question
+
+MOST_FEATURES = 5
+CLEAR = 1e-3  # relative lead of the best score beyond which the classifier must answer as its weights say
+RELEASE = 16 * DOUBLE  # relative rounding of released values and of box ends
+LARGE = 1e30  # sizes beyond which single precision could overflow
+
+
+class PropagatedBounds:
+    """Bounds the scores of any record of a question."""
+
+    def __init__(self, question: Question, network: Network, natural: Floats) -> None:
+        self.question, self.network, self.natural = question, network, natural
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The labels."""
+        return self.network.classes
+
+    def boxes(self, record: int) -> NetworkBoxes:
+        """Return the network of the sensitive features alone, the others held at the record's values."""
+        first, moved = self.network.affine[0], list(self.question.positions)
+        fixed = np.delete(np.arange(self.natural.shape[1]), moved)
+        held = self.natural[record, fixed]
+        local = Affine(
+            first.weights[:, moved],
+            first.weights[:, fixed] @ held + first.biases,
+            first.terms[:, moved],
+            first.terms[:, fixed] @ np.abs(held) + first.constants,
+            first.additions,
+        )
+        lower, upper = (as_floats([getattr(f, end) for f in self.question.features]) for end in ("lower", "upper"))
+        return NetworkBoxes(self.network, local, lower, upper)
+
+
+class NetworkBoxes:
+    """Bounds the leads of one class over the others on boxes, for one record."""
+
+    most: ClassVar[int] = 32_768
+    together: ClassVar[int] = 256
+
+    def __init__(self, network: Network, first: Affine, lower: Floats, upper: Floats) -> None:
+        self.layers, self.activations = (first, *network.affine[1:]), network.activations
+        self.unit = network.unit + 4 * DOUBLE  # the model's rounding and ours
+        self.lower, self.upper = lower, upper
+
+    def start(self) -> tuple[Floats, Floats]:
+        """Return ``3^s`` boxes: the ends of the ranges, where atoms lie, apart from what is between."""
+        sides = []
+        for low, high in zip(self.lower, self.upper, strict=True):
+            edges = (-np.inf, low, np.nextafter(high, low), np.inf)
+            sides.append(list(pairwise(edges)))
+        every = np.array(list(product(*sides)))
+        return every[..., 0], every[..., 1]
+
+    def look(self, low: Floats, high: Floats, label: int) -> Verdict:
+        """Tell on which boxes the label is certain, or excluded, and halve the others where its lead varies most."""
+        cuts = range(self.together, len(low), self.together)  # that many at once stay in the processor's cache
+        parts = zip(np.split(low, cuts), np.split(high, cuts), strict=True)
+        verdicts = [self._judged(low, high, label) for low, high in parts]
+        return Verdict(*(np.concatenate(part) for part in zip(*verdicts, strict=True)))
+
+    def _judged(self, low: Floats, high: Floats, label: int) -> Verdict:
+        low, high = np.clip(low, self.lower, self.upper), np.clip(high, self.lower, self.upper)
+        below, above = self.leads(low, high, label)
+        least, most = _least(below), -_least(-above)
+        sure, never = np.asarray((least > 0).all(axis=1)), np.asarray((most < 0).any(axis=1))
+        rows, rival = np.arange(len(low)), np.argmin(least, axis=1)
+        impact = np.abs(below[rows, :-1, rival]) + np.abs(above[rows, :-1, rival])
+        axis = np.argmax(impact, axis=1)
+        cut = 0.5 * (low[rows, axis] + high[rows, axis])
+        splits = (impact[rows, axis] > 0) & (low[rows, axis] < cut) & (cut < high[rows, axis])
+        return Verdict(sure, never, np.where(splits, axis, -1), cut)
+
+    def leads(self, low: Floats, high: Floats, label: int) -> tuple[Floats, Floats]:
+        """Return functions below and above the leads of a class on closed boxes.
+
+        Shape ``(boxes, sensitive + 1, classes - 1)``: slopes in coordinates that run from -1 to 1 over the box, then
+        the value at its centre.
+        """
+        *hidden, last = self.layers
+        differences = np.delete(np.eye(len(last.biases))[label] - np.eye(len(last.biases)), label, axis=0)
+        final = Affine.of(differences, np.zeros(len(differences))).after(last)
+        centre = 0.5 * (low + high)
+        half = 0.5 * (high - low) + RELEASE * (np.abs(self.lower) + np.abs(self.upper))
+        under = np.concatenate([half[:, np.newaxis] * np.eye(low.shape[1]), centre[:, np.newaxis]], axis=1)
+        over, sizes = under, np.abs(centre) + half
+        with np.errstate(all="ignore"):  # what overflows ends as infinite or NaN, which decides nothing
+            for layer, activation in zip(hidden, self.activations, strict=True):
+                below, above = self._through(layer, under, over, sizes)
+                under, over, sizes = _activated(activation, below, above)
+            return self._through(final, under, over, sizes)
+
+    def _through(self, layer: Affine, under: Floats, over: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+        """Combine functions below and above the inputs, of these absolute ``sizes``, by the signs of the weights."""
+        rising, falling = np.maximum(layer.weights, 0).T, np.minimum(layer.weights, 0).T
+        below = _times(under, rising) + _times(over, falling)
+        above = _times(over, rising) + _times(under, falling)
+        size = 1 + sizes @ layer.terms.T + layer.constants  # 1: activations and softmax err absolutely
+        room = np.where(size < LARGE, layer.additions * self.unit * size, np.inf)
+        below[:, -1] += layer.biases - room
+        above[:, -1] += layer.biases + room
+        return below, above
+
+
+def _activated(activation: Activation, below: Floats, above: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return functions below and above the activation's values, and bounds on their absolute sizes."""
+    low, high = _least(below), -_least(-above)
+    lines = activation.lines(low, high)
+    under, over = below * lines.low_slope[:, np.newaxis], above * lines.high_slope[:, np.newaxis]
+    under[:, -1] += lines.low_shift
+    over[:, -1] += lines.high_shift
+    return under, over, np.maximum(np.abs(activation(low)), np.abs(activation(high)))
+
+
+def _least(functions: Floats) -> Floats:
+    """Return the smallest values on the box."""
+    return np.asarray(functions[:, -1] - np.abs(functions[:, :-1]).sum(axis=1))
+
+
+def _times(functions: Floats, weights: Floats) -> Floats:
+    """Return linear combinations of functions: one matrix product for all boxes."""
+    boxes, terms, units = functions.shape
+    return np.asarray((functions.reshape(-1, units) @ weights).reshape(boxes, terms, -1))
+
+
+def bounds_for(question: Question) -> PropagatedBounds | str:
+    """Return bounds on the scores of the question's network, or why there are none."""
+    model = question.classifier.inside
+    network = "the classifier is a function" if model is None else network_model(model)
+    if isinstance(network, str):
+        return network
+    if len(question.features) > MOST_FEATURES:
+        return f"there are more than {MOST_FEATURES} sensitive features"
+    if any(feature.categories is not None for feature in question.features):
+        return "a sensitive feature is categorical"
+    natural = question.records.numbers()
+    if natural is None:
+        return "the table holds columns that are not numbers"
+    if not _agrees(question, network, natural):
+        return "its labels are not those of its weights"
+    return PropagatedBounds(question, network, natural)
+
+
+def _agrees(question: Question, network: Network, natural: Floats) -> bool:
+    """Check the reading of a network against the classifier."""
+
+    def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
+        table = natural[rows]
+        table[:, list(question.positions)] = np.column_stack(values)
+        scores = network.scores(table)
+        best = np.sort(scores, axis=1)[:, -2:]
+        clear = best[:, -1] - best[:, 0] > CLEAR * (1 + np.abs(best).max(axis=1))
+        return network.classes[np.argmax(scores, axis=1)], np.asarray(clear)
+
+    return answers_as_read(question, read)

@@ -1,0 +1,111 @@
+"""k-ary randomised response on black boxes: one set of draws for all epsilons.
+
+Each feature keeps its (rounded) value with probability a = (e^eps - 1)/(k - 1 + e^eps) and is otherwise drawn
+afresh, uniformly on the grid.  Given that j of the s features are drawn afresh, nothing depends on epsilon:
+rho(eps) = sum_j Binom(s, 1 - a)(j) q_j, with q_j the agreement when a random j-subset is redrawn.  Bounds on the
+q_j therefore hold for *every* epsilon at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import gammaln
+
+from epsworth.arrays import Floats
+from epsworth.bounds import Interval, clopper_pearson, looks
+from epsworth.laws.grid import nearest_index
+from epsworth.mechanisms import KRR
+from epsworth.records import Indices
+from epsworth.utility.curves import Bounds
+from epsworth.utility.engines.sampled import BATCH, Answer, Settings
+from epsworth.utility.question import Question
+
+NEGLIGIBLE = 0.05  # strata whose weights stay below this share of the tolerance, together, are not drawn
+
+
+def shared_grid(question: Question, m: int) -> int | None:
+    """Return the grid size k that every feature of mechanism m shares at every epsilon; None where there is none."""
+    mechanisms = [mechanism for release in question.releases[m] for mechanism in release.mechanisms]
+    sizes = {mechanism.k if isinstance(mechanism, KRR) else None for mechanism in mechanisms}
+    found = sizes.pop()
+    return None if sizes else found
+
+
+def binomial_weights(epsilons: Floats, k: int, features: int) -> Floats:
+    """Return Pr[j features are drawn afresh], shape ``(epsilons, features + 1)``."""
+    j = np.arange(features + 1)
+    fresh = k * np.exp(-epsilons) / ((k - 1) * np.exp(-epsilons) + 1)  # 1 - a
+    choose = gammaln(features + 1) - gammaln(j + 1) - gammaln(features - j + 1)
+    kept = np.log(-np.expm1(-epsilons)) - np.log1p((k - 1) * np.exp(-epsilons))  # log a
+    return np.asarray(np.exp(choose + j * np.log(fresh)[:, np.newaxis] + (features - j) * kept[:, np.newaxis]))
+
+
+def shared_samples(question: Question, k: int, settings: Settings) -> Answer:
+    """Return bounds for one mechanism at all epsilons; the miss probability is shared by strata and records."""
+    _, e, n = question.shape
+    s, kinds = len(question.features), 1 if question.y is None else 2
+    weights = binomial_weights(np.array([r.mechanisms[0].scalar_epsilon for r in question.releases[0]]), k, s)
+    found = [Bounds(np.empty((1, e, n)), np.empty((1, e, n))) for _ in range(kinds)]
+    queries, possible = 0, np.ones(n, dtype=np.int64)
+    for record in range(n):
+        targets = [question.labels[record]] + ([] if question.y is None else [question.y[record]])
+        strata = Strata(question, record, k, targets)
+        strata.run(weights, settings, settings.miss / (n * s * kinds))
+        for bounds, q in zip(found, strata.q, strict=True):
+            bounds.lower[0, :, record] = np.clip(weights @ q.lower - 1e-12, 0, 1)
+            bounds.upper[0, :, record] = np.clip(weights @ q.upper + 1e-12, 0, 1)
+        possible[record] = len(strata.seen)
+        queries += strata.queries
+        settings.progress((record + 1) / n)
+    return Answer(found[0], found[1] if kinds == 2 else None, possible, queries)
+
+
+class Strata:
+    """Agreement of one record by the number of features drawn afresh; stratum 0 is a single query."""
+
+    def __init__(self, question: Question, record: int, k: int, targets: list[object]) -> None:
+        self.question, self.record, self.k, self.targets = question, record, k, targets
+        self.s = len(question.features)
+        self.home = nearest_index(question.unit[record], k).astype(np.intp)
+        self.queries = 0
+        self.seen = {question.labels[record]}
+        self.q = [Interval(np.zeros(self.s + 1), np.ones(self.s + 1)) for _ in targets]
+        for q, hits in zip(self.q, self._ask(self.home[np.newaxis]), strict=True):
+            q.lower[0] = q.upper[0] = float(hits)
+
+    def _ask(self, index: Indices) -> list[int]:
+        """Return how many labels equal each target, for rows of grid indices."""
+        features, unit = self.question.features, index / (self.k - 1)
+        values = [feature.from_unit(unit[:, j], points=self.k) for j, feature in enumerate(features)]
+        labels = self.question.ask(np.full(len(index), self.record), values)
+        self.queries += len(index)
+        self.seen |= set(labels.tolist())
+        return [int((labels == target).sum()) for target in self.targets]
+
+    def run(self, weights: Floats, settings: Settings, miss: float) -> None:
+        """Draw every stratum that matters until all epsilons are as narrow as asked for."""
+        heaviest = weights.max(axis=0)
+        order = np.argsort(heaviest[1:]) + 1
+        skipped = order[np.cumsum(heaviest[order]) <= NEGLIGIBLE * settings.tolerance]
+        drawn_strata = np.setdiff1d(np.arange(1, self.s + 1), skipped)
+        hits, drawn = np.zeros((len(self.targets), self.s + 1), dtype=np.int64), 0
+        for look in looks((1 - NEGLIGIBLE) * settings.tolerance, miss):
+            for j in drawn_strata:
+                hits[:, j] += self._draw(int(j), look.draws - drawn, settings.rng)
+            drawn = look.draws
+            for q, counts in zip(self.q, hits, strict=True):
+                now = clopper_pearson(counts[drawn_strata], drawn, look.miss)
+                q.lower[drawn_strata] = np.maximum(q.lower[drawn_strata], now.lower)
+                q.upper[drawn_strata] = np.minimum(q.upper[drawn_strata], now.upper)
+            if max((weights @ (q.upper - q.lower)).max() for q in self.q) <= 2 * settings.tolerance:
+                break
+
+    def _draw(self, j: int, draws: int, rng: np.random.Generator) -> Indices:
+        """Redraw a random j-subset uniformly on the grid, ``draws`` times; return the hits per target."""
+        hits = np.zeros(len(self.targets), dtype=np.intp)
+        for start in range(0, draws, BATCH):
+            size = min(BATCH, draws - start)
+            chosen = np.argsort(rng.random((size, self.s)), axis=1) < j  # ranks of uniforms: a random j-subset
+            index = np.where(chosen, rng.integers(self.k, size=(size, self.s)), self.home)
+            hits += self._ask(index)
+        return hits

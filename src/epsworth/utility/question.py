@@ -1,0 +1,289 @@
+"""A stability question, checked once: what the engines may rely on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsworth.arrays import Floats
+from epsworth.classifiers import Classifier, ClassifierError, Labels, as_classifier
+from epsworth.classifiers.steadiness import check_alone, unsteady
+from epsworth.mechanisms import PrivacyIndicator
+from epsworth.mechanisms.family import Build, Release, families, quantised
+from epsworth.mechanisms.record import RecordRelease, record_release, stand_ins
+from epsworth.records import Indices, Records, as_records
+from epsworth.space import Domain, Feature, unit_domain
+
+SPREAD = 512  # values over the sensitive ranges, for answers that may be scores
+ASKED_AGAIN = 64, 256  # rows, least and most, that are asked about a second time
+SAME_RECORDS = "records", "stability"  # for the sentences that refuse a classifier
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Mechanisms x epsilons x records, for one classifier.
+
+    Attributes
+    ----------
+    unit : ndarray, shape ``(records, sensitive)``
+        True values of the sensitive features on [0, 1].
+    releases : tuple of tuples
+        ``releases[m][e]``: what leaves a record under mechanism m at epsilon e.
+    labels : ndarray, shape ``(records,)``
+        The classifier's labels of the unperturbed records.
+    y : ndarray or None
+        True labels, when given.
+    asked : int
+        Queries spent before any engine: on the records, on some of them again, and over the ranges.
+    """
+
+    classifier: Classifier
+    records: Records
+    positions: tuple[int, ...]
+    features: tuple[Feature, ...]
+    unit: Floats
+    names: tuple[str, ...]
+    epsilons: Floats
+    releases: tuple[tuple[RecordRelease, ...], ...]
+    notes: tuple[str, ...]
+    labels: Labels
+    y: NDArray[Any] | None
+    asked: int = 0
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(mechanisms, epsilons, records)."""
+        return len(self.names), len(self.epsilons), len(self.records)
+
+    def only(self, mechanisms: Sequence[int]) -> Question:
+        """Return the question about some of its mechanisms."""
+        return replace(
+            self,
+            names=tuple(self.names[m] for m in mechanisms),
+            releases=tuple(self.releases[m] for m in mechanisms),
+        )
+
+    def ask(self, rows: Indices, values: Sequence[NDArray[Any]]) -> Labels:
+        """Return the labels of records whose sensitive features were replaced (natural units)."""
+        return answer(self.classifier, self.records, rows, dict(zip(self.positions, values, strict=True)))
+
+
+def answer(
+    classifier: Classifier, records: Records, rows: Indices, values: Mapping[int, NDArray[Any]] | None = None
+) -> Labels:
+    """Query the classifier; when it fails, find one record on which it does and say so."""
+    try:
+        return classifier.labels(records.take(rows, values))
+    except ClassifierError:
+        raise
+    except Exception as error:
+        row = _failing_row(classifier, records, rows, values)
+        copy = "a perturbed copy of record" if values else "record"
+        where = "a whole batch" if row is None else f"{copy} {row}"
+        raise ClassifierError(
+            f"the classifier failed on {where}: {type(error).__name__}{_told(error, records, row)}; "
+            f"repair that row, or the model's preprocessing{_texts(records)}"
+        ) from error
+
+
+def _texts(records: Records) -> str:
+    """Name the columns that hold texts, of which a model that takes numbers says nothing."""
+    named = [name for p, name in enumerate(records.names) if _holds_text(records.column(p))]
+    return f"; texts stand in the columns: {', '.join(named)}" if named else ""
+
+
+def _holds_text(column: NDArray[Any]) -> bool:
+    return column.dtype.kind in "USTO" and any(isinstance(value, (str, bytes)) for value in column)
+
+
+def _told(error: Exception, records: Records, row: int | None) -> str:
+    """Return the first line of what the classifier said, without the record's own values."""
+    if row is None:
+        return ""
+    values = [records.column(p)[row] for p in range(len(records.names))]
+    texts = {
+        form for v in values for form in (str(v), repr(v), *([f"{v:g}"] if isinstance(v, (float, np.floating)) else []))
+    }
+    found = _first_line(error)
+    for text in sorted(texts - {""}, key=len, reverse=True):
+        found = re.sub(rf"(?<![\w.]){re.escape(text)}(?![\w.])", "...", found)
+    return f": {found}"
+
+
+def _failing_row(
+    classifier: Classifier, records: Records, rows: Indices, values: Mapping[int, NDArray[Any]] | None
+) -> int | None:
+    at = np.arange(len(rows))
+
+    def fails(part: Indices) -> bool:
+        try:
+            classifier.labels(records.take(rows[part], {p: v[part] for p, v in (values or {}).items()}))
+        except Exception:
+            return True
+        return False
+
+    while len(at) > 1:
+        half = len(at) // 2
+        at = at[:half] if fails(at[:half]) else at[half:]
+    return int(rows[at[0]]) if fails(at) else None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or "no message").splitlines()[0]
+
+
+def ask(
+    model: Any,
+    X: Any,
+    *,
+    sensitive: str | int | Sequence[str | int],
+    mechanisms: str | Iterable[str] | Mapping[str, Build],
+    epsilons: ArrayLike,
+    domain: Domain | Mapping[str | int, object] | str | Path | None,
+    y: ArrayLike | None,
+    quantise: int | None = None,
+) -> Question:
+    """Check everything the user gave, once, and return the question."""
+    classifier = as_classifier(model)
+    records = as_records(X, features=classifier.features, count=classifier.count)
+    positions = _positions(records, sensitive)
+    names = [records.names[p] for p in positions]
+    declared = _declared(domain)
+    if declared is None and any(records.column(p).dtype == bool for p in positions):
+        raise ValueError("a sensitive column holds booleans; declare its categories: domain={name: [False, True]}")
+    features = tuple((declared or unit_domain(names))[name] for name in names)
+    try:
+        unit = np.column_stack([f.to_unit(records.column(p)) for f, p in zip(features, positions, strict=True)])
+    except ValueError as error:
+        hint = (
+            ""
+            if declared
+            else " (no domain was given, so the features must lie on [0, 1]: declare their public ranges)"
+        )
+        raise ValueError(f"{error}{hint}") from None
+    found = families(mechanisms)
+    grid = _epsilon_grid(epsilons)
+    labels, queries = _reference_labels(classifier, records)
+    built = [[family.build(float(epsilon)) for epsilon in grid] for family in found]
+    if quantise is not None:
+        built = [[quantised(release, quantise) for release in row] for row in built]
+    question = Question(
+        classifier=classifier,
+        records=records,
+        positions=positions,
+        features=features,
+        unit=unit,
+        names=tuple(family.name for family in found),
+        epsilons=grid,
+        releases=tuple(tuple(record_release(release, features) for release in row) for row in built),
+        notes=tuple(
+            f"{one.name}: {text}"
+            for one, row in zip(found, built, strict=True)
+            for text in _what_to_know(one.name, row[0], features)
+        ),
+        labels=labels,
+        y=None if y is None else _true_labels(y, labels, classifier),
+    )
+    return replace(question, asked=queries + _ask_over_the_ranges(question))
+
+
+def _ask_over_the_ranges(question: Question) -> int:
+    """Ask about values over the whole ranges, where batches differ and scores show themselves by how many they are.
+
+    Return the number of queries.
+    """
+    classifier, rng = question.classifier, np.random.default_rng(0)
+    size = SPREAD if classifier.answered.doubtful else ASKED_AGAIN[0]
+    rows = rng.integers(len(question.records), size=size)
+    values = [feature.from_unit(rng.uniform(size=size)) for feature in question.features]
+    labels = question.ask(rows, values)
+    classifier.answered.settle(classifier.name)
+    return size + check_alone(
+        classifier.name, lambda at: question.ask(rows[at], [v[at] for v in values]), labels, *SAME_RECORDS
+    )
+
+
+def _what_to_know(name: str, release: Release, features: Sequence[Feature]) -> list[str]:
+    """Say what a privacy indicator costs, and which features get another mechanism than the one that was named."""
+    costs = [release.cost] if isinstance(release, PrivacyIndicator) else []
+    return costs + stand_ins(release, features, explicit="k=" in name or "quantise=" in name)
+
+
+def _declared(domain: Domain | Mapping[str | int, object] | str | Path | None) -> Domain | None:
+    if domain is None or isinstance(domain, Domain):
+        return domain
+    if isinstance(domain, (str, Path)):
+        return Domain.load(domain)
+    if not isinstance(domain, Mapping):
+        raise TypeError(f"domain must be a Domain, a mapping or the path of a file, got {type(domain).__name__}")
+    return Domain.of(domain)
+
+
+def _positions(records: Records, sensitive: str | int | Sequence[str | int]) -> tuple[int, ...]:
+    if not isinstance(sensitive, (str, int, np.integer, Iterable)):
+        raise TypeError(f"sensitive must name features, got {sensitive!r}")
+    chosen = [sensitive] if isinstance(sensitive, (str, int, np.integer)) else list(sensitive)
+    if not chosen:
+        raise ValueError("sensitive is empty; name at least one feature that users perturb")
+    positions = tuple(records.position(column) for column in chosen)
+    if len(set(positions)) < len(positions):
+        raise ValueError(f"sensitive names a feature twice: {', '.join(map(str, chosen))}; list each once")
+    return positions
+
+
+def _epsilon_grid(epsilons: ArrayLike) -> Floats:
+    try:
+        grid = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise ValueError(f"epsilons must be numbers, got {epsilons!r}") from None
+    if grid.ndim != 1 or grid.size == 0:
+        raise ValueError(f"epsilons must be one list of at least one number, got shape {grid.shape}")
+    for value in grid:
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"epsilon must be positive and finite, got {value:g}")
+    if not (np.diff(grid) > 0).all():
+        raise ValueError(f"epsilons must increase, got {grid.tolist()}; sort them and drop repeats")
+    return grid
+
+
+def _reference_labels(classifier: Classifier, records: Records) -> tuple[Labels, int]:
+    """Return the records' labels, and the number of queries.
+
+    Asked again, in another order and several times over, they must be the same; and a few of them alone.
+    """
+    every, again = np.arange(len(records)), _again(len(records))
+    labels = answer(classifier, records, every)
+    if not np.array_equal(labels[again], answer(classifier, records, again)):
+        raise unsteady(classifier.name, lambda: answer(classifier, records, every), labels, *SAME_RECORDS)
+    alone = check_alone(classifier.name, lambda rows: answer(classifier, records, rows), labels, *SAME_RECORDS)
+    return labels, len(every) + len(again) + alone
+
+
+def _again(n: int) -> Indices:
+    """Return the records that are asked about a second time."""
+    least, most = ASKED_AGAIN
+    return np.arange(max(least, min(n, most)))[::-1] % n
+
+
+def _true_labels(y: ArrayLike, labels: Labels, classifier: Classifier) -> NDArray[Any]:
+    truth = np.asarray(y)
+    if truth.shape != labels.shape:
+        raise ValueError(f"y must hold one label per record, shape {labels.shape}, got {truth.shape}")
+    if (truth.dtype.kind in "US") != (labels.dtype.kind in "US") and object not in (truth.dtype, labels.dtype):
+        raise ValueError(f"y holds {_kind(truth)} but the classifier answers {_kind(labels)}; encode y as it does")
+    if classifier.classes is not None and not set(truth.tolist()) & set(classifier.classes):
+        raise ValueError(
+            f"y shares no value with the classifier's labels {list(classifier.classes)[:5]}; "
+            "encode y as the classifier does"
+        )
+    return truth
+
+
+def _kind(labels: NDArray[Any]) -> str:
+    return {"U": "texts", "S": "texts", "b": "booleans", "O": "objects"}.get(labels.dtype.kind, "numbers")

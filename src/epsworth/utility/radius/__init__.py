@@ -1,0 +1,159 @@
+"""How far can one record move before its label can change? `radius` answers with a two-sided `Radius`.
+
+``question``   the user's question, checked once, and the classifier that has the last word
+``linear``     exact: hyperplanes, centroids and k-means among them, by the dual norm
+``quadratic``  quadrics: duality in norm 2, closed form or boxes in norm inf
+``trees``      one tree exactly; sums of trees by boxes of cells
+``networks``   ReLU networks in norm inf, by mixed-integer programming
+``sampled``    any classifier: the nearest flip seen, and a ball that hardly ever flips
+``boxes``      a search that all continuous bounds share
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from epsworth.arrays import Floats
+from epsworth.utility.radius.linear import linear_radius
+from epsworth.utility.radius.networks import network_radius
+from epsworth.utility.radius.quadratic import quadratic_radius
+from epsworth.utility.radius.question import Asked, Found, ask
+from epsworth.utility.radius.sampled import nearest_flip, tested_radius
+from epsworth.utility.radius.trees import tree_radius
+
+__all__ = ["Radius", "radius"]
+
+
+@dataclass(frozen=True, eq=False)
+class Radius:
+    """Two-sided bounds on the distance from a record to the nearest point with another label.
+
+    Attributes
+    ----------
+    lower, upper : float
+        ``lower <= distance <= upper``, rounded outwards; infinite where the label cannot change (lower) or no
+        other label was seen (upper).
+    norm : float
+        2 or infinity, over the moved features in the model's own input units.
+    features : tuple of str
+        Those that move.
+    method : str
+        "linear", "quadratic", "tree", "trees", "network" or "sampled".
+    confidence : float
+        1 where nothing was drawn; of `tested` where method is "sampled".
+    sound : bool
+        Whether `lower` says something about every point; False where it is 0 for want of a proof.  For
+        networks it is the bound of the mixed-integer solver HiGHS, less its stated tolerance.
+    witness : ndarray or None
+        Values of the moved features at which the classifier itself answers another label, ``upper`` away.
+    tested : float or None
+        Sampled only: at most the share ``failing`` of the ball of this radius flips, with that confidence.
+    """
+
+    lower: float
+    upper: float
+    norm: float
+    features: tuple[str, ...]
+    method: str
+    confidence: float
+    sound: bool
+    witness: Floats | None
+    tested: float | None = None
+
+
+def radius(
+    model: Any,
+    x: Any,
+    *,
+    norm: float | str = 2,
+    features: str | int | Sequence[str | int] | None = None,
+    confidence: float = 0.999,
+    rng: np.random.Generator | int | None = None,
+    failing: float = 0.01,
+    budget: int = 20_000,
+) -> Radius:
+    """Bound how far the features of one record can move before its label can change.
+
+    Claim: ``lower <= distance <= upper``, where the distance is from x to the nearest point at which the
+    classifier answers another label, among the points that differ from x in the moved features only.  The
+    upper bound is the distance of a witness on which the classifier was asked.  A sampled answer proves
+    nothing about every point: its lower bound is 0, and ``tested`` is a statement about the share of a ball.
+
+    Parameters
+    ----------
+    model : classifier
+        Fitted scikit-learn classifier or pipeline, or a function ``records -> labels``; deterministic.  Also
+        k-means or a Gaussian mixture: the label is the number of the cluster or component.
+    x : array_like of shape ``(d,)``, table with one row, row of a pandas frame, or mapping
+        The record, in the units that the model takes.
+    norm : 2 or math.inf
+        Or "inf".
+    features : str, int or sequence of them, optional
+        The features that move; by default all.
+    confidence : float
+        Of the tested radius of a sampled answer, over our own draws.
+    rng : numpy Generator or int, optional
+        For sampled answers, and for the first flip that the searches start from.
+    failing : float
+        Share of a ball that may flip, for the tested radius.
+    budget : int
+        Most boxes that a search looks at before it returns what it has proven.
+
+    Returns
+    -------
+    Radius
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neighbors import NearestCentroid
+    >>> table = np.array([[-1.0, 1.0], [1.0, -1.0], [1.0, 1.0], [3.0, -1.0]])
+    >>> model = NearestCentroid().fit(table, [0, 0, 1, 1])
+    >>> found = radius(model, [0.25, 0.5])
+    >>> round(found.lower, 9), round(found.upper, 9), found.method
+    (0.75, 0.75, 'linear')
+    """
+    for name, share in (("confidence", confidence), ("failing", failing)):
+        if not 0 < share < 1:
+            raise ValueError(f"{name} must lie strictly between 0 and 1, got {share!r}")
+    if budget < 1:
+        raise ValueError(f"budget must be at least one box, got {budget!r}")
+    asked = ask(model, x, norm=norm, features=features)
+    draws = np.random.default_rng(rng)
+    found = _look_inside(asked, draws, budget)
+    if found is not None:
+        return _answer(asked, found)
+    flip = nearest_flip(asked, draws)
+    tested = tested_radius(asked, flip, draws, failing=failing, confidence=confidence)
+    return _answer(asked, Found(0.0, flip, "sampled"), confidence=confidence, tested=tested)
+
+
+def _look_inside(asked: Asked, rng: np.random.Generator, budget: int) -> Found | None:
+    """Return what a method that knows the model finds, or None."""
+    inside = asked.inside()
+    if inside is None:
+        return None
+    found = linear_radius(asked, inside) or quadratic_radius(asked, inside, budget)
+    found = found or tree_radius(asked, inside, rng, budget) or network_radius(asked, inside, rng)
+    if found is not None and found.witness is None and math.isfinite(found.lower):
+        return replace(found, witness=nearest_flip(asked, rng))  # scores so flat that rounding decides: look for a flip
+    return found
+
+
+def _answer(asked: Asked, found: Found, *, confidence: float = 1.0, tested: float | None = None) -> Radius:
+    return Radius(
+        lower=float(min(found.lower, found.upper)),
+        upper=found.upper,
+        norm=asked.norm,
+        features=asked.names,
+        method=found.method,
+        confidence=confidence,
+        sound=tested is None,
+        witness=None if found.witness is None else found.witness.point,
+        tested=tested,
+    )

@@ -1,0 +1,191 @@
+"""Radius of small ReLU networks in norm inf, by mixed-integer programming.
+
+One program per rival class: least r such that |t_i| <= r and the rival's score reaches the own one.  A unit
+with pre-activation z in [l, u] (interval arithmetic over the ball), l < 0 < u, becomes a >= z, a >= 0,
+a <= z - l (1 - d), a <= u d with d in {0, 1} (Tjeng, Xiao, Tedrake 2019).  All variables are scaled to
+[-1, 1], so that the solver's dual tolerance moves its bound by at most that tolerance per variable.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, linprog, milp
+
+from epsworth.arrays import Floats
+from epsworth.classifiers.layers import Affine, Network, Rectifier
+from epsworth.classifiers.networks import network_model
+from epsworth.utility.radius.question import EPS, Asked, Found, Inside
+from epsworth.utility.radius.sampled import SHELLS, nearest_flip, scale, walk
+
+MOST_UNITS = 256
+SECONDS = 10.0  # per rival class
+DUAL = 1e-7  # HiGHS' dual feasibility tolerance
+SLACK = 1e-9  # relative widening of the interval bounds
+
+
+def network_of_relus(estimator: Any) -> Network | None:
+    """Read a perceptron whose hidden units, at most ``MOST_UNITS``, are all relus; None for other models."""
+    found = network_model(estimator)
+    if isinstance(found, str) or not found.activations or any(a != Rectifier() for a in found.activations):
+        return None
+    return found if sum(len(layer.biases) for layer in found.affine[:-1]) <= MOST_UNITS else None
+
+
+def around(network: Network, inside: Inside) -> Network:
+    """Return the network as a function of natural offsets of the moved features."""
+    first, *others = network.affine
+    local = Affine.of(first.weights[:, inside.moved] * inside.slopes, first.weights @ inside.seen + first.biases)
+    return replace(network, affine=(local, *others))
+
+
+def rounding(network: Network, sizes: Floats) -> float:
+    """Bound twice the rounding error of any score, for inputs of these absolute sizes."""
+    for layer in network.affine:
+        sizes = layer.terms @ sizes + layer.constants
+    additions = sum(layer.additions for layer in network.affine)
+    return 8.0 * additions * EPS * (1 + float(sizes.max()))  # 1: logistic and softmax cannot tell scores 1e-16 apart
+
+
+def network_radius(asked: Asked, inside: Inside, rng: np.random.Generator) -> Found | None:
+    """Return two-sided bounds: the solver's below, a flip of the classifier itself above."""
+    found = network_of_relus(inside.estimator)
+    if found is None or not math.isinf(asked.norm):
+        return None
+    local = around(found, inside)
+    own = inside.own
+    rivals = [k for k in range(len(found.classes)) if k != own]
+    flip = nearest_flip(asked, rng)
+    if flip is not None:  # a nearer flip makes a smaller ball and a tighter program
+        offset = flip.point - asked.point
+        flip = walk(asked, np.array([offset, *_polished(local, offset, own, rivals)]))
+    reach = scale(asked) * SHELLS[-1] if flip is None else flip.distance * (1 + 1e-6)
+    if not asked.agrees(inside, found.scores, reach):
+        return None
+    slack = rounding(found, inside.sizes(reach))
+    lower, offsets = reach, []
+    for k in rivals:
+        bound, offset_found = _nearest(local, k, own, reach, slack)
+        lower = min(lower, bound)
+        if offset_found is not None:
+            offsets += [offset_found, *_polished(local, offset_found, own, rivals)]
+    if offsets:
+        nearer = walk(asked, np.array(offsets) * (1 + 1e-6))
+        flip = min((w for w in (flip, nearer) if w is not None), key=lambda w: w.distance, default=None)
+    return Found(lower, flip, "network")
+
+
+def _polished(local: Network, offset: Floats, own: int, rivals: list[int]) -> list[Floats]:
+    """Return the nearest flips in the linear region of an offset: one linear program per rival."""
+    s = len(offset)
+    slope, value, rows, limits = np.eye(s), np.zeros(s), [], []
+    *hidden, last = local.affine
+    for layer in hidden:
+        slope, value = layer.weights @ slope, layer.weights @ value + layer.biases
+        sign = np.where(slope @ offset + value > 0, 1.0, -1.0)
+        rows.append(-sign[:, np.newaxis] * slope)
+        limits.append(sign * value)
+        slope, value = slope * (sign > 0)[:, np.newaxis], value * (sign > 0)
+    slope, value = last.weights @ slope, last.weights @ value + last.biases
+    cube = np.vstack([np.c_[np.eye(s), -np.ones(s)], np.c_[-np.eye(s), -np.ones(s)]])
+    region = np.c_[np.vstack(rows), np.zeros(sum(map(len, rows)))]
+    found = []
+    for k in rivals:
+        beaten = np.append(slope[own] - slope[k], 0.0)
+        a = np.vstack([cube, region, beaten])
+        b = np.concatenate([np.zeros(2 * s), *limits, [value[k] - value[own]]])
+        size = np.maximum(np.abs(a).max(axis=1), np.finfo(float).tiny)
+        cost = np.append(np.zeros(s), 1.0)
+        answer = linprog(cost, a / size[:, np.newaxis], b / size, bounds=[(None, None)] * s + [(0, None)])
+        if answer.x is not None:
+            found.append(answer.x[:-1] * (1 + 1e-6))  # `walk` comes back to the boundary
+    return found
+
+
+def _nearest(local: Network, rival: int, own: int, reach: float, slack: float) -> tuple[float, Floats | None]:
+    """Bound the distance to a rival from below within a ball; return the solver's best offset too."""
+    program, last = _Program.of(local, reach), local.affine[-1]
+    gap = float(last.biases[rival] - last.biases[own])
+    answer = program.solve(last.weights[rival] - last.weights[own], gap + slack)
+    if answer.status == 2:
+        return reach, None  # no point of the ball reaches the rival
+    bound = getattr(answer, "mip_dual_bound", None)
+    bound = float(bound) if bound is not None and math.isfinite(bound) else 0.0
+    lower = reach * max(bound - DUAL * program.columns, 0.0)
+    return min(lower, reach), None if answer.x is None else reach * answer.x[1 : 1 + program.moved]
+
+
+@dataclass(frozen=True, eq=False)
+class _Program:
+    """Variables: r, the offsets, then per unit its output and its switch; each layer's outputs have ``sizes``."""
+
+    rows: Floats
+    low: Floats
+    high: Floats
+    bounds: tuple[Floats, Floats]
+    whole: Floats
+    last: slice
+    sizes: Floats
+    moved: int
+
+    @property
+    def columns(self) -> int:
+        return len(self.whole)
+
+    @classmethod
+    def of(cls, local: Network, reach: float) -> _Program:
+        """Encode all hidden layers over a ball."""
+        hidden = local.affine[:-1]
+        moved, units = hidden[0].weights.shape[1], [len(layer.biases) for layer in hidden]
+        columns = 1 + moved + 2 * sum(units)
+        least, most, whole = np.zeros(columns), np.ones(columns), np.zeros(columns)
+        least[1 : 1 + moved] = -1
+        cube = np.zeros((2 * moved, columns))
+        cube[:, 0] = -1
+        cube[:, 1 : 1 + moved] = np.vstack([np.eye(moved), -np.eye(moved)])
+        rows, low, high = [cube], [np.full(2 * moved, -np.inf)], [np.zeros(2 * moved)]
+        last, sizes = slice(1, 1 + moved), np.full(moved, reach)
+        bottom, top = -sizes, sizes
+        at = 1 + moved
+        for layer, n in zip(hidden, units, strict=True):
+            weights, biases = layer.weights, layer.biases
+            centre, half = weights @ (0.5 * (bottom + top)) + biases, np.abs(weights) @ (0.5 * (top - bottom))
+            room = SLACK * (np.abs(weights) @ np.maximum(np.abs(bottom), np.abs(top)) + np.abs(biases))
+            least_z, most_z = centre - half - room, centre + half + room
+            size = np.maximum(np.maximum(np.abs(least_z), np.abs(most_z)), np.finfo(float).tiny)
+            outputs, switches = slice(at, at + n), slice(at + n, at + 2 * n)
+            z = np.zeros((n, columns))
+            z[:, last] = weights * sizes / size[:, np.newaxis]
+            a, d = np.zeros((n, columns)), np.zeros((n, columns))
+            a[:, outputs], d[:, switches] = np.eye(n), np.eye(n)
+            c, bot, up = biases / size, least_z / size, most_z / size
+            rows += [a - z, a - z - bot[:, np.newaxis] * d, a - np.maximum(up, 0)[:, np.newaxis] * d]
+            low += [c, np.full(2 * n, -np.inf)]
+            high += [np.full(n, np.inf), c - bot, np.zeros(n)]
+            most[outputs] = np.maximum(up, 0)
+            least[switches], most[switches], whole[switches] = least_z >= 0, most_z > 0, 1
+            last, sizes, at = outputs, size, at + 2 * n
+            bottom, top = np.maximum(least_z, 0), np.maximum(most_z, 0)
+        return cls(np.vstack(rows), np.concatenate(low), np.concatenate(high), (least, most), whole, last, sizes, moved)
+
+    def solve(self, lead: Floats, gap: float) -> OptimizeResult:
+        """Minimise r where the rival's lead is at least zero."""
+        flip = np.zeros(self.columns)
+        flip[self.last] = lead * self.sizes
+        unit = max(float(np.abs(flip).max()), abs(gap), np.finfo(float).tiny)
+        constraints = [
+            LinearConstraint(self.rows, self.low, self.high),
+            LinearConstraint(flip[np.newaxis] / unit, -gap / unit, np.inf),
+        ]
+        cost = np.zeros(self.columns)
+        cost[0] = 1
+        return milp(
+            cost,
+            integrality=self.whole.astype(np.intp),
+            bounds=Bounds(*self.bounds),
+            constraints=constraints,
+            options={"time_limit": SECONDS, "mip_rel_gap": 0.0},
+        )

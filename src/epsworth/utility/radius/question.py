@@ -1,0 +1,227 @@
+"""One record, the features that may move, and the classifier that is asked about the moved points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Bools, Floats
+from epsworth.classifiers import Classifier, Labels, as_classifier
+from epsworth.classifiers.classifier import known_labels
+from epsworth.classifiers.scalers import affine, behind_scalers
+from epsworth.classifiers.steadiness import check_alone, unsteady
+from epsworth.records import Records, as_records, one_record
+from epsworth.utility.question import ASKED_AGAIN, answer
+
+EPS = float(np.finfo(float).eps)
+STEPS = np.concatenate([[0.0], np.geomspace(1e-16, 1e-5, 45)])  # how far behind a computed boundary to look
+SAME_RECORD = "record", "a radius"  # for the sentences that refuse a classifier
+PROBES = 128  # points at which a model read from its parameters must answer as the classifier does
+
+
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """A point at which the classifier answers another label, and its distance rounded up."""
+
+    point: Floats
+    distance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a method found: ``lower <= distance <= witness.distance``."""
+
+    lower: float
+    witness: Witness | None
+    method: str
+
+    @property
+    def upper(self) -> float:
+        """Distance of the witness, or infinity."""
+        return math.inf if self.witness is None else self.witness.distance
+
+
+@dataclass(frozen=True, eq=False)
+class Inside:
+    """The estimator behind per-column scalers: it sees ``scale * natural + shift``; ``own`` is its label's place."""
+
+    estimator: Any
+    own: int
+    row: Floats
+    scale: Floats
+    shift: Floats
+    moved: NDArray[np.intp]
+
+    @property
+    def seen(self) -> Floats:
+        """The record as the estimator sees it."""
+        return self.scale * self.row + self.shift
+
+    @property
+    def slopes(self) -> Floats:
+        """Change of the seen values per natural unit, for the moved features."""
+        return self.scale[self.moved]
+
+    def sizes(self, radius: float) -> Floats:
+        """Return bounds on the absolute terms of the seen values within a radius, for rounding errors."""
+        natural = np.abs(self.row)
+        natural[self.moved] += radius
+        return np.asarray(np.abs(self.scale) * natural + np.abs(self.shift))
+
+    def at(self, points: Floats) -> Floats:
+        """Return the seen rows of moved points."""
+        rows = np.repeat(self.row[np.newaxis], len(points), axis=0)
+        rows[:, self.moved] = points
+        return np.asarray(rows * self.scale + self.shift)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The question how far ``point`` (the moved features of one record) can go before ``label`` changes."""
+
+    classifier: Classifier
+    records: Records
+    positions: tuple[int, ...]
+    names: tuple[str, ...]
+    point: Floats
+    label: Any
+    norm: float
+
+    def labels(self, points: Floats) -> Labels:
+        """Return the classifier's labels at points, shape ``(n, moved)``."""
+        values = dict(zip(self.positions, np.asarray(points, dtype=np.float64).T, strict=True))
+        return answer(self.classifier, self.records, np.zeros(len(points), dtype=np.intp), values)
+
+    def flips(self, points: Floats) -> Bools:
+        """Tell at which of the points, shape ``(n, moved)``, the classifier answers another label."""
+        return np.asarray(self.labels(points) != self.label, dtype=bool)
+
+    def size(self, offsets: Floats) -> Floats:
+        """Return the norm of offsets, along the last axis."""
+        return np.asarray(np.linalg.norm(offsets, ord=self.norm, axis=-1))
+
+    def away(self, points: Floats) -> Floats:
+        """Return the distance of points, rounded up: each difference and the norm are off by a few units at most."""
+        return np.nextafter(self.size(points - self.point) * (1 + (len(self.point) + 4) * EPS), math.inf)
+
+    def nearest(self, points: Floats) -> Witness | None:
+        """Return the nearest of the points that flip, if any does.
+
+        It flips in a batch and alone: the two may round differently.
+        """
+        points = points[np.isfinite(points).all(axis=1)]
+        flipped = points[self.flips(points)] if len(points) else points
+        distances = self.away(flipped)
+        for best in np.argsort(distances, kind="stable"):
+            if self.flips(flipped[best : best + 1])[0]:
+                return Witness(flipped[best], float(distances[best]))
+        return None
+
+    def behind(self, offsets: Floats) -> Witness | None:
+        """Step from computed boundary points outwards until the classifier itself flips."""
+        length = np.abs(offsets).max(axis=1)[:, np.newaxis]
+        kept = ((length > 0) & np.isfinite(length)).ravel()
+        if not kept.any():
+            return None
+        offsets, length = offsets[kept], length[kept]
+        step = offsets / length * np.maximum(length, np.abs(self.point).max())
+        candidates = self.point + offsets[:, np.newaxis] + STEPS[:, np.newaxis] * step[:, np.newaxis]
+        return self.nearest(candidates.reshape(-1, len(self.point)))
+
+    def inside(self) -> Inside | None:
+        """Look through the per-column scalers of a pipeline; None where there is something else."""
+        model = self.classifier.inside
+        found, classes = (None, None) if model is None else (behind_scalers(model), known_labels(model))
+        if found is None or classes is None or self.label not in classes.tolist():
+            return None
+        try:
+            row = np.array([float(self.records.column(c)[0]) for c in range(len(self.records.names))])
+        except (TypeError, ValueError):
+            return None
+        if not np.isfinite(row).all():
+            return None  # missing values take ways of their own
+        estimator, _, scalers = found
+        own = classes.tolist().index(self.label)
+        return Inside(estimator, own, row, *affine(scalers, len(row)), np.array(self.positions))
+
+    def agrees(self, inside: Inside, scores: Callable[[Floats], Floats], radius: float) -> bool:
+        """Check a reading of the model against the classifier, at random points up to twice a radius away."""
+
+        def read(points: Floats) -> tuple[Bools, Bools]:
+            found = scores(inside.at(points))
+            best = np.sort(found, axis=1)[:, -2:]
+            clear = best[:, -1] - best[:, 0] > 1e-9 * (1 + np.abs(best).max(axis=1))
+            return np.asarray(found.argmax(axis=1) != inside.own), np.asarray(clear)
+
+        return self.flips_as_read(read, radius)
+
+    def flips_as_read(self, read: Callable[[Floats], tuple[Bools, Bools]], radius: float) -> bool:
+        """Check where the label flips, wherever a reading is clear about it, around the record itself."""
+        reach = 2 * radius if math.isfinite(radius) and radius > 0 else 1 + float(np.abs(self.point).max())
+        draws = np.random.default_rng(0).uniform(-reach, reach, (PROBES, len(self.point)))
+        draws[0] = 0
+        flips, clear = read(self.point + draws)
+        return bool((flips == self.flips(self.point + draws))[clear].all())
+
+
+def ask(model: Any, x: Any, *, norm: float | str, features: str | int | Sequence[str | int] | None) -> Asked:
+    """Check what the user gave, once."""
+    order = {2: 2.0, math.inf: math.inf, "2": 2.0, "inf": math.inf}.get(norm)
+    if order is None:
+        raise ValueError(f"norm must be 2 or math.inf, got {norm!r}")
+    classifier = as_classifier(model)
+    records = as_records(one_record(x), features=classifier.features, count=classifier.count)
+    if len(records) != 1:
+        raise ValueError(f"x must be one record, got {len(records)}; give one row at a time")
+    positions = _positions(records, features)
+    names = tuple(records.names[p] for p in positions)
+    point = np.array([_number(records, p) for p in positions])
+    asked = Asked(classifier, records, positions, names, point, None, order)
+    return replace(asked, label=_steady_label(asked))
+
+
+def _steady_label(asked: Asked) -> Any:
+    """Return the record's label: the same alone, several times over, and among others; so are some of the others'."""
+    n, name = ASKED_AGAIN[0], asked.classifier.name
+    label = asked.labels(asked.point[np.newaxis])[0]  # in double precision, like all moved points
+    reach = 1 + float(np.abs(asked.point).max())
+    others = asked.point + np.random.default_rng(0).uniform(-reach, reach, (n, len(asked.point)))
+    others[[0, n // 2, n - 1]] = asked.point
+    for points, own in ((np.repeat(asked.point[np.newaxis], n, axis=0), slice(None)), (others, [0, n // 2, n - 1])):
+        labels = asked.labels(points)
+        if (labels[own] != label).any():
+            raise unsteady(name, partial(asked.labels, points), labels, *SAME_RECORD)
+    check_alone(name, lambda rows: asked.labels(others[rows]), labels, *SAME_RECORD)
+    return label
+
+
+def _positions(records: Records, features: str | int | Sequence[str | int] | None) -> tuple[int, ...]:
+    if features is None:
+        return tuple(range(len(records.names)))
+    chosen = [features] if isinstance(features, (str, int, np.integer)) else list(features)
+    if not chosen:
+        raise ValueError("features is empty; name at least one feature that moves, or leave it out to move all")
+    try:
+        positions = tuple(records.position(column) for column in chosen)
+    except ValueError as error:
+        raise ValueError(str(error).replace("sensitive", "features", 1)) from None
+    if len(set(positions)) < len(positions):
+        raise ValueError(f"features names a feature twice: {', '.join(map(str, chosen))}; list each once")
+    return positions
+
+
+def _number(records: Records, position: int) -> float:
+    value, name = records.column(position)[0], records.names[position]
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, bool) or not isinstance(plain, (int, float)) or not math.isfinite(plain):
+        what = "not finite" if isinstance(plain, float) else f"a {type(plain).__name__}"
+        raise ValueError(
+            f"feature {name!r} is {what} in this record and cannot move; only finite numbers do: leave it out"
+        )
+    return float(plain)

@@ -1,0 +1,81 @@
+"""Radius of any classifier: the nearest flip seen, and how large a ball hardly ever flips.
+
+What sampling can say about a ball is a share, never "no point of it flips": the lower bound stays 0, and the
+tested radius carries its own claim.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from epsworth.arrays import Floats
+from epsworth.bounds import clopper_pearson
+from epsworth.utility.radius.question import Asked, Witness
+
+SHELLS = np.geomspace(2.0**-20, 2.0**10, 61)  # radii of the first look, in units of the record's size
+PER_SHELL = 128
+TESTS = 16  # radii tested for the share that flips
+DRAWS = 4096  # per tested radius
+KEPT, CUTS, ROUNDS = 24, 32, 9  # flips refined together; a segment is cut in 32, nine times: 32^-9 < 1e-13
+
+
+def scale(asked: Asked) -> float:
+    """Return the size of the record: the unit in which radii are tried."""
+    return float(np.abs(asked.point).max()) or 1.0
+
+
+def ball(rng: np.random.Generator, radius: float, count: int, width: int, norm: float) -> Floats:
+    """Draw offsets uniformly from a ball of norm 2 or inf."""
+    if math.isinf(norm):
+        return rng.uniform(-radius, radius, (count, width))
+    normal = rng.standard_normal((count, width))
+    length = np.linalg.norm(normal, axis=1, keepdims=True)
+    return np.asarray(radius * normal / length * rng.uniform(size=(count, 1)) ** (1 / width))
+
+
+def nearest_flip(asked: Asked, rng: np.random.Generator) -> Witness | None:
+    """Look for flips in balls of growing radius, then walk from each towards the record."""
+    radii = SHELLS * scale(asked)
+    draws = np.concatenate([ball(rng, r, PER_SHELL, len(asked.point), asked.norm) for r in radii])
+    flipped = draws[asked.flips(asked.point + draws)]
+    if not len(flipped):
+        return None
+    return walk(asked, flipped[np.argsort(asked.size(flipped))[:KEPT]])
+
+
+def walk(asked: Asked, flipped: Floats) -> Witness | None:
+    """Walk from offsets that flip towards the record, as long as a flip is seen; return the nearest.
+
+    Along every segment: the first of the cuts that flips, then the same between it and the cut before.
+    """
+    low, high = np.zeros(len(flipped)), np.ones(len(flipped))
+    for _ in range(ROUNDS):
+        cuts = low[:, np.newaxis] + (high - low)[:, np.newaxis] * np.arange(1, CUTS + 1) / CUTS
+        cuts[:, -1] = high
+        points = asked.point + cuts[:, :, np.newaxis] * flipped[:, np.newaxis]
+        seen = asked.flips(points.reshape(-1, len(asked.point))).reshape(cuts.shape)
+        seen[:, -1] = True
+        first, rows = seen.argmax(axis=1), np.arange(len(flipped))
+        low, high = np.where(first > 0, cuts[rows, first - 1], low), cuts[rows, first]
+    return asked.nearest(asked.point + np.concatenate([high[:, np.newaxis] * flipped, flipped]))
+
+
+def tested_radius(
+    asked: Asked, flip: Witness | None, rng: np.random.Generator, *, failing: float, confidence: float
+) -> float:
+    """Return the largest tested radius whose ball flips in a share of at most ``failing``, or 0.
+
+    Claim: with the given confidence over the draws, for *all* tested radii at once; the miss probability is
+    spent over the whole grid, which was fixed before these draws.
+    """
+    centre = scale(asked) * SHELLS[-1] / 2 ** (TESTS / 4) if flip is None else flip.distance
+    miss = (1 - confidence) / TESTS
+    best = 0.0
+    for radius in centre * 2 ** (np.arange(-4, TESTS - 4) / 2):
+        flips = int(asked.flips(asked.point + ball(rng, radius, DRAWS, len(asked.point), asked.norm)).sum())
+        stays = clopper_pearson(DRAWS - flips, DRAWS, 2 * miss).lower  # one side of the two-sided interval
+        if 1 - stays <= failing:
+            best = float(radius)
+    return best

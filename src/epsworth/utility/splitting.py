@@ -1,0 +1,210 @@
+"""Budget split: one total epsilon per record, shared out over its sensitive features where it does most good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from epsworth.arrays import Floats
+from epsworth.guarantees import Guarantee, compose
+from epsworth.mechanisms import Mechanism
+from epsworth.mechanisms.family import families
+from epsworth.mechanisms.record import RecordRelease, record_release
+from epsworth.rounding import round_down, show_up
+from epsworth.space import Domain
+from epsworth.utility.question import Question, ask
+from epsworth.utility.stability import Method, answer_question
+
+STEPS = {2: 40, 3: 16}  # of the whole grid of shares; beyond, pairs of features exchange budget
+EXCHANGES = (8, 16, 32)
+SMALLEST_SHARE = 1 / 200
+
+
+@dataclass(frozen=True)
+class Split:
+    """A budget shared out, and what it buys beside the even split, at the same total.
+
+    Attributes
+    ----------
+    features : tuple of str
+    epsilons : tuple of float
+        Per feature, summing to ``total`` (rounded so that the sum never exceeds it).
+    lower, upper : float
+        Bounds on the average or worst-case stability with this split.
+    even_lower, even_upper : float
+        The same with total / s for every feature.
+    guarantee : Guarantee
+        Per record.
+    confidence : float
+        With which all four bounds hold; 1 where an exact engine answered.
+    notes : tuple of str
+        Which features get another mechanism than the one named, and whether the tolerance was not met.
+    """
+
+    mechanism: str
+    total: float
+    on: str
+    features: tuple[str, ...]
+    epsilons: tuple[float, ...]
+    lower: float
+    upper: float
+    even_lower: float
+    even_upper: float
+    guarantee: Guarantee
+    confidence: float
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the split as a sentence, rounded to the safe side."""
+        shares = ", ".join(f"{name} {show_up(e)}" for name, e in zip(self.features, self.epsilons, strict=True))
+        return (
+            f"{self.mechanism} with total epsilon {show_up(self.total)} per record split as {shares}: "
+            f"{self.on} stability at least {round_down(self.lower):g} (even split: {round_down(self.even_lower):g})."
+            + "".join(f" Note, {note}." for note in self.notes)
+        )
+
+
+def split_budget(
+    model: Any,
+    X: Any,
+    *,
+    sensitive: str | int | Sequence[str | int],
+    total: float,
+    mechanism: str = "pm",
+    domain: Domain | Mapping[str | int, object] | str | Path | None = None,
+    on: Literal["average", "worst"] = "average",
+    method: Method = "auto",
+    confidence: float = 0.999,
+    tolerance: float = 0.01,
+    rng: np.random.Generator | int | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Split:
+    """Share a record's budget out over its features so that the average or worst case is best.
+
+    Claim: the bounds of the result hold together with ``confidence`` (with certainty where an exact engine
+    answers); they are computed afresh for the chosen split, after the search.  The search itself promises
+    nothing beyond: it looks at a grid of shares for two or three features and exchanges budget between pairs of
+    features beyond, so a better split may exist.
+
+    Parameters
+    ----------
+    model, X, sensitive, domain, method, confidence, tolerance, rng
+        As for `stability`.  X must be public or an aggregate's stand-in: a split chosen on private records leaks.
+    total : float
+        Epsilon of the whole record.
+    mechanism : str
+        One mechanism's words.
+    on : {"average", "worst"}
+        Over the records of X.
+
+    Returns
+    -------
+    Split
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> only_first = lambda records: records[:, 0] > 0.5
+    >>> split = split_budget(only_first, np.array([[0.2, 0.7]]), sensitive=[0, 1], total=4.0, mechanism="krr:k=11")
+    >>> split.epsilons[0] > 3.9 and split.lower > split.even_upper
+    True
+    """
+    if not (np.isfinite(total) and total > 0):
+        raise ValueError(f"total must be positive and finite, got {total!r}")
+    if on not in ("average", "worst"):
+        raise ValueError(f"on must be 'average' or 'worst', got {on!r}")
+    found = families(mechanism)
+    if len(found) != 1:
+        raise ValueError("mechanism must be one mechanism's words")
+    base = ask(
+        model, X, sensitive=sensitive, mechanisms=mechanism, epsilons=[total], domain=domain, y=None
+    )  # fmt: skip
+    s, generator = len(base.features), np.random.default_rng(rng)
+    if s < 2:
+        raise ValueError("a budget is split over at least two sensitive features; name more, or use stability")
+    report = progress or (lambda share: None)
+
+    def scores(shares: Floats, confidence: float, tolerance: float) -> tuple[Floats, Floats, float]:
+        question = _with_splits(base, found[0].build, total, shares)
+        bounds, sure = answer_question(question, method, confidence, tolerance, generator)
+        lower, upper = bounds.average() if on == "average" else bounds.worst()
+        return lower[0], upper[0], sure
+
+    best = _search(s, lambda shares: sum(scores(shares, 0.9, 2 * tolerance)[:2]), report)
+    pair = np.stack([best, np.full(s, 1 / s)])
+    lower, upper, sure = scores(pair, confidence, tolerance)
+    chosen = 0 if lower[0] >= lower[1] else 1  # never recommend a split that is guaranteed less than the even one
+    question = _with_splits(base, found[0].build, total, pair[chosen : chosen + 1])
+    release = question.releases[0][0]
+    half = float((upper - lower).max()) / 2
+    unmet = (f"{mechanism}: the tolerance of {show_up(tolerance)} is not met: the half-width is {show_up(half, 3)}",)
+    report(1.0)
+    return Split(
+        mechanism=mechanism,
+        total=float(total),
+        on=on,
+        features=tuple(feature.name for feature in base.features),
+        epsilons=tuple(m.scalar_epsilon for m in release.mechanisms),
+        lower=float(lower[chosen]),
+        upper=float(upper[chosen]),
+        even_lower=float(lower[1]),
+        even_upper=float(upper[1]),
+        guarantee=release.guarantee,
+        confidence=sure,
+        notes=(*base.notes, *(unmet if half > tolerance * (1 + 1e-9) else ())),
+    )
+
+
+def _with_splits(base: Question, build: Callable[[float], Any], total: float, shares: Floats) -> Question:
+    """Return the question whose "epsilons" are splits of the total."""
+    releases = []
+    for share in shares:
+        epsilons = np.floor(total * share * 1e9) / 1e9  # rounded down: the sum stays within the total
+        mechanisms: list[Mechanism] = []
+        for epsilon, feature in zip(epsilons, base.features, strict=True):
+            mechanisms += record_release(build(float(epsilon)), [feature]).mechanisms
+        guarantee = compose([m.guarantee for m in mechanisms])
+        tight = sum(m.tight_epsilon for m in mechanisms)
+        releases.append(RecordRelease(tuple(mechanisms), 0.0, guarantee, tight))
+    return replace(base, epsilons=np.arange(1.0, len(shares) + 1), releases=(tuple(releases),))
+
+
+def _search(s: int, score: Callable[[Floats], Any], progress: Callable[[float], None]) -> Floats:
+    if s in STEPS:
+        shares = _all_shares(s, STEPS[s])
+        return np.asarray(shares[int(np.argmax(score(shares)))])
+    best = np.full(s, 1 / s)
+    for round_, step in enumerate(EXCHANGES):
+        for _ in range(2 * s):
+            candidates = _exchanges(best, 1 / step)
+            values = score(candidates)
+            if np.argmax(values) == 0:
+                break
+            best = candidates[int(np.argmax(values))]
+        progress((round_ + 1) / (len(EXCHANGES) + 1))
+    return best
+
+
+def _all_shares(s: int, steps: int) -> Floats:
+    """Return every share in multiples of 1/steps; zeros become a token share, since every mechanism needs epsilon."""
+    parts = [p for p in product(range(steps + 1), repeat=s) if sum(p) == steps]
+    shares = np.maximum(np.array(parts) / steps, SMALLEST_SHARE)
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def _exchanges(shares: Floats, step: float) -> Floats:
+    """Return the shares themselves and all that move ``step`` from one feature to another."""
+    found = [shares]
+    for giver, taker in product(range(len(shares)), repeat=2):
+        amount = min(step, shares[giver] - SMALLEST_SHARE)
+        if giver != taker and amount > 0:
+            moved = shares.copy()
+            moved[giver] -= amount
+            moved[taker] += amount
+            found.append(moved)
+    return np.array(found)

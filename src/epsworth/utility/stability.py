@@ -1,0 +1,168 @@
+"""How often the label stays: `stability` chooses an engine for every mechanism and returns `Curves`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsworth.mechanisms.family import Build
+from epsworth.space import Domain
+from epsworth.utility.curves import Bounds, Curves
+from epsworth.utility.engines.assembly import Over, assemble, curves_of, drew, run_parts, with_published_claim
+from epsworth.utility.engines.plan import Method, Planner
+from epsworth.utility.engines.sampled import Settings
+from epsworth.utility.question import Question, ask
+
+DEFAULT_MECHANISMS = ("pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr")
+
+
+def stability(
+    model: Any,
+    X: Any,
+    *,
+    sensitive: str | int | Sequence[str | int],
+    mechanisms: str | Iterable[str] | Mapping[str, Build] = DEFAULT_MECHANISMS,
+    epsilons: ArrayLike,
+    domain: Domain | Mapping[str | int, object] | str | Path | None = None,
+    method: Method = "auto",
+    confidence: float = 0.999,
+    tolerance: float = 0.01,
+    rng: np.random.Generator | int | None = None,
+    y: ArrayLike | None = None,
+    over: Over = "auto",
+    target: float | None = None,
+    quantise: int | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Curves:
+    """Bound the probability that a classifier keeps its label when users perturb their features.
+
+    Claim: with probability at least ``confidence`` over our own draws, *all* bounds of the result hold
+    together: ``lower <= Pr[h(M(x)) = h(x)] <= upper`` for every mechanism, epsilon and record, and for
+    the average and the worst case over the records.  Where nothing is drawn, because exact engines answer,
+    the bounds hold with certainty, and ``Curves.confidence`` is 1.
+
+    Parameters
+    ----------
+    model : classifier
+        Fitted scikit-learn classifier or pipeline, PyTorch module in evaluation mode, or a function
+        ``records -> labels``; deterministic.
+    X : array_like of shape ``(n, d)``, data frame, or mapping from column names to columns
+        Records in natural units.
+    sensitive : str, int or sequence of them
+        The features that users perturb, by name or by column of X, each independently with the same epsilon;
+        the others stay.
+    mechanisms : str, sequence of str, or mapping
+        Words such as ``"pm"``, ``"krr:k=33"``, ``"pm:indicator=0.1"``, or name -> function of epsilon.
+    epsilons : array_like, shape ``(m,)``
+        Increasing privacy parameters *per feature*; the record's total is the sum over its features.
+    domain : Domain, mapping or path, optional
+        Public ranges of the sensitive features, ``{"age": (0, 100), "smoker": ["no", "yes"]}``, or a file that holds
+        them; categories that are two numbers are written ``{"categories": [0, 1]}``.  Without it the features must lie
+        on [0, 1].
+    method : {"auto", "cells", "linear", "grid", "propagation", "sampled", "paper"}
+        ``auto`` takes, per mechanism, the first that applies: ``grid`` (exact for any classifier, while the
+        grid is small), ``cells`` (exact for tree models with up to three sensitive features), ``linear``
+        (deterministic, for linear models that are binary or have up to two sensitive features), sections
+        (deterministic, for naive Bayes, quadratic discriminants, Gaussian mixtures, centroids and k-means with
+        up to two sensitive features), ``sampled``.  ``Curves.method`` and ``.notes`` say which and why.
+        ``propagation`` certifies networks (``MLPClassifier``, ``torch.nn.Sequential``) with up to five sensitive
+        features deterministically, as far as it gets.  ``paper`` reproduces the published box search: a heuristic
+        (``sound`` is False), with the bounds of ``auto`` beside it as ``Curves.check``.
+    confidence : float
+        Probability, in (0, 1), that all bounds hold.
+    tolerance : float
+        Half-width of the intervals, in (0, 0.5); ``Curves.notes`` says where it is not met.
+    rng : numpy.random.Generator or int, optional
+        Randomness of the *analysis*; nothing here is a release.
+    y : array_like, shape ``(n,)``, optional
+        True labels: the result then bounds the accuracy too.
+    over : {"auto", "records", "dataset"}
+        ``records``: every record to the tolerance.  ``dataset``: the average by one interval and the worst
+        case by elimination; records that cannot be the worst keep wider (still valid) bounds.  ``auto``:
+        records, unless that could take more than 1e8 queries.
+    target : float, optional
+        A wish such as 0.9: stop drawing a point as soon as its stability (and its accuracy, with ``y``) is
+        decided, leaving its interval wide.
+    quantise : int, optional
+        Round every continuous output to this many grid points.  It is another mechanism with the same
+        promise, and exactly answerable for any classifier.
+    progress : callable, optional
+        Called with the share of the work that is done, from 0 to 1.
+
+    Returns
+    -------
+    Curves
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> at_most_half = lambda records: records[:, 0] <= 0.5
+    >>> curves = stability(at_most_half, [[0.2]], sensitive=0, mechanisms="krr:k=11", epsilons=[2.0], rng=1)
+    >>> truth = (6 + np.e**2 - 1) / (10 + np.e**2)  # six of eleven grid points, the true one among them
+    >>> bool(curves.lower.item() <= truth <= curves.upper.item()), curves.method.item()
+    (True, 'exact-grid')
+
+    References
+    ----------
+    Zheng & Hu 2025 state the question; Clopper & Pearson 1934 give the interval.
+    """
+    began = time.perf_counter()
+    _check(method, confidence, tolerance, over, target)
+    generator = _generator(rng)
+    question = ask(
+        model, X, sensitive=sensitive, mechanisms=mechanisms, epsilons=epsilons, domain=domain, y=y, quantise=quantise
+    )
+    settings = Settings(
+        miss=1 - confidence,
+        tolerance=tolerance,
+        target=target,
+        rng=generator,
+        progress=progress or (lambda share: None),
+    )
+    answered, chosen = run_parts(question, Planner(question, _sound(method)).parts(), settings, over)
+    found = assemble(question, answered)
+    curves = curves_of(question, answered, found, chosen, settings, time.perf_counter() - began)
+    return with_published_claim(question, curves, settings, began) if method == "paper" else curves
+
+
+def answer_question(
+    question: Question, method: Method, confidence: float, tolerance: float, rng: np.random.Generator
+) -> tuple[Bounds, float]:
+    """Return the bounds on stability and their confidence, for questions that were built by hand."""
+    settings = Settings(1 - confidence, tolerance, None, rng, lambda share: None)
+    answered, _ = run_parts(question, Planner(question, method).parts(), settings, "auto")
+    return assemble(question, answered).stability, confidence if drew(answered) else 1.0
+
+
+def _sound(method: Method) -> Method:
+    return "auto" if method == "paper" else method
+
+
+def _check(method: str, confidence: float, tolerance: float, over: str, target: float | None) -> None:
+    if method not in get_args(Method):
+        raise ValueError(f"method must be one of {', '.join(map(repr, get_args(Method)))}, got {method!r}")
+    for name, value in {"confidence": confidence, "tolerance": tolerance, "target": target or 0.5}.items():
+        if not isinstance(value, (float, int, np.floating)):
+            raise TypeError(f"{name} must be a number, got {value!r}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
+    if not 0 < tolerance < 0.5:
+        raise ValueError(f"tolerance must lie strictly between 0 and 0.5, got {tolerance!r}")
+    if over not in ("auto", "records", "dataset"):
+        raise ValueError(f"over must be 'auto', 'records' or 'dataset', got {over!r}")
+    if target is not None and not 0 < target <= 1:
+        raise ValueError(f"target must lie in (0, 1], got {target!r}")
+
+
+def _generator(rng: np.random.Generator | int | None) -> np.random.Generator:
+    if isinstance(rng, (int, np.integer)) and rng < 0:
+        raise ValueError(f"a seed must not be negative, got {rng}")
+    return np.random.default_rng(rng)
+
+
+__all__ = ["DEFAULT_MECHANISMS", "Method", "answer_question", "stability"]

@@ -1,0 +1,96 @@
+"""Thresholds are located to the last bit by the model's own comparison, and every record falls into one leaf a tree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import epsworth as ew
+from epsworth.classifiers.trees import tree_model
+from epsworth.utility.engines.partition import Sweep
+
+RNG = np.random.default_rng(0)
+TABLE = RNG.normal(size=(300, 3)) * [1.0, 1e4, 1e-6] + [0.0, -3e4, 1e-3]
+LABELS = (TABLE[:, 0] + TABLE[:, 1] / 1e4 + TABLE[:, 2] * 1e6 > 998).astype(int)
+SCALERS = {
+    "none": [],
+    "standard": [StandardScaler()],
+    "clipping": [MinMaxScaler((-5, 100), clip=True)],
+    "several": [RobustScaler(), None, MaxAbsScaler(), StandardScaler()],
+}
+every_scaling = pytest.mark.parametrize("name", SCALERS)
+every_model = pytest.mark.parametrize("kind", [RandomForestClassifier(8), HistGradientBoostingClassifier(max_iter=8)])
+
+
+def swept(name, kind, positions=(0, 2)):
+    fitted = make_pipeline(*SCALERS[name], kind.set_params(random_state=0)).fit(TABLE, LABELS)
+    return Sweep.over(tree_model(fitted), positions, 3)
+
+
+@every_scaling
+@every_model
+def test_edges_are_the_last_values_that_go_left(name, kind):
+    sweep = swept(name, kind)
+    for j, position in enumerate((0, 2)):
+        nodes = np.flatnonzero(sweep.axis == j)
+        assert nodes.size > 5
+        edge, thresholds = sweep.edges[j][sweep.place[nodes]], sweep.model.threshold[nodes]
+        assert np.isfinite(edge).all()
+        assert sweep.model.goes_left(position, edge, thresholds, 3).all()
+        assert not sweep.model.goes_left(position, np.nextafter(edge, np.inf), thresholds, 3).any()
+
+
+@pytest.mark.parametrize("name", ["none", "standard", "clipping"])
+def test_thresholds_that_no_number_reaches_are_at_infinity(name):
+    """Boosters write 1e300, or infinity, where only missing values go the other way."""
+    model = swept(name, HistGradientBoostingClassifier(max_iter=2)).model
+    node = int(np.flatnonzero(model.feature == 0)[0])
+    for threshold, edge in ((np.inf, np.inf), (-np.inf, -np.inf), (1e308, np.inf), (-1e308, -np.inf)):
+        thresholds = model.threshold.copy()
+        thresholds[node] = threshold
+        sweep = Sweep.over(replace(model, threshold=thresholds), [0], 3)
+        assert sweep.edges[0][sweep.place[node]] == edge
+    clipped = name == "clipping"
+    thresholds[node] = 200.0  # above all clipped values
+    sweep = Sweep.over(replace(model, threshold=thresholds), [0], 3)
+    assert np.isinf(sweep.edges[0][sweep.place[node]]) == clipped
+
+
+@every_scaling
+@every_model
+def test_every_record_falls_into_one_leaf_of_each_tree(name, kind):
+    sweep = swept(name, kind)
+    model, scores = sweep.model, sweep.model.scores(TABLE[:20])
+    for row, expected, seen in zip(TABLE, scores, model.seen(TABLE[:20]), strict=False):
+        leaves = sweep.leaves(model.turns_left(seen[model.feature], model.threshold))
+        for found in (leaves, leaves.compact()):
+            at = np.array([np.searchsorted(edges, row[p]) for edges, p in zip(found.edges, (0, 2), strict=True)])
+            inside = ((at >= found.low.T) & (at <= found.high.T)).all(axis=1)
+            assert (np.add.reduceat(inside.astype(int), found.starts) == 1).all()
+            assert (model.values[found.node[inside]].sum(axis=0) + model.offset) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("factor", [-1.0, np.nan, np.inf])
+@pytest.mark.parametrize("model", [DecisionTreeClassifier(max_depth=3), RandomForestClassifier(3, random_state=0)])
+def test_trees_behind_a_scaler_that_does_not_keep_the_order_are_black_boxes(model, factor):
+    """A falling scale turns left into right; the bisection for thresholds would miss it and promise infinity."""
+    table = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    pipeline = make_pipeline(StandardScaler(with_mean=False), model).fit(table, table[:, 0] > 0.2)
+    assert tree_model(pipeline) is not None
+    pipeline[0].scale_ *= [factor, 1]
+    assert tree_model(pipeline) is None
+    found = ew.radius(pipeline, [0.9, 0.0], rng=0)
+    assert (found.method, found.lower) == ("sampled", 0.0)
+    assert ew.safe_box(pipeline, [0.9, 0.0], sensitive=0, domain={0: (-1, 1)}, rng=0).confidence < 1
+
+
+def test_a_scaler_that_rises_from_a_huge_factor_or_shift_is_no_black_box():
+    table = np.random.default_rng(0).uniform(-1, 1, (200, 2)) * 1e30 + 1e31
+    pipeline = make_pipeline(StandardScaler(), DecisionTreeClassifier(max_depth=3)).fit(table, table[:, 0] > 1e31)
+    assert tree_model(pipeline) is not None

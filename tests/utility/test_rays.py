@@ -1,0 +1,147 @@
+"""Scale families on linear models: one set of draws, a band over all epsilons that is kept as often as promised."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+
+import epsworth as ew
+from epsworth.utility.engines.linear import linear_bounds, linear_for
+from epsworth.utility.engines.polygons import polygon_bounds
+from epsworth.utility.engines.rays import Region, _regions, exit_scales, inside, noise_scales
+from epsworth.utility.engines.sampled import Settings
+from epsworth.utility.question import ASKED_AGAIN, ask
+
+IRIS, SPECIES = load_iris(return_X_y=True)
+RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
+NOISE = ["laplace", "gaussian:delta=0.1"]
+
+
+def settings(miss, tolerance, seed):
+    return Settings(miss, tolerance, None, np.random.default_rng(seed), lambda share: None)
+
+
+def question(model, X, sensitive, **more):
+    given = {"sensitive": sensitive, "mechanisms": NOISE, "epsilons": [0.3, 1, 4, 20], "domain": RANGES, "y": None}
+    return ask(model, X, **(given | more))
+
+
+def test_rays_are_inside_as_direct_evaluation_says():
+    """Rivals that are behind, ahead, level, and never caught up with."""
+    rng = np.random.default_rng(0)
+    scales = np.array([0.01, 0.3, 1.0, 7.0, 500.0])
+    for _ in range(50):
+        slopes, margins = rng.normal(size=(200, 4)), rng.normal(size=4)
+        slopes[rng.random(slopes.shape) < 0.1] = 0
+        margins[rng.random(4) < 0.1] = 0
+        direct = (margins + scales[:, np.newaxis, np.newaxis] * slopes > 0).all(axis=2).sum(axis=1)
+        np.testing.assert_array_equal(inside(slopes, margins, scales), direct)
+
+
+def test_a_score_is_known_to_within_its_stated_rounding():
+    """Against exact fractions, where large terms cancel."""
+    rng, model = np.random.default_rng(0), LogisticRegression()
+    model.coef_, model.intercept_ = 1e6 * rng.normal(size=(3, 4)), rng.normal(size=3)
+    model.classes_, model.n_features_in_ = np.arange(3), 4
+    x = rng.random((20, 4))
+    asked = question(model, x, [0, 1, 2], domain=None)
+    off = []
+    for (record, _), region in _regions(asked, linear_for(asked), np.ones(4), 0.1, 1e-3).items():
+        scores = [
+            Fraction(b) + sum(Fraction(w) * Fraction(v) for w, v in zip(row, x[record].tolist(), strict=True))
+            for row, b in zip(model.coef_.tolist(), model.intercept_.tolist(), strict=True)
+        ]
+        own = asked.labels[record]
+        exact = [scores[own] - scores[k] for k in range(3) if k != own]
+        found = [abs(float(Fraction(m) - e)) for m, e in zip(region.margins.tolist(), exact, strict=True)]
+        assert (np.array(found) <= region.rounding).all()
+        off += found
+    assert max(off) > 0  # doubles do not hold the scores
+
+
+def test_a_ray_next_to_its_exit_counts_as_inside_only_where_it_is():
+    """Scales within rounding of the exit, by exact fractions: what is inside for certain is, what is not is not."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        weights, z, margin = rng.normal(size=(1, 3)), rng.normal(size=(1, 3)), rng.choice([-1.0, 1.0])
+        slope = sum(Fraction(w) * Fraction(v) for w, v in zip(weights[0].tolist(), z[0].tolist(), strict=True))
+        at = max(float(-Fraction(margin) / slope), 1e-3)
+        scales = np.array([np.nextafter(at, 0), at, np.nextafter(at, np.inf)])
+        region = Region(weights, np.array([margin]), np.zeros(1), scales, 0.1, 1e-3)
+        region.count(z)
+        truth = np.array([Fraction(margin) + Fraction(scale) * slope > 0 for scale in scales.tolist()])
+        assert (region.inner <= truth).all()
+        assert (region.outer >= truth).all()
+
+
+@pytest.mark.parametrize("rows", [[10, 77, 120], [0, 50, 133]])
+def test_bands_hold_the_deterministic_bracket_of_two_features(rows):
+    """Polygons say the same without draws; labels that are not the record's own are entered first.  Rate 1e-6."""
+    model = LogisticRegression(max_iter=5000, C=10).fit(IRIS, SPECIES)
+    asked = question(model, IRIS[rows], [0, 2], y=[0, 2, 1])
+    linear = linear_for(asked)
+    exact = polygon_bounds(asked, linear, 1e-3, lambda share: None)
+    found = exit_scales(asked, linear, settings(1e-6, 0.01, 0))
+    for a, b in ((exact.stability, found.stability), (exact.accuracy, found.accuracy)):
+        assert (b.lower <= a.upper).all()
+        assert (a.lower <= b.upper).all()
+        assert (b.upper - b.lower).max() <= 0.02
+    assert not np.array_equal(found.stability.lower, found.accuracy.lower)
+
+
+def test_promises_are_kept_at_all_epsilons_at_once():
+    """100 bands at 80 % confidence over 60 epsilons, where the truth has a closed form; false-alarm rate 1e-6."""
+    keep = SPECIES > 0
+    model = LogisticRegression(max_iter=5000, C=10).fit(IRIS[keep], SPECIES[keep])
+    asked = question(
+        model, IRIS[[60]], [0, 1, 2, 3], mechanisms="gaussian:delta=0.1", epsilons=np.geomspace(0.1, 40, 60), y=[2]
+    )
+    linear = linear_for(asked)
+    exact, broken = linear_bounds(asked, linear, 1e-3, lambda share: None), np.zeros(2, dtype=int)
+    for seed in range(100):
+        found = exit_scales(asked, linear, settings(0.4, 0.04, seed))  # stability and accuracy: a fifth each
+        for kind, (a, b) in enumerate(((exact.stability, found.stability), (exact.accuracy, found.accuracy))):
+            broken[kind] += ((a.upper < b.lower) | (b.upper < a.lower)).any()
+    assert (broken <= binom.isf(1e-6, 100, 0.2)).all()
+    assert broken[0] > 0  # the band is not needlessly wide
+
+
+@pytest.mark.parametrize("y", [None, [0, 2, 2]])
+def test_auto_shares_draws_where_three_features_or_more_are_perturbed(y):
+    """Against plain sampling, false-alarm rate 1e-6; no draw is asked about."""
+    model = LogisticRegression(max_iter=5000, C=10).fit(IRIS, SPECIES)
+    given = {"sensitive": [0, 2, 3], "mechanisms": NOISE, "epsilons": [0.5, 2, 6, 20], "domain": RANGES, "y": y}
+    rows = IRIS[[77] if y is None else [10, 77, 120]]
+    found = ew.stability(model, rows, rng=0, confidence=1 - 1e-6, **given)
+    assert (found.method == "exit-scales").all()
+    assert found.confidence == 1 - 1e-6
+    assert found.queries < 20 + 2 * ASKED_AGAIN[0]
+    drawn = ew.stability(model, rows, rng=0, method="sampled", confidence=1 - 1e-6, **given)
+    assert (found.lower <= drawn.upper).all()
+    assert (drawn.lower <= found.upper).all()
+    if y is not None:
+        assert (found.accuracy.lower <= drawn.accuracy.upper).all()
+        assert (drawn.accuracy.lower <= found.accuracy.upper).all()
+        np.testing.assert_array_equal(found.accuracy.lower[..., 0], found.lower[..., 0])
+    one = ew.stability(model, IRIS[[10]], rng=0, tolerance=0.1, **(given | {"epsilons": [1.0], "y": None}))
+    assert (one.method == "monte-carlo").all()  # nothing to share
+
+
+def test_an_unknown_true_label_is_never_right():
+    model = LogisticRegression(max_iter=5000).fit(IRIS, SPECIES)
+    asked = question(model, IRIS[[10, 77]], [0, 1, 2], y=[0, 9])
+    found = exit_scales(asked, linear_for(asked), settings(1e-3, 0.05, 0))
+    assert (found.accuracy.upper[..., 1] == 0).all()
+    assert (found.accuracy.upper[..., 0] > 0).all()
+
+
+def test_only_noise_of_one_shape_and_scale_is_shared():
+    model = LogisticRegression(max_iter=5000).fit(IRIS, SPECIES)
+    asked = question(model, IRIS[[10]], [0, 1, 2], mechanisms=[*NOISE, "laplace_clipped", "pm", "krr"])
+    assert [noise_scales(asked, m) is not None for m in range(5)] == [True, True, False, False, False]
+    np.testing.assert_allclose(noise_scales(asked, 0)[1], 1 / asked.epsilons)
