@@ -1,7 +1,7 @@
 """A planted fault per claim: with one line of the source changed, the test that the claim names must fail.
 
 The faults are data: every table of ``*.toml`` in this folder has a name, the ``claim`` that it breaks (the first cell
-of its line in ``docs/claims.md``), the ``file`` under ``src/epsworth``, and what is put ``after`` in place of ``before``.
+of its line in ``docs/claims.md``), the ``file`` under ``src/epsworth``, and what stands there ``before`` and ``after``.
 """
 
 from __future__ import annotations
@@ -58,6 +58,11 @@ def test_the_test_of_the_claim_notices_the_fault(name, tmp_path):
         TESTS[fault["claim"]],
     ]
     done = subprocess.run(
-        words, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", *words],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 1, f"{fault['claim']}: the test did not fail\n{done.stdout[-2000:]}{done.stderr[-500:]}"
