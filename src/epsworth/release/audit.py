@@ -24,8 +24,9 @@ from epsworth.arrays import Floats
 from epsworth.exact import Kernel
 from epsworth.exact.rational import float_above
 from epsworth.release.columns import Column, Indices
-from epsworth.release.policy import Policy, Rule
+from epsworth.release.policy import Policy
 from epsworth.release.replays import CHANCE, Replay, replays
+from epsworth.release.rules import Rule
 from epsworth.release.tables import Perturbation
 from epsworth.rounding import show_up
 
