@@ -40,9 +40,7 @@ def convert(
         "tpr_bound_at_rate_0.5": sure, "epsilon_of_the_same_average_success":
         conversion.dp_epsilon(even) if even < 1 else None,
     }  # fmt: skip
-    if json is not None:
-        show.write_json(json, found)
-    if json == "-":
+    if show.told(json, lambda: found):
         return
     out = show.console()
     out.print(f"mutual information  {show_up(nats)} nats")

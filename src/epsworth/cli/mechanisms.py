@@ -37,9 +37,7 @@ def mechanisms(
     if not 0 <= x <= 1:
         raise ValueError(f"--at must lie in [0, 1], got {x:g}")
     rows = [_row(family, grid, x, radius) for family in families(options.families(mechanism or ["all"]))]
-    if json is not None:
-        show.write_json(json, {"at": x, "radius": radius, "mechanisms": [asdict(row) for row in rows]})
-    if json == "-":
+    if show.told(json, lambda: {"at": x, "radius": radius, "mechanisms": [asdict(row) for row in rows]}):
         return
     out = show.console()
     out.print(

@@ -78,11 +78,9 @@ def privatize(
     exposure = privatizer.audit() if audit else None
     release = privatizer.release()
     report = release.report() | {"columns": columns, "unit_scale": domain is not None}
-    if json is not None:
-        values = dict(zip(release.names, release.vector.tolist(), strict=True))
-        found = {} if exposure is None else {"audit": exposure.to_dict()}
-        show.write_json(json, {"release": values, "report": report} | found)
-    if json != "-":
+    values = dict(zip(release.names, release.vector.tolist(), strict=True))
+    found = {"release": values, "report": report} | ({} if exposure is None else {"audit": exposure.to_dict()})
+    if not show.told(json, lambda: found):
         _print(release.names, release.vector, report, exposure)
 
 
@@ -117,15 +115,11 @@ def _pool(
     """Return column names, numbers, labels and groups."""
     import numpy as np
 
-    from epsworth.records import looks_like_header, read_table, shown_name, shown_names
+    from epsworth.records import looks_like_header, read_table, shown_name
     from epsworth.space import Domain
 
     frame = read_table(table)
-    apart: dict[str, Any] = {}
-    for option, name in (("--target", target), ("--group", group)):
-        if name is not None and name not in frame.columns:
-            raise ValueError(f"{option}: the table has no column {name!r}; {shown_names(frame.columns)}")
-        apart[option] = None if name is None else frame[name].to_numpy()
+    labels, groups = options.column_of(frame, "--target", target), options.column_of(frame, "--group", group)
     features = frame.drop([name for name in (target, group) if name is not None])
     declared = None if domain is None else Domain.load(domain)
     columns, header = [], looks_like_header(frame.columns)
@@ -142,7 +136,7 @@ def _pool(
         columns.append(np.asarray(values, np.float64) if declared is None else declared[name].to_unit(values))
     if not columns:
         raise ValueError("the table has no columns besides --target and --group; give at least one")
-    return list(features.columns), np.column_stack(columns), apart["--target"], apart["--group"]
+    return list(features.columns), np.column_stack(columns), labels, groups
 
 
 def _print(names: tuple[str, ...], vector: Floats, report: dict[str, Any], exposure: Exposure | None) -> None:

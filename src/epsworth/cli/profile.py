@@ -68,9 +68,7 @@ def profile(
         from epsworth.coverage.figures import plot_profile
 
         plot_profile(found, meaning.epsilon, plot)
-    if json is not None:
-        show.write_json(json, _document(found, epsilon, top, data.names))
-    if json != "-":
+    if not show.told(json, lambda: _document(found, epsilon, top, data.names)):
         _print(found, epsilon, top, data.X.shape)
 
 
@@ -83,9 +81,7 @@ def _without_data(epsilon: float, coefficients: int | None, json: str | None, pl
         raise ValueError("--plot needs a table; without one there is no profile to draw")
     options.check_outputs(json, None)
     found = worst_case(epsilon, coefficients)
-    if json is not None:
-        show.write_json(json, {"notice": "data-independent", **vars(found)})
-    if json != "-":
+    if not show.told(json, lambda: {"notice": "data-independent", **vars(found)}):
         show.console().print(f"{found}.")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -61,12 +61,16 @@ def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "sta
         out.print()
 
 
+def views_of(curves: Curves) -> list[str | int]:
+    """Return what is shown of curves: of one record there is no average."""
+    return ["worst"] if len(curves.labels) == 1 else ["average", "worst"]
+
+
 def print_check(curves: Curves) -> None:
     """Print guaranteed tables beside a heuristic's claims."""
     if curves.check is not None:
         console().print("[bold]The same question, answered with a guarantee:[/bold]\n")
-        views: list[str | int] = ["worst"] if len(curves.labels) == 1 else ["average", "worst"]
-        print_curves(replace(curves, stability=curves.check, sound=True), views)
+        print_curves(replace(curves, stability=curves.check, sound=True), views_of(curves))
 
 
 def _what_numbers_are(curves: Curves) -> str:
@@ -101,15 +105,22 @@ def print_facts(curves: Curves) -> None:
     )
 
 
-def write_json(target: str, document: dict[str, Any]) -> None:
+def write_json(destination: str, document: dict[str, Any]) -> None:
     """Write JSON to a file, whole or not at all, or to standard output."""
     from epsworth.files import write_text
 
     text = json.dumps(document, allow_nan=False) + "\n"
-    if target == "-":
+    if destination == "-":
         sys.stdout.write(text)
     else:
-        write_text(target, text)
+        write_text(destination, text)
+
+
+def told(destination: str | None, document: Callable[[], dict[str, Any]]) -> bool:
+    """Write JSON where --json says; return whether all is told with that, on standard output."""
+    if destination is not None:
+        write_json(destination, document())
+    return destination == "-"
 
 
 def _title(curves: Curves, view: str | int, of: Quantity) -> str:
