@@ -84,14 +84,14 @@ def test_approximate_promises_pass_with_the_delta_that_every_pair_needs(bits, ep
 def test_two_ways_to_the_loss_agree():
     """Extremes of all rows in decimal digits, against all pairs of fractions and the construction's own bound."""
     mpmath.mp.dps = 150
-    for name in ("pm", "laplace_clipped", "exponential_tight", "duchi"):
-        drawn = kernel(name, "1.3", bits=4)
+    ours = [kernel(name, "1.3", bits=4) for name in ("pm", "laplace_clipped", "exponential_tight", "duchi")]
+    for drawn in (*ours, planted(Counted, "1.3").rules[0].kernel):  # of unequal totals
         laws = [[Fraction(w, drawn.total(i)) for w in drawn.weights(i)] for i in range(drawn.points)]
         largest = max(p / q for a in laws for b in laws for p, q in zip(a, b, strict=True) if q)
         found = Rows(drawn).loss
         log = mpmath.log(mpmath.mpf(largest.numerator) / largest.denominator)
         assert 0 < mpmath.mpf(found.numerator) / found.denominator - log < mpmath.mpf("1e-100")
-        assert float(found) <= drawn.loss() <= 1.3
+        assert float(found) <= drawn.loss() <= 1.3 or drawn not in ours
 
 
 class Window(TwoLevel):
@@ -360,7 +360,7 @@ def test_what_was_chosen_by_chance_is_no_evidence(monkeypatch):
     """A sampler that ignores its input; the kinds compete with many events, so bounds on the draws that chose fail."""
     monkeypatch.setattr("epsworth.release.black_box.replays", lambda sampler, values: ())
     rng = np.random.default_rng(11)
-    audits = [audit_sampler(lambda x: rng.random(x.shape), [0, 1, 2], draws=1000, confidence=0.5) for _ in range(12)]
+    audits = [audit_sampler(lambda x: rng.random(x.shape), range(5), draws=1000, confidence=0.5) for _ in range(12)]
     assert sum(audit.epsilon_lower > 0 for audit in audits) < 12  # where each has chance 1/2, all of them have 2e-4
 
 

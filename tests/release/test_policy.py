@@ -13,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import epsworth as ew
@@ -53,6 +53,7 @@ def test_a_policy_survives_its_file(policy):
     assert again.guarantee == policy.guarantee
 
 
+@example(Policy([Rule(ew.Feature(name, 0, 1), "pm", epsilon) for name, epsilon in ("a1", "b2")], Sampling(1)))
 @given(policies())
 def test_the_promise_is_at_most_the_stated_total(policy):
     epsilons = sorted((Fraction(rule.epsilon) for rule in policy.rules), reverse=True)
