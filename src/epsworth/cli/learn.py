@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from epsworth.cli import options, show
+from epsworth.rounding import round_up, show_up
 
 app = typer.Typer(
     help="Learn from reports that are private before they leave the device: config, report, aggregate, fit, predict.",
@@ -58,12 +60,10 @@ def config(
         raise ValueError(f"--classes must be at least two different labels, as in no,yes; got {classes!r}")
     if (cells is None) == (users is None):
         raise ValueError("give one of --cells and --users")
-    m = cells
-    if m is None:
-        assert users is not None
-        mechanism, m = suited(mechanism, epsilon, len(ranges), len(labels), users)
+    if users is not None:
+        mechanism, cells = suited(mechanism, epsilon, len(ranges), len(labels), users)
     made = LatticeConfig(
-        list(ranges.values()), m, None, labels, mechanism, epsilon, outside, list(ranges)  # type: ignore[arg-type]
+        list(ranges.values()), cells, None, labels, mechanism, epsilon, outside, list(ranges)  # type: ignore[arg-type]
     )  # fmt: skip
     made.save(destination)
     print(
@@ -84,7 +84,6 @@ def report(
     """Report every row once, with draws fit for release; a row that cannot be used is reported as nowhere."""
     from epsworth.learner import LatticeConfig, report_file
     from epsworth.learner.report_files import left_so_far
-    from epsworth.rounding import show_up
 
     made = LatticeConfig.load(settings)
     count = report_file(made, source, destination, target, again=again)
@@ -149,7 +148,6 @@ def predict(
     from epsworth.learner import Classifier
     from epsworth.learner.report_files import check_table, columns, write_table
     from epsworth.records import read_table
-    from epsworth.rounding import round_up
 
     check_table(destination)
     learnt = Classifier.load(model)
@@ -208,34 +206,27 @@ def plan(
 def _ranges(texts: list[str]) -> dict[str, tuple[float, float]]:
     ranges: dict[str, tuple[float, float]] = {}
     for text in texts:
-        name, ends = _bounds(text)
+        name, _, ends = text.rpartition("=")
+        low, _, high = ends.partition(":")
+        try:
+            numbers = float(low), float(high)
+        except ValueError:
+            name = ""
+        if not name:
+            raise ValueError(f"--bounds must be name=low:high, as in age=0:100, got {text!r}")
         if name in ranges:
             raise ValueError(f"--bounds names {name!r} twice; give one range per feature")
-        ranges[name] = ends
+        ranges[name] = numbers
     if not ranges:
         raise ValueError("--bounds names no feature; give name=low:high for each, as in age=0:100")
     return ranges
 
 
-def _bounds(text: str) -> tuple[str, tuple[float, float]]:
-    name, _, ends = text.rpartition("=")
-    low, _, high = ends.partition(":")
-    try:
-        numbers = float(low), float(high)
-    except ValueError:
-        numbers = None
-    if not name or numbers is None:
-        raise ValueError(f"--bounds must be name=low:high, as in age=0:100, got {text!r}")
-    return name, numbers
-
-
 def _labels(texts: list[str]) -> Sequence[int | float | str]:
     """Read labels as a table's column is read: whole numbers, numbers or truth values where all are, else texts."""
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return [kind(text) for text in texts]
-        except ValueError:
-            pass
     truth = {"true": True, "false": False}
     if all(text.lower() in truth for text in texts):
         return [truth[text.lower()] for text in texts]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsworth.cli import options, show
+from epsworth.rounding import show_down, show_up
 
 if TYPE_CHECKING:
     from epsworth.noise import Ranking
@@ -65,17 +66,13 @@ def noise(
 
 
 def _print(ranked: Ranking) -> None:
-    from rich.table import Table
-
-    from epsworth.rounding import show_down, show_up
 
     out = show.console()
     asked = ranked.asked
     together = f" for {asked.releases} releases together" if asked.releases > 1 else ""
     out.print(f"[bold]epsilon{together}, delta {show_up(asked.delta)}[/bold] (central model, per data set)")
-    table = Table(box=None, pad_edge=False)
-    for column in ("noise", "epsilon", "Pr(within)", "rms error", "pairs", "above floor", ""):
-        table.add_column(column, justify="left" if column in ("noise", "") else "right", no_wrap=True)
+    columns = "noise", "epsilon", "Pr(within)", "rms error", "pairs", "above floor", ""
+    table = show.table(*columns, left=("noise", ""))
     for choice in ranked:
         above = f"{100 * (choice.epsilon / ranked.floor - 1):.2g} %" if ranked.floor > 0 else "-"
         remark = "" if choice.sound else f"not a bound: in truth {show_up(choice.exact_epsilon)}"

@@ -220,12 +220,11 @@ def check_outputs(json_file: str | None, plot: Path | None, other: Path | None =
     from epsworth.drawing import check_plot
     from epsworth.files import check_writable
 
-    if json_file is not None and json_file != "-":
-        check_writable(json_file)
+    for path in (json_file, other):
+        if path not in (None, "-"):
+            check_writable(path)
     if plot is not None:
         check_plot(plot)
-    if other is not None:
-        check_writable(other)
 
 
 def compute(given: Mapping[str, Any], model: Path, table: Path, rows: Sequence[int] = ()) -> Curves:

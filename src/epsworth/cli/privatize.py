@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsworth.cli import options, show
+from epsworth.rounding import round_up, show_up
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from epsworth.arrays import Floats
     from epsworth.pac.budgets import Budget
     from epsworth.pac.exposure import Exposure
@@ -89,24 +88,20 @@ def _budget(
 ) -> Budget:  # fmt: skip
     from epsworth.pac import MI, DPEquivalent, Posterior, RecordPosterior
 
-    def for_records(q: float) -> Budget:
-        cap = MI(1.0 if joint is None else options.fraction("--joint", joint))
-        return RecordPosterior(q, joint=cap, near=None if near is None else options.fraction("--near", near))
-
-    kinds: dict[str, tuple[str | None, Callable[[float], Budget]]] = {
-        "--mi": (mi, MI),
-        "--posterior": (posterior, Posterior),
-        "--record-posterior": (record, for_records),
-        "--dp-epsilon": (eps, DPEquivalent),
-    }
+    kinds = {"--mi": MI, "--posterior": Posterior, "--record-posterior": RecordPosterior, "--dp-epsilon": DPEquivalent}
     for name, text in (("--joint", joint), ("--near", near)):
         if text is not None and record is None:
             raise ValueError(f"{name} goes with --record-posterior; drop it, or give that budget")
-    given = [(name, text, kind) for name, (text, kind) in kinds.items() if text is not None]
+    texts = dict(zip(kinds, (mi, posterior, record, eps), strict=True))
+    given = {name: options.fraction(name, text) for name, text in texts.items() if text is not None}
     if len(given) != 1:
         raise ValueError(f"give exactly one budget: {', '.join(kinds)}")
-    name, text, kind = given[0]
-    return kind(options.fraction(name, text))
+    ((name, value),) = given.items()
+    if record is None:
+        budget: Budget = kinds[name](value)
+        return budget
+    near_by = None if near is None else options.fraction("--near", near)
+    return RecordPosterior(value, joint=MI(options.fraction("--joint", "1" if joint is None else joint)), near=near_by)
 
 
 def _pool(
@@ -140,7 +135,6 @@ def _pool(
 
 
 def _print(names: tuple[str, ...], vector: Floats, report: dict[str, Any], exposure: Exposure | None) -> None:
-    from epsworth.rounding import round_up, show_up
 
     out = show.console()
     scale = " (on the unit scale of the declared ranges)" if report["unit_scale"] else ""

@@ -66,13 +66,7 @@ def _sampling(entry: object) -> Sampling | None:
 def check_stated(
     document: Mapping[str, Any], total: Decimal, guarantee: Guarantee, fingerprint: str, as_written: str
 ) -> None:
-    """Refuse a file whose parts do not fit together: edited by hand, or cut short.
-
-    Parameters
-    ----------
-    total, guarantee, fingerprint, as_written
-        What its rules add up to, and their fingerprints: today's, and the one that older versions gave.
-    """
+    """Refuse a file whose parts do not add up: edited by hand, or cut short; ``as_written``: older fingerprint."""
     stated = _table("per_record", document.get("per_record", {}))
     _known("per_record", stated, ("epsilon", "delta", "notion"))
     for key, truth in (("epsilon", total), ("delta", Decimal(repr(guarantee.delta)))):

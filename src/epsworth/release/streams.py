@@ -20,7 +20,7 @@ from epsworth.numerals import plain
 from epsworth.release.beside import check_metadata
 from epsworth.release.keyed import Watched, fingerprint_of
 from epsworth.release.ledger import Charge, Ledger, sum_above
-from epsworth.release.outputs import Output, charged
+from epsworth.release.outputs import charged
 from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
 from epsworth.release.tables import Perturbation
@@ -122,13 +122,10 @@ class _Job:
             if records not in (None, streamed):
                 raise ValueError(f"the table {self.source} changed while it was read; nothing was written: start anew")
             output.whole(streamed, rows)
-        return self._told(self._receipt(perturbation, rows), output)
-
-    def _told(self, receipt: Receipt, output: Output) -> Receipt:
-        """Return the receipt with what the ledger knows."""
         assert output.spent is not None
+        receipt = self._receipt(perturbation, rows)
         return replace(
-            receipt,
+            receipt,  # and what the ledger knows
             times_before=output.spent.times,
             epsilon_so_far=sum_above([output.spent.epsilon, receipt.epsilon]),
             delta_so_far=min(1.0, sum_above([output.spent.delta, receipt.delta])),
