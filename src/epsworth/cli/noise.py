@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 def noise(
     within: Annotated[
-        str,
-        typer.Option(help="Half-width around the true answer; for relative errors the fraction; fixed: LOW,HIGH."),
+        str, typer.Option(help="Half-width around the true answer; for relative errors the fraction; fixed: LOW,HIGH.")
     ],
     confidence: Annotated[float, typer.Option(help="Probability with which a release must be within.")] = 0.95,
     sensitivity: Annotated[float, typer.Option(help="Largest change of the answer between neighbours.")] = 1.0,

@@ -37,10 +37,7 @@ Table = Annotated[Path, RECORDS]
 Sensitive = Annotated[list[str], PERTURBED]
 DomainFile = Annotated[
     Path | None,
-    typer.Option(
-        "--domain",
-        help="Public ranges of the sensitive features, .toml or .json; default: they lie on [0, 1].",
-    ),
+    typer.Option("--domain", help="Public ranges of the sensitive features, .toml or .json; default: all on [0, 1]."),
 ]
 DomainFromData = Annotated[
     bool,

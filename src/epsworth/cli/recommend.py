@@ -13,8 +13,7 @@ from epsworth.cli import options, show
 def recommend(
     context: typer.Context,
     source: Annotated[
-        Path,
-        typer.Argument(help="Fitted classifier (then a table must follow), or curves from utility --json."),
+        Path, typer.Argument(help="Fitted classifier (then a table must follow), or curves from utility --json.")
     ],
     table: Annotated[Path | None, options.RECORDS] = None,
     at_least: Annotated[float, typer.Option(help="The least stability or accuracy, in (0, 1].")] = 0.9,
