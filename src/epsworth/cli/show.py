@@ -60,6 +60,8 @@ def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "sta
         out.print(f"[bold]{_title(curves, view, of)}[/bold] ({_width(curves, lower, upper)})")
         heads = [f"ε={show_up(curves.epsilons[e])}" for e in shown]
         found = table("mechanism", *heads, "curve", left=("mechanism", "curve"))
+        for column in found.columns[1:-1]:
+            column.min_width = 5
         for m, name in enumerate(curves.mechanisms):
             numbers = [f"{round_down(float(lower[m, e])):.3f}" for e in shown]
             found.add_row(name, *numbers, small_curve(lower[m].tolist()))
