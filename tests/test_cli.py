@@ -18,7 +18,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from skops import io
 
-from epsworth.cli.options import epsilon_grid
+from epsworth.cli.options import METHODS, epsilon_grid
 
 EPSWORTH = Path(sys.executable).with_name("epsworth")
 
@@ -373,3 +373,31 @@ def test_a_tolerance_that_is_not_met_is_printed_and_written(cli, place):
     assert code == 0
     assert "the tolerance of 0.0000001 is not met" in " ".join(out.split())
     assert any("is not met" in note for note in json.loads((place / "wide.json").read_text())["notes"])
+
+
+def test_the_engines_that_method_offers_are_those_of_the_table():
+    table = pytest.importorskip("epsworth.utility.engines.table", reason="the table of engines is not here")
+    words = [engine if isinstance(engine, str) else engine.name for engine in table.ENGINES]
+    assert {*METHODS} == {"auto", *words, "paper"}
+
+
+@pytest.mark.filterwarnings("always")
+def test_options_spelt_as_before_work_and_say_what_to_write(cli):
+    new = cli("learn", "plan", "--epsilon", "2", "--users", "10000", "--confidence", "0.9")
+    old = cli("learn", "plan", "--alpha", "2", "--users", "10000", "--level", "0.1")
+    assert (new[0], new[2]) == (0, "")
+    assert new[:2] == old[:2]
+    assert old[2].splitlines() == [
+        f"epsworth: warning: {before} is deprecated and goes with the next version; write {now}"
+        for before, now in (("--alpha", "--epsilon"), ("--level", "--confidence"))
+    ]
+    code, _, err = cli("learn", "config", "c.json", "-b", "age=0:100", "--cells", "4")
+    assert (code, err) == (2, "epsworth: --epsilon is missing; give the privacy parameter of one report\n")
+    assert "--alpha" not in cli("learn", "config", "--help")[1]
+
+
+@pytest.mark.parametrize("confidence", ["0", "1", "nan", "0.00000000000000000001"])
+def test_a_confidence_that_is_none_is_refused(cli, confidence):
+    code, _, err = cli("learn", "plan", "-e", "2", "--users", "10000", "--confidence", confidence)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--confidence" in err

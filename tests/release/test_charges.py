@@ -151,6 +151,28 @@ def test_what_a_killed_run_leaves_is_charged_and_goes_with_the_next_run(table):
     assert hidden(folder) == []
 
 
+def test_a_run_that_is_killed_at_any_moment_leaves_the_old_output_or_the_whole_new_one(table, monkeypatch):
+    """What a kill would leave: the disk after each block, and before and after each move of a file."""
+    out, seen, replace = table.with_name("out.csv"), [], os.replace
+    out.write_text("old")
+
+    def look(share=0.0):
+        seen.append(out.read_text())
+
+    def move(source, target):
+        look()
+        replace(source, target)
+        look()
+
+    monkeypatch.setattr(os, "replace", move)
+    monkeypatch.setattr("epsworth.release.text.BLOCK", 1000)
+    table.write_text("age\n" + "1\n" * 3000)
+    perturb_file(POLICY, table, out, progress=look)
+    assert len(seen) > 12
+    assert set(seen[:-1]) == {"old"}
+    assert len(seen[-1].splitlines()) == 3001
+
+
 def test_leftovers_are_told_from_a_parquet_file_that_is_being_written(table):
     folder = table.parent
     pl.DataFrame({"age": [1.0, 2.0]}).write_parquet(folder / "in.parquet")

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import epsworth as ew
@@ -111,6 +111,7 @@ def test_unusual_tables_pass():
             assert [r[:at] + r[at + 1 :] for r in before] == [r[:at] + r[at + 1 :] for r in after]
 
 
+@example([(0, '"'), (12, '"')], "x,{},y", "\n")  # one field of all between: "x,70001,y\nx",70008,y
 @given(st.lists(st.tuples(st.integers(0, 10**9), st.sampled_from(['"', "\r", '""', '"\r\n'])), min_size=1, max_size=5),
        st.sampled_from(["x,{},y", '{},"p,q",{}y', "{}", "{},z"]), st.sampled_from(["\n", "\r\n"]))  # fmt: skip
 def test_no_stray_quote_or_return_lets_a_raw_value_pass(strays, row, end):

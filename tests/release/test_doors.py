@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import html
 import io
+import json
 import os
+import re
 import subprocess
 import sys
 from decimal import Decimal
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
@@ -16,8 +20,9 @@ import pytest
 import epsworth as ew
 from epsworth.files import OutputError
 from epsworth.records import read_table
-from epsworth.release import Policy, Rule, perturb_file, text
+from epsworth.release import Policy, Rule, audit_policy, audit_sampler, perturb_file, text
 from epsworth.release.ledger import LEDGER
+from epsworth.results import Result
 
 POLICY = Policy((Rule(ew.Feature("age", 0, 100), "pm", Decimal(1), bits=8),))
 
@@ -97,7 +102,7 @@ def test_no_output_takes_the_place_of_another_file(message, place, cli):
     before = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
     code, _, told = cli("perturb", "policy.toml", source, target, *(("--receipt", receipt) if receipt else ()))
     assert (code, told.count("\n")) == (2, 1)
-    assert "itself; give another path" in told
+    assert f": {message.removesuffix(' itself')} itself; give another path" in told.replace("--", "")
     assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
 
 
@@ -241,3 +246,24 @@ def test_streams_without_bytes_are_told(place, monkeypatch):
         with pytest.raises(ValueError, match=f"standard output is .*{what}"):
             perturb_file(POLICY, "in.csv", "-")
     assert sorted(os.listdir()) == ["in.csv", "policy.toml"]
+
+
+def test_results_are_printed_shown_and_saved_alike(place):
+    receipt = perturb_file(POLICY, "in.csv", "out.csv")
+    audit = audit_policy(POLICY)
+    drawn = audit_sampler(lambda x: x + np.random.default_rng(0).laplace(size=x.shape), [0.0, 1.0], 1.0, draws=1000)
+    for result in (receipt, audit, drawn, POLICY):
+        assert isinstance(result, Result)
+        assert result._repr_html_() == f"<pre>{html.escape(str(result))}</pre>"
+        assert re.search(r"epsilon (is at least )?\d", str(result))
+    for result in (receipt, audit, drawn):
+        result.save("result.json")
+        assert (place / "result.json").read_text() == json.dumps(result.to_dict(), allow_nan=False) + "\n"
+    assert Policy.load("policy.toml").to_dict() == POLICY.to_dict()
+
+
+def test_spellings_of_before_still_work(place):
+    with pytest.warns(FutureWarning, match="target= of perturb_file.* write destination="):
+        assert perturb_file(POLICY, "in.csv", target="out.csv").rows == 1
+    with pytest.raises(TypeError, match="mean the same"):
+        perturb_file(POLICY, "in.csv", destination="out.csv", target="out.csv")

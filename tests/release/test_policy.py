@@ -8,14 +8,16 @@ import sys
 from datetime import date
 from decimal import Decimal, FloatOperation, Inexact, localcontext
 from fractions import Fraction
+from itertools import combinations
 from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import epsworth as ew
+from epsworth.guarantees import compose
 from epsworth.release import Policy, Rule, Sampling
 
 PEOPLE = ew.Domain.of({"age": (0, 100), "job": ["a", "b", "c"]})
@@ -51,12 +53,26 @@ def test_a_policy_survives_its_file(policy):
     assert again.guarantee == policy.guarantee
 
 
+@example(Policy([Rule(ew.Feature(name, 0, 1), "pm", epsilon) for name, epsilon in ("a1", "b2")], Sampling(1)))
 @given(policies())
 def test_the_promise_is_at_most_the_stated_total(policy):
     epsilons = sorted((Fraction(rule.epsilon) for rule in policy.rules), reverse=True)
     assert Fraction(policy.total) == sum(epsilons[: policy.released])
     assert policy.guarantee.epsilon <= float(policy.total) * (1 + 1e-15)
     assert policy.guarantee.unit == "record"
+
+
+def test_the_promise_covers_any_features_that_are_released_together():
+    domain = ew.Domain.of(dict.fromkeys("abcd", (0, 1)))
+    words = ["pm", "gaussian_clipped:delta=0.1", "gaussian_clipped:delta=0.02", "gaussian_clipped:delta=0.001"]
+    for k in (1, 2, 3):
+        policy = Policy(
+            [Rule(domain[name], word, epsilon, 4) for name, word, epsilon in zip("abcd", words, "3121", strict=True)],
+            Sampling(k),
+        )
+        for together in combinations([rule.kernel.guarantee for rule in policy.rules], k):
+            assert compose(together).epsilon <= policy.guarantee.epsilon
+            assert compose(together).delta <= policy.guarantee.delta
 
 
 def test_numbers_are_the_texts_they_were_written_as():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow.parquet import write_table
 
@@ -43,8 +43,10 @@ def spliced(kind, content, policy=KEEPING, block=1 << 20):
         text.BLOCK = original
 
 
-@given(rows, st.sampled_from(["\n", "\r\n"]), st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC]), st.booleans())
-def test_csv_passes_through_byte_for_byte(records, ending, quoting, last_end):
+@example([("", 1, "", "a")], "\n", csv.QUOTE_MINIMAL, True, 2)
+@given(rows, st.sampled_from(["\n", "\r\n"]), st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC]), st.booleans(),
+       st.integers(0, 2))  # fmt: skip
+def test_csv_passes_through_byte_for_byte(records, ending, quoting, last_end, blank):
     """The perturbed fields are compared as values, since quotes around them are ours to choose."""
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator=ending, quoting=csv.QUOTE_MINIMAL)
@@ -52,7 +54,7 @@ def test_csv_passes_through_byte_for_byte(records, ending, quoting, last_end):
     for note, age, other, job in records:
         writer.writerow([note, f"{age}.0", other, job])
     content = out.getvalue().encode()
-    content = content if last_end else content.removesuffix(ending.encode())
+    content = content + ending.encode() * blank if last_end else content.removesuffix(ending.encode())
     for block in (1 << 20, 7):
         assert spliced(CsvSplicer, content, block=block) == content
     again = io.StringIO(newline="")  # quoted ages: read, and written without their quotes

@@ -51,9 +51,7 @@ def audit(
     if sampler is not None:
         function = _function(sampler, trust)
         found["sampler"] = audit_sampler(function, _values(inputs), epsilon, delta, draws=draws, confidence=confidence)
-    if json is not None:
-        show.write_json(json, {name: result.to_dict() for name, result in found.items()})
-    if json != "-":
+    if not show.told(json, lambda: {name: result.to_dict() for name, result in found.items()}):
         for result in found.values():
             typer.echo(str(result))
     if not all(result.passed for result in found.values()):

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from epsworth.cli import options, show
+from epsworth.rounding import round_up, show_up
 
 
 def convert(
@@ -19,7 +20,6 @@ def convert(
 ) -> None:
     """Convert budgets of PAC privacy into adversaries' success."""
     from epsworth.pac import DPEquivalent, conversion
-    from epsworth.rounding import round_up, show_up
 
     options.check_outputs(json, None)
     if sum(value is not None for value in (mi, posterior, dp_epsilon)) != 1:
@@ -35,21 +35,17 @@ def convert(
     even = conversion.posterior(nats, 0.5)
     false = options.fraction("--fpr", fpr)
     sure = conversion.tpr_bound(nats, 0.5, false)
+    same = conversion.dp_epsilon(even) if even < 1 else None
     found = {
-        "mi_nats": nats, "prior": blind, "posterior": success, "fpr": false,
-        "tpr_bound_at_rate_0.5": sure, "epsilon_of_the_same_average_success":
-        conversion.dp_epsilon(even) if even < 1 else None,
+        "mi_nats": nats, "prior": blind, "posterior": success, "fpr": false, "tpr_bound_at_rate_0.5": sure,
+        "epsilon_of_the_same_average_success": same,
     }  # fmt: skip
-    if json is not None:
-        show.write_json(json, found)
-    if json == "-":
+    if show.told(json, lambda: found):
         return
     out = show.console()
     out.print(f"mutual information  {show_up(nats)} nats")
     out.print(f"success             {round_up(100 * success)} % at most, from {100 * blind:g} % without the release")
     out.print(f"sure guesses        {round_up(100 * sure)} % of members at most, with {100 * false:g} % false alarms")
-    if even < 1:
-        out.print(
-            f"same average success as epsilon {show_up(conversion.dp_epsilon(even))} of differential privacy "
-            "at prior 50 %; not the same privacy"
-        )
+    if same is not None:
+        told = f"same average success as epsilon {show_up(same)} of differential privacy"
+        out.print(f"{told} at prior 50 %; not the same privacy")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from epsworth.cli import options, show
+from epsworth.rounding import round_up, show_up
 
 app = typer.Typer(
     help="Learn from reports that are private before they leave the device: config, report, aggregate, fit, predict.",
@@ -22,9 +24,12 @@ Config = Annotated[Path, typer.Argument(help="Configuration (.json), as learn co
 @app.command("config")
 @options.apart
 def config(
-    target: Annotated[Path, typer.Argument(help="Output: the configuration (.json) that every client gets.")],
+    destination: Annotated[Path, typer.Argument(help="Output: the configuration (.json) that every client gets.")],
     bounds: Annotated[list[str], typer.Option("--bounds", "-b", help="Public range, name=low:high; one per feature.")],
-    alpha: Annotated[str, typer.Option(help="Privacy parameter of one report: the whole record, label included.")],
+    epsilon: Annotated[
+        str | None,
+        typer.Option("--epsilon", "-e", help="Privacy parameter of one report: the whole record, label included."),
+    ] = None,
     classes: Annotated[str, typer.Option(help="The labels, separated by commas.")] = "0,1",
     mechanism: Annotated[
         str, typer.Option(help="auto, or hadamard, ternary, krr, oue, parity, slides, cosine.")
@@ -35,30 +40,32 @@ def config(
         str,
         typer.Option(
             help="Points outside the bounds: clip or zero (hidden); either way every record is reported, unusable ones "
-            "as nowhere. refuse: alpha is then promised of those who report alone."
+            "as nowhere. refuse: epsilon is then promised of those who report alone."
         ),
     ] = "clip",
+    alpha: options.Alpha = None,
 ) -> None:
     """Write the public configuration that clients and server share."""
     from epsworth.files import check_writable
     from epsworth.learner import LatticeConfig
     from epsworth.learner.table import suited
 
-    check_writable(target)
+    epsilon = options.spelt_before("--alpha", alpha, "--epsilon", epsilon)
+    if epsilon is None:
+        raise ValueError("--epsilon is missing; give the privacy parameter of one report")
+    check_writable(destination)
     ranges = _ranges(options.split_commas(bounds))
     labels = _labels(options.split_commas([classes]))
     if len(set(labels)) < max(2, len(labels)):
         raise ValueError(f"--classes must be at least two different labels, as in no,yes; got {classes!r}")
     if (cells is None) == (users is None):
         raise ValueError("give one of --cells and --users")
-    m = cells
-    if m is None:
-        assert users is not None
-        mechanism, m = suited(mechanism, alpha, len(ranges), len(labels), users)
+    if users is not None:
+        mechanism, cells = suited(mechanism, epsilon, len(ranges), len(labels), users)
     made = LatticeConfig(
-        list(ranges.values()), m, None, labels, mechanism, alpha, outside, list(ranges)  # type: ignore[arg-type]
+        list(ranges.values()), cells, None, labels, mechanism, epsilon, outside, list(ranges)  # type: ignore[arg-type]
     )  # fmt: skip
-    made.save(target)
+    made.save(destination)
     print(
         f"{made.mechanism}, {made.m} per axis, reports of {made.report_size} bytes; {made.guarantee}, every report "
         f"adds as much; fingerprint {made.fingerprint()[:12]}."
@@ -70,21 +77,18 @@ def config(
 def report(
     settings: Config,
     source: options.Table,
-    target: Annotated[Path, typer.Argument(help="Output: reports, .ldp (packed) or .jsonl.")],
-    label: Annotated[str, typer.Option("--target", help="Column of labels.")],
-    again: Annotated[bool, typer.Option("--again", help="Report records that left before: alphas add.")] = False,
+    destination: Annotated[Path, typer.Argument(help="Output: reports, .ldp (packed) or .jsonl.")],
+    target: Annotated[str, typer.Option(help="Column of labels.")],
+    again: Annotated[bool, typer.Option("--again", help="Report records that left before: epsilons add.")] = False,
 ) -> None:
     """Report every row once, with draws fit for release; a row that cannot be used is reported as nowhere."""
-    from epsworth.files import check_distinct
     from epsworth.learner import LatticeConfig, report_file
     from epsworth.learner.report_files import left_so_far
-    from epsworth.rounding import show_up
 
-    check_distinct(configuration=settings, table=source, output=target)
     made = LatticeConfig.load(settings)
-    count = report_file(made, source, target, label, again=again)
+    count = report_file(made, source, destination, target, again=again)
     print(f"{count:,} reports of {made.report_size} bytes; {made.guarantee} each.")
-    if (total := left_so_far(source, target)) > made.guarantee.epsilon:
+    if (total := left_so_far(source, destination)) > made.guarantee.epsilon:
         print(f"These records left before: epsilon {show_up(total)} per record in all.")
 
 
@@ -97,11 +101,9 @@ def aggregate(
     jobs: Annotated[int | None, typer.Option(help="Workers; -1 for all cores.")] = None,
 ) -> None:
     """Add up reports and states, in bounded memory; the result does not depend on order or processes."""
-    from epsworth.files import check_distinct, check_writable
+    from epsworth.files import check_writable
     from epsworth.learner import LatticeConfig, aggregate_files
 
-    for source in sources:
-        check_distinct(configuration=settings, source=source, output=out)
     check_writable(out)
     made = LatticeConfig.load(settings)
     with options.progress_bar("adding up") as progress:
@@ -118,10 +120,9 @@ def fit(
     smooth: Annotated[bool, typer.Option(help="Smooth by the unbiased risk estimate.")] = True,
 ) -> None:
     """Read the labels off the sums."""
-    from epsworth.files import check_distinct, check_writable
+    from epsworth.files import check_writable
     from epsworth.learner import Aggregator, Classifier
 
-    check_distinct(state=state, output=out)
     check_writable(out)
     model = Classifier.from_aggregate(Aggregator.load(state), "sure" if smooth else None)
     model.save(out)
@@ -134,26 +135,25 @@ def fit(
 def predict(
     model: Annotated[Path, typer.Argument(help="Model, as learn fit writes it.")],
     source: options.Table,
-    target: Annotated[Path, typer.Argument(help="Output: a label per row, .csv, .parquet or .jsonl.")],
-    level: Annotated[
-        float | None, typer.Option(help="Certify the label of each row's cell at this level, all cells together.")
+    destination: Annotated[Path, typer.Argument(help="Output: a label per row, .csv, .parquet or .jsonl.")],
+    confidence: Annotated[
+        float | None,
+        typer.Option(help="Certify the label of each row's cell, all cells together, with this confidence."),
     ] = None,
+    level: options.Level = None,
 ) -> None:
-    """Predict the label of every row; with --level, beside a certificate of its cell, which assumes honest reports."""
+    """Predict the label of every row; with --confidence, certify that of its cell, too, if reports are honest."""
     import polars as pl
 
-    from epsworth.files import check_distinct
     from epsworth.learner import Classifier
     from epsworth.learner.report_files import check_table, columns, write_table
     from epsworth.records import read_table
-    from epsworth.rounding import round_up
 
-    check_distinct(model=model, table=source, output=target)
-    check_table(target)
+    check_table(destination)
     learnt = Classifier.load(model)
     X = columns(learnt.config, read_table(source))
     found = pl.DataFrame({"label": learnt.predict(X)})
-    if level is not None:
+    if (level := options.level_of(confidence, level)) is not None:
         sure = learnt.certificate(X, level)
         found = found.with_columns(
             cell_label=pl.Series(sure.label),
@@ -161,18 +161,18 @@ def predict(
             certified=pl.Series(sure.certified),
         )
         print(sure)
-    write_table(found, target)
+    write_table(found, destination)
 
 
 @app.command("plan")
 @options.apart
 def plan(
-    alpha: Annotated[float | None, typer.Option(help="Privacy parameter per record.")] = None,
+    epsilon: Annotated[float | None, typer.Option("--epsilon", "-e", help="Privacy parameter per record.")] = None,
     users: Annotated[int | None, typer.Option(help="Reports.")] = None,
     margin: Annotated[
         float | None, typer.Option(help="Size of a cell's signed mean, about |2 eta - 1| / cells.")
     ] = None,
-    level: Annotated[float, typer.Option(help="Level of the cell's certificate.")] = 0.05,
+    confidence: Annotated[float, typer.Option(help="Confidence of the cell's certificate.")] = 0.95,
     power: Annotated[float, typer.Option(help="Probability of the certificate.")] = 0.5,
     mechanism: Annotated[str, typer.Option(help="hadamard, ternary, krr, oue, parity or slides.")] = "hadamard",
     cells: Annotated[int | None, typer.Option(help="Cells per axis; krr needs them.")] = None,
@@ -180,23 +180,24 @@ def plan(
     mass: Annotated[
         float, typer.Option(help="At most this share of the users is in the cell; matters to ternary, krr and oue.")
     ] = 1.0,
+    alpha: Annotated[float | None, typer.Option("--alpha", hidden=True)] = None,
+    level: options.Level = None,
     json: options.Json = None,
 ) -> None:
-    """Give two of alpha, users and margin; the third is found. Reports are taken to be honest."""
+    """Give two of epsilon, users and margin; the third is found. Reports are taken to be honest."""
     from dataclasses import asdict
 
     from epsworth.learner import plan as find
 
     options.check_outputs(json, None)
     found = find(
-        alpha=alpha, users=users, margin=margin, level=level, power=power, mechanism=mechanism, m=cells, d=features,
-        mass=mass,
+        alpha=options.spelt_before("--alpha", alpha, "--epsilon", epsilon), users=users, margin=margin,
+        level=options.level_of(confidence, level),  # type: ignore[arg-type]  # one of them is there
+        power=power, mechanism=mechanism, m=cells, d=features, mass=mass,
     )  # fmt: skip
-    if json is not None:
-        entries = asdict(found).items()
-        finite = {k: None if isinstance(value, float) and not math.isfinite(value) else value for k, value in entries}
-        show.write_json(json, finite)
-    if json != "-":
+    entries = asdict(found).items()
+    finite = {k: None if isinstance(value, float) and not math.isfinite(value) else value for k, value in entries}
+    if not show.told(json, lambda: finite):
         print(found)
     if not found.feasible:
         raise typer.Exit(1)
@@ -205,34 +206,27 @@ def plan(
 def _ranges(texts: list[str]) -> dict[str, tuple[float, float]]:
     ranges: dict[str, tuple[float, float]] = {}
     for text in texts:
-        name, ends = _bounds(text)
+        name, _, ends = text.rpartition("=")
+        low, _, high = ends.partition(":")
+        try:
+            numbers = float(low), float(high)
+        except ValueError:
+            name = ""
+        if not name:
+            raise ValueError(f"--bounds must be name=low:high, as in age=0:100, got {text!r}")
         if name in ranges:
             raise ValueError(f"--bounds names {name!r} twice; give one range per feature")
-        ranges[name] = ends
+        ranges[name] = numbers
     if not ranges:
         raise ValueError("--bounds names no feature; give name=low:high for each, as in age=0:100")
     return ranges
 
 
-def _bounds(text: str) -> tuple[str, tuple[float, float]]:
-    name, _, ends = text.rpartition("=")
-    low, _, high = ends.partition(":")
-    try:
-        numbers = float(low), float(high)
-    except ValueError:
-        numbers = None
-    if not name or numbers is None:
-        raise ValueError(f"--bounds must be name=low:high, as in age=0:100, got {text!r}")
-    return name, numbers
-
-
 def _labels(texts: list[str]) -> Sequence[int | float | str]:
     """Read labels as a table's column is read: whole numbers, numbers or truth values where all are, else texts."""
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return [kind(text) for text in texts]
-        except ValueError:
-            pass
     truth = {"true": True, "false": False}
     if all(text.lower() in truth for text in texts):
         return [truth[text.lower()] for text in texts]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from epsworth.cli import options, show
+from epsworth.rounding import round_down, show_up
 
 if TYPE_CHECKING:
     from epsworth.mechanisms import Family
@@ -25,10 +25,7 @@ def mechanisms(
     json: options.Json = None,
 ) -> None:
     """List the mechanisms and what they promise."""
-    from rich.table import Table
-
     from epsworth.mechanisms.family import families
-    from epsworth.rounding import round_down, show_up
 
     options.check_outputs(json, None)
     grid = options.epsilon_grid(epsilon)
@@ -37,45 +34,29 @@ def mechanisms(
     if not 0 <= x <= 1:
         raise ValueError(f"--at must lie in [0, 1], got {x:g}")
     rows = [_row(family, grid, x, radius) for family in families(options.families(mechanism or ["all"]))]
-    if json is not None:
-        show.write_json(json, {"at": x, "radius": radius, "mechanisms": [asdict(row) for row in rows]})
-    if json == "-":
+    if show.told(json, lambda: {"at": x, "radius": radius, "mechanisms": rows}):
         return
     out = show.console()
     out.print(
         f"[bold]share of outputs within {radius:g} of the true value {x:g}[/bold] (unit scale), by epsilon per feature"
     )
-    table = Table(box=None, pad_edge=False)
-    table.add_column("mechanism", no_wrap=True)
-    for value in grid[: show.MOST_COLUMNS]:
-        table.add_column(f"ε={show_up(value)}", justify="right", no_wrap=True)
+    table = show.table(
+        "mechanism", *(f"ε={show_up(value)}" for value in grid[: show.MOST_COLUMNS]), left=("mechanism",)
+    )
     for column in ("output", "promise (first ε)", "tight ε"):
         table.add_column(column)
     for row in rows:
-        masses = [f"{round_down(mass):.3f}" for mass in row.mass[: show.MOST_COLUMNS]]
-        tight = "none" if row.tight_epsilon[0] is None else show_up(row.tight_epsilon[0])
-        table.add_row(row.mechanism, *masses, row.output, row.guarantee, tight)
+        masses = [f"{round_down(mass):.3f}" for mass in row["mass"][: show.MOST_COLUMNS]]
+        tight = "none" if row["tight_epsilon"][0] is None else show_up(row["tight_epsilon"][0])
+        table.add_row(row["mechanism"], *masses, row["output"], row["guarantee"], tight)
     out.print(table)
     out.print()
     for row in rows:
-        out.print(f"{row.mechanism}: {row.title}. {row.reference}.")
+        out.print(f"{row['mechanism']}: {row['title']}. {row['reference']}.")
 
 
-@dataclass(frozen=True)
-class Row:
-    """One family at every epsilon of the grid; ``mass`` is the share of outputs near the true value."""
-
-    mechanism: str
-    title: str
-    output: str
-    guarantee: str
-    epsilon: list[float]
-    tight_epsilon: list[float | None]
-    mass: list[float]
-    reference: str
-
-
-def _row(family: Family, grid: list[float], x: float, radius: float) -> Row:
+def _row(family: Family, grid: list[float], x: float, radius: float) -> dict[str, Any]:
+    """Return one family at every epsilon of the grid; ``mass`` is the share of outputs near the true value."""
     from epsworth.mechanisms import LabelResponse
 
     built = [release for release in map(family.build, grid) if not isinstance(release, LabelResponse)]
@@ -83,13 +64,9 @@ def _row(family: Family, grid: list[float], x: float, radius: float) -> Row:
         raise ValueError("label_rr releases the label, not a feature, so it has no law to show; try epsworth utility")
     # decimals: 0.7 + 0.1 as floats would miss the grid point 0.8
     box = [float(Decimal(str(x)) + sign * Decimal(str(radius))) for sign in (-1, 1)]
-    return Row(
-        mechanism=family.name,
-        title=built[0].title,
-        output=built[0].output,
-        guarantee=str(built[0].guarantee),
-        epsilon=grid,
-        tight_epsilon=[b.tight_epsilon if b.tight_epsilon < float("inf") else None for b in built],
-        mass=[float(b.law(x).mass(*box)) for b in built],
-        reference=built[0].reference,
-    )
+    first = built[0]
+    return {
+        "mechanism": family.name, "title": first.title, "output": first.output, "guarantee": str(first.guarantee),
+        "epsilon": grid, "tight_epsilon": [b.tight_epsilon if b.tight_epsilon < float("inf") else None for b in built],
+        "mass": [float(b.law(x).mass(*box)) for b in built], "reference": first.reference,
+    }  # fmt: skip

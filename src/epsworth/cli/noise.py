@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from math import inf
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from epsworth.cli import options, show
-from epsworth.numerals import exact_decimal
+from epsworth.rounding import show_down, show_up
 
 if TYPE_CHECKING:
     from epsworth.noise import Ranking
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 def noise(
     within: Annotated[
-        str,
-        typer.Option(help="Half-width around the true answer; for relative errors the fraction; fixed: LOW,HIGH."),
+        str, typer.Option(help="Half-width around the true answer; for relative errors the fraction; fixed: LOW,HIGH.")
     ],
     confidence: Annotated[float, typer.Option(help="Probability with which a release must be within.")] = 0.95,
     sensitivity: Annotated[float, typer.Option(help="Largest change of the answer between neighbours.")] = 1.0,
@@ -40,21 +39,16 @@ def noise(
     from epsworth.noise import cheapest
 
     options.check_outputs(json, plot)
-    if not 0 < confidence < 1:
-        raise ValueError(f"--confidence must lie strictly between 0 and 1, got {confidence:g}")
-    beta = float(1 - Decimal(str(confidence)))  # as floats, 1 - 0.95 exceeds 0.05
-    if not 0 < beta < 1:
-        raise ValueError(f"--confidence {confidence:g} is too near to 0 or 1; doubles do not tell them apart")
     try:
         ranked = cheapest(
             _width(within),
-            beta,
+            options.miss(confidence),
             sensitivity,
             delta,
             releases,
             region,  # type: ignore[arg-type]  # checked by the library
             offset=offset,
-            answers=None if answers is None else _answers(answers),
+            answers=None if answers is None else options.epsilon_grid(answers, "--answers", -inf),
             lattice=lattice,
             scale=scale,
             method="published" if published else "exact",
@@ -65,25 +59,19 @@ def noise(
         from epsworth.noise.figures import plot_noise
 
         plot_noise(ranked, plot)
-    if json is not None:
-        asked = {"within": within, "confidence": confidence, "sensitivity": sensitivity, "region": region}
-        show.write_json(json, {"question": asked, **ranked.to_dict()})
-    if json != "-":
+    asked = {"within": within, "confidence": confidence, "sensitivity": sensitivity, "region": region}
+    if not show.told(json, lambda: {"question": asked, **ranked.to_dict()}):
         _print(ranked)
 
 
 def _print(ranked: Ranking) -> None:
-    from rich.table import Table
-
-    from epsworth.rounding import show_down, show_up
 
     out = show.console()
     asked = ranked.asked
     together = f" for {asked.releases} releases together" if asked.releases > 1 else ""
     out.print(f"[bold]epsilon{together}, delta {show_up(asked.delta)}[/bold] (central model, per data set)")
-    table = Table(box=None, pad_edge=False)
-    for column in ("noise", "epsilon", "Pr(within)", "rms error", "pairs", "above floor", ""):
-        table.add_column(column, justify="left" if column in ("noise", "") else "right", no_wrap=True)
+    columns = "noise", "epsilon", "Pr(within)", "rms error", "pairs", "above floor", ""
+    table = show.table(*columns, left=("noise", ""))
     for choice in ranked:
         above = f"{100 * (choice.epsilon / ranked.floor - 1):.2g} %" if ranked.floor > 0 else "-"
         remark = "" if choice.sound else f"not a bound: in truth {show_up(choice.exact_epsilon)}"
@@ -108,17 +96,3 @@ def _width(text: str) -> float | tuple[float, float]:
     if len(parts) not in (1, 2):
         raise ValueError(f"--within must be a number, or LOW,HIGH for a fixed region, got {text!r}")
     return parts[0] if len(parts) == 1 else (parts[0], parts[1])
-
-
-def _answers(text: str) -> list[float]:
-    try:
-        if ":" not in text:
-            return [float(part) for part in text.split(",")]
-        first, last, step = (exact_decimal("--answers", part) for part in text.split(":"))
-    except ValueError:
-        raise ValueError(f"--answers must be FIRST:LAST:STEP or a list like 1,2,4, got {text!r}") from None
-    if not all(number.is_finite() for number in (first, last, step)) or not (first < last and step > 0):
-        raise ValueError(f"--answers {text}: need FIRST < LAST and a positive step")
-    if (last - first) / step > options.MOST_EPSILONS:
-        raise ValueError(f"--answers {text}: more than {options.MOST_EPSILONS} values; take a larger step")
-    return [float(first + i * step) for i in range(int((last - first) / step) + 1)]

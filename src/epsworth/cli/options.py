@@ -7,20 +7,26 @@ import inspect
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from typer.models import OptionInfo
 
+from epsworth.deprecation import warn
 from epsworth.numerals import exact_decimal, fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import polars as pl
+
     from epsworth.utility.curves import Curves
+
+T = TypeVar("T")
 
 Model = Annotated[
     Path, typer.Argument(help="Fitted classifier: a .skops file, a file of learn fit, or a pickle with --trust.")
@@ -31,10 +37,7 @@ Table = Annotated[Path, RECORDS]
 Sensitive = Annotated[list[str], PERTURBED]
 DomainFile = Annotated[
     Path | None,
-    typer.Option(
-        "--domain",
-        help="Public ranges of the sensitive features, .toml or .json; default: they lie on [0, 1].",
-    ),
+    typer.Option("--domain", help="Public ranges of the sensitive features, .toml or .json; default: all on [0, 1]."),
 ]
 DomainFromData = Annotated[
     bool,
@@ -59,13 +62,16 @@ Target = Annotated[
 Over = Annotated[
     str, typer.Option(help="records: bound every record; dataset: average and worst case; auto: by the cost.")
 ]
-Method = Annotated[
-    str,
-    typer.Option(help="Engine: auto, cells (trees), linear, grid, propagation (networks), sampled; paper (heuristic)."),
-]
+METHODS = (  # the words of the engines' table, which is too heavy to be read for a help text; a test compares them
+    "auto", "label", "constant", "grid", "cells", "branch_and_bound", "propagation", "lattice", "polygons", "slabs",
+    "strata", "rays", "sampled", "paper",
+)  # fmt: skip
+Method = Annotated[str, typer.Option(help=f"Engine: {', '.join(METHODS)} (a heuristic).")]
 Quantise = Annotated[
     int | None, typer.Option(help="Round continuous outputs to this many grid points: exact for any classifier.")
 ]
+Alpha = Annotated[str | None, typer.Option("--alpha", hidden=True)]  # spelt so before
+Level = Annotated[float | None, typer.Option("--level", hidden=True)]
 Confidence = Annotated[float, typer.Option(help="Probability that all bounds hold together.")]
 Tolerance = Annotated[float, typer.Option(help="Half-width of the intervals at which drawing stops.")]
 Seed = Annotated[
@@ -118,7 +124,7 @@ def check_files(named: Mapping[str, Path | str | Sequence[Path] | None]) -> None
             check_distinct(**{word: path, other: second})
 
 
-def epsilon_grid(text: str) -> list[float]:
+def epsilon_grid(text: str, option: str = "--epsilon", above: float = 0.0) -> list[float]:
     """Read ``first:last:step`` (both ends included) or a comma-separated list.
 
     Examples
@@ -126,18 +132,48 @@ def epsilon_grid(text: str) -> list[float]:
     >>> epsilon_grid("1:2:0.5"), epsilon_grid("1,4")
     ([1.0, 1.5, 2.0], [1.0, 4.0])
     """
+    need = f"need {'' if above else '0 < '}first <= last and a positive step"
     try:
         if ":" not in text:
             return [float(part) for part in text.split(",")]
-        first, last, step = (exact_decimal("--epsilon", part) for part in text.split(":"))  # 0.1 steps hit the end
+        first, last, step = (exact_decimal(option, part) for part in text.split(":"))  # 0.1 steps hit the end
     except ValueError:
-        need = ": need 0 < first <= last and a positive step" if ":" in text else ""
-        raise ValueError(f"--epsilon must be first:last:step or a list like 1,2,4, got {text!r}{need}") from None
-    if not (0 < first <= last and step > 0):
-        raise ValueError(f"--epsilon {text}: need 0 < first <= last and a positive step")
+        told = f": {need}" if ":" in text else ""
+        raise ValueError(f"{option} must be first:last:step or a list like 1,2,4, got {text!r}{told}") from None
+    if not (above < first <= last and step > 0):
+        raise ValueError(f"{option} {text}: {need}")
     if (last - first) / step > MOST_EPSILONS:
-        raise ValueError(f"--epsilon {text}: more than {MOST_EPSILONS} values; take a larger step")
+        raise ValueError(f"{option} {text}: more than {MOST_EPSILONS} values; take a larger step")
     return [float(first + i * step) for i in range(int((last - first) / step) + 1)]
+
+
+def spelt_before(old: str, before: T | None, new: str, given: T | None) -> T | None:
+    """Return what an option was given, or what its deprecated spelling was, with a warning."""
+    if before is None:
+        return given
+    warn(old, new)
+    return before
+
+
+def level_of(confidence: float | None, before: float | None) -> float | None:
+    """Return the level of a certificate: 1 - confidence, or what --level was given."""
+    return spelt_before("--level", before, "--confidence", None if confidence is None else miss(confidence))
+
+
+def miss(confidence: float) -> float:
+    """Return 1 - confidence, in decimals as it was written: as doubles, 1 - 0.95 exceeds 0.05.
+
+    Examples
+    --------
+    >>> miss(0.95)
+    0.05
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"--confidence must lie strictly between 0 and 1, got {confidence:g}")
+    beta = float(1 - Decimal(str(confidence)))
+    if not 0 < beta < 1:
+        raise ValueError(f"--confidence {confidence:g} is too near to 0 or 1; doubles do not tell them apart")
+    return beta
 
 
 def fraction(option: str, text: str) -> float:
@@ -181,71 +217,57 @@ def check_outputs(json_file: str | None, plot: Path | None, other: Path | None =
     from epsworth.drawing import check_plot
     from epsworth.files import check_writable
 
-    if json_file is not None and json_file != "-":
-        check_writable(json_file)
+    for path in (json_file, other):
+        if path not in (None, "-"):
+            check_writable(path)
     if plot is not None:
         check_plot(plot)
-    if other is not None:
-        check_writable(other)
 
 
-def compute(
-    model: Path,
-    table: Path,
-    sensitive: list[str],
-    *,
-    domain: Path | None,
-    domain_from_data: bool,
-    mechanisms: list[str] | None,
-    epsilons: str,
-    label_column: str | None,
-    over: str,
-    confidence: float,
-    tolerance: float,
-    seed: int | None,
-    trust: bool,
-    method: str,
-    quantise: int | None,
-    rows: Sequence[int] = (),
-) -> Curves:
-    """Load what the options name and ask the one question; ``rows`` are records that must exist."""
-    from epsworth.records import read_table, shown_names
+def compute(given: Mapping[str, Any], model: Path, table: Path, rows: Sequence[int] = ()) -> Curves:
+    """Load what the options name and ask the one question.
+
+    Parameters
+    ----------
+    given : mapping
+        The options of ``utility``, by name.
+    rows : sequence of int
+        Records that must exist.
+    """
+    from epsworth.records import read_table
     from epsworth.space import Domain
     from epsworth.utility.stability import stability
 
-    grid = epsilon_grid(epsilons)
-    if domain is not None and domain_from_data:
+    grid = epsilon_grid(given["epsilon"])
+    if given["domain"] is not None and given["domain_from_data"]:
         raise ValueError("--domain and --domain-from-data exclude each other; keep --domain")
-    declared = Domain.load(domain) if domain is not None else None
+    declared = None if given["domain"] is None else Domain.load(given["domain"])
     frame = read_table(table)
-    truth = None
-    if label_column is not None:
-        if label_column not in frame.columns:
-            raise ValueError(f"--target: the table has no column {label_column!r}; {shown_names(frame.columns)}")
-        truth, frame = frame[label_column].to_numpy(), frame.drop(label_column)
+    truth = column_of(frame, "--target", given["target"])
+    frame = frame if truth is None else frame.drop(given["target"])
     for row in rows:
         if not 0 <= row < len(frame):
             raise ValueError(f"there is no record {row}; the table holds records 0 to {len(frame) - 1}")
-    names = [_column(name, frame.columns) for name in split_commas(sensitive, frame.columns)]
-    if domain_from_data:
+    names = [_column(name, frame.columns) for name in split_commas(given["sensitive"], frame.columns)]
+    if given["domain_from_data"]:
         declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
     with progress_bar("asking the classifier") as progress:
         return stability(
-            classifier(model, trust=trust),
-            frame,
-            sensitive=names,
-            mechanisms=families(mechanisms),
-            epsilons=grid,
-            domain=declared,
-            confidence=confidence,
-            tolerance=tolerance,
-            rng=seed,
-            y=truth,
-            over=over,  # type: ignore[arg-type]  # checked by the library
-            method=method,  # type: ignore[arg-type]  # checked by the library
-            quantise=quantise,
-            progress=progress,
-        )
+            classifier(model, trust=given["trust"]), frame, sensitive=names, mechanisms=families(given["mechanism"]),
+            epsilons=grid, domain=declared, rng=given["seed"], y=truth, progress=progress,
+            **{name: given[name] for name in ("confidence", "tolerance", "over", "method", "quantise")},
+        )  # fmt: skip
+
+
+def column_of(frame: pl.DataFrame, option: str, name: str | None) -> Any:
+    """Return the values of the column that an option names; None for none."""
+    from epsworth.records import shown_names
+
+    if name is None:
+        return None
+    if name not in frame.columns:
+        raise ValueError(f"{option}: the table has no column {name!r}; {shown_names(frame.columns)}")
+    return frame[name].to_numpy()
 
 
 def classifier(path: Path, *, trust: bool) -> Any:

@@ -14,7 +14,7 @@ from epsworth.cli import options, show
 def perturb(
     policy: Annotated[Path, typer.Argument(help="Policy file (.toml), as recommend --policy writes it.")],
     source: Annotated[str, typer.Argument(help="Records: .csv, .jsonl or .parquet; - for standard input.")],
-    target: Annotated[str, typer.Argument(help="Output of the same kind; - for standard output.")],
+    destination: Annotated[str, typer.Argument(help="Output of the same kind; - for standard output.")],
     again: Annotated[
         bool, typer.Option("--again", help="Perturb records that left before: their epsilons add.")
     ] = False,
@@ -32,18 +32,18 @@ def perturb(
     rules = Policy.load(policy)
     if receipt is not None:
         check_writable(receipt)
-    folder, state = None if target == "-" else Path(target).parent, state_folder()
+    folder, state = None if destination == "-" else Path(destination).parent, state_folder()
     own = {"ledger": LEDGER, "ledger's lock": LOCK, "ledger's successor": NEW}  # files that a run makes by itself
     check_distinct(
         policy=policy,
         input="/dev/stdin" if source == "-" else source,
         **{word: folder and folder / name for word, name in own.items()},
         **{"key": state / KEY, "key's lock": state / KEY_LOCK},
-        output="/dev/stdout" if target == "-" else target,
+        output="/dev/stdout" if destination == "-" else destination,
         receipt=receipt,
     )
     with options.progress_bar("perturbing") as progress:
-        found = perturb_file(rules, source, target, kind=kind, again=again, progress=progress)  # type: ignore[arg-type]
+        found = perturb_file(rules, source, destination, kind=kind, again=again, progress=progress)  # type: ignore[arg-type]
     if receipt is not None:
         show.write_json(str(receipt), found.to_dict())
-    print(found, file=sys.stderr if target == "-" else sys.stdout)
+    print(found, file=sys.stderr if destination == "-" else sys.stdout)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsworth.cli import options, show
+from epsworth.rounding import round_up, show_up
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from epsworth.arrays import Floats
     from epsworth.pac.budgets import Budget
     from epsworth.pac.exposure import Exposure
@@ -78,11 +77,9 @@ def privatize(
     exposure = privatizer.audit() if audit else None
     release = privatizer.release()
     report = release.report() | {"columns": columns, "unit_scale": domain is not None}
-    if json is not None:
-        values = dict(zip(release.names, release.vector.tolist(), strict=True))
-        found = {} if exposure is None else {"audit": exposure.to_dict()}
-        show.write_json(json, {"release": values, "report": report} | found)
-    if json != "-":
+    values = dict(zip(release.names, release.vector.tolist(), strict=True))
+    found = {"release": values, "report": report} | ({} if exposure is None else {"audit": exposure.to_dict()})
+    if not show.told(json, lambda: found):
         _print(release.names, release.vector, report, exposure)
 
 
@@ -91,24 +88,20 @@ def _budget(
 ) -> Budget:  # fmt: skip
     from epsworth.pac import MI, DPEquivalent, Posterior, RecordPosterior
 
-    def for_records(q: float) -> Budget:
-        cap = MI(1.0 if joint is None else options.fraction("--joint", joint))
-        return RecordPosterior(q, joint=cap, near=None if near is None else options.fraction("--near", near))
-
-    kinds: dict[str, tuple[str | None, Callable[[float], Budget]]] = {
-        "--mi": (mi, MI),
-        "--posterior": (posterior, Posterior),
-        "--record-posterior": (record, for_records),
-        "--dp-epsilon": (eps, DPEquivalent),
-    }
+    kinds = {"--mi": MI, "--posterior": Posterior, "--record-posterior": RecordPosterior, "--dp-epsilon": DPEquivalent}
     for name, text in (("--joint", joint), ("--near", near)):
         if text is not None and record is None:
             raise ValueError(f"{name} goes with --record-posterior; drop it, or give that budget")
-    given = [(name, text, kind) for name, (text, kind) in kinds.items() if text is not None]
+    texts = dict(zip(kinds, (mi, posterior, record, eps), strict=True))
+    given = {name: options.fraction(name, text) for name, text in texts.items() if text is not None}
     if len(given) != 1:
         raise ValueError(f"give exactly one budget: {', '.join(kinds)}")
-    name, text, kind = given[0]
-    return kind(options.fraction(name, text))
+    ((name, value),) = given.items()
+    if record is None:
+        budget: Budget = kinds[name](value)
+        return budget
+    near_by = None if near is None else options.fraction("--near", near)
+    return RecordPosterior(value, joint=MI(options.fraction("--joint", "1" if joint is None else joint)), near=near_by)
 
 
 def _pool(
@@ -117,15 +110,11 @@ def _pool(
     """Return column names, numbers, labels and groups."""
     import numpy as np
 
-    from epsworth.records import looks_like_header, read_table, shown_name, shown_names
+    from epsworth.records import looks_like_header, read_table, shown_name
     from epsworth.space import Domain
 
     frame = read_table(table)
-    apart: dict[str, Any] = {}
-    for option, name in (("--target", target), ("--group", group)):
-        if name is not None and name not in frame.columns:
-            raise ValueError(f"{option}: the table has no column {name!r}; {shown_names(frame.columns)}")
-        apart[option] = None if name is None else frame[name].to_numpy()
+    labels, groups = options.column_of(frame, "--target", target), options.column_of(frame, "--group", group)
     features = frame.drop([name for name in (target, group) if name is not None])
     declared = None if domain is None else Domain.load(domain)
     columns, header = [], looks_like_header(frame.columns)
@@ -142,11 +131,10 @@ def _pool(
         columns.append(np.asarray(values, np.float64) if declared is None else declared[name].to_unit(values))
     if not columns:
         raise ValueError("the table has no columns besides --target and --group; give at least one")
-    return list(features.columns), np.column_stack(columns), apart["--target"], apart["--group"]
+    return list(features.columns), np.column_stack(columns), labels, groups
 
 
 def _print(names: tuple[str, ...], vector: Floats, report: dict[str, Any], exposure: Exposure | None) -> None:
-    from epsworth.rounding import round_up, show_up
 
     out = show.console()
     scale = " (on the unit scale of the declared ranges)" if report["unit_scale"] else ""

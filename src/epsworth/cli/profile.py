@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from epsworth.cli import options, show
+from epsworth.rounding import show_down, show_up
 
 if TYPE_CHECKING:
     from epsworth.coverage import Window
@@ -68,9 +70,7 @@ def profile(
         from epsworth.coverage.figures import plot_profile
 
         plot_profile(found, meaning.epsilon, plot)
-    if json is not None:
-        show.write_json(json, _document(found, epsilon, top, data.names))
-    if json != "-":
+    if not show.told(json, lambda: _document(found, epsilon, top, data.names)):
         _print(found, epsilon, top, data.X.shape)
 
 
@@ -83,9 +83,7 @@ def _without_data(epsilon: float, coefficients: int | None, json: str | None, pl
         raise ValueError("--plot needs a table; without one there is no profile to draw")
     options.check_outputs(json, None)
     found = worst_case(epsilon, coefficients)
-    if json is not None:
-        show.write_json(json, {"notice": "data-independent", **vars(found)})
-    if json != "-":
+    if not show.told(json, lambda: {"notice": "data-independent", **vars(found)}):
         show.console().print(f"{found}.")
 
 
@@ -95,12 +93,9 @@ def _exposed(found: Window, epsilon: float, top: int) -> list[dict[str, Any]]:
 
     u = found.exposure(epsilon)
     rows = np.argsort(-u, kind="stable")[:top]
-    columns = (rows, u[rows], found.law.adv(u[rows]), found.law.abs(u[rows]))
-    names = ("row", "epsilon", "advantage", "mean_abs_loss")
-    return [
-        {name: int(v) if name == "row" else float(v) for name, v in zip(names, row, strict=True)}
-        for row in zip(*columns, strict=True)
-    ]
+    columns = rows, u[rows], found.law.adv(u[rows]), found.law.abs(u[rows])
+    names = "row", "epsilon", "advantage", "mean_abs_loss"
+    return [dict(zip(names, row, strict=True)) for row in zip(*(c.tolist() for c in columns), strict=True)]
 
 
 def _document(found: Window, epsilon: float, top: int, names: tuple[str, ...]) -> dict[str, Any]:
@@ -125,10 +120,8 @@ def _document(found: Window, epsilon: float, top: int, names: tuple[str, ...]) -
 
 def _print(found: Window, epsilon: float, top: int, shape: tuple[int, ...]) -> None:
     import numpy as np
-    from rich.table import Table
 
     from epsworth.coverage.advice import NOT_PRIVATE
-    from epsworth.rounding import show_up
 
     out = show.console()
     out.print(f"[bold yellow]{NOT_PRIVATE.capitalize()}.[/bold yellow] Do not publish it beside the model.\n")
@@ -150,9 +143,8 @@ def _print(found: Window, epsilon: float, top: int, shape: tuple[int, ...]) -> N
             f"of the commoner label {useful.majority:.3f}.\n"
         )
     if top:
-        rows = Table(box=None, pad_edge=False, title=f"most exposed rows at epsilon {epsilon:g}", title_justify="left")
-        for name in ("row (from 0)", "its epsilon", "advantage", "mean |loss|"):
-            rows.add_column(name, justify="right")
+        columns = "row (from 0)", "its epsilon", "advantage", "mean |loss|"
+        rows = show.table(*columns, title=f"most exposed rows at epsilon {epsilon:g}")
         for row in _exposed(found, epsilon, top):
             numbers = (show_up(row[key], 3) for key in ("epsilon", "advantage", "mean_abs_loss"))
             rows.add_row(str(row["row"]), *numbers)
@@ -161,8 +153,6 @@ def _print(found: Window, epsilon: float, top: int, shape: tuple[int, ...]) -> N
 
 def _ends(found: Window) -> str:
     """Return the advised window, narrowed to the digits that are shown."""
-    from epsworth.rounding import show_down, show_up
-
     if found.advised is None:
         return "none"
     low, high = found.advised
@@ -170,11 +160,8 @@ def _ends(found: Window) -> str:
 
 
 def _exposed_share(found: Window) -> str:
-    import math
 
-    from epsworth.rounding import show_up
-
-    if math.isinf(found.eps_high):
+    if isinf(found.eps_high):
         return "From which epsilon on rows are exposed is not known: their certificates are too wide"
     if found.rule == "plateau":
         return f"From epsilon {show_up(found.eps_high, 3)} on the ratio is flat again"
@@ -185,16 +172,12 @@ def _exposed_share(found: Window) -> str:
 
 
 def _trade_off(found: Window) -> Any:
-    from rich.table import Table
-
-    from epsworth.rounding import show_down, show_up
 
     useful = found.usefulness
     assert useful is not None
-    table = Table(box=None, pad_edge=False, title="what epsilon buys", title_justify="left")
-    for name in ("epsilon", "accuracy", "kept", "worst row's advantage"):
-        table.add_column(name, justify="right")
-    table.add_column("")
+    table = show.table(
+        "epsilon", "accuracy", "kept", "worst row's advantage", "", left=("",), title="what epsilon buys"
+    )
     for e in range(8, len(useful.epsilons) - 7, 8):  # one row to a factor of ten, 0.01 to 1000
         worst = float(found.advantage(useful.epsilons[e]).max())
         idle = "useless" if useful.accuracy[e] <= useful.majority else ""

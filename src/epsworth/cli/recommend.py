@@ -1,4 +1,4 @@
-"""``epsworth recommend``: a wish -> mechanism and epsilon, or a reasoned no."""
+"""``epsworth recommend``: the least share of labels that must stay -> mechanism and epsilon, or a reasoned no."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from epsworth.cli import options, show
 def recommend(
     context: typer.Context,
     source: Annotated[
-        Path,
-        typer.Argument(help="Fitted classifier (then a table must follow), or curves from utility --json."),
+        Path, typer.Argument(help="Fitted classifier (then a table must follow), or curves from utility --json.")
     ],
     table: Annotated[Path | None, options.RECORDS] = None,
-    at_least: Annotated[float, typer.Option(help="The wish: stability or accuracy, in (0, 1].")] = 0.9,
+    at_least: Annotated[float, typer.Option(help="The least stability or accuracy, in (0, 1].")] = 0.9,
     on: Annotated[str, typer.Option(help="average, worst, or a row number (a choice per record leaks).")] = "average",
     of: Annotated[str, typer.Option(help="stability, or accuracy (needs --target).")] = "stability",
     delta: Annotated[float | None, typer.Option(help="Largest total delta per record to accept; 0: pure only.")] = None,
@@ -40,7 +39,7 @@ def recommend(
         Path | None, typer.Option("--policy", help="Write what clients must run to this .toml file (see perturb).")
     ] = None,
 ) -> None:
-    """Find the smallest epsilon that meets a wish."""
+    """Find the smallest epsilon that keeps at least so many labels."""
     from epsworth.release.policy import check_policy
     from epsworth.space import Domain
     from epsworth.utility.curves import Curves
@@ -52,24 +51,20 @@ def recommend(
     if policy is not None and domain_from_data:
         raise ValueError("--policy is handed to every client, and --domain-from-data is a leak; declare --domain")
     view = _view(on)
-    _check_wish(at_least, of, delta)
+    _check_choice(at_least, of, delta)
     if table is None:
         if source.suffix != ".json":
             raise ValueError(
                 f"{source} is not curves (.json), so it needs a table: epsworth recommend MODEL TABLE -s FEATURE"
             )
-        _refuse_questions(context, WISHES | ({"domain"} if policy else set()))
+        _refuse_questions(context, CHOICES | ({"domain"} if policy else set()))
         curves = Curves.load(source)
     else:
         if not sensitive:
             raise ValueError("--sensitive is missing; name the features that users perturb")
         if of == "accuracy" and target is None:
             raise ValueError("--of accuracy needs the true labels; name their column with --target")
-        curves = options.compute(
-            source, table, sensitive, domain=domain, domain_from_data=domain_from_data, mechanisms=mechanism,
-            epsilons=epsilon, label_column=target, over=over, confidence=confidence, tolerance=tolerance,
-            seed=seed, trust=trust, method=method, quantise=quantise, rows=[view] if isinstance(view, int) else (),
-        )  # fmt: skip
+        curves = options.compute(context.params, source, table, [view] if isinstance(view, int) else ())
     found = choose(curves, at_least=at_least, on=view, of=of, delta=delta)  # type: ignore[arg-type]  # checked there
     if policy is not None and found.feasible:
         found.policy(Domain.load(domain) if domain is not None else None).save(policy)
@@ -77,9 +72,7 @@ def recommend(
         from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot, on=[view], of=found.of)
-    if json is not None:
-        show.write_json(json, {"recommendation": found.to_dict(), "curves": curves.to_dict()})
-    if json == "-":
+    if show.told(json, lambda: {"recommendation": found.to_dict(), "curves": curves.to_dict()}):
         return
     show.print_curves(curves, [view], of=found.of)
     show.print_facts(curves)
@@ -98,7 +91,7 @@ def _view(on: str) -> str | int:
     return on
 
 
-def _check_wish(at_least: float, of: str, delta: float | None) -> None:
+def _check_choice(at_least: float, of: str, delta: float | None) -> None:
     if not 0 < at_least <= 1:
         raise ValueError(f"--at-least must lie in (0, 1], got {at_least:g}")
     if of not in ("stability", "accuracy"):
@@ -107,7 +100,7 @@ def _check_wish(at_least: float, of: str, delta: float | None) -> None:
         raise ValueError(f"--delta must lie in [0, 1], got {delta:g}")
 
 
-WISHES = {"source", "table", "at_least", "on", "of", "delta", "json", "plot", "policy"}
+CHOICES = {"source", "table", "at_least", "on", "of", "delta", "json", "plot", "policy"}
 
 
 def _refuse_questions(context: typer.Context, allowed: set[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from epsworth.rounding import round_down, round_up, show_down, show_up
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from epsworth.arrays import Floats
     from epsworth.utility.curves import Curves, Quantity
@@ -28,6 +29,16 @@ def console() -> Console:
     return Console(highlight=False, width=narrow)
 
 
+def table(*columns: str, left: Sequence[str] = (), title: str | None = None) -> Table:
+    """Return a table without lines; columns stand to the right, but for those of words."""
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    for column in columns:
+        made.add_column(column, justify="left" if column in left else "right", no_wrap=True)
+    return made
+
+
 def small_curve(values: Sequence[float]) -> str:
     """Draw values in [0, 1] as blocks, rounded down.
 
@@ -41,32 +52,33 @@ def small_curve(values: Sequence[float]) -> str:
 
 def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "stability") -> None:
     """Print one table of guaranteed values per view, as many columns as the terminal has room for."""
-    from rich.table import Table
-
     out = console()
     names, curve = max(map(len, curves.mechanisms)), len(curves.epsilons)
     shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names - curve - 2) // 7)))
     for view in views:
         lower, upper = curves.select(view, of)
         out.print(f"[bold]{_title(curves, view, of)}[/bold] ({_width(curves, lower, upper)})")
-        table = Table(box=None, pad_edge=False)
-        table.add_column("mechanism", no_wrap=True)
-        for e in shown:
-            table.add_column(f"ε={show_up(curves.epsilons[e])}", justify="right", no_wrap=True, min_width=5)
-        table.add_column("curve", no_wrap=True)
+        heads = [f"ε={show_up(curves.epsilons[e])}" for e in shown]
+        found = table("mechanism", *heads, "curve", left=("mechanism", "curve"))
+        for column in found.columns[1:-1]:
+            column.min_width = 5
         for m, name in enumerate(curves.mechanisms):
             numbers = [f"{round_down(float(lower[m, e])):.3f}" for e in shown]
-            table.add_row(name, *numbers, small_curve(lower[m].tolist()))
-        out.print(table)
+            found.add_row(name, *numbers, small_curve(lower[m].tolist()))
+        out.print(found)
         out.print()
+
+
+def views_of(curves: Curves) -> list[str | int]:
+    """Return what is shown of curves: of one record there is no average."""
+    return ["worst"] if len(curves.labels) == 1 else ["average", "worst"]
 
 
 def print_check(curves: Curves) -> None:
     """Print guaranteed tables beside a heuristic's claims."""
     if curves.check is not None:
         console().print("[bold]The same question, answered with a guarantee:[/bold]\n")
-        views: list[str | int] = ["worst"] if len(curves.labels) == 1 else ["average", "worst"]
-        print_curves(replace(curves, stability=curves.check, sound=True), views)
+        print_curves(replace(curves, stability=curves.check, sound=True), views_of(curves))
 
 
 def _what_numbers_are(curves: Curves) -> str:
@@ -101,15 +113,22 @@ def print_facts(curves: Curves) -> None:
     )
 
 
-def write_json(target: str, document: dict[str, Any]) -> None:
+def write_json(destination: str, document: dict[str, Any]) -> None:
     """Write JSON to a file, whole or not at all, or to standard output."""
     from epsworth.files import write_text
 
     text = json.dumps(document, allow_nan=False) + "\n"
-    if target == "-":
+    if destination == "-":
         sys.stdout.write(text)
     else:
-        write_text(target, text)
+        write_text(destination, text)
+
+
+def told(destination: str | None, document: Callable[[], dict[str, Any]]) -> bool:
+    """Write JSON where --json says; return whether all is told with that, on standard output."""
+    if destination is not None:
+        write_json(destination, document())
+    return destination == "-"
 
 
 def _title(curves: Curves, view: str | int, of: Quantity) -> str:

@@ -10,6 +10,7 @@ from epsworth.cli import options, show
 
 
 def utility(
+    context: typer.Context,
     model: options.Model,
     table: options.Table,
     sensitive: options.Sensitive,
@@ -31,20 +32,13 @@ def utility(
 ) -> None:
     """Bound how often the label stays, by epsilon."""
     options.check_outputs(json, plot)
-    curves = options.compute(
-        model, table, sensitive, domain=domain, domain_from_data=domain_from_data, mechanisms=mechanism,
-        epsilons=epsilon, label_column=target, over=over, confidence=confidence, tolerance=tolerance,
-        seed=seed, trust=trust, method=method, quantise=quantise, rows=record or (),
-    )  # fmt: skip
-    views: list[str | int] = ["worst"] if len(curves.labels) == 1 else ["average", "worst"]
-    views += record or []
+    curves = options.compute(context.params, model, table, record or ())
+    views = show.views_of(curves) + (record or [])
     if plot is not None:
         from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot, on=views)
-    if json is not None:
-        show.write_json(json, curves.to_dict())
-    if json == "-":
+    if show.told(json, curves.to_dict):
         return
     show.print_curves(curves, views)
     if curves.accuracy is not None:

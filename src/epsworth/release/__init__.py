@@ -1,7 +1,7 @@
 """Release: a policy that clients run, with draws that keep the promise exactly.
 
 ``policy``       what is perturbed, how, at which exact epsilon: public, readable, fingerprinted
-``reading``      a policy's document, checked
+``rules``        what it is made of; ``reading``: its document, checked
 ``columns``      one column: natural values -> public grid -> exact draw -> natural values
 ``tables``       `perturb`: tables in memory
 ``text``         CSV and JSON lines, spliced in place
@@ -15,8 +15,9 @@
 
 from epsworth.release.audit import Audit, audit_policy
 from epsworth.release.black_box import SamplerAudit, audit_sampler
-from epsworth.release.policy import Policy, Rule, Sampling
+from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
+from epsworth.release.rules import Rule, Sampling
 from epsworth.release.streams import perturb_file
 from epsworth.release.tables import perturb
 

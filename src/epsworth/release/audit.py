@@ -18,15 +18,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, bdtrc
 
 from epsworth.arrays import Floats
+from epsworth.bounds import Risk
 from epsworth.exact import Kernel
 from epsworth.exact.rational import float_above
 from epsworth.release.columns import Column, Indices
-from epsworth.release.policy import Policy, Rule
-from epsworth.release.replays import CHANCE, Replay, replays
+from epsworth.release.policy import Policy
+from epsworth.release.replays import replays
+from epsworth.release.rules import Rule
 from epsworth.release.tables import Perturbation
+from epsworth.results import Result
 from epsworth.rounding import show_up
 
 EXHAUSTIVE = 256  # points up to which the weights of every input are read
@@ -34,7 +36,8 @@ EXHAUSTIVE_DELTA = 64  # points up to which delta is computed for every pair of 
 SPOTS = 8  # random inputs whose weights are read on larger grids, beside the ends and the middle
 DRAWS = 1 << 17  # per input whose draws are tested
 CELLS = 32  # groups of outputs whose shares are tested
-FALSE_ALARM = 1e-6  # probability that the test of draws fails a faultless policy
+FALSE_ALARM = Fraction(1, 10**6)  # probability that chance alone fails a faultless policy
+OF_REPLAYS = Fraction(1, 1000)  # its share of the attempts at replays, which need no more; the draws have the rest
 DIGITS = 120
 UP, DOWN = Context(prec=DIGITS, rounding=ROUND_CEILING), Context(prec=DIGITS, rounding=ROUND_FLOOR)
 
@@ -89,7 +92,7 @@ class FeatureAudit:
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(Result):
     """The audit of a policy: feature by feature, then what concerns the whole record.
 
     Attributes
@@ -97,7 +100,7 @@ class Audit:
     policy : str
         Its fingerprint.
     false_alarm : float
-        Probability that chance alone fails a faultless policy; only the tests of draws can.
+        Probability that chance alone fails a faultless policy: what the tests of draws spent.
     """
 
     policy: str
@@ -157,20 +160,19 @@ def audit_policy(policy: Policy, *, progress: Callable[[float], None] = lambda s
     (True, True)
     """
     features = []
+    risk = Risk(FALSE_ALARM)
+    of_draws, of_replays = risk.divide([1 - OF_REPLAYS, OF_REPLAYS])
     read = lru_cache(maxsize=1)(Rows)  # the features of a policy often share one kernel; rows of a large grid are large
-    for rule in policy.rules:
-        features.append(_audit_rule(rule, read(rule.kernel), FALSE_ALARM / len(policy.rules)))
+    for rule, part in zip(policy.rules, of_draws.split(len(policy.rules)), strict=True):
+        features.append(_audit_rule(rule, read(rule.kernel), part))
         progress(len(features) / len(policy.rules))
-    attempts = _replays(policy)
-    says = "; ".join(map(str, attempts))
-    record = (_total(policy), Check("replay", not any(attempt.fault for attempt in attempts), says))
-    false_alarm = FALSE_ALARM + 2 * CHANCE * len(attempts)
-    return Audit(policy.fingerprint, str(policy.guarantee), tuple(features), record, false_alarm)
+    record = _total(policy), _replays(policy, of_replays)
+    return Audit(policy.fingerprint, str(policy.guarantee), tuple(features), record, float_above(risk.spent))
 
 
-def _audit_rule(rule: Rule, rows: Rows, false_alarm: float) -> FeatureAudit:
+def _audit_rule(rule: Rule, rows: Rows, risk: Risk) -> FeatureAudit:
     kernel = rule.kernel
-    checks = [_construction(kernel), _weights(rows), _values(rule), _draws(Column(rule), rows, false_alarm)]
+    checks = [_construction(kernel), _weights(rows), _values(rule), _draws(Column(rule), rows, risk)]
     checks += _approximate(rows, rule) if kernel.guarantee.delta else _pure(rows, rule)
     quoted, found = kernel.loss(), rows.loss
     return FeatureAudit(
@@ -296,22 +298,25 @@ def _values(rule: Rule) -> Check:
     return Check("values", inside, f"{len(values)} public values, all inside the range" if inside else "out of range")
 
 
-def _draws(column: Column, rows: Rows, false_alarm: float) -> Check:
-    """Compare fresh draws with the weights: exact binomial tests of groups of outputs, for the ends and the middle."""
-    says, least = "every draw lies on the grid", 1.0
-    for i, (group, shares) in rows.groups.items():
+def _draws(column: Column, rows: Rows, risk: Risk) -> Check:
+    """Compare fresh draws with the weights, for the ends and the middle: intervals for the shares of groups of outputs.
+
+    A policy without fault fails with at most the probability of ``risk``.
+    """
+    for (i, (group, shares)), part in zip(rows.groups.items(), risk.split(len(rows.groups)), strict=True):
         drawn = column.draw(np.full(DRAWS, i))
         if drawn.min() < 0 or drawn.max() >= group.size:
             return Check("draws", False, f"input {i} leads to outputs beyond the grid")
         counts = np.bincount(group[drawn], minlength=CELLS)
-        above = np.where(counts > 0, bdtrc(counts - 1, DRAWS, shares), 1.0)
-        least = min(least, 2 * float(np.minimum(bdtr(counts, DRAWS, shares), above).min()))
-    chance = min(1.0, least * len(rows.groups) * CELLS)
-    says = f"{DRAWS:,} draws from each of {len(rows.groups)} inputs; chance would make them fit no better"
-    return Check("draws", chance > false_alarm, f"{says} with probability {show_up(chance, 2)}")
+        lower, upper = part.split(CELLS).interval(counts, DRAWS)
+        if (wrong := np.flatnonzero((shares < lower) | (shares > upper))).size:
+            at = int(wrong[0])
+            told = f"{counts[at]:,} of {DRAWS:,} draws from input {i} fall into outputs of probability {shares[at]:.6g}"
+            return Check("draws", False, f"{told}, which chance does not explain")
+    return Check("draws", True, f"{DRAWS:,} draws from each of {len(rows.groups)} inputs fit the weights")
 
 
-def _replays(policy: Policy) -> tuple[Replay, ...]:
+def _replays(policy: Policy, risk: Risk) -> Check:
     """Try to make the whole release repeat itself, all features at once."""
     rows = 2 * -(-DRAWS // (2 * len(policy.rules)))
     inputs = {rule.feature.name: np.full(rows, rule.kernel.points // 2) for rule in policy.rules}
@@ -319,7 +324,8 @@ def _replays(policy: Policy) -> tuple[Replay, ...]:
     def release(values: NDArray[Any]) -> NDArray[Any]:
         return np.concatenate([drawn for _, drawn, _ in Perturbation(policy).draw(inputs)])
 
-    return replays(release, np.zeros(rows * len(policy.rules)))
+    attempts = replays(release, np.zeros(rows * len(policy.rules)), risk)
+    return Check("replay", not any(attempt.fault for attempt in attempts), "; ".join(map(str, attempts)))
 
 
 def _total(policy: Policy) -> Check:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from itertools import permutations
 from typing import Any
 
@@ -18,15 +19,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
-from epsworth.bounds import clopper_pearson
+from epsworth.bounds import Overspent, Risk, clopper_pearson, floor
 from epsworth.release.replays import Replay, Sampler, replays
-from epsworth.rounding import show_down, show_up
+from epsworth.results import Result
+from epsworth.rounding import down, show_down, show_up, up
 
 Indices = NDArray[np.int64]
 FEWEST_DRAWS = 1000
 MOST_CANDIDATES = 512  # nested events that compete, per kind and pair of inputs
 REGIONS, TAILS = 64, 1024  # intervals of about equal share
 OFTEN = 8  # a value is an atom of its own if the ordering draws hold it so many times
+# A logarithm of NumPy errs by at most 4 units (what its own validation set allows, umath-validation-set-log.csv), and
+# the difference of two rounds by half a unit of itself: it is no larger than the larger of the two, both below 0.
+LOG_ULPS = 4.5
 SMALLEST, LARGEST = -80, 80  # binary magnitudes beyond these fall into the outermost classes
 
 
@@ -65,7 +70,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class SamplerAudit:
+class SamplerAudit(Result):
     """What draws alone reveal about a sampler.
 
     Attributes
@@ -80,6 +85,8 @@ class SamplerAudit:
         One event of each kind, strongest first.
     replays : tuple of Replay
         Ways in which draws might come back.
+    spent : float
+        Probability that any evidence claims too much: what its bounds spent, at most ``1 - confidence``.
     """
 
     epsilon_lower: float
@@ -89,6 +96,11 @@ class SamplerAudit:
     draws: int
     evidence: tuple[Evidence, ...]
     replays: tuple[Replay, ...]
+    spent: float = 0.0
+
+    def __post_init__(self) -> None:
+        if Fraction(self.spent) > 1 - Fraction(self.confidence):
+            raise Overspent(f"the bounds spent {self.spent:g} where the confidence is {self.confidence:g}")
 
     @property
     def violates(self) -> bool:
@@ -170,19 +182,18 @@ def audit_sampler(
     drawn = np.stack([sampler(np.full(draws, value)) for value in true])
     first, second = draws // 4, draws // 2
     kinds = list(_kinds(drawn[:, :first]))
-    miss = (1 - confidence) / len(kinds)
+    risk = Risk.of(confidence)
     evidence = []
-    for cells in kinds:
-        order, choose, test = (_counts(cells, part) for part in np.split(drawn, [first, second], axis=1))
-        a, b, chosen = _best(cells, order, choose, delta, miss)
-        hits = int(test[a, chosen].sum()), int(test[b, chosen].sum())
-        fresh = draws - second
-        bound = max(0.0, float(_bound(np.array(hits[0]), np.array(hits[1]), fresh, delta, miss)))
-        pair = true[a].item(), true[b].item()
-        evidence.append(Evidence(cells.kind, cells.describe(chosen), pair, hits, fresh, bound))
+    for cells, part in zip(kinds, risk.split(len(kinds)), strict=True):
+        order, choose, test = (_counts(cells, draws_of) for draws_of in np.split(drawn, [first, second], axis=1))
+        a, b, chosen = _best(cells, order, choose, delta, float(part.each))
+        pair, hits = (true[a].item(), true[b].item()), (int(test[a, chosen].sum()), int(test[b, chosen].sum()))
+        bound = max(0.0, float(_bound(hits[0], hits[1], draws - second, delta, part.spend())))
+        evidence.append(Evidence(cells.kind, cells.describe(chosen), pair, hits, draws - second, bound))
     evidence.sort(key=lambda e: -e.epsilon)
     again = replays(sampler, np.repeat(true, -(-draws // (2 * len(true))) * 2))
-    return SamplerAudit(evidence[0].epsilon, epsilon, delta, confidence, draws, tuple(evidence), again)
+    spent = floor(risk.spent)
+    return SamplerAudit(evidence[0].epsilon, epsilon, delta, confidence, draws, tuple(evidence), again, spent)
 
 
 def _checked(true: NDArray[Any], epsilon: float | None, delta: float, draws: int, confidence: float) -> NDArray[Any]:
@@ -327,9 +338,21 @@ def _best(cells: Cells, order: Indices, choose: Indices, delta: float, miss: flo
     return found[1:]
 
 
-def _bound(hits_a: Indices, hits_b: Indices, draws: int, delta: float, miss: float) -> Floats:
-    """Return ln((p - delta)/q), p bounded from below and q from above; both hold but for a probability ``miss``."""
-    lower = clopper_pearson(hits_a, draws, miss).lower - delta - 1e-15
-    upper = clopper_pearson(hits_b, draws, miss).upper
-    bound = np.log(np.maximum(lower, 1e-300)) - np.log(upper)
-    return np.asarray(bound - 1e-12)  # far more than the rounding of the difference and of the logarithms
+def _bound(hits_a: ArrayLike, hits_b: ArrayLike, draws: int, delta: float, miss: float) -> Floats:
+    """Return ln((p - delta)/q), p bounded from below and q from above; both hold but for a probability ``miss``.
+
+    An interval may miss by ``miss / 2`` on either side, and one side of each is used.
+    """
+    lower = clopper_pearson(hits_a, draws, miss).lower
+    return log_ratio(down(lower - delta), clopper_pearson(hits_b, draws, miss).upper)
+
+
+def log_ratio(p: Floats, q: Floats) -> Floats:
+    """Return ln(p/q) for probabilities, rounded down; some -700 where p is not positive.
+
+    Examples
+    --------
+    >>> bool(log_ratio(np.array(0.5), np.array(0.25)) <= np.log(2))
+    True
+    """
+    return down(np.log(np.maximum(p, np.finfo(float).tiny)), ulps=LOG_ULPS) - up(np.log(q), ulps=LOG_ULPS)

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
-from epsworth.release.policy import Policy, Rule
+from epsworth.release.policy import Policy
+from epsworth.release.rules import Rule
 
 if TYPE_CHECKING:
     from epsworth.exact.entropy import WordSource

@@ -173,8 +173,7 @@ class Ledger:
 
     def put(self, entry: Entry) -> None:
         """Add a run, or replace what is known about it."""
-        others = [other for other in self.entries() if other.run is None or other.run != entry.run]
-        self._write([*others, entry])
+        self._write([*(other for other in self.entries() if other.run is None or other.run != entry.run), entry])
 
     def withdraw(self, run: str) -> None:
         """Remove a run of which nothing is left."""

@@ -7,17 +7,19 @@ from decimal import Decimal
 from typing import Any
 
 from epsworth.exact.table import MOST_BITS
+from epsworth.guarantees import Guarantee
 from epsworth.numerals import EXACT, plain
-from epsworth.release.policy import BITS, VERSION, Policy, Rule, Sampling
+from epsworth.release.rules import BITS, Rule, Sampling
 from epsworth.space import Domain
 
+VERSION = 1
 TOP = ("version", "fingerprint", "per_record", "sample", "features")
 PUBLIC = ("lower", "upper", "points", "categories")
 RULE = ("mechanism", "epsilon", "bits", "missing", "outside")
 
 
-def read_policy(document: Mapping[str, Any]) -> Policy:
-    """Check a parsed document and return the policy; its totals and fingerprint must be those it states."""
+def read_rules(document: Mapping[str, Any]) -> tuple[tuple[Rule, ...], Sampling | None]:
+    """Check a parsed document and return the rules of its features, and which of them a record releases."""
     _known("", document, TOP)
     version = document.get("version")
     if version != VERSION or isinstance(version, bool):
@@ -25,9 +27,7 @@ def read_policy(document: Mapping[str, Any]) -> Policy:
     features = _table("features", document.get("features"))
     if not features:
         raise ValueError("features: there is none; write one section [features.NAME] per feature")
-    policy = Policy(tuple(_rule(name, entry) for name, entry in features.items()), _sampling(document.get("sample")))
-    _check_stated(policy, document)
-    return policy
+    return tuple(_rule(name, entry) for name, entry in features.items()), _sampling(document.get("sample"))
 
 
 def _rule(name: str, entry: object) -> Rule:
@@ -63,21 +63,22 @@ def _sampling(entry: object) -> Sampling | None:
     return Sampling(table["features"], table.get("unsampled", "missing"))
 
 
-def _check_stated(policy: Policy, document: Mapping[str, Any]) -> None:
-    """Refuse a file whose parts do not fit together: edited by hand, or cut short."""
+def check_stated(
+    document: Mapping[str, Any], total: Decimal, guarantee: Guarantee, fingerprint: str, as_written: str
+) -> None:
+    """Refuse a file whose parts do not add up: edited by hand, or cut short; ``as_written``: older fingerprint."""
     stated = _table("per_record", document.get("per_record", {}))
     _known("per_record", stated, ("epsilon", "delta", "notion"))
-    for key, truth in (("epsilon", policy.total), ("delta", Decimal(repr(policy.guarantee.delta)))):
+    for key, truth in (("epsilon", total), ("delta", Decimal(repr(guarantee.delta)))):
         number = stated.get(key, truth)
         if isinstance(number, bool) or not isinstance(number, (int, float, Decimal)) or number < truth:
             raise ValueError(f"per_record.{key}: states {_shown(number)}, but the features add up to {_shown(truth)}")
-    if stated.get("notion", policy.guarantee.notion) != policy.guarantee.notion:
-        raise ValueError(f"per_record.notion: states {stated['notion']!r}, but it is {policy.guarantee.notion!r}")
-    fingerprint = document.get("fingerprint", policy.fingerprint)
-    if fingerprint not in (policy.fingerprint, policy.fingerprint_as_written):
+    if stated.get("notion", guarantee.notion) != guarantee.notion:
+        raise ValueError(f"per_record.notion: states {stated['notion']!r}, but it is {guarantee.notion!r}")
+    if (given := document.get("fingerprint", fingerprint)) not in (fingerprint, as_written):
         raise ValueError(
-            f"fingerprint: states {str(fingerprint)[:12]}.., but the content's is {policy.fingerprint[:12]}..: it was "
-            "edited after it was written; delete the fingerprint line to accept the edit"
+            f"fingerprint: states {str(given)[:12]}.., but the content's is {fingerprint[:12]}..: it was edited after "
+            "it was written; delete the fingerprint line to accept the edit"
         )
 
 

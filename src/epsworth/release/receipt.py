@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from epsworth.results import Result
+from epsworth.rounding import show_up
+
 
 @dataclass(frozen=True)
-class Receipt:
+class Receipt(Result):
     """What one run released: public facts only, none of them a draw or a value.
 
     Attributes
@@ -42,8 +45,6 @@ class Receipt:
 
     def __str__(self) -> str:
         """Return the receipt in a sentence or two."""
-        from epsworth.rounding import show_up
-
         kept = show_up(self.epsilon)
         stated = kept if self.stated is None else show_up(self.stated)
         text = (

@@ -9,17 +9,20 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.bounds import clopper_pearson
-from epsworth.rounding import show_up
+from epsworth.bounds import Risk
+from epsworth.exact.rational import float_above
+from epsworth.rounding import show_up, up
 
 Sampler = Callable[[NDArray[Any]], NDArray[Any]]
-CHANCE = 1e-9  # identical blocks count as a replay where independent ones agree with at most twice this probability
+CHANCE = 4e-9  # probability that chance alone makes a faultless sampler look replayable, by any attempt
+POWER_ULPS = 1  # of the C library's power (glibc's manual, "Known Maximum Errors": pow, 1 unit)
 PATIENCE = 60.0  # seconds for a child
 STATE = 20250101  # any state: what matters is that it is set twice
 
@@ -36,16 +39,14 @@ class Replay:
         Whether both blocks of draws were identical; None where the attempt failed.
     chance : float
         Largest probability that independent blocks are identical.
+    fault : bool
+        Whether the sampler repeated itself, and not by chance.
     """
 
     attempt: str
     same: bool | None
     chance: float
-
-    @property
-    def fault(self) -> bool:
-        """Whether the sampler repeated itself, and not by chance."""
-        return self.same is True and self.chance <= 2 * CHANCE
+    fault: bool
 
     def __str__(self) -> str:
         """Return the attempt's outcome in a sentence."""
@@ -58,27 +59,38 @@ class Replay:
         return f"{self.attempt}: the same draws ({chance}); {told}"
 
 
-def replays(sampler: Sampler, values: NDArray[Any]) -> tuple[Replay, ...]:
+def replays(sampler: Sampler, values: NDArray[Any], risk: Risk | None = None) -> tuple[Replay, ...]:
     """Call the sampler twice on the same values in each way that betrays a seeded or shared generator.
+
+    Claim: draws that are independent, within calls and between them, are called a fault with at most the
+    probability of ``risk``.
 
     Parameters
     ----------
     values : ndarray
         True values; each stands at two neighbouring places 2j, 2j + 1, from which the chance of equal draws is
         learnt.
+    risk : Risk, optional
+        By default of `CHANCE`.
     """
     usual = _digest(sampler(values)), _digest(sampler(values))
-    chance = _chance(np.asarray(sampler(values)))
+    drawn = np.asarray(sampler(values))
     with _same_state():
         first = _digest(sampler(values))
     with _same_state():
         second = _digest(sampler(values))
     children = _in_children(sampler, values)
-    forked = None if None in children else children[0] == children[1]
-    return (
-        Replay("two calls in a row", usual[0] == usual[1], chance),
-        Replay("the generators of random and numpy set to one state", first == second, chance),
-        Replay("two processes forked from one parent", forked, chance),
+    found = {
+        "two calls in a row": usual[0] == usual[1],
+        "the generators of random and numpy set to one state": first == second,
+        "two processes forked from one parent": None if None in children else children[0] == children[1],
+    }
+    of_bound, *of_attempts = (risk or Risk(CHANCE)).split(1 + len(found))
+    agreeing = _agreeing(drawn, of_bound)
+    chance = min(1.0, float_above(Fraction(agreeing) + of_bound.each))
+    return tuple(
+        Replay(attempt, same, chance, same is True and agreeing <= allowed.spend())
+        for (attempt, same), allowed in zip(found.items(), of_attempts, strict=True)
     )
 
 
@@ -87,16 +99,15 @@ def _digest(outputs: Any) -> bytes:
     return hashlib.sha256((drawn.astype(str) if drawn.dtype.kind == "O" else drawn).tobytes()).digest()
 
 
-def _chance(drawn: NDArray[Any]) -> float:
+def _agreeing(drawn: NDArray[Any], risk: Risk) -> float:
     """Return a bound on the probability that independent blocks agree everywhere.
 
     It is prod c_i <= (mean c)^n for the probabilities c_i that two draws at place i agree.  Neighbouring draws from
-    the same value bound their mean from above, but for a probability of `CHANCE`, which is added.
+    the same value bound their mean from above.
     """
     pairs = drawn[: drawn.size // 2 * 2].reshape(-1, 2)
     agree = int((pairs[:, 0] == pairs[:, 1]).sum())
-    agreeing = float(clopper_pearson(agree, len(pairs), CHANCE).upper) ** drawn.size
-    return min(1.0, agreeing + CHANCE)
+    return min(1.0, up(float(risk.interval(agree, len(pairs)).upper) ** drawn.size, ulps=POWER_ULPS))
 
 
 @contextmanager

@@ -13,13 +13,14 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
+from epsworth.deprecation import renamed
 from epsworth.exact.rational import float_above
 from epsworth.files import check_distinct, check_readable, check_writable, held_back
 from epsworth.numerals import plain
 from epsworth.release.beside import check_metadata
 from epsworth.release.keyed import Watched, fingerprint_of
 from epsworth.release.ledger import Charge, Ledger, sum_above
-from epsworth.release.outputs import Output, charged
+from epsworth.release.outputs import charged
 from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
 from epsworth.release.tables import Perturbation
@@ -37,10 +38,11 @@ COUNTING = RLock()  # the engine may perturb batches side by side: a lost count 
 Progress = Callable[[float], None]
 
 
+@renamed(target="destination")
 def perturb_file(
     policy: Policy,
     source: str | Path,
-    target: str | Path,
+    destination: str | Path,
     *,
     kind: Format | None = None,
     again: bool = False,
@@ -50,12 +52,12 @@ def perturb_file(
     """Perturb a file as the policy says and write the same kind of file.
 
     Claim: every record of the output keeps ``policy.guarantee``; rows, their order and all other columns are as they
-    were (CSV and JSON lines: byte for byte).  Whatever happens, ``target`` is the old file or the whole new one, and
-    nothing reaches standard output before the whole input was checked.
+    were (CSV and JSON lines: byte for byte).  Whatever happens, ``destination`` is the old file or the whole new one,
+    and nothing reaches standard output before the whole input was checked.
 
     Parameters
     ----------
-    source, target : path or "-"
+    source, destination : path or "-"
         ``.csv``, ``.jsonl``, ``.ndjson`` or ``.parquet``; "-" is standard input or output.
     kind : {"csv", "jsonl", "parquet"}, optional
         By default what the endings say, and CSV for two standard streams.
@@ -73,9 +75,10 @@ def perturb_file(
     Raises
     ------
     ValueError
-        For input that the policy refuses, naming the row, and where the ledger beside the target knows the records.
+        For input that the policy refuses, naming the row, and where the ledger beside the output knows the records.
     """
-    job = _Job(policy, str(source), str(target), _kind(source, target, kind), again, progress or (lambda share: None))
+    kind = _kind(source, destination, kind)
+    job = _Job(policy, str(source), str(destination), kind, again, progress or (lambda share: None))
     return job.run(Perturbation(policy, words))
 
 
@@ -88,7 +91,7 @@ def charge_of(policy: Policy) -> Charge:
 class _Job:
     policy: Policy
     source: str
-    target: str
+    destination: str
     kind: Format
     again: bool
     progress: Progress
@@ -100,12 +103,12 @@ class _Job:
             _bytes_of(sys.stdin, "standard input")
         else:
             check_readable(self.source, "table")
-        if self.target == STANDARD:
+        if self.destination == STANDARD:
             check_distinct(input=source, output="/dev/stdout")
             with held_back(_bytes_of(sys.stdout, "standard output"), "standard output") as sink:
                 rows, _ = self._text(perturbation, sink)
             return self._receipt(perturbation, rows)
-        path = check_writable(self.target)
+        path = check_writable(self.destination)
         check_distinct(input=source, output=path, ledger=Ledger(path.resolve().parent).path)
         records = None
         if self.source != STANDARD:
@@ -119,13 +122,10 @@ class _Job:
             if records not in (None, streamed):
                 raise ValueError(f"the table {self.source} changed while it was read; nothing was written: start anew")
             output.whole(streamed, rows)
-        return self._told(self._receipt(perturbation, rows), output)
-
-    def _told(self, receipt: Receipt, output: Output) -> Receipt:
-        """Return the receipt with what the ledger knows."""
         assert output.spent is not None
+        receipt = self._receipt(perturbation, rows)
         return replace(
-            receipt,
+            receipt,  # and what the ledger knows
             times_before=output.spent.times,
             epsilon_so_far=sum_above([output.spent.epsilon, receipt.epsilon]),
             delta_so_far=min(1.0, sum_above([output.spent.delta, receipt.delta])),
@@ -196,7 +196,7 @@ class _Job:
         except pl.exceptions.PolarsError as error:
             told = str(error).splitlines()[0]
             why = told if "os error" in told else "the engine failed"  # its other words may show values
-            raise ValueError(f"cannot write {self.target}: {why}; choose another place") from None
+            raise ValueError(f"cannot write {self.destination}: {why}; choose another place") from None
         if done != rows or found != (rows, released):  # the engine must draw once for every row, and write them all
             raise RuntimeError(f"{done} rows were drawn for a table of {rows}; nothing was written")
         return rows
@@ -238,9 +238,11 @@ def _bytes_of(stream: Any, what: str) -> BinaryIO:
     return found
 
 
-def _kind(source: str | Path, target: str | Path, kind: Format | None) -> Format:
+def _kind(source: str | Path, destination: str | Path, kind: Format | None) -> Format:
     """Return the common format of both ends."""
-    found = {str(path): ENDINGS.get(Path(path).suffix.lower()) for path in (source, target) if str(path) != STANDARD}
+    found = {
+        str(path): ENDINGS.get(Path(path).suffix.lower()) for path in (source, destination) if str(path) != STANDARD
+    }
     for path, ending in found.items():
         if ending is None:
             raise ValueError(f"{path} has an unknown ending; give {', '.join(ENDINGS)}, or - for a standard stream")

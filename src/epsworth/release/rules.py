@@ -1,0 +1,137 @@
+"""What a policy is made of: a rule for each feature, and which of the features a record releases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, Literal
+
+from epsworth.exact import Kernel, kernel
+from epsworth.exact.rational import stated_epsilon
+from epsworth.mechanisms import FAMILIES, GridMechanism, Mechanism
+from epsworth.mechanisms.family import parse
+from epsworth.numerals import exact_decimal
+from epsworth.rounding import show_up
+from epsworth.space import Feature
+
+BITS = 16
+UNSAMPLED = ("missing", "scaled")
+
+Unsampled = Literal["missing", "scaled"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one feature is released.
+
+    Attributes
+    ----------
+    feature : Feature
+        Its public range or categories.
+    mechanism : str
+        The words of both doors, such as ``"pm"`` or ``"krr:k=33"``; categories always take ``krr``.
+    epsilon : Decimal
+        Exact.
+    bits : int
+        The grids of a numeric feature have 2^bits points.
+    missing : object, optional
+        What stands for a missing value: a number in the range, or a category.  None refuses it.
+    outside : object, optional
+        The category that stands for undeclared ones.  None refuses them; numbers are always clamped.
+    """
+
+    feature: Feature
+    mechanism: str
+    epsilon: Decimal
+    bits: int = BITS
+    missing: Any = None
+    outside: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", exact_decimal("epsilon", self.epsilon))
+        if not self.epsilon > 0:
+            raise ValueError(f"epsilon: must be positive, got {self.epsilon}")
+        stated_epsilon(self.epsilon)
+        categories = self.feature.categories
+        for value in categories or ():
+            if not isinstance(value, (str, int, float)):
+                raise ValueError(f"categories: must be texts, numbers or booleans, got {value!r}; write it as a text")
+        for key in ("missing", "outside"):
+            value = getattr(self, key)
+            if value is not None and categories is not None and value not in categories:
+                raise ValueError(f"{key}: {value!r} is not one of the categories; declare it or choose another")
+        if categories is None:
+            if self.outside not in (None, "clamp"):
+                raise ValueError(f"outside: numbers outside the range are clamped ('clamp'), got {self.outside!r}")
+            object.__setattr__(self, "outside", "clamp")
+            self._check_missing_number()
+        self.kernel  # noqa: B018  refuses what cannot be sampled exactly
+
+    def _check_missing_number(self) -> None:
+        if self.missing is None:
+            return
+        if isinstance(self.missing, bool) or not isinstance(self.missing, (int, float, Decimal)):
+            raise ValueError(f"missing: must be a number of the range that stands for it, got {self.missing!r}")
+        if not self.feature.lower <= (missing := float(exact_decimal("missing", self.missing))) <= self.feature.upper:
+            raise ValueError(
+                f"missing: {self.missing} lies outside the range {self.feature.lower:g} to {self.feature.upper:g}"
+            )
+        object.__setattr__(self, "missing", missing)
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """The exact sampler on the feature's public grid."""
+        words = parse(self.mechanism)
+        try:
+            if self.feature.categories is not None:
+                if words.name != "krr":
+                    raise ValueError(f"{words.name} does not keep categories; use krr")
+                return kernel("krr", self.epsilon, k=len(self.feature.categories))
+            if words.indicator is not None:
+                raise ValueError("the privacy indicator sends raw records; leave it out")
+            options = dict(words.options)
+            if issubclass(FAMILIES.get(words.name, Mechanism), GridMechanism):  # the same grid as in the analysis
+                options = {"k": GridMechanism.k} | options
+                options |= {} if self.feature.points is None else {"k": self.feature.points}
+            return kernel(words.name, self.epsilon, bits=self.bits, **options)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"mechanism: {self.mechanism} cannot be released: {error}") from None
+
+    @property
+    def points(self) -> int | None:
+        """Grid to which outputs are rounded afterwards (post-processing), or None."""
+        return parse(self.mechanism).points
+
+    @property
+    def promise(self) -> str:
+        """The stated epsilon in words, and beside it what the integers in fact keep, where that differs."""
+        kept, stated = self.kernel.guarantee, show_up(float(self.epsilon))
+        if kept.delta:
+            pure = show_up(self.kernel.loss())
+            return f"epsilon {stated} with delta {show_up(kept.delta)} (its integers keep pure epsilon {pure})"
+        told = show_up(kept.epsilon)
+        return f"epsilon {stated}" + ("" if told == stated else f" (its integers keep {told})")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the TOML form, without the name."""
+        rule = {"mechanism": self.mechanism, "epsilon": self.epsilon}
+        rule |= {} if self.feature.categories is not None else {"bits": self.bits}
+        return (
+            self.feature.to_dict()
+            | rule
+            | {key: getattr(self, key) for key in ("outside", "missing") if getattr(self, key) is not None}
+        )
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Each record releases only ``features`` of the policy's features, chosen uniformly, independently of the data.
+
+    Wang et al. 2019: with k of d features at k-th parts of the budget each.  ``unsampled`` values are left
+    ``"missing"``, or the record is ``"scaled"``: centre + (d/k) (y - centre), and the centre itself for the
+    unsampled, so that means over all records are, on average, what they would be with every feature released.
+    """
+
+    features: int
+    unsampled: Unsampled = "missing"
