@@ -28,7 +28,7 @@ UNUSABLE = [
 
 
 def config(name="hadamard", **more):
-    return LatticeConfig(**{"box": (0, 1), "m": 3, "d": 2, "mechanism": name, "alpha": 1} | more)
+    return LatticeConfig(**{"box": (0, 1), "m": 3, "d": 2, "mechanism": name, "epsilon": 1} | more)
 
 
 @pytest.mark.parametrize("outside", ["clip", "zero"])
@@ -102,7 +102,7 @@ def test_every_user_votes_in_private_validation():
             raise KeyError("missing")
         return np.ones(len(X))
 
-    validation = PrivateValidation([strict], alpha=50)
+    validation = PrivateValidation([strict], epsilon=50)
     assert validation.vote([[0.5], [math.nan], [0.1]], [1, 1, 0])[:, 1].tolist() == [1, 0, 0]
     assert validation.vote([[0.5], [0.1]], np.array([1, None], dtype=object))[:, 1].tolist() == [1, 0]
 

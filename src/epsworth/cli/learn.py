@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -140,6 +139,8 @@ def predict(
     ] = None,
 ) -> None:
     """Predict the label of every row; with --level, beside a certificate of its cell, which assumes honest reports."""
+    from fractions import Fraction
+
     import polars as pl
 
     from epsworth.files import check_distinct
@@ -154,7 +155,7 @@ def predict(
     X = columns(learnt.config, read_table(source))
     found = pl.DataFrame({"label": learnt.predict(X)})
     if level is not None:
-        sure = learnt.certificate(X, level)
+        sure = learnt.certificate(X, confidence=1 - Fraction(level))
         found = found.with_columns(
             cell_label=pl.Series(sure.label),
             p_value=pl.Series([round_up(p, 6) for p in sure.p_value.tolist()]),
@@ -183,19 +184,18 @@ def plan(
     json: options.Json = None,
 ) -> None:
     """Give two of alpha, users and margin; the third is found. Reports are taken to be honest."""
-    from dataclasses import asdict
+    from fractions import Fraction
 
     from epsworth.learner import plan as find
 
     options.check_outputs(json, None)
     found = find(
-        alpha=alpha, users=users, margin=margin, level=level, power=power, mechanism=mechanism, m=cells, d=features,
-        mass=mass,
+        epsilon=alpha, users=users, margin=margin, confidence=1 - Fraction(level), power=power, mechanism=mechanism,
+        m=cells, d=features, mass=mass,
     )  # fmt: skip
     if json is not None:
-        entries = asdict(found).items()
-        finite = {k: None if isinstance(value, float) and not math.isfinite(value) else value for k, value in entries}
-        show.write_json(json, finite)
+        entries = found.to_dict()
+        show.write_json(json, entries | {"alpha": entries["epsilon"], "level": level})  # names of version 0.1, too
     if json != "-":
         print(found)
     if not found.feasible:
