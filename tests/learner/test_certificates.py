@@ -6,7 +6,6 @@ import math
 from fractions import Fraction
 from pathlib import Path
 
-import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -102,13 +101,11 @@ def test_certificates_and_documents_say_what_fakes_can_do():
     middle = (np.arange(11) + 0.5) / 11
     X = np.array([(a, b) for a in middle for b in middle])
     honest = simulate(c, X, np.zeros(121, dtype=int), np.random.default_rng(7), users=1_980_000)
-    assert (
-        honest_labels := Classifier.from_aggregate(honest, None).certificate(X, confidence=0.95)
-    ).certified.mean() > 0.5
-    assert (honest_labels.label == 0).all()
-    honest.add(
-        pack(c, c.kernel.format.encode(np.ones(20_000, dtype=np.int64)))
-    )  # row 0 agrees with class 1 in every cell
+    before = Classifier.from_aggregate(honest, None).certificate(X, confidence=0.95)
+    assert before.certified.mean() > 0.5
+    assert (before.label == 0).all()
+    ones = np.ones(20_000, dtype=np.int64)  # row 0 agrees with class 1 in every cell
+    honest.add(pack(c, c.kernel.format.encode(ones)))
     found = Classifier.from_aggregate(honest, None).certificate(X, confidence=0.95)
     assert found.certified.all()
     assert (found.label == 1).all()
@@ -175,29 +172,6 @@ def test_the_point_is_certified_only_where_smoothness_allows():
     assert not model["refuse"].certificate([[1000.0], [-1e6]], holder=Holder(1.0, 1.0, mass)).point.any()
     with pytest.raises(ValueError, match="holder needs"):
         model["clip"].certificate(asked, holder=Holder(-1.0))
-
-
-def exact_tail(votes, n):
-    """Return Pr[Binomial(n, 1/2) >= votes] with thirty digits, term by term."""
-    with mpmath.workdps(30):
-        found = term = mpmath.binomial(n, votes) / mpmath.mpf(2) ** n
-        for k in range(votes, n):
-            term *= mpmath.mpf(n - k) / (k + 1)
-            found += term
-            if term < found * mpmath.mpf(10) ** -25:
-                break
-        return found
-
-
-def test_p_values_are_not_below_the_tail_they_bound():
-    """Binomial tails of 10 to 100,000 votes, down to 1e-200, against exact sums; and none is zero."""
-    rng = np.random.default_rng(0)
-    for n in [int(10**size) for size in np.linspace(1, 5, 60)]:
-        k = min(n, int(n / 2 + rng.uniform(0, 30) * math.sqrt(n) / 2) + 1)
-        exact, found = exact_tail(k, n), mpmath.mpf(float(sign_test(k, n - k)))
-        assert exact <= found <= exact * (1 + mpmath.mpf(2) ** -48 * (16 + abs(2 * k - n)))
-    assert 0 < float(sign_test(10**7, 0)) < 1e-300
-    assert 0 < float(chernoff(10.0, 10**7, 8.0)) < 1e-300
 
 
 def test_sign_tests_are_binomial_tails():

@@ -94,7 +94,7 @@ def test_large_alpha_is_the_histogram_without_privacy(name):
 
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_every_mechanism_learns_from_explicit_reports(name):
-    """A step in one dimension, 10,000 users at epsilon 4: the worst, slides, is right at 5.5 deviations (alarm 1e-7)."""
+    """A step in one dimension, 10,000 users at epsilon 4: the worst, slides, is right at 5.5 deviations (1e-7)."""
     rng = np.random.default_rng(0)
     X = rng.random((10_000, 1))
     config = LatticeConfig(box=(0, 1), m=4, mechanism=name, epsilon=4)

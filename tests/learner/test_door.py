@@ -125,6 +125,9 @@ def test_sums_that_no_reports_add_up_to_are_refused(name):
         (counts * 0 + (2**63 - 1), users),
     ]
     bad += [] if name == "slides" else [(counts - counts.max() - 1, users), (counts + users.sum() + 1, users)]
+    if name != "slides":  # a count below zero, the sum as it was
+        one, other, *rest = counts.ravel().tolist()
+        bad.append((np.array([-1, other + one + 1, *rest]).reshape(counts.shape), users))
     for tally in bad:
         forged = object.__new__(Aggregator)
         forged.config, forged.tally = good.config, Tally(*tally)

@@ -50,7 +50,7 @@ def test_the_whole_way(cli, tmp_path):
     assert "smoothed over" in out
     code, out, _ = cli("learn predict model.learner people.csv labels.csv --level 0.05")
     assert code == 0
-    assert "of 3000 labels certified with confidence 0.05" in out
+    assert "of 3000 labels certified with confidence 0.95" in out
     found = pl.read_csv("labels.csv")
     assert found.columns == ["label", "cell_label", "p_value", "certified"]
     assert (found["label"] == pl.read_csv("people.csv")["rich"]).mean() > 0.85

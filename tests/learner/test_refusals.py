@@ -51,10 +51,11 @@ def test_simulations_take_a_generator_or_its_seed():
 @pytest.mark.parametrize("odd", ["a", None, [1], True, 1j])
 @pytest.mark.parametrize(("field", "ask"), [
     ("margin", lambda v: plan(epsilon=1, margin=[] if v is None else v)),
-    ("mass", lambda v: plan(epsilon=1, margin=0.1, mass=v)), ("confidence", lambda v: plan(epsilon=1, margin=0.1, confidence=v)),
+    ("mass", lambda v: plan(epsilon=1, margin=0.1, mass=v)),
+    ("confidence", lambda v: plan(epsilon=1, margin=0.1, confidence=v)),
     ("power", lambda v: plan(epsilon=1, margin=0.1, power=v)), ("d", rate), ("exponent", lambda v: rate(1, exponent=v)),
     ("margin_exponent", lambda v: rate(1, margin_exponent=v)),
-    ("confidence", lambda v: Classifier.from_aggregate(simulate(UNIT, *step(99), 1)).certificate([[0.1]], confidence=v)),
+    ("confidence", lambda v: Classifier.from_aggregate(simulate(UNIT, *step(99), 1)).abstain([[0.1]], confidence=v)),
     ("confidence", lambda v: PrivateValidation([len], 1).accuracies([[0, 1]], confidence=v)),
     ("runs", lambda v: expected_accuracy(UNIT, *step(9), users=9, rng=1, runs=v)),
 ])  # fmt: skip

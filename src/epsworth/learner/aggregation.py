@@ -62,6 +62,10 @@ class Aggregator:
         """Reports so far."""
         return int(self.tally.users.sum())
 
+    def __str__(self) -> str:
+        """Say how many reports of what."""
+        return f"{self.users:,} reports of {self.config.mechanism}, {self.config.guarantee} each"
+
     def add(self, reports: Reports) -> int:
         """Add reports that lie end to end, or an iterable of them; return how many.
 

@@ -81,6 +81,11 @@ class Classifier:
             raise ValueError("the aggregate holds too few reports to read a label from; add reports first")
         return cls(Aggregator(aggregate.config, aggregate.tally), smoothing)
 
+    def __str__(self) -> str:
+        """Say what it was learnt from, and how finely."""
+        width = "" if self.width_ is None else f", smoothed over {self.width_:g} of the box"
+        return f"{self.aggregate}: {self.config.kernel.cells:,} cells{width}"
+
     def save(self, path: str | Path) -> None:
         """Write the smoothing and the sums to a file, whole or not at all: nothing in it needs to be trusted."""
         with replacing(path) as temporary:

@@ -97,11 +97,9 @@ class Plan(Result):
     def load(cls, path: str | Path) -> Plan:
         """Read a JSON file that `save` wrote."""
         with reading(path, "plan") as content:
-            found: dict[str, Any] = read_json(content)
-            entries: dict[str, Any] = {
-                name: math.inf if found[name] is None else found[name] for name in cls.__dataclass_fields__
-            }
-            return cls(**entries)
+            entries = read_json(content).items()
+            found: dict[str, Any] = {name: math.inf if entry is None else entry for name, entry in entries}
+            return cls(**found)
 
 
 Plan.__init__ = renamed(alpha="epsilon", level=("confidence", of_level))(Plan.__init__)  # type: ignore[method-assign]

@@ -64,9 +64,7 @@ def chernoff(t: ArrayLike, n: int, scale: float) -> Floats:
 
     def terms(share: Floats) -> tuple[Floats, Floats]:  # s = share n / b; the share is exact, whatever it is
         s = share * n / scale
-        # 1 - share^2 loses digits near 1: there it is split, and the parts are at most 4 times their sum
-        far = np.log1p(-share) + np.log1p(share)
-        noise = -n * (np.where(share < 0.5, np.log1p(-(share**2)), far) + np.log1p(-(share**2) / 4))
+        noise = -n * (np.log1p(-(share**2)) + np.log1p(-(share**2) / 4))
         return as_floats(s * deviation), as_floats(noise + 5 * s**2 / (32 * n))
 
     def exponent(share: Floats) -> Floats:
@@ -79,9 +77,10 @@ def chernoff(t: ArrayLike, n: int, scale: float) -> Floats:
         better = exponent(left) < exponent(right)
         low, high = np.where(better, low, left), np.where(better, right, high)
     gain, cost = terms(as_floats((low + high) / 2))  # any s gives a bound
-    # gain: four roundings, that of the scale too; cost: 4 * 4 + 1 of the split logarithm, 2 of sum and product (the
-    # second term, with 10, weighs no more), 1 of the sum
-    least = as_floats(up(up(cost, ulps=20) - down(gain, ulps=4)))
+    # cost: 4 of a logarithm, 3 of sums and product (the last term, with 10 of its own, is no larger than half a gain);
+    # gain: 4, that of the scale too; and n s^2 b^2 / (n^2 - s^2 b^2), by which the rounding of a square near 1 moves its
+    # logarithm, is at most half a gain where the slope vanishes, as is the last term: 1 + 5 more
+    least = as_floats(up(up(cost, ulps=8) - down(gain, ulps=10)))
     return np.clip(up(as_floats(np.exp(least)), ulps=4), LEAST, 1.0)
 
 
