@@ -298,7 +298,7 @@ def test_plans(cli):
     assert "No margin is enough: 100 users with epsilon 0.01 per record certify no cell" in out
 
 
-def test_processes_and_splits_give_the_same_state(tmp_path):
+def test_processes_and_splits_give_the_same_state(tmp_path, monkeypatch):
     config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     rng = np.random.default_rng(1)
     for name in ("a.ldp", "b.ldp"):
@@ -306,6 +306,9 @@ def test_processes_and_splits_give_the_same_state(tmp_path):
     files = [tmp_path / "a.ldp", tmp_path / "b.ldp"]
     alone = aggregate_files(config, files)
     assert alone == aggregate_files(config, files[::-1], n_jobs=2)
+    with monkeypatch.context() as small:
+        small.setattr("epsworth.learner.report_files.PART", 100 * config.report_size)
+        assert alone == aggregate_files(config, files)
     aggregate_files(config, files[:1]).save(tmp_path / "a.state")
     assert alone == aggregate_files(config, [tmp_path / "a.state", files[1]])
     assert alone.users == 2002

@@ -78,8 +78,8 @@ def chernoff(t: ArrayLike, n: int, scale: float) -> Floats:
         low, high = np.where(better, low, left), np.where(better, right, high)
     gain, cost = terms(as_floats((low + high) / 2))  # any s gives a bound
     # cost: 4 of a logarithm, 3 of sums and product (the last term, with 10 of its own, is no larger than half a gain);
-    # gain: 4, that of the scale too; and n s^2 b^2 / (n^2 - s^2 b^2), by which the rounding of a square near 1 moves its
-    # logarithm, is at most half a gain where the slope vanishes, as is the last term: 1 + 5 more
+    # gain: 4, that of the scale too; and n s^2 b^2 / (n^2 - s^2 b^2), by which the rounding of a square near 1 moves
+    # its logarithm, is at most half a gain where the slope vanishes, as is the last term: 1 + 5 more
     least = as_floats(up(up(cost, ulps=8) - down(gain, ulps=10)))
     return np.clip(up(as_floats(np.exp(least)), ulps=4), LEAST, 1.0)
 
