@@ -13,12 +13,17 @@ from epsworth.exact.rational import exp_below, stated
 from epsworth.exact.testing import ReplayableWords
 from epsworth.learner import Classifier, Client, LatticeConfig, simulate
 from epsworth.learner.coins import WORD
-from epsworth.learner.lattice import active, cells, floors, nearest, parities, parity_centres
+from epsworth.learner.lattice import cells, codes, floors, nearest, parities, parity_centres
 from epsworth.learner.mechanism import Users
 from epsworth.learner.overlapping import Parity, Slides
 from epsworth.learner.signed import Hadamard
 from epsworth.learner.table import MECHANISMS
 from strategies import sparing
+
+
+def active(unit, m):
+    """Return the lattice points whose open cells hold each point, from the codes that reports are made of."""
+    return [list(itertools.product(*(range(c // 2, (c + 1) // 2 + 1) for c in row))) for row in codes(unit, m).tolist()]
 
 
 def excess_risk(name, users, m, rng):

@@ -13,13 +13,18 @@ import pytest
 from epsworth.bounds import Risk
 from epsworth.exact.rational import stated
 from epsworth.learner import chernoff, published_bound, rate
-from epsworth.learner.lattice import active, codes, floors, nearest, parities, parity_centres
+from epsworth.learner.lattice import codes, floors, nearest, parities, parity_centres
 from epsworth.learner.mechanism import Tally
 from epsworth.learner.overlapping import Slides
 from epsworth.learner.signed import Hadamard, Ternary
 from epsworth.learner.table import MECHANISMS
 
 VALUES = json.loads((Path(__file__).parent / "learner.json").read_text())
+
+
+def active(unit, m):
+    """Return the lattice points whose open cells hold each point, from the codes that reports are made of."""
+    return [list(itertools.product(*(range(c // 2, (c + 1) // 2 + 1) for c in row))) for row in codes(unit, m).tolist()]
 
 
 def each(section):

@@ -37,14 +37,9 @@ class Krr(Symbols):
         return int(WORD * excess / (excess + self.symbols))
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Reports per pair."""
-        return (self.symbols,)
-
-    @property
     def format(self) -> Number:
         """The pair's number."""
-        return Number(self.symbols)
+        return Number((self.symbols,))
 
     @property
     def variance(self) -> float:
@@ -73,10 +68,6 @@ class Krr(Symbols):
         """Toss the coin, draw another pair; who holds none always sends the drawn one."""
         kept = coins(self.keep, known.size, source) & (known >= 0)
         return np.where(kept, known, uniform(self.symbols, known.size, source))
-
-    def tally(self, messages: Ints) -> Tally:
-        """Count the pairs."""
-        return Tally(np.bincount(messages, minlength=self.symbols).astype(np.int64), np.array([messages.size]))
 
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
         """Draw who keeps; spread the others evenly."""

@@ -24,7 +24,7 @@ from epsworth.learner.coins import Ints, flip_weight
 from epsworth.learner.lattice import cells
 from epsworth.learner.power import Ballot, sign_power
 from epsworth.learner.tails import difference_interval, sign_test, vote_interval
-from epsworth.learner.wire import Format
+from epsworth.learner.wire import Format, Number
 from epsworth.rounding import up
 
 MOST_USERS = 1 << 53  # floats count so far
@@ -110,9 +110,10 @@ class Mechanism(ABC):
         """The wire format of its messages."""
 
     @property
-    @abstractmethod
     def shape(self) -> tuple[int, ...]:
         """Shape of the counts."""
+        assert isinstance(self.format, Number)
+        return self.format.shape
 
     @property
     def groups(self) -> int:
@@ -141,9 +142,11 @@ class Mechanism(ABC):
     def draw(self, users: Users, source: WordSource) -> Ints:
         """Return one message per user, fit for release where the source is."""
 
-    @abstractmethod
     def tally(self, messages: Ints) -> Tally:
-        """Return the sums over messages."""
+        """Return the sums over messages: how many there are of each, and in each group."""
+        assert isinstance(self.format, Number)
+        counts = self.format.counts(messages)
+        return Tally(counts, counts.reshape(self.groups, -1).sum(axis=1))
 
     @abstractmethod
     def simulate(self, users: Users, rng: np.random.Generator, total: int | None = None) -> Tally:
@@ -299,12 +302,6 @@ def blocks(n: int, width: int) -> Iterator[slice]:
 def one_by_one(counts: Ints) -> Ints:
     """Return the symbol of every user from how many hold each, and last none."""
     return np.repeat(np.arange(-1, counts.size - 1), np.roll(counts, 1))
-
-
-def row_counts(messages: Ints, rows: int) -> Tally:
-    """Count messages 2 row + bit: per row, reports of -1 and reports of +1."""
-    counts = np.bincount(messages, minlength=2 * rows).reshape(rows, 2)
-    return Tally(counts.astype(np.int64), np.array([messages.size]))
 
 
 def exact_sum(counts: Ints) -> int:

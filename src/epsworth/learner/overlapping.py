@@ -202,14 +202,9 @@ class Parity(Symbols):
         return int(2**self.d)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Per class and row: reports of -1, reports of +1."""
-        return (self.groups, self.within.rows, 2)
-
-    @property
     def format(self) -> Number:
-        """Class, row and bit."""
-        return Number(self.groups * self.within.format.below)
+        """Class, row and bit: per class and row, reports of -1 and of +1."""
+        return Number((self.groups, *self.within.shape))
 
     @property
     def variance(self) -> float:
@@ -231,11 +226,6 @@ class Parity(Symbols):
         """Draw the class, then the bit."""
         group = uniform(self.groups, known.size, source)
         return group * self.within.format.below + self.within.messages(self.inner(known, group), source)
-
-    def tally(self, messages: Ints) -> Tally:
-        """Count reports per class, row and bit."""
-        counts = np.bincount(messages, minlength=self.format.below).reshape(self.shape).astype(np.int64)
-        return Tally(counts, counts.sum(axis=(1, 2)))
 
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
         """Thin into classes, then simulate each."""

@@ -12,7 +12,7 @@ import numpy as np
 from epsworth.arrays import Floats, as_floats
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, uniform
-from epsworth.learner.mechanism import Mechanism, Tally, Users, blocks, row_counts
+from epsworth.learner.mechanism import Mechanism, Tally, Users, blocks
 from epsworth.learner.wire import Number
 
 HALF = 32  # a coefficient's value enters its bit's weight with this many bits
@@ -46,13 +46,8 @@ class Cosine(Mechanism):
 
     @property
     def format(self) -> Number:
-        """2 row + bit."""
-        return Number(2 * self.rows)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Per coefficient: reports of -1, reports of +1."""
-        return (self.rows, 2)
+        """2 row + bit: per coefficient, reports of -1 and of +1."""
+        return Number((self.rows, 2))
 
     @property
     def variance(self) -> float:
@@ -81,10 +76,6 @@ class Cosine(Mechanism):
         value = self.basis(users.unit, self.degrees[row // self.outputs])
         told = 2 * users.label - 1 if self.classes == 2 else users.label == row % self.outputs
         return np.where(users.outside, 0.0, value * told)
-
-    def tally(self, messages: Ints) -> Tally:
-        """Count reports per coefficient and bit."""
-        return row_counts(messages, self.rows)
 
     def simulate(self, users: Users, rng: np.random.Generator, total: int | None = None) -> Tally:
         """Draw a bit per user; for a ``total`` the sums themselves: the bits of a coefficient have one mean."""

@@ -15,7 +15,7 @@ import numpy as np
 from epsworth.arrays import Floats, as_floats
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, coins, odds, uniform
-from epsworth.learner.mechanism import BLOCK, Symbols, Tally, blocks, one_by_one, row_counts
+from epsworth.learner.mechanism import BLOCK, Symbols, Tally, blocks, one_by_one
 from epsworth.learner.wire import Number, Packed, column_sums
 
 
@@ -38,13 +38,8 @@ class Hadamard(Symbols):
 
     @property
     def format(self) -> Number:
-        """2 row + bit."""
-        return Number(2 * self.rows)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Per row: reports of -1, reports of +1."""
-        return (self.rows, 2)
+        """2 row + bit: per row, reports of -1 and of +1."""
+        return Number((self.rows, 2))
 
     @property
     def variance(self) -> float:
@@ -64,10 +59,6 @@ class Hadamard(Symbols):
         """Return 1 where v times the Hadamard entry is +1."""
         column, positive = (symbol >> 1, symbol & 1) if self.classes == 2 else (symbol, 1)
         return odd_overlap(row, column) ^ positive
-
-    def tally(self, messages: Ints) -> Tally:
-        """Count reports per row and bit."""
-        return row_counts(messages, self.rows)
 
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
         """Spread the users of every symbol over the rows, then flip."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -16,10 +17,15 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Number:
-    """One whole number below ``below``, sent as its least number of little-endian bytes."""
+    """One whole number, of an entry of a table of this shape, sent as its least number of little-endian bytes."""
 
-    below: int
+    shape: tuple[int, ...]
     entries: ClassVar[int] = 1  # numbers that a message holds
+
+    @property
+    def below(self) -> int:
+        """How many numbers there are."""
+        return math.prod(self.shape)
 
     @property
     def size(self) -> int:
@@ -38,6 +44,10 @@ class Number:
         found = wide.view("<u8").ravel().astype(np.int64)
         refuse_if(found >= self.below)
         return found
+
+    def counts(self, messages: Ints) -> Ints:
+        """Return how many messages there are of every number, as the table."""
+        return np.bincount(messages, minlength=self.below).astype(np.int64).reshape(self.shape)
 
 
 @dataclass(frozen=True)
