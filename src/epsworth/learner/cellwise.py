@@ -36,7 +36,7 @@ class Krr(Symbols):
         excess = odds(self.epsilon) - 1
         return int(WORD * excess / (excess + self.symbols))
 
-    @property
+    @cached_property
     def format(self) -> Number:
         """The pair's number."""
         return Number((self.symbols,))
@@ -110,7 +110,7 @@ class Oue(Symbols):
         """Per cell and classes a, b: reports that set a and not b; on the diagonal, that set a."""
         return (self.cells, self.classes, self.classes)
 
-    @property
+    @cached_property
     def format(self) -> Packed:
         """A bit per pair."""
         return Packed(self.symbols, 1, "big")

@@ -14,7 +14,7 @@ from epsworth.bounds import Risk
 from epsworth.deprecation import alias
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.coins import Ints
-from epsworth.learner.mechanism import checked_number, checked_probability
+from epsworth.learner.mechanism import checked_number, checked_probability, times
 from epsworth.results import Result
 from epsworth.rounding import down, show_down, up
 
@@ -116,8 +116,18 @@ def certify(
     config, kernel = aggregate.config, aggregate.config.kernel
     checked_probability(confidence)
     risk = Risk.of(confidence)
-    p = kernel.p_values(aggregate.tally, best)
-    adjusted, certified = _adjusted(kernel.against(aggregate.tally, best), p, len(config.classes) - 1, risk, adjust)
+    against, rivals = kernel.against(aggregate.tally, best), kernel.classes - 1
+    p = times(rivals, against)
+    if adjust not in get_args(Adjust):
+        raise ValueError(f"adjust must be one of {', '.join(get_args(Adjust))}, got {adjust!r}")
+    if adjust == "bonferroni":  # a union bound: every cell and every wrong label pays for itself
+        adjusted = times(p.size, p)
+        certified = against <= risk.split(p.size * rivals).spend(p.size * rivals)
+    else:  # these bound the share of false discoveries, by another argument
+        from scipy.stats import false_discovery_control
+
+        adjusted = as_floats(false_discovery_control(p, method=adjust))
+        certified = adjusted <= risk.spend()
     interval = kernel.interval(aggregate.tally, Risk.apart(confidence, kernel.cells))
     lower, upper = interval or np.full((2, kernel.cells), np.nan)
     point = None if holder is None else _smooth(aggregate, Risk.of(confidence), holder)[cell] & ~outside
@@ -125,23 +135,6 @@ def certify(
         np.array(config.classes)[best[cell]], p[cell], adjusted[cell], certified[cell], lower[cell], upper[cell],
         point, cell, confidence, risk.spent,
     )  # fmt: skip
-
-
-def _adjusted(against: Floats, p: Floats, rivals: int, risk: Risk, adjust: Adjust) -> tuple[Floats, Bools]:
-    """Return the p-values adjusted for all cells, and which of them certify.
-
-    Bonferroni's is a union bound over cells and wrong labels: each of those pays for itself.  The others bound the
-    share of false discoveries, by another argument.
-    """
-    if adjust not in get_args(Adjust):
-        raise ValueError(f"adjust must be one of {', '.join(get_args(Adjust))}, got {adjust!r}")
-    if adjust == "bonferroni":
-        each = risk.split(p.size * rivals).spend(p.size * rivals)
-        return np.minimum(1.0, up(p * p.size)), against <= each
-    from scipy.stats import false_discovery_control
-
-    found = as_floats(false_discovery_control(p, method=adjust))
-    return found, found <= risk.spend()
 
 
 def _smooth(aggregate: Aggregator, risk: Risk, holder: Holder) -> Bools:

@@ -60,8 +60,7 @@ class LatticeConfig:
         What a client does with a point outside the box: move it to the edge, or report it as nowhere; both keep epsilon
         and hide that it was outside.  Either way a record that cannot be used (missing value, text, undeclared label)
         is reported as nowhere.  "refuse" raises for all of these: then epsilon is promised of those who report
-        alone,
-        since everybody sees who does not.
+        alone, since everybody sees who does not.
     names : sequence of str, optional
         Names of the features.
 

@@ -209,8 +209,7 @@ class Mechanism(ABC):
 
         A wrong label must win against the right one; with several classes each wrong label might (union bound).
         """
-        p = self.against(tally, best)
-        return p if self.classes == 2 else as_floats(np.minimum(1.0, up((self.classes - 1) * p)))
+        return times(self.classes - 1, self.against(tally, best))
 
     def interval(self, tally: Tally, risk: Risk) -> Interval | None:
         """Return an exact interval for each cell's signed mean, paid for by a share each; None but for two classes."""
@@ -302,6 +301,11 @@ def blocks(n: int, width: int) -> Iterator[slice]:
 def one_by_one(counts: Ints) -> Ints:
     """Return the symbol of every user from how many hold each, and last none."""
     return np.repeat(np.arange(-1, counts.size - 1), np.roll(counts, 1))
+
+
+def times(count: int, p: Floats) -> Floats:
+    """Return the p-values of a union of so many, rounded up."""
+    return p if count == 1 else as_floats(np.minimum(1.0, up(count * p)))
 
 
 def exact_sum(counts: Ints) -> int:

@@ -64,7 +64,7 @@ class Slides(Symbols):
         """Locations, and labels."""
         return 2
 
-    @property
+    @cached_property
     def format(self) -> Vector:
         """The group, and a number per cell."""
         return Vector(self.cells, self.widest)
@@ -201,7 +201,7 @@ class Parity(Symbols):
         """The parity classes."""
         return int(2**self.d)
 
-    @property
+    @cached_property
     def format(self) -> Number:
         """Class, row and bit: per class and row, reports of -1 and of +1."""
         return Number((self.groups, *self.within.shape))

@@ -44,7 +44,7 @@ class Cosine(Mechanism):
         """Coefficients in all."""
         return self.cells * self.outputs
 
-    @property
+    @cached_property
     def format(self) -> Number:
         """2 row + bit: per coefficient, reports of -1 and of +1."""
         return Number((self.rows, 2))

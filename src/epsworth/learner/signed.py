@@ -36,7 +36,7 @@ class Hadamard(Symbols):
         """Rows of the transform: the power of two that holds all columns."""
         return 1 << (self.columns - 1).bit_length()
 
-    @property
+    @cached_property
     def format(self) -> Number:
         """2 row + bit: per row, reports of -1 and of +1."""
         return Number((self.rows, 2))
@@ -147,7 +147,7 @@ class Ternary(Symbols):
         pairs = [(Fraction(a, b), Fraction(b, a)) for a, b in zip(own, none, strict=True) if a and b]
         return max(max(up for up, _ in pairs) * max(down for _, down in pairs), Fraction(right, wrong))
 
-    @property
+    @cached_property
     def format(self) -> Packed:
         """0, 1, 2 for -1, 0, +1."""
         return Packed(self.cells, 2, "little")
