@@ -59,6 +59,25 @@ def exact_tail(n, k, p):
         return found
 
 
+def steps_of_the_fraction(a, b):
+    """Count the steps of Boost's continued fraction of the incomplete beta function at 1/2 (modified Lentz)."""
+    c, d, m, change = a * ((a - b) / 2 + 1) / (a + 1), 0.0, 0, 2.0
+    while abs(change - 1) > 2**-52:
+        m += 1
+        above = (a + m - 1) * (a + b + m - 1) * m * (b - m) / 4 / (a + 2 * m - 1) ** 2
+        beside = m + m * (b - m) / 2 / (a + 2 * m - 1) + (a + m) * ((a - b) / 2 + 1 + 1.5 * m) / (a + 2 * m + 1)
+        d, c = 1 / (beside + above * d), beside + above / c
+        change = c * d
+    return m
+
+
+@pytest.mark.parametrize("n", [10**k for k in range(1, 7)])
+def test_the_fraction_takes_no_more_steps_than_are_counted(n):
+    for z in (0, 0.1, 0.5, 1, 2, 4, 8, 20):
+        k = min(n, int(n / 2 + z * math.sqrt(n) / 2) + 1)
+        assert steps_of_the_fraction(max(k, n - k + 1), min(k, n - k + 1)) < 2 * math.sqrt(n) + 20
+
+
 def many_votes(count, most, seed):
     rng = np.random.default_rng(seed)
     for n in (10 ** rng.uniform(1, most, count)).astype(int).tolist():

@@ -7,7 +7,7 @@ Units in the last place are counted where a bound is made.  The library's functi
              roundings each), ten roundings of powers and roots, and exp(a log1p(u) + b log1p(v)), where each term has
              the size of e = |a (1 - x) - b x| and some six roundings.  Rounding up twelve per e leaves a factor to
              spare; each step of the fraction costs four more, of which there are fewer than 2 sqrt(n) + 20 (O(sqrt(n))
-             in Press & al., Numerical Recipes, 6.4; the constant is counted in the tests).
+             in Press & al., Numerical Recipes, 6.4; tests/learner/test_rounding.py counts them).
 ``log1p``    4 units (NumPy's vector code; the C library needs 1), ``exp`` likewise.
 """
 
@@ -26,6 +26,7 @@ FIXED, PER_EXPONENT, PER_ROOT = 240, 12, 8  # units of `betainc`, as derived abo
 LEAST = 2.0**-1000  # below it the prefix loses digits; no p-value is smaller
 GOLDEN = (np.sqrt(5) - 1) / 2
 STEPS = 70  # golden sections: the bracket shrinks to 2e-15 of itself
+FARTHEST_SHARE = 1 - 2.0**-40  # of the way to the exponent's pole: the search needs an end, and any s gives a bound
 
 
 def units(trials: ArrayLike, exponent: ArrayLike) -> Floats:
@@ -71,7 +72,7 @@ def chernoff(t: ArrayLike, n: int, scale: float) -> Floats:
         gain, cost = terms(share)
         return cost - gain
 
-    low, high = np.zeros(deviation.shape), np.full(deviation.shape, 1 - 1e-12)
+    low, high = np.zeros(deviation.shape), np.full(deviation.shape, FARTHEST_SHARE)
     for _ in range(STEPS):  # the exponent is convex in s
         left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
         better = exponent(left) < exponent(right)
