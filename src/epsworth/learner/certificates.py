@@ -57,7 +57,7 @@ class Certificates(Result):
         Where the label of the point itself is certified, given the declared smoothness.
     cell : ndarray of int
     confidence : float or Fraction
-    spent : float
+    spent : Fraction
         Probability of a miss that the certified labels spend, all cells together: at most 1 - confidence.
     """
 
