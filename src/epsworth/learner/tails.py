@@ -23,7 +23,9 @@ from epsworth.learner.coins import Ints
 from epsworth.rounding import down, up
 
 FIXED, PER_EXPONENT, PER_ROOT = 240, 12, 8  # units of `betainc`, as derived above
-LEAST = 2.0**-1000  # below it the prefix loses digits; no p-value is smaller
+# No p-value is smaller.  For fewer than 40 votes against, Boost adds up binomial terms from 2^-n on, which is zero from
+# n = 1075 on: then it returns zero for tails of up to 2^-842.
+LEAST = 2.0**-800
 GOLDEN = (np.sqrt(5) - 1) / 2
 STEPS = 70  # golden sections: the bracket shrinks to 2e-15 of itself
 FARTHEST_SHARE = 1 - 2.0**-40  # of the way to the exponent's pole: the search needs an end, and any s gives a bound
