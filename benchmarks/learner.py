@@ -22,9 +22,9 @@ def rows(clock: Clock) -> Iterator[Row]:
     y = (rng.random(users) < X[:, 0]).astype(int)
     model = LogisticRegression().fit(X[:1000], y[:1000])
     for name in MECHANISMS:
-        config = LatticeConfig(box=(0, 1), d=2, m=16, mechanism=name, alpha=1)
+        config = LatticeConfig(box=(0, 1), d=2, m=16, mechanism=name, epsilon=1)
         yield from _of_one_mechanism(clock, name, config, X, y, model, rng)
-    config = LatticeConfig(box=(0, 1), d=2, m=64, alpha=1)
+    config = LatticeConfig(box=(0, 1), d=2, m=64, epsilon=1)
 
     def learnt() -> object:
         sums = simulate(config, X[:1000], y[:1000], rng, users=10**9)

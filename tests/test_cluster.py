@@ -40,7 +40,7 @@ def test_work_leaves_this_process(cluster):
 
 def test_reports_are_added_up_on_a_cluster(cluster, tmp_path, monkeypatch):
     """Files cut into a hundred parts; a damaged one is refused with the sentence that this process would say."""
-    config = LatticeConfig(box=(0, 1), d=2, m=8, mechanism="ternary", alpha=2)
+    config = LatticeConfig(box=(0, 1), d=2, m=8, mechanism="ternary", epsilon=2)
     rng = np.random.default_rng(0)
     files = [tmp_path / name for name in ("a.ldp", "b.jsonl", "c.ldp")]
     for file in files:

@@ -3,7 +3,7 @@
     python examples/papers/learner.py [--quick] [--jobs 2]
     EPSWORTH_DATA=... python examples/papers/learner.py    # with Adult and Stroke
 
-"slides": overlapping cells, two groups, discrete Laplace noise, bandwidth (n alpha^2)^(-1 / (2 + 2d)) (Berrett &
+"slides": overlapping cells, two groups, discrete Laplace noise, bandwidth (n epsilon^2)^(-1 / (2 + 2d)) (Berrett &
 Butucea 2019).  "best": the lattice of 2 to 24 intervals that is best on the test set, which nobody could know.  "ours":
 `LDPClassifier` with its defaults.  Accuracy on held-out data, mean and standard error over runs, as Markdown.
 """
@@ -68,17 +68,17 @@ def held_out(name: str) -> Data:
 
 
 def run(task: tuple[str, int, int]) -> np.ndarray:
-    """Return the accuracy of one population, by alpha, of slides, ours and the published mechanism's lattices."""
+    """Return the accuracy of one population, by epsilon, of slides, ours and the published mechanism's lattices."""
     name, users, seed = task
     box, (X, y) = PROBLEMS[name].box, PROBLEMS[name].make(users, seed)
     kinds = [("slides", None), ("auto", None), *(("slides", m) for m in LATTICES[len(box)])]
     seeds = count(10**6 * (1 + seed))  # every learner draws its own reports
 
-    def score(alpha: float, mechanism: str, m: int | None) -> float:
-        model = LDPClassifier(alpha, box, mechanism, m=m, random_state=next(seeds)).fit(X, y)
+    def score(epsilon: float, mechanism: str, m: int | None) -> float:
+        model = LDPClassifier(epsilon, box, mechanism, m=m, random_state=next(seeds)).fit(X, y)
         return float(model.score(*held_out(name)))
 
-    return np.array([[score(alpha, *kind) for kind in kinds] for alpha in ALPHAS])
+    return np.array([[score(epsilon, *kind) for kind in kinds] for epsilon in ALPHAS])
 
 
 def summary(scores: np.ndarray) -> str:
@@ -89,13 +89,13 @@ def toy(runs: dict[int, int], jobs: int) -> None:
     for name, problem in PROBLEMS.items():
         X, y = problem.make(5_000, 1)
         print(f"\n{name}: support vector machine on 5000 raw records {SVC().fit(X, y).score(*held_out(name)):.3f}\n")
-        print("| alpha | users | slides | best lattice | ours |\n| --- | --- | --- | --- | --- |")
+        print("| epsilon | users | slides | best lattice | ours |\n| --- | --- | --- | --- | --- |")
         for users, repeats in runs.items():
             tasks = [(name, users, seed) for seed in range(repeats)]
             found = np.stack(list(in_order(run, tasks, n_jobs=jobs)), axis=-1)  # alphas, kinds, runs
-            for alpha, (slides, ours, *lattices) in zip(ALPHAS, found, strict=True):
+            for epsilon, (slides, ours, *lattices) in zip(ALPHAS, found, strict=True):
                 best = max(lattices, key=np.mean)
-                print(f"| {alpha} | {users:,} | {' | '.join(map(summary, (slides, best, ours)))} |", flush=True)
+                print(f"| {epsilon} | {users:,} | {' | '.join(map(summary, (slides, best, ours)))} |", flush=True)
 
 
 def tables(folder: Path) -> Iterator[tuple[str, tuple[np.ndarray, ...], list[tuple[float, float]]]]:
@@ -123,13 +123,15 @@ def real(folder: Path, runs: int) -> None:
         print(
             f"\n{name}: {len(y):,} users; boosting on raw records {raw:.3f}, majority class {1 - y_test.mean():.3f}\n"
         )
-        print("| alpha | slides | ours |\n| --- | --- | --- |")
-        for alpha in (0.5, 1, 2, 4):
+        print("| epsilon | slides | ours |\n| --- | --- | --- |")
+        for epsilon in (0.5, 1, 2, 4):
             row = []
             for mechanism in ("slides", "auto"):
-                fitted = (LDPClassifier(alpha, ranges, mechanism, random_state=seed).fit(X, y) for seed in range(runs))
+                fitted = (
+                    LDPClassifier(epsilon, ranges, mechanism, random_state=seed).fit(X, y) for seed in range(runs)
+                )
                 row.append(interval([model.score(X_test, y_test) for model in fitted]))
-            print(f"| {alpha} | {row[0]} | {row[1]} |", flush=True)
+            print(f"| {epsilon} | {row[0]} | {row[1]} |", flush=True)
 
 
 def main() -> None:

@@ -71,9 +71,16 @@ class Risk:
         self._spent = [Fraction(0)]  # shared with all parts
 
     @classmethod
-    def of(cls, confidence: float) -> Risk:
+    def of(cls, confidence: float | Fraction) -> Risk:
         """Return what may be spent under a confidence: 1 - confidence, exactly."""
         return cls(1 - Fraction(confidence))
+
+    @classmethod
+    def apart(cls, confidence: float | Fraction, n: int) -> Risk:
+        """Return a risk of its own for each of n statements, which are *not* promised together."""
+        risk = cls.of(confidence)
+        risk.left, risk.total = n, n * risk.each
+        return risk
 
     @property
     def spent(self) -> Fraction:

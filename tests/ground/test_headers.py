@@ -66,7 +66,7 @@ DOORS = {
     "coverage": lambda table, path: encode(table, "age"),
     "learner": lambda table, path: column(table, "age"),
     "learner's features": lambda table, path: LatticeConfig(
-        box=(0, 1), names=["age"], m=4, mechanism="krr", alpha=0.1
+        box=(0, 1), names=["age"], m=4, mechanism="krr", epsilon=0.1
     ).check_columns(table),
     "pac": lambda table, path: check_columns(table.to_pandas()),
     "pac's gaps": lambda table, path: check_finite(np.array([[np.nan, 0, 0]]), table.columns),

@@ -34,10 +34,10 @@ def moons(n, seed=1):
     return make_moons(n, noise=0.3, random_state=seed)
 
 
-def accuracy(mechanism, alpha, users, seeds, **options):
+def accuracy(mechanism, epsilon, users, seeds, **options):
     X, y = moons(users)
     test = moons(20_000, 99)
-    models = (LDPClassifier(alpha, MOONS, mechanism, random_state=seed, **options) for seed in range(seeds))
+    models = (LDPClassifier(epsilon, MOONS, mechanism, random_state=seed, **options) for seed in range(seeds))
     return float(np.mean([model.fit(X, y).score(*test) for model in models]))
 
 
@@ -51,8 +51,8 @@ def test_moons_reach_the_stated_accuracy_with_a_hundredth_of_the_users():
 
 
 def test_accuracy_rises_with_alpha():
-    """Means of 5 seeds; from alpha 2 on their standard errors are below .002, before that steps are far wider."""
-    found = [accuracy("auto", alpha, 10**5, 5) for alpha in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)]
+    """Means of 5 seeds; from epsilon 2 on their standard errors are below .002, before that steps are far wider."""
+    found = [accuracy("auto", epsilon, 10**5, 5) for epsilon in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)]
     assert all(later > earlier - 0.005 for earlier, later in itertools.pairwise(found))
     assert found[-1] > 0.91
 
@@ -60,7 +60,7 @@ def test_accuracy_rises_with_alpha():
 def test_more_budget_than_users_can_use_does_no_harm():
     """With little noise left the sample's own keeps the cells few and smooth: four features, 10,000 users.
 
-    Without it the mean falls from .926 at alpha 4 to .80; standard errors are below .002.
+    Without it the mean falls from .926 at epsilon 4 to .80; standard errors are below .002.
     """
 
     def blobs(n, seed):
@@ -77,7 +77,7 @@ def test_more_budget_than_users_can_use_does_no_harm():
 
 @pytest.mark.parametrize("name", ["hadamard", "ternary", "krr", "oue"])
 def test_large_alpha_is_the_histogram_without_privacy(name):
-    """K-RR is the histogram itself; the others keep a sampling noise that no alpha removes: 5 deviations decide."""
+    """K-RR is the histogram itself; the others keep a sampling noise that no epsilon removes: 5 deviations decide."""
     X, y = moons(4000)
     model = LDPClassifier(1000.0, MOONS, name, m=6, smoothing=None, random_state=0).fit(X, y)
     low, high = np.array(MOONS).T
@@ -94,10 +94,10 @@ def test_large_alpha_is_the_histogram_without_privacy(name):
 
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_every_mechanism_learns_from_explicit_reports(name):
-    """A step in one dimension, 10,000 users at alpha 4: the worst, slides, is right at 5.5 deviations (alarm 1e-7)."""
+    """A step in one dimension, 10,000 users at epsilon 4: the worst, slides, is right at 5.5 deviations (1e-7)."""
     rng = np.random.default_rng(0)
     X = rng.random((10_000, 1))
-    config = LatticeConfig(box=(0, 1), m=4, mechanism=name, alpha=4)
+    config = LatticeConfig(box=(0, 1), m=4, mechanism=name, epsilon=4)
     aggregate = Aggregator(config)
     aggregate.add(Client(config).reports(X, (X[:, 0] > 0.5).astype(int)))
     model = Classifier.from_aggregate(aggregate)
@@ -161,14 +161,14 @@ def test_the_risk_estimate_is_unbiased_enough_to_choose_well():
 
 def test_simulation_plans_for_a_billion_users():
     X, y = moons(5000)
-    config = LatticeConfig(box=MOONS, m=32, alpha=0.1)
+    config = LatticeConfig(box=MOONS, m=32, epsilon=0.1)
     found = expected_accuracy(config, X, y, users=10**9, rng=np.random.default_rng(0), runs=2)
     assert found.shape == (2,)
     assert found.min() > 0.9
 
 
 @pytest.mark.filterwarnings("ignore:cells on")
-@parametrize_with_checks([LDPClassifier(alpha=60, bounds=(-10, 10), random_state=0)])
+@parametrize_with_checks([LDPClassifier(epsilon=60, bounds=(-10, 10), random_state=0)])
 def test_scikit_learns_own_checks(estimator, check):
     """With so much budget that accuracy checks speak of the estimator, not of the noise."""
     check(estimator)
@@ -196,7 +196,7 @@ def test_frames_keep_their_names():
 
 
 def test_bad_requests_are_refused():
-    config = LatticeConfig(box=(0, 1), m=4, alpha=1)
+    config = LatticeConfig(box=(0, 1), m=4, epsilon=1)
     with pytest.raises(ValueError, match="too few reports"):
         Classifier.from_aggregate(Aggregator(config))
     sums = simulate(config, [[0.2]], [1], np.random.default_rng(0), users=1000)
@@ -214,7 +214,7 @@ def test_bad_requests_are_refused():
 def test_z_scores_at_a_given_width_have_unit_variance(monkeypatch):
     """600 draws of noise alone, the width not chosen: a variance within 25 % (4.3 standard errors, 2e-5)."""
     monkeypatch.setattr("epsworth.learner.model.best_width", lambda table, d, noise: 0.1)
-    config = LatticeConfig(box=(0, 1), m=8, alpha=1)
+    config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     rng = np.random.default_rng(3)
     x, y = np.repeat(rng.random(50), 2)[:, None], np.tile([0, 1], 50)
     models = (Classifier.from_aggregate(simulate(config, x, y, rng, users=10_000)) for _ in range(600))
@@ -224,7 +224,7 @@ def test_z_scores_at_a_given_width_have_unit_variance(monkeypatch):
 
 @pytest.mark.parametrize("file", ["adult", "stroke"])
 def test_real_data_beat_the_majority_class(paper_data, file):
-    """Adult at alpha 2; Stroke has too few users and positives to beat the majority, and must only not be absurd."""
+    """Adult at epsilon 2; Stroke has too few users and positives to beat the majority, and must only not be absurd."""
     if file == "adult":
         train, test = (pl.read_csv(paper_data / f"adult_{part}.csv.gz") for part in ("train", "test"))
         names, bounds = ["age", "education-num", "hours-per-week"], [(17, 90), (1, 16), (1, 99)]

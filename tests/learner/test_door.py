@@ -28,7 +28,7 @@ UNUSABLE = [
 
 
 def config(name="hadamard", **more):
-    return LatticeConfig(**{"box": (0, 1), "m": 3, "d": 2, "mechanism": name, "alpha": 1} | more)
+    return LatticeConfig(**{"box": (0, 1), "m": 3, "d": 2, "mechanism": name, "epsilon": 1} | more)
 
 
 @pytest.mark.parametrize("outside", ["clip", "zero"])
@@ -102,7 +102,7 @@ def test_every_user_votes_in_private_validation():
             raise KeyError("missing")
         return np.ones(len(X))
 
-    validation = PrivateValidation([strict], alpha=50)
+    validation = PrivateValidation([strict], epsilon=50)
     assert validation.vote([[0.5], [math.nan], [0.1]], [1, 1, 0])[:, 1].tolist() == [1, 0, 0]
     assert validation.vote([[0.5], [0.1]], np.array([1, None], dtype=object))[:, 1].tolist() == [1, 0]
 
@@ -125,6 +125,9 @@ def test_sums_that_no_reports_add_up_to_are_refused(name):
         (counts * 0 + (2**63 - 1), users),
     ]
     bad += [] if name == "slides" else [(counts - counts.max() - 1, users), (counts + users.sum() + 1, users)]
+    if name != "slides":  # a count below zero, the sum as it was
+        one, other, *rest = counts.ravel().tolist()
+        bad.append((np.array([-1, other + one + 1, *rest]).reshape(counts.shape), users))
     for tally in bad:
         forged = object.__new__(Aggregator)
         forged.config, forged.tally = good.config, Tally(*tally)

@@ -32,7 +32,7 @@ def test_plans_of_huge_numbers_are_short(cli):
     code, out, _ = cli("learn plan --alpha 1e300 --margin 0.02")
     assert code == 0
     assert len(out) < 200
-    assert "alpha 1E+300" in out
+    assert "epsilon 1E+300" in out
 
 
 def test_the_whole_way(cli, tmp_path):
@@ -50,7 +50,7 @@ def test_the_whole_way(cli, tmp_path):
     assert "smoothed over" in out
     code, out, _ = cli("learn predict model.learner people.csv labels.csv --level 0.05")
     assert code == 0
-    assert "of 3000 labels certified at level 0.05" in out
+    assert "of 3000 labels certified with confidence 0.95" in out
     found = pl.read_csv("labels.csv")
     assert found.columns == ["label", "cell_label", "p_value", "certified"]
     assert (found["label"] == pl.read_csv("people.csv")["rich"]).mean() > 0.85
@@ -146,7 +146,7 @@ def test_records_do_not_leave_twice_unless_told(cli):
     code, _, err = cli("learn report c.json people.csv r2.ldp --target rich")
     assert code == 2
     assert "reported 1 time before" in err
-    assert "adds alpha 2 per record" in err
+    assert "adds epsilon 2 per record" in err
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_records_do_not_leave_twice_unless_told(cli):
         ("learn config c.json -b , --alpha 1 --cells 4", "--bounds names no feature"),
         (CONFIG + " --users 0", "users must be a whole number of at least 1, got 0"),
         (CONFIG + " --users=-5", "users must be a whole number of at least 1, got -5"),
-        ("learn plan --alpha 1e-200 --margin .02", "alpha must exceed 1e-06"),
+        ("learn plan --alpha 1e-200 --margin .02", "epsilon must exceed 1e-06"),
         ("learn report c.json people.csv r.ldp --target poor", "the table has no column 'poor'"),
         ("learn report c.json people.csv r.txt --target rich", "unknown ending"),
         ("learn report c.json people.csv r.ldp --target rich,id", "the table has no column 'rich,id'"),
@@ -169,7 +169,7 @@ def test_records_do_not_leave_twice_unless_told(cli):
         ("learn aggregate c.json people.csv -o s", "unknown ending"),
         ("learn fit c.json m", "not a state of an aggregator"),
         ("learn predict c.json people.csv l.csv", "not a learnt model"),
-        ("learn plan --alpha 1", "exactly two of alpha, users and margin"),
+        ("learn plan --alpha 1", "exactly two of epsilon, users and margin"),
     ],
 )
 def test_bad_input_ends_in_a_sentence(cli, words, message):
@@ -183,9 +183,9 @@ def test_bad_input_ends_in_a_sentence(cli, words, message):
 ACCIDENTS = [
     (CONFIG.replace("no,yes", ",") + " --users 3000", "--classes must be at least two"),
     (CONFIG.replace("no,yes", "no") + " --users 3000", "--classes must be at least two"),
-    (CONFIG.replace("--alpha 2", "--alpha 1e99999999") + " --users 3000", "alpha must"),
-    (CONFIG.replace("--alpha 2", "--alpha 1e-99999999") + " --cells 4", "alpha must"),
-    (CONFIG.replace("--alpha 2", "--alpha nan") + " --cells 4", "alpha must be positive and finite"),
+    (CONFIG.replace("--alpha 2", "--alpha 1e99999999") + " --users 3000", "epsilon must"),
+    (CONFIG.replace("--alpha 2", "--alpha 1e-99999999") + " --cells 4", "epsilon must"),
+    (CONFIG.replace("--alpha 2", "--alpha nan") + " --cells 4", "epsilon must be positive and finite"),
     (CONFIG.replace("17:90", "nan:90") + " --cells 4", "need finite low < high"),
     (CONFIG + " --users 1" + "0" * 400, "users must be at most"),
     (CONFIG + " --cells 1" + "0" * 400, "m must be at most"),
@@ -199,7 +199,7 @@ ACCIDENTS = [
     ("learn predict m.learner people.csv people.csv", "itself; give another path"),
     ("learn predict m.learner people.csv m.learner", "itself; give another path"),
     ("learn predict m.learner people.csv labels.txt", "tables are written as .csv, .parquet"),
-    ("learn plan --alpha nan --margin .1", "alpha must"),
+    ("learn plan --alpha nan --margin .1", "epsilon must"),
     ("learn plan --alpha 1 --margin nan", "margin must lie"),
     ("learn plan --alpha 1 --margin .1 --mechanism krr", "m is missing"),
     ("learn plan --alpha 1 --margin .1 --mechanism auto", "mechanism must be one that certifies"),
@@ -295,17 +295,20 @@ def test_plans(cli):
     assert json.loads(out)["alpha"] == 0.01
     code, out, _ = cli("learn plan --users 100 --alpha .01")
     assert code == 1
-    assert "No margin is enough: 100 users with alpha 0.01 per record certify no cell" in out
+    assert "No margin is enough: 100 users with epsilon 0.01 per record certify no cell" in out
 
 
-def test_processes_and_splits_give_the_same_state(tmp_path):
-    config = LatticeConfig(box=(0, 1), m=8, alpha=1)
+def test_processes_and_splits_give_the_same_state(tmp_path, monkeypatch):
+    config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     rng = np.random.default_rng(1)
     for name in ("a.ldp", "b.ldp"):
         write_reports(config, rng.random((1001, 1)), rng.integers(2, size=1001), tmp_path / name)
     files = [tmp_path / "a.ldp", tmp_path / "b.ldp"]
     alone = aggregate_files(config, files)
     assert alone == aggregate_files(config, files[::-1], n_jobs=2)
+    with monkeypatch.context() as small:
+        small.setattr("epsworth.learner.report_files.PART", 100 * config.report_size)
+        assert alone == aggregate_files(config, files)
     aggregate_files(config, files[:1]).save(tmp_path / "a.state")
     assert alone == aggregate_files(config, [tmp_path / "a.state", files[1]])
     assert alone.users == 2002
@@ -321,7 +324,7 @@ def test_processes_and_splits_give_the_same_state(tmp_path):
 
 
 def test_changed_states_are_refused(tmp_path):
-    config = LatticeConfig(box=(0, 1), m=8, alpha=1)
+    config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     state = Aggregator(config).state()
     for bad in (state[:-8], state[:-1] + b"x", b"x" + state, state.replace(b'"m": 8', b'"m": 9')):
         with pytest.raises(ValueError, match="state"):

@@ -24,8 +24,8 @@ ALPHAS = [0.05, 0.25, 1.0, math.log(3), 1.5, 2.0, 4.0, 12.0, 50.0, 200.0]
 every_mechanism = pytest.mark.parametrize("name", sorted(MECHANISMS))
 
 
-def config(name="hadamard", *, m=4, d=2, alpha=1.0, **more):
-    return LatticeConfig(box=(0, 1), m=m, d=d, mechanism=name, alpha=alpha, **more)
+def config(name="hadamard", *, m=4, d=2, epsilon=1.0, **more):
+    return LatticeConfig(box=(0, 1), m=m, d=d, mechanism=name, epsilon=epsilon, **more)
 
 
 def data(n, seed=0, d=2):
@@ -34,19 +34,19 @@ def data(n, seed=0, d=2):
     return X, (rng.random(n) < X[:, 0]).astype(int)
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
-def test_a_flipped_bit_keeps_alpha_in_integers(alpha):
-    f, bound = flip_weight(stated(alpha, "alpha")), exp_below(stated(alpha, "alpha"))
+@pytest.mark.parametrize("epsilon", ALPHAS)
+def test_a_flipped_bit_keeps_epsilon_in_integers(epsilon):
+    f, bound = flip_weight(stated(epsilon, "epsilon")), exp_below(stated(epsilon, "epsilon"))
     assert Fraction(WORD - f, f) <= bound
-    if alpha < 40:  # the least such weight
+    if epsilon < 40:  # the least such weight
         assert Fraction(WORD - f + 1, f - 1) > bound
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("epsilon", ALPHAS)
 @pytest.mark.parametrize("cells", [1, 2, 3])
-def test_ternary_reports_keep_alpha_by_enumeration(alpha, cells):
+def test_ternary_reports_keep_epsilon_by_enumeration(epsilon, cells):
     """All outputs of all users, the one who states nothing included, as products of integer weights."""
-    kernel = Ternary(stated(alpha, "alpha"), cells, 1, 2)
+    kernel = Ternary(stated(epsilon, "epsilon"), cells, 1, 2)
     right, wrong, noise = kernel.weights
     own = {1: right, 0: WORD - right - wrong, -1: wrong}
     none = {1: noise, 0: WORD - 2 * noise, -1: noise}
@@ -63,16 +63,16 @@ def test_ternary_reports_keep_alpha_by_enumeration(alpha, cells):
         if max(weights):
             assert min(weights) > 0
             worst = max(worst, Fraction(max(weights), min(weights)))
-    assert worst <= exp_below(stated(alpha, "alpha"))
-    assert worst <= kernel.ratio() <= exp_below(stated(alpha, "alpha"))
-    if alpha < 40:
-        assert math.log(worst) == pytest.approx(alpha, rel=1e-6)  # tight
+    assert worst <= exp_below(stated(epsilon, "epsilon"))
+    assert worst <= kernel.ratio() <= exp_below(stated(epsilon, "epsilon"))
+    if epsilon < 40:
+        assert math.log(worst) == pytest.approx(epsilon, rel=1e-6)  # tight
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
-def test_other_reports_keep_alpha_by_enumeration(alpha):
+@pytest.mark.parametrize("epsilon", ALPHAS)
+def test_other_reports_keep_epsilon_by_enumeration(epsilon):
     """Krr, oue, hadamard, cosine: the largest ratio of the integer weights that their draws compare words with."""
-    bound, exact = exp_below(stated(alpha, "alpha")), stated(alpha, "alpha")
+    bound, exact = exp_below(stated(epsilon, "epsilon")), stated(epsilon, "epsilon")
     krr = MECHANISMS["krr"](exact, 3, 1, 2)
     share = Fraction(WORD - krr.keep, 6 * WORD)
     assert 1 < (Fraction(krr.keep, WORD) + share) / share <= bound
@@ -96,10 +96,10 @@ def test_uniform_numbers_are_uniform():
     assert ((counts - 10_000) ** 2 / 10_000).sum() < 27.9
 
 
-@pytest.mark.parametrize(("sensitivity", "alpha"), [(4, "1"), (8, "0.7"), (1, "3")])
-def test_discrete_laplace_follows_its_law(sensitivity, alpha):
-    n, rate = 40_000, float(alpha) / sensitivity
-    drawn = discrete_laplace(sensitivity, Fraction(alpha), n, ReplayableWords(2))
+@pytest.mark.parametrize(("sensitivity", "epsilon"), [(4, "1"), (8, "0.7"), (1, "3")])
+def test_discrete_laplace_follows_its_law(sensitivity, epsilon):
+    n, rate = 40_000, float(epsilon) / sensitivity
+    drawn = discrete_laplace(sensitivity, Fraction(epsilon), n, ReplayableWords(2))
     for k in range(-3, 4):  # 7 x 3 checks at 4.5 standard errors: false alarm 1.5e-4
         p = math.tanh(rate / 2) * math.exp(-rate * abs(k))
         assert abs((drawn == k).mean() - p) < 4.5 * math.sqrt(p / n)
@@ -123,7 +123,7 @@ def test_reports_are_unbiased_with_the_stated_variance(name):
     users = c.users(X, y)
     aggregate = kernel.tally(kernel.draw(users, ReplayableWords(3)))
     exact = simulate(
-        config(name, m=3, alpha=400.0, outside="zero"),
+        config(name, m=3, epsilon=400.0, outside="zero"),
         X,
         y,
         np.random.default_rng(4),
@@ -159,7 +159,7 @@ def test_variances_of_empty_cells_are_the_formulas(name):
 
     Slides: discrete noise of scale b has variance 2 b^2 - 1/6 or so, never more than the formula's.
     """
-    c = LatticeConfig(box=(0, 1), m=64, mechanism=name, alpha=1)
+    c = LatticeConfig(box=(0, 1), m=64, mechanism=name, epsilon=1)
     rng = np.random.default_rng(9)
     held = c.kernel.holders(c.users(np.full((5000, 1), 0.01), np.arange(5000) % 2))
     found = np.array([c.kernel.estimate(c.kernel.simulate_counts(held, rng))[16:, 0] for _ in range(2000)])
@@ -170,7 +170,7 @@ def test_variances_of_empty_cells_are_the_formulas(name):
 def test_more_than_two_classes_are_estimated_without_bias(name):
     rng = np.random.default_rng(7)
     X, y = rng.random((1000, 1)), np.array(["a", "b", "c"])[rng.integers(3, size=1000)]
-    c = LatticeConfig(box=(0, 1), m=4, classes=("a", "b", "c"), mechanism=name, alpha=1)
+    c = LatticeConfig(box=(0, 1), m=4, classes=("a", "b", "c"), mechanism=name, epsilon=1)
     sums = simulate(c, X, y, rng, users=2_000_000)
     if name == "cosine":
         truth = [[np.mean(np.cos(np.pi * k * X[:, 0]) * (y == label)) for label in c.classes] for k in range(5)]
@@ -196,7 +196,7 @@ def test_reports_are_of_one_size_and_survive_the_journey(name):
     single = [client.report(x, label) for x, label in zip(X, y, strict=True)]
     assert {len(report) for report in single} == {c.report_size}
     messages = c.kernel.draw(c.users(X, y), ReplayableWords(0))
-    assert (c.kernel.decode(c.kernel.encode(messages)) == messages).all()
+    assert (c.kernel.format.decode(c.kernel.format.encode(messages)) == messages).all()
     one, batch = Aggregator(c), Aggregator(c)
     for report in single:
         one.add(report)
@@ -257,24 +257,24 @@ def test_messages_that_no_client_sends_are_refused():
 def test_packed_reports_are_counted_as_a_plain_loop_counts(name, m, n, seed):
     """Run lengths around 255, the longest that a byte counts; every number of entries in the last byte."""
     kernel = config(name, m=m, d=1).kernel
-    entries = np.random.default_rng(seed).integers(0, 3 if name == "ternary" else 2, (n, kernel.entries))
-    per_byte = 8 // kernel.bits
-    messages = np.zeros((n, kernel.size), dtype=np.uint8)
-    for row, column in itertools.product(range(n), range(kernel.entries)):
+    entries = np.random.default_rng(seed).integers(0, 3 if name == "ternary" else 2, (n, kernel.format.entries))
+    per_byte = 8 // kernel.format.bits
+    messages = np.zeros((n, kernel.format.size), dtype=np.uint8)
+    for row, column in itertools.product(range(n), range(kernel.format.entries)):
         place = column % per_byte
         shift = 2 * place if name == "ternary" else 7 - place
         messages[row, column // per_byte] |= int(entries[row, column]) << shift
-    found = kernel.tally(kernel.decode(messages))
+    found = kernel.tally(kernel.format.decode(messages))
     if name == "ternary":
         assert ([(entries == 0).sum(axis=0), (entries == 2).sum(axis=0)] == found.counts.T).all()
     else:
         assert (found.counts.diagonal(axis1=1, axis2=2).ravel() == entries.sum(axis=0)).all()
     assert found.users.tolist() == [n]
-    spare = 8 * kernel.size - kernel.bits * kernel.entries
+    spare = 8 * kernel.format.size - kernel.format.bits * kernel.format.entries
     if n and spare:
         messages[-1, -1] |= 1 if name == "oue" else 128
         with pytest.raises(ValueError, match=f"report {n - 1}: its bytes are not a message"):
-            kernel.decode(messages)
+            kernel.format.decode(messages)
 
 
 def test_trits_of_three_are_refused():
@@ -284,9 +284,9 @@ def test_trits_of_three_are_refused():
         block = np.array([[byte]], dtype=np.uint8)
         if 3 in (byte & 3, byte >> 2 & 3, byte >> 4 & 3, byte >> 6):
             with pytest.raises(ValueError, match="not a message of this mechanism"):
-                kernel.decode(block)
+                kernel.format.decode(block)
         else:
-            assert (kernel.decode(block) == byte).all()
+            assert (kernel.format.decode(block) == byte).all()
 
 
 @pytest.mark.parametrize("length", [12, 8192, 8193, 20_000])
@@ -298,19 +298,19 @@ def test_the_check_is_the_polynomial_in_whole_numbers(length):
 
 
 def test_configurations_do_not_mix():
-    a, b = config(alpha=1), config(alpha=2)
+    a, b = config(epsilon=1), config(epsilon=2)
     report = Client(b).report([0.5, 0.5], 1)
     with pytest.raises(ValueError, match="made for another configuration"):
         Aggregator(a).add(report)
     with pytest.raises(ValueError, match="different configurations cannot be merged"):
         Aggregator(a).merge(Aggregator(b))
-    assert config(alpha="0.5").fingerprint() == config(alpha=0.5).fingerprint() != a.fingerprint()
+    assert config(epsilon="0.5").fingerprint() == config(epsilon=0.5).fingerprint() != a.fingerprint()
     kinds = [{"m": 5}, {"outside": "zero"}, {"classes": (1, 0)}, {"names": ("a", "b")}, {"name": "krr"}]
     assert len({config(**kind).fingerprint() for kind in kinds} | {a.fingerprint()}) == len(kinds) + 1
 
 
 def test_a_configuration_survives_its_file(tmp_path):
-    c = config("krr", alpha="0.3", classes=("no", "yes"), names=("age", "bmi"))
+    c = config("krr", epsilon="0.3", classes=("no", "yes"), names=("age", "bmi"))
     c.save(tmp_path / "c.json")
     assert LatticeConfig.load(tmp_path / "c.json") == c
     text = (tmp_path / "c.json").read_text()
@@ -327,9 +327,9 @@ def test_a_configuration_survives_its_file(tmp_path):
     [
         ({"m": 0}, "m must be a whole number of at least 1"),
         ({"m": 2.5}, "m must be a whole number"),
-        ({"alpha": 0}, "alpha must be positive and finite"),
-        ({"alpha": math.nan}, "alpha must be positive and finite"),
-        ({"alpha": math.inf}, "alpha must be positive and finite"),
+        ({"epsilon": 0}, "epsilon must be positive and finite"),
+        ({"epsilon": math.nan}, "epsilon must be positive and finite"),
+        ({"epsilon": math.inf}, "epsilon must be positive and finite"),
         ({"name": "laplace"}, "mechanism must be auto or one of hadamard"),
         ({"name": "ternary", "classes": (0, 1, 2)}, "knows two classes, got 3"),
         ({"classes": (1,)}, "at least two different labels"),
@@ -348,7 +348,7 @@ def test_bad_configurations_are_refused_in_a_sentence(change, message):
 @pytest.mark.parametrize("box", [[(0, 1), (1, 1)], [(0, math.inf)], [0, 1, 2], []])
 def test_bad_boxes_are_refused(box):
     with pytest.raises(ValueError, match="box"):
-        LatticeConfig(box=box, m=4, alpha=1)
+        LatticeConfig(box=box, m=4, epsilon=1)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -381,10 +381,10 @@ def test_unknown_labels_and_wrong_shapes_are_refused():
 
 
 def test_composition_is_stated():
-    promise = Client(config(alpha=0.1)).guarantee(reports=3)
+    promise = Client(config(epsilon=0.1)).guarantee(reports=3)
     assert promise.unit == "record"
     assert promise.epsilon >= 0.1 * 3
-    assert Client(config(alpha=0.5)).guarantee().epsilon == 0.5
+    assert Client(config(epsilon=0.5)).guarantee().epsilon == 0.5
     with pytest.raises(ValueError, match="reports must be a whole number"):
         Client(config()).guarantee(0)
 
@@ -392,7 +392,7 @@ def test_composition_is_stated():
 def test_many_features_warn():
     with pytest.warns(UserWarning, match="cells on 5 features"):
         config(d=5, m=2)
-    assert LatticeConfig(box=(0, 1), m=2, d=9, alpha=1).mechanism == "cosine"
+    assert LatticeConfig(box=(0, 1), m=2, d=9, epsilon=1).mechanism == "cosine"
 
 
 def test_rows_do_not_depend_on_the_data():

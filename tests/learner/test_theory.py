@@ -13,7 +13,7 @@ from epsworth.exact.rational import exp_below, stated
 from epsworth.exact.testing import ReplayableWords
 from epsworth.learner import Classifier, Client, LatticeConfig, simulate
 from epsworth.learner.coins import WORD
-from epsworth.learner.lattice import active, cells, floors, nearest, parities, parity_centres
+from epsworth.learner.lattice import cells, codes, floors, nearest, parities, parity_centres
 from epsworth.learner.mechanism import Users
 from epsworth.learner.overlapping import Parity, Slides
 from epsworth.learner.signed import Hadamard
@@ -21,13 +21,18 @@ from epsworth.learner.table import MECHANISMS
 from strategies import sparing
 
 
+def active(unit, m):
+    """Return the lattice points whose open cells hold each point, from the codes that reports are made of."""
+    return [list(itertools.product(*(range(c // 2, (c + 1) // 2 + 1) for c in row))) for row in codes(unit, m).tolist()]
+
+
 def excess_risk(name, users, m, rng):
-    """Return the excess risk of one learner, d = 1 at alpha = 1: eta is linear and crosses 1/2 near the middle.
+    """Return the excess risk of one learner, d = 1 at epsilon = 1: eta is linear and crosses 1/2 near the middle.
 
     On a lattice point or a cell's edge the excess would be zero, hence the random offset, wider than a cell.
     """
     crossing = 0.5 + rng.uniform(-0.15, 0.15)
-    kernel = LatticeConfig(box=(0, 1), m=m, mechanism=name, alpha=1).kernel
+    kernel = LatticeConfig(box=(0, 1), m=m, mechanism=name, epsilon=1).kernel
     middle = (np.arange(m) + 0.5) / m
     one = 0.5 + (middle - crossing) / 1.3  # eta, averaged over an interval
     known = Users(np.tile(middle, 2)[:, None], np.repeat([0, 1], m), np.zeros(2 * m, dtype=bool))
@@ -59,14 +64,14 @@ def test_the_excess_risk_falls_with_the_square_root_of_the_users(name, constant)
 
 @pytest.mark.slow
 def test_parity_classes_gain_what_theory_says():
-    """Variances 80 4^d / alpha^2 over 2^d / tanh(alpha / 2)^2: 68.3 at alpha = 1, d = 2.
+    """Variances 80 4^d / epsilon^2 over 2^d / tanh(epsilon / 2)^2: 68.3 at epsilon = 1, d = 2.
 
     2000 runs of 49 nearly independent estimates: each variance has a relative standard error of .45 %, their ratio of
     .64 %; 3 % are allowed, a false alarm of 3e-6.  Noise is discrete and groups are random: below .2 % each.
     """
     rng, users, variance = np.random.default_rng(2), 20_000, {}
     for name in ("slides", "parity"):
-        c = LatticeConfig(box=(0, 1), d=2, m=6, mechanism=name, alpha=1)
+        c = LatticeConfig(box=(0, 1), d=2, m=6, mechanism=name, epsilon=1)
         X = rng.random((users, 2))
         held = c.kernel.holders(c.users(X, rng.integers(2, size=users)))
         runs = np.array([c.kernel.estimate(c.kernel.simulate_counts(held, rng))[:, 0] for _ in range(2000)])
@@ -109,11 +114,11 @@ def test_points_on_and_beside_the_lattice_have_at_most_two_cells_per_axis(d):
             assert ((centre % 2 == parity) & (np.abs(u - centre / m) <= (1 + 1e-9) / m)).all()
 
 
-@pytest.mark.parametrize("alpha", [0.25, 1.0, 4.0, 12.0])
+@pytest.mark.parametrize("epsilon", [0.25, 1.0, 4.0, 12.0])
 @pytest.mark.parametrize("m", [1, 2, 3])
-def test_unary_and_one_bit_reports_keep_alpha_by_enumeration(alpha, m):
+def test_unary_and_one_bit_reports_keep_epsilon_by_enumeration(epsilon, m):
     """All outputs of all users as products of integer weights, the user who states nothing included."""
-    exact = stated(alpha, "alpha")
+    exact = stated(epsilon, "epsilon")
     bound = exp_below(exact)
 
     def worst(tables):
@@ -138,7 +143,7 @@ def test_unary_and_one_bit_reports_keep_alpha_by_enumeration(alpha, m):
                     table += [right if bit == true else WORD - right for bit in (0, 1)]
             tables.append(table)
         assert worst(tables) <= bound
-        assert math.log(worst(tables)) == pytest.approx(alpha, rel=1e-6)  # tight
+        assert math.log(worst(tables)) == pytest.approx(epsilon, rel=1e-6)  # tight
 
 
 def samples(c, X, y, rng):
@@ -149,13 +154,13 @@ def samples(c, X, y, rng):
 
 
 @pytest.mark.parametrize("name", ["hadamard", "ternary", "krr", "oue"])
-@pytest.mark.parametrize("alpha", [1.0, 4.0, 12.0])
-def test_mean_variances_count_the_sampling_of_users(name, alpha):
+@pytest.mark.parametrize("epsilon", [1.0, 4.0, 12.0])
+def test_mean_variances_count_the_sampling_of_users(name, epsilon):
     """Uneven cells, users drawn anew in each of 4000 runs: the mean variance is the formula's, less squared means.
 
-    Cells are few and the largest dominates at large alpha: a relative standard error of at most 2.3 %, 10 % allowed.
+    Cells are few and the largest dominates at large epsilon: a relative standard error of at most 2.3 %, 10 % allowed.
     """
-    c = LatticeConfig(box=(0, 1), m=8, mechanism=name, alpha=alpha)
+    c = LatticeConfig(box=(0, 1), m=8, mechanism=name, epsilon=epsilon)
     rng = np.random.default_rng(5)
     X = rng.random((1000, 1)) ** 2
     runs = np.array([c.kernel.estimate(sums)[:, 0] for sums in samples(c, X, (X[:, 0] > 0.3).astype(int), rng)])
@@ -166,7 +171,7 @@ def test_mean_variances_count_the_sampling_of_users(name, alpha):
 @pytest.mark.parametrize("name", ["krr", "oue"])
 def test_mean_variances_of_several_classes(name):
     """As above."""
-    c = LatticeConfig(box=(0, 1), m=4, classes=(0, 1, 2), mechanism=name, alpha=6.0)
+    c = LatticeConfig(box=(0, 1), m=4, classes=(0, 1, 2), mechanism=name, epsilon=6.0)
     rng = np.random.default_rng(6)
     sums = samples(c, rng.random((1000, 1)) ** 2, rng.integers(3, size=1000), rng)
     runs = np.array([c.kernel.estimate(tally) for tally in sums])
@@ -187,12 +192,12 @@ def test_a_one_bit_report_costs_the_same_for_any_number_of_cells():
         kernel = Hadamard(Fraction(1), m, 2, 2)
         kernel.draw(Users(np.array([[0.3, 0.9]]), np.array([1]), np.array([False])), source)
         assert source.drawn == 2
-        assert kernel.size <= 3
+        assert kernel.format.size <= 3
 
 
 def test_noise_of_the_published_mechanism_is_that_of_its_grain():
     """Alpha is taken in whole millionths, rounded down: the formulas must speak of the same noise."""
-    kernel = Slides(stated("1.9e-6", "alpha"), 2, 1, 2)
+    kernel = Slides(stated("1.9e-6", "epsilon"), 2, 1, 2)
     assert kernel.scale == 4 * 10**6
     drawn = kernel.draw(Users(np.zeros((4000, 1)), np.zeros(4000, int), np.zeros(4000, bool)), ReplayableWords(1))
     assert np.abs(drawn[:, 1:]).mean() == pytest.approx(kernel.scale, rel=0.05)  # five standard errors of 12000 numbers
@@ -203,7 +208,7 @@ def test_noise_of_the_published_mechanism_is_that_of_its_grain():
 def test_sums_drawn_at_once_have_the_law_of_users_drawn_one_by_one(name, classes):
     """Means and variances of every count over 3000 simulations of either kind, within five standard errors."""
     rng = np.random.default_rng(2)
-    kernel = MECHANISMS[name](stated("1.5", "alpha"), 2, 1, classes)
+    kernel = MECHANISMS[name](stated("1.5", "epsilon"), 2, 1, classes)
     users = Users(rng.random((40, 1)), rng.integers(classes, size=40), np.arange(40) % 8 == 0)
     pick = [rng.integers(40, size=300) for _ in range(3000)]
     one = [kernel.simulate(Users(*(part[rows] for part in users)), rng).counts.ravel() for rows in pick]
@@ -219,7 +224,7 @@ def test_sums_drawn_at_once_have_the_law_of_users_drawn_one_by_one(name, classes
 def test_few_users_and_many_cells_are_simulated_one_by_one():
     """Either way of the Hadamard simulation gives the same law: counts of a thousand users on 64 rows, 400 times."""
     rng = np.random.default_rng(3)
-    kernel = Hadamard(stated("1", "alpha"), 8, 2, 2)
+    kernel = Hadamard(stated("1", "epsilon"), 8, 2, 2)
     counts = np.bincount(rng.integers(129, size=1000), minlength=129)
     assert counts.sum() < np.count_nonzero(counts[:-1]) * kernel.rows
     few = np.array([kernel.simulate_counts(counts, rng).counts[:, 1] for _ in range(400)])
@@ -229,16 +234,16 @@ def test_few_users_and_many_cells_are_simulated_one_by_one():
 
 
 def test_tables_too_large_to_smooth_are_refused_in_a_sentence():
-    config = LatticeConfig(box=(0, 1), m=15_000, alpha=1)
+    config = LatticeConfig(box=(0, 1), m=15_000, epsilon=1)
     sums = simulate(config, [[0.5]] * 1000, [1] * 1000, np.random.default_rng(0))
     with pytest.raises(ValueError, match="take fewer cells or smoothing=None"):
         Classifier.from_aggregate(sums).predict([[0.5]])
     assert Classifier.from_aggregate(sums, smoothing=None).predict([[0.5]]).shape == (1,)
     with pytest.raises(ValueError, match="take a smaller m"):
-        LatticeConfig(box=(0, 1), m=64, d=6, alpha=1, mechanism="cosine")
+        LatticeConfig(box=(0, 1), m=64, d=6, epsilon=1, mechanism="cosine")
 
 
 def test_an_empty_table_has_no_reports():
     for name in MECHANISMS:
-        client = Client(LatticeConfig(box=(0, 1), m=2, alpha=1, mechanism=name))
+        client = Client(LatticeConfig(box=(0, 1), m=2, epsilon=1, mechanism=name))
         assert client.reports(np.zeros((0, 1)), np.zeros(0, int)) == b""

@@ -10,15 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from epsworth.bounds import Risk
 from epsworth.exact.rational import stated
 from epsworth.learner import chernoff, published_bound, rate
-from epsworth.learner.lattice import active, codes, floors, nearest, parities, parity_centres
+from epsworth.learner.lattice import codes, floors, nearest, parities, parity_centres
 from epsworth.learner.mechanism import Tally
 from epsworth.learner.overlapping import Slides
 from epsworth.learner.signed import Hadamard, Ternary
 from epsworth.learner.table import MECHANISMS
 
 VALUES = json.loads((Path(__file__).parent / "learner.json").read_text())
+
+
+def active(unit, m):
+    """Return the lattice points whose open cells hold each point, from the codes that reports are made of."""
+    return [list(itertools.product(*(range(c // 2, (c + 1) // 2 + 1) for c in row))) for row in codes(unit, m).tolist()]
 
 
 def each(section):
@@ -87,22 +93,22 @@ def test_expectation_of_the_statistic(case):
 
 @each("noise_variance_Tn")
 def test_noise_of_the_published_statistic(case):
-    slides = Slides(stated(case["alpha"], "alpha"), 2, case["d"], 2)
+    slides = Slides(stated(case["alpha"], "epsilon"), 2, case["d"], 2)
     assert slides.variance / 4 / (2 * case["n_per_half"]) == pytest.approx(case["var"], rel=1e-9)
 
 
 @each("mechanisms")
 def test_variances_and_probabilities(case):
-    alpha, m = stated(case["alpha"], "alpha"), case["K_cells"]
+    epsilon, m = stated(case["alpha"], "epsilon"), case["K_cells"]
 
     def variance(name):
-        return MECHANISMS[name](alpha, m, 1, 2).variance
+        return MECHANISMS[name](epsilon, m, 1, 2).variance
 
     assert variance("oue") == pytest.approx(case["oue_difference_var_background"], rel=1e-9)
     assert variance("krr") == pytest.approx(case["krr_difference_var_background"], rel=1e-9)
     assert variance("hadamard") == pytest.approx(case["signed_hadamard_var"], rel=1e-9)
     assert 2 * (2 / case["alpha"]) ** 2 == pytest.approx(case["laplace_signed_var"], rel=1e-9)
-    ternary, stated_values = Ternary(alpha, m, 1, 2), case["signed_ternary"]
+    ternary, stated_values = Ternary(epsilon, m, 1, 2), case["signed_ternary"]
     right, wrong, noise = np.array(ternary.weights) / 2.0**64
     assert [noise, 1 - 2 * noise, noise] == pytest.approx(stated_values["P(+,0,-|v=0)"], abs=1e-9)
     assert [right, 1 - right - wrong, wrong] == pytest.approx(stated_values["P(+,0,-|v=+1)"], abs=1e-9)
@@ -121,7 +127,7 @@ def test_the_statistic_from_explicit_reports():
 
 def test_hadamard_from_explicit_reports():
     case = VALUES["signed_hadamard"]
-    kernel = Hadamard(stated(case["alpha"], "alpha"), case["K"], 1, 2)
+    kernel = Hadamard(stated(case["alpha"], "epsilon"), case["K"], 1, 2)
     row, sign = np.array(case["reports_row_sign"]).T
     tally = kernel.tally(2 * row + (sign > 0))
     assert kernel.estimate(tally)[:, 0] == pytest.approx(case["estimate"], abs=1e-9)
@@ -137,14 +143,14 @@ def test_tail_bounds(case):
 @each("binomial_certificate")
 def test_binomial_certificates(case):
     """One cell: column 0 of the transform is always +1, so every report votes on it."""
-    kernel = Hadamard(stated(case["alpha"], "alpha"), 1, 1, 2)
+    kernel = Hadamard(stated(case["alpha"], "epsilon"), 1, 1, 2)
     tally = Tally(np.array([[case["N"] - case["plus"], case["plus"]]]), np.array([case["N"]]))
     estimate = kernel.estimate(tally)[0, 0]
     label = int(estimate >= 0)
     assert label == case["label"]
     assert estimate == pytest.approx(case["signed_mean_estimate"], abs=1e-9)
     assert kernel.p_values(tally, np.array([label]))[0] == pytest.approx(case["p_value"], abs=1e-9)
-    lower, upper = kernel.interval(tally, 0.05)
+    lower, upper = kernel.interval(tally, Risk(0.05))
     outwards = 2e-9 / kernel.contrast  # ours are rounded outwards, by 1e-9 of a share
     assert [lower[0], upper[0]] == pytest.approx(case["ci95"], abs=1e-9 + outwards)
     assert lower[0] <= case["ci95"][0]
@@ -153,6 +159,6 @@ def test_binomial_certificates(case):
 
 @each("rates")
 def test_rates(case):
-    given = {"beta": case["beta"], "gamma": case["gamma"]}
+    given = {"exponent": case["beta"], "margin_exponent": case["gamma"]}
     assert rate(case["d"], **given) == pytest.approx(case["private_exponent"], rel=1e-12)
     assert rate(case["d"], **given, private=False) == pytest.approx(case["nonprivate_exponent"], rel=1e-12)

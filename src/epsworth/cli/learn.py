@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -153,8 +152,8 @@ def predict(
     learnt = Classifier.load(model)
     X = columns(learnt.config, read_table(source))
     found = pl.DataFrame({"label": learnt.predict(X)})
-    if (level := options.level_of(confidence, level)) is not None:
-        sure = learnt.certificate(X, level)
+    if (sureness := options.confidence_of(confidence, level)) is not None:
+        sure = learnt.certificate(X, confidence=sureness)
         found = found.with_columns(
             cell_label=pl.Series(sure.label),
             p_value=pl.Series([round_up(p, 6) for p in sure.p_value.tolist()]),
@@ -185,19 +184,15 @@ def plan(
     json: options.Json = None,
 ) -> None:
     """Give two of epsilon, users and margin; the third is found. Reports are taken to be honest."""
-    from dataclasses import asdict
-
     from epsworth.learner import plan as find
 
     options.check_outputs(json, None)
     found = find(
-        alpha=options.spelt_before("--alpha", alpha, "--epsilon", epsilon), users=users, margin=margin,
-        level=options.level_of(confidence, level),  # type: ignore[arg-type]  # one of them is there
-        power=power, mechanism=mechanism, m=cells, d=features, mass=mass,
+        epsilon=options.spelt_before("--alpha", alpha, "--epsilon", epsilon), users=users, margin=margin,
+        confidence=options.confidence_of(confidence, level), power=power, mechanism=mechanism, m=cells, d=features,
+        mass=mass,
     )  # fmt: skip
-    entries = asdict(found).items()
-    finite = {k: None if isinstance(value, float) and not math.isfinite(value) else value for k, value in entries}
-    if not show.told(json, lambda: finite):
+    if not show.told(json, found.to_dict):
         print(found)
     if not found.feasible:
         raise typer.Exit(1)

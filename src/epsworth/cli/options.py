@@ -155,9 +155,9 @@ def spelt_before(old: str, before: T | None, new: str, given: T | None) -> T | N
     return before
 
 
-def level_of(confidence: float | None, before: float | None) -> float | None:
-    """Return the level of a certificate: 1 - confidence, or what --level was given."""
-    return spelt_before("--level", before, "--confidence", None if confidence is None else miss(confidence))
+def confidence_of(confidence: float | None, level: float | None) -> float | Fraction | None:
+    """Return a confidence, or what the deprecated --level leaves of 1."""
+    return spelt_before("--level", None if level is None else 1 - Fraction(level), "--confidence", confidence)
 
 
 def miss(confidence: float) -> float:

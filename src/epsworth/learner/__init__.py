@@ -11,7 +11,7 @@
 ``aggregation``   `Aggregator`: exact sums; `simulate`: the sums of a population
 ``model``         `Classifier`: labels from an aggregate; ``smoothing``
 ``certificates``  what is sure about a label; ``tails``
-``planning``      `plan`: users, alpha, margin; `expected_accuracy`
+``planning``      `plan`: users, epsilon, margin; `expected_accuracy`
 ``validation``    `PrivateValidation`: accuracy by randomised response
 ``report_files``  reports as files, aggregated in bounded memory
 ``estimator``     `LDPClassifier`: all of it as a scikit-learn estimator, for experiments

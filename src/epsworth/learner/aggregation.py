@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import generator
+from epsworth.arrays import Rng, generator
 from epsworth.documents import read_json
 from epsworth.files import reading, replacing
 from epsworth.learner.client import unpack
@@ -27,7 +27,7 @@ class Aggregator:
     """The server's counters: integers, so that any order of adding and merging gives the same state.
 
     The reports of one user must enter once: reports carry no name, so a duplicate cannot be seen here, and
-    k reports of one user tell k alpha about them (`Client.guarantee`).
+    k reports of one user tell k epsilon about them (`Client.guarantee`).
 
     Whoever sends a report may lie: nothing here tells a fake from an honest one (see `Classifier.certificate`).
 
@@ -45,7 +45,7 @@ class Aggregator:
     Examples
     --------
     >>> from epsworth.learner import Client
-    >>> config = LatticeConfig(box=(0, 1), m=8, alpha=1)
+    >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     >>> here, there = Aggregator(config), Aggregator(config)
     >>> here.add(Client(config).report([0.3], 1)), there.add(Client(config).reports([[0.2], [0.9]], [0, 1]))
     (1, 2)
@@ -61,6 +61,10 @@ class Aggregator:
     def users(self) -> int:
         """Reports so far."""
         return int(self.tally.users.sum())
+
+    def __str__(self) -> str:
+        """Say how many reports of what."""
+        return f"{self.users:,} reports of {self.config.mechanism}, {self.config.guarantee} each"
 
     def add(self, reports: Reports) -> int:
         """Add reports that lie end to end, or an iterable of them; return how many.
@@ -82,7 +86,7 @@ class Aggregator:
             unpack(self.config, whole)
         for start in range(0, len(whole), step):
             try:
-                found = found + kernel.tally(kernel.decode(unpack(self.config, whole[start : start + step])))
+                found = found + kernel.tally(kernel.format.decode(unpack(self.config, whole[start : start + step])))
             except ValueError as error:
                 where = f" (counted from report {start // size} of this call)" if start else ""
                 raise ValueError(f"{error}{where}") from None
@@ -156,7 +160,7 @@ class Aggregator:
 
 
 def simulate(
-    config: LatticeConfig, X: ArrayLike, y: ArrayLike, rng: np.random.Generator | int, *, users: int | None = None
+    config: LatticeConfig, X: ArrayLike, y: ArrayLike, rng: Rng = None, *, users: int | None = None
 ) -> Aggregator:
     """Return what the server would hold after one report per row: for experiments, never a release.
 
@@ -167,14 +171,14 @@ def simulate(
     ----------
     X, y : array_like
         Points ``(n, d)`` in natural units, and labels.
-    rng : Generator or int
+    rng : Generator, int or None
         The experiment's randomness, or its seed.
     users : int, optional
         Draw this many users from the rows with replacement.
 
     Examples
     --------
-    >>> config = LatticeConfig(box=(0, 1), m=8, alpha=1)
+    >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     >>> simulate(config, [[0.2], [0.9]], [0, 1], np.random.default_rng(0), users=10**9).users
     1000000000
     """

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import product
+from typing import final
 
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.bounds import Interval
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, coins, odds, uniform
-from epsworth.learner.mechanism import IndexMessages, PackedMessages, Tally, Users, column_sums
-from epsworth.learner.power import Ballot
-from epsworth.learner.signed import Partition
-from epsworth.learner.tails import difference_interval
+from epsworth.learner.mechanism import Symbols, Tally, blocks, one_by_one
+from epsworth.learner.wire import Number, Packed, column_sums
 
 MOST_PATTERNS = 8  # classes whose 2^classes patterns of bits are simulated as counts
 
@@ -25,27 +23,23 @@ def contrasts(masses: Floats, cells: int, classes: int) -> Floats:
     return table[:, 1:] - table[:, :1] if classes == 2 else table
 
 
-class Krr(Partition, IndexMessages):
-    """Keep the pair with probability (e^alpha - 1) / (e^alpha + D - 1), else send one uniform among all D."""
+@final
+class Krr(Symbols):
+    """Keep the pair with probability (e^epsilon - 1) / (e^epsilon + D - 1), else send one uniform among all D."""
 
     name = "krr"
     reference = "Kairouz, Oh & Viswanath 2014"
 
     @cached_property
     def keep(self) -> int:
-        """Weight of keeping: the largest with 1 + D keep / (1 - keep) <= e^alpha."""
-        excess = odds(self.alpha) - 1
+        """Weight of keeping: the largest with 1 + D keep / (1 - keep) <= e^epsilon."""
+        excess = odds(self.epsilon) - 1
         return int(WORD * excess / (excess + self.symbols))
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Reports per pair."""
-        return (self.symbols,)
-
-    @property
-    def messages(self) -> int:
-        """The pairs."""
-        return self.symbols
+    @cached_property
+    def format(self) -> Number:
+        """The pair's number."""
+        return Number((self.symbols,))
 
     @property
     def variance(self) -> float:
@@ -60,15 +54,20 @@ class Krr(Partition, IndexMessages):
         keep = self.keep / WORD
         return 1 / keep if self.classes == 2 else (1 - 2 * (1 - keep) / self.symbols) / keep
 
-    def draw(self, users: Users, source: WordSource) -> Ints:
+    @property
+    def signal(self) -> float:
+        """Who keeps the pair votes for its label."""
+        return self.keep / WORD
+
+    def voters(self, mass: float) -> float:
+        """Count reports of the cell's two pairs: kept ones, and the drawn ones of everybody."""
+        keep = self.keep / WORD
+        return keep * mass + 2 * (1 - keep) / self.symbols
+
+    def messages(self, known: Ints, source: WordSource) -> Ints:
         """Toss the coin, draw another pair; who holds none always sends the drawn one."""
-        known = self.known(users)
         kept = coins(self.keep, known.size, source) & (known >= 0)
         return np.where(kept, known, uniform(self.symbols, known.size, source))
-
-    def tally(self, messages: Ints) -> Tally:
-        """Count the pairs."""
-        return Tally(np.bincount(messages, minlength=self.symbols).astype(np.int64), np.array([messages.size]))
 
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
         """Draw who keeps; spread the others evenly."""
@@ -89,21 +88,10 @@ class Krr(Partition, IndexMessages):
         wins[:, np.arange(self.classes), np.arange(self.classes)] = 0
         return wins
 
-    def ballot(self, mass: float) -> Ballot:
-        """Return that reports of one of the cell's two pairs vote: kept ones, and the drawn ones of everybody."""
-        keep = self.keep / WORD
-        return Ballot(keep * mass + 2 * (1 - keep) / self.symbols, keep)
 
-    def interval(self, tally: Tally, miss: float) -> Interval | None:
-        """Return the interval from the two classes' counts; None for more classes."""
-        if self.classes > 2:
-            return None
-        zero, one = tally.counts.reshape(-1, 2).T
-        return difference_interval(one, zero, int(tally.users[0]), miss, self.keep / WORD)
-
-
-class Oue(Partition, PackedMessages):
-    """One bit per pair: the user's own is fair, every other one is set with probability q = 1 / (1 + e^alpha).
+@final
+class Oue(Symbols):
+    """One bit per pair: the user's own is fair, every other one is set with probability q = 1 / (1 + e^epsilon).
 
     The server counts, per cell and two classes a and b, reports with a's bit set and b's not.  They are what tells a
     from b: users of a set bit a alone with probability (1 - q) / 2 and b alone with q / 2, users of b the other way
@@ -114,7 +102,6 @@ class Oue(Partition, PackedMessages):
     and reports are independent: nothing is approximated.
     """
 
-    bits, order = 1, "big"
     name = "oue"
     reference = "Wang, Blocki, Li & Jha 2017"
 
@@ -123,29 +110,34 @@ class Oue(Partition, PackedMessages):
         """Per cell and classes a, b: reports that set a and not b; on the diagonal, that set a."""
         return (self.cells, self.classes, self.classes)
 
-    @property
-    def entries(self) -> int:
-        """The pairs."""
-        return self.symbols
+    @cached_property
+    def format(self) -> Packed:
+        """A bit per pair."""
+        return Packed(self.symbols, 1, "big")
 
     @property
     def variance(self) -> float:
-        """4 e^alpha / (e^alpha - 1)^2 for a mass, twice that for a difference."""
+        """4 e^epsilon / (e^epsilon - 1)^2 for a mass, twice that for a difference."""
         q = self.flip / WORD
         return (2 if self.classes == 2 else 1) * q * (1 - q) / (0.5 - q) ** 2
 
     @property
     def presence(self) -> float:
-        """Whatever alpha: the own bit is fair, and ((1 - q)^2 - q^2) / (1/2 - q) is 2."""
+        """Whatever epsilon: the own bit is fair, and ((1 - q)^2 - q^2) / (1/2 - q) is 2."""
         return 2.0
 
-    def draw(self, users: Users, source: WordSource) -> Ints:
-        """Draw every bit; pack eight into a byte."""
-        known = self.known(users)
-        parts = [self._bits(known[run], source) for run in self.blocks(known.size, self.symbols)]
-        return np.concatenate(parts) if parts else np.zeros((0, self.size), dtype=np.int64)
+    @property
+    def signal(self) -> float:
+        """1/2 - q: of users of a cell, half set their own bit and a share q the other."""
+        return self.contrast / 2
 
-    def _bits(self, known: Ints, source: WordSource) -> Ints:
+    def voters(self, mass: float) -> float:
+        """Count reports with one of the two bits alone: half of the own users', 2 q (1 - q) of others'."""
+        q = self.flip / WORD
+        return mass / 2 + 2 * q * (1 - q) * (1 - mass)
+
+    def messages(self, known: Ints, source: WordSource) -> Ints:
+        """Draw every bit; pack eight into a byte."""
         drawn = source.words(known.size * self.symbols).reshape(-1, self.symbols)
         bits = drawn < np.uint64(self.flip)
         holder = np.flatnonzero(known >= 0)
@@ -154,7 +146,7 @@ class Oue(Partition, PackedMessages):
 
     def tally(self, messages: Ints) -> Tally:
         """Count set bits, and pairs of them in a cell by laying the rows beside themselves, shifted."""
-        bits = self.unpacked(messages)
+        bits = self.format.unpacked(messages)
         both = np.zeros((self.cells, self.classes, self.classes), dtype=np.int64)
         for shift in range(self.classes):
             joint = np.zeros(self.symbols, dtype=np.int64)
@@ -173,7 +165,7 @@ class Oue(Partition, PackedMessages):
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
         """Draw the patterns of each cell's bits from the users of each class and from all others."""
         if self.classes > MOST_PATTERNS:
-            return self._simulate_each(np.repeat(np.arange(-1, counts.size - 1), np.roll(counts, 1)), rng)
+            return self._simulate_each(one_by_one(counts), rng)
         held, q = counts[:-1].reshape(self.cells, self.classes), self.flip / WORD
         patterns = np.array(list(product((0, 1), repeat=self.classes)))
         sent = np.zeros((self.cells, len(patterns)), dtype=np.int64)
@@ -187,7 +179,7 @@ class Oue(Partition, PackedMessages):
     def _simulate_each(self, known: Ints, rng: np.random.Generator) -> Tally:
         """Draw every bit: the patterns of many classes are too many to count."""
         found = self.empty()
-        for run in self.blocks(known.size, self.symbols):
+        for run in blocks(known.size, self.symbols):
             drawn = rng.random((known[run].size, self.symbols))
             bits, holder = drawn < self.flip / WORD, np.flatnonzero(known[run] >= 0)
             own = known[run][holder]
@@ -219,15 +211,3 @@ class Oue(Partition, PackedMessages):
         wins, own = tally.counts.copy(), np.arange(self.classes)
         wins[:, own, own] = 0
         return wins
-
-    def ballot(self, mass: float) -> Ballot:
-        """Return that reports with one of the two bits alone vote: half of the own users', 2 q (1 - q) of others'."""
-        q = self.flip / WORD
-        return Ballot(mass / 2 + 2 * q * (1 - q) * (1 - mass), 0.5 - q)
-
-    def interval(self, tally: Tally, miss: float) -> Interval | None:
-        """Return the interval from reports with one of the two bits alone; None for more classes."""
-        if self.classes > 2:
-            return None
-        plus, minus = tally.counts[:, 1, 0], tally.counts[:, 0, 1]
-        return difference_interval(plus, minus, int(tally.users[0]), miss, 0.5 - self.flip / WORD)

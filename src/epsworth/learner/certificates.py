@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.bounds import Risk
+from epsworth.deprecation import alias
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.coins import Ints
-from epsworth.learner.mechanism import checked_level, checked_number
-from epsworth.rounding import show_up
+from epsworth.learner.mechanism import checked_number, checked_probability, times
+from epsworth.results import Result
+from epsworth.rounding import down, show_down, up
 
 Adjust = Literal["bonferroni", "bh", "by"]
 
@@ -21,7 +25,7 @@ class Holder(NamedTuple):
     """Declared smoothness: |eta(x) - eta(x')| <= constant |x - x'|^exponent in the largest coordinate, natural units.
 
     ``mass`` is an upper bound on the share of users in any one cell; it must hold for certain, or be known with a
-    confidence of its own, which adds to the level.
+    confidence of its own, whose miss adds to that of the certificates.
     """
 
     constant: float
@@ -33,7 +37,7 @@ HONEST = "All reports are taken to be honest: a share of 1 % fakes can turn ever
 
 
 @dataclass(frozen=True, eq=False)
-class Certificates:
+class Certificates(Result):
     """One entry per asked point ``(n,)``; all of it holds if every report is an honest client's.
 
     Attributes
@@ -45,14 +49,16 @@ class Certificates:
     adjusted : ndarray
         The same, adjusted for all cells.
     certified : ndarray of bool
-        ``adjusted <= level``.
+        Where ``adjusted`` is at most 1 - confidence.
     lower, upper : ndarray
-        Interval for the cell's signed mean E[1{cell}(2 eta - 1)], each missing with probability at most ``level``; nan
+        Interval for the cell's signed mean E[1{cell}(2 eta - 1)], each of which alone holds with ``confidence``; nan
         where the mechanism has none.
     point : ndarray of bool, or None
         Where the label of the point itself is certified, given the declared smoothness.
     cell : ndarray of int
-    level : float
+    confidence : float or Fraction
+    spent : Fraction
+        Probability of a miss that the certified labels spend, all cells together: at most 1 - confidence.
     """
 
     label: NDArray[Any]
@@ -63,26 +69,43 @@ class Certificates:
     upper: Floats
     point: Bools | None
     cell: Ints
-    level: float
+    confidence: float | Fraction
+    spent: Fraction
+    level = alias("level", "confidence", lambda confidence: float(1 - Fraction(confidence)))
+
+    def __post_init__(self) -> None:
+        if self.spent > 1 - Fraction(self.confidence):
+            raise AssertionError(f"certificates spend {float(self.spent):g}, more than was asked for")
 
     def __str__(self) -> str:
         """Say what is certified, and what is not."""
         text = (
-            f"{int(self.certified.sum())} of {self.label.size} labels certified at level {show_up(self.level)}: the "
-            "label of the average over the point's cell, not of the point itself"
+            f"{int(self.certified.sum())} of {self.label.size} labels certified with confidence "
+            f"{show_down(float(self.confidence))}: the label of the average over the point's cell, not of the point "
+            "itself"
         )
         if self.point is not None:
             text += f"; with the declared smoothness {int(self.point.sum())} points are certified themselves"
         return f"{text}. {HONEST}"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form: a list per attribute; intervals that a mechanism lacks are null."""
+        columns = ("label", "p_value", "adjusted", "certified", "cell")
+        return {
+            **{name: getattr(self, name).tolist() for name in columns},
+            **{side: [None if np.isnan(v) else v for v in getattr(self, side).tolist()] for side in ("lower", "upper")},
+            "point": None if self.point is None else self.point.tolist(),
+            "confidence": float(self.confidence),
+            "spent": float(self.spent),
+        }
+
 
 def certify(
     aggregate: Aggregator,
-    estimates: Floats,
     cell: Ints,
     outside: Bools,
     best: Ints,
-    level: float,
+    confidence: float | Fraction,
     adjust: Adjust,
     holder: Holder | None,
 ) -> Certificates:
@@ -91,30 +114,30 @@ def certify(
     Smoothness says nothing of a point ``outside`` the box, whose cell is only the nearest one.
     """
     config, kernel = aggregate.config, aggregate.config.kernel
-    checked_level(level)
-    p = kernel.p_values(aggregate.tally, best)
-    adjusted = _adjusted(p, adjust)
-    interval = kernel.interval(aggregate.tally, level)
-    nowhere = np.full(kernel.cells, np.nan)
-    lower, upper = (nowhere, nowhere) if interval is None else interval
-    point = None if holder is None else _smooth(aggregate, level, holder)
+    checked_probability(confidence)
+    risk = Risk.of(confidence)
+    against, rivals = kernel.against(aggregate.tally, best), kernel.classes - 1
+    p = times(rivals, against)
+    if adjust not in get_args(Adjust):
+        raise ValueError(f"adjust must be one of {', '.join(get_args(Adjust))}, got {adjust!r}")
+    if adjust == "bonferroni":  # a union bound: every cell and every wrong label pays for itself
+        adjusted = times(p.size, p)
+        certified = against <= risk.split(p.size * rivals).spend(p.size * rivals)
+    else:  # these bound the share of false discoveries, by another argument
+        from scipy.stats import false_discovery_control
+
+        adjusted = as_floats(false_discovery_control(p, method=adjust))
+        certified = adjusted <= risk.spend()
+    interval = kernel.interval(aggregate.tally, Risk.apart(confidence, kernel.cells))
+    lower, upper = interval or np.full((2, kernel.cells), np.nan)
+    point = None if holder is None else _smooth(aggregate, Risk.of(confidence), holder)[cell] & ~outside
     return Certificates(
-        np.array(config.classes)[best[cell]], p[cell], adjusted[cell], adjusted[cell] <= level, lower[cell],
-        upper[cell], None if point is None else point[cell] & ~outside, cell, level,
+        np.array(config.classes)[best[cell]], p[cell], adjusted[cell], certified[cell], lower[cell], upper[cell],
+        point, cell, confidence, risk.spent,
     )  # fmt: skip
 
 
-def _adjusted(p: Floats, adjust: Adjust) -> Floats:
-    if adjust not in get_args(Adjust):
-        raise ValueError(f"adjust must be one of {', '.join(get_args(Adjust))}, got {adjust!r}")
-    if adjust == "bonferroni":
-        return np.minimum(1.0, p * p.size)
-    from scipy.stats import false_discovery_control
-
-    return as_floats(false_discovery_control(p, method=adjust))
-
-
-def _smooth(aggregate: Aggregator, level: float, holder: Holder) -> Bools:
+def _smooth(aggregate: Aggregator, risk: Risk, holder: Holder) -> Bools:
     """Tell the cells in which |V| / (2 mass) > L diam^beta, by the lower confidence limit of |V|, all cells together.
 
     The average of eta - 1/2 over the cell then exceeds what eta can vary inside it.  Cells that hold points which
@@ -124,7 +147,7 @@ def _smooth(aggregate: Aggregator, level: float, holder: Holder) -> Bools:
     constant, exponent, mass = (checked_number(value, "holder") for value in holder)
     if not (constant >= 0 and 0 < exponent <= 1 and 0 < mass <= 1):
         raise ValueError(f"holder needs constant >= 0, exponent in (0, 1] and mass in (0, 1], got {tuple(holder)}")
-    interval = kernel.interval(aggregate.tally, level / kernel.cells)
+    interval = kernel.interval(aggregate.tally, risk.split(kernel.cells))
     if interval is None:
         return np.zeros(kernel.cells, dtype=bool)
     least = np.maximum(interval.lower, -interval.upper)
@@ -133,4 +156,6 @@ def _smooth(aggregate: Aggregator, level: float, holder: Holder) -> Bools:
     index = np.column_stack(np.unravel_index(np.arange(kernel.cells), [kernel.side] * kernel.d))
     edge = 2 if kernel.overlapping else 1
     inner = ((index >= edge) & (index < kernel.side - edge)).all(axis=1) | (config.outside != "clip")
-    return np.asarray((least / (2 * mass) > constant * diameter**exponent) & inner)
+    # units: 3 of the diameter, 1 of its power (C library) and 1 of the product; 2 of twice the mass and the quotient
+    varies = up(constant * diameter**exponent, ulps=5)
+    return np.asarray((down(least / (2 * mass), ulps=2) > varies) & inner)

@@ -14,7 +14,8 @@ from epsworth.guarantees import Pure
 from epsworth.learner.coins import Ints
 from epsworth.learner.config import PREFIX, LatticeConfig
 from epsworth.learner.door import admitted
-from epsworth.learner.mechanism import Bytes, Users
+from epsworth.learner.mechanism import Users
+from epsworth.learner.wire import Bytes
 
 PRIME = 4294967291  # the largest below 2^32
 EXACT = 8192  # so many products of a byte and a number below the prime add up to less than 2^53: exact in floats
@@ -23,8 +24,8 @@ EXACT = 8192  # so many products of a byte and a number below the prime add up t
 class Client:
     """The part that runs on a user's device.
 
-    Claim: one report keeps pure alpha-LDP for the pair (point, label): its bits are drawn from integer weights with
-    randomness of the operating system, which cannot be seeded.  k reports of one user keep k alpha.  No value of a
+    Claim: one report keeps pure epsilon-LDP for the pair (point, label): its bits are drawn from integer weights with
+    randomness of the operating system, which cannot be seeded.  k reports of one user keep k epsilon.  No value of a
     record is refused, since a missing report would tell of it: what cannot be used is reported as nowhere (`admitted`);
     only where the configuration says ``outside="refuse"`` is the claim about those who report.
 
@@ -34,7 +35,7 @@ class Client:
 
     Examples
     --------
-    >>> client = Client(LatticeConfig(box=(0, 1), m=8, alpha=1))
+    >>> client = Client(LatticeConfig(box=(0, 1), m=8, epsilon=1))
     >>> len(client.report([0.3], 1)) == client.config.report_size
     True
     """
@@ -53,14 +54,14 @@ class Client:
     def of_users(self, users: Users) -> bytes:
         """Return one report per checked user, end to end."""
         kernel = self.config.kernel
-        return pack(self.config, kernel.encode(kernel.draw(users, SystemWords())))
+        return pack(self.config, kernel.format.encode(kernel.draw(users, SystemWords())))
 
     def guarantee(self, reports: int = 1) -> Pure:
-        """Return what this many reports of one user keep together: alphas add.
+        """Return what this many reports of one user keep together: epsilons add.
 
         Examples
         --------
-        >>> Client(LatticeConfig(box=(0, 1), m=8, alpha=1)).guarantee(reports=3).epsilon
+        >>> Client(LatticeConfig(box=(0, 1), m=8, epsilon=1)).guarantee(reports=3).epsilon
         3.0
         """
         if isinstance(reports, bool) or not isinstance(reports, int) or reports < 1:

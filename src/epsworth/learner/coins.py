@@ -14,38 +14,40 @@ from epsworth.exact.entropy import WordSource
 from epsworth.exact.rational import Exact, exp_below, stated
 
 WORD = 1 << 64
-FARTHEST = 60  # alpha beyond 60 ln 2 is served with the stronger promise e^alpha = 2^60: weights must fit a word
+FARTHEST = 60  # epsilon beyond 60 ln 2 is served with the stronger promise e^epsilon = 2^60: weights must fit a word
 POWER = re.compile(r"[eE][+-]?\d{4}")  # writing such a number out in full would fill the memory
-GRAIN = 10**6  # discrete Laplace noise takes alpha in millionths, rounded down
+GRAIN = 10**6  # discrete Laplace noise takes epsilon in millionths, rounded down
 Ints = NDArray[np.int64]
 
 
-def checked_alpha(alpha: Exact) -> Fraction:
-    """Return the alpha that a text states; refuse one whose millionths are none."""
-    huge = isinstance(alpha, int) and not isinstance(alpha, bool) and alpha.bit_length() > 1024
-    if huge or (isinstance(alpha, (str, Decimal)) and POWER.search(str(alpha))):
-        raise ValueError("alpha must be positive and finite, of modest length, got a power of ten beyond all use")
-    budget = stated(alpha, "alpha")
+def checked_epsilon(epsilon: Exact, field: str = "epsilon") -> Fraction:
+    """Return the epsilon that a text states; refuse one whose millionths are none."""
+    huge = isinstance(epsilon, int) and not isinstance(epsilon, bool) and epsilon.bit_length() > 1024
+    if huge or (isinstance(epsilon, (str, Decimal)) and POWER.search(str(epsilon))):
+        raise ValueError(f"{field} must be positive and finite, of modest length, got a power of ten beyond all use")
+    budget = stated(epsilon, field)
     if budget * GRAIN < 1:  # the double nearest to 1e-06 lies below it
-        raise ValueError(f"alpha must exceed {1 / GRAIN:g}, got {alpha!r}; reports of less would tell next to nothing")
+        raise ValueError(
+            f"{field} must exceed {1 / GRAIN:g}, got {epsilon!r}; reports of less would tell next to nothing"
+        )
     return budget
 
 
-def odds(alpha: Fraction) -> Fraction:
-    """Return a rational number not above e^alpha: what no ratio of two probabilities of a report may exceed."""
+def odds(epsilon: Fraction) -> Fraction:
+    """Return a rational number not above e^epsilon: what no ratio of two probabilities of a report may exceed."""
     most = Fraction(1 << FARTHEST)
-    return most if alpha > FARTHEST else min(exp_below(alpha), most)  # e^60 is far above 2^60
+    return most if epsilon > FARTHEST else min(exp_below(epsilon), most)  # e^60 is far above 2^60
 
 
-def flip_weight(alpha: Fraction) -> int:
-    """Return the least f with ``(2^64 - f) / f <= e^alpha``: a bit flipped with probability f / 2^64 keeps alpha.
+def flip_weight(epsilon: Fraction) -> int:
+    """Return the least f with ``(2^64 - f) / f <= e^epsilon``: a bit flipped with probability f / 2^64 keeps epsilon.
 
     Examples
     --------
     >>> flip_weight(Fraction(1)) / 2**64  # 1 / (1 + e)
     0.2689414213699951
     """
-    return -int(-WORD // (1 + odds(alpha)))
+    return -int(-WORD // (1 + odds(epsilon)))
 
 
 def coins(weight: int, count: int, source: WordSource) -> Bools:
@@ -65,13 +67,13 @@ def uniform(size: int, count: int, source: WordSource) -> Ints:
     return np.asarray(drawn % np.uint64(size), dtype=np.int64)
 
 
-def discrete_laplace(sensitivity: int, alpha: Fraction, count: int, source: WordSource) -> Ints:
-    """Return whole numbers k with probability proportional to e^(-|k| alpha / sensitivity), exactly.
+def discrete_laplace(sensitivity: int, epsilon: Fraction, count: int, source: WordSource) -> Ints:
+    """Return whole numbers k with probability proportional to e^(-|k| epsilon / sensitivity), exactly.
 
     A sign and a geometric number; minus zero is drawn again (Canonne, Kamath & Steinke 2020, Algorithm 2).
-    Alpha is rounded down to millionths, which only adds noise.
+    Epsilon is rounded down to millionths, which only adds noise.
     """
-    step = min(int(alpha * GRAIN), 1 << 62)  # a step that fits a word: less alpha only adds noise
+    step = min(int(epsilon * GRAIN), 1 << 62)  # a step that fits a word: less epsilon only adds noise
     scale = Fraction(sensitivity * GRAIN, step)
     drawn, left = np.empty(count, dtype=np.int64), np.arange(count)
     while left.size:

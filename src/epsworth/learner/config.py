@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.deprecation import alias, read_renamed, renamed
 from epsworth.documents import read_json
 from epsworth.exact.rational import Exact, float_above, stated
 from epsworth.files import reading, write_text
 from epsworth.guarantees import Pure
-from epsworth.learner.coins import Ints, checked_alpha
+from epsworth.learner.coins import Ints, checked_epsilon
 from epsworth.learner.mechanism import Mechanism, Users
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_COUNTERS, MOST_GRID_AXES, choose
 from epsworth.records import shown_names
@@ -29,7 +30,7 @@ from epsworth.records import shown_names
 Outside = Literal["clip", "zero", "refuse"]
 VERSION = 1
 
-KEYS = ("box", "m", "classes", "mechanism", "alpha", "outside", "names")
+KEYS = ("box", "m", "classes", "mechanism", "alpha", "outside", "names")  # of the file: its epsilon is "alpha"
 PREFIX = 8  # bytes of the fingerprint that every report carries
 
 
@@ -37,7 +38,7 @@ PREFIX = 8  # bytes of the fingerprint that every report carries
 class LatticeConfig:
     """What a population of clients is asked, and how they answer.
 
-    Claim: one report keeps pure alpha-LDP for the pair (point, label), whatever the values, unusable ones included;
+    Claim: one report keeps pure epsilon-LDP for the pair (point, label), whatever the values, unusable ones included;
     with ``outside="refuse"`` among the values that are reported at all.  See `Client`.
 
     Parameters
@@ -52,19 +53,20 @@ class LatticeConfig:
         The public labels, at least two; text, whole numbers or booleans.
     mechanism : str
         A name in `MECHANISMS`; "auto" chooses by variance and is replaced by what it chose.
-    alpha : number or text
-        Privacy parameter of a whole report.
+    epsilon : number or text
+        Privacy parameter of a whole report.  In files its name is "alpha", and fingerprints are of that: what is
+        deployed stays valid.
     outside : {"clip", "zero", "refuse"}
-        What a client does with a point outside the box: move it to the edge, or report it as nowhere; both keep alpha
+        What a client does with a point outside the box: move it to the edge, or report it as nowhere; both keep epsilon
         and hide that it was outside.  Either way a record that cannot be used (missing value, text, undeclared label)
-        is reported as nowhere.  "refuse" raises for all of these: then alpha is promised of those who report alone,
-        since everybody sees who does not.
+        is reported as nowhere.  "refuse" raises for all of these: then epsilon is promised of those who report
+        alone, since everybody sees who does not.
     names : sequence of str, optional
         Names of the features.
 
     Examples
     --------
-    >>> config = LatticeConfig(box=[(0, 100), (0, 1)], m=8, classes=(0, 1), alpha=1)
+    >>> config = LatticeConfig(box=[(0, 100), (0, 1)], m=8, classes=(0, 1), epsilon=1)
     >>> config.mechanism, config.report_size
     ('hadamard', 13)
     """
@@ -74,9 +76,10 @@ class LatticeConfig:
     d: int | None = None
     classes: Any = (0, 1)
     mechanism: str = "auto"
-    alpha: Exact = math.nan
+    epsilon: Exact = math.nan
     outside: Outside = "clip"
     names: Any = ()
+    alpha = alias("alpha", "epsilon")
 
     def __post_init__(self) -> None:
         fix = object.__setattr__
@@ -91,7 +94,7 @@ class LatticeConfig:
         if self.m > MOST_CELLS:
             raise ValueError(f"m must be at most {MOST_CELLS}; take a smaller m")
         fix(self, "m", int(self.m))
-        fix(self, "alpha", _plain(checked_alpha(self.alpha)))
+        fix(self, "epsilon", _plain(checked_epsilon(self.epsilon)))
         if self.outside not in get_args(Outside):
             raise ValueError(f"outside must be one of {', '.join(get_args(Outside))}, got {shown(self.outside)}")
         if self.mechanism == "auto":
@@ -105,8 +108,8 @@ class LatticeConfig:
 
     @property
     def budget(self) -> Fraction:
-        """Alpha, exactly."""
-        return stated(self.alpha, "alpha")
+        """Epsilon, exactly."""
+        return stated(self.epsilon, "epsilon")
 
     @cached_property
     def kernel(self) -> Mechanism:
@@ -126,7 +129,7 @@ class LatticeConfig:
     @cached_property
     def report_size(self) -> int:
         """Bytes of one report: fingerprint, message, check."""
-        return PREFIX + self.kernel.size + 4
+        return PREFIX + self.kernel.format.size + 4
 
     def fingerprint(self) -> str:
         """Return the hash of all entries; every report carries its beginning."""
@@ -225,7 +228,7 @@ class LatticeConfig:
         """Return the JSON form."""
         return {
             "version": VERSION, "box": [list(pair) for pair in self.box], "m": self.m, "classes": list(self.classes),
-            "mechanism": self.mechanism, "alpha": self.alpha, "outside": self.outside, "names": list(self.names),
+            "mechanism": self.mechanism, "alpha": self.epsilon, "outside": self.outside, "names": list(self.names),
         }  # fmt: skip
 
     @classmethod
@@ -240,7 +243,8 @@ class LatticeConfig:
         for key in ("box", "m", "alpha"):
             if key not in document:
                 raise ValueError(f"{key}: is missing from the configuration")
-        config = cls(**{key: document[key] for key in KEYS if key in document})
+        checked_epsilon(document["alpha"], "alpha")
+        config = cls(**read_renamed({key: document[key] for key in KEYS if key in document}, alpha="epsilon"))
         if document.get("fingerprint", config.fingerprint()) != config.fingerprint():
             raise ValueError("fingerprint: it is not the content's; the configuration was edited after it was written")
         return config
@@ -257,6 +261,9 @@ class LatticeConfig:
                 return cls.from_dict(read_json(content))
             except TypeError as error:  # an entry of another kind
                 raise ValueError(str(error)) from None
+
+
+LatticeConfig.__init__ = renamed(alpha="epsilon")(LatticeConfig.__init__)  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True)
@@ -300,15 +307,15 @@ def _check_mechanism(config: LatticeConfig) -> None:
     if name != "cosine" and d > 4:
         warnings.warn(
             f"cells on {d} features: accuracy improves as slowly as users^(-1/{d + 1}); "
-            "consider mechanism='cosine', or fewer features", UserWarning, stacklevel=4,
+            "consider mechanism='cosine', or fewer features", UserWarning, stacklevel=5,
         )  # fmt: skip
 
 
-def _plain(alpha: Fraction) -> int | float | str:
-    """Return alpha as a number where that says the same, else as its text."""
-    if alpha.denominator == 1:
-        return int(alpha)
-    return float(alpha) if stated(float(alpha), "alpha") == alpha else str(alpha)
+def _plain(epsilon: Fraction) -> int | float | str:
+    """Return epsilon as a number where that says the same, else as its text."""
+    if epsilon.denominator == 1:
+        return int(epsilon)
+    return float(epsilon) if stated(float(epsilon), "epsilon") == epsilon else str(epsilon)
 
 
 def _box(box: Any, d: int | None) -> tuple[tuple[float, float], ...]:

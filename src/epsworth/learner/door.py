@@ -20,8 +20,8 @@ def admitted(config: LatticeConfig, X: ArrayLike, y: Any) -> Users:
 
     A record with a missing value, a text, or a label that is not declared states nothing, like one outside the box
     with ``outside="zero"``: its report has a law of its own, fixed by the public configuration alone, which is within
-    e^alpha of that of every record.  Infinite values lie outside the box.  Shapes and columns, which no value decides,
-    are still refused; so is, with ``outside="refuse"``, all that `LatticeConfig.users` refuses.
+    e^epsilon of that of every record.  Infinite values lie outside the box.  Shapes and columns, which no value
+    decides, are still refused; so is, with ``outside="refuse"``, all that `LatticeConfig.users` refuses.
     """
     if config.outside == "refuse":
         return config.users(X, y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,23 +15,25 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
 
 from epsworth.arrays import Floats
+from epsworth.deprecation import alias, read_renamed, renamed, warn
 from epsworth.exact.rational import Exact
 from epsworth.learner.aggregation import simulate
 from epsworth.learner.certificates import Adjust, Certificates, Holder
 from epsworth.learner.config import LatticeConfig, Outside, checked_classes
+from epsworth.learner.mechanism import of_level
 from epsworth.learner.model import Classifier, Smoothing
 from epsworth.learner.table import suited
 
 
 class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Learn as a server would from one alpha-LDP report per row.
+    """Learn as a server would from one epsilon-LDP report per row.
 
     ``fit`` sees the raw rows and simulates their reports: it answers "what would it be worth", and is itself no
     release.  In production clients run `Client`, and the server `Aggregator` and `Classifier.from_aggregate`.
 
     Parameters
     ----------
-    alpha : number or text
+    epsilon : number or text
         Privacy parameter of one user's report of the whole record, label included.
     bounds : (low, high), or one pair per feature
         Public ranges.
@@ -55,14 +58,17 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     --------
     >>> from sklearn.datasets import make_moons
     >>> X, y = make_moons(20_000, noise=0.3, random_state=0)
-    >>> model = LDPClassifier(alpha=1, bounds=[(-2, 3), (-1.5, 2)], random_state=0).fit(X, y)
+    >>> model = LDPClassifier(epsilon=1, bounds=[(-2, 3), (-1.5, 2)], random_state=0).fit(X, y)
     >>> model.score(X, y) > 0.8
     True
     """
 
+    alpha = alias("alpha", "epsilon")
+
+    @renamed(alpha="epsilon")
     def __init__(
         self,
-        alpha: Exact = 1.0,
+        epsilon: Exact = 1.0,
         bounds: Any = (0.0, 1.0),
         mechanism: str = "auto",
         *,
@@ -72,7 +78,7 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         outside: Outside = "clip",
         random_state: Any = None,
     ) -> None:
-        self.alpha = alpha
+        self.epsilon = epsilon
         self.bounds = bounds
         self.mechanism = mechanism
         self.m = m
@@ -80,6 +86,14 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         self.classes = classes
         self.outside = outside
         self.random_state = random_state
+
+    def set_params(self, **params: Any) -> LDPClassifier:
+        """Set parameters; ``alpha`` is a deprecated name of ``epsilon``, which grids of before may hold."""
+        if "alpha" in params:
+            warn("the parameter alpha of LDPClassifier", "epsilon")
+            params = read_renamed(params, alpha="epsilon")
+        super().set_params(**params)
+        return self
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> LDPClassifier:
         """Simulate the reports of all rows and read the labels off their sums."""
@@ -103,12 +117,12 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         return self
 
     def _config(self, shape: tuple[int, int], classes: tuple[Any, ...], names: list[str]) -> LatticeConfig:
-        """Choose the mechanism and the number of cells from public numbers: users, features, classes, alpha."""
+        """Choose the mechanism and the number of cells from public numbers: users, features, classes, epsilon."""
         users, d = shape
         name, m = self.mechanism, self.m
         if m is None:
-            name, m = suited(name, self.alpha, d, len(classes), users)
-        return LatticeConfig(self.bounds, m, d, classes, name, self.alpha, self.outside, names)
+            name, m = suited(name, self.epsilon, d, len(classes), users)
+        return LatticeConfig(self.bounds, m, d, classes, name, self.epsilon, self.outside, names)
 
     def predict(self, X: ArrayLike) -> Any:
         """Return one label per row."""
@@ -120,17 +134,22 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         points = self._points(X)
         return self.classifier_.decision_function(points)
 
+    @renamed(level=("confidence", of_level), positional=("level",))
     def certificate(
-        self, X: ArrayLike, level: float = 0.05, *, adjust: Adjust = "bonferroni", holder: Holder | None = None
-    ) -> Certificates:
+        self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni",
+        holder: Holder | None = None,
+    ) -> Certificates:  # fmt: skip
         """Certify the label of each row's cell; see `Classifier.certificate`."""
         points = self._points(X)
-        return self.classifier_.certificate(points, level, adjust=adjust, holder=holder)
+        return self.classifier_.certificate(points, confidence=confidence, adjust=adjust, holder=holder)
 
-    def abstain(self, X: ArrayLike, level: float = 0.05, *, adjust: Adjust = "bonferroni") -> Any:
+    @renamed(level=("confidence", of_level), positional=("level",))
+    def abstain(
+        self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni"
+    ) -> np.ma.MaskedArray[Any, Any]:
         """Return the certified labels, masked where there is none."""
         points = self._points(X)
-        return self.classifier_.abstain(points, level, adjust=adjust)
+        return self.classifier_.abstain(points, confidence=confidence, adjust=adjust)
 
     def _points(self, X: ArrayLike) -> Floats:
         check_is_fitted(self)

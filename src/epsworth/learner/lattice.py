@@ -48,17 +48,6 @@ def codes(unit: Floats, m: int) -> Ints:
     return 2 * k + ((scaled > k) & (k < m))
 
 
-def active(unit: Floats, m: int) -> list[list[tuple[int, ...]]]:
-    """Return the lattice points whose open cells hold each point: at most two per axis.
-
-    Examples
-    --------
-    >>> active(np.array([[0.8], [0.5]]), 5)
-    [[(4,)], [(2,), (3,)]]
-    """
-    return [list(product(*(range(c // 2, (c + 1) // 2 + 1) for c in row))) for row in codes(unit, m).tolist()]
-
-
 def nearest(unit: Floats, m: int) -> Ints:
     """Return the nearest lattice point per axis ``(n, d)``; ties go to the lower one."""
     return np.clip(np.ceil(unit * m - 0.5), 0, m).astype(np.int64)

@@ -1,4 +1,8 @@
-"""What every mechanism of the learner offers: reports drawn from integers, exact tallies, an unbiased estimate."""
+"""What every mechanism of the learner offers: reports drawn from integers, exact tallies, an unbiased estimate.
+
+A mechanism is a final class: a randomiser, and the wire `Format` of its messages.  It says how it draws, counts and
+estimates; certificates, power and checks follow here from what it says, once for all.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +12,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from numbers import Real
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.bounds import Interval
+from epsworth.bounds import Interval, Risk
+from epsworth.deprecation import alias, renamed
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import Ints, flip_weight
+from epsworth.learner.lattice import cells
 from epsworth.learner.power import Ballot, sign_power
-from epsworth.learner.tails import sign_test
+from epsworth.learner.tails import difference_interval, sign_test, vote_interval
+from epsworth.learner.wire import Format, Number
+from epsworth.rounding import up
 
-Bytes = NDArray[np.uint8]
 MOST_USERS = 1 << 53  # floats count so far
 WIDEST_SUM = 1 << 62  # two sums below it add up to less than 2^63
 BLOCK = 1 << 22  # words or numbers held at once by draws of long reports
@@ -32,6 +38,10 @@ class Users(NamedTuple):
     unit: Floats
     label: Ints
     outside: Bools
+
+    def part(self, run: slice) -> Users:
+        """Return a run of the users."""
+        return Users(self.unit[run], self.label[run], self.outside[run])
 
 
 class Tally(NamedTuple):
@@ -52,13 +62,13 @@ class Mechanism(ABC):
 
     Attributes
     ----------
-    alpha : Fraction
+    epsilon : Fraction
         Privacy parameter of one report.
     m, d, classes : int
         Intervals per axis, axes, labels.
     """
 
-    alpha: Fraction
+    epsilon: Fraction
     m: int
     d: int
     classes: int
@@ -67,6 +77,7 @@ class Mechanism(ABC):
     reference: ClassVar[str]
     binary_only: ClassVar[bool] = False
     overlapping: ClassVar[bool] = False  # cells of side 2h around lattice points, not a partition
+    alpha = alias("alpha", "epsilon")
 
     @property
     def side(self) -> int:
@@ -85,28 +96,29 @@ class Mechanism(ABC):
 
     @cached_property
     def flip(self) -> int:
-        """Weight, of 2^64, with which a bit of this alpha is flipped."""
-        return flip_weight(self.alpha)
+        """Weight, of 2^64, with which a bit of this epsilon is flipped."""
+        return flip_weight(self.epsilon)
 
     @cached_property
     def contrast(self) -> float:
-        """Mean of a randomised bit whose true value is +1: tanh(alpha / 2), of the integer weights."""
+        """Mean of a randomised bit whose true value is +1: tanh(epsilon / 2), of the integer weights."""
         return float(1 - Fraction(2 * self.flip, 1 << 64))
 
     @property
     @abstractmethod
+    def format(self) -> Format:
+        """The wire format of its messages."""
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the counts."""
+        assert isinstance(self.format, Number)
+        return self.format.shape
 
     @property
     def groups(self) -> int:
         """Groups of users that are counted separately."""
         return 1
-
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """Bytes of one encoded message."""
 
     @property
     @abstractmethod
@@ -130,25 +142,24 @@ class Mechanism(ABC):
     def draw(self, users: Users, source: WordSource) -> Ints:
         """Return one message per user, fit for release where the source is."""
 
-    @abstractmethod
-    def encode(self, messages: Ints) -> Bytes:
-        """Return the messages as bytes ``(n, size)``."""
-
-    @abstractmethod
-    def decode(self, blocks: Bytes) -> Ints:
-        """Return messages; refuse bytes that no client sends."""
-
-    @abstractmethod
     def tally(self, messages: Ints) -> Tally:
-        """Return the sums over messages."""
+        """Return the sums over messages: how many there are of each, and in each group."""
+        assert isinstance(self.format, Number)
+        counts = self.format.counts(messages)
+        return Tally(counts, counts.reshape(self.groups, -1).sum(axis=1))
 
     @abstractmethod
     def simulate(self, users: Users, rng: np.random.Generator, total: int | None = None) -> Tally:
         """Return the tally of one report per user, or of ``total`` users drawn from these with replacement."""
 
-    @abstractmethod
-    def estimate(self, tally: Tally) -> Floats:
-        """Return the unbiased estimates ``(cells, outputs)``."""
+    @property
+    def signal(self) -> float:
+        """By how much a user's vote for the own label is more probable than one against it."""
+        return self.contrast
+
+    def voters(self, mass: float) -> float:
+        """Return the probability that a report of a group votes in a cell that holds a share ``mass`` of the users."""
+        return 1.0
 
     def duels(self, tally: Tally) -> Ints | None:
         """Return ``wins (cells, classes, classes)``: votes of a against b; None where there is no such count.
@@ -158,9 +169,20 @@ class Mechanism(ABC):
         """
         return None
 
-    def ballot(self, mass: float) -> Ballot | None:
-        """Return how reports vote (two classes) in a cell that holds a share ``mass`` of the users; None as above."""
-        return None
+    def votes(self, tally: Tally) -> tuple[Ints, Ints, Ints] | None:
+        """Return, per cell, votes for class 1 and against, and the reports they come from; None but for two classes."""
+        wins = self.duels(tally) if self.classes == 2 else None
+        if wins is None:
+            return None
+        plus, minus = wins[:, 1, 0], wins[:, 0, 1]
+        return plus, minus, plus + minus if self.voters(0) == 1 else np.full(plus.size, tally.users[0])
+
+    def estimate(self, tally: Tally) -> Floats:
+        """Return the unbiased estimates ``(cells, outputs)``."""
+        found = self.votes(tally)
+        assert found is not None
+        plus, minus, reports = found
+        return as_floats((plus - minus) / (self.signal * np.maximum(reports, 1)))[:, None]
 
     def power(self, users: int, margin: float, mass: float, level: float) -> float:
         """Bound from below the probability that a cell's right label gets a p-value of at most ``level``.
@@ -169,33 +191,42 @@ class Mechanism(ABC):
         of the cell beyond the margin are as many of either class: fair votes, which drown the others.  Where so few
         vote that more of them are needed to reach the level at all, they help: both ends are looked at.
         """
-        found = [self.ballot(share) for share in (margin, mass)]
-        return min(0.0 if ballot is None else sign_power(users, ballot, margin, level) for ballot in set(found))
+        shares = {self.voters(margin), self.voters(mass)}
+        ballots = [Ballot(share / self.groups, self.signal / self.groups) for share in shares]
+        return min(sign_power(users, ballot, margin, level) for ballot in ballots)
+
+    def against(self, tally: Tally, best: Ints) -> Floats:
+        """Return, per cell, the largest p-value of another label against "``best`` has more mass in it"."""
+        wins, cell = self.duels(tally), np.arange(self.cells)
+        if wins is None:
+            raise ValueError(f"reports of {self.name!r} carry no exact certificate; use another mechanism")
+        p = sign_test(wins[cell, best], wins[cell, :, best])
+        p[cell, best] = 0.0
+        return as_floats(p.max(axis=1))
 
     def p_values(self, tally: Tally, best: Ints) -> Floats:
         """Return, per cell, a p-value for "the label ``best`` has more mass in it than every other one".
 
         A wrong label must win against the right one; with several classes each wrong label might (union bound).
         """
-        wins, cell = self.duels(tally), np.arange(self.cells)
-        if wins is None:
-            raise ValueError(f"reports of {self.name!r} carry no exact certificate; use another mechanism")
-        p = sign_test(wins[cell, best], wins[cell, :, best])
-        p[cell, best] = 0.0
-        return as_floats(np.minimum(1.0, (self.classes - 1) * p.max(axis=1)))
+        return times(self.classes - 1, self.against(tally, best))
 
-    def interval(self, tally: Tally, miss: float) -> Interval | None:
-        """Return an exact interval for each cell's signed mean (two classes), or None."""
-        return None
+    def interval(self, tally: Tally, risk: Risk) -> Interval | None:
+        """Return an exact interval for each cell's signed mean, paid for by a share each; None but for two classes."""
+        found = self.votes(tally)
+        if found is None:
+            return None
+        bound = vote_interval if self.voters(0) == 1 else difference_interval
+        return bound(*found, risk, self.signal)
 
     def empty(self) -> Tally:
         """Return the tally of nobody."""
         return Tally(np.zeros(self.shape, dtype=np.int64), np.zeros(self.groups, dtype=np.int64))
 
     def possible(self, tally: Tally) -> bool:
-        """Tell whether counts of the right shape can be sums over so many users' reports."""
-        counts, users = tally
-        return bool((counts >= 0).all() and exact_sum(counts) == users[0])
+        """Tell whether counts of the right shape can be sums over so many users' reports: each is counted once."""
+        groups = zip(tally.counts.reshape(self.groups, -1), tally.users.tolist(), strict=True)
+        return bool((tally.counts >= 0).all()) and all(exact_sum(own) == n for own, n in groups)
 
     def checked(self, tally: Tally) -> Tally:
         """Return a tally that reports add up to; refuse every other, and more users than are counted exactly."""
@@ -214,23 +245,25 @@ class Mechanism(ABC):
             )
         return Tally(counts, users)
 
-    def blocks(self, n: int, width: int) -> Iterator[slice]:
-        """Cut n users into runs whose messages of ``width`` numbers fit into memory."""
-        step = max(1, BLOCK // width)
-        return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+Mechanism.__init__ = renamed(alpha="epsilon")(Mechanism.__init__)  # type: ignore[method-assign]
 
 
-class SymbolMechanism(Mechanism):
-    """A mechanism that knows of a user one number: a symbol, or -1 for a user who states nothing."""
+class Symbols(Mechanism):
+    """A mechanism that knows of a user one number, of cell and label, or -1 for a user who states nothing."""
 
     @property
-    @abstractmethod
     def symbols(self) -> int:
-        """Number of symbols."""
+        """Number of symbols: cells of the partition times labels."""
+        return self.cells * self.classes
+
+    def symbol(self, users: Users) -> Ints:
+        """Return each user's symbol, not yet minding who is outside: cell * classes + label."""
+        return cells(users.unit, self.m) * self.classes + users.label
 
     @abstractmethod
-    def symbol(self, users: Users) -> Ints:
-        """Return each user's symbol, not yet minding who is outside."""
+    def messages(self, known: Ints, source: WordSource) -> Ints:
+        """Return one message per symbol, drawn from integer weights."""
 
     @abstractmethod
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
@@ -239,6 +272,11 @@ class SymbolMechanism(Mechanism):
     def known(self, users: Users) -> Ints:
         """Return each user's symbol, -1 for those outside."""
         return np.where(users.outside, -1, self.symbol(users))
+
+    def draw(self, users: Users, source: WordSource) -> Ints:
+        """Return one message per user, fit for release where the source is."""
+        known = self.known(users)
+        return np.concatenate([self.messages(known[run], source) for run in blocks(known.size, self.format.entries)])
 
     def simulate(self, users: Users, rng: np.random.Generator, total: int | None = None) -> Tally:
         """Draw sums directly from the symbols' counts: the law of the sums, without a report per user."""
@@ -254,98 +292,20 @@ class SymbolMechanism(Mechanism):
         return found.astype(np.int64)
 
 
-class PackedMessages(SymbolMechanism):
-    """Messages that are rows of bytes: a few bits per entry, zeros behind the last one."""
-
-    bits: ClassVar[int]  # per entry
-    order: ClassVar[Literal["little", "big"]]  # of the bits in a byte
-
-    @property
-    @abstractmethod
-    def entries(self) -> int:
-        """Numbers in one message."""
-
-    @property
-    def size(self) -> int:
-        """Bytes of one message."""
-        return -(-self.entries * self.bits // 8)
-
-    def encode(self, messages: Ints) -> Bytes:
-        """Return the bytes."""
-        return messages.astype(np.uint8)
-
-    def decode(self, blocks: Bytes) -> Ints:
-        """Return the bytes; refuse anything behind the last entry."""
-        spare = 8 * self.size - self.bits * self.entries
-        refuse_if((blocks[:, -1] & np.packbits(np.arange(8) >= 8 - spare, bitorder=self.order)) != 0)
-        return np.asarray(blocks)
-
-    def set_bits(self, messages: Ints) -> Ints:
-        """Return, per bit of an entry ``(entries, bits)``, how many messages set it."""
-        return column_sums(self.unpacked(messages)).reshape(self.entries, self.bits)
-
-    def unpacked(self, messages: Ints) -> Bytes:
-        """Return the bits of all messages ``(n, entries * bits)``."""
-        drawn = np.unpackbits(messages.astype(np.uint8, copy=False), axis=1, bitorder=self.order)
-        return drawn[:, : self.entries * self.bits]
+def blocks(n: int, width: int) -> Iterator[slice]:
+    """Cut n users into runs, one at least, whose messages of ``width`` numbers fit into memory."""
+    step = max(1, BLOCK // width)
+    return (slice(start, min(start + step, n)) for start in range(0, max(n, 1), step))
 
 
-class IndexMessages(Mechanism):
-    """Messages that are one whole number below ``messages``, sent as its least number of bytes."""
-
-    @property
-    @abstractmethod
-    def messages(self) -> int:
-        """Number of different messages."""
-
-    @property
-    def size(self) -> int:
-        """Bytes of one message."""
-        return max(1, -(-(self.messages - 1).bit_length() // 8))
-
-    def encode(self, messages: Ints) -> Bytes:
-        """Return little-endian bytes."""
-        wide = messages.astype("<u8").view(np.uint8).reshape(-1, 8)
-        return np.ascontiguousarray(wide[:, : self.size])
-
-    def decode(self, blocks: Bytes) -> Ints:
-        """Return the numbers; refuse what lies beyond the last message."""
-        wide = np.zeros((len(blocks), 8), dtype=np.uint8)
-        wide[:, : self.size] = blocks
-        found = wide.view("<u8").ravel().astype(np.int64)
-        refuse_if(found >= self.messages)
-        return found
+def one_by_one(counts: Ints) -> Ints:
+    """Return the symbol of every user from how many hold each, and last none."""
+    return np.repeat(np.arange(-1, counts.size - 1), np.roll(counts, 1))
 
 
-class RowAndBit(IndexMessages):
-    """A row drawn at random and one bit about it, sent as 2 row + bit."""
-
-    @property
-    @abstractmethod
-    def rows(self) -> int:
-        """Number of rows."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Per row: reports of -1, reports of +1."""
-        return (self.rows, 2)
-
-    @property
-    def messages(self) -> int:
-        """A row and a bit."""
-        return 2 * self.rows
-
-    def tally(self, messages: Ints) -> Tally:
-        """Count reports per row and bit."""
-        counts = np.bincount(messages, minlength=self.messages).reshape(self.shape)
-        return Tally(counts.astype(np.int64), np.array([messages.size]))
-
-
-def column_sums(bits: Bytes) -> Ints:
-    """Return how many rows set each bit: 255 bits fit into a byte, and bytes are quickly added."""
-    whole = len(bits) - len(bits) % 255
-    runs = bits[:whole].reshape(-1, 255, bits.shape[1]).sum(axis=1, dtype=np.uint8)
-    return np.asarray(runs.sum(axis=0, dtype=np.int64) + bits[whole:].sum(axis=0, dtype=np.uint8))
+def times(count: int, p: Floats) -> Floats:
+    """Return the p-values of a union of so many, rounded up."""
+    return p if count == 1 else as_floats(np.minimum(1.0, up(count * p)))
 
 
 def exact_sum(counts: Ints) -> int:
@@ -369,17 +329,13 @@ def checked_number(value: object, field: str) -> float:
     return value  # type: ignore[return-value]
 
 
-def checked_level(level: object) -> float:
-    """Return the level of a certificate; refuse one that is no probability."""
-    if not 0 < checked_number(level, "level") < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {level!r}")
-    return level  # type: ignore[return-value]
+def checked_probability(value: object, field: str = "confidence") -> float:
+    """Return a number between 0 and 1; refuse every other."""
+    if not 0 < checked_number(value, field) < 1:
+        raise ValueError(f"{field} must lie between 0 and 1, got {value!r}")
+    return value  # type: ignore[return-value]
 
 
-def refuse_if(bad: Bools) -> None:
-    """Refuse reports that say what no client says."""
-    if bad.any():
-        raise ValueError(
-            f"report {int(np.argmax(bad))}: its bytes are not a message of this mechanism; "
-            "it was damaged or made by something else: drop it"
-        )
+def of_level(level: object) -> Fraction:
+    """Return the confidence of a level, exactly: what is deprecated keeps its meaning to the last digit."""
+    return 1 - Fraction(checked_probability(level, "level"))

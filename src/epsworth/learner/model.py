@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -10,11 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.deprecation import renamed
 from epsworth.files import reading, replacing
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.certificates import Adjust, Certificates, Holder, certify
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.lattice import cells, flat, nearest
+from epsworth.learner.mechanism import of_level
 from epsworth.learner.series import Cosine
 from epsworth.learner.smoothing import best_width, gaussian, interpolate, smoothed, squared_weights
 
@@ -47,7 +50,7 @@ class Classifier:
     --------
     >>> import numpy as np
     >>> from epsworth.learner import LatticeConfig, simulate
-    >>> config = LatticeConfig(box=(0, 1), m=8, alpha=1)
+    >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     >>> x = np.linspace(0, 1, 100)
     >>> aggregate = simulate(config, x[:, None], x > 0.5, np.random.default_rng(0), users=10**6)
     >>> Classifier.from_aggregate(aggregate).predict([[0.2], [0.8]]).tolist()
@@ -77,6 +80,11 @@ class Classifier:
         if aggregate.users == 0 or not aggregate.tally.users.all():
             raise ValueError("the aggregate holds too few reports to read a label from; add reports first")
         return cls(Aggregator(aggregate.config, aggregate.tally), smoothing)
+
+    def __str__(self) -> str:
+        """Say what it was learnt from, and how finely."""
+        width = "" if self.width_ is None else f", smoothed over {self.width_:g} of the box"
+        return f"{self.aggregate}: {self.config.kernel.cells:,} cells{width}"
 
     def save(self, path: str | Path) -> None:
         """Write the smoothing and the sums to a file, whole or not at all: nothing in it needs to be trusted."""
@@ -175,29 +183,32 @@ class Classifier:
         spread = np.sqrt(self.noise * squared_weights(unit, kernel.m, width))
         return as_floats(self._scores(unit)[:, 0] / spread)
 
+    @renamed(level=("confidence", of_level), positional=("level",))
     def certificate(
-        self, X: ArrayLike, level: float = 0.05, *, adjust: Adjust = "bonferroni", holder: Holder | None = None
-    ) -> Certificates:
+        self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni",
+        holder: Holder | None = None,
+    ) -> Certificates:  # fmt: skip
         """Certify, per point, the label of its cell.
 
         Claim: the probability, over the users and their reports, that a cell whose average of eta - 1/2 has the other
-        sign gets a p-value of at most ``level`` is at most ``level``; with ``adjust="bonferroni"`` this holds for all
-        cells together.  What is certified is the sign of the *cell's average*, not of eta at the point; see ``holder``.
+        sign gets a p-value of at most ``1 - confidence`` is at most that; with ``adjust="bonferroni"`` this holds for
+        all cells together.  What is certified is the sign of the *cell's average*, not of eta at the point; see
+        ``holder``.
 
         Not claimed: anything once some reports are fakes.  Nobody can tell a fake from an honest report, and a share f
-        of them shifts an estimate by up to f times what one report weighs (1 / tanh(alpha / 2) for one-bit reports),
+        of them shifts an estimate by up to f times what one report weighs (1 / tanh(epsilon / 2) for one-bit reports),
         in every cell at once: 1 % of the reports can turn every label, and the wrong ones are certified.
 
         Parameters
         ----------
         X : array_like
             Points ``(n, d)``.
-        level : float
-            Probability of a wrong certificate.
+        confidence : float or Fraction
+            Probability that no certificate is wrong.
         adjust : {"bonferroni", "bh", "by"}
-            Over all cells: no wrong one but with probability ``level`` (any dependence); false discoveries among the
-            certified after Benjamini & Hochberg 1995 (independent or positively dependent cells), or after Benjamini &
-            Yekutieli 2001 (any dependence).
+            Over all cells: no wrong one but with probability ``1 - confidence`` (any dependence); or at most that share
+            of false discoveries among the certified, after Benjamini & Hochberg 1995 (independent or positively
+            dependent cells), or after Benjamini & Yekutieli 2001 (any dependence).
         holder : Holder, optional
             Declared smoothness of eta: then ``point`` tells where the sign at the point itself is certified.
 
@@ -209,13 +220,14 @@ class Classifier:
         """
         unit, outside = self.config.points(X)
         best = _best(self.estimates)
-        return certify(self.aggregate, self.estimates, self._cell(unit), outside, best, level, adjust, holder)
+        return certify(self.aggregate, self._cell(unit), outside, best, confidence, adjust, holder)
 
+    @renamed(level=("confidence", of_level), positional=("level",))
     def abstain(
-        self, X: ArrayLike, level: float = 0.05, *, adjust: Adjust = "bonferroni"
+        self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni"
     ) -> np.ma.MaskedArray[Any, Any]:
-        """Return the certified labels, masked where no label is certified at this level."""
-        found = self.certificate(X, level, adjust=adjust)
+        """Return the certified labels, masked where no label is certified with this confidence."""
+        found = self.certificate(X, confidence=confidence, adjust=adjust)
         return np.ma.masked_array(found.label, mask=~found.certified)
 
 

@@ -1,4 +1,4 @@
-"""Planning: how many users, which alpha, what accuracy - before anybody reports anything."""
+"""Planning: how many users, which epsilon, what accuracy - before anybody reports anything."""
 
 from __future__ import annotations
 
@@ -6,100 +6,137 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Floats, generator
+from epsworth.arrays import Floats, Rng, generator
+from epsworth.bounds import Risk
+from epsworth.deprecation import alias, renamed
+from epsworth.documents import read_json
 from epsworth.exact.rational import stated
+from epsworth.files import reading
 from epsworth.learner.aggregation import simulate
-from epsworth.learner.coins import checked_alpha
+from epsworth.learner.coins import checked_epsilon
 from epsworth.learner.config import LatticeConfig
-from epsworth.learner.mechanism import MOST_USERS, Mechanism, checked_level, checked_number, checked_users
+from epsworth.learner.mechanism import (
+    MOST_USERS,
+    Mechanism,
+    checked_number,
+    checked_probability,
+    checked_users,
+    of_level,
+)
 from epsworth.learner.model import Classifier, Smoothing
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_GRID_AXES
+from epsworth.results import Result
 from epsworth.rounding import show_down, show_up
 
-LEAST_ALPHA, MOST_ALPHA = 1.000001e-6, 60.0  # as the configurations take it; beyond, nothing is gained
-PRECISION = 1e-6  # relative, of alpha and margin
+LEAST_EPSILON, MOST_EPSILON = 1.000001e-6, 60.0  # as the configurations take it; beyond, nothing is gained
+# Where searches stop; no promise rests on it: nothing is returned but what was seen to reach
+SHARP = 1e-6  # relative, of epsilon and margin
 EXACT_BITS = 14  # of the number of users: to the unit up to 2^14, then to a relative 6e-5
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What goes together: ``users`` at ``alpha`` certify a cell of signed mean ``margin`` at ``level``.
+class Plan(Result):
+    """What goes together: ``users`` at ``epsilon`` certify a cell of signed mean ``margin`` with ``confidence``.
 
     Attributes
     ----------
-    alpha, users, margin, level : numbers
+    epsilon, users, margin, confidence : numbers
         Rounded to the side that needs more; infinite where nothing is enough.
     feasible : bool
         False where no third is enough: even true labels of that many users would not certify the cell, or these users
-        with this alpha would not certify the clearest cell.
+        with this epsilon would not certify the clearest cell.
     power : float
         Probability of the certificate.
     mechanism : str
     """
 
-    alpha: float
+    epsilon: float
     users: int
     margin: float
-    level: float
+    confidence: float | Fraction
     feasible: bool = True
     power: float = 0.5
     mechanism: str = "hadamard"
+    alpha = alias("alpha", "epsilon")
+    level = alias("level", "confidence", lambda confidence: float(1 - Fraction(confidence)))
 
     def __str__(self) -> str:
         """Return the plan in a sentence."""
+        sure = f"with confidence {show_down(float(self.confidence))}"
         chance = f"with probability {show_down(self.power)} ({self.mechanism})"
         if self.margin > 1:
             return (
-                f"No margin is enough: {self.users:,} users with alpha {show_down(self.alpha)} per record certify no "
-                f"cell at level {show_down(self.level)} {chance}, however clear it is; take more users or a larger "
-                "alpha."
+                f"No margin is enough: {self.users:,} users with epsilon {show_down(self.epsilon)} per record certify "
+                f"no cell {sure} {chance}, however clear it is; take more users or a larger epsilon."
             )
         if not self.feasible:
             return (
-                f"No alpha is enough: {self.users:,} users could not certify a signed mean of {show_down(self.margin)} "
-                f"at level {show_down(self.level)} {chance} even with their true labels; take more users or a larger "
+                f"No epsilon is enough: {self.users:,} users could not certify a signed mean of "
+                f"{show_down(self.margin)} {sure} {chance} even with their true labels; take more users or a larger "
                 "margin."
             )
         return (
-            f"{self.users:,} users with alpha {show_up(self.alpha)} per record certify a cell whose signed mean "
-            f"is {show_up(self.margin)} or more at level {show_up(self.level)} {chance}."
+            f"{self.users:,} users with epsilon {show_up(self.epsilon)} per record certify a cell whose signed mean "
+            f"is {show_up(self.margin)} or more {sure} {chance}."
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form; what is infinite is null."""
+        found = {name: getattr(self, name) for name in self.__dataclass_fields__} | {
+            "confidence": float(self.confidence)
+        }
+        return {name: None if value in (math.inf, -math.inf) else value for name, value in found.items()}
 
+    @classmethod
+    def load(cls, path: str | Path) -> Plan:
+        """Read a JSON file that `save` wrote."""
+        with reading(path, "plan") as content:
+            entries = read_json(content).items()
+            found: dict[str, Any] = {name: math.inf if entry is None else entry for name, entry in entries}
+            return cls(**found)
+
+
+Plan.__init__ = renamed(alpha="epsilon", level=("confidence", of_level))(Plan.__init__)  # type: ignore[method-assign]
+
+
+@renamed(alpha="epsilon", level=("confidence", of_level))
 def plan(
     *,
-    alpha: float | None = None,
+    epsilon: float | None = None,
     users: int | None = None,
     margin: float | None = None,
-    level: float = 0.05,
+    confidence: float | Fraction = 0.95,
     power: float = 0.5,
     mechanism: str = "hadamard",
     m: int | None = None,
     d: int | None = None,
     mass: float = 1.0,
 ) -> Plan:
-    """Return the third of alpha, users and margin, given two of them.
+    """Return the third of epsilon, users and margin, given two of them.
 
-    Claim: with these users, a cell whose signed mean is ``margin`` or more in size gets a p-value of at most ``level``
-    for its right label with probability at least ``power``, if all reports are honest and of usable records.
+    Claim: with these users, a cell whose signed mean is ``margin`` or more in size gets a p-value of at most
+    ``1 - confidence`` for its right label with probability at least ``power``, if all reports are honest and of usable
+    records.
 
     The power is that of the certificate itself: an exact binomial test, or for "slides", whose sums the
     noise makes nearly normal, their law by the theorem of Berry and Esseen.
 
     Parameters
     ----------
-    alpha : float
+    epsilon : float
         Privacy parameter per record.
     users : int
         Reports in all; with "parity" and "slides" they fall into groups at random.
     margin : float
         |V|, the size of E[1{cell}(2 eta - 1)]: about (2 eta - 1) divided by the number of cells.
-    level : float
-        One cell's; divide by the number of cells for all of them together.
+    confidence : float or Fraction
+        One cell's; for all of them together, one cell's miss is 1 - confidence divided by the number of cells.
     power : float
         Probability of the certificate; one half is what sums that turn out as expected give.
     mechanism : str
@@ -112,38 +149,41 @@ def plan(
 
     Examples
     --------
-    >>> plan(alpha=1, margin=0.02).users
+    >>> plan(epsilon=1, margin=0.02).users
     32104
-    >>> plan(users=32_104, margin=0.02).alpha <= 1
+    >>> plan(users=32_104, margin=0.02).epsilon <= 1
     True
     """
-    _check(alpha, users, margin, level, power, mass)
-    family = _family(mechanism, m, d)
+    if (epsilon, users, margin).count(None) != 1:
+        raise ValueError("give exactly two of epsilon, users and margin; the plan is the third")
+    if not 0 < checked_number(mass, "mass") <= 1:
+        raise ValueError(f"mass must lie in (0, 1], got {mass!r}; it bounds the share of users in the cell")
+    if margin is not None and not 0 < checked_number(margin, "margin") <= mass:
+        raise ValueError(f"margin must lie in (0, {mass:g}], got {margin!r}: no cell's exceeds the share it holds")
+    checked_probability(confidence)
+    checked_probability(power, "power")
+    n = 1 if users is None else checked_users(users, "it is how many reports are expected")
+    family, level = _family(mechanism, m, d), Risk.of(confidence).spend()
 
-    def reached(a: float, n: int, v: float) -> bool:
-        return family(stated(a, "alpha")).power(n, v, mass, level) >= power
+    def reached(kernel: Mechanism, n: int, v: float) -> bool:
+        return kernel.power(n, v, mass, level) >= power
 
-    def made(a: float, n: int, v: float, *, feasible: bool = True) -> Plan:
-        return Plan(a, n, v, level, feasible, power, mechanism)
-
-    if users is None:
-        assert alpha is not None
-        assert margin is not None
-        kernel, v = family(checked_alpha(alpha)), margin
-        return made(alpha, _least_users(lambda n: kernel.power(n, v, mass, level) >= power), margin)
-    n = users
-    if margin is None:
-        assert alpha is not None
-        kernel = family(checked_alpha(alpha))
-        clear = _least(lambda v: kernel.power(n, v, mass, level) >= power, 0.0, mass)
-        return made(alpha, users, math.inf if clear is None else clear, feasible=clear is not None)
-    v = margin
-    least = _least(lambda a: reached(a, n, v), LEAST_ALPHA, MOST_ALPHA)
-    return made(math.inf if least is None else least, users, margin, feasible=least is not None)
+    if epsilon is None:
+        v = margin or 0.0
+        found = epsilon = _least(lambda e: reached(family(stated(e, "epsilon")), n, v), LEAST_EPSILON, MOST_EPSILON)
+    else:
+        kernel = family(checked_epsilon(epsilon))
+        if margin is None:
+            found = margin = _least(lambda v: reached(kernel, n, v), 0.0, mass)
+        else:
+            v = margin
+            found = n = _least_users(lambda n: reached(kernel, n, v))
+    e, v = (math.inf if value is None else value for value in (epsilon, margin))
+    return Plan(e, n, v, confidence, found is not None, power, mechanism)
 
 
 def _family(mechanism: str, m: int | None, d: int | None) -> Callable[[Fraction], Mechanism]:
-    """Return the mechanism as a function of alpha; refuse one whose certificate cannot be planned."""
+    """Return the mechanism as a function of epsilon; refuse one whose certificate cannot be planned."""
     if not isinstance(mechanism, str) or mechanism not in MECHANISMS or mechanism == "cosine":
         able = ", ".join(name for name in MECHANISMS if name != "cosine")
         raise ValueError(f"mechanism must be one that certifies: {able}; got {mechanism!r}")
@@ -158,7 +198,7 @@ def _family(mechanism: str, m: int | None, d: int | None) -> Callable[[Fraction]
         raise ValueError(f"d must be at most {MOST_GRID_AXES}, got {d}; cells on more features hold nobody")
     if m is not None and m ** (d or 1) > MOST_CELLS:
         raise ValueError(f"m = {m} gives more than {MOST_CELLS:.0e} cells; take a smaller m")
-    return lambda alpha: MECHANISMS[mechanism](alpha, int(m or 1), int(d or 1), 2)
+    return lambda epsilon: MECHANISMS[mechanism](epsilon, int(m or 1), int(d or 1), 2)
 
 
 def _least_users(reached: Callable[[int], bool]) -> int:
@@ -167,7 +207,7 @@ def _least_users(reached: Callable[[int], bool]) -> int:
     while not reached(high):
         high *= 2
         if high > MOST_USERS:
-            raise ValueError("no number holds the plan; take less extreme alpha, margin, level and power")
+            raise ValueError("no number holds the plan; take less extreme epsilon, margin, confidence and power")
     low = high // 2
     while high - low > max(1, high >> EXACT_BITS):
         middle = (low + high) // 2
@@ -182,44 +222,27 @@ def _least(reached: Callable[[float], bool], low: float, high: float) -> float |
         return None
     if low > 0 and reached(low):
         return low
-    while high - low > PRECISION / 4 * high:
+    while high - low > SHARP / 4 * high:
         middle = math.sqrt(low * high) if low > 0 else high / 2
         low, high = (low, middle) if reached(middle) else (middle, high)
     short = min(most, float(show_up(high)))  # as it will be printed
     return short if reached(short) else high
 
 
-def _check(
-    alpha: float | None, users: int | None, margin: float | None, level: float, power: float, mass: float
-) -> None:
-    if (alpha, users, margin).count(None) != 1:
-        raise ValueError("give exactly two of alpha, users and margin; the plan is the third")
-    if alpha is not None:
-        checked_alpha(alpha)
-    if users is not None:
-        checked_users(users, "it is how many reports are expected")
-    if not 0 < checked_number(mass, "mass") <= 1:
-        raise ValueError(f"mass must lie in (0, 1], got {mass!r}; it bounds the share of users in the cell")
-    if margin is not None and not 0 < checked_number(margin, "margin") <= mass:
-        raise ValueError(f"margin must lie in (0, {mass:g}], got {margin!r}: no cell's exceeds the share it holds")
-    checked_level(level)
-    if not 0 < checked_number(power, "power") < 1:
-        raise ValueError(f"power must lie between 0 and 1, got {power!r}")
-
-
-def rate(d: int, *, beta: float = 1.0, gamma: float = 1.0, private: bool = True) -> float:
+@renamed(beta="exponent", gamma="margin_exponent")
+def rate(d: int, *, exponent: float = 1.0, margin_exponent: float = 1.0, private: bool = True) -> float:
     """Return the exponent of the minimax excess risk in the number of users.
 
     Parameters
     ----------
     d : int
         Features.
-    beta : float
-        Smoothness of eta, in (0, 1].
-    gamma : float
-        Margin exponent, with beta gamma <= d.
+    exponent : float
+        Hoelder exponent beta of eta, in (0, 1]; see `Holder`.
+    margin_exponent : float
+        gamma, with beta gamma <= d: how rarely eta is near one half.
     private : bool
-        Under local privacy at constant alpha, or with raw data.
+        Under local privacy at constant epsilon, or with raw data.
 
     Examples
     --------
@@ -230,10 +253,11 @@ def rate(d: int, *, beta: float = 1.0, gamma: float = 1.0, private: bool = True)
     ----------
     Berrett & Butucea 2019: -beta (1 + gamma) / (2 beta + 2d); Audibert & Tsybakov 2007 without privacy.
     """
-    for value, field in ((d, "d"), (beta, "beta"), (gamma, "gamma")):
-        checked_number(value, field)
-    if not (0 < beta <= 1 and gamma >= 0 and beta * gamma <= d):
-        raise ValueError(f"need beta in (0, 1], gamma >= 0 and beta gamma <= d, got beta {beta}, gamma {gamma}, d {d}")
+    beta, gamma = checked_number(exponent, "exponent"), checked_number(margin_exponent, "margin_exponent")
+    if not (0 < beta <= 1 and gamma >= 0 and beta * gamma <= checked_number(d, "d")):
+        raise ValueError(
+            f"need exponent in (0, 1], margin_exponent >= 0 and their product at most d, got {beta}, {gamma} and {d}"
+        )
     return -beta * (1 + gamma) / (2 * beta + (2 if private else 1) * d)
 
 
@@ -243,7 +267,7 @@ def expected_accuracy(
     y: ArrayLike,
     *,
     users: int,
-    rng: np.random.Generator | int,
+    rng: Rng = None,
     runs: int = 20,
     smoothing: Smoothing = "sure",
 ) -> Floats:
@@ -254,7 +278,7 @@ def expected_accuracy(
 
     Examples
     --------
-    >>> config = LatticeConfig(box=(0, 1), m=8, alpha=1)
+    >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     >>> x = np.linspace(0, 1, 200)
     >>> expected_accuracy(config, x[:, None], x > 0.5, users=10**9, rng=np.random.default_rng(0), runs=3).min() > 0.95
     np.True_

@@ -10,11 +10,11 @@ from scipy.special import betainc, ndtri
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.learner.coins import Ints
-from epsworth.learner.tails import sign_test
+from epsworth.learner.tails import sign_test, units
+from epsworth.rounding import down
 
 FINE, COARSE = 1024, 64  # blocks of voters: within four standard deviations, and on either side of them
 REACH = 7.5  # standard deviations of the number of voters that are counted at all; the rest has no power
-ROUNDING = 1e-9  # covers the rounding of all sums below
 
 
 class Ballot(NamedTuple):
@@ -36,24 +36,30 @@ def sign_power(users: int, ballot: Ballot, margin: float, level: float) -> float
     exact powers are averaged; thousands of them by blocks, whose power is at least that of the first number of voters
     with the critical count of the last one (critical counts never fall when voters are added).
     """
-    agree = (1 + min(1.0, ballot.lead * margin / ballot.share)) / 2
+    # rounded: lead, product, share (as a sum of five terms) and quotient; the sum is at least 1
+    agree = down((1 + min(1.0, down(ballot.lead * margin / ballot.share, ulps=10))) / 2)
     if ballot.share >= 1:
         return smooth_power(users, agree, level)
     first, last, weight = _blocks(users, ballot.share)
-    return float(weight @ tail(first, critical(last, level), agree)) - ROUNDING
+    # every weight is a difference of two tails, and the tail it multiplies is a third
+    return float(weight @ tail(first, critical(last, level), agree)) - 3 * weight.size * tail_error(users)
 
 
-def exact_power(voters: int, agree: float, level: float) -> float:
-    """Return Pr[the sign test of so many votes reaches ``level``], each vote right with probability ``agree``."""
-    n = np.array([voters])
-    return float(tail(n, critical(n, level), agree)[0]) - ROUNDING
+def tail_error(trials: int) -> float:
+    """Bound the absolute error of a binomial tail.
+
+    A tail of probability Q has the exponent e = z sqrt(n p (1 - p)) and Q z <= 1/5 (its complement is computed where
+    that is smaller); the units that `units` counts are 2^-52 of it at most.
+    """
+    return float(units(trials, math.sqrt(trials) / 5)) * 2.0**-52
 
 
 def smooth_power(voters: int, agree: float, level: float) -> float:
-    """Return a lower bound on `exact_power` without its teeth.
+    """Return a lower bound on the power where every report votes: without the teeth of the exact one.
 
     The critical count is the least whole number not below the root k of Pr[Binomial(n, 1/2) >= k] = level, continued to
-    real k by the incomplete beta function; so it is below k + 1.
+    real k by the incomplete beta function; so it is below k + 1, but for the root's own error, which moves the power by
+    no more than the error of a tail.
     """
     n, low, high = float(voters), 0.0, float(voters) + 1
     for _ in range(200):
@@ -66,7 +72,7 @@ def smooth_power(voters: int, agree: float, level: float) -> float:
             low = middle
     if high >= n:
         return 0.0
-    return float(betainc(high + 1, n - high, agree)) - ROUNDING
+    return float(betainc(high + 1, n - high, agree)) - 2 * tail_error(voters)
 
 
 def critical(voters: Ints, level: float) -> Ints:

@@ -6,13 +6,14 @@ import base64
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
+from epsworth.deprecation import read_renamed, warn
 from epsworth.files import check_distinct, check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator
 from epsworth.learner.client import Client
@@ -39,51 +40,74 @@ def write_reports(config: LatticeConfig, X: ArrayLike, y: ArrayLike, path: str |
     path : path
         ``.ldp`` or ``.jsonl``.
     """
-    target, client = check_writable(path), Client(config)
-    as_lines = _is_lines(target)
+    destination = check_writable(path)
+    as_lines = _is_lines(destination)
     users = admitted(config, X, y)  # refuse before anything is written
-    with replacing(target) as temporary:
-        _draw(client, users, temporary, as_lines=as_lines)
+    with replacing(destination) as temporary:
+        _draw(config, users, temporary, as_lines=as_lines)
     return int(users.label.size)
 
 
-def _draw(client: Client, users: Users, path: Path, *, as_lines: bool) -> None:
+def _draw(config: LatticeConfig, users: Users, path: Path, *, as_lines: bool) -> None:
+    client = Client(config)
     with path.open("wb") as sink:
         for start in range(0, users.label.size, ROWS):
-            run = slice(start, start + ROWS)
-            reports = client.of_users(Users(users.unit[run], users.label[run], users.outside[run]))
-            sink.write(_lines(reports, client.config.report_size) if as_lines else reports)
+            reports = client.of_users(users.part(slice(start, start + ROWS)))
+            sink.write(_lines(reports, config.report_size) if as_lines else reports)
 
 
-def report_file(config: LatticeConfig, source: Path, target: Path, target_column: str, *, again: bool = False) -> int:
+def _spelt_before(report: Callable[..., int]) -> Callable[..., int]:
+    """Accept ``target``, a path, and ``target_column``, which is ``target`` now."""
+
+    @wraps(report)
+    def accepting(*args: Any, **given: Any) -> int:
+        if "target_column" in given:
+            warn("target_column= of report_file()", "target=, and destination= for the file")
+            given = read_renamed(given, target="destination", target_column="target")
+        return report(*args, **given)
+
+    return accepting
+
+
+@_spelt_before
+def report_file(config: LatticeConfig, source: Path, destination: Path, target: str, *, again: bool = False) -> int:
     """Report a table's rows to a file; refuse records that left before under this configuration, unless told.
 
-    The ledger beside the target knows what left (see `Ledger`): k reports of one user tell k alpha about them.
+    The ledger beside the destination knows what left (see `Ledger`): k reports of one user tell k epsilon about them.
+
+    Parameters
+    ----------
+    source : path
+        The table.
+    destination : path
+        ``.ldp`` or ``.jsonl``.
+    target : str
+        Column of labels.
     """
     from epsworth.records import read_table
 
-    check_distinct(table=source, reports=target)
+    check_distinct(table=source, reports=destination)
     records = fingerprint_of(source)
     table = read_table(source)
     if fingerprint_of(source) != records:
         raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
     for name in config.names:
         column(table, name)
-    X, y = table.select(list(config.names)).to_numpy(), column(table, target_column).to_numpy()
-    path, client, as_lines = check_writable(target).resolve(), Client(config), _is_lines(target)
+    X, y = table.select(list(config.names)).to_numpy(), column(table, target).to_numpy()
+    path, as_lines = check_writable(destination).resolve(), _is_lines(destination)
     charge = Charge(
-        config.fingerprint(), config.guarantee, f"alpha {config.alpha}", "were reported", "before", "reports"
+        config.fingerprint(), config.guarantee, f"epsilon {config.epsilon}", "were reported", "before", "reports"
     )
     with charged(path, charge, records, again=again) as output:
         users = admitted(config, X, y)
-        _draw(client, users, output.temporary, as_lines=as_lines)
+        _draw(config, users, output.temporary, as_lines=as_lines)
         output.whole(records, users.label.size)
     return int(users.label.size)
 
 
-def left_so_far(source: Path, target: Path) -> float:
-    """Return the epsilon per record with which a table left by the ledger beside ``target``, in all configurations."""
-    ledger = Ledger(target.resolve().parent)
+def left_so_far(source: Path, destination: Path) -> float:
+    """Return the epsilon per record with which a table left by the ledger beside ``destination``, over all settings."""
+    ledger = Ledger(destination.resolve().parent)
     return sum_above(entry.epsilon for entry in ledger.entries(fingerprint_of(source)))
 
 

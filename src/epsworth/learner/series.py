@@ -5,18 +5,21 @@ from __future__ import annotations
 from functools import cached_property
 from itertools import product
 from math import comb
+from typing import final
 
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, uniform
-from epsworth.learner.mechanism import RowAndBit, Tally, Users
+from epsworth.learner.mechanism import Mechanism, Tally, Users, blocks
+from epsworth.learner.wire import Number
 
 HALF = 32  # a coefficient's value enters its bit's weight with this many bits
 
 
-class Cosine(RowAndBit):
+@final
+class Cosine(Mechanism):
     """Products of cos(pi k u) of total degree at most m, times the signed label (or each class's indicator).
 
     A value g in [-1, 1] sets the bit with weight f + (2^64 - 2f)(1 + g) / 2, which stays within [f, 2^64 - f]
@@ -40,6 +43,11 @@ class Cosine(RowAndBit):
     def rows(self) -> int:
         """Coefficients in all."""
         return self.cells * self.outputs
+
+    @cached_property
+    def format(self) -> Number:
+        """2 row + bit: per coefficient, reports of -1 and of +1."""
+        return Number((self.rows, 2))
 
     @property
     def variance(self) -> float:
@@ -76,8 +84,8 @@ class Cosine(RowAndBit):
             plus = rng.binomial(counts, (1 + self.contrast * self._means(users)) / 2)
             return Tally(np.column_stack([counts - plus, plus]).astype(np.int64), np.array([total]))
         found = self.empty()
-        for run in self.blocks(users.label.size, 4):
-            part = Users(users.unit[run], users.label[run], users.outside[run])
+        for run in blocks(users.label.size, 4):
+            part = users.part(run)
             row = rng.integers(self.rows, size=part.label.size)
             bit = rng.random(row.size) < (1 + self.contrast * self._value(part, row)) / 2
             found = found + self.tally(2 * row + bit)
@@ -88,7 +96,7 @@ class Cosine(RowAndBit):
         told = (2 * users.label - 1)[:, None] if self.classes == 2 else users.label[:, None] == np.arange(self.classes)
         told = np.where(users.outside[:, None], 0, told)
         sums = np.zeros((self.cells, self.outputs))
-        for run in self.blocks(users.label.size, self.cells * self.d):
+        for run in blocks(users.label.size, self.cells * self.d):
             sums += self.basis(users.unit[run, None, :], self.degrees).T @ told[run]
         return as_floats(sums.ravel() / users.label.size)
 
@@ -106,11 +114,9 @@ class Cosine(RowAndBit):
 
     def evaluate(self, coefficients: Floats, unit: Floats) -> Floats:
         """Return the series at points ``(n, d)``: scores ``(n, outputs)``."""
-        scores = [
-            self.basis(unit[run, None, :], self.degrees) @ (coefficients * self.norms[:, None])
-            for run in self.blocks(len(unit), self.cells * self.d)
-        ]
-        return np.concatenate(scores) if scores else np.zeros((0, self.outputs))
+        weights = coefficients * self.norms[:, None]
+        runs = blocks(len(unit), self.cells * self.d)
+        return np.concatenate([self.basis(unit[run, None, :], self.degrees) @ weights for run in runs])
 
 
 def _degrees(most: int, d: int) -> Ints:

@@ -1,6 +1,6 @@
 """Signed mechanisms on disjoint cells: everybody reports location and label jointly, v = (2y - 1) e_cell.
 
-``hadamard``  one bit: a random row of the Hadamard matrix times v, flipped with probability 1 / (1 + e^alpha)
+``hadamard``  one bit: a random row of the Hadamard matrix times v, flipped with probability 1 / (1 + e^epsilon)
 ``ternary``   every cell of v as -1, 0 or +1, independently
 """
 
@@ -8,43 +8,19 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.bounds import Interval, clopper_pearson
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, coins, odds, uniform
-from epsworth.learner.lattice import cells
-from epsworth.learner.mechanism import (
-    BLOCK,
-    Bytes,
-    PackedMessages,
-    RowAndBit,
-    SymbolMechanism,
-    Tally,
-    Users,
-    refuse_if,
-)
-from epsworth.learner.power import Ballot
-from epsworth.learner.tails import difference_interval
+from epsworth.learner.mechanism import BLOCK, Symbols, Tally, blocks, one_by_one
+from epsworth.learner.wire import Number, Packed, column_sums
 
 
-class Partition(SymbolMechanism):
-    """Symbols are pairs of a disjoint cell and a label."""
-
-    @property
-    def symbols(self) -> int:
-        """Cells times labels."""
-        return self.cells * self.classes
-
-    def symbol(self, users: Users) -> Ints:
-        """Return cell * classes + label."""
-        return cells(users.unit, self.m) * self.classes + users.label
-
-
-class Hadamard(Partition, RowAndBit):
+@final
+class Hadamard(Symbols):
     """One bit per user; with more than two classes the bit tells of the pair (cell, class)."""
 
     name = "hadamard"
@@ -60,17 +36,18 @@ class Hadamard(Partition, RowAndBit):
         """Rows of the transform: the power of two that holds all columns."""
         return 1 << (self.columns - 1).bit_length()
 
+    @cached_property
+    def format(self) -> Number:
+        """2 row + bit: per row, reports of -1 and of +1."""
+        return Number((self.rows, 2))
+
     @property
     def variance(self) -> float:
-        """1 / tanh(alpha / 2)^2, whatever the number of cells."""
+        """1 / tanh(epsilon / 2)^2, whatever the number of cells."""
         return 1 / self.contrast**2
 
-    def draw(self, users: Users, source: WordSource) -> Ints:
-        """Draw a row that depends on nothing, and the flipped bit."""
-        return self.bits(self.known(users), source)
-
-    def bits(self, known: Ints, source: WordSource) -> Ints:
-        """Return 2 row + bit for known symbols; who holds none sends a fair bit."""
+    def messages(self, known: Ints, source: WordSource) -> Ints:
+        """Draw a row that depends on nothing, and the flipped bit; who holds no symbol sends a fair one."""
         n = known.size
         row = uniform(self.rows, n, source)
         bit = self.true_bits(known, row) ^ coins(self.flip, n, source)
@@ -87,7 +64,7 @@ class Hadamard(Partition, RowAndBit):
         """Spread the users of every symbol over the rows, then flip."""
         held = np.flatnonzero(counts[:-1])
         if counts.sum() < held.size * self.rows:  # fewer users than entries of the table below
-            return self._simulate_each(np.repeat(np.arange(-1, counts.size - 1), np.roll(counts, 1)), rng)
+            return self._simulate_each(one_by_one(counts), rng)
         users, plus = np.zeros(self.rows, dtype=np.int64), np.zeros(self.rows, dtype=np.int64)
         row, even = np.arange(self.rows), np.full(self.rows, 1 / self.rows)
         for part in np.array_split(held, -(-held.size * self.rows // BLOCK) or 1):
@@ -102,7 +79,7 @@ class Hadamard(Partition, RowAndBit):
     def _simulate_each(self, known: Ints, rng: np.random.Generator) -> Tally:
         """Draw a row and a bit per user."""
         found = self.empty()
-        for run in self.blocks(known.size, 4):
+        for run in blocks(known.size, 4):
             row = rng.integers(self.rows, size=known[run].size)
             sent = self.true_bits(known[run], row) ^ (rng.random(row.size) < self.flip / WORD)
             sent = np.where(known[run] < 0, rng.integers(2, size=row.size), sent)
@@ -129,14 +106,6 @@ class Hadamard(Partition, RowAndBit):
         lead = (sums[a][:, :, None] - sums[a][:, None, :]) // 2
         return np.asarray((differ + lead) // 2, dtype=np.int64)
 
-    def ballot(self, mass: float) -> Ballot:
-        """Every report agrees or not, wherever its user is."""
-        return Ballot(1.0, self.contrast)
-
-    def interval(self, tally: Tally, miss: float) -> Interval | None:
-        """Return the Clopper-Pearson interval of the agreeing reports, mapped to the signed mean."""
-        return signed_interval(self.duels(tally), miss, self.contrast) if self.classes == 2 else None
-
 
 class Weights(NamedTuple):
     """Integer weights, of 2^64, of one cell's report: right sign, wrong sign, and either sign of an empty cell."""
@@ -146,22 +115,22 @@ class Weights(NamedTuple):
     noise: int
 
 
-class Ternary(Partition, PackedMessages):
+@final
+class Ternary(Symbols):
     """Every cell reports -1, 0 or +1.
 
-    Up to ln 3 signs only; above, zeros: P(+, 0, - | 0) = (q, 1 - 2q, q) with q = 1 / (e^alpha - 1), and
-    P(+ | +) = q e^alpha / 2, P(- | +) = q / 2.
+    Up to ln 3 signs only; above, zeros: P(+, 0, - | 0) = (q, 1 - 2q, q) with q = 1 / (e^epsilon - 1), and
+    P(+ | +) = q e^epsilon / 2, P(- | +) = q / 2.
     """
 
-    bits, order = 2, "little"  # 0, 1, 2 for -1, 0, +1
     name = "ternary"
     reference = "this project; the signed form of Wang, Blocki, Li & Jha 2017"
     binary_only = True
 
     @cached_property
     def weights(self) -> Weights:
-        """Largest weights that keep ``right / wrong <= e^alpha``, ``noise / wrong <= 2`` and the zeros' ratio at 2."""
-        bound = odds(self.alpha)
+        """Largest weights that keep ``right / wrong <= e^epsilon``, ``noise / wrong <= 2``, and zeros at 2."""
+        bound = odds(self.epsilon)
         if bound <= 3:
             return Weights(WORD - self.flip, self.flip, WORD // 2)
         wrong = int(WORD / (2 * (bound - 1)))
@@ -179,19 +148,14 @@ class Ternary(Partition, PackedMessages):
         return max(max(up for up, _ in pairs) * max(down for _, down in pairs), Fraction(right, wrong))
 
     @cached_property
-    def signal(self) -> float:
-        """P(right) - P(wrong)."""
-        return float(Fraction(self.weights.right - self.weights.wrong, WORD))
+    def format(self) -> Packed:
+        """0, 1, 2 for -1, 0, +1."""
+        return Packed(self.cells, 2, "little")
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Per cell: reports of -1, reports of +1."""
         return (self.cells, 2)
-
-    @property
-    def entries(self) -> int:
-        """The cells."""
-        return self.cells
 
     @property
     def variance(self) -> float:
@@ -204,18 +168,23 @@ class Ternary(Partition, PackedMessages):
         right, wrong, noise = self.weights
         return (right + wrong - 2 * noise) / WORD / self.signal**2
 
-    def draw(self, users: Users, source: WordSource) -> Ints:
+    @cached_property
+    def signal(self) -> float:
+        """P(right) - P(wrong)."""
+        return float(Fraction(self.weights.right - self.weights.wrong, WORD))
+
+    def voters(self, mass: float) -> float:
+        """Signs vote, zeros do not: the cell's own users more often than others."""
+        right, wrong, noise = (weight / WORD for weight in self.weights)
+        return 1.0 if self.signs_alone else 2 * noise * (1 - mass) + (right + wrong) * mass
+
+    @property
+    def signs_alone(self) -> bool:
+        """Whether no cell reports zero."""
+        return 2 * self.weights.noise == WORD
+
+    def messages(self, known: Ints, source: WordSource) -> Ints:
         """Draw all cells as empty ones, the user's own with its own weights; pack four into a byte."""
-        known = self.known(users)
-        parts = [self._packed(self._trits(known[run], source)) for run in self.blocks(known.size, self.cells)]
-        return np.concatenate(parts) if parts else np.zeros((0, self.size), dtype=np.int64)
-
-    def _packed(self, trits: Ints) -> Ints:
-        padded = np.zeros((len(trits), 4 * self.size), dtype=np.int64)
-        padded[:, : self.cells] = trits + 1
-        return np.asarray(padded.reshape(len(trits), self.size, 4) @ np.array([1, 4, 16, 64]))
-
-    def _trits(self, known: Ints, source: WordSource) -> Ints:
         right, wrong, noise = self.weights
         drawn = source.words(known.size * self.cells).reshape(-1, self.cells)
         trits = (drawn < np.uint64(noise)).astype(np.int64) - (drawn >= np.uint64(WORD - noise))
@@ -224,18 +193,13 @@ class Ternary(Partition, PackedMessages):
         word = drawn[holder, cell]
         sign = (word < np.uint64(right)).astype(np.int64) - (word >= np.uint64(WORD - wrong))
         trits[holder, cell] = np.where(positive, sign, -sign)
-        return trits
-
-    def decode(self, blocks: Bytes) -> Ints:
-        """Return the bytes; refuse a 3, which nobody sends."""
-        both = blocks & blocks >> 1 & 0x55
-        if both.any():
-            refuse_if(np.asarray(both.any(axis=1)))
-        return super().decode(blocks)
+        padded = np.zeros((known.size, 4 * self.format.size), dtype=np.int64)
+        padded[:, : self.cells] = trits + 1
+        return np.asarray(padded.reshape(known.size, self.format.size, 4) @ np.array([1, 4, 16, 64]))
 
     def tally(self, messages: Ints) -> Tally:
         """Count minus and plus per cell."""
-        zero, plus = self.set_bits(messages).T
+        zero, plus = column_sums(self.format.unpacked(messages)).reshape(self.cells, 2).T
         return Tally(np.column_stack([len(messages) - zero - plus, plus]), np.array([len(messages)]))
 
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
@@ -250,36 +214,14 @@ class Ternary(Partition, PackedMessages):
 
     def possible(self, tally: Tally) -> bool:
         """Every user sends a sign to every cell, or a zero where there are zeros."""
-        minus, plus = tally.counts.T
-        if not ((tally.counts >= 0) & (tally.counts <= tally.users[0])).all():
+        signs, users = tally.counts.sum(axis=1), tally.users[0]
+        if not ((tally.counts >= 0) & (tally.counts <= users)).all():
             return False
-        signs = minus + plus
-        return bool(((signs == tally.users[0]) if self.signs_alone else (signs <= tally.users[0])).all())
-
-    @property
-    def signs_alone(self) -> bool:
-        """Whether no cell reports zero."""
-        return 2 * self.weights.noise == WORD
-
-    def estimate(self, tally: Tally) -> Floats:
-        """Return (plus - minus) / (N (a' - b'))."""
-        lead = tally.counts[:, 1] - tally.counts[:, 0]
-        return as_floats(lead / (self.signal * tally.users[0]))[:, None]
+        return bool(((signs == users) if self.signs_alone else (signs <= users)).all())
 
     def duels(self, tally: Tally) -> Ints:
         """Return the signs; zeros do not vote."""
         return two_sided(tally.counts[:, 1], tally.counts[:, 0])
-
-    def ballot(self, mass: float) -> Ballot:
-        """Signs vote: of the cell's own users more often than of others."""
-        right, wrong, noise = (weight / WORD for weight in self.weights)
-        return Ballot(1.0 if self.signs_alone else 2 * noise * (1 - mass) + (right + wrong) * mass, self.signal)
-
-    def interval(self, tally: Tally, miss: float) -> Interval | None:
-        """Return the exact interval of the share of plus where every report votes, else of both signs' shares."""
-        if self.signs_alone:
-            return signed_interval(self.duels(tally), miss, self.contrast)
-        return difference_interval(tally.counts[:, 1], tally.counts[:, 0], int(tally.users[0]), miss, self.signal)
 
 
 def odd_overlap(row: Ints, column: Ints) -> Ints:
@@ -320,12 +262,3 @@ def two_sided(plus: Ints, minus: Ints) -> Ints:
     wins = np.zeros((plus.size, 2, 2), dtype=np.int64)
     wins[:, 1, 0], wins[:, 0, 1] = plus, minus
     return wins
-
-
-def signed_interval(wins: Ints, miss: float, contrast: float) -> Interval:
-    """Map Clopper-Pearson intervals of the share of plus to the signed mean: (2p - 1) / contrast."""
-    plus, minus = wins[:, 1, 0], wins[:, 0, 1]
-    lower, upper = clopper_pearson(plus, np.maximum(plus + minus, 1), miss)
-    nobody = plus + minus == 0
-    lower, upper = np.where(nobody, 0.0, lower), np.where(nobody, 1.0, upper)
-    return Interval((2 * lower - 1) / contrast, (2 * upper - 1) / contrast)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from epsworth.exact.rational import Exact
 from epsworth.learner.cellwise import Krr, Oue
-from epsworth.learner.coins import checked_alpha
+from epsworth.learner.coins import checked_epsilon
 from epsworth.learner.mechanism import Mechanism, checked_users
 from epsworth.learner.overlapping import Parity, Slides
 from epsworth.learner.series import Cosine
@@ -27,7 +27,7 @@ MOST_BY_RULE = 300_000  # cells in all
 HIGHEST = {1: 12, 2: 8, 3: 6, 4: 5}  # degree of the cosine basis, by the rule; 2 for more features
 
 
-def choose(alpha: Fraction, m: int, d: int, classes: int, *, most_bytes: int = LONGEST) -> str:
+def choose(epsilon: Fraction, m: int, d: int, classes: int, *, most_bytes: int = LONGEST) -> str:
     """Return the mechanism with the least variance; the one-bit report where no other saves a fifth of the users.
 
     Parameters
@@ -42,12 +42,16 @@ def choose(alpha: Fraction, m: int, d: int, classes: int, *, most_bytes: int = L
     """
     if d > MOST_GRID_AXES:
         return "cosine"
-    one_bit = Hadamard(alpha, m, d, classes)
+    one_bit = Hadamard(epsilon, m, d, classes)
     found: list[tuple[float, Mechanism]] = []
     for name in CANDIDATES:
-        mechanism = MECHANISMS[name](alpha, m, d, classes)
+        mechanism = MECHANISMS[name](epsilon, m, d, classes)
         held = math.prod(mechanism.shape)
-        if mechanism.size <= most_bytes and held <= MOST_COUNTERS and (classes == 2 or not mechanism.binary_only):
+        if (
+            mechanism.format.size <= most_bytes
+            and held <= MOST_COUNTERS
+            and (classes == 2 or not mechanism.binary_only)
+        ):
             found.append((mechanism.variance, mechanism))
     if not found:
         return one_bit.name
@@ -55,12 +59,12 @@ def choose(alpha: Fraction, m: int, d: int, classes: int, *, most_bytes: int = L
     return best.name if one_bit.variance > WORTH * least else one_bit.name
 
 
-def grid_size(name: str, alpha: Fraction, d: int, classes: int, users: int) -> int:
+def grid_size(name: str, epsilon: Fraction, d: int, classes: int, users: int) -> int:
     """Return the cells per axis that suit so many users.
 
     On the partition the largest m with m^d outputs <= (users / variance)^(1/2), m rounded, which puts a typical
     estimate at one standard deviation; smoothing does the rest.  On the published lattice 1 / h with
-    h = (n alpha^2)^(-1 / (2 + 2d)), n half of the users.  For the cosine basis a degree.
+    h = (n epsilon^2)^(-1 / (2 + 2d)), n half of the users.  For the cosine basis a degree.
 
     Examples
     --------
@@ -69,20 +73,20 @@ def grid_size(name: str, alpha: Fraction, d: int, classes: int, users: int) -> i
     """
     kind = MECHANISMS[name]
     if kind.overlapping:
-        return max(1, round(float((users / 2) ** (1 / (2 + 2 * d)) * float(alpha) ** (1 / (1 + d)))))
+        return max(1, round(float((users / 2) ** (1 / (2 + 2 * d)) * float(epsilon) ** (1 / (1 + d)))))
     if kind is Cosine:
-        kernels = [Cosine(alpha, degree, d, classes) for degree in range(HIGHEST.get(d, 2), 1, -1)]
+        kernels = [Cosine(epsilon, degree, d, classes) for degree in range(HIGHEST.get(d, 2), 1, -1)]
         fits = (k.m for k in kernels if k.rows * k.outputs <= users**0.5 * k.contrast)
         return next(fits, 1)
     for m in range(LARGEST, SMALLEST, -1):
-        kernel = kind(alpha, m, d, classes)
+        kernel = kind(epsilon, m, d, classes)
         most = ((users / kernel.mean_variance) ** 0.5 / kernel.outputs) ** (1 / d) + 0.5
         if kernel.cells * kernel.outputs <= MOST_BY_RULE and m <= most:
             return m
     return SMALLEST
 
 
-def suited(name: str, alpha: Exact, d: int, classes: int, users: int) -> tuple[str, int]:
+def suited(name: str, epsilon: Exact, d: int, classes: int, users: int) -> tuple[str, int]:
     """Return mechanism and cells per axis for so many users; "auto" chooses with the cells of the one-bit report.
 
     Examples
@@ -90,7 +94,7 @@ def suited(name: str, alpha: Exact, d: int, classes: int, users: int) -> tuple[s
     >>> suited("auto", 1, 2, 2, 100_000)
     ('hadamard', 12)
     """
-    budget = checked_alpha(alpha)
+    budget = checked_epsilon(epsilon)
     if d < 1 or classes < 2:
         raise ValueError(f"need at least one feature and two classes, got {d} and {classes}; declare them")
     users = checked_users(users, "it is how many reports to expect")

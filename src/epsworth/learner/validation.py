@@ -2,56 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.bounds import clopper_pearson
+from epsworth.bounds import Risk
+from epsworth.deprecation import renamed
 from epsworth.exact.entropy import SystemWords, WordSource
 from epsworth.exact.rational import Exact
 from epsworth.exact.testing import NotPrivate
-from epsworth.learner.coins import WORD, Ints, checked_alpha, coins, flip_weight, uniform
-from epsworth.learner.mechanism import checked_level
+from epsworth.learner.coins import WORD, Ints, checked_epsilon, coins, flip_weight, uniform
+from epsworth.learner.mechanism import checked_probability, of_level
+from epsworth.learner.tails import vote_interval
+from epsworth.results import Result
+from epsworth.rounding import down, round_down, round_up, show_down, up
 
 
-class Accuracies(NamedTuple):
-    """Per candidate: an unbiased estimate, bounds that hold for all together, and how many users voted on it."""
+@dataclass(frozen=True, eq=False)
+class Accuracies(Result):
+    """Per candidate: an unbiased estimate, bounds that hold for all together, and how many users voted on it.
+
+    Attributes
+    ----------
+    estimate, lower, upper, users : ndarray
+        One entry per candidate.
+    confidence : float or Fraction
+        Probability with which all bounds hold together.
+    spent : Fraction
+        Probability of a miss that they spend: at most 1 - confidence.
+    """
 
     estimate: Floats
     lower: Floats
     upper: Floats
     users: Ints
+    confidence: float | Fraction
+    spent: Fraction
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield estimate, lower, upper and users: it was a tuple of these."""
+        return iter((self.estimate, self.lower, self.upper, self.users))
+
+    def __str__(self) -> str:
+        """Return a line per candidate."""
+        rows = zip(self.estimate, self.lower, self.upper, self.users, strict=True)
+        lines = [
+            f"candidate {number}: accuracy {estimate:.3f}, from {round_down(low):.3f} to {round_up(high):.3f}, "
+            f"by {users:,} users"
+            for number, (estimate, low, high, users) in enumerate(rows)
+        ]
+        together = f"All bounds hold together with confidence {show_down(float(self.confidence))}."
+        return "\n".join([*lines, together])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        columns = {name: getattr(self, name).tolist() for name in ("estimate", "lower", "upper", "users")}
+        return columns | {"confidence": float(self.confidence), "spent": float(self.spent)}
 
 
 class PrivateValidation:
     """Users that took no part in learning each check one random candidate and send whether it was right, randomised.
 
-    Claim: a vote keeps pure alpha-LDP for the pair (point, label); the candidate it is about is drawn without looking
+    Claim: a vote keeps pure epsilon-LDP for the pair (point, label); the candidate it is about is drawn without looking
     at them.  A record on which a candidate fails counts as wrong: everybody votes.
 
     Parameters
     ----------
     candidates : sequence of functions from points ``(n, d)`` to labels ``(n,)``
         Public: published by the server.
-    alpha : number or text
+    epsilon : number or text
 
     Examples
     --------
     >>> never, always = (lambda X: np.zeros(len(X))), (lambda X: np.ones(len(X)))
-    >>> validation = PrivateValidation([never, always], alpha=2)
+    >>> validation = PrivateValidation([never, always], epsilon=2)
     >>> votes = validation.vote(np.zeros((20_000, 1)), np.ones(20_000))
     >>> bool(validation.accuracies(votes).upper[0] < validation.accuracies(votes).lower[1])
     True
     """
 
-    def __init__(self, candidates: Sequence[Callable[[Any], Any]], alpha: Exact) -> None:
+    @renamed(alpha="epsilon")
+    def __init__(self, candidates: Sequence[Callable[[Any], Any]], epsilon: Exact) -> None:
         if not candidates:
             raise ValueError("there are no candidates; give at least one function from points to labels")
         self.candidates = tuple(candidates)
-        self.flip = flip_weight(checked_alpha(alpha))
+        self.flip = flip_weight(checked_epsilon(epsilon))
 
     def vote(self, X: ArrayLike, y: ArrayLike, *, words: WordSource | None = None) -> Ints:
         """Return ``(n, 2)``: each user's candidate, and 1 for "right" after randomised response.
@@ -71,23 +111,25 @@ class PrivateValidation:
         votes = np.column_stack([chosen, right ^ coins(self.flip, len(truth), source)])
         return votes if source.private else votes.view(NotPrivate)
 
-    def accuracies(self, votes: ArrayLike, *, level: float = 0.05) -> Accuracies:
-        """Return accuracies with exact binomial bounds; all hold together with probability at least 1 - level."""
-        checked_level(level)
+    @renamed(level=("confidence", of_level))
+    def accuracies(self, votes: ArrayLike, *, confidence: float | Fraction = 0.95) -> Accuracies:
+        """Return accuracies with exact binomial bounds, which all hold together with this confidence."""
+        risk = Risk.of(checked_probability(confidence))
         table = np.asarray(votes)
         q = len(self.candidates)
         bad = table.ndim != 2 or table.shape[1] != 2 or table.dtype.kind not in "iu"
         if bad or not ((table >= 0) & (table < [q, 2])).all():
             raise ValueError(f"votes must be whole numbers (n, 2): a candidate below {q}, and 0 or 1")
         users = np.bincount(table[:, 0], minlength=q)
-        right = np.bincount(table[:, 0], weights=table[:, 1], minlength=q)
+        right = np.bincount(table[table[:, 1] == 1, 0], minlength=q)
         if not users.all():
             raise ValueError(f"candidate {int(np.argmin(users))} has no votes; ask more users or fewer candidates")
-        flip = self.flip / WORD
-        low, high = clopper_pearson(right, users, level / q)
-        shares = (right / users, low, high)
-        estimate, lower, upper = ((share - flip) / (1 - 2 * flip) for share in shares)
-        return Accuracies(estimate, lower.clip(0, 1), upper.clip(0, 1), users)
+        # a vote says "right" with probability (1 + (2 accuracy - 1) contrast) / 2
+        contrast = float(1 - Fraction(2 * self.flip, WORD))
+        lower, upper = vote_interval(right, users - right, users, risk.split(q), contrast)
+        lower, upper = down((lower + 1) / 2).clip(0, 1), up((upper + 1) / 2).clip(0, 1)
+        estimate = ((2 * right - users) / (contrast * users) + 1) / 2
+        return Accuracies(estimate, lower, upper, users, confidence, risk.spent)
 
 
 def _right(predict: Callable[[Any], Any], points: NDArray[Any], truth: NDArray[Any]) -> Bools:

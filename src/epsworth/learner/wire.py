@@ -1,0 +1,127 @@
+"""Wire formats: how messages become bytes, and how bytes that no client sends are refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Bools
+from epsworth.learner.coins import Ints
+
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Number:
+    """One whole number, of an entry of a table of this shape, sent as its least number of little-endian bytes."""
+
+    shape: tuple[int, ...]
+    entries: ClassVar[int] = 1  # numbers that a message holds
+
+    @property
+    def below(self) -> int:
+        """How many numbers there are."""
+        return math.prod(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the largest number."""
+        return max(1, -(-(self.below - 1).bit_length() // 8))
+
+    def encode(self, messages: Ints) -> Bytes:
+        """Return little-endian bytes."""
+        wide = messages.astype("<u8").view(np.uint8).reshape(-1, 8)
+        return np.ascontiguousarray(wide[:, : self.size])
+
+    def decode(self, blocks: Bytes) -> Ints:
+        """Return the numbers; refuse what lies beyond the last one."""
+        wide = np.zeros((len(blocks), 8), dtype=np.uint8)
+        wide[:, : self.size] = blocks
+        found = wide.view("<u8").ravel().astype(np.int64)
+        refuse_if(found >= self.below)
+        return found
+
+    def counts(self, messages: Ints) -> Ints:
+        """Return how many messages there are of every number, as the table."""
+        return np.bincount(messages, minlength=self.below).astype(np.int64).reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Rows of bytes: so many entries of 1 or 2 bits, zeros behind the last one; no entry has both of two bits."""
+
+    entries: int
+    bits: int
+    order: Literal["little", "big"]  # of the bits in a byte
+
+    @property
+    def size(self) -> int:
+        """Bytes that hold all entries."""
+        return -(-self.entries * self.bits // 8)
+
+    def encode(self, messages: Ints) -> Bytes:
+        """Return the bytes."""
+        return messages.astype(np.uint8)
+
+    def decode(self, blocks: Bytes) -> Ints:
+        """Return the bytes; refuse a 3, which nobody sends, and anything behind the last entry."""
+        if self.bits == 2 and (both := blocks & blocks >> 1 & 0x55).any():
+            refuse_if(np.asarray(both.any(axis=1)))
+        spare = 8 * self.size - self.bits * self.entries
+        refuse_if((blocks[:, -1] & np.packbits(np.arange(8) >= 8 - spare, bitorder=self.order)) != 0)
+        return np.asarray(blocks)
+
+    def unpacked(self, messages: Ints) -> Bytes:
+        """Return the bits of all messages ``(n, entries * bits)``."""
+        drawn = np.unpackbits(messages.astype(np.uint8, copy=False), axis=1, bitorder=self.order)
+        return drawn[:, : self.entries * self.bits]
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A group's byte, then so many whole numbers of at most ``widest`` in size, four bytes each."""
+
+    entries: int
+    widest: int
+
+    @property
+    def size(self) -> int:
+        """The group, and four bytes per entry."""
+        return 1 + 4 * self.entries
+
+    def encode(self, messages: Ints) -> Bytes:
+        """Return the group's byte and little-endian numbers."""
+        numbers = np.ascontiguousarray(messages[:, 1:]).astype("<i4").view(np.uint8)
+        numbers = numbers.reshape(len(messages), 4 * self.entries)
+        return np.column_stack([messages[:, :1].astype(np.uint8), numbers])
+
+    def decode(self, blocks: Bytes) -> Ints:
+        """Return group and numbers."""
+        found = np.zeros((len(blocks), 1 + self.entries), dtype="<i4")
+        found[:, 0] = blocks[:, 0]
+        found[:, 1:] = np.ascontiguousarray(blocks[:, 1:]).view("<i4")
+        refuse_if((blocks[:, 0] > 1) | (found.max(axis=1) > self.widest) | (found.min(axis=1) < -self.widest))
+        return found
+
+
+Format = Number | Packed | Vector
+
+
+def column_sums(bits: Bytes) -> Ints:
+    """Return how many rows set each bit: 255 bits fit into a byte, and bytes are quickly added."""
+    whole = len(bits) - len(bits) % 255
+    runs = bits[:whole].reshape(-1, 255, bits.shape[1]).sum(axis=1, dtype=np.uint8)
+    return np.asarray(runs.sum(axis=0, dtype=np.int64) + bits[whole:].sum(axis=0, dtype=np.uint8))
+
+
+def refuse_if(bad: Bools) -> None:
+    """Refuse reports that say what no client says."""
+    if bad.any():
+        raise ValueError(
+            f"report {int(np.argmax(bad))}: its bytes are not a message of this mechanism; "
+            "it was damaged or made by something else: drop it"
+        )
