@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import epsworth as ew
 from epsworth.bounds import clopper_pearson
-from epsworth.classifiers.trees import LEAF, TreeModel
+from epsworth.classifiers.flat import LEAF, TreeModel
 from epsworth.mechanisms import FAMILIES, PrivacyIndicator, gaussian_sigma, hockey_stick
 from epsworth.utility.engines.cells import TreeCells, exact_cells
 from epsworth.utility.question import ask
