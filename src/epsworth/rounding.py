@@ -54,7 +54,7 @@ def _outwards(value: float | Floats, ulps: float | Floats, towards: float) -> fl
 
     found = np.asarray(value, dtype=np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
-        far = found + np.copysign(ulps * np.spacing(np.abs(found)), towards)
+        far = found + ulps * np.copysign(np.spacing(np.abs(found)), towards)
     # the sum may be rounded back by less than a unit of its own; one step more undoes that
     moved = np.where(np.isfinite(found), np.nextafter(far, towards), found)
     return moved if isinstance(value, np.ndarray) else float(moved)

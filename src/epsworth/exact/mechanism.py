@@ -18,11 +18,18 @@ class Weighted(Protocol):
     """What the analysis asks of a kernel (`epsworth.exact.integer.Kernel`)."""
 
     @property
-    def points(self) -> int: ...
+    def points(self) -> int:
+        """The grid's size."""
+
     @property
-    def guarantee(self) -> Guarantee: ...
-    def loss(self) -> float: ...
-    def mass_of_range(self, index: Floats, low: Floats, high: Floats) -> Floats: ...
+    def guarantee(self) -> Guarantee:
+        """The promise that the integers keep."""
+
+    def loss(self) -> float:
+        """Return the pure loss, rounded up."""
+
+    def mass_of_range(self, index: Floats, low: Floats, high: Floats) -> Floats:
+        """Return the probability of outputs low..high."""
 
 
 @dataclass(frozen=True, eq=False)
