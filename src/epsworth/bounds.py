@@ -7,7 +7,6 @@ bound).  `looks` divides it over the looks of a sampling run: stopping early nev
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,6 +19,7 @@ from scipy.special import betaincinv
 
 from epsworth.arrays import Floats
 from epsworth.rounding import down, up
+from epsworth.rounding import float_below as floor
 
 # Units by which the inverse beta function may lie above the quantile x of a probability P.  With X the beta variable of
 # parameters >= 1, ln X has a log-concave density g; g as a function of P is concave (Bobkov 1996) and at the median at
@@ -130,18 +130,6 @@ class Risk:
 
     def __reduce__(self) -> str:
         raise TypeError("a risk cannot be copied: what is spent of a copy would be spent twice")
-
-
-def floor(value: Fraction) -> float:
-    """Return the largest double that does not exceed a fraction, or the one below it.
-
-    Examples
-    --------
-    >>> floor(Fraction(1, 3)) <= Fraction(1, 3), floor(Fraction(1, 2))
-    (True, 0.5)
-    """
-    near = float(value)
-    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
 
 
 class Interval(NamedTuple):

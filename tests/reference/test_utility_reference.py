@@ -73,7 +73,8 @@ def test_gaussian_calibrations(entry):
         found = hockey_stick(gaussian_sigma(given["eps"], given["delta"], "theorem4"), given["eps"])
     else:
         found = gaussian_sigma(given["eps"], given["delta"], CALIBRATIONS.get(kind, kind))
-    assert float(found) == pytest.approx(float(entry["value"]), abs=entry["abs_tol"])
+    allowed = 1e-11 * float(entry["value"])  # what counted roundings may move sigma upwards
+    assert float(found) == pytest.approx(float(entry["value"]), abs=max(entry["abs_tol"], allowed))
 
 
 @entries("tight_privacy")
