@@ -88,6 +88,8 @@ class Risk:
 
     def split(self, n: int) -> Risk:
         """Divide every share into n: the part returned holds all of them, and nothing is left here."""
+        if n < 1:
+            raise Overspent(f"a risk cannot be divided into {n} shares")
         with self._lock:
             count, self.left = self.left, 0
         return self._part(self.each / n, count * n)
@@ -122,6 +124,18 @@ class Risk:
         """Return `clopper_pearson` intervals, each of them paid for by a share."""
         count = np.broadcast(np.asarray(successes), np.asarray(trials)).size
         return clopper_pearson(successes, trials, self.spend(count))
+
+    def lower(self, successes: ArrayLike, trials: ArrayLike) -> Floats:
+        """Return lower limits alone, each paid for by a share: those of intervals of twice its miss."""
+        return self._one_sided(successes, trials).lower
+
+    def upper(self, successes: ArrayLike, trials: ArrayLike) -> Floats:
+        """Return upper limits alone, each paid for by a share."""
+        return self._one_sided(successes, trials).upper
+
+    def _one_sided(self, successes: ArrayLike, trials: ArrayLike) -> Interval:
+        count = np.broadcast(np.asarray(successes), np.asarray(trials)).size
+        return clopper_pearson(successes, trials, 2 * self.spend(count))
 
     def _part(self, each: Fraction, count: int) -> Risk:
         part = Risk(each)

@@ -176,6 +176,8 @@ def test_whatever_is_split_divided_and_spent_never_exceeds_the_risk(miss, action
             bounds = min(action, part.left)
             paid += Fraction(part.spend(bounds)) * bounds
     for part in parts:
+        with pytest.raises(Overspent):
+            part.divide([Fraction(1, 3), Fraction(2, 3), Fraction(1, 10**30)])
         left = part.left
         with pytest.raises(Overspent):
             part.spend(left + 1)
