@@ -9,11 +9,9 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 
-NOT_AS_READ = "its answers are not those that its parameters give"
-
 
 def answers_as_read(labels: NDArray[Any], read: NDArray[Any], clear: Bools) -> bool:
-    """Tell whether a model's labels are those of its reading wherever that is clear; if not, it is `NOT_AS_READ`.
+    """Tell whether a model's labels are those of its reading wherever that is clear.
 
     Parameters
     ----------
