@@ -63,8 +63,11 @@ def renamed(
         @wraps(function)
         def accepting(*args: P.args, **kwargs: P.kwargs) -> R:
             given: dict[str, Any] = dict(kwargs)
-            beyond = args[fixed:][: len(positional)]
-            given |= dict(zip(positional, beyond, strict=False))
+            beyond = args[fixed:] if len(args) <= fixed + len(positional) else ()  # too many: Python says so itself
+            for name, value in zip(positional, beyond, strict=False):
+                if name in given:
+                    raise TypeError(f"{function.__name__}() got multiple values for argument {name!r}")
+                given[name] = value
             for name in [name for name in given if name in old]:
                 entry = old[name]
                 new, convert = (entry, None) if isinstance(entry, str) else entry
@@ -75,7 +78,7 @@ def renamed(
                 warn(f"{name}= of {function.__name__}()", f"{new}=")
                 value = given.pop(name)
                 given[new] = value if convert is None else convert(value)
-            return function(*args[:fixed], *args[fixed + len(beyond) :], **given)  # type: ignore[arg-type]
+            return function(*args[: len(args) - len(beyond)], **given)  # type: ignore[arg-type]
 
         return accepting
 
