@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -18,6 +19,20 @@ from epsworth.documents import read_json
 from epsworth.files import reading, write_text
 from epsworth.guarantees import Approximate, Guarantee, Probabilistic, Pure
 from epsworth.rounding import round_down, show_down, show_up
+
+METHODS_BEFORE = {
+    "closed-form": "label",
+    "exact-grid": "grid",
+    "exact-cells": "cells",
+    "branch-and-bound": "branch_and_bound",
+    "bound-propagation": "propagation",
+    "lattice-bracket": "lattice",
+    "polygon": "polygons",
+    "exit-scales": "rays",
+    "sections": "slabs",
+    "shared-samples": "strata",
+    "monte-carlo": "sampled",
+}  # what `Curves.method` showed in version 0.1
 
 Quantity = Literal["stability", "accuracy"]
 FORMAT = "epsworth-curves-1"
@@ -104,6 +119,8 @@ class Curves:
         True: the bounds are guaranteed (heuristics carry False).
     check : Bounds or None
         Beside a heuristic: guaranteed bounds on the same question.
+    spent : float
+        Probability that was spent on misses, rounded down: at most 1 - ``confidence``, and 0 where nothing was drawn.
     """
 
     mechanisms: tuple[str, ...]
@@ -124,6 +141,11 @@ class Curves:
     notes: tuple[str, ...] = field(default=())
     sound: bool = True
     check: Bounds | None = None
+    spent: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.sound and Fraction(self.spent) > 1 - Fraction(self.confidence):
+            raise ValueError(f"these bounds spent {self.spent:g}, which is no confidence of {self.confidence:g}")
 
     @property
     def lower(self) -> Floats:
@@ -240,6 +262,7 @@ class Curves:
             "notes": list(self.notes),
             "sound": self.sound,
             "check": None if self.check is None else _bounds_to_dict(self.check),
+            "spent": self.spent,
         }
 
     @classmethod
@@ -269,7 +292,7 @@ class Curves:
             tight_epsilons=np.where(np.isnan(tight), np.inf, tight),
             labels=np.array(document["labels"]),
             labels_possible=np.array(document["labels_possible"], dtype=np.int64),
-            method=np.array(document["method"]),
+            method=np.array([[METHODS_BEFORE.get(word, word) for word in row] for row in document["method"]]),
             over=str(document["over"]),
             confidence=float(document["confidence"]),
             tolerance=float(document["tolerance"]),
@@ -278,6 +301,7 @@ class Curves:
             notes=tuple(document["notes"]),
             sound=bool(document["sound"]),
             check=None if check is None else _bounds_from_dict(check),
+            spent=float(document.get("spent", 0.0)),
         )
         m, e, n = curves.lower.shape
         found = {

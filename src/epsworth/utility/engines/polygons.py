@@ -9,10 +9,9 @@ the bracket closes as 1/N.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterator
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +19,13 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.laws import Law, TwoLevel
+from epsworth.utility.engines.brackets import bracketed
 from epsworth.utility.engines.contraction import ROUNDING
-from epsworth.utility.engines.linear import MARGIN, Comparison, LinearModel, each_label
-from epsworth.utility.engines.sampled import Answer, Progress
+from epsworth.utility.engines.engine import Answer, Engine, Found, Settings, gathered
+from epsworth.utility.engines.linear import MARGIN, Comparison, LinearModel, linear_for, read_linear
 from epsworth.utility.question import Question
 
+MOST_FEATURES = 2
 FIRST_SLABS, MOST_SLABS = 2**9, 2**15
 BLOCK = 512  # records whose polygons are measured together
 TAIL = 1e-13  # mass beyond the first and the last slab of an unbounded law
@@ -51,19 +52,44 @@ class HalfPlanes(NamedTuple):
         return Interval(np.where(b > 0, edge, np.where(empty, np.inf, -np.inf)), np.where(b < 0, edge, np.inf))
 
 
-def polygon_bounds(question: Question, model: LinearModel, tolerance: float, progress: Progress) -> Answer:
-    """Return deterministic bounds for every mechanism: exact for ``pm`` and ``sw``, else as narrow as the tolerance."""
-    found = each_label(question, model, partial(_keeps, tolerance=tolerance), progress)
-    return replace(found, labels_possible=_possible(question, model))
+class Polygons(Engine):
+    """Areas of polygons, or slabs of them: exact for ``pm`` and ``sw``, else as narrow as the tolerance."""
+
+    name = "polygons"
+    brackets = True
+
+    def lacks(self, question: Question, m: int) -> str | None:
+        """Refuse what is no linear model, or has more than two sensitive features."""
+        model = question.read(linear_for)
+        if isinstance(model, str):
+            return model
+        few = len(question.features) <= MOST_FEATURES
+        return None if few else f"there are more than {MOST_FEATURES} sensitive features"
+
+    def why(self, question: Question, m: int) -> str:
+        """Say what was read."""
+        classes, features = len(read_linear(question).classes), len(question.features)
+        return f"a linear model of {classes} classes with {features} sensitive features"
+
+    def bound(self, question: Question, settings: Settings) -> Answer | None:
+        """Return deterministic bounds for every mechanism."""
+        found = _found(question, read_linear(question), settings.tolerance)
+        return gathered(question, found, settings.progress)
 
 
-def _keeps(laws: list[list[Law]], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:
+def _found(question: Question, model: LinearModel, tolerance: float) -> Iterator[Found]:
+    def keeps(record: int, label: Any, laws: list[Law]) -> Interval:
+        return _keeps(laws, model.comparisons(record, label), model.slack(record), tolerance)
+
+    possible = _possible(question, model)
+    for record, bounds in bracketed(question, model.known, keeps):
+        yield Found(record, bounds, int(possible[record]), 1)
+
+
+def _keeps(laws: list[Law], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:
     planes = half_planes(comparisons)
     margin = slack + _margin(planes, 0.0)
-    found = [
-        _of_part([law if law.shape else law[np.newaxis] for law in part], planes, margin, tolerance) for part in laws
-    ]
-    return Interval(*(np.concatenate(side) for side in zip(*found, strict=True)))
+    return _of_part([law if law.shape else law[np.newaxis] for law in laws], planes, margin, tolerance)
 
 
 def half_planes(comparisons: list[Comparison]) -> HalfPlanes:

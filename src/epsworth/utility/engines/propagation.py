@@ -21,8 +21,11 @@ from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.classifiers.layers import Activation, Affine, Network
 from epsworth.classifiers.networks import DOUBLE, network_model
 from epsworth.records import Indices
-from epsworth.utility.engines.branch_and_bound import Verdict
+from epsworth.utility.engines.branch_and_bound import branch_and_sample
+from epsworth.utility.engines.contraction import stays_in_range
+from epsworth.utility.engines.engine import Answer, Engine, Settings
 from epsworth.utility.engines.probing import answers_as_read
+from epsworth.utility.engines.verdicts import Verdict
 from epsworth.utility.question import Question
 
 MOST_FEATURES = 5
@@ -179,3 +182,32 @@ def _agrees(question: Question, network: Network, natural: Floats) -> bool:
         return network.classes[np.argmax(scores, axis=1)], np.asarray(clear)
 
     return answers_as_read(question, read)
+
+
+class Propagation(Engine):
+    """Branch and bound on boxes whose scores are bounded by propagation; what stays undecided is sampled."""
+
+    name = "propagation"
+    draws = True
+
+    def lacks(self, question: Question, m: int) -> str | None:
+        """Refuse what is no small network, and mechanisms whose outputs leave the range."""
+        network = question.read(bounds_for)
+        if isinstance(network, str):
+            return network
+        return None if stays_in_range(question.releases[m]) else "its outputs leave the declared range"
+
+    def worthwhile(self, question: Question, m: int) -> bool:
+        """Tell that sampling costs less; who wants proof asks by name."""
+        return False
+
+    def why(self, question: Question, m: int) -> str:
+        """Say what was read."""
+        features = len(question.features)
+        return f"a network with {features} sensitive feature{'s' * (features > 1)}"
+
+    def bound(self, question: Question, settings: Settings) -> Answer | None:
+        """Return two-sided bounds for every record."""
+        network = question.read(bounds_for)
+        assert isinstance(network, PropagatedBounds)
+        return branch_and_sample(question, network, settings)
