@@ -54,7 +54,7 @@ def test_a_score_is_known_to_within_its_stated_rounding():
     x = rng.random((20, 4))
     asked = question(model, x, [0, 1, 2], domain=None)
     off = []
-    for (record, _), region in _regions(asked, linear_for(asked), 0, 0.1, Risk(1e-3).split(20)).items():
+    for (record, _), region in _regions(asked, linear_for(asked), np.ones(4), 0.1, Risk(1e-3).split(20)).items():
         scores = [
             Fraction(b) + sum(Fraction(w) * Fraction(v) for w, v in zip(row, x[record].tolist(), strict=True))
             for row, b in zip(model.coef_.tolist(), model.intercept_.tolist(), strict=True)

@@ -15,24 +15,11 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
+from epsworth.deprecation import METHODS
 from epsworth.documents import read_json
 from epsworth.files import reading, write_text
 from epsworth.guarantees import Approximate, Guarantee, Probabilistic, Pure
 from epsworth.rounding import round_down, show_down, show_up
-
-METHODS_BEFORE = {
-    "closed-form": "label",
-    "exact-grid": "grid",
-    "exact-cells": "cells",
-    "branch-and-bound": "branch_and_bound",
-    "bound-propagation": "propagation",
-    "lattice-bracket": "lattice",
-    "polygon": "polygons",
-    "exit-scales": "rays",
-    "sections": "slabs",
-    "shared-samples": "strata",
-    "monte-carlo": "sampled",
-}  # what `Curves.method` showed in version 0.1
 
 Quantity = Literal["stability", "accuracy"]
 FORMAT = "epsworth-curves-1"
@@ -292,7 +279,7 @@ class Curves:
             tight_epsilons=np.where(np.isnan(tight), np.inf, tight),
             labels=np.array(document["labels"]),
             labels_possible=np.array(document["labels_possible"], dtype=np.int64),
-            method=np.array([[METHODS_BEFORE.get(word, word) for word in row] for row in document["method"]]),
+            method=np.array([[METHODS.get(word, word) for word in row] for row in document["method"]]),
             over=str(document["over"]),
             confidence=float(document["confidence"]),
             tolerance=float(document["tolerance"]),

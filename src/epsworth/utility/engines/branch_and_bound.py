@@ -21,46 +21,14 @@ from epsworth.bounds import Interval, Risk, looks
 from epsworth.laws import draw_between, uniforms
 from epsworth.mechanisms import Mechanism
 from epsworth.records import Indices
-from epsworth.utility.engines.cells import TreeCells, cells_for
+from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.contraction import ROUNDING, LawsOverEpsilon, below
-from epsworth.utility.engines.engine import BATCH, Answer, Engine, Found, Settings, gathered, kinds, records_of
+from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, kinds, records_of
 from epsworth.utility.engines.verdicts import Boxes, Inside, Verdict
 from epsworth.utility.question import Question
 
-MOST_FEATURES, MOST_RECORDS = 6, 16  # records: those under auto; beyond, sampling every one costs less
+MOST_RECORDS = 16  # under auto; beyond, sampling every one costs less
 Mass = Callable[[Floats, Floats], Floats]
-
-
-class BranchAndBound(Engine):
-    """Trees with more sensitive features than have a table of cells; what stays undecided is sampled."""
-
-    name = "branch_and_bound"
-    draws = True
-
-    def lacks(self, question: Question, m: int) -> str | None:
-        """Refuse what is no tree model, categories, and too many features."""
-        builder = question.read(cells_for)
-        if isinstance(builder, str):
-            return builder
-        if any(feature.categories is not None for feature in question.features):
-            return "a sensitive feature is categorical"
-        few = len(question.features) <= MOST_FEATURES
-        return None if few else f"there are more than {MOST_FEATURES} sensitive features"
-
-    def worthwhile(self, question: Question, m: int) -> bool:
-        """Tell whether records are few, and no coin adds its own width to that of the bounds."""
-        reveals = any(release.reveal for release in question.releases[m])
-        return len(question.records) <= MOST_RECORDS and not reveals
-
-    def why(self, question: Question, m: int) -> str:
-        """Say what was read."""
-        return f"a tree model with {len(question.features)} sensitive features"
-
-    def bound(self, question: Question, settings: Settings) -> Answer | None:
-        """Return two-sided bounds for every record."""
-        builder = question.read(cells_for)
-        assert isinstance(builder, TreeCells)
-        return branch_and_sample(question, builder, settings)
 
 
 @dataclass(eq=False)
@@ -138,30 +106,6 @@ def _mass(laws: LawsOverEpsilon, question: Question, record: int, low: Floats, h
     return masses
 
 
-def branch_and_sample(question: Question, inside: Inside, settings: Settings) -> Answer | None:
-    """Return two-sided bounds for every record; each point of a record and quantity has a share of the risk."""
-    m, e, n = question.shape
-    risk = settings.risk.split(n * m * e * kinds(question))
-
-    def found() -> Iterator[Found]:
-        laws = LawsOverEpsilon(question)
-        for record, labels in records_of(question):
-            boxes, mass = inside.boxes(record), partial(_mass, laws, question, record)
-            bounds, queries = [], 0
-            for label in labels:
-                index = np.flatnonzero(inside.classes == label)
-                if index.size:
-                    region = branch(boxes, mass, int(index[0]), _enough(settings))
-                    bound, asked = _finish(question, record, label, region, settings, risk.take(m * e))
-                    queries += asked
-                else:  # a label that the classifier does not know
-                    bound = Interval(np.zeros(m * e), np.zeros(m * e))
-                bounds.append(bound)
-            yield Found(record, bounds, 1 + int((bounds[0].upper < 1).any()), queries)
-
-    return gathered(question, found(), settings.progress)
-
-
 def _enough(settings: Settings) -> float:
     """Return the undecided mass that the tolerance allows, less what outward rounding adds."""
     return 2 * settings.tolerance - 2 * ROUNDING
@@ -214,3 +158,46 @@ def _given_boxes(
         unit = draw_between(law, least, most, uniforms(rng, len(low)))
         values.append(feature.from_unit(unit, points=mechanism.points))
     return values
+
+
+class Branching(ByRecord):
+    """Decides boxes as far as their number allows, and samples the rest; what it reads is an `Inside`."""
+
+    draws = True
+
+    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+        """Yield two-sided bounds for every record; each point of a record and quantity has a share of the risk."""
+        m, e, n = question.shape
+        risk = settings.risk.split(n * m * e * kinds(question))
+        inside: Inside = self.read(question)
+        laws = LawsOverEpsilon(question)
+        for record, labels in records_of(question):
+            boxes, mass = inside.boxes(record), partial(_mass, laws, question, record)
+            bounds, queries = [], 0
+            for label in labels:
+                index = np.flatnonzero(inside.classes == label)
+                if index.size:
+                    region = branch(boxes, mass, int(index[0]), _enough(settings))
+                    bound, asked = _finish(question, record, label, region, settings, risk.take(m * e))
+                    queries += asked
+                else:  # a label that the classifier does not know
+                    bound = Interval(*np.zeros((2, m * e)))
+                bounds.append(bound)
+            yield Found(record, bounds, 1 + int((bounds[0].upper < 1).any()), queries)
+
+
+class BranchAndBound(Branching):
+    """Trees with more sensitive features than have a table of cells."""
+
+    name, because = "branch_and_bound", "a tree model with {features}"
+    reading, most_features = cells_for, 6
+
+    def lacks(self, question: Question, m: int) -> str | None:
+        """Refuse categories."""
+        ranges = all(feature.categories is None for feature in question.features)
+        return None if ranges else "a sensitive feature is categorical"
+
+    def worthwhile(self, question: Question, m: int) -> bool:
+        """Tell whether records are few, and no coin adds its own width to that of the bounds."""
+        reveals = any(release.reveal for release in question.releases[m])
+        return len(question.records) <= MOST_RECORDS and not reveals

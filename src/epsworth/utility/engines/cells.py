@@ -19,7 +19,7 @@ from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.trees import TreeModel, tree_model
 from epsworth.records import Indices
 from epsworth.utility.engines.contraction import LawsOverEpsilon, Table, agreement, outward, stays_in_range, within
-from epsworth.utility.engines.engine import Answer, Engine, Found, Settings, gathered, targets
+from epsworth.utility.engines.engine import ByRecord, Found, Settings, targets
 from epsworth.utility.engines.leaves import LeafBoxes
 from epsworth.utility.engines.partition import Sweep, sum_of_boxes
 from epsworth.utility.engines.probing import answers_as_read
@@ -171,50 +171,34 @@ def cells_for(question: Question) -> TreeCells | str:
     return builder if answers_as_read(question, read, builder.sweep.edges) else "its answers are not those of its trees"
 
 
-class CellTables(Engine):
+class CellTables(ByRecord):
     """Sums a decision table over the cells between thresholds: exact for tree models."""
 
-    name = "cells"
-    hands_over = True
+    name, because = "cells", "a tree model with {features}"
+    hands_over = True  # where some record has too many cells
+    reading, most_features = cells_for, MOST_FEATURES
 
-    def lacks(self, question: Question, m: int) -> str | None:
-        """Refuse what is no tree model, and more than three features."""
-        builder = question.read(cells_for)
-        if isinstance(builder, str):
-            return builder
-        few = len(question.features) <= MOST_FEATURES
-        return None if few else f"there are more than {MOST_FEATURES} sensitive features"
-
-    def why(self, question: Question, m: int) -> str:
-        """Say what was read."""
-        return f"a tree model with {len(question.features)} sensitive features"
-
-    def bound(self, question: Question, settings: Settings) -> Answer | None:
-        """Return exact bounds for every record, or None where some record has too many cells."""
-        return gathered(question, _found(question), settings.progress)
-
-
-def _found(question: Question) -> Iterator[Found | None]:
-    (m, e, n), builder = question.shape, question.read(cells_for)
-    assert isinstance(builder, TreeCells)
-    laws, stays = LawsOverEpsilon(question), np.array([stays_in_range(row) for row in question.releases])
-    for start in range(0, n, BLOCK):
-        block, before = range(start, min(start + BLOCK, n)), builder.queries
-        built = builder.of(block)
-        if built is None:
-            yield None
-            return
-        for record, cells in zip(block, built, strict=True):
-            masses = [
-                np.concatenate([laws.masses(i, j, question.unit[record, j], edges) for i in range(m)])
-                for j, edges in enumerate(cells.edges)
-            ]
-            labels = targets(question, record)
-            shares = [share.reshape(m, e) for share in agreement(cells.table, labels, masses)]
-            inside = np.ix_(*[within(f, edges) for f, edges in zip(question.features, cells.edges, strict=True)])
-            reached = cells.table.kinds[np.unique(cells.table.labels[inside])]
-            if len(reached) == 1:  # mechanisms that stay in the range cannot change the label
-                for share, label in zip(shares, labels, strict=True):
-                    share[stays] = float(reached[0] == label)
-            asked = builder.queries - before if record == start else 0
-            yield Found(record, [outward(share) for share in shares], len(reached), asked)
+    def found(self, question: Question, settings: Settings) -> Iterator[Found | None]:
+        """Yield exact bounds for every record."""
+        (m, e, n), builder = question.shape, self.read(question)
+        laws, stays = LawsOverEpsilon(question), np.array([stays_in_range(row) for row in question.releases])
+        for start in range(0, n, BLOCK):
+            block, before = range(start, min(start + BLOCK, n)), builder.queries
+            built = builder.of(block)
+            if built is None:
+                yield None
+                return
+            for record, cells in zip(block, built, strict=True):
+                masses = [
+                    np.concatenate([laws.masses(i, j, question.unit[record, j], edges) for i in range(m)])
+                    for j, edges in enumerate(cells.edges)
+                ]
+                labels = targets(question, record)
+                shares = [share.reshape(m, e) for share in agreement(cells.table, labels, masses)]
+                inside = np.ix_(*[within(f, edges) for f, edges in zip(question.features, cells.edges, strict=True)])
+                reached = cells.table.kinds[np.unique(cells.table.labels[inside])]
+                if len(reached) == 1:  # mechanisms that stay in the range cannot change the label
+                    for share, label in zip(shares, labels, strict=True):
+                        share[stays] = float(reached[0] == label)
+                asked = builder.queries - before if record == start else 0
+                yield Found(record, [outward(share) for share in shares], len(reached), asked)

@@ -9,32 +9,24 @@ import numpy as np
 from epsworth.bounds import Interval
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.scalers import steps_of
-from epsworth.utility.engines.engine import Answer, Engine, Found, Settings, gathered, records_of
+from epsworth.utility.engines.engine import ByRecord, Found, Settings, records_of
 from epsworth.utility.question import Question
 
 
-class Constant(Engine):
+class Constant(ByRecord):
     """Asks nothing: there is no other label."""
 
-    name = "constant"
+    name, because = "constant", "the classifier gives one label only"
 
     def lacks(self, question: Question, m: int) -> str | None:
         """Refuse whoever may give another label."""
         return None if knows_one_label(question) else "the classifier may give more than one label"
 
-    def why(self, question: Question, m: int) -> str:
-        """Say what was read."""
-        return "the classifier gives one label only"
-
-    def bound(self, question: Question, settings: Settings) -> Answer | None:
-        """Return 1 for the label, and 0 for any other."""
-        return gathered(question, _found(question), settings.progress)
-
-
-def _found(question: Question) -> Iterator[Found]:
-    own, other = (Interval(*np.full((2, *question.shape[:2]), value)) for value in (1.0, 0.0))
-    for record, labels in records_of(question):
-        yield Found(record, [own, other][: len(labels)], 1)
+    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+        """Yield 1 for the label, and 0 for any other."""
+        own, other = (Interval(*np.full((2, *question.shape[:2]), value)) for value in (1.0, 0.0))
+        for record, labels in records_of(question):
+            yield Found(record, [own, other][: len(labels)], 1)
 
 
 def knows_one_label(question: Question) -> bool:

@@ -6,8 +6,9 @@ can answer, and bounds them; whatever it reads of the classifier it gets by `Que
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
@@ -67,7 +68,9 @@ class Engine(ABC):
     Attributes
     ----------
     name : str
-        One word: what ``method=`` takes and ``Curves.method`` shows.
+        One word: what ``method=`` takes and `Curves.method` shows.
+    because : str
+        What a note says of mechanisms that it answers for.
     draws : bool
         Whether it may spend risk; others are given none.
     hands_over : bool
@@ -76,30 +79,42 @@ class Engine(ABC):
         Whether the tolerance is the whole width of its bounds; else it is half of it.
     of_label : bool
         Whether it answers where the label itself is randomised; else where features are.
+    reading : callable
+        From a question to what the engine reads of its classifier, or why it cannot: a text.
+    most_features : float
+        Sensitive features that it can deal with.
     remedy : str
         What to do where it cannot answer.
     """
 
     name: ClassVar[str]
+    because: ClassVar[str] = "asked for"
     draws: ClassVar[bool] = False
     hands_over: ClassVar[bool] = False
     brackets: ClassVar[bool] = False
     of_label: ClassVar[bool] = False
+    reading: ClassVar[Callable[[Question], Any] | None] = None
+    most_features: ClassVar[float] = math.inf
     remedy: ClassVar[str] = "use method='auto'"
 
     def supports(self, question: Question, m: int) -> str | None:
         """Return why the engine cannot answer for mechanism ``m`` of a question; None where it can."""
         if bool(question.releases[m][0].mechanisms) == self.of_label:
             return "it perturbs features, not the label" if self.of_label else "the label itself is randomised"
+        if isinstance(found := self.read(question), str):
+            return found
+        if len(question.features) > self.most_features:
+            return f"there are more than {self.most_features} sensitive features"
         return self.lacks(question, m)
 
-    @abstractmethod
-    def lacks(self, question: Question, m: int) -> str | None:
-        """Return what keeps the engine from a mechanism that randomises what it is for; None: nothing."""
+    def read(self, question: Question) -> Any:
+        """Return what is read of a question's classifier: once, for all engines of that reading."""
+        reading = type(self).reading
+        return None if reading is None else question.read(reading)
 
-    @abstractmethod
-    def bound(self, question: Question, settings: Settings) -> Answer | None:
-        """Bound every mechanism of a question, each of which is supported."""
+    def lacks(self, question: Question, m: int) -> str | None:
+        """Return what else keeps the engine from a mechanism; None: nothing."""
+        return None
 
     def worthwhile(self, question: Question, m: int) -> bool:
         """Tell whether ``auto`` should take a mechanism that is supported."""
@@ -107,11 +122,40 @@ class Engine(ABC):
 
     def why(self, question: Question, m: int) -> str:
         """Say in a note why this engine answers."""
-        return "asked for"
+        count = len(question.features)
+        return self.because.format(features=f"{count} sensitive feature{'s' * (count > 1)}")
 
     def together(self, question: Question, m: int) -> Hashable:
         """Return a key: mechanisms of one key are bounded in one run."""
         return None
+
+    @abstractmethod
+    def bound(self, question: Question, settings: Settings) -> Answer | None:
+        """Bound every mechanism of a question, each of which is supported."""
+
+
+class ByRecord(Engine):
+    """An engine that bounds record by record."""
+
+    @abstractmethod
+    def found(self, question: Question, settings: Settings) -> Iterator[Found | None]:
+        """Yield what is found for every record, in any order; None hands all mechanisms over to sampling."""
+
+    def bound(self, question: Question, settings: Settings) -> Answer | None:
+        """Put what is found into one answer."""
+        m, e, n = question.shape
+        sides = np.empty((kinds(question), 2, m, e, n))  # quantity, lower and upper
+        possible, queries = np.ones(n, dtype=np.int64), 0
+        for done, one in enumerate(self.found(question, settings), start=1):
+            if one is None:
+                return None
+            for quantity, side in enumerate(sides):
+                side[..., one.record] = np.reshape(one.bounds[min(quantity, len(one.bounds) - 1)], (2, m, e))
+            possible[one.record] = one.possible
+            queries += one.queries
+            settings.progress(done / n)
+        bounds = [Bounds(lower, upper) for lower, upper in sides]
+        return Answer(bounds[0], None if question.y is None else bounds[1], possible, queries)
 
 
 class Found(NamedTuple):
@@ -135,23 +179,6 @@ def targets(question: Question, record: int) -> list[Any]:
 def kinds(question: Question) -> int:
     """Return how many quantities are asked for: stability, and accuracy where there is y."""
     return 1 if question.y is None else 2
-
-
-def gathered(question: Question, found: Iterable[Found | None], progress: Progress) -> Answer | None:
-    """Put what is found record by record, in any order, into one answer; None as soon as a record is handed over."""
-    m, e, n = question.shape
-    sides = np.empty((kinds(question), 2, m, e, n))  # quantity, lower and upper
-    possible, queries = np.ones(n, dtype=np.int64), 0
-    for done, one in enumerate(found, start=1):
-        if one is None:
-            return None
-        for quantity in range(len(sides)):
-            sides[quantity, :, :, :, one.record] = np.reshape(one.bounds[min(quantity, len(one.bounds) - 1)], (2, m, e))
-        possible[one.record] = one.possible
-        queries += one.queries
-        progress(done / n)
-    bounds = [Bounds(lower, upper) for lower, upper in sides]
-    return Answer(bounds[0], None if question.y is None else bounds[1], possible, queries)
 
 
 def records_of(question: Question) -> Iterator[tuple[int, list[Any]]]:

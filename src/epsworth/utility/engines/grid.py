@@ -8,9 +8,9 @@ from collections.abc import Hashable, Iterator
 import numpy as np
 
 from epsworth.records import Indices
-from epsworth.utility.engines.cells import TreeCells, cells_for
+from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon, Table, agreement, outward
-from epsworth.utility.engines.engine import BATCH, Answer, Engine, Found, Settings, gathered, targets
+from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, targets
 from epsworth.utility.question import Question
 
 MOST_POINTS = 2_000_000  # of one record's grid
@@ -25,7 +25,7 @@ def grid_sizes(question: Question, m: int) -> tuple[int, ...] | None:
     return None if sizes or None in found else found  # type: ignore[return-value]
 
 
-class Grid(Engine):
+class Grid(ByRecord):
     """Asks about every output that a mechanism can have: exact for any classifier."""
 
     name = "grid"
@@ -40,7 +40,7 @@ class Grid(Engine):
     def worthwhile(self, question: Question, m: int) -> bool:
         """Tell whether all decision tables, one per set of public features, cost less than what else there is."""
         queries = math.prod(grid_sizes(question, m) or ()) * len(question.read(_same_public))
-        return queries <= (CHEAP_GRID if isinstance(question.read(cells_for), TreeCells) else LARGEST_GRID)
+        return queries <= (LARGEST_GRID if isinstance(question.read(cells_for), str) else CHEAP_GRID)
 
     def why(self, question: Question, m: int) -> str:
         """Name the grid."""
@@ -50,25 +50,20 @@ class Grid(Engine):
         """Answer mechanisms of one grid together."""
         return grid_sizes(question, m)
 
-    def bound(self, question: Question, settings: Settings) -> Answer | None:
-        """Return exact bounds for mechanisms that share their grid: one query per grid point and public record."""
-        return gathered(question, _found(question), settings.progress)
-
-
-def _found(question: Question) -> Iterator[Found]:
-    sizes, m = grid_sizes(question, 0), question.shape[0]
-    assert sizes is not None
-    laws, grids = LawsOverEpsilon(question), [np.arange(k) / (k - 1) for k in sizes]
-    for group, table in _tables(question, sizes, question.read(_same_public)):
-        for record in group.tolist():
-            masses = [
-                np.concatenate([laws.points(i, j, question.unit[record, j], grid) for i in range(m)])
-                for j, grid in enumerate(grids)
-            ]
-            shares = agreement(table, targets(question, record), masses)
-            possible = len(set(table.kinds.tolist()) | {question.labels[record]})
-            asked = table.labels.size if record == group[0] else 0
-            yield Found(record, [outward(share) for share in shares], possible, asked)
+    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+        """Yield exact bounds for mechanisms that share their grid: one query per grid point and public record."""
+        sizes, m = grid_sizes(question, 0) or (), question.shape[0]
+        laws, grids = LawsOverEpsilon(question), [np.arange(k) / (k - 1) for k in sizes]
+        for group, table in _tables(question, sizes, question.read(_same_public)):
+            for record in group.tolist():
+                masses = [
+                    np.concatenate([laws.points(i, j, question.unit[record, j], grid) for i in range(m)])
+                    for j, grid in enumerate(grids)
+                ]
+                shares = agreement(table, targets(question, record), masses)
+                possible = len(set(table.kinds.tolist()) | {question.labels[record]})
+                asked = table.labels.size if record == group[0] else 0
+                yield Found(record, [outward(share) for share in shares], possible, asked)
 
 
 def _same_public(question: Question) -> list[Indices]:

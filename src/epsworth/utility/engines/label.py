@@ -8,14 +8,14 @@ import numpy as np
 
 from epsworth.guarantees import ceiling
 from epsworth.utility.engines.contraction import outward
-from epsworth.utility.engines.engine import Answer, Engine, Found, Settings, gathered, records_of
+from epsworth.utility.engines.engine import ByRecord, Found, Settings, records_of
 from epsworth.utility.question import Question
 
 
-class Label(Engine):
+class Label(ByRecord):
     """Keeps the label as often as the ceiling of the record's budget allows; all others come equally often."""
 
-    name = "label"
+    name, because = "label", "the label itself is randomised"
     of_label = True
     remedy = "give a fitted estimator, or Classifier(..., classes=...)"
 
@@ -23,22 +23,14 @@ class Label(Engine):
         """Refuse classifiers whose labels nobody knows."""
         return "label_rr needs to know all labels" if question.classifier.classes is None else None
 
-    def why(self, question: Question, m: int) -> str:
-        """Say what is randomised."""
-        return "the label itself is randomised"
-
-    def bound(self, question: Question, settings: Settings) -> Answer | None:
-        """Return exact bounds."""
-        return gathered(question, _found(question), settings.progress)
-
-
-def _found(question: Question) -> Iterator[Found]:
-    classes = question.classifier.classes or ()
-    totals = [[release.guarantee.epsilon for release in row] for row in question.releases]
-    kept = np.array([[ceiling(total, len(classes)) for total in row] for row in totals])
-    if len(classes) > 1:
-        kept = np.minimum(kept, np.nextafter(1, 0))  # never quite 1, whatever a double holds
-    own, other, none = (outward(share) for share in (kept, (1 - kept) / max(len(classes) - 1, 1), 0 * kept))
-    for record, labels in records_of(question):
-        others = [other if label in classes else none for label in labels[1:]]
-        yield Found(record, [own, *others], len(classes))
+    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+        """Yield exact bounds."""
+        classes = question.classifier.classes or ()
+        totals = [[release.guarantee.epsilon for release in row] for row in question.releases]
+        kept = np.array([[ceiling(total, len(classes)) for total in row] for row in totals])
+        if len(classes) > 1:
+            kept = np.minimum(kept, np.nextafter(1, 0))  # never quite 1, whatever a double holds
+        own, other, none = (outward(share) for share in (kept, (1 - kept) / max(len(classes) - 1, 1), 0 * kept))
+        for record, labels in records_of(question):
+            others = [other if label in classes else none for label in labels[1:]]
+            yield Found(record, [own, *others], len(classes))

@@ -8,7 +8,8 @@ Pr[S0 <= .] exactly, where S lies between S0 and S0 + s steps.  The bracket clos
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,6 +24,8 @@ from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.scalers import affine, behind_scalers, dense, ignoring_names, per_column, steps_of
 from epsworth.laws import Gaussian, Laplace, Law, TwoLevel
 from epsworth.records import Indices
+from epsworth.utility.engines.brackets import bracketed
+from epsworth.utility.engines.engine import ByRecord, Found, Settings
 from epsworth.utility.engines.probing import answers_as_read
 from epsworth.utility.question import Question
 
@@ -104,13 +107,6 @@ class Comparison:
         if self.positive:
             return bool(self.constant + np.minimum(self.weights, 0).sum() <= 0)
         return bool(self.constant + np.maximum(self.weights, 0).sum() > 0)
-
-
-def read_linear(question: Question) -> LinearModel:
-    """Return the model of a question that `linear_for` was not refused."""
-    model = question.read(linear_for)
-    assert isinstance(model, LinearModel)
-    return model
 
 
 def settled(comparisons: Sequence[Comparison], slack: float) -> float | None:
@@ -365,3 +361,29 @@ def gaussian_sum(laws: list[Law], weights: Floats, threshold: float) -> Interval
     centre = sum(w * law.mean() for w, law in zip(weights, laws, strict=True))
     value = ndtr((threshold - centre) / np.where(spread > 0, spread, np.finfo(float).tiny))
     return Interval(np.clip(value - MARGIN, 0, 1), np.clip(value + MARGIN, 0, 1))
+
+
+class Brackets(ByRecord):
+    """What the engines that bracket linear models share."""
+
+    brackets = True
+    reading = linear_for
+
+    @abstractmethod
+    def keeps(self, laws: list[Law], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:
+        """Bound how often all comparisons are won, as narrowly as the tolerance; ``(epsilons,)``."""
+
+    @abstractmethod
+    def possible(self, question: Question, model: LinearModel) -> Sequence[int]:
+        """Return how many labels can occur within the ranges, per record."""
+
+    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+        """Yield deterministic bounds."""
+        model = self.read(question)
+
+        def keeps(record: int, label: Any, laws: list[Law]) -> Interval:
+            return self.keeps(laws, model.comparisons(record, label), model.slack(record), settings.tolerance)
+
+        possible = self.possible(question, model)
+        for record, bounds in bracketed(question, model.known, keeps):
+            yield Found(record, bounds, possible[record], 1)

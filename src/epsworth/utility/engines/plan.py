@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from epsworth.deprecation import warn
-from epsworth.utility.curves import METHODS_BEFORE
+from epsworth.deprecation import METHODS, warn
 from epsworth.utility.engines import table
 from epsworth.utility.engines.engine import Engine
 from epsworth.utility.question import Question
@@ -32,7 +31,7 @@ def methods() -> tuple[str, ...]:
 
 def known(method: object) -> bool:
     """Tell whether a word is one of the methods, or was one."""
-    return method in methods() or method in TWO_WORDS or method in METHODS_BEFORE
+    return method in methods() or method in TWO_WORDS or method in METHODS
 
 
 def plan(question: Question, method: Method) -> list[Part]:
@@ -54,7 +53,7 @@ def _asked_for(method: Method) -> list[Engine]:
     """Return the engines to try, in order."""
     if method in ("auto", "paper"):
         return list(table.ENGINES)
-    words = TWO_WORDS.get(method, (METHODS_BEFORE.get(method, method),))
+    words = TWO_WORDS.get(method, (METHODS.get(method, method),))
     if method != words[0]:
         warn(f"method={method!r}", " or ".join(f"method={word!r}" for word in words), depth=DEPTH + 1)
     return [engine for word in words for engine in table.ENGINES if engine.name == word]

@@ -9,9 +9,8 @@ the bracket closes as 1/N.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +18,10 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.laws import Law, TwoLevel
-from epsworth.utility.engines.brackets import bracketed
 from epsworth.utility.engines.contraction import ROUNDING
-from epsworth.utility.engines.engine import Answer, Engine, Found, Settings, gathered
-from epsworth.utility.engines.linear import MARGIN, Comparison, LinearModel, linear_for, read_linear
+from epsworth.utility.engines.linear import MARGIN, Brackets, Comparison, LinearModel
 from epsworth.utility.question import Question
 
-MOST_FEATURES = 2
 FIRST_SLABS, MOST_SLABS = 2**9, 2**15
 BLOCK = 512  # records whose polygons are measured together
 TAIL = 1e-13  # mass beyond the first and the last slab of an unbounded law
@@ -50,46 +46,6 @@ class HalfPlanes(NamedTuple):
             edge = -value / b
         empty = (b == 0) & (value <= 0)
         return Interval(np.where(b > 0, edge, np.where(empty, np.inf, -np.inf)), np.where(b < 0, edge, np.inf))
-
-
-class Polygons(Engine):
-    """Areas of polygons, or slabs of them: exact for ``pm`` and ``sw``, else as narrow as the tolerance."""
-
-    name = "polygons"
-    brackets = True
-
-    def lacks(self, question: Question, m: int) -> str | None:
-        """Refuse what is no linear model, or has more than two sensitive features."""
-        model = question.read(linear_for)
-        if isinstance(model, str):
-            return model
-        few = len(question.features) <= MOST_FEATURES
-        return None if few else f"there are more than {MOST_FEATURES} sensitive features"
-
-    def why(self, question: Question, m: int) -> str:
-        """Say what was read."""
-        classes, features = len(read_linear(question).classes), len(question.features)
-        return f"a linear model of {classes} classes with {features} sensitive features"
-
-    def bound(self, question: Question, settings: Settings) -> Answer | None:
-        """Return deterministic bounds for every mechanism."""
-        found = _found(question, read_linear(question), settings.tolerance)
-        return gathered(question, found, settings.progress)
-
-
-def _found(question: Question, model: LinearModel, tolerance: float) -> Iterator[Found]:
-    def keeps(record: int, label: Any, laws: list[Law]) -> Interval:
-        return _keeps(laws, model.comparisons(record, label), model.slack(record), tolerance)
-
-    possible = _possible(question, model)
-    for record, bounds in bracketed(question, model.known, keeps):
-        yield Found(record, bounds, int(possible[record]), 1)
-
-
-def _keeps(laws: list[Law], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:
-    planes = half_planes(comparisons)
-    margin = slack + _margin(planes, 0.0)
-    return _of_part([law if law.shape else law[np.newaxis] for law in laws], planes, margin, tolerance)
 
 
 def half_planes(comparisons: list[Comparison]) -> HalfPlanes:
@@ -205,3 +161,20 @@ def _possible(question: Question, model: LinearModel) -> NDArray[np.int64]:
 def _margin(planes: HalfPlanes, sizes: Floats | float) -> Floats:
     """Return by how much the scores may be rounded at values in [0, 1]."""
     return np.asarray(MARGIN * (sizes + np.abs(planes.a) + np.abs(planes.b) + np.abs(planes.c)))
+
+
+class Polygons(Brackets):
+    """Areas of polygons, or slabs of them: exact for ``pm`` and ``sw``, else as narrow as the tolerance."""
+
+    name, because = "polygons", "a linear model with {features}"
+    most_features = 2
+
+    def keeps(self, laws: list[Law], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:
+        """Bound the mass of the polygon on which all comparisons are won."""
+        planes = half_planes(comparisons)
+        margin = slack + _margin(planes, 0.0)
+        return _of_part([law if law.shape else law[np.newaxis] for law in laws], planes, margin, tolerance)
+
+    def possible(self, question: Question, model: LinearModel) -> list[int]:
+        """Return how many labels win on some area."""
+        return [int(count) for count in _possible(question, model)]

@@ -21,9 +21,8 @@ from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.classifiers.layers import Activation, Affine, Network
 from epsworth.classifiers.networks import DOUBLE, network_model
 from epsworth.records import Indices
-from epsworth.utility.engines.branch_and_bound import branch_and_sample
+from epsworth.utility.engines.branch_and_bound import Branching
 from epsworth.utility.engines.contraction import stays_in_range
-from epsworth.utility.engines.engine import Answer, Engine, Settings
 from epsworth.utility.engines.probing import answers_as_read
 from epsworth.utility.engines.verdicts import Verdict
 from epsworth.utility.question import Question
@@ -184,30 +183,16 @@ def _agrees(question: Question, network: Network, natural: Floats) -> bool:
     return answers_as_read(question, read)
 
 
-class Propagation(Engine):
-    """Branch and bound on boxes whose scores are bounded by propagation; what stays undecided is sampled."""
+class Propagation(Branching):
+    """Boxes of networks, whose scores are bounded by propagation."""
 
-    name = "propagation"
-    draws = True
+    name, because = "propagation", "a network with {features}"
+    reading = bounds_for
 
     def lacks(self, question: Question, m: int) -> str | None:
-        """Refuse what is no small network, and mechanisms whose outputs leave the range."""
-        network = question.read(bounds_for)
-        if isinstance(network, str):
-            return network
+        """Refuse outputs beyond the range, where nothing is bounded."""
         return None if stays_in_range(question.releases[m]) else "its outputs leave the declared range"
 
     def worthwhile(self, question: Question, m: int) -> bool:
         """Tell that sampling costs less; who wants proof asks by name."""
         return False
-
-    def why(self, question: Question, m: int) -> str:
-        """Say what was read."""
-        features = len(question.features)
-        return f"a network with {features} sensitive feature{'s' * (features > 1)}"
-
-    def bound(self, question: Question, settings: Settings) -> Answer | None:
-        """Return two-sided bounds for every record."""
-        network = question.read(bounds_for)
-        assert isinstance(network, PropagatedBounds)
-        return branch_and_sample(question, network, settings)

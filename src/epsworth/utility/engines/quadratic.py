@@ -23,8 +23,8 @@ from epsworth.laws.noise import Noise
 from epsworth.mechanisms import Mechanism
 from epsworth.records import Indices
 from epsworth.utility.engines.brackets import batches, bracketed
-from epsworth.utility.engines.engine import Answer, Engine, Found, Settings, gathered
-from epsworth.utility.engines.probing import answers_as_read
+from epsworth.utility.engines.engine import ByRecord, Found, Settings
+from epsworth.utility.engines.probing import SPREAD, answers_as_read
 from epsworth.utility.engines.slabs import TAIL, Leads, bracket, span_of
 from epsworth.utility.question import Question
 
@@ -135,52 +135,6 @@ def _agrees(question: Question, model: QuadraticModel) -> bool:
     return answers_as_read(question, read)
 
 
-class SlabBounds(Engine):
-    """Slabs of one feature, with bounds on each: quadratic scores, outputs continuous but for atoms at 0 and 1."""
-
-    name = "slabs"
-    brackets = True
-    hands_over = True
-
-    def lacks(self, question: Question, m: int) -> str | None:
-        """Refuse what has no quadratic scores, and mechanisms on grids."""
-        model = question.read(quadratic_for)
-        if isinstance(model, str):
-            return model
-        continuous = all(x.points is None for release in question.releases[m] for x in release.mechanisms)
-        return None if continuous else "its outputs lie on a grid"
-
-    def why(self, question: Question, m: int) -> str:
-        """Say what was read."""
-        features = len(question.features)
-        return f"quadratic scores, {features} sensitive feature{'s' * (features > 1)}"
-
-    def bound(self, question: Question, settings: Settings) -> Answer | None:
-        """Return deterministic bounds.
-
-        None where the rounding of the scores, or an atom on a boundary, leaves so much open that sampling does better.
-        """
-        model = question.read(quadratic_for)
-        assert isinstance(model, QuadraticModel)
-        return gathered(question, _found(question, model, settings.tolerance), settings.progress)
-
-
-def _found(question: Question, model: QuadraticModel, tolerance: float) -> Iterator[Found | None]:
-    def known(record: int, label: Any, within: bool) -> float | None:
-        return _settled(model, record, label) if within else None
-
-    def keeps(record: int, label: Any, laws: list[Law]) -> Interval:
-        return _keeps(model, record, label, laws, tolerance)
-
-    axis = np.linspace(0, 1, LATTICE)
-    lattice = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-    for record, bounds in bracketed(question, known, keeps, _laws):
-        if max(float((upper - lower).max()) for lower, upper in bounds) > max(2 * tolerance, WIDE):
-            yield None
-        best, clear = model.answers(np.full(len(lattice), record), lattice)
-        yield Found(record, bounds, len(np.unique(best[clear])), 0)  # those that are sure to occur
-
-
 def _laws(features: list[list[Mechanism]], values: Floats) -> list[list[Law]]:
     """Return the features' laws, for as many epsilons at once as can share their sections.
 
@@ -209,3 +163,35 @@ def _keeps(model: QuadraticModel, record: int, label: Any, laws: list[Law], tole
     if not len(leads.gap):
         return Interval(np.ones(shape), np.ones(shape))  # no rival
     return bracket(leads, laws, tolerance)
+
+
+class SlabBounds(ByRecord):
+    """Slabs of one feature, with bounds on each: quadratic scores, outputs continuous but for atoms at 0 and 1."""
+
+    name, because = "slabs", "quadratic scores, {features}"
+    brackets = True
+    hands_over = True  # where rounding, or an atom on a boundary, leaves so much open that sampling does better
+    reading = quadratic_for
+
+    def lacks(self, question: Question, m: int) -> str | None:
+        """Refuse mechanisms on grids."""
+        continuous = all(x.points is None for release in question.releases[m] for x in release.mechanisms)
+        return None if continuous else "its outputs lie on a grid"
+
+    def found(self, question: Question, settings: Settings) -> Iterator[Found | None]:
+        """Yield deterministic bounds."""
+        model, tolerance = self.read(question), settings.tolerance
+
+        def known(record: int, label: Any, within: bool) -> float | None:
+            return _settled(model, record, label) if within else None
+
+        def keeps(record: int, label: Any, laws: list[Law]) -> Interval:
+            return _keeps(model, record, label, laws, tolerance)
+
+        axis = np.linspace(0, 1, LATTICE)
+        lattice = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+        for record, bounds in bracketed(question, known, keeps, _laws):
+            if max(float((upper - lower).max()) for lower, upper in bounds) > max(2 * tolerance, WIDE):
+                yield None
+            best, clear = model.answers(np.full(len(lattice), record), lattice)
+            yield Found(record, bounds, len(np.unique(best[clear])), 2 * SPREAD * (record == 0))  # sure to occur

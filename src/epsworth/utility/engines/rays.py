@@ -22,8 +22,8 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval, Risk
 from epsworth.laws import Gaussian, Laplace, Law
 from epsworth.rounding import up
-from epsworth.utility.engines.engine import BATCH, Answer, Engine, Found, Settings, gathered, kinds, records_of
-from epsworth.utility.engines.linear import MARGIN, LinearModel, linear_for, read_linear
+from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, kinds, records_of
+from epsworth.utility.engines.linear import MARGIN, LinearModel, linear_for
 from epsworth.utility.question import Question
 
 # Of the width: a quotient, its logarithm (glibc: one unit) and another quotient err by 3 units at most, the root by one
@@ -43,65 +43,9 @@ def noise_scales(question: Question, m: int) -> tuple[Laplace | Gaussian, Floats
     return None
 
 
-def noise_of(question: Question, m: int) -> tuple[Laplace | Gaussian, Floats]:
-    """Return what `noise_scales` finds for a mechanism that is supported."""
-    found = noise_scales(question, m)
-    assert found is not None
-    return found
-
-
 def _scale(law: Law) -> float:
     assert isinstance(law, (Laplace, Gaussian))
     return 1 / float(law.rate) if isinstance(law, Laplace) else float(law.sigma)
-
-
-class Rays(Engine):
-    """Follows rays of noise until they leave a region: one set of draws for all epsilons, and no queries."""
-
-    name = "rays"
-    draws = True
-
-    def lacks(self, question: Question, m: int) -> str | None:
-        """Refuse what is no linear model, and noise of more than one shape or scale."""
-        model = question.read(linear_for)
-        if isinstance(model, str):
-            return model
-        return None if noise_scales(question, m) else "its noise is not of one shape and scale for all features"
-
-    def worthwhile(self, question: Question, m: int) -> bool:
-        """Tell whether there is more than one epsilon to share the draws."""
-        return len(question.epsilons) > 1
-
-    def why(self, question: Question, m: int) -> str:
-        """Say what is shared."""
-        return "noise of one shape on a linear model: the draws serve all epsilons"
-
-    def bound(self, question: Question, settings: Settings) -> Answer | None:
-        """Return bounds for every epsilon from shared draws; records, labels and mechanisms share the risk."""
-        return gathered(question, _found(question, read_linear(question), settings), lambda done: None)
-
-
-def _found(question: Question, model: LinearModel, settings: Settings) -> Iterator[Found]:
-    m, _, n = question.shape
-    risk = settings.risk.split(m * n * kinds(question))
-    of_mechanisms = [_regions(question, model, i, settings.tolerance, risk) for i in range(m)]
-    for i, regions in enumerate(of_mechanisms):
-        noise, _ = noise_of(question, i)
-        most = max((region.draws for region in regions.values()), default=0)
-        for start in range(0, most, BATCH):
-            z = noise.sample((min(BATCH, most - start), len(question.features)), settings.rng)
-            for region in regions.values():
-                region.count(z[: max(region.draws - start, 0)])
-            settings.progress((i + (start + len(z)) / most) / m)
-    settings.progress(1.0)
-    never = Interval(*np.zeros((2, len(question.epsilons))))
-    for record, labels in records_of(question):
-        rows = [
-            [regions[record, k].bounds() if (record, k) in regions else never for regions in of_mechanisms]
-            for k in range(len(labels))
-        ]
-        lost = any(one.can_be_lost for one in model.comparisons(record, labels[0]))
-        yield Found(record, [Interval(*np.stack(row, axis=1)) for row in rows], 1 + lost, 1)
 
 
 class Cumulated:
@@ -207,10 +151,10 @@ def crossed(slopes: Floats, margins: Floats, scales: Floats) -> Floats:
 
 
 def _regions(
-    question: Question, model: LinearModel, m: int, tolerance: float, risk: Risk
+    question: Question, model: LinearModel, scales: Floats, tolerance: float, risk: Risk
 ) -> dict[tuple[int, int], Region]:
     """Return a mechanism's regions by record and target that the model knows, each with a share of the risk."""
-    scales, found = noise_of(question, m)[1], {}
+    found = {}
     for record, labels in records_of(question):
         for k, label in enumerate(labels):
             if comparisons := model.comparisons(record, label):
@@ -221,3 +165,43 @@ def _regions(
                 margins = weights @ question.unit[record] + constants
                 found[record, k] = Region(weights, margins, MARGIN * terms, scales, tolerance, risk.take())
     return found
+
+
+class Rays(ByRecord):
+    """Follows rays of noise until they leave a region: one set of draws for all epsilons, and no queries."""
+
+    name, because = "rays", "noise of one shape on a linear model: the draws serve all epsilons"
+    draws = True
+    reading = linear_for
+
+    def lacks(self, question: Question, m: int) -> str | None:
+        """Refuse noise of more than one shape or scale."""
+        return None if noise_scales(question, m) else "its noise is not of one shape and scale for all features"
+
+    def worthwhile(self, question: Question, m: int) -> bool:
+        """Tell whether there is more than one epsilon to share the draws."""
+        return len(question.epsilons) > 1
+
+    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+        """Yield bounds for every epsilon from shared draws; records, labels and mechanisms share the risk."""
+        (m, e, n), model = question.shape, self.read(question)
+        risk, of_mechanisms = settings.risk.split(m * n * kinds(question)), []
+        for i in range(m):
+            shared = noise_scales(question, i)
+            assert shared is not None
+            noise, scales = shared
+            regions = _regions(question, model, scales, settings.tolerance, risk)
+            most = max((region.draws for region in regions.values()), default=0)
+            for start in range(0, most, BATCH):
+                z = noise.sample((min(BATCH, most - start), len(question.features)), settings.rng)
+                for region in regions.values():
+                    region.count(z[: max(region.draws - start, 0)])
+            of_mechanisms.append(regions)
+        never = Interval(*np.zeros((2, e)))
+        for record, labels in records_of(question):
+            rows = [
+                [regions[record, k].bounds() if (record, k) in regions else never for regions in of_mechanisms]
+                for k in range(len(labels))
+            ]
+            lost = any(one.can_be_lost for one in model.comparisons(record, labels[0]))
+            yield Found(record, [Interval(*np.stack(row, axis=1)) for row in rows], 1 + lost, 1)

@@ -161,19 +161,11 @@ class Sampler:
 class Sampled(Engine):
     """Plain sampling: works for any classifier, and takes over what other engines hand over."""
 
-    name = "sampled"
+    name, because = "sampled", "no exact engine applies"
     draws = True
 
     def __init__(self, over: Over = "auto") -> None:
         self.over = over
-
-    def lacks(self, question: Question, m: int) -> str | None:
-        """Refuse nothing."""
-        return None
-
-    def why(self, question: Question, m: int) -> str:
-        """Say that nothing was read."""
-        return "no exact engine applies"
 
     def bound(self, question: Question, settings: Settings) -> Answer:
         """Bound every record to the tolerance, or the average and the worst case."""

@@ -18,7 +18,7 @@ from epsworth.bounds import Interval, Risk, looks
 from epsworth.laws.grid import nearest_index
 from epsworth.mechanisms import KRR
 from epsworth.records import Indices
-from epsworth.utility.engines.engine import BATCH, Answer, Engine, Found, Settings, gathered, kinds, records_of
+from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, kinds, records_of
 from epsworth.utility.question import Question
 
 NEGLIGIBLE = 0.05  # strata whose weights stay below this share of the tolerance, together, are not drawn
@@ -41,10 +41,10 @@ def binomial_weights(epsilons: Floats, k: int, features: int) -> Floats:
     return np.asarray(np.exp(choose + j * np.log(fresh)[:, np.newaxis] + (features - j) * kept[:, np.newaxis]))
 
 
-class SharedDraws(Engine):
+class SharedDraws(ByRecord):
     """Redraws random subsets of the features: one set of draws for all epsilons."""
 
-    name = "strata"
+    name, because = "strata", "k-ary randomised response: the draws serve all epsilons"
     draws = True
 
     def lacks(self, question: Question, m: int) -> str | None:
@@ -55,32 +55,23 @@ class SharedDraws(Engine):
         """Tell whether there are more epsilons than strata to draw from."""
         return len(question.epsilons) > len(question.features)
 
-    def why(self, question: Question, m: int) -> str:
-        """Say what is shared."""
-        return "k-ary randomised response: the draws serve all epsilons"
-
     def together(self, question: Question, m: int) -> Hashable:
         """Answer every mechanism by itself."""
         return m
 
-    def bound(self, question: Question, settings: Settings) -> Answer | None:
-        """Return bounds for one mechanism at all epsilons; the risk is shared by records, strata and labels."""
-        return gathered(question, _found(question, settings), settings.progress)
-
-
-def _found(question: Question, settings: Settings) -> Iterator[Found]:
-    n, s, k = len(question.records), len(question.features), shared_grid(question, 0)
-    assert k is not None
-    weights = binomial_weights(np.array([r.mechanisms[0].scalar_epsilon for r in question.releases[0]]), k, s)
-    risk = settings.risk.split(n * s * kinds(question))
-    for record, labels in records_of(question):
-        strata = Strata(question, record, k, labels)
-        strata.run(weights, settings, risk.take(s * len(labels)))
-        bounds = [
-            Interval(np.clip(weights @ q.lower - 1e-12, 0, 1), np.clip(weights @ q.upper + 1e-12, 0, 1))
-            for q in strata.q
-        ]
-        yield Found(record, bounds, len(strata.seen), strata.queries)
+    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+        """Yield bounds for one mechanism at all epsilons; records, strata and labels share the risk."""
+        n, s, k = len(question.records), len(question.features), shared_grid(question, 0) or 0
+        weights = binomial_weights(np.array([r.mechanisms[0].scalar_epsilon for r in question.releases[0]]), k, s)
+        risk = settings.risk.split(n * s * kinds(question))
+        for record, labels in records_of(question):
+            strata = Strata(question, record, k, labels)
+            strata.run(weights, settings, risk.take(s * len(labels)))
+            bounds = [
+                Interval(np.clip(weights @ q.lower - 1e-12, 0, 1), np.clip(weights @ q.upper + 1e-12, 0, 1))
+                for q in strata.q
+            ]
+            yield Found(record, bounds, len(strata.seen), strata.queries)
 
 
 class Strata:
