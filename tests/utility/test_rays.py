@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -31,6 +32,23 @@ def settings(miss, tolerance, seed):
 def question(model, X, sensitive, **more):
     given = {"sensitive": sensitive, "mechanisms": NOISE, "epsilons": [0.3, 1, 4, 20], "domain": RANGES, "y": None}
     return ask(model, X, **(given | more))
+
+
+@pytest.mark.parametrize("count", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_bands_hold_what_fractions_and_sixty_digits_give(count):
+    """Shares of draws that no double holds, at widths that no double holds either."""
+    mpmath.mp.dps, rng = 60, np.random.default_rng(0)
+    for _ in range(count // 1_000):
+        miss, tolerance = 10 ** rng.uniform(-9, -1), rng.uniform(0.02, 0.2)
+        region = Region(np.ones((1, 2)), np.array([-1.0]), np.zeros(1), np.ones(500), tolerance, Risk(miss))
+        n, width = region.draws, mpmath.sqrt(mpmath.log(4 / mpmath.mpf(miss)) / (2 * region.draws))
+        counts = np.sort(rng.integers(n // 4, 3 * n // 4, (2, 500)), axis=0)
+        for border, share in zip(region.borders, counts, strict=True):
+            border.counts[:] = share
+        lower, upper = region.bounds()
+        for (left, came), low, high in zip(counts.T.tolist(), lower.tolist(), upper.tolist(), strict=True):
+            assert low <= max(mpmath.mpf(came - left) / n - 2 * width, 0)
+            assert high >= min(mpmath.mpf(came - left) / n + 2 * width, 1)
 
 
 def test_rays_are_inside_as_direct_evaluation_says():

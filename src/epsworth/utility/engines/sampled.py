@@ -287,13 +287,13 @@ def _draw_pooled(sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], pro
                 yield sampler.perturbed(int(m), int(e), rows, u)
             progress((done + size) / draws)
 
-    open_ = np.ones(question.shape[:2], dtype=bool)
+    wide = np.ones(question.shape[:2], dtype=bool)
     for look in schedule:
-        sampler.run(tasks(open_, look.draws - drawn, _part(progress, drawn, look.draws, schedule)), count)
+        sampler.run(tasks(wide, look.draws - drawn, _part(progress, drawn, look.draws, schedule)), count)
         drawn = look.draws
-        tally.look(look, open_, question.y is not None)
-        open_ = open_ & tally.unsettled(settings.tolerance, wanted)
-        if not open_.any():
+        tally.look(look, wide, question.y is not None)
+        wide = wide & tally.unsettled(settings.tolerance, wanted)
+        if not wide.any():
             break
     progress(1.0)
 
