@@ -25,8 +25,8 @@ ENGINES: tuple[Engine, ...] = (
     Propagation(),
     Lattice(),
     Polygons(),
-    Rays(),
     SlabBounds(),
     SharedDraws(),
+    Rays(),
     Sampled(),
 )
