@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.trees import TreeModel, tree_model
+from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.trees import tree_model
 from epsworth.records import Indices
 from epsworth.utility.engines.contraction import LawsOverEpsilon, Table, agreement, outward, stays_in_range, within
 from epsworth.utility.engines.engine import ByRecord, Found, Settings, targets
