@@ -19,7 +19,15 @@ from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.trees import TreeModel, tree_model
 from epsworth.records import Indices
 from epsworth.utility.curves import Bounds
-from epsworth.utility.engines.contraction import LawsOverEpsilon, Table, agreement, outward, stays_in_range, within
+from epsworth.utility.engines.contraction import (
+    LawsOverEpsilon,
+    Table,
+    agreement,
+    mass_error,
+    outward,
+    stays_in_range,
+    within,
+)
 from epsworth.utility.engines.leaves import LeafBoxes
 from epsworth.utility.engines.partition import Sweep, sum_of_boxes
 from epsworth.utility.engines.probing import answers_as_read
@@ -177,7 +185,8 @@ def exact_cells(question: Question, builder: TreeCells, progress: Progress) -> A
     m, e, n = question.shape
     laws, stays = LawsOverEpsilon(question), np.array([stays_in_range(row) for row in question.releases])
     stability, accuracy = np.empty((m, e, n)), np.empty((m, e, n))
-    possible = np.empty(n, dtype=np.int64)
+    possible, error = np.empty(n, dtype=np.int64), np.empty(n)
+    kinds = [len(feature.categories or ()) for feature in question.features]  # summed up one by one (`below`)
     for start in range(0, n, BLOCK):
         block = range(start, min(start + BLOCK, n))
         built = builder.of(block)
@@ -189,6 +198,9 @@ def exact_cells(question: Question, builder: TreeCells, progress: Progress) -> A
                 for j, edges in enumerate(cells.edges)
             ]
             own, right = agreement(question, record, cells.table, masses)
+            error[record] = mass_error(
+                sum((len(e) + k) * (1 + k // 48) for e, k in zip(cells.edges, kinds, strict=True))
+            )
             stability[:, :, record], accuracy[:, :, record] = own.reshape(m, e), right.reshape(m, e)
             inside = np.ix_(*[within(f, edges) for f, edges in zip(question.features, cells.edges, strict=True)])
             reached = cells.table.kinds[np.unique(cells.table.labels[inside])]
@@ -197,5 +209,5 @@ def exact_cells(question: Question, builder: TreeCells, progress: Progress) -> A
                 stability[stays, :, record] = float(reached[0] == question.labels[record])
                 accuracy[stays, :, record] = float(question.y is not None and reached[0] == question.y[record])
         progress(block.stop / n)
-    exact = None if question.y is None else Bounds(*outward(accuracy))
-    return Answer(Bounds(*outward(stability)), exact, possible, builder.queries)
+    exact = None if question.y is None else Bounds(*outward(accuracy, error))
+    return Answer(Bounds(*outward(stability, error)), exact, possible, builder.queries)

@@ -8,7 +8,7 @@ import numpy as np
 
 from epsworth.records import Indices
 from epsworth.utility.curves import Bounds
-from epsworth.utility.engines.contraction import LawsOverEpsilon, Table, agreement, outward
+from epsworth.utility.engines.contraction import LawsOverEpsilon, Table, agreement, mass_error, outward
 from epsworth.utility.engines.sampled import BATCH, Answer, Progress
 from epsworth.utility.question import Question
 
@@ -41,8 +41,9 @@ def exact_grid(question: Question, sizes: tuple[int, ...], progress: Progress) -
             stability[:, :, record], accuracy[:, :, record] = own.reshape(m, e), right.reshape(m, e)
             possible[record] = len(set(table.kinds.tolist()) | {question.labels[record]})
         progress(min(1.0, queries / (len(groups) * table.labels.size)))
-    exact = None if question.y is None else Bounds(*outward(accuracy))
-    return Answer(Bounds(*outward(stability)), exact, possible, queries)
+    error = mass_error(sum(sizes))
+    exact = None if question.y is None else Bounds(*outward(accuracy, error))
+    return Answer(Bounds(*outward(stability, error)), exact, possible, queries)
 
 
 def _same_public(question: Question) -> list[Indices]:

@@ -16,7 +16,7 @@ from epsworth.utility.curves import Bounds
 from epsworth.utility.engines import cells
 from epsworth.utility.engines.branch_and_bound import branch_and_sample
 from epsworth.utility.engines.cells import TreeCells, cells_for, exact_cells
-from epsworth.utility.engines.contraction import outward, stays_in_range
+from epsworth.utility.engines.contraction import mass_error, outward, stays_in_range
 from epsworth.utility.engines.grid import MOST_POINTS, count_groups, exact_grid, grid_sizes
 from epsworth.utility.engines.linear import LinearModel, linear_bounds, linear_for, unclipped_works
 from epsworth.utility.engines.polygons import polygon_bounds
@@ -62,12 +62,12 @@ def label_response(question: Question, settings: Settings) -> Answer:
         kept = np.minimum(kept, np.nextafter(1, 0))  # never quite 1, whatever a double holds
     other = (1 - kept) / max(len(classes) - 1, 1)
     every = np.ones(len(question.records))
-    stability = Bounds(*outward(kept * every))
+    stability = Bounds(*outward(kept * every, mass_error(2)))
     accuracy = None
     if question.y is not None:
         known = np.isin(question.y, np.asarray(classes))
         right = np.where(question.labels == question.y, kept, np.where(known, other, 0.0))
-        accuracy = Bounds(*outward(right * every))
+        accuracy = Bounds(*outward(right * every, mass_error(2)))
     settings.progress(1.0)
     return Answer(stability, accuracy, np.full(len(every), len(classes)), 0)
 

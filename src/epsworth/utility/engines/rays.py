@@ -20,7 +20,9 @@ import numpy as np
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.laws import Gaussian, Laplace, Law
+from epsworth.rounding import up
 from epsworth.utility.curves import Bounds
+from epsworth.utility.engines.contraction import widened
 from epsworth.utility.engines.linear import MARGIN, LinearModel
 from epsworth.utility.engines.sampled import BATCH, Answer, Settings
 from epsworth.utility.question import Question
@@ -110,7 +112,7 @@ class Region:
     def bounds(self) -> Interval:
         """Return the band, shape ``(epsilons,)``."""
         width = self.cumulated * math.sqrt(math.log(2 * self.cumulated / self.miss) / (2 * self.draws))
-        return Interval(np.clip(self.inner / self.draws - width, 0, 1), np.clip(self.outer / self.draws + width, 0, 1))
+        return widened(self.inner / self.draws, self.outer / self.draws, up(width, ulps=8))  # 6 roundings, one a log's
 
 
 def inside(slopes: Floats, margins: Floats, scales: Floats) -> Floats:

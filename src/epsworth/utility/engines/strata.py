@@ -16,7 +16,9 @@ from epsworth.bounds import Interval, clopper_pearson, looks
 from epsworth.laws.grid import nearest_index
 from epsworth.mechanisms import KRR
 from epsworth.records import Indices
+from epsworth.rounding import UNIT
 from epsworth.utility.curves import Bounds
+from epsworth.utility.engines.contraction import widened
 from epsworth.utility.engines.sampled import BATCH, Answer, Settings
 from epsworth.utility.question import Question
 
@@ -40,6 +42,16 @@ def binomial_weights(epsilons: Floats, k: int, features: int) -> Floats:
     return np.asarray(np.exp(choose + j * np.log(fresh)[:, np.newaxis] + (features - j) * kept[:, np.newaxis]))
 
 
+def weights_error(features: int) -> float:
+    """Bound by how much an average over the strata is off, for rounded weights: their errors' sum.
+
+    In units: three logarithms of factorials are off by 4 each (Cephes: 5.4e-16), relative to at most ln s!; the
+    logarithm of a share by 8 of its size (of which the binomial mean is at most s / e) and by what the share itself is
+    off, at most 20; the exponential by 8, and the sum by s + 2.
+    """
+    return float(UNIT * (12 * gammaln(features + 2) + 60 * (features + 1)))
+
+
 def shared_samples(question: Question, k: int, settings: Settings) -> Answer:
     """Return bounds for one mechanism at all epsilons; the miss probability is shared by strata and records."""
     _, e, n = question.shape
@@ -52,8 +64,8 @@ def shared_samples(question: Question, k: int, settings: Settings) -> Answer:
         strata = Strata(question, record, k, targets)
         strata.run(weights, settings, settings.miss / (n * s * kinds))
         for bounds, q in zip(found, strata.q, strict=True):
-            bounds.lower[0, :, record] = np.clip(weights @ q.lower - 1e-12, 0, 1)
-            bounds.upper[0, :, record] = np.clip(weights @ q.upper + 1e-12, 0, 1)
+            found_now = widened(weights @ q.lower, weights @ q.upper, weights_error(s))
+            bounds.lower[0, :, record], bounds.upper[0, :, record] = found_now
         possible[record] = len(strata.seen)
         queries += strata.queries
         settings.progress((record + 1) / n)
