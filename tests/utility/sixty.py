@@ -1,7 +1,8 @@
-"""Laws in sixty digits: what is released when the parameters are the very doubles that a law holds."""
+"""Exact truths: laws in sixty digits, given the very doubles that they hold, and areas in fractions."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import singledispatch
 
 import mpmath
@@ -105,3 +106,21 @@ def _(law, lower, upper):
 def _(law, lower, upper):
     reveal = EXACT(law.reveal)
     return reveal * (lower <= float(law.x) <= upper) + (1 - reveal) * mass(law.law, lower, upper)
+
+
+def rational_area(planes):
+    """Clip the unit square by one half plane after the other, in exact rational arithmetic."""
+    corners = [(Fraction(x), Fraction(y)) for x, y in ((0, 0), (1, 0), (1, 1), (0, 1))]
+    for plane in planes:
+        a, b, c = map(Fraction, plane)
+        values, clipped = [a * x + b * y + c for x, y in corners], []
+        for here, there, at, to in zip(
+            corners, corners[1:] + corners[:1], values, values[1:] + values[:1], strict=True
+        ):
+            clipped += [here] if at > 0 else []
+            if (at > 0) != (to > 0):
+                t = at / (at - to)
+                clipped.append(tuple(p + t * (q - p) for p, q in zip(here, there, strict=True)))
+        corners = clipped
+    pairs = zip(corners, corners[1:] + corners[:1], strict=True)
+    return abs(sum(x * v - u * y for (x, y), (u, v) in pairs)) / 2
