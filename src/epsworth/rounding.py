@@ -16,6 +16,8 @@ from epsworth.numerals import EXACT
 if TYPE_CHECKING:
     from epsworth.arrays import Floats
 
+UNIT = 2.0**-53  # what one operation on doubles rounds by, relative to its result: half the gap above 1
+
 
 @overload
 def up(value: float, *, ulps: float = 1) -> float: ...

@@ -9,8 +9,6 @@ the bracket closes as 1/N.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -20,14 +18,14 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.laws import Law, TwoLevel
-from epsworth.utility.engines.contraction import ROUNDING
-from epsworth.utility.engines.linear import MARGIN, Comparison, LinearModel, each_label
-from epsworth.utility.engines.sampled import Answer, Progress
+from epsworth.rounding import UNIT
+from epsworth.utility.engines.contraction import mass_error, widened
+from epsworth.utility.engines.linear import MARGIN, Brackets, Comparison, LinearModel
 from epsworth.utility.question import Question
 
 FIRST_SLABS, MOST_SLABS = 2**9, 2**15
 BLOCK = 512  # records whose polygons are measured together
-TAIL = 1e-13  # mass beyond the first and the last slab of an unbounded law
+TAIL = 1e-13  # mass beyond the first and the last slab of an unbounded law; what is beyond counts on the upper side
 
 
 class HalfPlanes(NamedTuple):
@@ -51,21 +49,6 @@ class HalfPlanes(NamedTuple):
         return Interval(np.where(b > 0, edge, np.where(empty, np.inf, -np.inf)), np.where(b < 0, edge, np.inf))
 
 
-def polygon_bounds(question: Question, model: LinearModel, tolerance: float, progress: Progress) -> Answer:
-    """Return deterministic bounds for every mechanism: exact for ``pm`` and ``sw``, else as narrow as the tolerance."""
-    found = each_label(question, model, partial(_keeps, tolerance=tolerance), progress)
-    return replace(found, labels_possible=_possible(question, model))
-
-
-def _keeps(laws: list[list[Law]], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:
-    planes = half_planes(comparisons)
-    margin = slack + _margin(planes, 0.0)
-    found = [
-        _of_part([law if law.shape else law[np.newaxis] for law in part], planes, margin, tolerance) for part in laws
-    ]
-    return Interval(*(np.concatenate(side) for side in zip(*found, strict=True)))
-
-
 def half_planes(comparisons: list[Comparison]) -> HalfPlanes:
     """Return the half planes of a label; a single feature is v, and no score looks at u."""
     signs = np.array([1.0 if compared.positive else -1.0 for compared in comparisons])
@@ -78,7 +61,7 @@ def _of_part(laws: list[Law], planes: HalfPlanes, margin: Floats, tolerance: flo
     pair = (laws[0], laws[-1])
     if all(isinstance(law, TwoLevel) for law in pair):
         lower, upper = (mixed_areas(pair, planes.shifted(by)) for by in (-margin, margin))
-        return Interval(np.clip(lower - ROUNDING, 0, 1), np.clip(upper + ROUNDING, 0, 1))
+        return widened(lower, upper, area_error(planes.c.shape[1]))
     steps, found = FIRST_SLABS, slabs(pair, planes, margin, FIRST_SLABS)
     while (gap := float((found.upper - found.lower).max())) > tolerance and steps < MOST_SLABS:
         steps = min(MOST_SLABS, int(steps * max(2.0, 1.1 * gap / tolerance)))
@@ -128,6 +111,18 @@ def area(planes: HalfPlanes) -> Floats:
     return np.asarray((np.diff(knots, axis=1) * np.maximum(high - low, 0)).sum(axis=1))
 
 
+def area_error(planes: int) -> float:
+    """Bound the rounding of `mixed_areas` beyond that of the half planes themselves, which `_margin` holds.
+
+    At a crossing the height bends by s, and the crossing is off by some d.  The midpoint rule then misses s d^2 / 2, or
+    d where the height jumps.  Both are at most 16 units: the numerator and the denominator of a crossing are off by 3
+    units of their terms each, so that s d is at most 12 units of a height, and d is at most 1.  Every crossing of two
+    of the planes and four sides, and both ends, count so, and 4 units for summing the knots (`area` is off by that).
+    """
+    knots = 2 + (planes + 4) * (planes + 3) // 2
+    return 20 * knots * UNIT
+
+
 def slabs(laws: tuple[Law, Law], planes: HalfPlanes, margin: Floats, steps: int) -> Interval:
     """Bound the mass of the polygon under product laws of shape ``(epsilons,)`` by slabs of at most mass 1/steps.
 
@@ -146,7 +141,7 @@ def slabs(laws: tuple[Law, Law], planes: HalfPlanes, margin: Floats, steps: int)
         np.minimum(outer.upper, np.maximum(high[:, 1:], high[:, :-1]), out=outer.upper)
     lower, upper = ((masses * laws[1][:, np.newaxis].mass(*side)).sum(axis=1) for side in (inner, outer))
     beyond = np.maximum(1 - masses.sum(axis=1), 0.0)
-    return Interval(np.clip(lower - ROUNDING, 0, 1), np.clip(upper + beyond + ROUNDING, 0, 1))
+    return widened(lower, upper + beyond, mass_error(masses.shape[1] + 2))
 
 
 def _edges(law: Law, steps: int) -> Floats:
@@ -179,3 +174,20 @@ def _possible(question: Question, model: LinearModel) -> NDArray[np.int64]:
 def _margin(planes: HalfPlanes, sizes: Floats | float) -> Floats:
     """Return by how much the scores may be rounded at values in [0, 1]."""
     return np.asarray(MARGIN * (sizes + np.abs(planes.a) + np.abs(planes.b) + np.abs(planes.c)))
+
+
+class Polygons(Brackets):
+    """Areas of polygons, or slabs of them: exact for ``pm`` and ``sw``, else as narrow as the tolerance."""
+
+    name, because = "polygons", "a linear model with {features}"
+    most_features = 2
+
+    def keeps(self, laws: list[Law], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:
+        """Bound the mass of the polygon on which all comparisons are won."""
+        planes = half_planes(comparisons)
+        margin = slack + _margin(planes, 0.0)
+        return _of_part([law if law.shape else law[np.newaxis] for law in laws], planes, margin, tolerance)
+
+    def possible(self, question: Question, model: LinearModel) -> list[int]:
+        """Return how many labels win on some area."""
+        return [int(count) for count in _possible(question, model)]

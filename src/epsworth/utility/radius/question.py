@@ -18,6 +18,7 @@ from epsworth.classifiers.reading import answers_as_read, leading
 from epsworth.classifiers.scalers import affine, behind_scalers
 from epsworth.classifiers.steadiness import check_alone, unsteady
 from epsworth.records import Records, as_records, one_record
+from epsworth.rounding import down, up
 from epsworth.utility.question import ASKED_AGAIN, answer
 
 EPS = float(np.finfo(float).eps)
@@ -109,8 +110,16 @@ class Asked:
         return np.asarray(np.linalg.norm(offsets, ord=self.norm, axis=-1))
 
     def away(self, points: Floats) -> Floats:
-        """Return the distance of points, rounded up: each difference and the norm are off by a few units at most."""
-        return np.nextafter(self.size(points - self.point) * (1 + (len(self.point) + 4) * EPS), math.inf)
+        """Return the distance of points, rounded up.
+
+        In units of itself: a unit for each difference and its square, n for their sum, and half of all by the root;
+        numpy's norm may scale before and after, 4 more.  An ulp is at least one of these units.
+        """
+        return up(self.size(points - self.point), ulps=len(self.point) + 6)
+
+    def within(self, points: Floats) -> Floats:
+        """Return the distance of points, rounded down."""
+        return np.maximum(down(self.size(points - self.point), ulps=len(self.point) + 6), 0.0)
 
     def nearest(self, points: Floats) -> Witness | None:
         """Return the nearest of the points that flip, if any does.
