@@ -28,7 +28,6 @@ from epsworth.utility.engines.contraction import _agreeing, below, contract, mas
 from epsworth.utility.engines.leaves import LeafBoxes
 from epsworth.utility.engines.linear import Comparison, bracket, closed_form, gaussian_sum, laplace_sum, transform_error
 from epsworth.utility.engines.polygons import _of_part, area_error, half_planes
-from epsworth.utility.engines.rays import Region
 from epsworth.utility.radius.networks import DUAL, PRUNED
 from epsworth.utility.radius.quadratic import Quadric, nearest_euclidean
 
@@ -298,19 +297,6 @@ def test_weights_of_strata_are_right_to_their_error(features):
             ]
             wrong = sum(abs(EXACT(w) - v) for w, v in zip(row.tolist(), exact, strict=True))
             assert 0 < wrong <= strata.weights_error(features)
-
-
-def test_the_band_of_rays_is_not_narrower_than_its_formula():
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        miss = float(10 ** rng.uniform(-12, -1))
-        region = Region(np.ones((1, 1)), np.array([0.3]), np.zeros(1), np.ones(1), float(rng.uniform(0.001, 0.1)), miss)
-        width = mpmath.sqrt(mpmath.log(2 / EXACT(miss)) / (2 * region.draws))
-        share = math.ceil(width * region.draws)  # the bound is near 0, where doubles are dense
-        region.inner, region.outer = np.array([share]), np.array([region.draws // 2])
-        lower, upper = region.bounds()
-        assert lower.item() <= EXACT(share) / region.draws - width
-        assert upper.item() >= EXACT(region.draws // 2) / region.draws + width
 
 
 def test_decided_boxes_hold_the_truth():

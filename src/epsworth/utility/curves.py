@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
+from epsworth.deprecation import METHODS
 from epsworth.documents import read_json
 from epsworth.files import reading, write_text
 from epsworth.guarantees import Approximate, Guarantee, Probabilistic, Pure
@@ -104,6 +106,8 @@ class Curves:
         True: the bounds are guaranteed (heuristics carry False).
     check : Bounds or None
         Beside a heuristic: guaranteed bounds on the same question.
+    spent : float
+        Probability that was spent on misses, rounded down: at most 1 - ``confidence``, and 0 where nothing was drawn.
     """
 
     mechanisms: tuple[str, ...]
@@ -124,6 +128,11 @@ class Curves:
     notes: tuple[str, ...] = field(default=())
     sound: bool = True
     check: Bounds | None = None
+    spent: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.sound and Fraction(self.spent) > 1 - Fraction(self.confidence):
+            raise ValueError(f"these bounds spent {self.spent:g}, which is no confidence of {self.confidence:g}")
 
     @property
     def lower(self) -> Floats:
@@ -240,6 +249,7 @@ class Curves:
             "notes": list(self.notes),
             "sound": self.sound,
             "check": None if self.check is None else _bounds_to_dict(self.check),
+            "spent": self.spent,
         }
 
     @classmethod
@@ -269,7 +279,7 @@ class Curves:
             tight_epsilons=np.where(np.isnan(tight), np.inf, tight),
             labels=np.array(document["labels"]),
             labels_possible=np.array(document["labels_possible"], dtype=np.int64),
-            method=np.array(document["method"]),
+            method=np.array([[METHODS.get(word, word) for word in row] for row in document["method"]]),
             over=str(document["over"]),
             confidence=float(document["confidence"]),
             tolerance=float(document["tolerance"]),
@@ -278,6 +288,7 @@ class Curves:
             notes=tuple(document["notes"]),
             sound=bool(document["sound"]),
             check=None if check is None else _bounds_from_dict(check),
+            spent=float(document.get("spent", 0.0)),
         )
         m, e, n = curves.lower.shape
         found = {

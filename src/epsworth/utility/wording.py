@@ -14,7 +14,7 @@ from epsworth.utility.curves import Curves, Quantity, span
 
 ROUNDED = 1e-9  # width of intervals that are exact but for rounding
 SURE = 0.999999999  # beyond, an observer may as well be certain
-SAMPLING = {"monte-carlo", "shared-samples", "exit-scales"}
+SAMPLING = {"sampled", "strata", "rays"}
 
 
 @dataclass(frozen=True)

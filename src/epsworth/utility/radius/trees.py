@@ -13,7 +13,8 @@ import math
 import numpy as np
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.trees import TreeModel, tree_model
+from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.trees import tree_model
 from epsworth.records import Indices
 from epsworth.utility.engines.partition import Leaves, Sweep, sum_of_boxes
 from epsworth.utility.radius.boxes import nearest_first
