@@ -62,6 +62,9 @@ def test_any_price_bounds_every_division(price):
         bound = priced_bound(sides, 1.0, price)
         for shares in rng.dirichlet(np.full(4, 0.5), 500):
             assert sum(side.log_mass(share) for side, share in zip(sides, shares, strict=True)) <= bound
+        best, _ = largest_part([side.law for side in sides], x, np.tile(WHOLE, (4, 1)), slopes, 0.3)
+        reached = sum(np.log(side.law.mass(*part)) for side, part in zip(sides, best, strict=True))
+        assert all(reached <= priced_bound(sides, 0.3, other) + 1e-12 for other in price + np.arange(12) / 4)
 
 
 def test_features_that_no_score_looks_at_stay_whole():

@@ -285,9 +285,9 @@ def laplace_sum(laws: list[Law], weights: Floats, threshold: float) -> Interval:
     The sum of independent Laplace variables of different scales b_j is a signed mixture of them, with
     weights c_j = prod_{i != j} b_j^2 / (b_j^2 - b_i^2).  Nearly equal scales cancel: the interval then is wide.
 
-    In units: a scale is off by 2 and a square by 5, so that a factor is off by 5 of (b_j^2 + b_i^2) / |b_j^2 - b_i^2|
-    and 7 more; three in the rate of a tail move it by less than two.  The centre is rounded as a score is: whoever asks
-    moves the threshold by `MARGIN`.
+    In units: what a scale and its square are off, 5 at most, is as if the scale were another one, but for the tail,
+    which moves by less than 3.  A difference of squares is then off by 1 of itself, and a weight by 4 per other scale.
+    The centre is rounded as a score is: whoever asks moves the threshold by `MARGIN`.
     """
     used = np.flatnonzero(weights)
     centre, scales = 0.0, []
@@ -301,9 +301,8 @@ def laplace_sum(laws: list[Law], weights: Floats, threshold: float) -> Interval:
         for scale in scales:
             others = [other for other in scales if other is not scale]
             weight = np.prod([scale**2 / (scale**2 - other**2) for other in others], axis=0)
-            off = sum(7 + 5 * (scale**2 + other**2) / np.abs(scale**2 - other**2) for other in others)
             value = value + weight * Laplace.around(centre, 1 / scale).cdf(threshold)
-            error = error + np.abs(weight) * (MASS_ERROR + UNIT * (2 * off + len(scales)))
+            error = error + np.abs(weight) * (MASS_ERROR + UNIT * (8 + 5 * len(scales)))
     known = np.isfinite(error)
     return widened(np.where(known, value, 0.5), np.where(known, value, 0.5), np.where(known, error, 1.0))
 

@@ -83,8 +83,9 @@ def nearest_euclidean(quadric: Quadric) -> Nearest:
         with np.errstate(divide="ignore", invalid="ignore"):
             parts = np.where(slopes == 0, 0.0, v * v * slopes**2 / (4 * (1 - v * values)))
             lost = UNIT * (1 + np.abs(v * values)) / (1 - v * values)  # of itself; a quarter is too much
-        rounding = np.where(lost < 0.25, 2 * parts * ((values.size + 6) * UNIT + lost), np.where(parts > 0, np.inf, 0))
-        return -v * gap * (1 - 4 * UNIT) - float((parts + rounding).sum())
+            off = 2 * parts * ((values.size + 6) * UNIT + lost)
+        rounding = np.where(lost < 0.25, off, np.where(parts > 0, np.inf, 0))
+        return -v * gap - float(parts.sum()) - float(rounding.sum() - 4 * UNIT * v * gap)
 
     if gap >= 0:
         return Nearest(0.0, quadric.slope[np.newaxis] * np.finfo(float).tiny)  # on the boundary: any step outwards
