@@ -1,4 +1,4 @@
-"""Array types that every module shares."""
+"""Array types that every module shares, and the one way to a generator."""
 
 from __future__ import annotations
 
@@ -7,18 +7,28 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Rng = np.random.Generator | int | None
+"""Randomness of an analysis: a generator, the seed of one, or None for a fresh one (NumPy's SPEC 7)."""
 
 
-def generator(rng: object) -> np.random.Generator:
-    """Return a simulation's generator: the one given, or numpy's default one of a seed."""
-    if isinstance(rng, np.random.Generator):
-        return rng
-    if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
-        return np.random.default_rng(int(rng))
-    raise TypeError(
-        f"rng must be a numpy.random.Generator or a seed, a whole number of at least 0, got {type(rng).__name__}; "
-        "make one by np.random.default_rng(seed)"
-    )
+def generator(rng: Rng) -> np.random.Generator:
+    """Return a simulation's generator: the one given, or numpy's default one of a seed, or a fresh one.
+
+    Examples
+    --------
+    >>> float(generator(1).random()) == float(np.random.default_rng(1).random())
+    True
+    """
+    if rng is None or isinstance(rng, np.random.Generator):
+        return np.random.default_rng(rng)
+    if not isinstance(rng, (int, np.integer)) or isinstance(rng, bool):
+        raise TypeError(
+            "rng must be a numpy.random.Generator or a seed, a whole number of at least 0, or None for a fresh one, "
+            f"got {type(rng).__name__}; make one by np.random.default_rng(seed)"
+        )
+    if rng < 0:
+        raise ValueError(f"rng: a seed must not be negative, got {rng}")
+    return np.random.default_rng(int(rng))
 
 
 def as_floats(values: ArrayLike) -> Floats:

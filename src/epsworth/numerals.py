@@ -1,16 +1,95 @@
-"""Numbers as their texts state them: exact, finite, and of a size that can be computed with.
+"""Numbers as arguments, checked; and as their texts state them: exact, finite, of a size that can be computed with.
 
 Nothing here follows the ambient decimal context: a caller's precision, rounding or traps change no promise.
 """
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Iterable
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
 from fractions import Fraction
 
 DIGITS = 400  # of a number; and the largest power of ten, either way: 1e99999999 alone would fill the memory
 EXACT = Context(prec=4 * DIGITS, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])  # sums of such numbers have fewer digits
+
+
+def whole(
+    field: str, value: object, *, least: int = 1, most: int | None = None, error: type[ValueError] = ValueError
+) -> int:
+    """Return a whole number within bounds, or refuse what was given in one sentence.
+
+    Examples
+    --------
+    >>> whole("users", 3)
+    3
+    >>> whole("users", 0)
+    Traceback (most recent call last):
+        ...
+    ValueError: users must be a whole number of at least 1, got 0
+    """
+    try:
+        found = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        found = least - 1
+    if type(value).__name__ in ("bool", "bool_") or found < least or (most is not None and found > most):
+        allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise error(f"{field} must be a whole number {allowed}, got {short(value)}")
+    return found
+
+
+def positive(field: str, value: object, *, error: type[ValueError] = ValueError) -> float:
+    """Return a positive, finite number as a double, or refuse what was given in one sentence.
+
+    Examples
+    --------
+    >>> positive("theta", 2)
+    2.0
+    """
+    if not 0 < (found := as_float(value)) < math.inf:
+        raise error(f"{field} must be positive and finite, got {short(value)}")
+    return found
+
+
+def share(field: str, value: object, *, error: type[ValueError] = ValueError) -> float:
+    """Return a probability that is neither 0 nor 1 as a double, or refuse what was given in one sentence.
+
+    Examples
+    --------
+    >>> share("confidence", 1)
+    Traceback (most recent call last):
+        ...
+    ValueError: confidence must lie strictly between 0 and 1, got 1
+    """
+    if not 0 < (found := as_float(value)) < 1:
+        raise error(f"{field} must lie strictly between 0 and 1, got {short(value)}")
+    return found
+
+
+def as_float(value: object) -> float:
+    """Return a number as a double; NaN, which fails every comparison, for what is none (texts and truths are none)."""
+    if isinstance(value, (str, bytes, bytearray)) or type(value).__name__ in ("bool", "bool_"):
+        return math.nan
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def short(value: object) -> str:
+    """Return what was given, in one line.
+
+    Examples
+    --------
+    >>> short(0.1), len(short("x" * 1000)), short(10**9999)
+    ('0.1', 60, 'a huge number')
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # an integer with thousands of digits
+        return "a huge number"
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def exact_decimal(where: str, value: object) -> Decimal:
@@ -64,8 +143,8 @@ def decimal_below(share: Fraction, places: int) -> Decimal:
     >>> decimal_below(Fraction(2, 3), 4), decimal_below(Fraction(1, 2), 4)
     (Decimal('0.6666'), Decimal('0.5'))
     """
-    whole = Decimal(share.numerator * 10**places // share.denominator)
-    return EXACT.normalize(EXACT.scaleb(whole, -places))
+    units = Decimal(share.numerator * 10**places // share.denominator)
+    return EXACT.normalize(EXACT.scaleb(units, -places))
 
 
 def plain(number: Decimal) -> str:

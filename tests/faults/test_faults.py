@@ -44,21 +44,9 @@ def test_the_test_of_the_claim_notices_the_fault(name, tmp_path):
     shutil.copytree(SOURCES, tmp_path / "epsworth", ignore=shutil.ignore_patterns("__pycache__"))
     faulty = tmp_path / "epsworth" / fault["file"]
     faulty.write_text(faulty.read_text().replace(fault["before"], fault["after"]))
-    words = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-n0",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "",
-        TESTS[fault["claim"]],
-    ]
+    words = ["-x", "-q", "-n0", "-p", "no:cacheprovider", "-m", "", TESTS[fault["claim"]]]
     done = subprocess.run(
-        [sys.executable, "-m", *words],
+        [sys.executable, "-m", "pytest", *words],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
         capture_output=True,

@@ -42,7 +42,7 @@ def test_simulations_take_a_generator_or_its_seed():
     assert one == other
     runs = expected_accuracy(UNIT, x, y, users=300, rng=3, runs=4)
     assert len(set(runs)) > 1  # one generator for all runs
-    for rng in (None, "a", 1.5, True, -1):
+    for rng in ("a", 1.5, True):
         for ask in (lambda r: simulate(UNIT, x, y, r), lambda r: expected_accuracy(UNIT, x, y, users=9, rng=r, runs=1)):
             with pytest.raises(TypeError, match=r"rng must be a numpy\.random.Generator or a seed"):
                 ask(rng)

@@ -146,7 +146,7 @@ def test_draws_for_analysis_take_a_generator_or_its_seed():
     stars = noise.channel(noise.windows(5, 1), 2.0, 1.0)
     for draw in (lambda r: ranking()[0].sample(1.0, r), lambda r: stars.draw([1, 2, 3], r)):
         np.testing.assert_array_equal(draw(5), draw(np.random.default_rng(5)))
-        for rng in (None, "a", 1.5, -1):
+        for rng in ("a", 1.5, True):
             with pytest.raises(TypeError, match=r"rng must be a numpy\.random.Generator or a seed"):
                 draw(rng)
 

@@ -52,7 +52,7 @@ def test_numbers_beyond_a_float_are_refused(asked):
 
 
 COUNTS = [None, -1, 0, 1.5, True, math.inf, math.nan, "9", 10**12, HUGE]
-SEEDS = ["x", -1, None, 1.5, True, [1]]
+SEEDS = ["x", 1.5, True, [1]]
 
 
 @pytest.mark.parametrize("count", COUNTS, ids=lambda count: repr(count)[:9])
