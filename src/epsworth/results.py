@@ -12,6 +12,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from epsworth.files import write_text
 
 
@@ -80,14 +82,14 @@ def json_form(value: Any) -> Any:
 
     Examples
     --------
-    >>> import numpy as np
     >>> json_form((np.float32(0.5), math.inf, {"a": np.arange(2)}))
     [0.5, None, {'a': [0, 1]}]
     """
     if isinstance(value, Result):
         return value.to_dict()
-    if hasattr(value, "tolist"):  # arrays and numbers of numpy
-        return json_form(value.tolist())
+    if isinstance(value, (np.ndarray, np.generic)):
+        whole = value.dtype.kind in "biuU" or (value.dtype.kind == "f" and bool(np.isfinite(value).all()))
+        return value.tolist() if whole else json_form(value.tolist())
     if is_dataclass(value):
         return {name: json_form(entry) for name, entry in _fields_of(value)}
     if isinstance(value, Mapping):
