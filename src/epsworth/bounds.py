@@ -110,6 +110,11 @@ class Risk:
         count = np.broadcast(np.asarray(successes), np.asarray(trials)).size
         return clopper_pearson(successes, trials, self.spend(count))
 
+    def at_most(self, successes: ArrayLike, trials: ArrayLike) -> Floats:
+        """Return upper bounds on probabilities, each of them paid for by a share, all of which is lost on one side."""
+        count = np.broadcast(np.asarray(successes), np.asarray(trials)).size
+        return clopper_pearson(successes, trials, 2 * self.spend(count)).upper
+
     def _part(self, each: Fraction, count: int) -> Risk:
         part = Risk(each)
         part.left, part.total, part._spent = count, self.total, self._spent
@@ -121,6 +126,18 @@ class Risk:
 
     def __reduce__(self) -> str:
         raise TypeError("a risk cannot be copied: what is spent of a copy would be spent twice")
+
+
+def check_spent(spent: float, confidence: float) -> None:
+    """Refuse an answer that claims more confidence than its bounds leave: a fault of the program.
+
+    Examples
+    --------
+    >>> check_spent(0.25, 0.75), check_spent(0.0, 1.0)
+    (None, None)
+    """
+    if Fraction(spent) > 1 - Fraction(confidence):
+        raise Overspent(f"bounds that spent {spent!r} cannot hold with confidence {confidence!r}")
 
 
 def floor(value: Fraction) -> float:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from epsworth.files import write_text
+from epsworth.rounding import show_down
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,17 @@ class Result(ABC):
         return "".join(
             part.html() if isinstance(part, Table) else f"<pre>{html.escape(part)}</pre>" for part in self.shown()
         )
+
+
+def how_sure(confidence: float) -> str:
+    """Say with which confidence an answer holds, rounded down.
+
+    Examples
+    --------
+    >>> how_sure(1.0), how_sure(0.99999)
+    ('for certain', 'with 99.999 % confidence')
+    """
+    return "for certain" if confidence == 1 else f"with {show_down(100 * confidence)} % confidence"
 
 
 def json_form(value: Any) -> Any:

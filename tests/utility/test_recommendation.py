@@ -8,6 +8,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
+from mpmath import mp
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -19,6 +20,7 @@ from epsworth.guarantees import Approximate, Probabilistic, Pure
 from epsworth.mechanisms import FAMILIES, family
 from epsworth.utility.curves import Bounds, Curves
 from epsworth.utility.figures import plot_curves
+from epsworth.utility.wording import certainty
 
 
 def exact_curves(names, epsilons, rho, *, width=0.0, labels=2, guarantees=None):
@@ -319,6 +321,12 @@ def test_what_an_epsilon_protects_is_told_and_rounded_up(epsilon):
     curves = exact_curves(["pm"], [epsilon], [[[0.95]]])
     told = Decimal(re.search(r"at most ([\d.]+) % sure", ew.recommend(curves, at_least=0.9).reason)[1])
     assert truth <= told <= truth + Decimal("1e-4")
+    rng = np.random.default_rng(0)
+    for near in epsilon * rng.uniform(0.9, 1.1, 500):
+        for promise in (Pure(near), Approximate(near, rng.random())):
+            with mp.workdps(60):
+                sure = 1 / (1 + mp.exp(-mp.mpf(near)))
+                assert certainty(promise) >= sure + promise.delta * (1 - sure)
     loose = exact_curves(["g"], [epsilon], [[[0.95]]], guarantees=((Approximate(epsilon, 0.5, "record"),),))
     told = Decimal(re.search(r"at most ([\d.]+) % of the cases", ew.recommend(loose, at_least=0.9).reason)[1])
     assert told >= truth + (100 - truth) / 2

@@ -17,7 +17,7 @@ def demo(
     picture, document = out / "epsworth-demo.png", out / "epsworth-demo.json"
     options.check_outputs(str(document), picture)
 
-    from epsworth.demo import RANGES, SENSITIVE, AT_LEAST, stories
+    from epsworth.demo import AT_LEAST, RANGES, SENSITIVE, stories
     from epsworth.files import check_distinct
     from epsworth.utility.figures import plot_curves
 

@@ -28,6 +28,7 @@ FORMAT = "epsworth-curves-1"
 WITH_UNIT = {name: f"{name}_per_record" for name in ("guarantees", "tight_epsilons")} | {
     "epsilons": "epsilons_per_feature"
 }  # names in files
+MET = 1 + 1e-9  # a half-width of so many tolerances meets the tolerance but for rounding
 MOST_SHOWN = 8  # epsilons in a printed table
 MOST_CHANGES = 5  # of a notion or a delta along the epsilons, that are printed
 WIDTH = 110

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from epsworth.arrays import Floats
 from epsworth.drawing import bare, check_plot, line, new_axes, save
-from epsworth.rounding import show_down
+from epsworth.results import how_sure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,10 +63,23 @@ def plot_curves(
     else:  # colours stand for other mechanisms in every row
         for row in panels:
             row[-1].legend(**BESIDE)
-    confidence = min(found.confidence for found in rows.values())
-    sure = "for certain" if confidence == 1 else f"all at once with {show_down(100 * confidence)} % confidence"
-    figure.suptitle(f"Bands hold {sure}", fontsize=9, color="0.35", x=0.01, ha="left")
+    sure = how_sure(min(found.confidence for found in rows.values()))
+    figure.suptitle(f"Bands hold all at once {sure}", fontsize=9, color="0.35", x=0.01, ha="left")
     save(figure, path)
+
+
+def draw_spans(
+    ax: Axes | None, names: Sequence[str], low: Sequence[float], high: Sequence[float], *, mark: float, what: str
+) -> Axes:
+    """Draw a bar from low to high per name, and one mark across all of them."""
+    panel = new_axes(ax)
+    panel.barh(range(len(names)), [b - a for a, b in zip(low, high, strict=True)], left=low, **line(0), alpha=0.5)
+    panel.set_yticks(range(len(names)), names)
+    panel.invert_yaxis()
+    panel.axvline(mark, color="0.3", linewidth=1, linestyle=(0, (1, 1)))
+    panel.set_xlabel(what)
+    bare(panel)
+    return panel
 
 
 def draw_bands(

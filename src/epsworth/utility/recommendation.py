@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from epsworth.results import Result
+from epsworth.rounding import show_up
 from epsworth.space import Domain, LeakWarning, unit_domain
 from epsworth.utility.choice import Choice, Scanned
 from epsworth.utility.curves import Curves, Quantity
-from epsworth.utility.wording import reason
+from epsworth.utility.figures import draw_spans
+from epsworth.utility.wording import reason, subject_of
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from epsworth.release import Policy
 
 
@@ -82,6 +86,13 @@ class Recommendation(Result):
         declared = domain or unit_domain(self.features)
         features = Domain(tuple(declared[name] for name in self.features))
         return Policy.of(self.choice.mechanism, self.choice.epsilon, features)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw what each choice is guaranteed and could reach, beside ``at_least``; return the axes."""
+        names = [f"{c.mechanism}, {show_up(c.guarantee.epsilon)} per record" for c in self.choices]
+        ends = ([getattr(choice, side) for choice in self.choices] for side in ("lower", "upper"))
+        what = f"{subject_of(self.on, self.of)}, guaranteed to possible"
+        return draw_spans(ax, names, *ends, mark=self.at_least, what=what)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""

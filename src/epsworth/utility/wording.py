@@ -7,10 +7,9 @@ import math
 from epsworth.guarantees import Guarantee, ceiling, epsilon_needed
 from epsworth.rounding import round_down, round_up, show_down, show_up, up
 from epsworth.utility.choice import Choice, Scanned
-from epsworth.utility.curves import Curves, span
+from epsworth.utility.curves import MET, Curves, span
 
 ROUNDED = 1e-9  # width of intervals that are exact but for rounding
-MET = 1 + 1e-9  # a width of so many tolerances meets the tolerance but for rounding
 SURE = 0.999999999  # beyond, an observer may as well be certain
 SAMPLING = {"monte-carlo", "shared-samples", "exit-scales"}
 # 1 / (1 + exp(-E)): exp errs by at most a unit (glibc) and weighs at most half, sum and quotient by half a unit each;
@@ -27,18 +26,18 @@ def reason(asked: Scanned) -> str:
     return " ".join(_against(asked))
 
 
-def _subject(asked: Scanned) -> str:
+def subject_of(on: str | int, of: str) -> str:
     """Name what was asked for."""
     where = {"average": "on average over the records", "worst": "for the worst of these records"}
-    return f"{asked.of} {where[asked.on] if isinstance(asked.on, str) else f'of record {asked.on}'}"
+    return f"{of} {where[on] if isinstance(on, str) else f'of record {on}'}"
 
 
 def _for(asked: Scanned, choice: Choice) -> list[str]:
     """Say what to use, what it promises, what it costs and what no mechanism could beat."""
     lines = [
         f"Use {choice.words}.",
-        f"The {_subject(asked)} is at least {_shown(choice.lower, asked.at_least)} there, {choice.above}; "
-        f"the least wanted was {exactly(asked.at_least)}.",
+        f"The {subject_of(asked.on, asked.of)} is at least {_shown(choice.lower, asked.at_least)} there, "
+        f"{choice.above}; the least wanted was {exactly(asked.at_least)}.",
     ]
     if choice.epsilon == asked.curves.epsilons[0]:
         lines.append("That is the smallest epsilon asked about: a smaller one may suffice, too.")
@@ -86,8 +85,8 @@ def _against(asked: Scanned) -> list[str]:
     admitted_only = "" if len(asked.scans) == len(curves.mechanisms) else " with a delta that you accept"
     m, e = max(((m, int(asked.lower[m].argmax())) for m in asked.scans), key=lambda point: float(asked.lower[point]))
     lines = [
-        f"No mechanism{admitted_only} is guaranteed to reach {_subject(asked)} of {exactly(asked.at_least)} for "
-        f"{span(curves.epsilons)} per feature.",
+        f"No mechanism{admitted_only} is guaranteed to reach {subject_of(asked.on, asked.of)} of "
+        f"{exactly(asked.at_least)} for {span(curves.epsilons)} per feature.",
         f"The best is {curves.mechanisms[m]} at epsilon {show_up(curves.epsilons[e])}: "
         f"at least {round_down(float(asked.lower[m, e])):g}.",
         *_left_open(asked),
