@@ -393,7 +393,7 @@ def test_all_tested_radii_together_miss_as_often_as_was_asked_for(monkeypatch):
 def test_promises_of_tested_radii_are_kept():
     """100 radii at 90 % confidence; false-alarm rate 1e-6.
 
-    The tested radii are .48 times powers of the root of 2, and one of them is just too large: .1464 flips were asked for.
+    The tested radii are .48 times powers of the root of 2; one is just too large where .1464 flips were asked for.
     """
     broken = 0
     for seed in range(100):

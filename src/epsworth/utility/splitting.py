@@ -194,8 +194,9 @@ def _shared_out(total: float, share: Floats) -> Floats:
 
     Examples
     --------
-    >>> from fractions import Fraction
-    >>> sum(map(Fraction, _shared_out(0.3, np.full(3, 1 / 3)))) <= Fraction(0.3)  # 0.1 + 0.1 + 0.1 would not
+    >>> 0.00625 + 0.025 + 0.06875 == 0.1, math.fsum([0.00625, 0.025, 0.06875, -0.1]) > 0
+    (True, True)
+    >>> math.fsum([*_shared_out(0.1, np.array([0.0625, 0.25, 0.6875])), -0.1]) <= 0
     True
     """
     epsilons = np.floor(total * share * 1e9) / 1e9
