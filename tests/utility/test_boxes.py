@@ -22,6 +22,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.bounds import clopper_pearson
+from epsworth.utility.boxes import stays_at_least
+from epsworth.utility.engines.contraction import ROUNDING
 from epsworth.utility.sides import unit_sides
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -109,6 +111,15 @@ def test_a_box_whose_fresh_draws_flip_is_cut_again(monkeypatch):
     assert box.flips_at_most <= 0.01
     assert 0.65 < box.upper[0] < 0.71
     assert box.lower == (0.0,)
+
+
+@pytest.mark.parametrize("count", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_what_a_box_guarantees_is_rounded_down(count):
+    """By exact fractions; masses are right up to the rounding of a contraction."""
+    rng = np.random.default_rng(0)
+    for mass, flips in zip(rng.random(count), 10 ** rng.uniform(-17, 0, count), strict=True):
+        exact = (Fraction(mass) - Fraction(ROUNDING)) * (1 - Fraction(flips))
+        assert 0 <= stays_at_least(mass, flips) <= exact
 
 
 @pytest.mark.parametrize("scale", SCALES)

@@ -313,6 +313,21 @@ def test_no_delta_is_told_where_the_best_mechanism_is_pure():
     assert "delta" not in ew.recommend(curves, at_least=0.55).reason
 
 
+def check_certainty(epsilons):
+    """Never below the truth, to 60 digits."""
+    deltas = np.random.default_rng(1).random(len(epsilons))
+    with mp.workdps(60):
+        for epsilon, delta in zip(epsilons.tolist(), deltas.tolist(), strict=True):
+            sure = 1 / (1 + mp.exp(-mp.mpf(epsilon)))
+            assert sure <= certainty(Pure(epsilon)) <= sure * (1 + 1e-15)
+            assert certainty(Approximate(epsilon, delta)) >= sure + delta * (1 - sure)
+
+
+@pytest.mark.slow
+def test_the_certainty_of_an_observer_is_rounded_up_for_many_epsilons():
+    check_certainty(10 ** np.random.default_rng(0).uniform(-9, 1.6, 100_000))
+
+
 @pytest.mark.parametrize("epsilon", [0.1, 2.0, 16.0])
 def test_what_an_epsilon_protects_is_told_and_rounded_up(epsilon):
     with localcontext() as context:
@@ -321,12 +336,7 @@ def test_what_an_epsilon_protects_is_told_and_rounded_up(epsilon):
     curves = exact_curves(["pm"], [epsilon], [[[0.95]]])
     told = Decimal(re.search(r"at most ([\d.]+) % sure", ew.recommend(curves, at_least=0.9).reason)[1])
     assert truth <= told <= truth + Decimal("1e-4")
-    rng = np.random.default_rng(0)
-    for near in epsilon * rng.uniform(0.9, 1.1, 500):
-        for promise in (Pure(near), Approximate(near, rng.random())):
-            with mp.workdps(60):
-                sure = 1 / (1 + mp.exp(-mp.mpf(near)))
-                assert certainty(promise) >= sure + promise.delta * (1 - sure)
+    check_certainty(epsilon * np.random.default_rng(0).uniform(0.9, 1.1, 500))
     loose = exact_curves(["g"], [epsilon], [[[0.95]]], guarantees=((Approximate(epsilon, 0.5, "record"),),))
     told = Decimal(re.search(r"at most ([\d.]+) % of the cases", ew.recommend(loose, at_least=0.9).reason)[1])
     assert told >= truth + (100 - truth) / 2

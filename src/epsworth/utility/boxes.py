@@ -40,7 +40,6 @@ CERTIFYING_DRAWS = 2_000
 ATTEMPTS = 8
 MOST_SIDES = 8  # of a linear model's box all of whose corners are asked about
 HALVES = [Fraction(1, 2)] * 2  # of what is left of the risk: one pays for an attempt at a box, one for all later ones
-OWN_ULPS = 3  # of (mass - ROUNDING) (1 - flips): three roundings, each by 2^-53 of its result, half a unit or one
 GOOD_ENOUGH = 0.01  # share of flips in the box below which it is not cut again
 
 
@@ -202,11 +201,19 @@ def _answer(
         epsilon=float(epsilon),
         flips_at_most=flips,
         mass=mass,
-        guaranteed=max(0.0, down((mass - ROUNDING) * (1 - flips), ulps=OWN_ULPS)),
+        guaranteed=stays_at_least(mass, flips),
         confidence=confidence,
         best=best,
         spent=spent,
     )
+
+
+def stays_at_least(mass: float, flips: float) -> float:
+    """Bound how often the label stays, from the mass of a box and the largest share of flips inside.
+
+    The mass is right up to `ROUNDING`; the three operations here err by 2^-53 of their results, half a unit or one.
+    """
+    return max(0.0, down((mass - ROUNDING) * (1 - flips), ulps=3))
 
 
 def _mass(asked: Question, laws: list[Law], ends: Floats) -> float:
