@@ -74,7 +74,8 @@ class Result(ABC):
 
     def _repr_html_(self) -> str:
         return "".join(
-            part.html() if isinstance(part, Table) else f"<pre>{html.escape(part)}</pre>" for part in self.shown()
+            part.html() if isinstance(part, Table) else f'<pre style="white-space: pre-wrap">{html.escape(part)}</pre>'
+            for part in self.shown()
         )
 
 

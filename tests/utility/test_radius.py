@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from fractions import Fraction
+from operator import mul
 from pathlib import Path
 
 import numpy as np
@@ -225,6 +227,21 @@ def test_outward_rounding_survives_many_probes(norm):
         model.fit(1e3 + PETAL, SPECIES)  # far from the origin: scores cancel
         found = radius(model, 1e3 + PETAL[70], norm=norm)
         check(model, 1e3 + PETAL[70], [0, 1], norm, found, count=100_000)
+    model = LogisticRegression(max_iter=500).fit(1e3 + PETAL, SPECIES)
+    for x in 1e3 + PETAL[::9]:
+        assert Fraction(radius(model, x, norm=norm).lower) ** 2 <= squared_distance(model, x, norm)
+
+
+def squared_distance(model, x, norm):
+    """The exact distance to where the scores of two classes are equal, squared: rational in both norms."""
+    weights, x = [[Fraction(w) for w in row] for row in model.coef_.tolist()], [Fraction(v) for v in x.tolist()]
+    scores = [sum(map(mul, row, x)) + Fraction(c) for row, c in zip(weights, model.intercept_.tolist(), strict=True)]
+    own, found = max(range(len(scores)), key=scores.__getitem__), []
+    for k in set(range(len(scores))) - {own}:
+        slopes = [a - b for a, b in zip(weights[own], weights[k], strict=True)]
+        dual = sum(w * w for w in slopes) if norm == 2 else sum(map(abs, slopes)) ** 2
+        found.append((scores[own] - scores[k]) ** 2 / dual)
+    return min(found)
 
 
 def test_binary_linear_radius_is_margin_over_dual_norm():
