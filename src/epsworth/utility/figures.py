@@ -72,8 +72,9 @@ def draw_spans(
     ax: Axes | None, names: Sequence[str], low: Sequence[float], high: Sequence[float], *, mark: float, what: str
 ) -> Axes:
     """Draw a bar from low to high per name, and one mark across all of them."""
-    panel = new_axes(ax)
-    panel.barh(range(len(names)), [b - a for a, b in zip(low, high, strict=True)], left=low, **line(0), alpha=0.5)
+    panel, colour = new_axes(ax), line(0)["color"]
+    widths = [b - a for a, b in zip(low, high, strict=True)]  # a bar of an exact answer has none, but an edge
+    panel.barh(range(len(names)), widths, left=low, color=(colour, 0.5), edgecolor=colour, linewidth=1.6)
     panel.set_yticks(range(len(names)), names)
     panel.invert_yaxis()
     panel.axvline(mark, color="0.3", linewidth=1, linestyle=(0, (1, 1)))

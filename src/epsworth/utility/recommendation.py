@@ -91,8 +91,9 @@ class Recommendation(Result):
         """Draw what each choice is guaranteed and could reach, beside ``at_least``; return the axes."""
         names = [f"{c.mechanism}, {show_up(c.guarantee.epsilon)} per record" for c in self.choices]
         ends = ([getattr(choice, side) for choice in self.choices] for side in ("lower", "upper"))
-        what = f"{subject_of(self.on, self.of)}, guaranteed to possible"
-        return draw_spans(ax, names, *ends, mark=self.at_least, what=what)
+        axes = draw_spans(ax, names, *ends, mark=self.at_least, what=f"{self.of}, guaranteed to possible")
+        axes.set_title(subject_of(self.on, self.of), fontsize=10, loc="left")
+        return axes
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
