@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -82,7 +83,8 @@ class Risk:
 
     def split(self, n: int) -> Risk:
         """Divide every share into n: the part returned holds all of them, and nothing is left here."""
-        return self.divide([Fraction(1, n)] * n)[0]._gathered(n)
+        count, self.left = self.left, 0
+        return self._part(self.each / n, count * n)
 
     def divide(self, weights: Sequence[Fraction]) -> list[Risk]:
         """Divide every share by weights that sum to at most 1: one part each, and nothing is left here."""
@@ -94,14 +96,16 @@ class Risk:
     def __iter__(self) -> Iterator[Risk]:
         """Take the shares out one by one, each a risk of its own."""
         while self.left:
-            self.left -= 1
-            yield self._part(self.each, 1)
+            yield self.take()
+
+    def take(self, shares: int = 1) -> Risk:
+        """Take so many shares out, to pay for as many bounds elsewhere."""
+        self._pay(shares)
+        return self._part(self.each, shares)
 
     def spend(self, bounds: int = 1) -> float:
         """Pay for so many bounds; return the probability with which each may miss, rounded down."""
-        if bounds > self.left:
-            raise Overspent(f"{bounds} bounds asked for where the risk of {self.left} is left")
-        self.left -= bounds
+        self._pay(bounds)
         self._spent[0] += self.each * bounds
         return floor(self.each)
 
@@ -120,9 +124,10 @@ class Risk:
         part.left, part.total, part._spent = count, self.total, self._spent
         return part
 
-    def _gathered(self, n: int) -> Risk:
-        self.left *= n
-        return self
+    def _pay(self, bounds: int) -> None:
+        if bounds > self.left:
+            raise Overspent(f"{bounds} bounds asked for where the risk of {self.left} is left")
+        self.left -= bounds
 
     def __reduce__(self) -> str:
         raise TypeError("a risk cannot be copied: what is spent of a copy would be spent twice")
@@ -192,6 +197,7 @@ def clopper_pearson(successes: ArrayLike, trials: ArrayLike, miss: ArrayLike) ->
     return Interval(np.asarray(lower, np.float64), np.asarray(upper, np.float64))
 
 
+@lru_cache(maxsize=256)  # the same for every record
 def draws_needed(half_width: float, miss: float) -> int:
     """Return the fewest draws for which every Clopper-Pearson interval has at most this half-width.
 
@@ -221,23 +227,24 @@ def draws_needed(half_width: float, miss: float) -> int:
 
 @dataclass(frozen=True)
 class Look:
-    """One look at the data: after ``draws`` draws in all, an interval that may miss with probability ``miss``."""
+    """One look at the data, after ``draws`` draws in all; its risk holds a share for every bound that is looked at."""
 
     draws: int
-    miss: float
+    risk: Risk
 
 
-def looks(tolerance: float, miss: float, *, first: int = 256) -> tuple[Look, ...]:
-    """Return a schedule of looks whose misses sum to ``miss`` and whose last look meets the tolerance.
+def looks(tolerance: float, risk: Risk, *, first: int = 256) -> tuple[Look, ...]:
+    """Divide a risk over a schedule of looks, the last of which meets the tolerance: nothing is left of it.
 
-    Look i = 0, 1, .. comes after ``first * 2**i`` draws and spends ``miss / ((i+1)(i+2))``; the last one
-    spends what is left and comes as soon as its interval is narrow enough whatever the truth is.
-    Intersecting the intervals of all looks made so far misses with probability at most ``miss``,
+    Look i = 0, 1, .. comes after ``first * 2**i`` draws and is given ``1 / ((i+1)(i+2))`` of every share; the last one
+    is given what is left and comes as soon as its intervals are narrow enough whatever the truth is.
+    Intersecting the intervals of all looks made so far misses with at most the probability of the share,
     whatever rule stopped the run.
     """
     count = 1
-    while (last := draws_needed(tolerance, miss / count)) > first * 2 ** (count - 1):
+    while (last := draws_needed(tolerance, floor(risk.each / count))) > first * 2 ** (count - 1):
         count += 1
-    early = [Look(first * 2**i, miss / ((i + 1) * (i + 2))) for i in range(count - 1)]
     # sum_{i < L-1} 1/((i+1)(i+2)) = 1 - 1/L, so 1/L is left
-    return (*early, Look(last, miss / count))
+    weights = [*(Fraction(1, (i + 1) * (i + 2)) for i in range(count - 1)), Fraction(1, count)]
+    draws = [*(first * 2**i for i in range(count - 1)), last]
+    return tuple(Look(at, share) for at, share in zip(draws, risk.divide(weights), strict=True))

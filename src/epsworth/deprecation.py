@@ -26,6 +26,20 @@ MOVED = {
     },
 }  # import paths of version 0.1
 
+METHODS = {
+    "closed-form": "label",
+    "exact-grid": "grid",
+    "exact-cells": "cells",
+    "branch-and-bound": "branch_and_bound",
+    "bound-propagation": "propagation",
+    "lattice-bracket": "lattice",
+    "polygon": "polygons",
+    "exit-scales": "rays",
+    "sections": "slabs",
+    "shared-samples": "strata",
+    "monte-carlo": "sampled",
+}  # what `Curves.method` showed in version 0.1
+
 
 def warn(old: str, new: str, *, depth: int = 3) -> None:
     """Say what to write instead of a deprecated spelling; ``depth`` frames up is who wrote it."""

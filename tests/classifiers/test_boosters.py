@@ -132,8 +132,8 @@ def test_cells_equal_the_whole_grid(name):
         ew.stability(fitted(name, 3), IRIS[::30], method=method, **(SETTINGS | {"mechanisms": GRID}))
         for method in ("cells", "grid")
     )
-    assert (one.method == "exact-cells").all()
-    assert (other.method == "exact-grid").all()
+    assert (one.method == "cells").all()
+    assert (other.method == "grid").all()
     np.testing.assert_allclose(one.lower, other.lower, atol=1e-11)
     assert (one.labels_possible >= other.labels_possible).all()
 
@@ -143,7 +143,7 @@ def test_cells_hold_the_sampled_truth_and_name_themselves(name):
     """False-alarm rate of the sampled intervals: 1e-6 per run."""
     model, y = fitted(name, 3), [0, 1, 1]
     exact = ew.stability(model, ROWS, y=y, **SETTINGS)
-    assert (exact.method == "exact-cells").all()
+    assert (exact.method == "cells").all()
     assert exact.confidence == 1
     assert (exact.upper - exact.lower).max() < 1e-11
     drawn = ew.stability(model, ROWS, y=y, method="sampled", rng=0, tolerance=0.03, confidence=1 - 1e-6, **SETTINGS)

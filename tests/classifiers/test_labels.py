@@ -215,7 +215,7 @@ def test_boosters_answer_scores_and_their_classifiers_are_taken(package):
     booster = model.booster_ if package == "lightgbm" else model.get_booster()
     with pytest.raises(TypeError, match=f"a Booster of {package}, whose predict answers scores; give the classifier"):
         ew.stability(booster, TABLE[:1], **SETTINGS)
-    assert ew.stability(model, TABLE[:1], **SETTINGS).method.item() == "exact-cells"
+    assert ew.stability(model, TABLE[:1], **SETTINGS).method.item() == "cells"
 
 
 @pytest.mark.parametrize("kind", [DecisionTreeClassifier, RandomForestClassifier, HistGradientBoostingClassifier])

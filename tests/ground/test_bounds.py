@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
-from epsworth.bounds import clopper_pearson, draws_needed, looks
+from epsworth.bounds import Risk, clopper_pearson, draws_needed, looks
 from epsworth.rounding import round_down, round_up
 
 
@@ -54,11 +54,14 @@ def test_draws_needed_meets_the_specifications_figure():
 
 @pytest.mark.parametrize("tolerance", [0.3, 0.1, 0.02, 0.01])
 def test_looks_spend_all_and_no_more(tolerance):
-    schedule = looks(tolerance, 1e-3)
-    assert sum(look.miss for look in schedule) == pytest.approx(1e-3, rel=1e-12)
+    risk = Risk(1e-3)
+    schedule = looks(tolerance, risk.split(7))  # of seven bounds
+    assert risk.left == 0
+    assert {look.risk.left for look in schedule} == {7}
+    assert sum(7 * look.risk.each for look in schedule) == risk.total
     assert all(a.draws < b.draws for a, b in itertools.pairwise(schedule))
     last = schedule[-1]
-    lower, upper = clopper_pearson(np.arange(last.draws + 1), last.draws, last.miss)
+    lower, upper = clopper_pearson(np.arange(last.draws + 1), last.draws, last.risk.spend())
     assert (upper - lower).max() <= 2 * tolerance
 
 

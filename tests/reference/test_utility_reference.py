@@ -11,10 +11,11 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import epsworth as ew
-from epsworth.bounds import clopper_pearson
+from epsworth.bounds import Risk, clopper_pearson
 from epsworth.classifiers.trees import LEAF, TreeModel
 from epsworth.mechanisms import FAMILIES, PrivacyIndicator, gaussian_sigma, hockey_stick
-from epsworth.utility.engines.cells import TreeCells, exact_cells
+from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
+from epsworth.utility.engines.engine import Settings
 from epsworth.utility.question import ask
 
 ENTRIES = json.loads((Path(__file__).parent / "utility.json").read_text())["entries"]
@@ -258,9 +259,8 @@ def test_the_cell_engine_is_exact(entry):
         mechanisms={"it": lambda epsilon: mechanism(given, epsilon)}, epsilons=[given["eps_per_dim"]],
         domain=None, y=None,
     )  # fmt: skip
-    found = exact_cells(
-        asked, TreeCells(asked, as_tree_model(given["trees"]), np.array([given["x"]])), lambda share: None
-    )
+    asked.readings[cells_for] = TreeCells(asked, as_tree_model(given["trees"]), np.array([given["x"]]))
+    found = CellTables().bound(asked, Settings(Risk(0), 0.01, None, np.random.default_rng(0), lambda share: None))
     assert found.stability.lower.item() == pytest.approx(float(entry["value"]), abs=entry["abs_tol"])
     assert found.stability.upper.item() == pytest.approx(float(entry["value"]), abs=entry["abs_tol"])
 
@@ -276,7 +276,7 @@ def line(given):
 def test_the_linear_engine_holds_the_truth(entry):
     """Within rounding where there is a closed form (pm, sw, unclipped noise), within 1e-3 elsewhere."""
     given, truth = entry["input"], float(entry["value"])
-    curves = exactly(entry, line(given), method="linear", tolerance=1e-3)
+    curves = exactly(entry, line(given), method="lattice", tolerance=1e-3)
     assert curves.lower.item() - entry["abs_tol"] <= truth <= curves.upper.item() + entry["abs_tol"]
     closed = given["mechanism"] == "laplace" or given["mechanism"].endswith("unclipped")
     closed |= given["mechanism"] in ("pm", "sw") and len(given["w"]) <= 3
@@ -289,15 +289,15 @@ def test_polygons_are_exact_on_grids(entry):
     model = LogisticRegression()
     model.coef_, model.intercept_ = np.array(given["params"]["W"]), np.array(given["params"]["b"])
     model.classes_, model.n_features_in_ = np.arange(3), 2
-    curves = exactly(entry, model, method="linear")
-    assert curves.method.item() == "polygon"
+    curves = exactly(entry, model, method="polygons")
+    assert curves.method.item() == "polygons"
     assert curves.lower.item() == pytest.approx(float(entry["value"]), abs=entry["abs_tol"])
     assert curves.upper.item() == pytest.approx(float(entry["value"]), abs=entry["abs_tol"])
 
 
 @entries("linear_bracket")
 def test_the_lattice_meets_the_bracket_of_thirty_features(entry):
-    curves = exactly(entry, line(entry["input"]), method="linear", tolerance=2e-3)
+    curves = exactly(entry, line(entry["input"]), method="lattice", tolerance=2e-3)
     assert curves.lower.item() <= entry["value"]["upper"]
     assert entry["value"]["lower"] <= curves.upper.item()
     assert curves.upper.item() - curves.lower.item() <= 2e-3

@@ -56,7 +56,7 @@ def test_every_answer_is_printed_shown_and_written(name, tmp_path):
     assert json.loads((tmp_path / "a.json").read_text()) == json.loads(json.dumps(found.to_dict(), allow_nan=False))
 
 
-@pytest.mark.parametrize("name", ["box", "radius"])
+@pytest.mark.parametrize("name", ["box", "split", "radius"])
 def test_what_was_spent_travels_with_the_answer(name):
     """Certain where nothing was; and no answer claims more than what its bounds leave."""
     drawn, certain = answer(f"drawn {name}"), answer(f"certain {name}")

@@ -31,7 +31,7 @@ def test_randomised_response_on_the_label_attains_the_ceiling():
         np.testing.assert_allclose(curves.lower[0, e], cap, atol=1e-11)
         assert curves.guarantees[0][e] == ew.Pure(total, "record")
         np.testing.assert_allclose(curves.accuracy.lower[0, e], [cap, (1 - cap) / 2], atol=1e-11)
-    assert curves.method[0, 0] == "closed-form"
+    assert curves.method[0, 0] == "label"
     assert curves.confidence == 1
     assert ew.recommend(curves, at_least=0.95, on="worst").choice.mechanism == "label_rr"
 

@@ -22,11 +22,12 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 import epsworth as ew
+from epsworth.bounds import Risk
 from epsworth.classifiers.trees import tree_model
 from epsworth.mechanisms import FAMILIES
-from epsworth.utility.engines.cells import TreeCells, cells_for, exact_cells
-from epsworth.utility.engines.sampled import Settings
-from epsworth.utility.engines.strata import binomial_weights, shared_samples
+from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
+from epsworth.utility.engines.engine import Settings
+from epsworth.utility.engines.strata import SharedDraws, binomial_weights
 from epsworth.utility.question import ask
 from strategies import sparing
 
@@ -72,6 +73,10 @@ def question(model, X, **more):
     return ask(model, X, **(settings | more))
 
 
+def settings_of(miss):
+    return Settings(Risk(miss), 0.01, None, np.random.default_rng(0), lambda share: None)
+
+
 def builder(asked):
     found = cells_for(asked)
     assert isinstance(found, TreeCells), found
@@ -102,7 +107,7 @@ def test_cells_hold_the_sampled_truth_and_name_themselves(name):
     model = TREES[name].fit(IRIS, SPECIES)
     settings = {"sensitive": [0, 2], "mechanisms": CONTINUOUS, "epsilons": [0.5, 2, 6], "domain": RANGES}
     exact = ew.stability(model, IRIS[[0, 70, 120]], y=[0, 1, 1], **settings)
-    assert (exact.method == "exact-cells").all()
+    assert (exact.method == "cells").all()
     assert exact.confidence == 1
     assert (exact.upper - exact.lower).max() < 1e-11
     drawn = ew.stability(
@@ -121,8 +126,8 @@ def test_cells_equal_the_whole_grid(name):
     settings = {"sensitive": [0, 2], "mechanisms": GRID, "epsilons": [0.5, 2, 6], "domain": RANGES}
     one = ew.stability(model, IRIS[::30], method="cells", **settings)
     other = ew.stability(model, IRIS[::30], method="grid", **settings)
-    assert (one.method == "exact-cells").all()
-    assert (other.method == "exact-grid").all()
+    assert (one.method == "cells").all()
+    assert (other.method == "grid").all()
     np.testing.assert_allclose(one.lower, other.lower, atol=1e-11)
     np.testing.assert_array_equal(one.labels_possible >= other.labels_possible, True)
 
@@ -194,10 +199,10 @@ def test_records_with_the_same_public_turns_share_their_cells():
 def test_a_function_and_unsupported_models_are_told_why():
     neighbours = KNeighborsClassifier().fit(IRIS, SPECIES)
     settings = {"sensitive": [0], "mechanisms": ["pm"], "epsilons": [1.0], "domain": RANGES, "rng": 0, "tolerance": 0.1}
-    assert ew.stability(neighbours, IRIS[:1], **settings).method.item() == "monte-carlo"
+    assert ew.stability(neighbours, IRIS[:1], **settings).method.item() == "sampled"
     for method, message in (
         ("cells", "not a supported tree model"),
-        ("linear", "not a supported linear model"),
+        ("lattice", "not a supported linear model"),
         ("grid", "use quantise=k"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -206,9 +211,9 @@ def test_a_function_and_unsupported_models_are_told_why():
         ew.stability(lambda Z: Z[:, 0] > 5, IRIS[:1], method="cells", **settings)
     forest = TREES["forest"].fit(IRIS, SPECIES)
     wide = RandomForestClassifier(3, random_state=0).fit(CANCER, BENIGN)
-    with pytest.raises(ValueError, match="more than 6 sensitive features"):
+    with pytest.raises(ValueError, match="more than 3 sensitive features"):
         ew.stability(wide, CANCER[:1], method="cells", **(settings | {"sensitive": list(range(7)), "domain": None}))
-    assert ew.stability(forest, IRIS[:1], **(settings | {"sensitive": 1})).method.item() == "exact-cells"
+    assert ew.stability(forest, IRIS[:1], **(settings | {"sensitive": 1})).method.item() == "cells"
     assert tree_model(make_pipeline(StandardScaler(), neighbours)) is None
 
 
@@ -216,7 +221,7 @@ def test_quantising_makes_any_classifier_exact():
     neighbours = KNeighborsClassifier().fit(IRIS, SPECIES)
     settings = {"sensitive": [0, 2], "epsilons": [1.0, 4.0], "domain": RANGES, "mechanisms": ["pm", "krr:k=9"]}
     curves = ew.stability(neighbours, IRIS[:3], quantise=15, y=[0, 0, 1], **settings)
-    assert (curves.method == "exact-grid").all()
+    assert (curves.method == "grid").all()
     assert curves.confidence == 1
     drawn = ew.stability(
         neighbours, IRIS[:3], quantise=15, y=[0, 0, 1], method="sampled", rng=0, confidence=1 - 1e-6, **settings
@@ -238,7 +243,7 @@ def test_categorical_features_on_the_grid():
         classifier, table, sensitive=["age", "job"], mechanisms="krr:k=11", epsilons=[1.0],
         domain={"age": (0, 100), "job": ["a", "b", "c"]},
     )  # fmt: skip
-    assert (curves.method == "exact-grid").all()
+    assert (curves.method == "grid").all()
     age, job = FAMILIES["krr"](1.0, k=11).law(0.2), FAMILIES["krr"](1.0, k=3).law(0.0)
     young, other = float(age.mass(0, 0.4)), float(job.mass(0, 0.5))
     assert curves.lower[0, 0, 0] == pytest.approx(young * other + (1 - young) * (1 - other), abs=1e-10)
@@ -256,7 +261,7 @@ def test_categorical_features_are_axes_of_the_cells(name):
     words = ["pm", "laplace", "krr:k=17"]
     settings = {"mechanisms": words, "epsilons": [0.5, 2.0, 6.0], "domain": domain, "method": "cells"}
     curves = ew.stability(model, X[:3], sensitive=[0, 1, 2], **settings)
-    assert (curves.method == "exact-cells").all()
+    assert (curves.method == "cells").all()
     assert curves.confidence == 1
     for e, epsilon in enumerate([0.5, 2.0, 6.0]):
         job, smokes = FAMILIES["krr"](epsilon, k=4), FAMILIES["krr"](epsilon, k=2)
@@ -300,10 +305,10 @@ def test_a_grid_mechanism_is_not_quantised_again():
 def test_exact_answers_do_not_depend_on_how_records_are_grouped():
     model = TREES["small forest, many ties"].fit(IRIS, SPECIES)
     asked = question(model, IRIS[::7])
-    together = exact_cells(asked, builder(asked), lambda share: None)
+    together = CellTables().bound(asked, settings_of(0))
     for record, one in itertools.islice(enumerate(IRIS[::7]), 5):
         alone = question(model, one[np.newaxis])
-        single = exact_cells(alone, builder(alone), lambda share: None)
+        single = CellTables().bound(alone, settings_of(0))
         np.testing.assert_array_equal(single.stability.lower[..., 0], together.stability.lower[..., record])
 
 
@@ -314,8 +319,10 @@ def test_branch_and_bound_meets_the_whole_grid(name):
     grid = ["krr:k=7", "pm:quantise=9"]
     settings = {"sensitive": [0, 1, 2, 3], "mechanisms": grid, "epsilons": [1, 4], "domain": RANGES, "y": [0, 2]}
     exact = ew.stability(model, IRIS[[0, 70]], method="grid", **settings)
-    found = ew.stability(model, IRIS[[0, 70]], method="cells", rng=0, tolerance=0.03, confidence=1 - 1e-6, **settings)
-    assert (found.method == "branch-and-bound").all()
+    found = ew.stability(
+        model, IRIS[[0, 70]], method="branch_and_bound", rng=0, tolerance=0.03, confidence=1 - 1e-6, **settings
+    )
+    assert (found.method == "branch_and_bound").all()
     for a, b in ((exact.stability, found.stability), (exact.accuracy, found.accuracy)):
         assert (b.lower <= a.upper).all()
         assert (a.lower <= b.upper).all()
@@ -335,7 +342,7 @@ def test_branch_and_bound_finishes_the_undecided_mass_by_sampling(monkeypatch):
     for boxes in (32, 256, 4_096):
         monkeypatch.setattr("epsworth.utility.engines.leaves.LeafBoxes.most", boxes)
         found = ew.stability(model, IRIS[[60]], rng=1, tolerance=0.02, confidence=1 - 1e-6, **settings)
-        assert (found.method == "branch-and-bound").all()
+        assert (found.method == "branch_and_bound").all()
         assert (found.lower <= direct.upper).all()
         assert (direct.lower <= found.upper).all()
         assert (found.upper - found.lower).max() <= 0.04
@@ -346,7 +353,7 @@ def test_many_records_with_many_features_are_sampled():
     curves = ew.stability(
         model, IRIS[:30], sensitive=[0, 1, 2, 3], mechanisms=["pm"], epsilons=[1.0], domain=RANGES, rng=0, tolerance=0.2
     )
-    assert (curves.method == "monte-carlo").all()
+    assert (curves.method == "sampled").all()
 
 
 @pytest.mark.parametrize("k", [2, 3, 101])
@@ -370,9 +377,7 @@ def test_shared_draws_hold_the_truth_at_every_epsilon(x):
     settings = {"sensitive": [0, 1], "mechanisms": "krr", "epsilons": epsilons}
     exact = ew.stability(xor, [x], y=[True], method="grid", **settings)
     asked = ask(xor, [x], domain=None, y=[True], **settings)
-    found = shared_samples(
-        asked, 101, Settings(1e-6, 0.01, None, np.random.default_rng(0), lambda share: None)
-    )  # fmt: skip
+    found = SharedDraws().bound(asked, settings_of(1e-6))
     for a, b in ((exact.stability, found.stability), (exact.accuracy, found.accuracy)):
         assert (b.lower <= a.upper).all()
         assert (a.lower <= b.upper).all()
@@ -386,7 +391,7 @@ def test_shared_draws_cost_less_than_separate_ones():
     settings = {"sensitive": list(range(4)), "mechanisms": "krr", "epsilons": np.linspace(1, 8, 15), "tolerance": 0.03}
     shared = ew.stability(model, CANCER[:1], rng=0, **settings)
     separate = ew.stability(model, CANCER[:1], rng=0, method="sampled", **settings)
-    assert shared.method.item() == "shared-samples"
+    assert shared.method.item() == "strata"
     assert shared.queries < separate.queries
     assert (shared.lower <= separate.upper).all()
     assert (separate.lower <= shared.upper).all()
@@ -406,7 +411,7 @@ def test_missing_public_values_are_left_to_the_classifier():
         "rng": 0,
         "tolerance": 0.05,
     }
-    assert ew.stability(model, X[:1], **settings).method.item() == "monte-carlo"
-    assert ew.stability(model, X[1:2], **settings).method.item() == "exact-cells"
+    assert ew.stability(model, X[:1], **settings).method.item() == "sampled"
+    assert ew.stability(model, X[1:2], **settings).method.item() == "cells"
     with pytest.raises(ValueError, match="missing values"):
         ew.stability(model, X[:1], method="cells", **settings)

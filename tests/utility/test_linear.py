@@ -43,8 +43,8 @@ def test_linear_brackets_meet_the_sampled_truth(name):
     wavering = np.argsort(np.abs(model.decision_function(CANCER)))[[0, 40, 200]]
     y = BENIGN[wavering].copy()
     y[1] = 1 - y[1]
-    lattice = ew.stability(model, CANCER[wavering], method="linear", y=y, **settings)
-    assert (lattice.method == "lattice-bracket").all()
+    lattice = ew.stability(model, CANCER[wavering], method="lattice", y=y, **settings)
+    assert (lattice.method == "lattice").all()
     assert lattice.confidence == 1
     assert (lattice.upper - lattice.lower).max() <= 0.02
     drawn = ew.stability(model, CANCER[wavering], method="sampled", y=y, rng=0, **(settings | {"confidence": 1 - 1e-6}))
@@ -65,18 +65,18 @@ def test_every_mechanism_gets_its_own_engine():
     """Unclipped Laplace has a closed form unless two weights are alike; then polygons or (three features) sampling."""
     settings = {"sensitive": [0, 1], "mechanisms": ["laplace", "pm", "krr:k=11"], "epsilons": [1.0], "rng": 0}
     curves = ew.stability(line(1.0, -0.6), [[0.6, 0.3]], **settings)
-    assert curves.method[:, 0].tolist() == ["lattice-bracket", "lattice-bracket", "exact-grid"]
+    assert curves.method[:, 0].tolist() == ["lattice", "lattice", "grid"]
     assert curves.confidence == 1
     mixed = ew.stability(line(1.0, -1.0), [[0.6, 0.3]], **settings)
-    assert mixed.method[:, 0].tolist() == ["polygon", "lattice-bracket", "exact-grid"]
+    assert mixed.method[:, 0].tolist() == ["polygons", "lattice", "grid"]
     assert mixed.confidence == 1
     settings["sensitive"] = [0, 1, 2]
     mixed = ew.stability(line(1.0, -1.0, 0.2), [[0.6, 0.3, 0.5]], **settings)
-    assert mixed.method[:, 0].tolist() == ["monte-carlo", "lattice-bracket", "exact-grid"]
+    assert mixed.method[:, 0].tolist() == ["sampled", "lattice", "grid"]
     assert mixed.confidence == 0.999
     assert len(mixed.notes) == 3
     with pytest.raises(ValueError, match="its outputs leave the declared range"):
-        ew.stability(line(1.0, -1.0, 0.2), [[0.6, 0.3, 0.5]], method="linear", **settings)
+        ew.stability(line(1.0, -1.0, 0.2), [[0.6, 0.3, 0.5]], method="lattice", **settings)
 
 
 @pytest.mark.parametrize("weights", [[0.7], [1.0, -0.6], [0.3, 1.0, -0.5, 2.0]])
@@ -136,9 +136,9 @@ def test_several_classes_are_bracketed_by_pairs(name):
     """Three classes, three features: the union bound holds the sampled truth; auto prefers sampling, which closes."""
     model = LINEAR[name].fit(IRIS, SPECIES)
     settings = {"sensitive": [0, 2, 3], "mechanisms": ["pm", "laplace_clipped"], "epsilons": [1, 4], "domain": RANGES}
-    pairs = ew.stability(model, IRIS[[77, 120]], method="linear", y=[2, 2], **settings)
+    pairs = ew.stability(model, IRIS[[77, 120]], method="lattice", y=[2, 2], **settings)
     drawn = ew.stability(model, IRIS[[77, 120]], rng=0, confidence=1 - 1e-6, y=[2, 2], **settings)
-    assert (drawn.method == "monte-carlo").all()
+    assert (drawn.method == "sampled").all()
     assert pairs.confidence == 1
     for a, b in ((pairs.stability, drawn.stability), (pairs.accuracy, drawn.accuracy)):
         assert (b.lower <= a.upper).all()
@@ -148,7 +148,7 @@ def test_several_classes_are_bracketed_by_pairs(name):
 def test_public_terms_that_cancel_widen_the_bracket():
     """Scores of 1e9 that cancel are rounded by 1e-7: the bracket must not claim the closed form's 1e-12."""
     model = line(1.0, 1e9, -1e9)
-    curves = ew.stability(model, [[0.5, 1.0, 1.0]], sensitive=0, mechanisms="pm", epsilons=[2.0], method="linear")
+    curves = ew.stability(model, [[0.5, 1.0, 1.0]], sensitive=0, mechanisms="pm", epsilons=[2.0], method="lattice")
     assert curves.upper.item() - curves.lower.item() > 1e-6
     law = FAMILIES["pm"](2.0).law(0.5)
     assert curves.lower.item() <= float(law.mass(0, 1)) <= curves.upper.item() + 1e-9
@@ -203,7 +203,7 @@ def test_a_tolerance_that_is_not_met_is_said():
         assert float(note.rsplit(" ", 1)[1]) >= width
     assert not any("tolerance" in note for note in ew.stability(model, x, tolerance=0.01, **settings).notes)
     pairs = ew.stability(
-        LINEAR["lda"].fit(IRIS, SPECIES), IRIS[[77]], method="linear", sensitive=[0, 2, 3], domain=RANGES,
+        LINEAR["lda"].fit(IRIS, SPECIES), IRIS[[77]], method="lattice", sensitive=[0, 2, 3], domain=RANGES,
         mechanisms="pm", epsilons=[1],
     )  # fmt: skip
     assert (pairs.upper - pairs.lower).max() > 0.01

@@ -116,7 +116,7 @@ def test_polygons_hold_the_sampled_truth(name, sensitive):
     model = MODELS[name].fit(IRIS, SPECIES)
     settings = {"sensitive": sensitive, "mechanisms": CONTINUOUS, "epsilons": [0.5, 2, 6], "domain": RANGES}
     found = ew.stability(model, IRIS[[10, 77, 120]], y=[0, 2, 2], **settings)
-    assert (found.method == "polygon").all()
+    assert (found.method == "polygons").all()
     assert found.confidence == 1
     assert (found.upper - found.lower).max() <= 0.01
     assert (found.upper - found.lower)[:2].max() <= 1e-8  # pm and sw: rounding only
@@ -141,9 +141,9 @@ def test_grids_are_summed_exactly():
     model = MODELS["scaled"].fit(IRIS, SPECIES)
     words = ["krr:k=31", "exponential_tight:k=17", "pm:quantise=12", "laplace_clipped:quantise=25"]
     settings = {"sensitive": [0, 2], "mechanisms": words, "epsilons": [0.5, 2, 6], "domain": RANGES, "y": [0, 1, 2] * 5}
-    one = ew.stability(model, IRIS[::10], method="linear", **settings)
+    one = ew.stability(model, IRIS[::10], method="polygons", **settings)
     other = ew.stability(model, IRIS[::10], method="grid", **settings)
-    assert (one.method == "polygon").all()
+    assert (one.method == "polygons").all()
     for a, b in ((one.stability, other.stability), (one.accuracy, other.accuracy)):
         np.testing.assert_allclose(a.lower, b.lower, atol=1e-11)
         np.testing.assert_allclose(a.upper, b.upper, atol=1e-11)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -11,10 +12,12 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
 import epsworth as ew
-from epsworth.utility.engines.linear import linear_bounds, linear_for
-from epsworth.utility.engines.polygons import polygon_bounds
-from epsworth.utility.engines.rays import Region, _regions, exit_scales, inside, noise_scales
-from epsworth.utility.engines.sampled import Settings
+from epsworth.bounds import Risk
+from epsworth.utility.engines.engine import Settings
+from epsworth.utility.engines.lattice import Lattice
+from epsworth.utility.engines.linear import linear_for
+from epsworth.utility.engines.polygons import Polygons
+from epsworth.utility.engines.rays import Rays, Region, _regions, crossed, noise_scales
 from epsworth.utility.question import ASKED_AGAIN, ask
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -23,12 +26,29 @@ NOISE = ["laplace", "gaussian:delta=0.1"]
 
 
 def settings(miss, tolerance, seed):
-    return Settings(miss, tolerance, None, np.random.default_rng(seed), lambda share: None)
+    return Settings(Risk(miss), tolerance, None, np.random.default_rng(seed), lambda share: None)
 
 
 def question(model, X, sensitive, **more):
     given = {"sensitive": sensitive, "mechanisms": NOISE, "epsilons": [0.3, 1, 4, 20], "domain": RANGES, "y": None}
     return ask(model, X, **(given | more))
+
+
+@pytest.mark.parametrize("count", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_bands_hold_what_fractions_and_sixty_digits_give(count):
+    """Shares of draws that no double holds, at widths that no double holds either."""
+    mpmath.mp.dps, rng = 60, np.random.default_rng(0)
+    for _ in range(count // 1_000):
+        miss, tolerance = 10 ** rng.uniform(-9, -1), rng.uniform(0.02, 0.2)
+        region = Region(np.ones((1, 2)), np.array([-1.0]), np.zeros(1), np.ones(500), tolerance, Risk(miss))
+        n, width = region.draws, mpmath.sqrt(mpmath.log(4 / mpmath.mpf(miss)) / (2 * region.draws))
+        counts = np.sort(rng.integers(n // 4, 3 * n // 4, (2, 500)), axis=0)
+        for border, share in zip(region.borders, counts, strict=True):
+            border.counts[:] = share
+        lower, upper = region.bounds()
+        for (left, came), low, high in zip(counts.T.tolist(), lower.tolist(), upper.tolist(), strict=True):
+            assert low <= max(mpmath.mpf(came - left) / n - 2 * width, 0)
+            assert high >= min(mpmath.mpf(came - left) / n + 2 * width, 1)
 
 
 def test_rays_are_inside_as_direct_evaluation_says():
@@ -40,7 +60,8 @@ def test_rays_are_inside_as_direct_evaluation_says():
         slopes[rng.random(slopes.shape) < 0.1] = 0
         margins[rng.random(4) < 0.1] = 0
         direct = (margins + scales[:, np.newaxis, np.newaxis] * slopes > 0).all(axis=2).sum(axis=1)
-        np.testing.assert_array_equal(inside(slopes, margins, scales), direct)
+        left, entered = crossed(slopes, margins, scales)
+        np.testing.assert_array_equal(entered - left, direct)
 
 
 def test_a_score_is_known_to_within_its_stated_rounding():
@@ -51,7 +72,7 @@ def test_a_score_is_known_to_within_its_stated_rounding():
     x = rng.random((20, 4))
     asked = question(model, x, [0, 1, 2], domain=None)
     off = []
-    for (record, _), region in _regions(asked, linear_for(asked), np.ones(4), 0.1, 1e-3).items():
+    for (record, _), region in _regions(asked, linear_for(asked), np.ones(4), 0.1, Risk(1e-3).split(20)).items():
         scores = [
             Fraction(b) + sum(Fraction(w) * Fraction(v) for w, v in zip(row, x[record].tolist(), strict=True))
             for row, b in zip(model.coef_.tolist(), model.intercept_.tolist(), strict=True)
@@ -72,11 +93,13 @@ def test_a_ray_next_to_its_exit_counts_as_inside_only_where_it_is():
         slope = sum(Fraction(w) * Fraction(v) for w, v in zip(weights[0].tolist(), z[0].tolist(), strict=True))
         at = max(float(-Fraction(margin) / slope), 1e-3)
         scales = np.array([np.nextafter(at, 0), at, np.nextafter(at, np.inf)])
-        region = Region(weights, np.array([margin]), np.zeros(1), scales, 0.1, 1e-3)
+        region = Region(weights, np.array([margin]), np.zeros(1), scales, 0.1, Risk(1e-3))
         region.count(z)
         truth = np.array([Fraction(margin) + Fraction(scale) * slope > 0 for scale in scales.tolist()])
-        assert (region.inner <= truth).all()
-        assert (region.outer >= truth).all()
+        left, *entered = (border.counts for border in region.borders)
+        inner, outer = (entered[0] if entered else 1) - left
+        assert (inner <= truth).all()
+        assert (outer >= truth).all()
 
 
 @pytest.mark.parametrize("rows", [[10, 77, 120], [0, 50, 133]])
@@ -84,9 +107,8 @@ def test_bands_hold_the_deterministic_bracket_of_two_features(rows):
     """Polygons say the same without draws; labels that are not the record's own are entered first.  Rate 1e-6."""
     model = LogisticRegression(max_iter=5000, C=10).fit(IRIS, SPECIES)
     asked = question(model, IRIS[rows], [0, 2], y=[0, 2, 1])
-    linear = linear_for(asked)
-    exact = polygon_bounds(asked, linear, 1e-3, lambda share: None)
-    found = exit_scales(asked, linear, settings(1e-6, 0.01, 0))
+    exact = Polygons().bound(asked, settings(0, 1e-3, 0))
+    found = Rays().bound(asked, settings(1e-6, 0.01, 0))
     for a, b in ((exact.stability, found.stability), (exact.accuracy, found.accuracy)):
         assert (b.lower <= a.upper).all()
         assert (a.lower <= b.upper).all()
@@ -101,10 +123,9 @@ def test_promises_are_kept_at_all_epsilons_at_once():
     asked = question(
         model, IRIS[[60]], [0, 1, 2, 3], mechanisms="gaussian:delta=0.1", epsilons=np.geomspace(0.1, 40, 60), y=[2]
     )
-    linear = linear_for(asked)
-    exact, broken = linear_bounds(asked, linear, 1e-3, lambda share: None), np.zeros(2, dtype=int)
+    exact, broken = Lattice().bound(asked, settings(0, 1e-3, 0)), np.zeros(2, dtype=int)
     for seed in range(100):
-        found = exit_scales(asked, linear, settings(0.4, 0.04, seed))  # stability and accuracy: a fifth each
+        found = Rays().bound(asked, settings(0.4, 0.04, seed))  # stability and accuracy: a fifth each
         for kind, (a, b) in enumerate(((exact.stability, found.stability), (exact.accuracy, found.accuracy))):
             broken[kind] += ((a.upper < b.lower) | (b.upper < a.lower)).any()
     assert (broken <= binom.isf(1e-6, 100, 0.2)).all()
@@ -118,7 +139,7 @@ def test_auto_shares_draws_where_three_features_or_more_are_perturbed(y):
     given = {"sensitive": [0, 2, 3], "mechanisms": NOISE, "epsilons": [0.5, 2, 6, 20], "domain": RANGES, "y": y}
     rows = IRIS[[77] if y is None else [10, 77, 120]]
     found = ew.stability(model, rows, rng=0, confidence=1 - 1e-6, **given)
-    assert (found.method == "exit-scales").all()
+    assert (found.method == "rays").all()
     assert found.confidence == 1 - 1e-6
     assert found.queries < 20 + 2 * ASKED_AGAIN[0]
     drawn = ew.stability(model, rows, rng=0, method="sampled", confidence=1 - 1e-6, **given)
@@ -129,13 +150,13 @@ def test_auto_shares_draws_where_three_features_or_more_are_perturbed(y):
         assert (drawn.accuracy.lower <= found.accuracy.upper).all()
         np.testing.assert_array_equal(found.accuracy.lower[..., 0], found.lower[..., 0])
     one = ew.stability(model, IRIS[[10]], rng=0, tolerance=0.1, **(given | {"epsilons": [1.0], "y": None}))
-    assert (one.method == "monte-carlo").all()  # nothing to share
+    assert (one.method == "sampled").all()  # nothing to share
 
 
 def test_an_unknown_true_label_is_never_right():
     model = LogisticRegression(max_iter=5000).fit(IRIS, SPECIES)
     asked = question(model, IRIS[[10, 77]], [0, 1, 2], y=[0, 9])
-    found = exit_scales(asked, linear_for(asked), settings(1e-3, 0.05, 0))
+    found = Rays().bound(asked, settings(1e-3, 0.05, 0))
     assert (found.accuracy.upper[..., 1] == 0).all()
     assert (found.accuracy.upper[..., 0] > 0).all()
 

@@ -10,10 +10,10 @@ import pytest
 from scipy.stats import binom
 
 import epsworth as ew
+from epsworth.bounds import Risk, clopper_pearson
 from epsworth.mechanisms import FAMILIES
 from epsworth.utility.engines import sampled
-from epsworth.utility.engines.assembly import _drawing_runs, _over
-from epsworth.utility.engines.plan import Part
+from epsworth.utility.engines.engine import BATCH, Settings
 from epsworth.utility.question import ask
 
 stability = partial(ew.stability, method="sampled")
@@ -55,7 +55,7 @@ def test_bounds_hold_for_every_family(over):
     if over == "records":
         assert (curves.upper - curves.lower).max() <= 0.04
     assert curves.over == over
-    assert (curves.method == "monte-carlo").all()
+    assert (curves.method == "sampled").all()
     assert curves.labels_possible.tolist() == [2, 2, 2, 2]
 
 
@@ -142,7 +142,7 @@ def truth_of(words, epsilon, x):
 @pytest.mark.parametrize("settings", [
     {"over": "records", "tolerance": 0.03},
     {"over": "dataset", "tolerance": 0.03},
-    {"over": "records", "tolerance": 0.02, "target": 0.7},
+    {"over": "records", "tolerance": 0.02, "at_least": 0.7},
 ])  # fmt: skip
 def test_broken_promises_stay_within_the_confidence(settings):
     """Property test 7: 500 whole runs at 80 % confidence; false-alarm rate 1e-6."""
@@ -162,7 +162,7 @@ def test_looking_without_spending_would_break_the_promise():
         hits, drawn, lower, upper = 0, 0, 0.0, 1.0
         for draws in (64, 128, 256, 512, 1024, 2048, 4096):
             hits, drawn = hits + rng.binomial(draws - drawn, p), draws
-            now = sampled.clopper_pearson(hits, draws, 0.2)
+            now = clopper_pearson(hits, draws, 0.2)
             lower, upper = max(lower, float(now.lower)), min(upper, float(now.upper))
         broken += not lower <= p <= upper
     assert broken > binom.isf(1e-6, 300, 0.2)
@@ -188,8 +188,8 @@ def small_question(x=X):
 
 
 def settings(**changes):
-    defaults = {"miss": 1e-3, "tolerance": 0.03, "target": None, "progress": lambda share: None}
-    return sampled.Settings(**(defaults | {"rng": np.random.default_rng(9)} | changes))
+    defaults = {"risk": Risk(1e-3), "tolerance": 0.03, "at_least": None, "progress": lambda share: None}
+    return Settings(**(defaults | {"rng": np.random.default_rng(9)} | changes))
 
 
 @pytest.mark.parametrize("batch", [10, 1_000])
@@ -211,7 +211,7 @@ def test_queries_are_bounded_by_the_batch():
     many = np.random.default_rng(0).random((3_000, 1))
     curves = stability(classifier, many, sensitive=0, mechanisms=["pm", "krr"], epsilons=[1, 4], rng=0, tolerance=0.05)
     assert curves.over == "records"
-    assert max(sizes) <= 2 * sampled.BATCH
+    assert max(sizes) <= 2 * BATCH
     assert sum(sizes) == curves.queries
 
 
@@ -229,7 +229,7 @@ def test_stability_and_accuracy_are_the_same_where_the_label_is_right():
 
 
 def test_a_target_stops_early_and_stays_sound():
-    full, early = run(tolerance=0.01), run(tolerance=0.01, target=0.5)
+    full, early = run(tolerance=0.01), run(tolerance=0.01, at_least=0.5)
     assert early.queries < full.queries / 3
     exact = np.array([[truth(name, e, X[:, 0], 0.4) for e in EPSILONS] for name in ("pm", "sw")])
     assert (early.lower <= exact).all()
@@ -253,9 +253,10 @@ def test_elimination_asks_far_less_than_bounding_every_record():
 
 def test_auto_chooses_by_the_cost():
     narrow = settings(tolerance=0.01)
-    assert _over(small_question(), narrow) == "records"
-    assert _over(small_question(np.full((5_000, 1), 0.2)), narrow) == "dataset"
-    assert _over(small_question(np.full((5_000, 1), 0.2)), settings(tolerance=0.2)) == "records"
+    engine = sampled.Sampled()
+    assert engine.chosen(small_question(), narrow) == "records"
+    assert engine.chosen(small_question(np.full((5_000, 1), 0.2)), narrow) == "dataset"
+    assert engine.chosen(small_question(np.full((5_000, 1), 0.2)), settings(tolerance=0.2)) == "records"
 
 
 def test_the_indicator_adds_its_share():
@@ -270,7 +271,7 @@ def test_the_indicator_adds_its_share():
     assert str(curves.guarantees[1][0]) == "approximate LDP, epsilon 0.5, delta 0.25 per record"
     assert np.isinf(curves.tight_epsilons[1]).all()
     assert curves.notes[0] == "pm:indicator=0.25: with probability 0.25 the raw record is sent"
-    whole = run(mechanisms=["pm:indicator=0.25"], over="dataset", confidence=1 - 1e-6, target=0.8)
+    whole = run(mechanisms=["pm:indicator=0.25"], over="dataset", confidence=1 - 1e-6, at_least=0.8)
     assert (whole.average().lower[0] <= with_coin.mean(axis=1)).all()
     assert (with_coin.mean(axis=1) <= whole.average().upper[0]).all()
 
@@ -328,19 +329,3 @@ def test_pooled_draws_do_not_depend_on_the_batch_size():
     found = sampled.whole_dataset(small_question(), settings(batch=100))
     np.testing.assert_array_equal(found.stability.pooled.lower, expected.stability.pooled.lower)
     np.testing.assert_array_equal(found.stability.lower, expected.stability.lower)
-
-
-def test_every_run_that_draws_gets_a_share_of_the_miss_probability():
-    """Sampling is one run; branch and bound, shared draws are runs of their own; cells may fall back to sampling."""
-
-    def part(name, run=None):
-        return Part((0,), name, "", run)
-
-    def engine(question, settings):
-        return None
-
-    assert _drawing_runs([part("monte-carlo")]) == 1
-    assert _drawing_runs([part("exact-grid", engine)]) == 1
-    assert _drawing_runs([part("exact-cells", engine), part("shared-samples", engine)]) == 2
-    assert _drawing_runs([part("monte-carlo"), part("shared-samples", engine), part("shared-samples", engine)]) == 3
-    assert _drawing_runs([part("branch-and-bound", engine)]) == 1

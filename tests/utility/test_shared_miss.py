@@ -8,17 +8,15 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from epsworth.bounds import Interval
-from epsworth.utility.engines import branch_and_bound as branching
-from epsworth.utility.engines import rays as scales
-from epsworth.utility.engines import sampled
-from epsworth.utility.engines import strata as shared
-from epsworth.utility.engines.assembly import _drawing_runs, run_parts
-from epsworth.utility.engines.cells import cells_for
-from epsworth.utility.engines.linear import linear_for
-from epsworth.utility.engines.plan import DRAWING, Part, Planner
-from epsworth.utility.engines.rays import Region
-from epsworth.utility.engines.sampled import Settings
+from epsworth import bounds
+from epsworth.bounds import Interval, Overspent, Risk
+from epsworth.utility.engines import rays, table
+from epsworth.utility.engines.assembly import drawing_runs, run
+from epsworth.utility.engines.branch_and_bound import BranchAndBound
+from epsworth.utility.engines.engine import Settings
+from epsworth.utility.engines.rays import Cumulated, Rays, Region
+from epsworth.utility.engines.sampled import Sampled, each_record, whole_dataset
+from epsworth.utility.engines.strata import SharedDraws
 from epsworth.utility.question import ask
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -26,27 +24,38 @@ RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
 MISS = 1e-3
 
 
-def settings():
-    return Settings(MISS, 0.06, None, np.random.default_rng(0), lambda share: None)
+def settings(risk=None):
+    return Settings(risk or Risk(MISS), 0.06, None, np.random.default_rng(0), lambda share: None)
 
 
 @pytest.fixture
 def spent(monkeypatch):
     """Return the list of what every interval and band spends; intervals tell nothing, so that no run stops early."""
-    found = []
+    found, interval, needed, exact = [], Risk.interval, bounds.draws_needed, bounds.clopper_pearson
 
-    def idle(counts, draws, miss):
-        found.append(np.size(counts) * miss)
-        return Interval(np.zeros(np.shape(counts)), np.ones(np.shape(counts)))
+    def noting(hits, trials, miss):
+        found.append(np.broadcast(hits, trials).size * miss)
+        return exact(hits, trials, miss)
 
-    def noting(*given):
-        region = Region(*given)
-        found.append(region.miss)
-        return region
+    def planning(half_width, miss):
+        before = len(found)
+        draws = needed(half_width, miss)
+        del found[before:]  # the intervals that were looked at to plan the draws
+        return draws
 
-    for module in (sampled, shared, branching):
-        monkeypatch.setattr(module, "clopper_pearson", idle)
-    monkeypatch.setattr(scales, "Region", noting)
+    def idle(risk, hits, trials):
+        lower, upper = interval(risk, hits, trials)
+        return Interval(np.zeros_like(lower), np.ones_like(upper))
+
+    class Noted(Cumulated):
+        def __init__(self, *given):
+            super().__init__(*given)
+            found.append(2 * np.exp(-self.log))  # Massart 1990: 2 exp(-2 n width^2)
+
+    monkeypatch.setattr(bounds, "clopper_pearson", noting)
+    monkeypatch.setattr(bounds, "draws_needed", planning)
+    monkeypatch.setattr(Risk, "interval", idle)
+    monkeypatch.setattr(rays, "Cumulated", Noted)
     monkeypatch.setattr("epsworth.utility.engines.leaves.LeafBoxes.most", 1)  # nearly everything is drawn
     return found
 
@@ -64,70 +73,97 @@ def of_flowers(model, mechanisms, y):
     return ask(model.fit(IRIS, SPECIES), IRIS[[60, 100]], y=y, **given)
 
 
-def by_records(y):
-    sampled.each_record(of_function(["pm", "sw"], y), settings())
+def by_records(y, given):
+    each_record(of_function(["pm", "sw"], y), given)
 
 
-def by_dataset(y):
-    sampled.whole_dataset(of_function(["pm", "sw"], y), settings())
+def by_dataset(y, given):
+    whole_dataset(of_function(["pm", "sw"], y), given)
 
 
-def by_strata(y):
-    shared.shared_samples(of_function("krr", y), 101, settings())
+def by_strata(y, given):
+    SharedDraws().bound(of_function("krr", y), given)
 
 
-def by_boxes(y):
-    question = of_flowers(RandomForestClassifier(5, random_state=0), ["pm", "sw"], y)
-    branching.branch_and_sample(question, cells_for(question), settings())
+def by_boxes(y, given):
+    BranchAndBound().bound(of_flowers(RandomForestClassifier(5, random_state=0), ["pm", "sw"], y), given)
 
 
-def by_scales(y):
-    question = of_flowers(LogisticRegression(max_iter=5000), ["laplace", "gaussian"], y)
-    scales.exit_scales(question, linear_for(question), settings())
+def by_rays(y, given):
+    Rays().bound(of_flowers(LogisticRegression(max_iter=5000), ["laplace", "gaussian"], y), given)
 
 
-def by_records_and_strata(y):
+def by_records_and_strata(y, given):
     question = of_function(["pm", "krr:k=201"], y, np.arange(1, 4, 0.5))
-    answered, _ = run_parts(question, Planner(question, "auto").parts(), settings(), "records")
-    assert {part.name for part, _ in answered} == {"monte-carlo", "shared-samples"}
+    answered, _ = run(question, "auto", given, "records")
+    assert {part.engine.name for part, _ in answered} == {"sampled", "strata"}
 
 
-def by_records_and_scales(y):
+def by_records_and_rays(y, given):
     question = of_flowers(LogisticRegression(max_iter=5000), ["pm", "laplace"], y)
-    answered, _ = run_parts(question, Planner(question, "auto").parts(), settings(), "records")
-    assert {part.name for part, _ in answered} == {"monte-carlo", "exit-scales"}
+    answered, _ = run(question, "auto", given, "records")
+    assert {part.engine.name for part, _ in answered} == {"sampled", "rays"}
 
 
-WAYS = [by_records, by_dataset, by_strata, by_boxes, by_scales, by_records_and_strata, by_records_and_scales]
+WAYS = [by_records, by_dataset, by_strata, by_boxes, by_rays, by_records_and_strata, by_records_and_rays]
 
 
 @pytest.mark.parametrize("y", [None, [0, 0]])
 @pytest.mark.parametrize("way", WAYS)
 def test_all_bounds_and_looks_of_an_answer_spend_the_miss_together(way, y, spent):
     """Over mechanisms, epsilons, records, labels, strata, looks and engines: no more than was asked, and all of it."""
-    way(y)
+    risk = Risk(MISS)
+    way(y, settings(risk))
     assert sum(spent) == pytest.approx(MISS, rel=1e-9)
+    assert risk.spent == risk.total
 
 
 @pytest.mark.parametrize("ahead", [True, False])
 def test_a_band_is_as_wide_as_all_its_cumulative_distributions_together(ahead):
     """Behind its rivals a record enters and leaves: two of them, each of which errs by half the tolerance."""
-    region = Region(np.ones((1, 2)), np.array([1.0 if ahead else -1.0]), np.zeros(1), np.ones(1), 0.05, MISS)
-    region.inner[:] = region.outer[:] = region.draws / 2
-    terms = 1 if ahead else 2
+    risk = Risk(MISS)
+    region = Region(np.ones((1, 2)), np.array([1.0 if ahead else -1.0]), np.zeros(1), np.ones(1), 0.05, risk)
+    assert risk.spent == risk.total
+    terms = len(region.borders)
+    assert terms == (1 if ahead else 2)
+    for border, share in zip(region.borders, (0.25, 0.75), strict=False):
+        border.counts[:] = share * region.draws
     each = np.sqrt(np.log(2 / (MISS / terms)) / (2 * region.draws))  # Massart 1990, for each of them
     lower, upper = region.bounds()
-    np.testing.assert_allclose([0.5 - lower, upper - 0.5], terms * each, rtol=1e-12)
+    middle = 0.75 if ahead else 0.5
+    np.testing.assert_allclose([middle - lower, upper - middle], terms * each, rtol=1e-12)
     assert upper - lower <= 0.1
 
 
-@pytest.mark.parametrize("name", [*DRAWING, "exact-cells", "sections", "monte-carlo", "exact-grid"])
-def test_an_engine_that_may_hand_over_to_sampling_leaves_it_a_share(name):
-    """Beside a part that draws by itself: two shares where both may draw, whoever of them does so in the end."""
+@pytest.mark.parametrize("engine", table.ENGINES, ids=lambda engine: engine.name)
+def test_an_engine_that_may_hand_over_to_sampling_leaves_it_a_share(engine):
+    """Beside one that draws by itself: two shares where both may draw, whoever of them does so in the end."""
+    may_draw = engine.draws or engine.name in ("cells", "slabs")
+    assert drawing_runs([SharedDraws(), engine]) == 1 + may_draw
+    assert drawing_runs([engine, Sampled()]) == 1 + (engine.draws and engine.name != "sampled")
 
-    def run(question, settings):
+
+class Toy(SharedDraws):
+    """Hands everything over."""
+
+    name, draws, hands_over = "toy", False, True
+
+    def bound(self, question, settings):
         return None
 
-    draws = Part((0,), "shared-samples", "", run)
-    other = Part((1,), name, "", None if name == "monte-carlo" else run)
-    assert _drawing_runs([draws, other]) == (1 if name == "exact-grid" else 2)
+
+def test_what_is_handed_over_is_drawn_at_its_own_share(monkeypatch, spent):
+    """k-ary randomised response for the toy, and sampling for the rest; both are sampled in one run."""
+    monkeypatch.setattr(table, "ENGINES", (Toy(), Rays(), Sampled()))
+    risk, question = Risk(MISS), of_flowers(LogisticRegression(max_iter=5000), ["krr", "laplace"], None)
+    answered, _ = run(question, "auto", settings(risk), "records")
+    assert [part.engine.name for part, _ in answered] == ["rays", "sampled"]
+    assert [answer.spent for _, answer in answered] == [risk.total / 2] * 2
+    assert sum(spent) == pytest.approx(MISS, rel=1e-9)
+
+
+def test_an_engine_that_says_it_does_not_draw_cannot(monkeypatch):
+    monkeypatch.setattr(Sampled, "draws", True)
+    monkeypatch.setattr(SharedDraws, "draws", False)
+    with pytest.raises(Overspent):
+        run(of_function("krr:k=201", None, np.arange(1, 4, 0.5)), "auto", settings(), "records")

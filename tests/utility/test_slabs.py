@@ -108,7 +108,7 @@ def test_brackets_hold_what_quadrature_over_predict_gives(name, classes):
         model, x[np.newaxis], sensitive=sensitive, epsilons=EPSILONS, domain=RANGES, tolerance=1e-3,
         mechanisms=[*BOUNDED, *UNBOUNDED],
     )  # fmt: skip
-    assert (curves.method == "sections").all()
+    assert (curves.method == "slabs").all()
     assert curves.confidence == 1
     assert (curves.upper - curves.lower).max() <= 1e-3
     bounded = midpoints(keeps, [(0.0, 1.0)] * 2, lattice=96)
@@ -129,7 +129,7 @@ def test_one_feature_is_exact_to_rounding(name):
     low, high = RANGES[COLUMN]
     settings = {"sensitive": COLUMN, "domain": RANGES, "epsilons": EPSILONS, "mechanisms": BOUNDED}
     curves = ew.stability(model, x[np.newaxis], **settings)
-    assert (curves.method == "sections").all()
+    assert (curves.method == "slabs").all()
     assert (curves.upper - curves.lower).max() < 1e-8
     own = model.predict(x[np.newaxis])[0]
 
@@ -160,7 +160,7 @@ def test_brackets_meet_the_sampled_intervals(name):
     drawn = ew.stability(
         model, rows, y=y, method="sampled", rng=0, tolerance=0.03, confidence=1 - 1e-6, **settings
     )  # fmt: skip
-    assert (curves.method == "sections").all()
+    assert (curves.method == "slabs").all()
     for a, b in ((curves.stability, drawn.stability), (curves.accuracy, drawn.accuracy)):
         assert (a.upper - a.lower).max() <= 0.01
         assert (b.lower <= a.upper).all()
@@ -180,8 +180,8 @@ def test_two_centres_equal_the_linear_engine():
     rows = IRIS[[0, 57, 98, 120]]
     one = ew.stability(model, rows, tolerance=1e-4, **settings)
     other = ew.stability(line, rows, tolerance=1e-3, **settings)
-    assert (one.method == "sections").all()
-    assert (other.method == "lattice-bracket").all()
+    assert (one.method == "slabs").all()
+    assert (other.method == "lattice").all()
     assert (one.labels == other.labels).all()
     assert (one.upper - one.lower).max() <= 1e-4
     assert (one.lower <= other.upper).all()
@@ -206,7 +206,7 @@ def test_an_atom_on_the_boundary_stays_inside_the_bracket_and_is_sampled(at):
     assert lower <= truth <= upper
     assert upper - lower == pytest.approx(atom, abs=1e-9)
     curves = ew.stability(model, [[0.4]], rng=0, confidence=1 - 1e-6, **settings)
-    assert curves.method.item() == "monte-carlo"
+    assert curves.method.item() == "sampled"
     assert curves.confidence == 1 - 1e-6
     assert curves.lower.item() <= truth <= curves.upper.item()  # false-alarm rate 1e-6
 
@@ -349,7 +349,7 @@ def test_extreme_epsilons(mechanism):
     curves = ew.stability(
         model, IRIS[[0, 70]], sensitive=[0, 2], mechanisms=mechanism, epsilons=epsilons, domain=RANGES
     )  # fmt: skip
-    assert (curves.method == "sections").all()
+    assert (curves.method == "slabs").all()
     assert (curves.upper - curves.lower).max() <= 0.01
     assert (curves.lower[0, -1] > 0.95).all()
     assert curves.lower[0, 0].min() < 0.6
@@ -369,7 +369,7 @@ def test_scores_that_cancel_widen_the_bracket():
     assert found.lower.item() < law.mass(max(lost.max(), kept.min()), 1.0)
     assert law.mass(min(lost.max(), kept.min()), 1.0) < found.upper.item()
     assert 0.02 < found.upper.item() - found.lower.item() < 0.2  # so much that sampling does better
-    assert ew.stability(model, [[1e6 + 0.5]], rng=0, **settings).method.item() == "monte-carlo"
+    assert ew.stability(model, [[1e6 + 0.5]], rng=0, **settings).method.item() == "sampled"
 
 
 def settings_for(sensitive, **more):
@@ -378,15 +378,15 @@ def settings_for(sensitive, **more):
 
 def test_what_sections_cannot_answer_is_sampled_or_asked_on_a_grid():
     model, x = GaussianNB().fit(IRIS, SPECIES), IRIS[[70]]
-    assert ew.stability(model, x, rng=0, **settings_for([0, 1, 2])).method.item() == "monte-carlo"
+    assert ew.stability(model, x, rng=0, **settings_for([0, 1, 2])).method.item() == "sampled"
     curves = ew.stability(model, x, rng=0, **settings_for([0, 1], mechanisms=["pm", "krr:k=9"]))
-    assert curves.method[:, 0].tolist() == ["sections", "exact-grid"]
+    assert curves.method[:, 0].tolist() == ["slabs", "grid"]
     curved = make_pipeline(PolynomialFeatures(2), GaussianNB()).fit(IRIS, SPECIES)
     clipped = make_pipeline(MinMaxScaler(clip=True), GaussianNB()).fit(IRIS, SPECIES)
     single = GaussianNB().fit(IRIS.astype(np.float32), SPECIES)
     manhattan = NearestCentroid(metric="manhattan").fit(IRIS, SPECIES)
     for other in (curved, clipped, single, manhattan, lambda rows: rows[:, 0] > 5):
-        assert ew.stability(other, x, rng=0, **settings_for([0, 1])).method.item() == "monte-carlo"
+        assert ew.stability(other, x, rng=0, **settings_for([0, 1])).method.item() == "sampled"
 
 
 def test_a_mixture_of_grid_and_continuous_outputs_is_sampled():
@@ -394,7 +394,7 @@ def test_a_mixture_of_grid_and_continuous_outputs_is_sampled():
     model = GaussianNB().fit(IRIS, SPECIES)
     settings = {"sensitive": [0, 2], "domain": domain, "epsilons": [1.0], "tolerance": 0.2, "rng": 0}
     found = ew.stability(model, IRIS[[70]], mechanisms="krr:k=3001", **settings)
-    assert found.method.item() != "sections"
+    assert found.method.item() != "slabs"
 
 
 def test_scores_are_checked_against_the_classifier(monkeypatch):
@@ -418,7 +418,7 @@ def test_frames_one_cluster_and_labels_as_texts():
         epsilons=[2.0],
     )  # fmt: skip
     plain = ew.stability(model, frame.iloc[[70]], sensitive=["a", "c"], domain=domain, mechanisms="pm", epsilons=[2.0])
-    assert (curves.method.item(), curves.labels) == ("sections", plain.labels)
+    assert (curves.method.item(), curves.labels) == ("slabs", plain.labels)
     assert curves.lower.item() <= plain.upper.item()
     assert plain.lower.item() <= curves.upper.item()
     single = ew.stability(KMeans(1, n_init=1).fit(IRIS), IRIS[[70]], **settings_for([0, 2]))

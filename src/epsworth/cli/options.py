@@ -242,7 +242,7 @@ def compute(
             rng=seed,
             y=truth,
             over=over,  # type: ignore[arg-type]  # checked by the library
-            method=method,  # type: ignore[arg-type]  # checked by the library
+            method=method,
             quantise=quantise,
             progress=progress,
         )

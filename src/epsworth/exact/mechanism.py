@@ -69,7 +69,7 @@ class KernelMechanism(Mechanism):
     >>> mine = {"pm, exact": lambda epsilon: exact.kernel("pm", epsilon, bits=8).mechanism()}
     >>> curves = ew.stability(lambda X: X[:, 0] > 0.5, [[0.8]], sensitive=0, mechanisms=mine, epsilons=[2.0])
     >>> curves.method.tolist()
-    [['exact-grid']]
+    [['grid']]
     """
 
     kernel: Kernel

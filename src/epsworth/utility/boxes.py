@@ -27,9 +27,9 @@ from epsworth.results import Result, how_sure
 from epsworth.rounding import down, round_down, show_up
 from epsworth.space import Domain, Feature
 from epsworth.utility.engines.cells import Cells, TreeCells, cells_for
+from epsworth.utility.engines.constant import knows_one_label
 from epsworth.utility.engines.contraction import ROUNDING, unit_edges
 from epsworth.utility.engines.linear import MARGIN, LinearModel, linear_for
-from epsworth.utility.engines.plan import knows_one_label
 from epsworth.utility.margins import NEARLY, largest_part
 from epsworth.utility.question import Question, ask
 from epsworth.utility.sides import held, natural_sides, place, texts, unit_sides

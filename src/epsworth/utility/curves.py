@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
+from epsworth.deprecation import METHODS
 from epsworth.documents import read_json
 from epsworth.files import reading
 from epsworth.guarantees import Guarantee, ceiling, promise_from_dict, promise_to_dict, weakness
@@ -140,6 +142,8 @@ class Curves(Result):
         True: the bounds are guaranteed (heuristics carry False).
     check : Bounds or None
         Beside a heuristic: guaranteed bounds on the same question.
+    spent : float
+        Probability that was spent on misses, rounded down: at most 1 - ``confidence``, and 0 where nothing was drawn.
     """
 
     mechanisms: tuple[str, ...]
@@ -160,6 +164,11 @@ class Curves(Result):
     notes: tuple[str, ...] = field(default=())
     sound: bool = True
     check: Bounds | None = None
+    spent: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.sound and Fraction(self.spent) > 1 - Fraction(self.confidence):
+            raise ValueError(f"these bounds spent {self.spent:g}, which is no confidence of {self.confidence:g}")
 
     @property
     def lower(self) -> Floats:
@@ -309,7 +318,7 @@ class Curves(Result):
             tight_epsilons=np.where(np.isnan(tight), np.inf, tight),
             labels=np.array(document["labels"]),
             labels_possible=np.array(document["labels_possible"], dtype=np.int64),
-            method=np.array(document["method"]),
+            method=np.array([[METHODS.get(word, word) for word in row] for row in document["method"]]),
             over=str(document["over"]),
             confidence=float(document["confidence"]),
             tolerance=float(document["tolerance"]),
@@ -318,6 +327,7 @@ class Curves(Result):
             notes=tuple(document["notes"]),
             sound=bool(document["sound"]),
             check=None if check is None else Bounds.from_dict(check),
+            spent=float(document.get("spent", 0.0)),
         )
         m, e, n = curves.lower.shape
         found = {

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from epsworth.space import Domain, Feature, unit_domain
 
 SPREAD = 512  # values over the sensitive ranges, for answers that may be scores
 ASKED_AGAIN = 64, 256  # rows, least and most, that are asked about a second time
+T = TypeVar("T")
 SAME_RECORDS = "records", "stability"  # for the sentences that refuse a classifier
 
 
@@ -41,6 +42,8 @@ class Question:
         True labels, when given.
     asked : int
         Queries spent before any engine: on the records, on some of them again, and over the ranges.
+    readings : dict
+        What `read` has found.
     """
 
     classifier: Classifier
@@ -55,6 +58,7 @@ class Question:
     labels: Labels
     y: NDArray[Any] | None
     asked: int = 0
+    readings: dict[Callable[[Question], Any], Any] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -68,6 +72,13 @@ class Question:
             names=tuple(self.names[m] for m in mechanisms),
             releases=tuple(self.releases[m] for m in mechanisms),
         )
+
+    def read(self, reading: Callable[[Question], T]) -> T:
+        """Return what a reading of the classifier finds: read once, whoever asks, for all mechanisms."""
+        if reading not in self.readings:
+            self.readings[reading] = reading(self)
+        found: T = self.readings[reading]
+        return found
 
     def ask(self, rows: Indices, values: Sequence[NDArray[Any]]) -> Labels:
         """Return the labels of records whose sensitive features were replaced (natural units)."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from epsworth.arrays import Floats, Rng, generator
+from epsworth.bounds import check_spent
 from epsworth.guarantees import Guarantee, compose, promise_to_dict
 from epsworth.mechanisms import Mechanism
 from epsworth.mechanisms.family import families
@@ -51,6 +52,8 @@ class Split(Result):
         With which all four bounds hold; 1 where an exact engine answered.
     notes : tuple of str
         Which features get another mechanism than the one named, and whether the tolerance was not met.
+    spent : float
+        What bounds on draws spent of 1 - confidence; the search before them promises nothing and spends nothing.
     """
 
     mechanism: str
@@ -65,6 +68,10 @@ class Split(Result):
     guarantee: Guarantee
     confidence: float
     notes: tuple[str, ...] = ()
+    spent: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_spent(self.spent, self.confidence)
 
     def __str__(self) -> str:
         """Return the split as a sentence, rounded to the safe side."""
@@ -147,13 +154,13 @@ def split_budget(
 
     def scores(shares: Floats, confidence: float, tolerance: float) -> tuple[Floats, Floats, float]:
         question = _with_splits(base, found[0].build, total, shares)
-        bounds, sure = answer_question(question, method, confidence, tolerance, draws)
+        bounds, spent = answer_question(question, method, confidence, tolerance, draws)
         lower, upper = bounds.average() if on == "average" else bounds.worst()
-        return lower[0], upper[0], sure
+        return lower[0], upper[0], spent
 
     best = _search(s, lambda shares: sum(scores(shares, 0.9, 2 * tolerance)[:2]), report)
     pair = np.stack([best, np.full(s, 1 / s)])
-    lower, upper, sure = scores(pair, confidence, tolerance)
+    lower, upper, spent = scores(pair, confidence, tolerance)
     chosen = 0 if lower[0] >= lower[1] else 1  # never recommend a split that is guaranteed less than the even one
     question = _with_splits(base, found[0].build, total, pair[chosen : chosen + 1])
     release = question.releases[0][0]
@@ -171,8 +178,9 @@ def split_budget(
         even_lower=float(lower[1]),
         even_upper=float(upper[1]),
         guarantee=release.guarantee,
-        confidence=sure,
+        confidence=confidence if spent else 1.0,
         notes=(*base.notes, *(unmet if half > tolerance * MET else ())),
+        spent=spent,
     )
 
 

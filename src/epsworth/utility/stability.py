@@ -5,22 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsworth.arrays import generator
+from epsworth.bounds import Risk, floor
+from epsworth.deprecation import renamed
 from epsworth.mechanisms.family import Build
 from epsworth.space import Domain
 from epsworth.utility.curves import Bounds, Curves
-from epsworth.utility.engines.assembly import Over, assemble, curves_of, drew, run_parts, with_published_claim
-from epsworth.utility.engines.plan import Method, Planner
-from epsworth.utility.engines.sampled import Settings
+from epsworth.utility.engines.assembly import assemble, curves_of, run, with_published_claim
+from epsworth.utility.engines.engine import Settings
+from epsworth.utility.engines.plan import Method, known, methods
+from epsworth.utility.engines.sampled import Over
 from epsworth.utility.question import Question, ask
 
 DEFAULT_MECHANISMS = ("pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr")
 
 
+@renamed(target="at_least")
 def stability(
     model: Any,
     X: Any,
@@ -35,7 +40,7 @@ def stability(
     rng: np.random.Generator | int | None = None,
     y: ArrayLike | None = None,
     over: Over = "auto",
-    target: float | None = None,
+    at_least: float | None = None,
     quantise: int | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Curves:
@@ -64,20 +69,31 @@ def stability(
         Public ranges of the sensitive features, ``{"age": (0, 100), "smoker": ["no", "yes"]}``, or a file that holds
         them; categories that are two numbers are written ``{"categories": [0, 1]}``.  Without it the features must lie
         on [0, 1].
-    method : {"auto", "cells", "linear", "grid", "propagation", "sampled", "paper"}
-        ``auto`` takes, per mechanism, the first that applies: ``grid`` (exact for any classifier, while the
-        grid is small), ``cells`` (exact for tree models with up to three sensitive features), ``linear``
-        (deterministic, for linear models that are binary or have up to two sensitive features), sections
-        (deterministic, for naive Bayes, quadratic discriminants, Gaussian mixtures, centroids and k-means with
-        up to two sensitive features), ``sampled``.  ``Curves.method`` and ``.notes`` say which and why.
-        ``propagation`` certifies networks (``MLPClassifier``, ``torch.nn.Sequential``) with up to five sensitive
-        features deterministically, as far as it gets.  ``paper`` reproduces the published box search: a heuristic
-        (``sound`` is False), with the bounds of ``auto`` beside it as ``Curves.check``.
+    method : str
+        ``auto`` takes, per mechanism, the first engine that applies and is worth its cost, in the order of this list
+        but for ``propagation``; any of them can be asked for by its word.  `Curves.method` and ``.notes`` say which
+        answered and why.
+
+        - ``label``, ``constant``: the label itself is randomised, or there is only one; closed forms.
+        - ``grid``: exact for any classifier, while the mechanism's grid is small.
+        - ``cells``: exact for tree models with up to three sensitive features.
+        - ``branch_and_bound``: tree models with up to six; two-sided, the undecided rest is sampled.
+        - ``propagation``: networks (``MLPClassifier``, ``torch.nn.Sequential``) with up to five, likewise.
+        - ``lattice``: a deterministic bracket for linear models with two classes.
+        - ``polygons``: the same for more classes and up to two sensitive features.
+        - ``rays``: unclipped noise on other linear models; one set of draws for all epsilons.
+        - ``slabs``: a deterministic bracket for naive Bayes, quadratic discriminants, Gaussian mixtures, centroids
+          and k-means with up to two sensitive features.
+        - ``strata``: k-ary randomised response on anything; one set of draws for all epsilons.
+        - ``sampled``: anything.
+
+        ``paper`` reproduces the published box search: a heuristic (``sound`` is False), with the bounds of ``auto``
+        beside it as ``Curves.check``.
     confidence : float
         Probability, in (0, 1), that all bounds hold.
     tolerance : float
         Half-width of the intervals, in (0, 0.5); ``Curves.notes`` says where it is not met.
-    rng : numpy.random.Generator or int, optional
+    rng : numpy.random.Generator, int or None
         Randomness of the *analysis*; nothing here is a release.
     y : array_like, shape ``(n,)``, optional
         True labels: the result then bounds the accuracy too.
@@ -85,8 +101,8 @@ def stability(
         ``records``: every record to the tolerance.  ``dataset``: the average by one interval and the worst
         case by elimination; records that cannot be the worst keep wider (still valid) bounds.  ``auto``:
         records, unless that could take more than 1e8 queries.
-    target : float, optional
-        A wish such as 0.9: stop drawing a point as soon as its stability (and its accuracy, with ``y``) is
+    at_least : float, optional
+        A target such as 0.9: stop drawing a point as soon as its stability (and its accuracy, with ``y``) is
         decided, leaving its interval wide.
     quantise : int, optional
         Round every continuous output to this many grid points.  It is another mechanism with the same
@@ -105,48 +121,37 @@ def stability(
     >>> curves = stability(at_most_half, [[0.2]], sensitive=0, mechanisms="krr:k=11", epsilons=[2.0], rng=1)
     >>> truth = (6 + np.e**2 - 1) / (10 + np.e**2)  # six of eleven grid points, the true one among them
     >>> bool(curves.lower.item() <= truth <= curves.upper.item()), curves.method.item()
-    (True, 'exact-grid')
+    (True, 'grid')
 
     References
     ----------
     Zheng & Hu 2025 state the question; Clopper & Pearson 1934 give the interval.
     """
     began = time.perf_counter()
-    _check(method, confidence, tolerance, over, target)
-    generator = _generator(rng)
+    _check(method, confidence, tolerance, over, at_least)
+    random = _generator(rng)
     question = ask(
         model, X, sensitive=sensitive, mechanisms=mechanisms, epsilons=epsilons, domain=domain, y=y, quantise=quantise
     )
-    settings = Settings(
-        miss=1 - confidence,
-        tolerance=tolerance,
-        target=target,
-        rng=generator,
-        progress=progress or (lambda share: None),
-    )
-    answered, chosen = run_parts(question, Planner(question, _sound(method)).parts(), settings, over)
-    found = assemble(question, answered)
-    curves = curves_of(question, answered, found, chosen, settings, time.perf_counter() - began)
+    settings = Settings(Risk.of(confidence), tolerance, at_least, random, progress or (lambda share: None))
+    answered, chosen = run(question, method, settings, over)
+    curves = curves_of(question, answered, assemble(question, answered), chosen, settings, time.perf_counter() - began)
     return with_published_claim(question, curves, settings, began) if method == "paper" else curves
 
 
 def answer_question(
     question: Question, method: Method, confidence: float, tolerance: float, rng: np.random.Generator
 ) -> tuple[Bounds, float]:
-    """Return the bounds on stability and their confidence, for questions that were built by hand."""
-    settings = Settings(1 - confidence, tolerance, None, rng, lambda share: None)
-    answered, _ = run_parts(question, Planner(question, method).parts(), settings, "auto")
-    return assemble(question, answered).stability, confidence if drew(answered) else 1.0
+    """Return the bounds on stability and what they spent of 1 - confidence, for questions that were built by hand."""
+    settings = Settings(Risk.of(confidence), tolerance, None, rng, lambda share: None)
+    found = assemble(question, run(question, method, settings, "auto")[0])
+    return found.stability, floor(found.spent)
 
 
-def _sound(method: Method) -> Method:
-    return "auto" if method == "paper" else method
-
-
-def _check(method: str, confidence: float, tolerance: float, over: str, target: float | None) -> None:
-    if method not in get_args(Method):
-        raise ValueError(f"method must be one of {', '.join(map(repr, get_args(Method)))}, got {method!r}")
-    for name, value in {"confidence": confidence, "tolerance": tolerance, "target": target or 0.5}.items():
+def _check(method: str, confidence: float, tolerance: float, over: str, at_least: float | None) -> None:
+    if not known(method):
+        raise ValueError(f"method must be one of {', '.join(map(repr, methods()))}, got {method!r}")
+    for name, value in {"confidence": confidence, "tolerance": tolerance, "at_least": at_least or 0.5}.items():
         if not isinstance(value, (float, int, np.floating)):
             raise TypeError(f"{name} must be a number, got {value!r}")
     if not 0 < confidence < 1:
@@ -155,14 +160,14 @@ def _check(method: str, confidence: float, tolerance: float, over: str, target: 
         raise ValueError(f"tolerance must lie strictly between 0 and 0.5, got {tolerance!r}")
     if over not in ("auto", "records", "dataset"):
         raise ValueError(f"over must be 'auto', 'records' or 'dataset', got {over!r}")
-    if target is not None and not 0 < target <= 1:
-        raise ValueError(f"target must lie in (0, 1], got {target!r}")
+    if at_least is not None and not 0 < at_least <= 1:
+        raise ValueError(f"at_least must lie in (0, 1], got {at_least!r}")
 
 
 def _generator(rng: np.random.Generator | int | None) -> np.random.Generator:
     if isinstance(rng, (int, np.integer)) and rng < 0:
         raise ValueError(f"a seed must not be negative, got {rng}")
-    return np.random.default_rng(rng)
+    return np.random.default_rng() if rng is None else generator(rng)
 
 
 __all__ = ["DEFAULT_MECHANISMS", "Method", "answer_question", "stability"]

@@ -11,7 +11,7 @@ from epsworth.utility.curves import MET, Curves, span
 
 ROUNDED = 1e-9  # width of intervals that are exact but for rounding
 SURE = 0.999999999  # beyond, an observer may as well be certain
-SAMPLING = {"monte-carlo", "shared-samples", "exit-scales"}
+SAMPLING = {"sampled", "strata", "rays"}
 # 1 / (1 + exp(-E)): exp errs by 2^-52 of itself at most (glibc's manual: below an ulp) and is at most half of the sum,
 # sum and quotient err by 2^-53 each: 3 * 2^-53 of the result, which are at most three units of a number in [1/2, 1).
 # p + delta (1 - p): the difference is exact (Sterbenz), product and sum err by half a unit of at most the sum.

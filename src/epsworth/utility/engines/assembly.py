@@ -3,41 +3,40 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.bounds import Interval, draws_needed
+from epsworth.bounds import Interval, Risk, floor
 from epsworth.rounding import show_up
 from epsworth.utility.curves import Bounds, Curves
+from epsworth.utility.engines import table
+from epsworth.utility.engines.engine import Answer, Engine, Settings
 from epsworth.utility.engines.paper import published
-from epsworth.utility.engines.plan import Part
-from epsworth.utility.engines.sampled import Answer, Settings, each_record, whole_dataset
+from epsworth.utility.engines.plan import Method, Part, plan
+from epsworth.utility.engines.sampled import Over, Sampled
 from epsworth.utility.question import Question
 
 Answered = list[tuple[Part, Answer]]
-Over = Literal["auto", "records", "dataset"]
 
 MOST_NAMED = 5  # epsilons that a note lists
-BRACKETS = {"lattice-bracket", "polygon", "sections"}  # which promise no more than the tolerance from end to end
-MOST_QUERIES_PER_RECORD_MODE = 100_000_000
 
 
-def run_parts(question: Question, parts: list[Part], settings: Settings, over: Over) -> tuple[Answered, str]:
-    """Run every part; one that turns out too hard for its exact engine is sampled with the rest."""
-    answered: Answered = []
-    left: list[int] = []
-    weight, draws = 1 / len(parts), _drawing_runs(parts)
-    for number, part in enumerate(parts):
-        if part.run is None:
-            left += part.mechanisms
-            continue
-        share = _share(settings.progress, number * weight, weight)
-        answer = part.run(question.only(part.mechanisms), replace(settings, progress=share, miss=settings.miss / draws))
+def run(question: Question, method: Method, settings: Settings, over: Over) -> tuple[Answered, str]:
+    """Run every part of a plan, and sample what turns out too hard for its engine with the rest.
+
+    Return the answers, and what was bounded to the tolerance.  Each run that may draw has one share of the risk.
+    """
+    parts, answered = plan(question, method), Answered()
+    left = [m for part in parts if isinstance(part.engine, Sampled) for m in part.mechanisms]
+    why = next((part.why for part in parts if isinstance(part.engine, Sampled)), "")
+    weight, shares = 1 / len(parts), settings.risk.split(max(1, drawing_runs([part.engine for part in parts])))
+    for number, part in enumerate(part for part in parts if not isinstance(part.engine, Sampled)):
+        answer = _run(question, part, settings, shares.take(int(part.engine.draws)), number * weight, weight)
         if answer is None:
             left += part.mechanisms
         else:
@@ -45,34 +44,33 @@ def run_parts(question: Question, parts: list[Part], settings: Settings, over: O
     if not left:
         settings.progress(1.0)
         return answered, "records"
-    rest = question.only(left)
-    share = _share(settings.progress, len(answered) * weight, 1 - len(answered) * weight)
-    settings = replace(settings, progress=share, miss=settings.miss / draws)
-    chosen = _over(rest, settings) if over == "auto" else over
-    answer = each_record(rest, settings) if chosen == "records" else whole_dataset(rest, settings)
-    answered.append((Part(tuple(left), "monte-carlo", "no exact engine applies", None), answer))
-    return answered, chosen
+    engine, rest = Sampled(over), question.only(left)
+    part = Part(tuple(left), engine, why or engine.why(question, left[0]))
+    share, start = shares.take(), len(answered) * weight
+    chosen = engine.chosen(rest, replace(settings, risk=share))
+    answer = _run(question, part, settings, share, start, 1 - start)
+    assert answer is not None
+    return [*answered, (part, answer)], chosen
 
 
-def _drawing_runs(parts: list[Part]) -> int:
-    """Count the runs that draw, each of which spends an equal share of the miss probability.
+def _run(question: Question, part: Part, settings: Settings, risk: Risk, start: float, size: float) -> Answer | None:
+    """Return the answer of a part, which takes a share of the work, with what it spent."""
 
-    Plain sampling is one run for all its mechanisms; cells may hand theirs over to it when there are too many, and
-    sections when rounding leaves too much open.
+    def progress(done: float) -> None:
+        settings.progress(min(1.0, start + size * done))
+
+    before = risk.spent
+    answer = part.engine.bound(question.only(part.mechanisms), replace(settings, progress=progress, risk=risk))
+    return None if answer is None else replace(answer, spent=risk.spent - before)
+
+
+def drawing_runs(engines: Sequence[Engine]) -> int:
+    """Count the runs that draw, each of which has an equal share of the risk.
+
+    Plain sampling is one run for all its mechanisms; others may hand theirs over to it.
     """
-    apart = sum(part.draws and part.run is not None for part in parts)
-    sampling = any(part.run is None or part.name in ("exact-cells", "sections") for part in parts)
-    return max(1, apart + sampling)
-
-
-def _share(progress: Callable[[float], None], start: float, size: float) -> Callable[[float], None]:
-    return lambda done: progress(min(1.0, start + size * done))
-
-
-def _over(question: Question, settings: Settings) -> Literal["records", "dataset"]:
-    points = int(np.prod(question.shape))
-    most = points * draws_needed(settings.tolerance, settings.miss / points)
-    return "records" if len(question.records) == 1 or most <= MOST_QUERIES_PER_RECORD_MODE else "dataset"
+    apart = sum(engine.draws and not isinstance(engine, Sampled) for engine in engines)
+    return apart + any(isinstance(engine, Sampled) or engine.hands_over for engine in engines)
 
 
 def assemble(question: Question, answered: Answered) -> Answer:
@@ -84,6 +82,7 @@ def assemble(question: Question, answered: Answered) -> Answer:
         else _joined(question, [(part, answer.accuracy) for part, answer in answered if answer.accuracy is not None]),
         np.max([answer.labels_possible for _, answer in answered], axis=0),
         sum(answer.queries for _, answer in answered),
+        sum((answer.spent for _, answer in answered), Fraction(0)),
     )
 
 
@@ -95,14 +94,6 @@ def _joined(question: Question, parts: list[tuple[Part, Bounds]]) -> Bounds:
         lower[at], upper[at] = bounds.lower, bounds.upper
         pooled.lower[at], pooled.upper[at] = bounds.average()
     return Bounds(lower, upper, pooled)
-
-
-def drew(answered: Answered) -> bool:
-    """Tell whether some engine drew, so that the answer holds with a confidence below 1.
-
-    Branch and bound that decides enough asks nothing.
-    """
-    return any(part.draws and answer.queries > 0 for part, answer in answered)
 
 
 def curves_of(
@@ -121,22 +112,23 @@ def curves_of(
         labels_possible=found.labels_possible,
         method=_methods(question, answered),
         over=over,
-        confidence=1 - settings.miss if drew(answered) else 1.0,
+        confidence=float(1 - settings.risk.total) if found.spent else 1.0,
         tolerance=float(settings.tolerance),
         queries=found.queries + question.asked,
         seconds=seconds,
         notes=(*question.notes, *_reasons(question, answered)),
+        spent=floor(found.spent),
     )
-    return replace(curves, notes=(*curves.notes, *_too_wide(curves, settings.target)))
+    return replace(curves, notes=(*curves.notes, *_too_wide(curves, settings.at_least)))
 
 
-def _too_wide(curves: Curves, target: float | None) -> list[str]:
+def _too_wide(curves: Curves, at_least: float | None) -> list[str]:
     """Say of every mechanism whose intervals are wider than the tolerance allows how wide they are."""
     kinds = [bounds for bounds in (curves.stability, curves.accuracy) if bounds is not None]
-    widths = np.maximum.reduce([_widths(bounds, curves.over, target) for bounds in kinds])
-    notes = []
+    widths = np.maximum.reduce([_widths(bounds, curves.over, at_least) for bounds in kinds])
+    notes, brackets = [], {engine.name for engine in table.ENGINES if engine.brackets}
     for name, found, methods in zip(curves.mechanisms, widths, curves.method, strict=True):
-        what, allowed = ("width", 1) if set(methods) <= BRACKETS else ("half-width", 2)
+        what, allowed = ("width", 1) if set(methods) <= brackets else ("half-width", 2)
         at = np.flatnonzero(found > allowed * curves.tolerance * (1 + 1e-9))
         if at.size:
             listed = ", ".join(map(show_up, curves.epsilons[at[:MOST_NAMED]]))
@@ -148,7 +140,7 @@ def _too_wide(curves: Curves, target: float | None) -> list[str]:
     return notes
 
 
-def _widths(bounds: Bounds, over: str, target: float | None) -> Floats:
+def _widths(bounds: Bounds, over: str, at_least: float | None) -> Floats:
     """Return the largest width by mechanism and epsilon of what was to be bounded to the tolerance."""
     sides = [Interval(bounds.lower, bounds.upper)]
     if over != "records":
@@ -156,21 +148,20 @@ def _widths(bounds: Bounds, over: str, target: float | None) -> Floats:
         sides = [Interval(lower[..., np.newaxis], upper[..., np.newaxis]) for lower, upper in both]
     found = []
     for lower, upper in sides:
-        undecided = np.ones(lower.shape, dtype=bool) if target is None else (lower < target) & (upper >= target)
+        undecided = np.ones(lower.shape, dtype=bool) if at_least is None else (lower < at_least) & (upper >= at_least)
         found.append(np.where(undecided, upper - lower, 0.0).max(axis=2))
     return np.asarray(np.maximum.reduce(found))
 
 
 def _methods(question: Question, answered: Answered) -> NDArray[np.str_]:
-    methods = np.empty((len(question.names), len(question.records)), dtype="<U17")
-    for part, _ in answered:
-        methods[list(part.mechanisms)] = part.name
-    return methods
+    names = {m: part.engine.name for part, _ in answered for m in part.mechanisms}
+    return np.repeat([[names[m]] for m in range(len(names))], len(question.records), axis=1)
 
 
 def _reasons(question: Question, answered: Answered) -> list[str]:
     return [
-        f"{part.name} for {', '.join(question.names[m] for m in part.mechanisms)}: {part.why}" for part, _ in answered
+        f"{part.engine.name} for {', '.join(question.names[m] for m in part.mechanisms)}: {part.why}"
+        for part, _ in answered
     ]
 
 
@@ -212,6 +203,6 @@ def with_published_claim(question: Question, curves: Curves, settings: Settings,
         method=np.full(curves.method.shape, "paper"),
         queries=curves.queries + found.queries,
         seconds=time.perf_counter() - began,
-        notes=(*question.notes, *_too_wide(curves, settings.target), heuristic),
+        notes=(*question.notes, *_too_wide(curves, settings.at_least), heuristic),
         sound=False,
     )

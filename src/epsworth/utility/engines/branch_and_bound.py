@@ -8,72 +8,27 @@ draws of the mechanism *given* that region bound the share q of it that agrees, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.bounds import Interval, clopper_pearson, looks
+from epsworth.bounds import Interval, Risk, looks
 from epsworth.laws import draw_between, uniforms
 from epsworth.mechanisms import Mechanism
 from epsworth.records import Indices
-from epsworth.utility.curves import Bounds
+from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.contraction import ROUNDING, LawsOverEpsilon, below
-from epsworth.utility.engines.sampled import BATCH, Answer, Settings
+from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, kinds, records_of
+from epsworth.utility.engines.verdicts import Boxes, Inside, Verdict
 from epsworth.utility.question import Question
 
+MOST_RECORDS = 16  # under auto; beyond, sampling every one costs less
 Mass = Callable[[Floats, Floats], Floats]
-
-
-class Verdict(NamedTuple):
-    """What one look at boxes tells: where all points have the label, where none has, where to cut the others.
-
-    ``axis`` is -1 where no cut would tell more; ``cut`` is a value strictly between the ends of that axis.
-    """
-
-    sure: Bools
-    never: Bools
-    axis: Indices
-    cut: Floats
-
-
-class Boxes(Protocol):
-    """Bounds the scores of one record on boxes ``(low, high]`` of its sensitive features, in natural units."""
-
-    @property
-    def most(self) -> int:
-        """How many boxes to look at per record."""
-        ...
-
-    @property
-    def together(self) -> int:
-        """How many boxes to look at in one sweep, at least."""
-        ...
-
-    def start(self) -> tuple[Floats, Floats]:
-        """Return disjoint boxes, shapes ``(boxes, sensitive)``, that hold every value that can be released."""
-        ...
-
-    def look(self, low: Floats, high: Floats, label: int) -> Verdict:
-        """Judge boxes; ``label`` is an index into the classes."""
-        ...
-
-
-class Inside(Protocol):
-    """A classifier that can be looked into."""
-
-    @property
-    def classes(self) -> NDArray[Any]:
-        """The labels, in the order of the scores."""
-        ...
-
-    def boxes(self, record: int) -> Boxes:
-        """Return the bounds for one record."""
-        ...
 
 
 @dataclass(eq=False)
@@ -151,41 +106,13 @@ def _mass(laws: LawsOverEpsilon, question: Question, record: int, low: Floats, h
     return masses
 
 
-def branch_and_sample(question: Question, inside: Inside, settings: Settings) -> Answer:
-    """Return two-sided bounds for every record; the miss probability is shared by all points and records."""
-    m, e, n = question.shape
-    laws = LawsOverEpsilon(question)
-    share = settings.miss / (n * m * e * (1 if question.y is None else 2))
-    stability = Bounds(np.empty((m, e, n)), np.empty((m, e, n)))
-    accuracy = Bounds(np.empty((m, e, n)), np.empty((m, e, n)))
-    queries, possible = 0, np.empty(n, dtype=np.int64)
-    for record in range(n):
-        boxes, mass = inside.boxes(record), partial(_mass, laws, question, record)
-        found: dict[Any, Interval] = {}
-        targets = [(stability, question.labels[record])]
-        targets += [] if question.y is None else [(accuracy, question.y[record])]
-        for target, label in targets:
-            if label not in found:
-                index = np.flatnonzero(inside.classes == label)
-                if index.size:
-                    region = branch(boxes, mass, int(index[0]), _enough(settings))
-                    found[label], asked = _finish(question, record, label, region, settings, share)
-                    queries += asked
-                else:  # a label that the classifier does not know
-                    found[label] = Interval(np.zeros(m * e), np.zeros(m * e))
-            target.lower[..., record], target.upper[..., record] = (side.reshape(m, e) for side in found[label])
-        possible[record] = 1 + int((stability.upper[..., record] < 1).any())
-        settings.progress((record + 1) / n)
-    return Answer(stability, None if question.y is None else accuracy, possible, queries)
-
-
 def _enough(settings: Settings) -> float:
     """Return the undecided mass that the tolerance allows, less what outward rounding adds."""
     return 2 * settings.tolerance - 2 * ROUNDING
 
 
 def _finish(
-    question: Question, record: int, label: object, region: Region, settings: Settings, miss: float
+    question: Question, record: int, label: object, region: Region, settings: Settings, risk: Risk
 ) -> tuple[Interval, int]:
     """Bound the undecided mass by draws from within it, point by point, until the tolerance is met."""
     lower, open_mass = region.agrees - ROUNDING, region.mass.sum(axis=0)
@@ -195,7 +122,7 @@ def _finish(
         g = float(open_mass[point])
         weights = region.mass[:, point] / g
         hits = drawn = 0
-        for look in looks(min(0.49, settings.tolerance / g), miss, first=256):
+        for look in looks(min(0.49, settings.tolerance / g), risk.take()):
             for size in _batches(look.draws - drawn):
                 chosen = settings.rng.choice(len(weights), size, p=weights)
                 low, high = region.low[chosen], region.high[chosen]
@@ -203,7 +130,7 @@ def _finish(
                 hits += int((question.ask(np.full(size, record), values) == label).sum())
                 asked += size
             drawn = look.draws
-            q = clopper_pearson(hits, drawn, look.miss)
+            q = look.risk.interval(hits, drawn)
             lower[point] = max(lower[point], region.agrees[point] + g * float(q.lower) - ROUNDING)
             upper[point] = min(upper[point], region.agrees[point] + g * float(q.upper) + ROUNDING)
             if upper[point] - lower[point] <= 2 * settings.tolerance:
@@ -231,3 +158,46 @@ def _given_boxes(
         unit = draw_between(law, least, most, uniforms(rng, len(low)))
         values.append(feature.from_unit(unit, points=mechanism.points))
     return values
+
+
+class Branching(ByRecord):
+    """Decides boxes as far as their number allows, and samples the rest; what it reads is an `Inside`."""
+
+    draws = True
+
+    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+        """Yield two-sided bounds for every record; each point of a record and quantity has a share of the risk."""
+        m, e, n = question.shape
+        risk = settings.risk.split(n * m * e * kinds(question))
+        inside: Inside = self.read(question)
+        laws = LawsOverEpsilon(question)
+        for record, labels in records_of(question):
+            boxes, mass = inside.boxes(record), partial(_mass, laws, question, record)
+            bounds, queries = [], 0
+            for label in labels:
+                index = np.flatnonzero(inside.classes == label)
+                if index.size:
+                    region = branch(boxes, mass, int(index[0]), _enough(settings))
+                    bound, asked = _finish(question, record, label, region, settings, risk.take(m * e))
+                    queries += asked
+                else:  # a label that the classifier does not know
+                    bound = Interval(*np.zeros((2, m * e)))
+                bounds.append(bound)
+            yield Found(record, bounds, 1 + int((bounds[0].upper < 1).any()), queries)
+
+
+class BranchAndBound(Branching):
+    """Trees with more sensitive features than have a table of cells."""
+
+    name, because = "branch_and_bound", "a tree model with {features}"
+    reading, most_features = cells_for, 6
+
+    def lacks(self, question: Question, m: int) -> str | None:
+        """Refuse categories."""
+        ranges = all(feature.categories is None for feature in question.features)
+        return None if ranges else "a sensitive feature is categorical"
+
+    def worthwhile(self, question: Question, m: int) -> bool:
+        """Tell whether records are few, and no coin adds its own width to that of the bounds."""
+        reveals = any(release.reveal for release in question.releases[m])
+        return len(question.records) <= MOST_RECORDS and not reveals

@@ -8,7 +8,7 @@ units, by the model's own comparisons: an atom, or a grid value, next to a thres
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.trees import TreeModel, tree_model
 from epsworth.records import Indices
-from epsworth.utility.curves import Bounds
 from epsworth.utility.engines.contraction import LawsOverEpsilon, Table, agreement, outward, stays_in_range, within
+from epsworth.utility.engines.engine import ByRecord, Found, Settings, targets
 from epsworth.utility.engines.leaves import LeafBoxes
 from epsworth.utility.engines.partition import Sweep, sum_of_boxes
 from epsworth.utility.engines.probing import answers_as_read
-from epsworth.utility.engines.sampled import Answer, Progress
 from epsworth.utility.question import Question
 
 MOST_FEATURES = 3
@@ -172,30 +171,34 @@ def cells_for(question: Question) -> TreeCells | str:
     return builder if answers_as_read(question, read, builder.sweep.edges) else "its answers are not those of its trees"
 
 
-def exact_cells(question: Question, builder: TreeCells, progress: Progress) -> Answer | None:
-    """Return exact bounds for every record, or None where some record has too many cells."""
-    m, e, n = question.shape
-    laws, stays = LawsOverEpsilon(question), np.array([stays_in_range(row) for row in question.releases])
-    stability, accuracy = np.empty((m, e, n)), np.empty((m, e, n))
-    possible = np.empty(n, dtype=np.int64)
-    for start in range(0, n, BLOCK):
-        block = range(start, min(start + BLOCK, n))
-        built = builder.of(block)
-        if built is None:
-            return None
-        for record, cells in zip(block, built, strict=True):
-            masses = [
-                np.concatenate([laws.masses(i, j, question.unit[record, j], edges) for i in range(m)])
-                for j, edges in enumerate(cells.edges)
-            ]
-            own, right = agreement(question, record, cells.table, masses)
-            stability[:, :, record], accuracy[:, :, record] = own.reshape(m, e), right.reshape(m, e)
-            inside = np.ix_(*[within(f, edges) for f, edges in zip(question.features, cells.edges, strict=True)])
-            reached = cells.table.kinds[np.unique(cells.table.labels[inside])]
-            possible[record] = len(reached)
-            if len(reached) == 1:  # mechanisms that stay in the range cannot change the label
-                stability[stays, :, record] = float(reached[0] == question.labels[record])
-                accuracy[stays, :, record] = float(question.y is not None and reached[0] == question.y[record])
-        progress(block.stop / n)
-    exact = None if question.y is None else Bounds(*outward(accuracy))
-    return Answer(Bounds(*outward(stability)), exact, possible, builder.queries)
+class CellTables(ByRecord):
+    """Sums a decision table over the cells between thresholds: exact for tree models."""
+
+    name, because = "cells", "a tree model with {features}"
+    hands_over = True  # where some record has too many cells
+    reading, most_features = cells_for, MOST_FEATURES
+
+    def found(self, question: Question, settings: Settings) -> Iterator[Found | None]:
+        """Yield exact bounds for every record."""
+        (m, e, n), builder = question.shape, self.read(question)
+        laws, stays = LawsOverEpsilon(question), np.array([stays_in_range(row) for row in question.releases])
+        for start in range(0, n, BLOCK):
+            block, before = range(start, min(start + BLOCK, n)), builder.queries
+            built = builder.of(block)
+            if built is None:
+                yield None
+                return
+            for record, cells in zip(block, built, strict=True):
+                masses = [
+                    np.concatenate([laws.masses(i, j, question.unit[record, j], edges) for i in range(m)])
+                    for j, edges in enumerate(cells.edges)
+                ]
+                labels = targets(question, record)
+                shares = [share.reshape(m, e) for share in agreement(cells.table, labels, masses)]
+                inside = np.ix_(*[within(f, edges) for f, edges in zip(question.features, cells.edges, strict=True)])
+                reached = cells.table.kinds[np.unique(cells.table.labels[inside])]
+                if len(reached) == 1:  # mechanisms that stay in the range cannot change the label
+                    for share, label in zip(shares, labels, strict=True):
+                        share[stays] = float(reached[0] == label)
+                asked = builder.queries - before if record == start else 0
+                yield Found(record, [outward(share) for share in shares], len(reached), asked)

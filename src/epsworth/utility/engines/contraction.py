@@ -66,12 +66,9 @@ def contract(table: Floats, masses: Sequence[Floats]) -> Floats:
     return np.asarray(total[:, 0])
 
 
-def agreement(question: Question, record: int, table: Table, masses: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Return the exact stability and accuracy of one record, shape ``(points,)``; without y both are the stability."""
-    own = _agreeing(table.agrees(question.labels[record]), masses)
-    if question.y is None or question.y[record] == question.labels[record]:
-        return own, own
-    return own, _agreeing(table.agrees(question.y[record]), masses)
+def agreement(table: Table, labels: Sequence[Any], masses: Sequence[Floats]) -> list[Floats]:
+    """Return the exact probability of each of some labels, shape ``(points,)``."""
+    return [_agreeing(table.agrees(label), masses) for label in labels]
 
 
 def _agreeing(agrees: Floats, masses: Sequence[Floats]) -> Floats:

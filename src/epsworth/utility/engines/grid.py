@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Hashable, Iterator
 
 import numpy as np
 
 from epsworth.records import Indices
-from epsworth.utility.curves import Bounds
+from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon, Table, agreement, outward
-from epsworth.utility.engines.sampled import BATCH, Answer, Progress
+from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, targets
 from epsworth.utility.question import Question
 
 MOST_POINTS = 2_000_000  # of one record's grid
+CHEAP_GRID = 2_000_000  # queries over all records up to which a grid is asked even where cells are known
+LARGEST_GRID = 50_000_000  # queries over all records beyond which sampling is the better bargain
 
 
 def grid_sizes(question: Question, m: int) -> tuple[int, ...] | None:
@@ -22,27 +25,45 @@ def grid_sizes(question: Question, m: int) -> tuple[int, ...] | None:
     return None if sizes or None in found else found  # type: ignore[return-value]
 
 
-def exact_grid(question: Question, sizes: tuple[int, ...], progress: Progress) -> Answer:
-    """Return exact bounds for mechanisms that share the grid ``sizes``; one query per grid point and public record."""
-    m, e, n = question.shape
-    laws = LawsOverEpsilon(question)
-    grids = [np.arange(k) / (k - 1) for k in sizes]
-    stability, accuracy = np.empty((m, e, n)), np.empty((m, e, n))
-    possible, queries = np.empty(n, dtype=np.int64), 0
-    groups = _same_public(question)
-    for group, table in _tables(question, sizes, groups):
-        queries += table.labels.size
-        for record in group:
-            masses = [
-                np.concatenate([laws.points(i, j, question.unit[record, j], grid) for i in range(m)])
-                for j, grid in enumerate(grids)
-            ]
-            own, right = agreement(question, record, table, masses)
-            stability[:, :, record], accuracy[:, :, record] = own.reshape(m, e), right.reshape(m, e)
-            possible[record] = len(set(table.kinds.tolist()) | {question.labels[record]})
-        progress(min(1.0, queries / (len(groups) * table.labels.size)))
-    exact = None if question.y is None else Bounds(*outward(accuracy))
-    return Answer(Bounds(*outward(stability)), exact, possible, queries)
+class Grid(ByRecord):
+    """Asks about every output that a mechanism can have: exact for any classifier."""
+
+    name = "grid"
+    remedy = "use quantise=k with a smaller k, or method='auto'"
+
+    def lacks(self, question: Question, m: int) -> str | None:
+        """Refuse continuous outputs and large grids."""
+        sizes = grid_sizes(question, m)
+        small = sizes is not None and math.prod(sizes) <= MOST_POINTS
+        return None if small else f"its outputs are continuous or its grid exceeds {MOST_POINTS} points"
+
+    def worthwhile(self, question: Question, m: int) -> bool:
+        """Tell whether all decision tables, one per set of public features, cost less than what else there is."""
+        queries = math.prod(grid_sizes(question, m) or ()) * len(question.read(_same_public))
+        return queries <= (LARGEST_GRID if isinstance(question.read(cells_for), str) else CHEAP_GRID)
+
+    def why(self, question: Question, m: int) -> str:
+        """Name the grid."""
+        return f"outputs lie on a grid of {' x '.join(map(str, grid_sizes(question, m) or ()))} points"
+
+    def together(self, question: Question, m: int) -> Hashable:
+        """Answer mechanisms of one grid together."""
+        return grid_sizes(question, m)
+
+    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+        """Yield exact bounds for mechanisms that share their grid: one query per grid point and public record."""
+        sizes, m = grid_sizes(question, 0) or (), question.shape[0]
+        laws, grids = LawsOverEpsilon(question), [np.arange(k) / (k - 1) for k in sizes]
+        for group, table in _tables(question, sizes, question.read(_same_public)):
+            for record in group.tolist():
+                masses = [
+                    np.concatenate([laws.points(i, j, question.unit[record, j], grid) for i in range(m)])
+                    for j, grid in enumerate(grids)
+                ]
+                shares = agreement(table, targets(question, record), masses)
+                possible = len(set(table.kinds.tolist()) | {question.labels[record]})
+                asked = table.labels.size if record == group[0] else 0
+                yield Found(record, [outward(share) for share in shares], possible, asked)
 
 
 def _same_public(question: Question) -> list[Indices]:
@@ -53,11 +74,6 @@ def _same_public(question: Question) -> list[Indices]:
     for record in range(len(question.records)):
         groups.setdefault(tuple(column[record] for column in columns), []).append(record)
     return [np.array(group) for group in groups.values()]
-
-
-def count_groups(question: Question) -> int:
-    """Return how many decision tables the question needs."""
-    return len(_same_public(question))
 
 
 def _tables(question: Question, sizes: tuple[int, ...], groups: list[Indices]) -> Iterator[tuple[Indices, Table]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats
 from epsworth.records import Indices
-from epsworth.utility.engines.branch_and_bound import Verdict
+from epsworth.utility.engines.verdicts import Verdict
 
 
 @dataclass(frozen=True, eq=False)

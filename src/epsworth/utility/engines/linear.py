@@ -8,7 +8,8 @@ Pr[S0 <= .] exactly, where S lies between S0 and S0 + s steps.  The bracket clos
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,10 +24,9 @@ from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.scalers import affine, behind_scalers, dense, ignoring_names, per_column, steps_of
 from epsworth.laws import Gaussian, Laplace, Law, TwoLevel
 from epsworth.records import Indices
-from epsworth.utility.curves import Bounds
-from epsworth.utility.engines.contraction import aligned, stays_in_range
+from epsworth.utility.engines.brackets import bracketed
+from epsworth.utility.engines.engine import ByRecord, Found, Settings
 from epsworth.utility.engines.probing import answers_as_read
-from epsworth.utility.engines.sampled import Answer, Progress
 from epsworth.utility.question import Question
 
 FIRST_STEPS, MOST_STEPS = 2**12, 2**18
@@ -82,6 +82,16 @@ class LinearModel:
             Comparison(self.weights[own[0]] - self.weights[k], float(constants[own[0]] - constants[k])) for k in rivals
         ]
 
+    def known(self, record: int, label: Any, within: bool) -> float | None:
+        """Return 1 or 0 where a label is kept, or lost, for certain; ``within``: by outputs that stay in the range."""
+        comparisons = self.comparisons(record, label)
+        sure = settled(comparisons, self.slack(record)) if comparisons else 0.0
+        return sure if within or not any(one.weights.any() for one in comparisons) else None
+
+    def slack(self, record: int) -> float:
+        """Bound the rounding of a record's scores that comes from what is public."""
+        return MARGIN * float(self.sizes[record])
+
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
@@ -110,10 +120,6 @@ def settled(comparisons: Sequence[Comparison], slack: float) -> float | None:
             return 0.0
         kept = kept and bool(constant + np.minimum(weights, 0).sum() > off)
     return 1.0 if kept else None
-
-
-Keeps = Callable[[list[list[Law]], list[Comparison], float], Interval]
-"""From laws (parts of epsilons, then features), comparisons and slack to bounds of shape ``(epsilons,)``."""
 
 
 def linear_for(question: Question) -> LinearModel | str:
@@ -295,54 +301,16 @@ def _at(cumulated: Floats, index: int) -> Floats:
     return np.asarray(cumulated[..., min(index, cumulated.shape[-1] - 1)])
 
 
-def linear_bounds(question: Question, model: LinearModel, tolerance: float, progress: Progress) -> Answer:
-    """Return deterministic bounds for mechanisms on [0, 1] and for unclipped Gaussian or Laplace noise.
+def by_pairs(laws: list[Law], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:
+    """Bound the probability that the label wins all its comparisons, from each of them alone.
 
     With K > 2 classes, own score s and rival scores s_k:
     1 - sum_k Pr[s_k >= s] <= rho <= 1 - max_k Pr[s_k >= s].
     """
-    return each_label(question, model, partial(_by_pairs, tolerance=tolerance), progress)
-
-
-def each_label(question: Question, model: LinearModel, keeps: Keeps, progress: Progress) -> Answer:
-    """Bound, for every record, the probability that its label and its y win all their comparisons."""
-    m, e, n = question.shape
-    stability = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
-    accuracy = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
-    possible = np.empty(n, dtype=np.int64)
-    stacks = [aligned(row, len(question.features)) for row in question.releases]
-    stays = [stays_in_range(row) for row in question.releases]
-    for record in range(n):
-        own = question.labels[record]
-        targets = [(stability, own)] + ([] if question.y is None else [(accuracy, question.y[record])])
-        slack = MARGIN * float(model.sizes[record])
-        for i, features in enumerate(stacks):
-            laws = [
-                [mechanism.law(x) for mechanism, x in zip(part, question.unit[record], strict=True)]
-                for part in zip(*features, strict=True)  # one batch of epsilons, or one part per epsilon
-            ]
-            for target, label in targets:
-                comparisons = model.comparisons(record, label)
-                known = settled(comparisons, slack) if comparisons else 0.0
-                if known is not None and (stays[i] or not any(one.weights.any() for one in comparisons)):
-                    found = Interval(np.full(e, known), np.full(e, known))
-                else:
-                    found = keeps(laws, comparisons, slack)
-                target.lower[i, :, record], target.upper[i, :, record] = found
-        lost = any(compared.can_be_lost for compared in model.comparisons(record, own))
-        possible[record] = 1 + int(lost)  # exact for two classes, a lower bound for more
-        progress((record + 1) / n)
-    return Answer(Bounds(*stability), None if question.y is None else Bounds(*accuracy), possible, n)
-
-
-def _by_pairs(laws: list[list[Law]], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:
-    """Bound the probability that the label wins all its comparisons, from each of them alone."""
-    points = sum(math.prod(part[0].shape) for part in laws)
-    most, least = np.zeros(points), np.zeros(points)  # of losing
+    most = least = np.zeros(laws[0].shape or 1)  # of losing
     for compared in comparisons:
         share = tolerance / len(comparisons)
-        bounds = [_at_most(part, compared.weights, -compared.constant, slack, share) for part in laws]
-        low, high = (np.concatenate([np.atleast_1d(b[side]) for b in bounds]) for side in (0, 1))
+        low, high = map(np.atleast_1d, _at_most(laws, compared.weights, -compared.constant, slack, share))
         low, high = (low, high) if compared.positive else (1 - high, 1 - low)
         most, least = most + high, np.maximum(least, low)
     return Interval(np.clip(1 - most, 0, 1), np.clip(1 - least, 0, 1))
@@ -393,3 +361,29 @@ def gaussian_sum(laws: list[Law], weights: Floats, threshold: float) -> Interval
     centre = sum(w * law.mean() for w, law in zip(weights, laws, strict=True))
     value = ndtr((threshold - centre) / np.where(spread > 0, spread, np.finfo(float).tiny))
     return Interval(np.clip(value - MARGIN, 0, 1), np.clip(value + MARGIN, 0, 1))
+
+
+class Brackets(ByRecord):
+    """What the engines that bracket linear models share."""
+
+    brackets = True
+    reading = linear_for
+
+    @abstractmethod
+    def keeps(self, laws: list[Law], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:
+        """Bound how often all comparisons are won, as narrowly as the tolerance; ``(epsilons,)``."""
+
+    @abstractmethod
+    def possible(self, question: Question, model: LinearModel) -> Sequence[int]:
+        """Return how many labels can occur within the ranges, per record."""
+
+    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+        """Yield deterministic bounds."""
+        model = self.read(question)
+
+        def keeps(record: int, label: Any, laws: list[Law]) -> Interval:
+            return self.keeps(laws, model.comparisons(record, label), model.slack(record), settings.tolerance)
+
+        possible = self.possible(question, model)
+        for record, bounds in bracketed(question, model.known, keeps):
+            yield Found(record, bounds, possible[record], 1)

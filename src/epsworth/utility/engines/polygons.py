@@ -9,8 +9,6 @@ the bracket closes as 1/N.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -21,8 +19,7 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.laws import Law, TwoLevel
 from epsworth.utility.engines.contraction import ROUNDING
-from epsworth.utility.engines.linear import MARGIN, Comparison, LinearModel, each_label
-from epsworth.utility.engines.sampled import Answer, Progress
+from epsworth.utility.engines.linear import MARGIN, Brackets, Comparison, LinearModel
 from epsworth.utility.question import Question
 
 FIRST_SLABS, MOST_SLABS = 2**9, 2**15
@@ -49,21 +46,6 @@ class HalfPlanes(NamedTuple):
             edge = -value / b
         empty = (b == 0) & (value <= 0)
         return Interval(np.where(b > 0, edge, np.where(empty, np.inf, -np.inf)), np.where(b < 0, edge, np.inf))
-
-
-def polygon_bounds(question: Question, model: LinearModel, tolerance: float, progress: Progress) -> Answer:
-    """Return deterministic bounds for every mechanism: exact for ``pm`` and ``sw``, else as narrow as the tolerance."""
-    found = each_label(question, model, partial(_keeps, tolerance=tolerance), progress)
-    return replace(found, labels_possible=_possible(question, model))
-
-
-def _keeps(laws: list[list[Law]], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:
-    planes = half_planes(comparisons)
-    margin = slack + _margin(planes, 0.0)
-    found = [
-        _of_part([law if law.shape else law[np.newaxis] for law in part], planes, margin, tolerance) for part in laws
-    ]
-    return Interval(*(np.concatenate(side) for side in zip(*found, strict=True)))
 
 
 def half_planes(comparisons: list[Comparison]) -> HalfPlanes:
@@ -179,3 +161,20 @@ def _possible(question: Question, model: LinearModel) -> NDArray[np.int64]:
 def _margin(planes: HalfPlanes, sizes: Floats | float) -> Floats:
     """Return by how much the scores may be rounded at values in [0, 1]."""
     return np.asarray(MARGIN * (sizes + np.abs(planes.a) + np.abs(planes.b) + np.abs(planes.c)))
+
+
+class Polygons(Brackets):
+    """Areas of polygons, or slabs of them: exact for ``pm`` and ``sw``, else as narrow as the tolerance."""
+
+    name, because = "polygons", "a linear model with {features}"
+    most_features = 2
+
+    def keeps(self, laws: list[Law], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:
+        """Bound the mass of the polygon on which all comparisons are won."""
+        planes = half_planes(comparisons)
+        margin = slack + _margin(planes, 0.0)
+        return _of_part([law if law.shape else law[np.newaxis] for law in laws], planes, margin, tolerance)
+
+    def possible(self, question: Question, model: LinearModel) -> list[int]:
+        """Return how many labels win on some area."""
+        return [int(count) for count in _possible(question, model)]

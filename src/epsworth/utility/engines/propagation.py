@@ -21,8 +21,10 @@ from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.classifiers.layers import Activation, Affine, Network
 from epsworth.classifiers.networks import DOUBLE, network_model
 from epsworth.records import Indices
-from epsworth.utility.engines.branch_and_bound import Verdict
+from epsworth.utility.engines.branch_and_bound import Branching
+from epsworth.utility.engines.contraction import stays_in_range
 from epsworth.utility.engines.probing import answers_as_read
+from epsworth.utility.engines.verdicts import Verdict
 from epsworth.utility.question import Question
 
 MOST_FEATURES = 5
@@ -179,3 +181,18 @@ def _agrees(question: Question, network: Network, natural: Floats) -> bool:
         return network.classes[np.argmax(scores, axis=1)], np.asarray(clear)
 
     return answers_as_read(question, read)
+
+
+class Propagation(Branching):
+    """Boxes of networks, whose scores are bounded by propagation."""
+
+    name, because = "propagation", "a network with {features}"
+    reading = bounds_for
+
+    def lacks(self, question: Question, m: int) -> str | None:
+        """Refuse outputs beyond the range, where nothing is bounded."""
+        return None if stays_in_range(question.releases[m]) else "its outputs leave the declared range"
+
+    def worthwhile(self, question: Question, m: int) -> bool:
+        """Tell that sampling costs less; who wants proof asks by name."""
+        return False

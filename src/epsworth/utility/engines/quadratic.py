@@ -7,7 +7,7 @@ atoms at 0 and 1, and unclipped noise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +22,9 @@ from epsworth.laws import Law
 from epsworth.laws.noise import Noise
 from epsworth.mechanisms import Mechanism
 from epsworth.records import Indices
-from epsworth.utility.curves import Bounds
-from epsworth.utility.engines.contraction import aligned, stays_in_range
+from epsworth.utility.engines.brackets import batches, bracketed
+from epsworth.utility.engines.engine import ByRecord, Found, Settings
 from epsworth.utility.engines.probing import SPREAD, answers_as_read
-from epsworth.utility.engines.sampled import Answer, Progress
 from epsworth.utility.engines.slabs import TAIL, Leads, bracket, span_of
 from epsworth.utility.question import Question
 
@@ -136,54 +135,16 @@ def _agrees(question: Question, model: QuadraticModel) -> bool:
     return answers_as_read(question, read)
 
 
-def quadratic_bounds(question: Question, model: QuadraticModel, tolerance: float, progress: Progress) -> Answer | None:
-    """Return deterministic bounds for mechanisms whose outputs are continuous but for atoms at 0 and 1.
-
-    None where the rounding of the scores, or an atom on a boundary, leaves so much open that sampling does better.
-    """
-    m, e, n = question.shape
-    stability = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
-    accuracy = Interval(np.empty((m, e, n)), np.empty((m, e, n)))
-    possible = np.empty(n, dtype=np.int64)
-    stacks = [aligned(row, len(question.features)) for row in question.releases]
-    stays = [stays_in_range(row) for row in question.releases]
-    axis = np.linspace(0, 1, LATTICE)
-    lattice = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-    for record in range(n):
-        targets = [(stability, question.labels[record])]
-        targets += [] if question.y is None else [(accuracy, question.y[record])]
-        known = [_settled(model, record, label) for _, label in targets]
-        for i, features in enumerate(stacks):
-            laws = _laws(features, question.unit[record])
-            for (target, label), sure in zip(targets, known, strict=True):
-                if stays[i] and sure is not None:
-                    target.lower[i, :, record] = target.upper[i, :, record] = sure
-                    continue
-                bounds = [_keeps(model, record, label, batch, tolerance) for batch in laws]
-                target.lower[i, :, record], target.upper[i, :, record] = (
-                    np.concatenate(side) for side in zip(*bounds, strict=True)
-                )
-        if max(float((t.upper - t.lower)[..., record].max()) for t, _ in targets) > max(2 * tolerance, WIDE):
-            return None
-        best, clear = model.answers(np.full(len(lattice), record), lattice)
-        possible[record] = len(np.unique(best[clear]))  # those that are sure to occur
-        progress((record + 1) / n)
-    return Answer(Bounds(*stability), None if question.y is None else Bounds(*accuracy), possible, 2 * SPREAD)
-
-
-def _laws(features: list[list[Mechanism]], values: Sequence[float]) -> list[list[Law]]:
+def _laws(features: list[list[Mechanism]], values: Floats) -> list[list[Law]]:
     """Return the features' laws, for as many epsilons at once as can share their sections.
 
     Unclipped noise comes one epsilon at a time: rounding at the reach of the widest would drown the narrowest.
     """
-    batches = []
-    for part in zip(*features, strict=True):
-        laws = [mechanism.law(x) for mechanism, x in zip(part, values, strict=True)]
-        if laws[0].shape and any(isinstance(law, Noise) for law in laws):
-            batches += [[law[e : e + 1] for law in laws] for e in range(laws[0].shape[0])]
-        else:
-            batches.append(laws)
-    return batches
+    found = []
+    for laws in batches(features, values):
+        alone = laws[0].shape and any(isinstance(law, Noise) for law in laws)
+        found += [[law[e : e + 1] for law in laws] for e in range(laws[0].shape[0])] if alone else [laws]
+    return found
 
 
 def _settled(model: QuadraticModel, record: int, label: Any) -> float | None:
@@ -202,3 +163,35 @@ def _keeps(model: QuadraticModel, record: int, label: Any, laws: list[Law], tole
     if not len(leads.gap):
         return Interval(np.ones(shape), np.ones(shape))  # no rival
     return bracket(leads, laws, tolerance)
+
+
+class SlabBounds(ByRecord):
+    """Slabs of one feature, with bounds on each: quadratic scores, outputs continuous but for atoms at 0 and 1."""
+
+    name, because = "slabs", "quadratic scores, {features}"
+    brackets = True
+    hands_over = True  # where rounding, or an atom on a boundary, leaves so much open that sampling does better
+    reading = quadratic_for
+
+    def lacks(self, question: Question, m: int) -> str | None:
+        """Refuse mechanisms on grids."""
+        continuous = all(x.points is None for release in question.releases[m] for x in release.mechanisms)
+        return None if continuous else "its outputs lie on a grid"
+
+    def found(self, question: Question, settings: Settings) -> Iterator[Found | None]:
+        """Yield deterministic bounds."""
+        model, tolerance = self.read(question), settings.tolerance
+
+        def known(record: int, label: Any, within: bool) -> float | None:
+            return _settled(model, record, label) if within else None
+
+        def keeps(record: int, label: Any, laws: list[Law]) -> Interval:
+            return _keeps(model, record, label, laws, tolerance)
+
+        axis = np.linspace(0, 1, LATTICE)
+        lattice = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+        for record, bounds in bracketed(question, known, keeps, _laws):
+            if max(float((upper - lower).max()) for lower, upper in bounds) > max(2 * tolerance, WIDE):
+                yield None
+            best, clear = model.answers(np.full(len(lattice), record), lattice)
+            yield Found(record, bounds, len(np.unique(best[clear])), 2 * SPREAD * (record == 0))  # sure to occur

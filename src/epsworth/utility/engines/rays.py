@@ -13,17 +13,24 @@ therefore holds for *every* epsilon at once.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import InitVar, dataclass, field
 
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.bounds import Interval
+from epsworth.bounds import Interval, Risk
 from epsworth.laws import Gaussian, Laplace, Law
-from epsworth.utility.curves import Bounds
-from epsworth.utility.engines.linear import MARGIN, LinearModel
-from epsworth.utility.engines.sampled import BATCH, Answer, Settings
+from epsworth.rounding import up
+from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, kinds, records_of
+from epsworth.utility.engines.linear import MARGIN, LinearModel, linear_for
 from epsworth.utility.question import Question
+
+# Of the width: a quotient, its logarithm (glibc: one unit) and another quotient err by 3 units at most, the root by one
+WIDTH = 4
+# A share of draws errs by 2**-54, moved by the width by another 2**-53, and the difference of two such by 2**-53: twice
+# what either of them then may be off
+SHARES = 2.0**-51
 
 
 def noise_scales(question: Question, m: int) -> tuple[Laplace | Gaussian, Floats] | None:
@@ -41,32 +48,36 @@ def _scale(law: Law) -> float:
     return 1 / float(law.rate) if isinstance(law, Laplace) else float(law.sigma)
 
 
-def exit_scales(question: Question, model: LinearModel, settings: Settings) -> Answer:
-    """Return bounds for every epsilon from shared draws; records and mechanisms share the miss probability."""
-    m, e, n = question.shape
-    kinds = 1 if question.y is None else 2
-    found = [Bounds(np.zeros((m, e, n)), np.zeros((m, e, n))) for _ in range(kinds)]
-    for i in range(m):
-        noise = noise_scales(question, i)
-        assert noise is not None
-        regions = _regions(question, model, noise[1], settings.tolerance, settings.miss / (m * n * kinds))
-        distinct = list(dict.fromkeys(regions.values()))
-        most = max((region.draws for region in distinct), default=0)
-        for start in range(0, most, BATCH):
-            z = noise[0].sample((min(BATCH, most - start), len(question.features)), settings.rng)
-            for region in distinct:
-                region.count(z[: max(region.draws - start, 0)])
-            settings.progress((i + (start + len(z)) / most) / m)
-        for (record, kind), region in regions.items():
-            found[kind].lower[i, :, record], found[kind].upper[i, :, record] = region.bounds()
-    own = [model.comparisons(record, label) for record, label in enumerate(question.labels)]
-    possible = np.array([1 + any(one.can_be_lost for one in comparisons) for comparisons in own])
-    return Answer(found[0], found[1] if kinds == 2 else None, possible, n)
+class Cumulated:
+    """The scales at which rays cross a border: two estimated distributions, paid for by one share of a risk.
+
+    Claim: but for the share, `band` holds from below that of the rays that are inside for certain, and from above that
+    of the rays that may be (an error to one side each, so half of the share; Massart 1990), at all scales at once.
+
+    Attributes
+    ----------
+    draws : int
+        Rays for which the band has its half-width.
+    counts : ndarray, shape ``(2, epsilons)``
+        Rays that have crossed by every scale: of those that are inside for certain, and of those that may be.
+    """
+
+    def __init__(self, risk: Risk, half_width: float, epsilons: int) -> None:
+        self.log = math.log(2 / risk.spend())
+        self.draws = math.ceil(self.log / (2 * half_width**2))
+        self.counts = np.zeros((2, epsilons))
+
+    def band(self) -> Interval:
+        """Return what holds the distributions, but for the share."""
+        width = up(math.sqrt(self.log / (2 * self.draws)), ulps=WIDTH) + SHARES
+        return Interval(self.counts / self.draws - width, self.counts / self.draws + width)
 
 
 @dataclass(eq=False)
 class Region:
     """The half spaces in which a label beats its rivals, seen from a record, and how many rays were inside.
+
+    From a record that lies inside rays only leave.
 
     Attributes
     ----------
@@ -74,8 +85,12 @@ class Region:
     margins, rounding : ndarray, shape ``(rivals,)``
         By how much the record itself is ahead (negative: behind), and how far that may be off.
     scales : ndarray, shape ``(epsilons,)``
-    inner, outer : ndarray, shape ``(epsilons,)``
-        Draws that were inside for certain, and those that may have been.
+    tolerance : float
+        Half-width of the bounds.
+    risk : Risk
+        One share, which is divided over the borders.
+    borders : list of Cumulated
+        That where rays leave, then that where they enter.
     """
 
     weights: Floats
@@ -83,38 +98,36 @@ class Region:
     rounding: Floats
     scales: Floats
     tolerance: float
-    miss: float
-    inner: Floats = field(init=False)
-    outer: Floats = field(init=False)
+    risk: InitVar[Risk]
+    borders: list[Cumulated] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.inner, self.outer = np.zeros(self.scales.shape), np.zeros(self.scales.shape)
-
-    @property
-    def cumulated(self) -> int:
-        """How many cumulative distributions are estimated: one where the record lies inside, else two."""
-        return 1 if (self.margins > self.rounding).all() else 2
+    def __post_init__(self, risk: Risk) -> None:
+        unknown = 1 if (self.margins > self.rounding).all() else 2
+        self.borders = [Cumulated(one, self.tolerance / unknown, len(self.scales)) for one in risk.split(unknown)]
 
     @property
     def draws(self) -> int:
-        """Draws for which the band has the half-width asked for."""
-        terms = self.cumulated
-        return math.ceil(math.log(2 * terms / self.miss) * terms**2 / (2 * self.tolerance**2))
+        """Rays that are drawn."""
+        return self.borders[0].draws
 
     def count(self, z: Floats) -> None:
-        """Note how many rays are inside at every scale."""
+        """Note how many rays have entered, and left, at every scale."""
         slopes, drift = z @ self.weights.T, MARGIN * np.abs(self.weights).sum(axis=1) * np.abs(z).max(initial=1.0)
-        self.inner += inside(slopes - drift, self.margins - self.rounding, self.scales)
-        self.outer += inside(slopes + drift, self.margins + self.rounding, self.scales)
+        inner = crossed(slopes - drift, self.margins - self.rounding, self.scales)
+        outer = crossed(slopes + drift, self.margins + self.rounding, self.scales)
+        for border, counts in zip(self.borders, np.stack([inner, outer], axis=1), strict=False):
+            border.counts += counts
 
     def bounds(self) -> Interval:
-        """Return the band, shape ``(epsilons,)``."""
-        width = self.cumulated * math.sqrt(math.log(2 * self.cumulated / self.miss) / (2 * self.draws))
-        return Interval(np.clip(self.inner / self.draws - width, 0, 1), np.clip(self.outer / self.draws + width, 0, 1))
+        """Return the bounds, shape ``(epsilons,)``: those that have entered, less those that have left."""
+        left, *entered = (border.band() for border in self.borders)
+        came = entered[0] if entered else Interval(*np.ones((2, *left.lower.shape)))
+        lower, upper = (came.lower - left.upper)[0], (came.upper - left.lower)[1]
+        return Interval(np.clip(lower, 0, 1), np.clip(upper, 0, 1))
 
 
-def inside(slopes: Floats, margins: Floats, scales: Floats) -> Floats:
-    """Return for how many rays all of margins + scale * slopes are positive.
+def crossed(slopes: Floats, margins: Floats, scales: Floats) -> Floats:
+    """Return how many rays have left, and entered, by every scale, where all of margins + scale * slopes are positive.
 
     Parameters
     ----------
@@ -124,7 +137,7 @@ def inside(slopes: Floats, margins: Floats, scales: Floats) -> Floats:
 
     Returns
     -------
-    ndarray, shape ``(epsilons,)``
+    ndarray, shape ``(2, epsilons)``
     """
     ahead = margins > 0
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -134,22 +147,61 @@ def inside(slopes: Floats, margins: Floats, scales: Floats) -> Floats:
     both = np.where(enters < leaves, [enters, leaves], np.inf)  # the others never are inside
     entered = np.searchsorted(np.sort(both[0]), scales, side="left")
     left = np.searchsorted(np.sort(both[1]), scales, side="right")
-    return np.asarray(entered - left, dtype=np.float64)
+    return np.array([left, entered], dtype=np.float64)
 
 
 def _regions(
-    question: Question, model: LinearModel, scales: Floats, tolerance: float, miss: float
+    question: Question, model: LinearModel, scales: Floats, tolerance: float, risk: Risk
 ) -> dict[tuple[int, int], Region]:
-    """Return the regions by record and kind of label (0: its own, 1: its true one) that the model knows."""
-    found: dict[tuple[int, int], Region] = {}
-    for record, (x, own) in enumerate(zip(question.unit, question.labels, strict=True)):
-        for kind, label in enumerate([own] if question.y is None else [own, question.y[record]]):
-            if kind == 1 and label == own:
-                found[record, 1] = found[record, 0]
-            elif comparisons := model.comparisons(record, label):
+    """Return a mechanism's regions by record and target that the model knows, each with a share of the risk."""
+    found = {}
+    for record, labels in records_of(question):
+        for k, label in enumerate(labels):
+            if comparisons := model.comparisons(record, label):
                 signs = np.array([1.0 if one.positive else -1.0 for one in comparisons])
                 weights = signs[:, np.newaxis] * np.array([one.weights for one in comparisons])
                 constants = signs * np.array([one.constant for one in comparisons])
                 terms = model.sizes[record] + np.abs(constants) + np.abs(weights).sum(axis=1)
-                found[record, kind] = Region(weights, weights @ x + constants, MARGIN * terms, scales, tolerance, miss)
+                margins = weights @ question.unit[record] + constants
+                found[record, k] = Region(weights, margins, MARGIN * terms, scales, tolerance, risk.take())
     return found
+
+
+class Rays(ByRecord):
+    """Follows rays of noise until they leave a region: one set of draws for all epsilons, and no queries."""
+
+    name, because = "rays", "noise of one shape on a linear model: the draws serve all epsilons"
+    draws = True
+    reading = linear_for
+
+    def lacks(self, question: Question, m: int) -> str | None:
+        """Refuse noise of more than one shape or scale."""
+        return None if noise_scales(question, m) else "its noise is not of one shape and scale for all features"
+
+    def worthwhile(self, question: Question, m: int) -> bool:
+        """Tell whether there is more than one epsilon to share the draws."""
+        return len(question.epsilons) > 1
+
+    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+        """Yield bounds for every epsilon from shared draws; records, labels and mechanisms share the risk."""
+        (m, e, n), model = question.shape, self.read(question)
+        risk, of_mechanisms = settings.risk.split(m * n * kinds(question)), []
+        for i in range(m):
+            shared = noise_scales(question, i)
+            assert shared is not None
+            noise, scales = shared
+            regions = _regions(question, model, scales, settings.tolerance, risk)
+            most = max((region.draws for region in regions.values()), default=0)
+            for start in range(0, most, BATCH):
+                z = noise.sample((min(BATCH, most - start), len(question.features)), settings.rng)
+                for region in regions.values():
+                    region.count(z[: max(region.draws - start, 0)])
+            of_mechanisms.append(regions)
+        never = Interval(*np.zeros((2, e)))
+        for record, labels in records_of(question):
+            rows = [
+                [regions[record, k].bounds() if (record, k) in regions else never for regions in of_mechanisms]
+                for k in range(len(labels))
+            ]
+            lost = any(one.can_be_lost for one in model.comparisons(record, labels[0]))
+            yield Found(record, [Interval(*np.stack(row, axis=1)) for row in rows], 1 + lost, 1)

@@ -1,8 +1,7 @@
 """The sampling engine: draw from the mechanism's own law, ask the classifier, bound the share that agrees.
 
-Works for any classifier.  Spec of the confidence: one miss probability for the whole run is divided over
-all bounds (Bonferroni) and, for each bound, spent over its looks (`epsworth.bounds.looks`), so every bound
-holds together with all others whatever the stopping rules did.
+Works for any classifier.  The run's risk is divided over all bounds and, for each bound, over its looks
+(`epsworth.bounds.looks`), so every bound holds together with all others whatever the stopping rules did.
 
 Every record has a random stream of its own, and all mechanisms and epsilons read the same uniforms of it:
 curves are smooth, and the draws do not depend on the batch size.
@@ -10,58 +9,27 @@ curves are smooth, and the draws do not depend on the batch size.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.bounds import Interval, Look, clopper_pearson, looks
+from epsworth.bounds import Interval, Look, Risk, draws_needed, floor, looks
 from epsworth.laws import uniforms
 from epsworth.records import Indices
 from epsworth.utility.curves import Bounds
+from epsworth.utility.engines.engine import Answer, Counts, Engine, Progress, Settings, kinds
 from epsworth.utility.question import Question
 
-BATCH = 65_536  # rows per query: bounds memory, amortises the classifier's overhead
 FIRST_LOOK, FIRST_LOOK_OF_MANY = 256, 64
+MOST_QUERIES_PER_RECORD_MODE = 100_000_000
 
-Counts = NDArray[np.int64]
-Progress = Callable[[float], None]
+Over = Literal["auto", "records", "dataset"]
 Generators = list[np.random.Generator]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How sure, how narrow, and when to stop.
-
-    Attributes
-    ----------
-    miss : float
-        Probability that any bound of the run fails.
-    tolerance : float
-        Half-width at which drawing stops.
-    target : float or None
-        Stop a point, too, as soon as its intervals (stability, and accuracy if asked for) lie on one side of it.
-    """
-
-    miss: float
-    tolerance: float
-    target: float | None
-    rng: np.random.Generator
-    progress: Progress
-    batch: int = BATCH
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What an engine returns, before the privacy indicator's coin is accounted for."""
-
-    stability: Bounds
-    accuracy: Bounds | None
-    labels_possible: Counts
-    queries: int
 
 
 @dataclass(eq=False)
@@ -86,7 +54,7 @@ class Tally:
         """Tighten the bounds of open points; intersecting with earlier looks keeps them nested."""
         pairs = [(self.agree, self.stability)] + ([(self.right, self.accuracy)] if with_accuracy else [])
         for counts, bounds in pairs:
-            now = clopper_pearson(counts[open_], at.draws, at.miss)
+            now = at.risk.interval(counts[open_], at.draws)
             bounds.lower[open_] = np.maximum(bounds.lower[open_], now.lower)
             bounds.upper[open_] = np.minimum(bounds.upper[open_], now.upper)
 
@@ -190,11 +158,33 @@ class Sampler:
         return np.array([len(labels) for labels in self.seen], dtype=np.int64)
 
 
+class Sampled(Engine):
+    """Plain sampling: works for any classifier, and takes over what other engines hand over."""
+
+    name, because = "sampled", "no exact engine applies"
+    draws = True
+
+    def __init__(self, over: Over = "auto") -> None:
+        self.over = over
+
+    def bound(self, question: Question, settings: Settings) -> Answer:
+        """Bound every record to the tolerance, or the average and the worst case."""
+        run = each_record if self.chosen(question, settings) == "records" else whole_dataset
+        return run(question, settings)
+
+    def chosen(self, question: Question, settings: Settings) -> Literal["records", "dataset"]:
+        """Return what is bounded to the tolerance: under ``auto`` every record, unless that asks too much."""
+        if self.over != "auto":
+            return self.over
+        points = int(np.prod(question.shape))
+        most = points * draws_needed(settings.tolerance, floor(settings.risk.each / points))
+        return "records" if len(question.records) == 1 or most <= MOST_QUERIES_PER_RECORD_MODE else "dataset"
+
+
 def each_record(question: Question, settings: Settings) -> Answer:
     """Bound every record at every point to the tolerance."""
     sampler, tally = Sampler(question, settings), Tally(question.shape)
-    shares = 1 if question.y is None else 2
-    schedule = looks(settings.tolerance, settings.miss / (shares * np.prod(question.shape)), first=FIRST_LOOK)
+    schedule = _schedule(question, tally, settings, settings.risk, FIRST_LOOK)
     wanted = _wanted(question, settings)
 
     def unfinished() -> NDArray[np.bool_]:
@@ -208,18 +198,17 @@ def each_record(question: Question, settings: Settings) -> Answer:
 def whole_dataset(question: Question, settings: Settings) -> Answer:
     """Bound the average by one interval per point, and the worst record by elimination.
 
-    Half of the miss probability goes to either.  A record is dropped as soon as it cannot lower the
-    worst case by more than the tolerance; its own bounds stay valid, only wider.
+    Half of the risk goes to either.  A record is dropped as soon as it cannot lower the worst case by more than the
+    tolerance; its own bounds stay valid, only wider.
     """
     sampler = Sampler(question, settings)
-    m, e, n = question.shape
-    shares = 1 if question.y is None else 2
-    pooled = Tally((m, e))
-    schedule = looks(settings.tolerance, settings.miss / (2 * shares * m * e), first=FIRST_LOOK)
+    of_average, of_records = settings.risk.split(2)
+    pooled = Tally(question.shape[:2])
+    schedule = _schedule(question, pooled, settings, of_average, FIRST_LOOK)
     _draw_pooled(sampler, pooled, schedule, lambda share: settings.progress(share / 3))
 
-    tally = Tally((m, e, n))
-    schedule = looks(settings.tolerance, settings.miss / (2 * shares * m * e * n), first=FIRST_LOOK_OF_MANY)
+    tally = Tally(question.shape)
+    schedule = _schedule(question, tally, settings, of_records, FIRST_LOOK_OF_MANY)
     wanted = _wanted(question, settings)
 
     def in_the_race() -> NDArray[np.bool_]:
@@ -228,6 +217,11 @@ def whole_dataset(question: Question, settings: Settings) -> Answer:
     _draw_records(sampler, tally, schedule, in_the_race, lambda share: settings.progress((1 + 2 * share) / 3))
     accuracy = None if question.y is None else Bounds(*tally.accuracy, pooled.accuracy)
     return Answer(Bounds(*tally.stability, pooled.stability), accuracy, sampler.labels_possible, sampler.queries)
+
+
+def _schedule(question: Question, tally: Tally, settings: Settings, risk: Risk, first: int) -> tuple[Look, ...]:
+    """Return looks at which every bound of a tally has a share."""
+    return looks(settings.tolerance, risk.split(kinds(question) * math.prod(tally.shape)), first=first)
 
 
 def _draw_records(
@@ -293,13 +287,13 @@ def _draw_pooled(sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], pro
                 yield sampler.perturbed(int(m), int(e), rows, u)
             progress((done + size) / draws)
 
-    open_ = np.ones(question.shape[:2], dtype=bool)
+    wide = np.ones(question.shape[:2], dtype=bool)
     for look in schedule:
-        sampler.run(tasks(open_, look.draws - drawn, _part(progress, drawn, look.draws, schedule)), count)
+        sampler.run(tasks(wide, look.draws - drawn, _part(progress, drawn, look.draws, schedule)), count)
         drawn = look.draws
-        tally.look(look, open_, question.y is not None)
-        open_ = open_ & tally.unsettled(settings.tolerance, wanted)
-        if not open_.any():
+        tally.look(look, wide, question.y is not None)
+        wide = wide & tally.unsettled(settings.tolerance, wanted)
+        if not wide.any():
             break
     progress(1.0)
 
@@ -323,9 +317,8 @@ def _wanted(question: Question, settings: Settings) -> list[Floats]:
 
     Shape ``(mechanisms, epsilons, records)``; 2, which is never reached, where there is no target.
     """
-    kinds = 1 if question.y is None else 2
-    if settings.target is None:
-        return [np.full(question.shape, 2.0)] * kinds
+    if settings.at_least is None:
+        return [np.full(question.shape, 2.0)] * kinds(question)
     reveal = np.array([[release.reveal for release in row] for row in question.releases])[:, :, np.newaxis]
     raw = [np.ones(len(question.records)), (question.labels == question.y).astype(np.float64)]
-    return [(settings.target - reveal * sure) / (1 - reveal) for sure in raw[:kinds]]
+    return [(settings.at_least - reveal * sure) / (1 - reveal) for sure in raw[: kinds(question)]]

@@ -8,16 +8,17 @@ q_j therefore hold for *every* epsilon at once.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
+
 import numpy as np
 from scipy.special import gammaln
 
 from epsworth.arrays import Floats
-from epsworth.bounds import Interval, clopper_pearson, looks
+from epsworth.bounds import Interval, Risk, looks
 from epsworth.laws.grid import nearest_index
 from epsworth.mechanisms import KRR
 from epsworth.records import Indices
-from epsworth.utility.curves import Bounds
-from epsworth.utility.engines.sampled import BATCH, Answer, Settings
+from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, kinds, records_of
 from epsworth.utility.question import Question
 
 NEGLIGIBLE = 0.05  # strata whose weights stay below this share of the tolerance, together, are not drawn
@@ -40,24 +41,37 @@ def binomial_weights(epsilons: Floats, k: int, features: int) -> Floats:
     return np.asarray(np.exp(choose + j * np.log(fresh)[:, np.newaxis] + (features - j) * kept[:, np.newaxis]))
 
 
-def shared_samples(question: Question, k: int, settings: Settings) -> Answer:
-    """Return bounds for one mechanism at all epsilons; the miss probability is shared by strata and records."""
-    _, e, n = question.shape
-    s, kinds = len(question.features), 1 if question.y is None else 2
-    weights = binomial_weights(np.array([r.mechanisms[0].scalar_epsilon for r in question.releases[0]]), k, s)
-    found = [Bounds(np.empty((1, e, n)), np.empty((1, e, n))) for _ in range(kinds)]
-    queries, possible = 0, np.ones(n, dtype=np.int64)
-    for record in range(n):
-        targets = [question.labels[record]] + ([] if question.y is None else [question.y[record]])
-        strata = Strata(question, record, k, targets)
-        strata.run(weights, settings, settings.miss / (n * s * kinds))
-        for bounds, q in zip(found, strata.q, strict=True):
-            bounds.lower[0, :, record] = np.clip(weights @ q.lower - 1e-12, 0, 1)
-            bounds.upper[0, :, record] = np.clip(weights @ q.upper + 1e-12, 0, 1)
-        possible[record] = len(strata.seen)
-        queries += strata.queries
-        settings.progress((record + 1) / n)
-    return Answer(found[0], found[1] if kinds == 2 else None, possible, queries)
+class SharedDraws(ByRecord):
+    """Redraws random subsets of the features: one set of draws for all epsilons."""
+
+    name, because = "strata", "k-ary randomised response: the draws serve all epsilons"
+    draws = True
+
+    def lacks(self, question: Question, m: int) -> str | None:
+        """Refuse whatever is not k-ary randomised response of one k."""
+        return None if shared_grid(question, m) else "it is not k-ary randomised response with one k for all features"
+
+    def worthwhile(self, question: Question, m: int) -> bool:
+        """Tell whether there are more epsilons than strata to draw from."""
+        return len(question.epsilons) > len(question.features)
+
+    def together(self, question: Question, m: int) -> Hashable:
+        """Answer every mechanism by itself."""
+        return m
+
+    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+        """Yield bounds for one mechanism at all epsilons; records, strata and labels share the risk."""
+        n, s, k = len(question.records), len(question.features), shared_grid(question, 0) or 0
+        weights = binomial_weights(np.array([r.mechanisms[0].scalar_epsilon for r in question.releases[0]]), k, s)
+        risk = settings.risk.split(n * s * kinds(question))
+        for record, labels in records_of(question):
+            strata = Strata(question, record, k, labels)
+            strata.run(weights, settings, risk.take(s * len(labels)))
+            bounds = [
+                Interval(np.clip(weights @ q.lower - 1e-12, 0, 1), np.clip(weights @ q.upper + 1e-12, 0, 1))
+                for q in strata.q
+            ]
+            yield Found(record, bounds, len(strata.seen), strata.queries)
 
 
 class Strata:
@@ -82,19 +96,19 @@ class Strata:
         self.seen |= set(labels.tolist())
         return [int((labels == target).sum()) for target in self.targets]
 
-    def run(self, weights: Floats, settings: Settings, miss: float) -> None:
+    def run(self, weights: Floats, settings: Settings, risk: Risk) -> None:
         """Draw every stratum that matters until all epsilons are as narrow as asked for."""
         heaviest = weights.max(axis=0)
         order = np.argsort(heaviest[1:]) + 1
         skipped = order[np.cumsum(heaviest[order]) <= NEGLIGIBLE * settings.tolerance]
         drawn_strata = np.setdiff1d(np.arange(1, self.s + 1), skipped)
         hits, drawn = np.zeros((len(self.targets), self.s + 1), dtype=np.int64), 0
-        for look in looks((1 - NEGLIGIBLE) * settings.tolerance, miss):
+        for look in looks((1 - NEGLIGIBLE) * settings.tolerance, risk):
             for j in drawn_strata:
                 hits[:, j] += self._draw(int(j), look.draws - drawn, settings.rng)
             drawn = look.draws
             for q, counts in zip(self.q, hits, strict=True):
-                now = clopper_pearson(counts[drawn_strata], drawn, look.miss)
+                now = look.risk.interval(counts[drawn_strata], drawn)
                 q.lower[drawn_strata] = np.maximum(q.lower[drawn_strata], now.lower)
                 q.upper[drawn_strata] = np.minimum(q.upper[drawn_strata], now.upper)
             if max((weights @ (q.upper - q.lower)).max() for q in self.q) <= 2 * settings.tolerance:

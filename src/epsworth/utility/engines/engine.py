@@ -1,0 +1,187 @@
+"""The protocol of engines, what they are asked with and what they return, and the one loop over records and labels.
+
+An engine is one class in one file and one line in `table.ENGINES`.  It says for which mechanisms of a question it
+can answer, and bounds them; whatever it reads of the classifier it gets by `Question.read`, once per question.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.bounds import Interval, Risk
+from epsworth.utility.curves import Bounds
+from epsworth.utility.question import Question
+
+BATCH = 65_536  # rows per query: bounds memory, amortises the classifier's overhead
+
+Counts = NDArray[np.int64]
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How sure, how narrow, and when to stop.
+
+    Attributes
+    ----------
+    risk : Risk
+        One share of the probability of a miss for all bounds of the run; none for an engine that draws nothing.
+    tolerance : float
+        Half-width at which drawing stops.
+    at_least : float or None
+        Stop a point, too, as soon as its intervals (stability, and accuracy if asked for) lie on one side of it.
+    """
+
+    risk: Risk
+    tolerance: float
+    at_least: float | None
+    rng: np.random.Generator
+    progress: Progress
+    batch: int = BATCH
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an engine returns, before the privacy indicator's coin is accounted for.
+
+    ``spent`` is what its bounds spent of the probability of a miss, filled in by whoever ran the engine.
+    """
+
+    stability: Bounds
+    accuracy: Bounds | None
+    labels_possible: Counts
+    queries: int
+    spent: Fraction = Fraction(0)
+
+
+class Engine(ABC):
+    """Bounds how often labels stay, for some mechanisms.
+
+    Attributes
+    ----------
+    name : str
+        One word: what ``method=`` takes and `Curves.method` shows.
+    because : str
+        What a note says of mechanisms that it answers for.
+    draws : bool
+        Whether it may spend risk; others are given none.
+    hands_over : bool
+        Whether `bound` may return None, for plain sampling to take over.
+    brackets : bool
+        Whether the tolerance is the whole width of its bounds; else it is half of it.
+    of_label : bool
+        Whether it answers where the label itself is randomised; else where features are.
+    reading : callable
+        From a question to what the engine reads of its classifier, or why it cannot: a text.
+    most_features : float
+        Sensitive features that it can deal with.
+    remedy : str
+        What to do where it cannot answer.
+    """
+
+    name: ClassVar[str]
+    because: ClassVar[str] = "asked for"
+    draws: ClassVar[bool] = False
+    hands_over: ClassVar[bool] = False
+    brackets: ClassVar[bool] = False
+    of_label: ClassVar[bool] = False
+    reading: ClassVar[Callable[[Question], Any] | None] = None
+    most_features: ClassVar[float] = math.inf
+    remedy: ClassVar[str] = "use method='auto'"
+
+    def supports(self, question: Question, m: int) -> str | None:
+        """Return why the engine cannot answer for mechanism ``m`` of a question; None where it can."""
+        if bool(question.releases[m][0].mechanisms) == self.of_label:
+            return "it perturbs features, not the label" if self.of_label else "the label itself is randomised"
+        if isinstance(found := self.read(question), str):
+            return found
+        if len(question.features) > self.most_features:
+            return f"there are more than {self.most_features} sensitive features"
+        return self.lacks(question, m)
+
+    def read(self, question: Question) -> Any:
+        """Return what is read of a question's classifier: once, for all engines of that reading."""
+        reading = type(self).reading
+        return None if reading is None else question.read(reading)
+
+    def lacks(self, question: Question, m: int) -> str | None:
+        """Return what else keeps the engine from a mechanism; None: nothing."""
+        return None
+
+    def worthwhile(self, question: Question, m: int) -> bool:
+        """Tell whether ``auto`` should take a mechanism that is supported."""
+        return True
+
+    def why(self, question: Question, m: int) -> str:
+        """Say in a note why this engine answers."""
+        count = len(question.features)
+        return self.because.format(features=f"{count} sensitive feature{'s' * (count > 1)}")
+
+    def together(self, question: Question, m: int) -> Hashable:
+        """Return a key: mechanisms of one key are bounded in one run."""
+        return None
+
+    @abstractmethod
+    def bound(self, question: Question, settings: Settings) -> Answer | None:
+        """Bound every mechanism of a question, each of which is supported."""
+
+
+class ByRecord(Engine):
+    """An engine that bounds record by record."""
+
+    @abstractmethod
+    def found(self, question: Question, settings: Settings) -> Iterator[Found | None]:
+        """Yield what is found for every record, in any order; None hands all mechanisms over to sampling."""
+
+    def bound(self, question: Question, settings: Settings) -> Answer | None:
+        """Put what is found into one answer."""
+        m, e, n = question.shape
+        sides = np.empty((kinds(question), 2, m, e, n))  # quantity, lower and upper
+        possible, queries = np.ones(n, dtype=np.int64), 0
+        for done, one in enumerate(self.found(question, settings), start=1):
+            if one is None:
+                return None
+            for quantity, side in enumerate(sides):
+                side[..., one.record] = np.reshape(one.bounds[min(quantity, len(one.bounds) - 1)], (2, m, e))
+            possible[one.record] = one.possible
+            queries += one.queries
+            settings.progress(done / n)
+        bounds = [Bounds(lower, upper) for lower, upper in sides]
+        return Answer(bounds[0], None if question.y is None else bounds[1], possible, queries)
+
+
+class Found(NamedTuple):
+    """What was found for a record: bounds for each of its `targets`, of as many entries as there are points.
+
+    ``possible`` counts the labels that can occur within the ranges.
+    """
+
+    record: int
+    bounds: list[Interval]
+    possible: int
+    queries: int = 0
+
+
+def targets(question: Question, record: int) -> list[Any]:
+    """Return the labels whose probability is asked for: the record's own, and its true one where that is another."""
+    own = question.labels[record]
+    return [own] if question.y is None or question.y[record] == own else [own, question.y[record]]
+
+
+def kinds(question: Question) -> int:
+    """Return how many quantities are asked for: stability, and accuracy where there is y."""
+    return 1 if question.y is None else 2
+
+
+def records_of(question: Question) -> Iterator[tuple[int, list[Any]]]:
+    """Yield every record with its `targets`."""
+    for record in range(len(question.records)):
+        yield record, targets(question, record)

@@ -1,0 +1,36 @@
+"""Randomised response on the label itself: the closed form, for any classifier whose labels are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from epsworth.guarantees import ceiling
+from epsworth.utility.engines.contraction import outward
+from epsworth.utility.engines.engine import ByRecord, Found, Settings, records_of
+from epsworth.utility.question import Question
+
+
+class Label(ByRecord):
+    """Keeps the label as often as the ceiling of the record's budget allows; all others come equally often."""
+
+    name, because = "label", "the label itself is randomised"
+    of_label = True
+    remedy = "give a fitted estimator, or Classifier(..., classes=...)"
+
+    def lacks(self, question: Question, m: int) -> str | None:
+        """Refuse classifiers whose labels nobody knows."""
+        return "label_rr needs to know all labels" if question.classifier.classes is None else None
+
+    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+        """Yield exact bounds."""
+        classes = question.classifier.classes or ()
+        totals = [[release.guarantee.epsilon for release in row] for row in question.releases]
+        kept = np.array([[ceiling(total, len(classes)) for total in row] for row in totals])
+        if len(classes) > 1:
+            kept = np.minimum(kept, np.nextafter(1, 0))  # never quite 1, whatever a double holds
+        own, other, none = (outward(share) for share in (kept, (1 - kept) / max(len(classes) - 1, 1), 0 * kept))
+        for record, labels in records_of(question):
+            others = [other if label in classes else none for label in labels[1:]]
+            yield Found(record, [own, *others], len(classes))

@@ -1,0 +1,32 @@
+"""The one table of engines, in the order in which ``method="auto"`` tries them."""
+
+from __future__ import annotations
+
+from epsworth.utility.engines.branch_and_bound import BranchAndBound
+from epsworth.utility.engines.cells import CellTables
+from epsworth.utility.engines.constant import Constant
+from epsworth.utility.engines.engine import Engine
+from epsworth.utility.engines.grid import Grid
+from epsworth.utility.engines.label import Label
+from epsworth.utility.engines.lattice import Lattice
+from epsworth.utility.engines.polygons import Polygons
+from epsworth.utility.engines.propagation import Propagation
+from epsworth.utility.engines.quadratic import SlabBounds
+from epsworth.utility.engines.rays import Rays
+from epsworth.utility.engines.sampled import Sampled
+from epsworth.utility.engines.strata import SharedDraws
+
+ENGINES: tuple[Engine, ...] = (
+    Label(),
+    Constant(),
+    Grid(),
+    CellTables(),
+    BranchAndBound(),
+    Propagation(),
+    Lattice(),
+    Polygons(),
+    SlabBounds(),
+    SharedDraws(),
+    Rays(),
+    Sampled(),
+)
