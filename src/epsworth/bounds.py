@@ -7,11 +7,11 @@ bound).  `looks` divides it over the looks of a sampling run: stopping early nev
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -19,11 +19,16 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
 from epsworth.arrays import Floats
+from epsworth.rounding import down, up
+from epsworth.rounding import float_below as floor
 
-# Relative, for the inverse beta function's own rounding.  Below the median of a beta law a quantile moves by at most
-# twice the relative error of the probability, and the incomplete beta function of Boost, which is inverted, has peak
-# errors of some 1e4 units (2e-12): a factor of some hundred is to spare.
-QUANTILE_SLACK = 1e-9
+# Units by which the inverse beta function may lie above the quantile x of a probability P.  With X the beta variable of
+# parameters >= 1, ln X has a log-concave density g; g as a function of P is concave (Bobkov 1996) and at the median at
+# least 1 / (sqrt(12) sd), sd^2 <= pi^2 / 6 (Bobkov & Ledoux 2015): below the median a relative error of P moves x
+# by 2.3 times as much, relatively, and by 1.8 sd times.  Boost's incomplete beta function, which scipy inverts, states
+# errors for parameters up to 10^5 only, of 10^4 units.  Beyond, its powers err in proportion to the trials n and
+# sd ~ n^-1/2, so that x errs by some sqrt(n) units of its own, at most a few hundred times that at MOST_DRAWS: 2^23.
+QUANTILE_ULPS = 2**24
 MOST_DRAWS = 10**9
 
 
@@ -35,8 +40,8 @@ class Risk:
     """A probability of a miss, divided into equal shares, each of which pays for one bound.
 
     Claim: of all bounds that were paid out of a risk and out of its parts, together, at least one misses with
-    probability at most ``total``: they can only be divided (`split`), and a share can be spent once (union bound;
-    all arithmetic is in fractions).
+    probability at most ``total``: they can only be divided (`split`), and a share can be spent once, by one thread
+    (union bound; all arithmetic is in fractions).
 
     Parameters
     ----------
@@ -69,7 +74,8 @@ class Risk:
             raise ValueError(f"the probability of a miss must lie in [0, 1], got {miss!r}")
         self.each, self.left = Fraction(miss), 1
         self.total = self.each
-        self._spent = [Fraction(0)]  # shared with all parts
+        self._spent = [Fraction(0)]  # this and the lock are shared with all parts
+        self._lock = Lock()
 
     @classmethod
     def of(cls, confidence: float) -> Risk:
@@ -83,30 +89,38 @@ class Risk:
 
     def split(self, n: int) -> Risk:
         """Divide every share into n: the part returned holds all of them, and nothing is left here."""
-        count, self.left = self.left, 0
+        with self._lock:
+            count, self.left = self.left, 0
         return self._part(self.each / n, count * n)
 
     def divide(self, weights: Sequence[Fraction]) -> list[Risk]:
         """Divide every share by weights that sum to at most 1: one part each, and nothing is left here."""
         if sum(weights) > 1 or min(weights) < 0:
             raise Overspent(f"a risk cannot be divided into parts that sum to {sum(weights)}")
-        count, self.left = self.left, 0
+        with self._lock:
+            count, self.left = self.left, 0
         return [self._part(self.each * weight, count) for weight in weights]
 
     def __iter__(self) -> Iterator[Risk]:
         """Take the shares out one by one, each a risk of its own."""
-        while self.left:
-            yield self.take()
+        while True:
+            with self._lock:
+                if not self.left:
+                    return
+                self._pay(1)
+            yield self._part(self.each, 1)
 
     def take(self, shares: int = 1) -> Risk:
         """Take so many shares out, to pay for as many bounds elsewhere."""
-        self._pay(shares)
+        with self._lock:
+            self._pay(shares)
         return self._part(self.each, shares)
 
     def spend(self, bounds: int = 1) -> float:
         """Pay for so many bounds; return the probability with which each may miss, rounded down."""
-        self._pay(bounds)
-        self._spent[0] += self.each * bounds
+        with self._lock:
+            self._pay(bounds)
+            self._spent[0] += self.each * bounds
         return floor(self.each)
 
     def interval(self, successes: ArrayLike, trials: ArrayLike) -> Interval:
@@ -121,13 +135,13 @@ class Risk:
 
     def _part(self, each: Fraction, count: int) -> Risk:
         part = Risk(each)
-        part.left, part.total, part._spent = count, self.total, self._spent
+        part.left, part.total, part._spent, part._lock = count, self.total, self._spent, self._lock
         return part
 
-    def _pay(self, bounds: int) -> None:
-        if bounds > self.left:
-            raise Overspent(f"{bounds} bounds asked for where the risk of {self.left} is left")
-        self.left -= bounds
+    def _pay(self, shares: int) -> None:
+        if not 0 <= shares <= self.left:
+            raise Overspent(f"{shares} bounds asked for where the risk of {self.left} is left")
+        self.left -= shares
 
     def __reduce__(self) -> str:
         raise TypeError("a risk cannot be copied: what is spent of a copy would be spent twice")
@@ -143,18 +157,6 @@ def check_spent(spent: float, confidence: float) -> None:
     """
     if Fraction(spent) > 1 - Fraction(confidence):
         raise Overspent(f"bounds that spent {spent!r} cannot hold with confidence {confidence!r}")
-
-
-def floor(value: Fraction) -> float:
-    """Return the largest double that does not exceed a fraction, or the one below it.
-
-    Examples
-    --------
-    >>> floor(Fraction(1, 3)) <= Fraction(1, 3), floor(Fraction(1, 2))
-    (True, 0.5)
-    """
-    near = float(value)
-    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
 
 
 class Interval(NamedTuple):
@@ -192,9 +194,8 @@ def clopper_pearson(successes: ArrayLike, trials: ArrayLike, miss: ArrayLike) ->
     failures = total - hits
     lower = betaincinv(np.maximum(hits, 0.5), failures + 1, side)
     upper = betaincinv(np.maximum(failures, 0.5), hits + 1, side)  # of the failures: keeps the small tail exact
-    lower = np.where(hits > 0, lower * (1 - QUANTILE_SLACK), 0.0)
-    upper = np.where(failures > 0, np.nextafter(1 - upper * (1 - QUANTILE_SLACK), 2), 1.0)
-    return Interval(np.asarray(lower, np.float64), np.asarray(upper, np.float64))
+    lower, missed = (np.maximum(down(np.asarray(bound), ulps=QUANTILE_ULPS), 0.0) for bound in (lower, upper))
+    return Interval(np.where(hits > 0, lower, 0.0), np.where(failures > 0, up(1 - missed), 1.0))
 
 
 @lru_cache(maxsize=256)  # the same for every record

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
-from epsworth.rounding import show_up
+from epsworth.numerals import whole
+from epsworth.rounding import down, float_above, show_up, up
 
 Unit = Literal["feature", "record"]
 Notion = Literal["pure", "probabilistic", "approximate"]
@@ -140,8 +139,8 @@ def ceiling(epsilon_total: float, labels: int, delta: float = 0.0) -> float:
 
     Examples
     --------
-    >>> ceiling(1.0, 2)
-    0.7310585786300049
+    >>> round(ceiling(1.0, 2), 12)  # rounded up, as all that is said of every mechanism
+    0.73105857863
 
     Notes
     -----
@@ -150,16 +149,16 @@ def ceiling(epsilon_total: float, labels: int, delta: float = 0.0) -> float:
     """
     if not (math.isfinite(epsilon_total) and epsilon_total >= 0):
         raise ValueError(f"epsilon_total must be finite and not negative, got {epsilon_total!r}")
-    if isinstance(labels, bool) or not isinstance(labels, (int, np.integer)) or labels < 1:
-        raise ValueError(f"labels must be a whole number of at least 1, got {labels!r}")
     if not 0 <= delta <= 1:
         raise ValueError(f"delta must lie in [0, 1], got {delta!r}")
-    others = (int(labels) - 1) * math.exp(-epsilon_total)
-    return min(1.0, (1 + others * delta) / (1 + others))
+    others = (whole("labels", labels) - 1) * math.exp(-epsilon_total)
+    # others errs by three roundings (one of exp, which libraries keep within a unit), each sum by that and its own:
+    # nine with the quotient's, and a rounding is a unit at most
+    return min(1.0, up((1 + others * delta) / (1 + others), ulps=9))
 
 
 def epsilon_needed(at_least: float, labels: int, delta: float = 0.0) -> float:
-    """Return the whole-record epsilon below which the `ceiling` forbids this worst-case stability.
+    """Return the whole-record epsilon below which the `ceiling` forbids this worst-case stability, rounded down.
 
     Examples
     --------
@@ -170,7 +169,8 @@ def epsilon_needed(at_least: float, labels: int, delta: float = 0.0) -> float:
         return 0.0
     if at_least >= 1:
         return math.inf
-    return max(0.0, math.log((labels - 1) * (at_least - delta) / (1 - at_least)))
+    odds = down((labels - 1) * (at_least - delta) / (1 - at_least), ulps=4)  # four roundings
+    return max(0.0, down(math.log(odds), ulps=2))  # its library errs by a unit
 
 
 def _sum_from_above(values: Sequence[float]) -> float:
@@ -183,6 +183,4 @@ def _either_from_above(deltas: Sequence[float]) -> float:
     """Return 1 - prod(1 - delta), rounded up; deltas are read as the decimals that they print as."""
     if not any(deltas):
         return 0.0
-    either = 1 - math.prod((1 - Fraction(str(delta)) for delta in deltas), start=Fraction(1))
-    nearest = float(either)
-    return nearest if Fraction(nearest) >= either else math.nextafter(nearest, math.inf)
+    return float_above(1 - math.prod((1 - Fraction(str(delta)) for delta in deltas), start=Fraction(1)))

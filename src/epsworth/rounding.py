@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, overload
 
 from epsworth.numerals import EXACT
 
 if TYPE_CHECKING:
     from epsworth.arrays import Floats
+
+UNIT = 2.0**-53  # what one operation on doubles rounds by, relative to its result: half the gap above 1
 
 
 @overload
@@ -54,10 +57,33 @@ def _outwards(value: float | Floats, ulps: float | Floats, towards: float) -> fl
 
     found = np.asarray(value, dtype=np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
-        far = found + np.copysign(ulps * np.spacing(np.abs(found)), towards)
+        far = found + ulps * np.copysign(np.spacing(np.abs(found)), towards)
     # the sum may be rounded back by less than a unit of its own; one step more undoes that
     moved = np.where(np.isfinite(found), np.nextafter(far, towards), found)
     return moved if isinstance(value, np.ndarray) else float(moved)
+
+
+def float_above(value: Fraction) -> float:
+    """Return the smallest double that is not below a fraction.
+
+    Examples
+    --------
+    >>> float_above(Fraction(1, 2)), float_above(Fraction(1, 10)) >= Fraction(1, 10)
+    (0.5, True)
+    """
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def float_below(value: Fraction) -> float:
+    """Return the largest double that is not above a fraction.
+
+    Examples
+    --------
+    >>> float_below(Fraction(1, 2)), float_below(Fraction(1, 3)) <= Fraction(1, 3)
+    (0.5, True)
+    """
+    return -float_above(-value)
 
 
 def round_down(value: float, digits: int = 3) -> float:

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Floats
 from epsworth.documents import read_json, read_toml
 from epsworth.files import reading, write_text
+from epsworth.numerals import whole
 
 NO_NUMBERS = (np.datetime64, np.timedelta64, complex, np.complexfloating)  # what NumPy would quietly make a float of
 
@@ -89,10 +90,8 @@ class Feature:
             raise ValueError(
                 f"{where}: upper ({self.upper:g}) is not above lower ({self.lower:g}); give the public range"
             )
-        if self.points is not None and (
-            isinstance(self.points, bool) or not isinstance(self.points, int) or self.points < 2
-        ):
-            raise ValueError(f"{where}: points must be a whole number of at least 2, got {self.points!r}")
+        if self.points is not None:
+            object.__setattr__(self, "points", whole(f"{where}: points", self.points, least=2))
 
     @property
     def levels(self) -> int | None:

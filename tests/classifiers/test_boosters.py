@@ -16,7 +16,8 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import epsworth as ew
 from epsworth.classifiers import boosters
-from epsworth.classifiers.trees import TIE, tree_model
+from epsworth.classifiers.flat import TIE
+from epsworth.classifiers.trees import tree_model
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.question import ask
 

@@ -252,7 +252,7 @@ class HalfLine(ByRecord):
                 [release.mechanisms[0].law(question.unit[record, 0]) for release in row] for row in question.releases
             ]
             below = np.array([[float(one.mass(-np.inf, cut)) for one in row] for row in law])
-            yield Found(record, [outward(1 - below if label else below) for label in labels], 2)
+            yield Found(record, [outward(1 - below if label else below, 1e-15) for label in labels], 2)
 
 
 def asked_of(question):

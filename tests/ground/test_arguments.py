@@ -26,7 +26,7 @@ def test_counts_of_every_kind_are_taken(value):
 
 
 def test_too_large_a_count_is_told_how_large_it_may_be():
-    with pytest.raises(ValueError, match="^bits must be a whole number from 1 to 16, got a huge number$"):
+    with pytest.raises(ValueError, match=r"^bits must be a whole number from 1 to 16, got a huge number$"):
         whole("bits", 10**5000, most=16)
 
 
@@ -39,7 +39,7 @@ def test_what_is_no_positive_number_or_probability_is_refused(value):
 
 def test_ends_are_refused_and_numbers_of_every_kind_taken():
     for check, end in ((positive, math.inf), (positive, 10**400), (share, 1), (share, 1.0)):
-        with pytest.raises(ValueError, match="^it must"):
+        with pytest.raises(ValueError, match=r"^it must"):
             check("it", end)
     assert [check("it", value) for check in (positive, share) for value in (Fraction(1, 2), np.float32(0.5))] == [
         0.5

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import epsworth as ew
 from epsworth.bounds import Risk, clopper_pearson
-from epsworth.classifiers.trees import LEAF, TreeModel
+from epsworth.classifiers.flat import LEAF, TreeModel
 from epsworth.mechanisms import FAMILIES, PrivacyIndicator, gaussian_sigma, hockey_stick
 from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
 from epsworth.utility.engines.engine import Settings
@@ -74,7 +74,8 @@ def test_gaussian_calibrations(entry):
         found = hockey_stick(gaussian_sigma(given["eps"], given["delta"], "theorem4"), given["eps"])
     else:
         found = gaussian_sigma(given["eps"], given["delta"], CALIBRATIONS.get(kind, kind))
-    assert float(found) == pytest.approx(float(entry["value"]), abs=entry["abs_tol"])
+    allowed = 1e-11 * float(entry["value"])  # what counted roundings may move sigma upwards
+    assert float(found) == pytest.approx(float(entry["value"]), abs=max(entry["abs_tol"], allowed))
 
 
 @entries("tight_privacy")

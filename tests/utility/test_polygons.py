@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
+from sixty import rational_area
 from sklearn.datasets import load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
@@ -36,24 +35,6 @@ MODELS = {
 }
 
 
-def rational_area(planes):
-    """Clip the unit square by one half plane after the other, in exact rational arithmetic."""
-    corners = [(Fraction(x), Fraction(y)) for x, y in ((0, 0), (1, 0), (1, 1), (0, 1))]
-    for plane in planes:
-        a, b, c = map(Fraction, plane)
-        values, clipped = [a * x + b * y + c for x, y in corners], []
-        for here, there, at, to in zip(
-            corners, corners[1:] + corners[:1], values, values[1:] + values[:1], strict=True
-        ):
-            clipped += [here] if at > 0 else []
-            if (at > 0) != (to > 0):
-                t = at / (at - to)
-                clipped.append(tuple(p + t * (q - p) for p, q in zip(here, there, strict=True)))
-        corners = clipped
-    pairs = zip(corners, corners[1:] + corners[:1], strict=True)
-    return float(abs(sum(x * v - u * y for (x, y), (u, v) in pairs)) / 2)
-
-
 def test_areas_equal_rational_clipping():
     """Upright, level, repeated, nearly parallel and very steep boundaries among them."""
     rng = np.random.default_rng(0)
@@ -71,7 +52,7 @@ def test_areas_equal_rational_clipping():
             planes = np.concatenate([planes, planes * (1 + 1e-9 * rng.normal(size=planes.shape)), -planes[:1]])
             planes[-1, 2] += 10.0 ** -rng.integers(1, 12)
         found = area(HalfPlanes(*planes.T[:, np.newaxis])).item()
-        assert found == pytest.approx(rational_area(planes), abs=1e-13)
+        assert found == pytest.approx(float(rational_area(planes)), abs=1e-13)
 
 
 @pytest.mark.parametrize("weights", [[0.7, -0.4], [-1.0, 0.3], [1.0, 0.0], [0.0, -0.2], [0.6]])

@@ -521,3 +521,10 @@ def test_the_table_of_cells_and_the_search_agree(norm, features, monkeypatch):
                 patched.setattr(trees, "MOST_CELLS", 0)
                 searched = radius(model, IRIS[row], **settings)
             assert (table.lower, table.upper) == (searched.lower, searched.upper)
+
+
+def test_a_model_of_one_label_never_flips_for_certain():
+    points = np.random.default_rng(0).normal(size=(50, 2)) / 100  # close together: the density exceeds 1
+    for model in (GaussianMixture(1).fit(points), KMeans(1, n_init=1).fit(points)):
+        found = radius(model, points[0])
+        assert (found.lower, found.sound) == (np.inf, True)

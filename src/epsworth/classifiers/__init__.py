@@ -2,7 +2,8 @@
 
 ``classifier``   `as_classifier`: scikit-learn estimators and pipelines, functions from records to labels
 ``modules``      PyTorch modules
-``trees``, ``boosters``, ``networks``, ``layers``, ``scalers``: what can be seen inside
+``trees``, ``boosters`` (both ``flat``), ``quadratics``, ``networks``, ``layers``, ``scalers``: what can be seen inside
+``reading``      whether the answers are those of what was seen
 ``genuine``      whose code answers: the library's own, or another's
 ``answers``      labels, or scores taken for labels
 ``model_files``, ``archives``  loading fitted models from disk

@@ -19,11 +19,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
+from epsworth.classifiers.flat import LEAF, TreeModel, added, flat_model
+from epsworth.classifiers.reading import answers_as_read, beside, leading
 from epsworth.classifiers.scalers import ignoring_names
-from epsworth.classifiers.trees import LEAF, TreeModel, flat_model
 
 XGBOOST_OBJECTIVES = ("binary:logistic", "multi:softprob", "multi:softmax")
 LIGHTGBM_OBJECTIVES = ("binary sigmoid:1", "multiclass num_class:")
@@ -99,7 +99,7 @@ def _xgboost_trees(model: Any) -> Trees | None:
         left = np.asarray(tree["left_children"])
         condition = np.asarray(tree["split_conditions"], dtype=np.float32)  # a leaf keeps its value here
         nodes.append((np.asarray(tree["split_indices"]), left, np.asarray(tree["right_children"]), condition))
-        values.append(_added(np.where(left == LEAF, condition, 0), score, scores))
+        values.append(added(np.where(left == LEAF, condition, 0), score, scores))
     return nodes, values
 
 
@@ -118,7 +118,7 @@ def _lightgbm_trees(model: Any) -> Trees | None:
         nodes.append(_lightgbm_nodes(tree))
         leaves = np.array(tree["leaf_value"].split()).astype(np.float64)
         # random-forest mode averages these before it takes probabilities, which moves no label
-        values.append(_added(np.concatenate([np.zeros(kinds.size), leaves]), order % scores, scores))
+        values.append(added(np.concatenate([np.zeros(kinds.size), leaves]), order % scores, scores))
     return nodes, values
 
 
@@ -137,13 +137,6 @@ def _fields(text: str) -> dict[str, str]:
     return {name: value for name, _, value in (line.partition("=") for line in text.splitlines())}
 
 
-def _added(leaves: NDArray[Any], score: int, scores: int) -> Floats:
-    """Return what the nodes of a tree add to each score: nothing but to its own."""
-    added = np.zeros((len(leaves), scores))
-    added[:, score] = leaves
-    return added
-
-
 def _verified(found: TreeModel, model: Any, margins: Callable[[Floats], Any]) -> TreeModel | None:
     """Read the constant offset off the model's margins; None unless margins and labels are then reproduced."""
     probes = _probes(found, model.n_features_in_)
@@ -156,11 +149,8 @@ def _verified(found: TreeModel, model: Any, margins: Callable[[Floats], Any]) ->
     offset = np.median(given - sums, axis=0)
     if not np.allclose(sums + offset, given, rtol=CLOSE, atol=CLOSE):
         return None
-    both = np.column_stack([np.zeros(PROBES), given]) if given.shape[1] == 1 else given
-    top = np.sort(both, axis=1)
-    clear = top[:, -1] - top[:, -2] > CLOSE
-    agree = labels[clear] == found.classes[np.argmax(both[clear], axis=1)]
-    return replace(found, offset=offset) if agree.all() else None
+    places, lead = leading(given)
+    return replace(found, offset=offset) if answers_as_read(labels, found.classes[places], lead > CLOSE) else None
 
 
 def _probes(found: TreeModel, features: int) -> Floats:
@@ -171,8 +161,7 @@ def _probes(found: TreeModel, features: int) -> Floats:
         own = np.unique(found.threshold[found.feature == column]).astype(found.dtype)
         own = own[np.abs(own) < np.finfo(np.float32).max]
         if own.size:
-            beside = [np.nextafter(own, found.dtype(-np.inf)), own, np.nextafter(own, found.dtype(np.inf))]
-            probes[:, column] = rng.choice(np.concatenate(beside), PROBES)
+            probes[:, column] = rng.choice(beside(own), PROBES)
     return probes
 
 

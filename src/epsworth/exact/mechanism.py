@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -13,8 +13,23 @@ from epsworth.laws.grid import GridLaw, nearest_index
 from epsworth.laws.law import broadcast
 from epsworth.mechanisms.mechanism import Mechanism, Output
 
-if TYPE_CHECKING:
-    from epsworth.exact.integer import Kernel
+
+class Weighted(Protocol):
+    """What the analysis asks of a kernel (`epsworth.exact.integer.Kernel`)."""
+
+    @property
+    def points(self) -> int:
+        """The grid's size."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise that the integers keep."""
+
+    def loss(self) -> float:
+        """Return the pure loss, rounded up."""
+
+    def mass_of_range(self, index: Floats, low: Floats, high: Floats) -> Floats:
+        """Return the probability of outputs low..high."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +38,7 @@ class KernelLaw(GridLaw):
 
     index: Floats
     k: int
-    kernel: Kernel
+    kernel: Weighted
 
     def _mass_of_range(self, low: Floats, high: Floats) -> Floats:
         return self.kernel.mass_of_range(self.index, low, high)
@@ -72,7 +87,7 @@ class KernelMechanism(Mechanism):
     [['grid']]
     """
 
-    kernel: Kernel
+    kernel: Weighted
 
     title: ClassVar[str] = "integer kernel"
     reference: ClassVar[str] = "exact weights w/W on a public grid"

@@ -14,6 +14,7 @@ import numpy as np
 
 from epsworth.mechanisms.mechanism import EPSILON_RANGE
 from epsworth.numerals import DIGITS, fits
+from epsworth.rounding import float_above as float_above  # for whoever takes it along
 
 PRECISION = 256  # fraction bits of partial sums: what they lack is below 1e-73 of e^x
 Exact = str | int | float | Fraction | Decimal | np.integer[Any] | np.floating[Any]
@@ -90,9 +91,3 @@ def log_above(ratio: Fraction) -> float:
     while (lower := math.nextafter(q, 0.0)) > 0 and exp_below(Fraction(lower)) >= ratio:
         q = lower
     return q
-
-
-def float_above(value: Fraction) -> float:
-    """Return the smallest double that is not below a fraction."""
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)

@@ -13,6 +13,7 @@ from epsworth.exact import clipped, distance, duchi, gaussian, neighbours, two_l
 from epsworth.exact.integer import Kernel
 from epsworth.exact.rational import Exact, stated, stated_epsilon
 from epsworth.mechanisms.gaussian import Calibration
+from epsworth.numerals import whole
 
 MOST_BITS = 16
 DELTA = "1e-5"  # as `gaussian_clipped` of the analysis
@@ -87,8 +88,7 @@ def kernel(name: str, epsilon: Exact, bits: int = MOST_BITS, **options: Any) -> 
         close = difflib.get_close_matches(str(name), KERNELS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else "choose one of them"
         raise ValueError(f"no integer kernel for {name!r}; there are {', '.join(KERNELS)}; {hint}")
-    if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= MOST_BITS:
-        raise ValueError(f"bits must be a whole number from 1 to {MOST_BITS}, got {bits!r}")
+    bits = whole("bits", bits, most=MOST_BITS)
     allowed = KERNELS[name].options
     for option in options:
         if option not in allowed:
@@ -110,9 +110,7 @@ def _proven(name: str, epsilon: Fraction, points: int, options: tuple[tuple[str,
 
 
 def _size(k: object) -> int:
-    if isinstance(k, bool) or not isinstance(k, int) or not 2 <= k <= 1 << MOST_BITS:
-        raise ValueError(f"k must be a whole number from 2 to {1 << MOST_BITS}, got {k!r}")
-    return k
+    return whole("k", k, least=2, most=1 << MOST_BITS)
 
 
 def _share(name: str) -> Callable[[Exact], Fraction]:

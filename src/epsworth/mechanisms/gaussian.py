@@ -8,20 +8,24 @@ from functools import cached_property
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
+from numpy.typing import ArrayLike
+from scipy.special import erf, erfcx, log_ndtr, ndtr, ndtri, ndtri_exp
 
 from epsworth import laws
 from epsworth.arrays import Floats, as_floats
 from epsworth.guarantees import Approximate, Guarantee, Probabilistic, Pure
 from epsworth.laws import Law
 from epsworth.mechanisms.mechanism import Mechanism, Output
+from epsworth.numerals import positive
+from epsworth.rounding import down, up
 from epsworth.search import step_until
 
 Calibration = Literal["analytic", "exact_tail", "theorem4", "pure", "clipped"]
 BY_SIGMA = get_args(Calibration)[:-1]  # what `gaussian_sigma` knows; ``clipped`` is `clipped_sigma`
-ROUNDING = 8 * np.finfo(float).eps
 NEWTON_STEPS = 30  # about 6 are used
+# Relative errors of scipy's normal tails, in units of 2^-53: 5.7e-14 of erfc, hence of ndtr (Cephes's own table), 1e-13
+# of erfcx, hence of exp(log_ndtr) (Johnson's Faddeeva package)
+LIBRARY = 1024
 
 
 def hockey_stick(sigma: ArrayLike, epsilon: ArrayLike, sensitivity: float = 1.0) -> Floats:
@@ -34,6 +38,51 @@ def hockey_stick(sigma: ArrayLike, epsilon: ArrayLike, sensitivity: float = 1.0)
     ratio, epsilon = as_floats(sigma) / sensitivity, as_floats(epsilon)
     half, shift = 0.5 / ratio, epsilon * ratio
     return np.maximum(ndtr(half - shift) - np.exp(epsilon + log_ndtr(-half - shift)), 0.0)
+
+
+def _ulps(terms: Floats) -> Floats:
+    """Count the units by which a normal tail may err at a sum or difference of two rounded terms t1 + t2 = ``terms``.
+
+    With u = 2^-53: the argument z errs by 2u t, its tail relatively by |z| + 1 times that (Mills's ratio); inside the
+    library z / sqrt(2) is rounded and squared, 3u z^2; the exponent epsilon + ln Phi, at most t^2 + t + 1 in size as
+    epsilon <= t^2/2, errs by twice that; |z| <= t.  All in all 7 t^2 + 4 t + 4 units, and four for what follows.
+    """
+    return np.asarray(LIBRARY + 8 * (1 + terms) ** 2)
+
+
+def _exceeds_above(sigma: Floats, epsilon: Floats) -> Floats:
+    """Return no less than the probability that the loss of Gaussian noise exceeds epsilon."""
+    half, shift = 0.5 / sigma, epsilon * sigma
+    return up(ndtr(half - shift), ulps=_ulps(half + shift))
+
+
+def _delta_above(sigma: Floats, epsilon: Floats) -> Floats:
+    """Return no less than the delta of Gaussian noise: of two bounds, the less.
+
+    Between a = eps s - 1/2s and b = eps s + 1/2s, delta / phi(a) is R(a) - R(b) for Mills's ratio R, the integral of
+    1 - x R(x); that is convex (R is completely monotone), so no more than its trapezoid, which does not cancel.
+    """
+    half, shift = 0.5 / sigma, epsilon * sigma
+    terms = half + shift
+    units = _ulps(terms)
+    apart = up(_exceeds_above(sigma, epsilon) - down(np.exp(epsilon + log_ndtr(-half - shift)), ulps=units))
+    falling = np.zeros_like(terms)
+    with np.errstate(over="ignore", invalid="ignore"):  # where noise is so small that nothing cancels
+        for end in (shift - half, terms):
+            x = end - 2.0**-51 * terms  # four units of the terms: two in them, one or two of differences
+            falling += up(1 - down(np.sqrt(np.pi / 2) * x * erfcx(np.sqrt(0.5) * x), ulps=units))
+        centred = np.exp(-0.5 * (shift - half) ** 2) / np.sqrt(2 * np.pi)
+        return np.fmin(apart, up(centred * half * falling, ulps=units))
+
+
+def _loss_above(sigma: Floats) -> Floats:
+    """Return no less than -ln(2 Phi(-1/sigma)), the loss of noise that is clipped to the width of its range."""
+    end = as_floats(1 / sigma)
+    with np.errstate(divide="ignore"):  # where the other branch is taken
+        # erf errs by 3.7e-16 (Cephes), its argument by 3u: 7u, twice that behind log1p below one half
+        near = up(as_floats(-np.log1p(-erf(np.sqrt(0.5) * end))), ulps=16)
+    far = up(as_floats(-np.log(2) - log_ndtr(-end)), ulps=_ulps(end))
+    return np.where(end < 0.67, near, far)
 
 
 def gaussian_sigma(
@@ -62,26 +111,27 @@ def gaussian_sigma(
     """
     epsilon, delta = np.broadcast_arrays(as_floats(epsilon), as_floats(delta))
     _check(epsilon, delta, calibration, BY_SIGMA)
-    if not (np.isfinite(sensitivity) and sensitivity > 0):
-        raise ValueError(f"sensitivity must be positive and finite, got {sensitivity!r}")
+    sensitivity = positive("sensitivity", sensitivity)
+    sigma = _sigma(epsilon, delta, calibration)
+    return sigma if sensitivity == 1 else up(sensitivity * sigma)
+
+
+def _sigma(epsilon: Floats, delta: Floats, calibration: Calibration) -> Floats:
     if calibration == "pure":
-        return sensitivity * _pure_sigma(epsilon)
+        return _pure_sigma(epsilon)
+    spread = np.sqrt(np.log(2 / delta))
+    closed = as_floats((np.sqrt(spread**2 + epsilon) + spread) / (np.sqrt(2) * epsilon))  # keeps delta / 4: no rounding
     if calibration == "theorem4":
-        spread = np.sqrt(np.log(2 / delta))
-        return as_floats(sensitivity * (np.sqrt(spread**2 + epsilon) + spread) / (np.sqrt(2) * epsilon))
+        return closed
     z = -ndtri(delta)
     root = np.sqrt(z * z + 2 * epsilon)
     # (z + root) / (2 eps); for z < 0 the equal form 1 / (root - z) does not cancel
     tail = as_floats(np.where(z > 0, (z + root) / (2 * epsilon), 1 / (root - np.minimum(z, 0))))
+    tail = step_until(lambda s: np.asarray(_exceeds_above(s, epsilon) <= delta), tail, fallback=closed)
     if calibration == "exact_tail":
-        return sensitivity * tail
+        return tail
     sigma = _least_sigma(epsilon, delta, tail)
-
-    def private(s: Floats) -> NDArray[np.bool_]:
-        rounding = ROUNDING * ndtr(0.5 / s - epsilon * s)  # of the difference in hockey_stick
-        return np.asarray(hockey_stick(s, epsilon) + rounding <= delta)
-
-    return sensitivity * step_until(private, sigma, fallback=tail)
+    return step_until(lambda s: np.asarray(_delta_above(s, epsilon) <= delta), sigma, fallback=tail)
 
 
 def clipped_sigma(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
@@ -98,25 +148,20 @@ def clipped_sigma(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
     """
     epsilon, delta = np.broadcast_arrays(as_floats(epsilon), as_floats(delta))
     analytic = as_floats(gaussian_sigma(epsilon, delta))
-    share = np.log1p(-2 * np.minimum(delta, 0.4999)) - np.log(2)  # ln(1/2 - delta); 0.4999: the far end is out of reach
-    root = as_floats(-1 / ndtri_exp(share - epsilon))
-    at_the_end = (delta < 0.4999) & (epsilon * root * root >= 0.5) & (root < analytic)
-
-    def private(s: Floats) -> NDArray[np.bool_]:
-        rounding = ROUNDING * (1 + epsilon)
-        return np.asarray(~at_the_end | (epsilon + log_ndtr(-1 / s) - rounding >= share))
-
-    return step_until(private, np.where(at_the_end, root, analytic), fallback=analytic)
+    log_rest = np.log1p(-2 * np.minimum(delta, 0.4999))  # ln(1 - 2 delta); beyond, the far end is out of reach
+    root = as_floats(-1 / ndtri_exp(log_rest - np.log(2) - epsilon))
+    at_the_end = (delta < 0.4999) & (down(epsilon * root * root, ulps=2) >= 0.5) & (root < analytic)
+    return step_until(
+        lambda s: np.asarray(~at_the_end | (up(_loss_above(s) + up(log_rest, ulps=2)) <= epsilon)),
+        np.where(at_the_end, root, analytic),
+        fallback=analytic,
+    )
 
 
 def _pure_sigma(epsilon: Floats) -> Floats:
     """Return the least sigma with -ln(2 Phi(-1/sigma)) <= epsilon, moved to the safe side."""
     root = as_floats(-1 / ndtri_exp(-epsilon - np.log(2)))
-
-    def private(s: Floats) -> NDArray[np.bool_]:
-        return np.asarray((-np.log(2) - log_ndtr(-1 / s)) * (1 + ROUNDING) + ROUNDING <= epsilon)
-
-    return step_until(private, root, fallback=as_floats(2 * root))
+    return step_until(lambda s: np.asarray(_loss_above(s) <= epsilon), root, fallback=as_floats(2 * root))
 
 
 def _check(epsilon: Floats, delta: Floats, calibration: str, known: Sequence[str]) -> None:
@@ -129,7 +174,7 @@ def _check(epsilon: Floats, delta: Floats, calibration: str, known: Sequence[str
 
 
 def _least_sigma(epsilon: Floats, delta: Floats, tail: Floats) -> Floats:
-    """Solve hockey_stick(sigma) = delta by Newton steps on log delta against log sigma.
+    """Solve _delta_above(sigma) = delta by Newton steps on log delta against log sigma.
 
     The tail calibration is sufficient, hence above the root; the curve is concave, so the steps come
     down to the root monotonically.  d delta / d sigma = -phi(1/2s - eps s) / s^2, since
@@ -137,12 +182,12 @@ def _least_sigma(epsilon: Floats, delta: Floats, tail: Floats) -> Floats:
     """
     sigma = tail.copy()
     for _ in range(NEWTON_STEPS):
-        value = np.maximum(hockey_stick(sigma, epsilon), np.finfo(float).tiny)
+        value = np.maximum(_delta_above(sigma, epsilon), np.finfo(float).tiny)
         centred = 0.5 / sigma - epsilon * sigma
         slope = np.exp(-0.5 * centred**2) / np.sqrt(2 * np.pi) / (sigma * value)
         step = np.log(value / delta) / np.maximum(slope, np.finfo(float).tiny)
         sigma = sigma * np.exp(np.clip(step, -1.0, 0.1))
-        if (np.abs(step) < 1e-15).all():
+        if (np.abs(step) < 1e-9).all():  # the next one is its square
             break
     return sigma
 
@@ -210,7 +255,7 @@ class GaussianClipped(Gaussian):
     def tight_epsilon(self) -> float:
         """-ln(2 Phi(-1/sigma)), reached by the atoms at opposite ends."""
         self.scalar_epsilon  # noqa: B018  one epsilon only
-        return float(-np.log(2) - log_ndtr(-1 / self.sigma))
+        return float(_loss_above(self.sigma))
 
     @property
     def guarantee(self) -> Guarantee:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Floats, as_floats
 from epsworth.guarantees import Guarantee, Pure
 from epsworth.laws import Law
+from epsworth.numerals import whole
 
 EPSILON_RANGE = (1e-9, 700.0)  # where every formula has been tested to stay accurate in double precision
 
@@ -95,6 +96,4 @@ class Mechanism(ABC):
 
 def grid_size(k: int) -> int:
     """Check the number of grid points."""
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 2:
-        raise ValueError(f"k must be a whole number of at least 2 grid points, got {k!r}")
-    return int(k)
+    return whole("k", k, least=2)

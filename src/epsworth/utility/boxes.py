@@ -19,16 +19,17 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Bools, Floats, Rng, generator
-from epsworth.bounds import Risk, check_spent, floor
+from epsworth.bounds import Risk, check_spent
 from epsworth.laws import Law, draw_between, uniforms
+from epsworth.laws.law import MASS_ERROR
 from epsworth.mechanisms import FAMILIES
 from epsworth.records import one_record
 from epsworth.results import Result, how_sure
-from epsworth.rounding import down, round_down, show_up
+from epsworth.rounding import UNIT, down, float_below, round_down, show_up
 from epsworth.space import Domain, Feature
 from epsworth.utility.engines.cells import Cells, TreeCells, cells_for
 from epsworth.utility.engines.constant import knows_one_label
-from epsworth.utility.engines.contraction import ROUNDING, unit_edges
+from epsworth.utility.engines.contraction import unit_edges
 from epsworth.utility.engines.linear import MARGIN, LinearModel, linear_for
 from epsworth.utility.margins import NEARLY, largest_part
 from epsworth.utility.question import Question, ask
@@ -160,7 +161,7 @@ def safe_box(
         return _answer(asked, laws, found[0], epsilon, 0.0, 1.0, best=found[1])
     draws, risk = generator(rng), Risk.of(confidence)
     ends, flips = _certified(asked, laws, _proposed(asked, laws, draws), risk, draws)
-    return _answer(asked, laws, ends, epsilon, flips, confidence, best=False, spent=floor(risk.spent))
+    return _answer(asked, laws, ends, epsilon, flips, confidence, best=False, spent=float_below(risk.spent))
 
 
 def _certain(asked: Question, laws: list[Law]) -> tuple[Floats, bool] | None:
@@ -201,19 +202,19 @@ def _answer(
         epsilon=float(epsilon),
         flips_at_most=flips,
         mass=mass,
-        guaranteed=stays_at_least(mass, flips),
+        guaranteed=stays_at_least(mass, flips, len(laws)),
         confidence=confidence,
         best=best,
         spent=spent,
     )
 
 
-def stays_at_least(mass: float, flips: float) -> float:
+def stays_at_least(mass: float, flips: float, sides: int) -> float:
     """Bound how often the label stays, from the mass of a box and the largest share of flips inside.
 
-    The mass is right up to `ROUNDING`; the three operations here err by 2^-53 of their results, half a unit or one.
+    Each mass errs by `MASS_ERROR`, each product by half a unit; the three operations here by 2^-53 of their results.
     """
-    return max(0.0, down((mass - ROUNDING) * (1 - flips), ulps=3))
+    return max(0.0, down((mass - sides * (MASS_ERROR + UNIT)) * (1 - flips), ulps=3))
 
 
 def _mass(asked: Question, laws: list[Law], ends: Floats) -> float:

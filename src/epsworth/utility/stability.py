@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import generator
-from epsworth.bounds import Risk, floor
+from epsworth.arrays import Rng, generator
+from epsworth.bounds import Risk
 from epsworth.deprecation import renamed
 from epsworth.mechanisms.family import Build
+from epsworth.rounding import float_below
 from epsworth.space import Domain
 from epsworth.utility.curves import Bounds, Curves
 from epsworth.utility.engines.assembly import assemble, curves_of, run, with_published_claim
@@ -37,7 +38,7 @@ def stability(
     method: Method = "auto",
     confidence: float = 0.999,
     tolerance: float = 0.01,
-    rng: np.random.Generator | int | None = None,
+    rng: Rng = None,
     y: ArrayLike | None = None,
     over: Over = "auto",
     at_least: float | None = None,
@@ -129,7 +130,7 @@ def stability(
     """
     began = time.perf_counter()
     _check(method, confidence, tolerance, over, at_least)
-    random = _generator(rng)
+    random = generator(rng)
     question = ask(
         model, X, sensitive=sensitive, mechanisms=mechanisms, epsilons=epsilons, domain=domain, y=y, quantise=quantise
     )
@@ -145,7 +146,7 @@ def answer_question(
     """Return the bounds on stability and what they spent of 1 - confidence, for questions that were built by hand."""
     settings = Settings(Risk.of(confidence), tolerance, None, rng, lambda share: None)
     found = assemble(question, run(question, method, settings, "auto")[0])
-    return found.stability, floor(found.spent)
+    return found.stability, float_below(found.spent)
 
 
 def _check(method: str, confidence: float, tolerance: float, over: str, at_least: float | None) -> None:
@@ -162,12 +163,6 @@ def _check(method: str, confidence: float, tolerance: float, over: str, at_least
         raise ValueError(f"over must be 'auto', 'records' or 'dataset', got {over!r}")
     if at_least is not None and not 0 < at_least <= 1:
         raise ValueError(f"at_least must lie in (0, 1], got {at_least!r}")
-
-
-def _generator(rng: np.random.Generator | int | None) -> np.random.Generator:
-    if isinstance(rng, (int, np.integer)) and rng < 0:
-        raise ValueError(f"a seed must not be negative, got {rng}")
-    return np.random.default_rng() if rng is None else generator(rng)
 
 
 __all__ = ["DEFAULT_MECHANISMS", "Method", "answer_question", "stability"]

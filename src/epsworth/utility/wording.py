@@ -12,10 +12,6 @@ from epsworth.utility.curves import MET, Curves, span
 ROUNDED = 1e-9  # width of intervals that are exact but for rounding
 SURE = 0.999999999  # beyond, an observer may as well be certain
 SAMPLING = {"sampled", "strata", "rays"}
-# 1 / (1 + exp(-E)): exp errs by 2^-52 of itself at most (glibc's manual: below an ulp) and is at most half of the sum,
-# sum and quotient err by 2^-53 each: 3 * 2^-53 of the result, which are at most three units of a number in [1/2, 1).
-# p + delta (1 - p): the difference is exact (Sterbenz), product and sum err by half a unit of at most the sum.
-LIKELY_ULPS, SURE_ULPS = 3, 1
 
 
 def reason(asked: Scanned) -> str:
@@ -61,7 +57,7 @@ def protection(promise: Guarantee) -> str:
     >>> print(protection(Pure(2, "record")))
     Whoever held two values of a record equally likely is at most 88.07971 % sure of either after seeing one release.
     """
-    sure = certainty(promise)
+    sure = ceiling(promise.epsilon, 2, promise.delta)  # of two values, as of two labels
     whoever = f"Whoever held two values of a {promise.unit} equally likely"
     if sure >= SURE:
         return f"{whoever} may be certain of one after seeing one release: this protects next to nothing."
@@ -69,15 +65,6 @@ def protection(promise: Guarantee) -> str:
     if promise.notion == "pure":
         return f"{whoever} is at most {percent} sure of either after seeing one release."
     return f"{whoever} names the true one in at most {percent} of the cases after seeing one release."
-
-
-def certainty(promise: Guarantee) -> float:
-    """Bound the chance that an observer names the true one of two values that seemed equally likely.
-
-    Claim: at least e^E / (1 + e^E) + delta / (1 + e^E), or 1.
-    """
-    likely = up(1 / (1 + math.exp(-promise.epsilon)), ulps=LIKELY_ULPS)
-    return min(1.0, up(likely + promise.delta * (1 - likely), ulps=SURE_ULPS) if promise.delta else likely)
 
 
 def _against(asked: Scanned) -> list[str]:

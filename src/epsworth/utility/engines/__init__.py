@@ -6,7 +6,7 @@
 ``assembly``    running the parts of a plan, each with its share of the risk, and one answer from them
 ``paper``       the paper's box search, for comparison: a heuristic, and no engine
 
-What engines share: ``probing`` (does a classifier answer as was read?), ``contraction`` (laws over all epsilons, decision
-tables), ``brackets``, ``verdicts`` (on boxes); readings of trees (``partition``, ``leaves``), linear models (``linear``)
-and quadratic scores (``quadratic``, bounded by ``slabs``).
+What engines share: ``probing`` (does a classifier answer as was read?), ``contraction`` (laws over all epsilons,
+decision tables), ``brackets``, ``verdicts`` (on boxes); readings of trees (``partition``, ``leaves``), linear models
+(``linear``) and quadratic scores (``quadratic``, bounded by ``slabs``).
 """

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.bounds import Interval, Risk, floor
-from epsworth.rounding import show_up
+from epsworth.bounds import Interval, Risk
+from epsworth.rounding import float_below, show_up
 from epsworth.utility.curves import Bounds, Curves
 from epsworth.utility.engines import table
 from epsworth.utility.engines.engine import Answer, Engine, Settings
@@ -117,7 +117,7 @@ def curves_of(
         queries=found.queries + question.asked,
         seconds=seconds,
         notes=(*question.notes, *_reasons(question, answered)),
-        spent=floor(found.spent),
+        spent=float_below(found.spent),
     )
     return replace(curves, notes=(*curves.notes, *_too_wide(curves, settings.at_least)))
 

@@ -22,13 +22,14 @@ from epsworth.laws import draw_between, uniforms
 from epsworth.mechanisms import Mechanism
 from epsworth.records import Indices
 from epsworth.utility.engines.cells import cells_for
-from epsworth.utility.engines.contraction import ROUNDING, LawsOverEpsilon, below
+from epsworth.utility.engines.contraction import LawsOverEpsilon, below, mass_error, widened
 from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, kinds, records_of
 from epsworth.utility.engines.verdicts import Boxes, Inside, Verdict
 from epsworth.utility.question import Question
 
 MOST_RECORDS = 16  # under auto; beyond, sampling every one costs less
 Mass = Callable[[Floats, Floats], Floats]
+MOST_CUTS = 2**16  # more than any classifier's boxes are cut
 
 
 @dataclass(eq=False)
@@ -45,6 +46,11 @@ class Region:
     mass: Floats
     final: Bools
     looked: int = field(default=0)
+
+    @property
+    def error(self) -> float:
+        """How far a sum of their masses may be off: each look cut one side, which had at most four edges before."""
+        return mass_error(self.looked + 4 * self.low.shape[1])
 
     def settle(self, at: Indices, verdict: Verdict, mass: Mass) -> None:
         """Count the boxes that a look decided, and put halves in the place of the others."""
@@ -108,15 +114,15 @@ def _mass(laws: LawsOverEpsilon, question: Question, record: int, low: Floats, h
 
 def _enough(settings: Settings) -> float:
     """Return the undecided mass that the tolerance allows, less what outward rounding adds."""
-    return 2 * settings.tolerance - 2 * ROUNDING
+    return 2 * settings.tolerance - 2 * mass_error(MOST_CUTS)
 
 
 def _finish(
     question: Question, record: int, label: object, region: Region, settings: Settings, risk: Risk
 ) -> tuple[Interval, int]:
     """Bound the undecided mass by draws from within it, point by point, until the tolerance is met."""
-    lower, open_mass = region.agrees - ROUNDING, region.mass.sum(axis=0)
-    upper, asked = 1 - region.differs + ROUNDING, 0
+    error, open_mass, asked = region.error, region.mass.sum(axis=0), 0
+    lower, upper = widened(region.agrees, 1 - region.differs, error)
     releases = [release for row in question.releases for release in row]
     for point in np.flatnonzero(open_mass > _enough(settings)):
         g = float(open_mass[point])
@@ -131,11 +137,11 @@ def _finish(
                 asked += size
             drawn = look.draws
             q = look.risk.interval(hits, drawn)
-            lower[point] = max(lower[point], region.agrees[point] + g * float(q.lower) - ROUNDING)
-            upper[point] = min(upper[point], region.agrees[point] + g * float(q.upper) + ROUNDING)
+            now = widened(region.agrees[point] + g * q.lower, region.agrees[point] + g * q.upper, error)
+            lower[point], upper[point] = max(lower[point], now.lower), min(upper[point], now.upper)
             if upper[point] - lower[point] <= 2 * settings.tolerance:
                 break
-    return Interval(np.clip(lower, 0, 1), np.clip(upper, 0, 1)), asked
+    return Interval(lower, upper), asked
 
 
 def _batches(total: int) -> list[int]:

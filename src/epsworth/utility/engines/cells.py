@@ -16,9 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.trees import TreeModel, tree_model
+from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.trees import tree_model
 from epsworth.records import Indices
-from epsworth.utility.engines.contraction import LawsOverEpsilon, Table, agreement, outward, stays_in_range, within
+from epsworth.utility.engines.contraction import (
+    LawsOverEpsilon,
+    Table,
+    agreement,
+    mass_error,
+    outward,
+    stays_in_range,
+    within,
+)
 from epsworth.utility.engines.engine import ByRecord, Found, Settings, targets
 from epsworth.utility.engines.leaves import LeafBoxes
 from epsworth.utility.engines.partition import Sweep, sum_of_boxes
@@ -182,6 +191,7 @@ class CellTables(ByRecord):
         """Yield exact bounds for every record."""
         (m, e, n), builder = question.shape, self.read(question)
         laws, stays = LawsOverEpsilon(question), np.array([stays_in_range(row) for row in question.releases])
+        summed = [len(feature.categories or ()) for feature in question.features]  # one by one (`below`)
         for start in range(0, n, BLOCK):
             block, before = range(start, min(start + BLOCK, n)), builder.queries
             built = builder.of(block)
@@ -201,4 +211,5 @@ class CellTables(ByRecord):
                     for share, label in zip(shares, labels, strict=True):
                         share[stays] = float(reached[0] == label)
                 asked = builder.queries - before if record == start else 0
-                yield Found(record, [outward(share) for share in shares], len(reached), asked)
+                error = mass_error(sum((len(e) + k) * (1 + k // 48) for e, k in zip(cells.edges, summed, strict=True)))
+                yield Found(record, [outward(share, error) for share in shares], len(reached), asked)

@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import Interval
 from epsworth.laws import Law
+from epsworth.laws.law import MASS_ERROR
 from epsworth.mechanisms import Mechanism
 from epsworth.mechanisms.quantised import Quantised
 from epsworth.mechanisms.record import RecordRelease
+from epsworth.rounding import UNIT, down, up
 from epsworth.space import Feature
 from epsworth.utility.question import Question
 
 SMALLEST = float(np.finfo(float).tiny)
-ROUNDING = 1e-12  # of a contraction: sums of at most 5e7 nonnegative terms that add up to one (seen: below 1e-14)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +79,25 @@ def _agreeing(agrees: Floats, masses: Sequence[Floats]) -> Floats:
     return np.clip(contract(agrees, masses), SMALLEST, np.nextafter(1, 0))
 
 
-def outward(value: Floats) -> Interval:
-    """Return an exact value as bounds, rounded outwards; 0 and 1 are known for certain and stay."""
-    lower, upper = np.clip(value - ROUNDING, 0, 1), np.clip(value + ROUNDING, 0, 1)
+def mass_error(cells: int) -> float:
+    """Bound the error of a mass summed over a product partition, with so many ``cells`` in all features together.
+
+    One feature's c masses are differences of cumulated ones, so that whatever is summed of them is off by at most
+    2 c `MASS_ERROR` and a unit each; products and sums of c nonnegative terms add c + 1 units (Higham 2002, section
+    3.1), relative to a result of at most 1.  The errors of the features add up, as each one's masses sum to 1: half a
+    percent of the 4 units pays for their products.  Boxes are unions of cells; each cut adds one.
+    """
+    return cells * (2 * MASS_ERROR + 4 * UNIT)
+
+
+def widened(lower: Floats, upper: Floats, error: float | Floats) -> Interval:
+    """Return bounds on a probability, moved outwards by an error."""
+    return Interval(np.clip(down(lower - error), 0, 1), np.clip(up(upper + error), 0, 1))
+
+
+def outward(value: Floats, error: float | Floats) -> Interval:
+    """Return an exact value as bounds, moved outwards by its error; 0 and 1 are known for certain and stay."""
+    lower, upper = widened(value, value, error)
     return Interval(np.where(value == 1, 1.0, lower), np.where(value == 0, 0.0, upper))
 
 
@@ -91,8 +108,8 @@ def below(feature: Feature, mechanism: Mechanism, law: Law, values: Floats) -> F
         return expanded.cdf(unit_edges(feature, values))
     grid = np.arange(mechanism.points) / (mechanism.points - 1)
     released = as_floats(feature.from_unit(grid, points=mechanism.points))  # these very doubles are compared
-    order = np.argsort(released)  # categories come in any order
-    cumulated = np.cumsum(expanded.pmf(grid[order]), axis=-1)
+    order = np.argsort(released)  # categories come in any order; to add up k of their masses costs another k units
+    cumulated = expanded.cdf(grid) if feature.categories is None else np.cumsum(expanded.pmf(grid[order]), axis=-1)
     padded = np.concatenate([np.zeros((*law.shape, 1)), cumulated], axis=-1)
     return np.asarray(padded[..., np.searchsorted(released[order], values, side="right")])
 

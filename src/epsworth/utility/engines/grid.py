@@ -9,7 +9,7 @@ import numpy as np
 
 from epsworth.records import Indices
 from epsworth.utility.engines.cells import cells_for
-from epsworth.utility.engines.contraction import LawsOverEpsilon, Table, agreement, outward
+from epsworth.utility.engines.contraction import LawsOverEpsilon, Table, agreement, mass_error, outward
 from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, targets
 from epsworth.utility.question import Question
 
@@ -63,7 +63,7 @@ class Grid(ByRecord):
                 shares = agreement(table, targets(question, record), masses)
                 possible = len(set(table.kinds.tolist()) | {question.labels[record]})
                 asked = table.labels.size if record == group[0] else 0
-                yield Found(record, [outward(share) for share in shares], possible, asked)
+                yield Found(record, [outward(share, mass_error(sum(sizes))) for share in shares], possible, asked)
 
 
 def _same_public(question: Question) -> list[Indices]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from epsworth.guarantees import ceiling
-from epsworth.utility.engines.contraction import outward
+from epsworth.utility.engines.contraction import mass_error, outward
 from epsworth.utility.engines.engine import ByRecord, Found, Settings, records_of
 from epsworth.utility.question import Question
 
@@ -30,7 +30,8 @@ class Label(ByRecord):
         kept = np.array([[ceiling(total, len(classes)) for total in row] for row in totals])
         if len(classes) > 1:
             kept = np.minimum(kept, np.nextafter(1, 0))  # never quite 1, whatever a double holds
-        own, other, none = (outward(share) for share in (kept, (1 - kept) / max(len(classes) - 1, 1), 0 * kept))
+        shares = kept, (1 - kept) / max(len(classes) - 1, 1), 0 * kept
+        own, other, none = (outward(share, mass_error(2)) for share in shares)
         for record, labels in records_of(question):
             others = [other if label in classes else none for label in labels[1:]]
             yield Found(record, [own, *others], len(classes))

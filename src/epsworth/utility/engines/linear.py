@@ -23,20 +23,27 @@ from epsworth.bounds import Interval
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.scalers import affine, behind_scalers, dense, ignoring_names, per_column, steps_of
 from epsworth.laws import Gaussian, Laplace, Law, TwoLevel
+from epsworth.laws.law import MASS_ERROR
 from epsworth.records import Indices
+from epsworth.rounding import UNIT
 from epsworth.utility.engines.brackets import bracketed
+from epsworth.utility.engines.contraction import widened
 from epsworth.utility.engines.engine import ByRecord, Found, Settings
 from epsworth.utility.engines.probing import answers_as_read
 from epsworth.utility.question import Question
 
 FIRST_STEPS, MOST_STEPS = 2**12, 2**18
-FOURIER = 10  # units of rounding per level of a transform: Higham 2002, theorem 24.2, with weights right to one unit
+# Units of rounding per level (factor of two in the length) of a transform, relative to its Euclidean norm.  A pass of
+# radix r sums r products of complex numbers with weights that are right to a unit (r + 3 units of a sum that is at most
+# sqrt(r) times the norm), then turns them (4 units): (r + 3) sqrt(r) + 4 in log2(r) levels.  That is at most 11.1 for
+# r = 2, 3, 4, 5, the factors of `next_fast_len(real=True)`; in norms as in Higham 2002, theorem 24.2.
+FOURIER = 12
 CLOSE = 1e-9  # rounding beyond which the closed form is given up for the lattice
 # How far a score, and so a threshold, may be off, relative to the sum of its absolute terms.  A sum of d products errs
-# by at most d units of 1.1e-16 in whatever order, each term by another 12 (scalers, weights, natural values): twice
-# (1000 + 12) * 1.1e-16 for the difference of two scores of 1000 features, with a factor of four to spare; more features
-# count for more (`_read`).
-MARGIN, MARGIN_FEATURES = 1e-12, 1_000
+# by at most d units of 2^-53 in whatever order, each term by another 12 (scalers, weights, natural values; the cells
+# and shifts of `bracket`): the difference of two scores of 1000 features by twice 1012, with a factor of four to spare
+# for terms that are rounded themselves; more features count for more (`_read`).
+MARGIN, MARGIN_FEATURES = 8 * 1_012 * UNIT, 1_000
 LINEAR = (
     "LogisticRegression",
     "LinearSVC",
@@ -216,38 +223,42 @@ def bracket(laws: list[Law], weights: Floats, threshold: float, steps: int, slac
         edges = np.minimum(np.arange(cells + 1) * h / width, 2.0)
         edges[0] = 0.0
         below = _cdf_left(laws[j], edges) if weights[j] > 0 else 1 - laws[j][..., np.newaxis].cdf(1 - edges)
-        masses = np.maximum(np.diff(below, axis=-1), 0.0)
+        masses = np.diff(np.maximum.accumulate(below, axis=-1), axis=-1)  # rising: off by no more than its ends
         product = product * rfft(masses, n=length, axis=-1)
     pmf = irfft(product, n=length, axis=-1)
     cumulated = np.cumsum(pmf, axis=-1)
     slack = slack + MARGIN * (abs(shift) + reach)
     low, high = int(np.floor((shift - slack) / h)) - used.size, int(np.floor((shift + slack) / h))
     lower, upper = (_at(cumulated, i) for i in (low, high))
-    error = transform_error(used.size, length)
-    return Interval(np.clip(lower - error, 0, 1), np.clip(upper + error, 0, 1))
+    return widened(lower, upper, transform_error(used.size, length))
 
 
 def transform_error(parts: int, length: int) -> float:
     """Bound the rounding of the cumulated product of transforms of probabilities.
 
     A transform errs by ``FOURIER * log2(length)`` units, relative to its Euclidean norm, which is at most
-    sqrt(length); no other factor of the product exceeds 1, and the inverse divides by sqrt(length).  A partial sum
-    of errors is at most sqrt(length) times their norm (Cauchy & Schwarz); summing and the masses themselves add a
-    few units per cell and part.
+    sqrt(length); no other factor of the product exceeds 1, and the inverse divides by sqrt(length).  A product of
+    complex numbers adds 3 units, for which the 2 in the logarithm pays.  A partial sum of errors is at most
+    sqrt(length) times their norm (Cauchy & Schwarz), and summing adds a unit per cell.  That a sum is at most t is a
+    falling event in every part, so that a part's cumulated masses count once, with what differences add.
     """
-    norm = (parts + 1) * math.log2(2 * length)
-    return FOURIER * np.finfo(float).eps / 2 * (math.sqrt(length) * norm + length + parts)
+    norm = FOURIER * (parts + 1) * math.log2(2 * length)
+    return UNIT * (math.sqrt(length) * norm + length) + parts * (2 * MASS_ERROR + 4 * UNIT)
 
 
 def closed_form(laws: list[Law], weights: Floats, threshold: float) -> Interval:
     """Bound Pr[sum_j w_j Y_j <= threshold] for at most three piecewise-constant laws, to rounding.
 
     The density of w_j Y_j jumps at b = w_j (0, l, l + 2C, 1) by J = (q, p - q, q - p, -q) / w_j, so that
-    P = sum over the jumps of prod J (threshold - sum b)_+^s / s!.  ``unit`` bounds the rounding of one
-    difference; where terms cancel too much the interval is wide, and the lattice does better.
+    P = sum over the jumps of prod J (threshold - sum b)_+^s / s!.  Where terms cancel too much the interval is wide,
+    and the lattice does better.
+
+    In units: a jump is off by 4 (spread, window, difference, weight), their product by 5 s - 1, the power and its
+    product by s + 2, and numpy adds up to 64 terms eight by eight, 10 in a row: 6 s + 11.  Each of the s + 1 places
+    that a difference is made of is off by 5, relative to the widest one, and their sums by s + d.
     """
     used = np.flatnonzero(weights)
-    s, unit = used.size, np.finfo(float).eps * (weights.size + 3)
+    s, unit = used.size, UNIT * (6 * used.size + 12 + weights.size)
     shift = threshold - float(np.minimum(weights, 0).sum())
     height, place = np.ones((1, 1)), np.zeros((1, 1))
     for j in used:
@@ -260,12 +271,12 @@ def closed_form(laws: list[Law], weights: Floats, threshold: float) -> Interval:
         at = np.stack([0 * start, start, start + 2 * law.half, 1 + 0 * start], axis=-1) * width
         height = (height[..., np.newaxis] * jumps[..., np.newaxis, :]).reshape(len(jumps), -1)
         place = (place[..., np.newaxis] + at[..., np.newaxis, :]).reshape(len(at), -1)
-    eta = unit * (abs(shift) + place)
+    eta = unit * (abs(shift) + float(np.abs(weights).sum()))
     above = np.maximum(shift - place, 0.0)
     value = (height * above**s).sum(axis=-1) / math.factorial(s)
     reach = above + eta
     error = (np.abs(height) * (unit * reach**s + s * reach ** (s - 1) * eta)).sum(axis=-1) / math.factorial(s)
-    return Interval(np.clip(value - error, 0, 1), np.clip(value + error, 0, 1))
+    return widened(value, value, error * (1 + 2 * unit))
 
 
 def laplace_sum(laws: list[Law], weights: Floats, threshold: float) -> Interval:
@@ -273,21 +284,28 @@ def laplace_sum(laws: list[Law], weights: Floats, threshold: float) -> Interval:
 
     The sum of independent Laplace variables of different scales b_j is a signed mixture of them, with
     weights c_j = prod_{i != j} b_j^2 / (b_j^2 - b_i^2).  Nearly equal scales cancel: the interval then is wide.
+
+    In units: a scale is off by 2 and a square by 5, so that a factor is off by 5 of (b_j^2 + b_i^2) / |b_j^2 - b_i^2|
+    and 7 more; three in the rate of a tail move it by less than two.  The centre is rounded as a score is: whoever asks
+    moves the threshold by `MARGIN`.
     """
     used = np.flatnonzero(weights)
-    centre, scales, tails = 0.0, [], []
+    centre, scales = 0.0, []
     for j in used:
         law = laws[j]
         assert isinstance(law, Laplace)
         centre = centre + weights[j] * law.x
         scales.append(abs(weights[j]) / law.rate)
-    for scale in scales:
-        others = [scale**2 / (scale**2 - other**2) for other in scales if other is not scale]
-        tails.append((np.prod(others, axis=0), Laplace.around(centre, 1 / scale).cdf(threshold)))
-    value = sum(weight * tail for weight, tail in tails)
-    spread = sum(np.abs(weight) for weight, _ in tails)
-    error = MARGIN * (1 + spread) * len(tails)
-    return Interval(np.clip(value - error, 0, 1), np.clip(value + error, 0, 1))
+    value = error = np.zeros(laws[0].shape)
+    with np.errstate(divide="ignore", invalid="ignore"):  # equal scales
+        for scale in scales:
+            others = [other for other in scales if other is not scale]
+            weight = np.prod([scale**2 / (scale**2 - other**2) for other in others], axis=0)
+            off = sum(7 + 5 * (scale**2 + other**2) / np.abs(scale**2 - other**2) for other in others)
+            value = value + weight * Laplace.around(centre, 1 / scale).cdf(threshold)
+            error = error + np.abs(weight) * (MASS_ERROR + UNIT * (2 * off + len(scales)))
+    known = np.isfinite(error)
+    return widened(np.where(known, value, 0.5), np.where(known, value, 0.5), np.where(known, error, 1.0))
 
 
 def _cdf_left(law: Law, edges: Floats) -> Floats:
@@ -356,11 +374,15 @@ def _closed(laws: list[Law], weights: Floats) -> partial[Interval] | None:
 
 
 def gaussian_sum(laws: list[Law], weights: Floats, threshold: float) -> Interval:
-    """Bound Pr[sum_j w_j Y_j <= threshold] for unclipped Gaussian laws."""
+    """Bound Pr[sum_j w_j Y_j <= threshold] for unclipped Gaussian laws.
+
+    The spread is off by 3 + s units of itself, which moves the probability by a quarter of that: z phi(z) < 0.25.  The
+    centre is rounded as a score is: whoever asks moves the threshold by `MARGIN`.
+    """
     spread = np.sqrt(sum(w * w * law.var() for w, law in zip(weights, laws, strict=True)))
     centre = sum(w * law.mean() for w, law in zip(weights, laws, strict=True))
     value = ndtr((threshold - centre) / np.where(spread > 0, spread, np.finfo(float).tiny))
-    return Interval(np.clip(value - MARGIN, 0, 1), np.clip(value + MARGIN, 0, 1))
+    return widened(value, value, MASS_ERROR + UNIT * (4 + len(laws)))
 
 
 class Brackets(ByRecord):

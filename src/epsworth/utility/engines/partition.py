@@ -15,8 +15,8 @@ from typing import Self
 import numpy as np
 
 from epsworth.arrays import Bools, Floats
+from epsworth.classifiers.flat import LEAF, TreeModel
 from epsworth.classifiers.scalers import affine
-from epsworth.classifiers.trees import LEAF, TreeModel
 from epsworth.records import Indices
 from epsworth.search import last_passing
 

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.laws import Law, TwoLevel
-from epsworth.utility.engines.contraction import ROUNDING
+from epsworth.rounding import UNIT
+from epsworth.utility.engines.contraction import mass_error, widened
 from epsworth.utility.engines.linear import MARGIN, Brackets, Comparison, LinearModel
 from epsworth.utility.question import Question
 
 FIRST_SLABS, MOST_SLABS = 2**9, 2**15
 BLOCK = 512  # records whose polygons are measured together
-TAIL = 1e-13  # mass beyond the first and the last slab of an unbounded law
+TAIL = 1e-13  # mass beyond the first and the last slab of an unbounded law; what is beyond counts on the upper side
 
 
 class HalfPlanes(NamedTuple):
@@ -60,7 +61,7 @@ def _of_part(laws: list[Law], planes: HalfPlanes, margin: Floats, tolerance: flo
     pair = (laws[0], laws[-1])
     if all(isinstance(law, TwoLevel) for law in pair):
         lower, upper = (mixed_areas(pair, planes.shifted(by)) for by in (-margin, margin))
-        return Interval(np.clip(lower - ROUNDING, 0, 1), np.clip(upper + ROUNDING, 0, 1))
+        return widened(lower, upper, area_error(planes.c.shape[1]))
     steps, found = FIRST_SLABS, slabs(pair, planes, margin, FIRST_SLABS)
     while (gap := float((found.upper - found.lower).max())) > tolerance and steps < MOST_SLABS:
         steps = min(MOST_SLABS, int(steps * max(2.0, 1.1 * gap / tolerance)))
@@ -110,6 +111,18 @@ def area(planes: HalfPlanes) -> Floats:
     return np.asarray((np.diff(knots, axis=1) * np.maximum(high - low, 0)).sum(axis=1))
 
 
+def area_error(planes: int) -> float:
+    """Bound the rounding of `mixed_areas` beyond that of the half planes themselves, which `_margin` holds.
+
+    At a crossing the height bends by s, and the crossing is off by some d.  The midpoint rule then misses s d^2 / 2, or
+    d where the height jumps.  Both are at most 16 units: the numerator and the denominator of a crossing are off by 3
+    units of their terms each, so that s d is at most 12 units of a height, and d is at most 1.  Every crossing of two
+    of the planes and four sides, and both ends, count so, and 4 units for summing the knots (`area` is off by that).
+    """
+    knots = 2 + (planes + 4) * (planes + 3) // 2
+    return 20 * knots * UNIT
+
+
 def slabs(laws: tuple[Law, Law], planes: HalfPlanes, margin: Floats, steps: int) -> Interval:
     """Bound the mass of the polygon under product laws of shape ``(epsilons,)`` by slabs of at most mass 1/steps.
 
@@ -128,7 +141,7 @@ def slabs(laws: tuple[Law, Law], planes: HalfPlanes, margin: Floats, steps: int)
         np.minimum(outer.upper, np.maximum(high[:, 1:], high[:, :-1]), out=outer.upper)
     lower, upper = ((masses * laws[1][:, np.newaxis].mass(*side)).sum(axis=1) for side in (inner, outer))
     beyond = np.maximum(1 - masses.sum(axis=1), 0.0)
-    return Interval(np.clip(lower - ROUNDING, 0, 1), np.clip(upper + beyond + ROUNDING, 0, 1))
+    return widened(lower, upper + beyond, mass_error(masses.shape[1] + 2))
 
 
 def _edges(law: Law, steps: int) -> Floats:

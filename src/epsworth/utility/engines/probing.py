@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers import Labels
+from epsworth.classifiers.reading import answers_as_read as agrees
+from epsworth.classifiers.reading import beside
 from epsworth.records import Indices
 from epsworth.utility.question import Question
 
@@ -40,8 +42,7 @@ def answers_as_read(question: Question, read: Reading, near: Sequence[Floats] = 
         groups.append((rows, [_beside(e, s, rng) for e, s in zip(near, ranges, strict=True)]))
     asked = np.concatenate([rows for rows, _ in groups])  # at once: forests take their time for each call
     points = [np.concatenate(column) for column in zip(*(values for _, values in groups), strict=True)]
-    labels, clear = read(asked, points)
-    return bool((question.ask(asked, points) == labels)[clear].all())
+    return agrees(question.ask(asked, points), *read(asked, points))
 
 
 def _spread(question: Question, j: int, rng: np.random.Generator) -> NDArray[Any]:
@@ -55,8 +56,6 @@ def _spread(question: Question, j: int, rng: np.random.Generator) -> NDArray[Any
 
 
 def _beside(edges: Floats, others: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-    """Return values on thresholds and right behind them; ``others`` where there are none."""
+    """Return values on thresholds and right beside them; ``others`` where there are none."""
     finite = edges[np.isfinite(edges)]
-    if not finite.size:
-        return others
-    return np.asarray(rng.choice(np.concatenate([finite, np.nextafter(finite, np.inf)]), SPREAD))
+    return np.asarray(rng.choice(beside(finite), SPREAD)) if finite.size else others

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.bounds import Interval, Look, Risk, draws_needed, floor, looks
+from epsworth.bounds import Interval, Look, Risk, draws_needed, looks
 from epsworth.laws import uniforms
 from epsworth.records import Indices
+from epsworth.rounding import float_below
 from epsworth.utility.curves import Bounds
 from epsworth.utility.engines.engine import Answer, Counts, Engine, Progress, Settings, kinds
 from epsworth.utility.question import Question
@@ -177,7 +178,7 @@ class Sampled(Engine):
         if self.over != "auto":
             return self.over
         points = int(np.prod(question.shape))
-        most = points * draws_needed(settings.tolerance, floor(settings.risk.each / points))
+        most = points * draws_needed(settings.tolerance, float_below(settings.risk.each / points))
         return "records" if len(question.records) == 1 or most <= MOST_QUERIES_PER_RECORD_MODE else "dataset"
 
 

@@ -23,7 +23,7 @@ from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
 from epsworth.laws import Law
 from epsworth.laws.noise import Noise
-from epsworth.utility.engines.contraction import ROUNDING
+from epsworth.utility.engines.contraction import mass_error, widened
 
 FIRST_SLABS, MOST_SLABS, MOST_ROUNDS = 32, 2**16, 40
 MOST_PIECES = 16  # of one slab at a time
@@ -212,7 +212,8 @@ def bracket(leads: Leads, laws: list[Law], tolerance: float) -> Interval:
         low, high = slabs.where(pieces > 1).cut(pieces[pieces > 1])
         slabs = slabs.where(pieces == 1).and_(_measured(leads, laws, span, low, high))
     kept, lost = (slabs.mass * slabs.kept).sum(axis=1), (slabs.mass * slabs.lost).sum(axis=1)
-    return Interval(np.clip(kept - ROUNDING, 0, 1), np.clip(1 - lost + ROUNDING, 0, 1))
+    # the slabs are cells of u1; a slab's intervals, each between two cuts, are cells of u2
+    return widened(kept, 1 - lost, mass_error(slabs.size + CUTS * max(1, len(leads.gap))))
 
 
 def span_of(law: Law, tail: float) -> tuple[float, float]:

@@ -18,6 +18,8 @@ from epsworth.bounds import Interval, Risk, looks
 from epsworth.laws.grid import nearest_index
 from epsworth.mechanisms import KRR
 from epsworth.records import Indices
+from epsworth.rounding import UNIT
+from epsworth.utility.engines.contraction import widened
 from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, kinds, records_of
 from epsworth.utility.question import Question
 
@@ -39,6 +41,16 @@ def binomial_weights(epsilons: Floats, k: int, features: int) -> Floats:
     choose = gammaln(features + 1) - gammaln(j + 1) - gammaln(features - j + 1)
     kept = np.log(-np.expm1(-epsilons)) - np.log1p((k - 1) * np.exp(-epsilons))  # log a
     return np.asarray(np.exp(choose + j * np.log(fresh)[:, np.newaxis] + (features - j) * kept[:, np.newaxis]))
+
+
+def weights_error(features: int) -> float:
+    """Bound by how much an average over the strata is off, for rounded weights: their errors' sum.
+
+    In units: three logarithms of factorials are off by 4 each (Cephes: 5.4e-16), relative to at most ln s!; the
+    logarithm of a share by 8 of its size (of which the binomial mean is at most s / e) and by what the share itself is
+    off, at most 20; the exponential by 8, and the sum by s + 2.
+    """
+    return float(UNIT * (12 * gammaln(features + 2) + 60 * (features + 1)))
 
 
 class SharedDraws(ByRecord):
@@ -67,10 +79,7 @@ class SharedDraws(ByRecord):
         for record, labels in records_of(question):
             strata = Strata(question, record, k, labels)
             strata.run(weights, settings, risk.take(s * len(labels)))
-            bounds = [
-                Interval(np.clip(weights @ q.lower - 1e-12, 0, 1), np.clip(weights @ q.upper + 1e-12, 0, 1))
-                for q in strata.q
-            ]
+            bounds = [widened(weights @ q.lower, weights @ q.upper, weights_error(s)) for q in strata.q]
             yield Found(record, bounds, len(strata.seen), strata.queries)
 
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Floats, Rng, generator
-from epsworth.bounds import Risk, check_spent, floor
+from epsworth.bounds import Risk, check_spent
 from epsworth.results import Result, how_sure
-from epsworth.rounding import show_down, show_up
+from epsworth.rounding import float_below, show_down, show_up
 from epsworth.utility.radius.linear import linear_radius
 from epsworth.utility.radius.networks import network_radius
 from epsworth.utility.radius.quadratic import quadratic_radius
@@ -162,7 +162,9 @@ def radius(
     flip = nearest_flip(asked, draws)
     tested = tested_radius(asked, flip, draws, failing=failing, risk=risk)
     answer = _answer(asked, Found(0.0, flip, "sampled"))
-    return replace(answer, sound=False, confidence=confidence, tested=tested, failing=failing, spent=floor(risk.spent))
+    return replace(
+        answer, sound=False, confidence=confidence, tested=tested, failing=failing, spent=float_below(risk.spent)
+    )
 
 
 def _look_inside(asked: Asked, rng: np.random.Generator, budget: int) -> Found | None:

@@ -18,8 +18,9 @@ from epsworth.classifiers.classifier import known_labels
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.quadratics import quadratic_scores
 from epsworth.classifiers.scalers import dense
+from epsworth.rounding import UNIT, down
 from epsworth.utility.engines.linear import LINEAR
-from epsworth.utility.radius.question import EPS, Asked, Found, Inside, Witness
+from epsworth.utility.radius.question import Asked, Found, Inside, Witness
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +61,7 @@ def _without_curvature(estimator: Any) -> LinearScores | None:
     return LinearScores(
         scaled @ scores.roots[0],
         scores.constants - 0.5 * (scaled**2).sum(axis=1),
-        lambda seen: 2 * scores.unit / EPS * scores.sizes(seen),
+        lambda seen: 2 * scores.unit / UNIT * scores.sizes(seen),
     )
 
 
@@ -69,13 +70,16 @@ def _certain(
 ) -> float:
     """Return a distance within which the rival stays behind, whatever both scores are rounded to.
 
-    The rounding grows with the ball, so a boundary at an absurd distance may only be excluded in a smaller one.
+    The rounding grows with the ball, so a boundary at an absurd distance may only be excluded in a smaller one.  In
+    units: a score of d terms is off by d + 6 of their sizes (scaler 2, moved value 1, weight, product, constant).  Both
+    scores are off so here, as we read them, and there, as they are answered: 4 pays for both, and for the slopes twice.
+    The dual norm is off by 2 s + 6 of itself.
     """
     best = 0.0
     for reach in distance * np.geomspace(1, 1e-16, 9):
         sizes = scores.sizes(inside.sizes(reach))
-        slack = 4 * (inside.row.size + 8) * EPS * float(sizes[list(pair)].sum())  # of both scores, here and there
-        best = max(best, min(float(reach), (lead - slack) / dual * (1 - (inside.moved.size + 8) * EPS)))
+        slack = 4 * (inside.row.size + 8) * UNIT * float(sizes[list(pair)].sum())
+        best = max(best, min(float(reach), down((lead - slack) / dual, ulps=2 * inside.moved.size + 8)))
     return best
 
 

@@ -18,13 +18,14 @@ from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, linprog, mi
 from epsworth.arrays import Floats
 from epsworth.classifiers.layers import Affine, Network, Rectifier
 from epsworth.classifiers.networks import network_model
-from epsworth.utility.radius.question import EPS, Asked, Found, Inside
+from epsworth.utility.radius.question import Asked, Found, Inside
 from epsworth.utility.radius.sampled import SHELLS, nearest_flip, scale, walk
 
 MOST_UNITS = 256
 SECONDS = 10.0  # per rival class
 DUAL = 1e-7  # HiGHS' dual feasibility tolerance
-SLACK = 1e-9  # relative widening of the interval bounds
+PRUNED = 1e-6  # HiGHS' mip_feasibility_tolerance: nodes whose bound is that near to the best point found are not opened
+SLACK = 1e-9  # relative widening of the interval bounds: sums of n products are off by n + 3 units, for n < 4e6
 
 
 def network_of_relus(estimator: Any) -> Network | None:
@@ -43,11 +44,18 @@ def around(network: Network, inside: Inside) -> Network:
 
 
 def rounding(network: Network, sizes: Floats) -> float:
-    """Bound twice the rounding error of any score, for inputs of these absolute sizes."""
+    """Bound the rounding errors of the two scores of a lead, for inputs of these absolute sizes.
+
+    Each layer errs by its ``additions``, in units of its absolute terms (Higham 2002, section 3.1), and passes on what
+    its inputs err by through the same terms: a score is off by the sum of all additions.  Two scores, theirs and ours
+    are four such errors; as many again pay for what grows from layer to layer, and for the numbers of the program.
+    """
     for layer in network.affine:
         sizes = layer.terms @ sizes + layer.constants
     additions = sum(layer.additions for layer in network.affine)
-    return 8.0 * additions * EPS * (1 + float(sizes.max()))  # 1: logistic and softmax cannot tell scores 1e-16 apart
+    return (
+        8 * additions * network.unit * (1 + float(sizes.max()))
+    )  # 1: logistic and softmax cannot tell scores 1e-16 apart
 
 
 def network_radius(asked: Asked, inside: Inside, rng: np.random.Generator) -> Found | None:
@@ -114,7 +122,7 @@ def _nearest(local: Network, rival: int, own: int, reach: float, slack: float) -
         return reach, None  # no point of the ball reaches the rival
     bound = getattr(answer, "mip_dual_bound", None)
     bound = float(bound) if bound is not None and math.isfinite(bound) else 0.0
-    lower = reach * max(bound - DUAL * program.columns, 0.0)
+    lower = reach * max(bound - DUAL * program.columns - PRUNED, 0.0)
     return min(lower, reach), None if answer.x is None else reach * answer.x[1 : 1 + program.moved]
 
 

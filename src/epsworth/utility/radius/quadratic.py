@@ -15,10 +15,12 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.quadratics import QuadraticScores, quadratic_scores
+from epsworth.rounding import UNIT, down
 from epsworth.utility.radius.boxes import free_radius
-from epsworth.utility.radius.question import EPS, Asked, Found, Inside
+from epsworth.utility.radius.question import Asked, Found, Inside
 
 TOLERANCE = 1e-7  # relative gap at which the search over boxes stops
+BACK = (0.0, 2.0**-45, 2.0**-30)  # steps back from a multiplier at which 1 - v l cancels
 STARTS, DESCENTS = 32, 80  # local searches for the nearest point, and their steps
 
 
@@ -77,7 +79,12 @@ def nearest_euclidean(quadric: Quadric) -> Nearest:
         return float((values * y * y + slopes * y).sum() + gap)
 
     def squared(v: float) -> float:
-        return -v * gap - float((v * v * slopes**2 / (4 * (1 - v * values))).sum())
+        """Return g(v), less its rounding: n + 6 units of a part, and what 1 - v l cancels, twice over."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            parts = np.where(slopes == 0, 0.0, v * v * slopes**2 / (4 * (1 - v * values)))
+            lost = UNIT * (1 + np.abs(v * values)) / (1 - v * values)  # of itself; a quarter is too much
+        rounding = np.where(lost < 0.25, 2 * parts * ((values.size + 6) * UNIT + lost), np.where(parts > 0, np.inf, 0))
+        return -v * gap * (1 - 4 * UNIT) - float((parts + rounding).sum())
 
     if gap >= 0:
         return Nearest(0.0, quadric.slope[np.newaxis] * np.finfo(float).tiny)  # on the boundary: any step outwards
@@ -91,8 +98,8 @@ def nearest_euclidean(quadric: Quadric) -> Nearest:
         if not low < middle < high:
             break
         low, high = (middle, high) if constraint(middle) < 0 else (low, middle)
-    distance = math.sqrt(max(squared(low), 0.0))
-    return Nearest(distance * (1 - 16 * len(values) * EPS), _completed(point(low), values, slopes, gap) @ basis.T)
+    best = max(squared(low * (1 - back)) for back in BACK)
+    return Nearest(down(math.sqrt(max(best, 0.0)), ulps=2), _completed(point(low), values, slopes, gap) @ basis.T)
 
 
 def _completed(y: Floats, values: Floats, slopes: Floats, gap: float) -> Floats:
@@ -208,7 +215,9 @@ def quadratic_radius(asked: Asked, inside: Inside, budget: int) -> Found | None:
         (a, b, c), (a_own, b_own, c_own) = forms[k], forms[own]
         quadric = Quadric(a - a_own, b - b_own, c - c_own)
         rough = _nearest(quadric, asked.norm, 0)
-        rounding = 8 * (inside.row.size + 8) * scores.unit * (sizes[k] + sizes[own])  # of both scores, there and here
+        # of both scores, there (3 d + 15 units: see `epsworth.utility.engines.quadratic`) and here, where the quadric
+        # is read (3 d + 16), turned into its eigenbasis and evaluated (d each)
+        rounding = 8 * (inside.row.size + 8) * scores.unit * (sizes[k] + sizes[own])
         certain = _nearest(quadric.raised(*rounding.tolist()), asked.norm, budget)
         lower = min(lower, certain.lower)
         offsets += [rough.offsets, certain.offsets]

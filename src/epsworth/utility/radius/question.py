@@ -14,14 +14,17 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers import Classifier, Labels, as_classifier
 from epsworth.classifiers.classifier import known_labels
+from epsworth.classifiers.reading import answers_as_read, leading
 from epsworth.classifiers.scalers import affine, behind_scalers
 from epsworth.classifiers.steadiness import check_alone, unsteady
 from epsworth.records import Records, as_records, one_record
+from epsworth.rounding import down, up
 from epsworth.utility.question import ASKED_AGAIN, answer
 
 EPS = float(np.finfo(float).eps)
 STEPS = np.concatenate([[0.0], np.geomspace(1e-16, 1e-5, 45)])  # how far behind a computed boundary to look
 SAME_RECORD = "record", "a radius"  # for the sentences that refuse a classifier
+CLEAR = 1e-9  # leads below this, relative to the largest score, are not compared: they may be rounding
 PROBES = 128  # points at which a model read from its parameters must answer as the classifier does
 
 
@@ -107,8 +110,16 @@ class Asked:
         return np.asarray(np.linalg.norm(offsets, ord=self.norm, axis=-1))
 
     def away(self, points: Floats) -> Floats:
-        """Return the distance of points, rounded up: each difference and the norm are off by a few units at most."""
-        return np.nextafter(self.size(points - self.point) * (1 + (len(self.point) + 4) * EPS), math.inf)
+        """Return the distance of points, rounded up.
+
+        In units of itself: a unit for each difference and its square, n for their sum, and half of all by the root;
+        numpy's norm may scale before and after, 4 more.  An ulp is at least one of these units.
+        """
+        return up(self.size(points - self.point), ulps=len(self.point) + 6)
+
+    def within(self, points: Floats) -> Floats:
+        """Return the distance of points, rounded down."""
+        return np.maximum(down(self.size(points - self.point), ulps=len(self.point) + 6), 0.0)
 
     def nearest(self, points: Floats) -> Witness | None:
         """Return the nearest of the points that flip, if any does.
@@ -155,9 +166,10 @@ class Asked:
 
         def read(points: Floats) -> tuple[Bools, Bools]:
             found = scores(inside.at(points))
-            best = np.sort(found, axis=1)[:, -2:]
-            clear = best[:, -1] - best[:, 0] > 1e-9 * (1 + np.abs(best).max(axis=1))
-            return np.asarray(found.argmax(axis=1) != inside.own), np.asarray(clear)
+            if found.shape[1] == 1:
+                return np.zeros(len(found), dtype=bool), np.ones(len(found), dtype=bool)  # of the only label there is
+            places, lead = leading(found)
+            return np.asarray(places != inside.own), lead > CLEAR * (1 + np.abs(found).max(axis=1))
 
         return self.flips_as_read(read, radius)
 
@@ -166,8 +178,7 @@ class Asked:
         reach = 2 * radius if math.isfinite(radius) and radius > 0 else 1 + float(np.abs(self.point).max())
         draws = np.random.default_rng(0).uniform(-reach, reach, (PROBES, len(self.point)))
         draws[0] = 0
-        flips, clear = read(self.point + draws)
-        return bool((flips == self.flips(self.point + draws))[clear].all())
+        return answers_as_read(self.flips(self.point + draws), *read(self.point + draws))
 
 
 def ask(model: Any, x: Any, *, norm: float | str, features: str | int | Sequence[str | int] | None) -> Asked:

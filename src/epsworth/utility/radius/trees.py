@@ -13,7 +13,8 @@ import math
 import numpy as np
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.trees import TreeModel, tree_model
+from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.trees import tree_model
 from epsworth.records import Indices
 from epsworth.utility.engines.partition import Leaves, Sweep, sum_of_boxes
 from epsworth.utility.radius.boxes import nearest_first
@@ -82,8 +83,7 @@ def _below(asked: Asked, witness: Witness | None) -> float:
     """Return the distance of a nearest point, rounded down."""
     if witness is None:
         return math.inf
-    slack = (len(asked.point) + 4) * np.finfo(float).eps
-    return max(float(asked.size(witness.point - asked.point)) * (1 - slack), 0.0)
+    return float(asked.within(witness.point[np.newaxis])[0])
 
 
 def _leads(asked: Asked, model: TreeModel, values: Floats) -> tuple[Floats, Floats]:
@@ -153,7 +153,7 @@ def _search(
 def _sizes_below(asked: Asked, points: Floats) -> Floats:
     finite = np.isfinite(points).all(axis=1)
     sizes = np.full(len(points), np.inf)
-    sizes[finite] = asked.size(points[finite] - asked.point) * (1 - (len(asked.point) + 4) * np.finfo(float).eps)
+    sizes[finite] = asked.within(points[finite])
     return sizes
 
 

@@ -1,0 +1,49 @@
+"""My reading of a model agrees with its ``predict``: asked before anything relies on what was read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Bools, Floats
+
+NOT_AS_READ = "its answers are not those that its parameters give"
+
+
+def answers_as_read(labels: NDArray[Any], read: NDArray[Any], clear: Bools) -> bool:
+    """Tell whether a model's labels are those of its reading wherever that is clear; if not, it is `NOT_AS_READ`.
+
+    Parameters
+    ----------
+    labels : ndarray, shape ``(n,)``
+        What the model answers.
+    read : ndarray, shape ``(n,)``
+        What its reading answers for the same records.
+    clear : ndarray of bool, shape ``(n,)``
+        Where the reading leads by more than rounding can turn.
+    """
+    return bool((labels == read)[clear].all())
+
+
+def leading(scores: Floats) -> tuple[NDArray[np.intp], Floats]:
+    """Return the place of the largest of each record's scores, the first one of equals, and its lead over the next.
+
+    A single score is that of the second label over the first.
+
+    Examples
+    --------
+    >>> places, lead = leading(np.array([[0.5], [-2.0]]))
+    >>> places.tolist(), lead.tolist()
+    ([1, 0], [0.5, 2.0])
+    """
+    both = np.column_stack([np.zeros(len(scores)), scores]) if scores.shape[1] == 1 else scores
+    best = np.partition(both, -2, axis=1)[:, -2:]
+    return np.argmax(both, axis=1), np.asarray(best[:, 1] - best[:, 0])
+
+
+def beside(thresholds: NDArray[Any]) -> NDArray[Any]:
+    """Return thresholds and their neighbours among numbers of their precision: a wrong comparison shows there."""
+    low, high = (np.nextafter(thresholds, thresholds.dtype.type(end)) for end in (-np.inf, np.inf))
+    return np.concatenate([low, thresholds, high])
