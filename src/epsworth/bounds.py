@@ -163,6 +163,18 @@ class Risk:
         raise TypeError("a risk cannot be copied: what is spent of a copy would be spent twice")
 
 
+def check_spent(spent: float, confidence: float) -> None:
+    """Refuse an answer that claims more confidence than its bounds leave: a fault of the program.
+
+    Examples
+    --------
+    >>> check_spent(0.25, 0.75), check_spent(0.0, 1.0)
+    (None, None)
+    """
+    if Fraction(spent) > 1 - Fraction(confidence):
+        raise Overspent(f"bounds that spent {spent!r} cannot hold with confidence {confidence!r}")
+
+
 class Interval(NamedTuple):
     """Two-sided bound: ``lower <= truth <= upper``; arrays of one shape."""
 

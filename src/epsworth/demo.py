@@ -20,7 +20,7 @@ MECHANISMS = (
     "laplace", "laplace_clipped", "bounded_laplace", "gaussian", "gaussian_clipped",
     "pm", "sw", "exponential", "exponential_tight", "krr",
 )  # fmt: skip  # those that a label is asked about in the literature; more would crowd the plot
-WISH = 0.9
+AT_LEAST = 0.9
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ def stories(progress: Callable[[str, float], None]) -> list[Story]:
             Story(
                 title,
                 curves,
-                recommend(curves, at_least=WISH),
-                recommend(curves, at_least=WISH, on="worst"),
+                recommend(curves, at_least=AT_LEAST),
+                recommend(curves, at_least=AT_LEAST, on="worst"),
             )
         )
     return found

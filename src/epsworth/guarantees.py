@@ -7,10 +7,10 @@ sensitive features of a record).  Sums are rounded up, never down.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from epsworth.numerals import whole
 from epsworth.rounding import down, float_above, show_up, up
@@ -92,6 +92,33 @@ def compose(parts: Sequence[Guarantee]) -> Guarantee:
     if notion == "pure":
         return Pure(epsilon, "record")
     return (Probabilistic if notion == "probabilistic" else Approximate)(epsilon, delta, "record")
+
+
+def weakness(promises: Sequence[Guarantee]) -> str:
+    """Return the weakest notion and the largest delta, to stand behind a name; nothing where all are pure.
+
+    Examples
+    --------
+    >>> weakness([Pure(1.0), Approximate(1.0, 0.25)])
+    ' (approximate, δ 0.25)'
+    """
+    notion = max((promise.notion for promise in promises), key=STRENGTH.index)
+    return "" if notion == "pure" else f" ({notion}, δ {show_up(max(promise.delta for promise in promises))})"
+
+
+def promise_to_dict(promise: Guarantee) -> dict[str, float | str]:
+    """Return a promise's JSON form."""
+    return {"notion": promise.notion, "epsilon": promise.epsilon, "delta": promise.delta, "unit": promise.unit}
+
+
+def promise_from_dict(entry: Mapping[str, Any]) -> Guarantee:
+    """Read what `promise_to_dict` wrote."""
+    epsilon, delta, unit = float(entry["epsilon"]), float(entry["delta"]), entry["unit"]
+    if entry["notion"] not in STRENGTH:
+        raise ValueError(f"unknown privacy notion {entry['notion']!r}")
+    if entry["notion"] == "pure":
+        return Pure(epsilon, unit)
+    return (Probabilistic if entry["notion"] == "probabilistic" else Approximate)(epsilon, delta, unit)
 
 
 def ceiling(epsilon_total: float, labels: int, delta: float = 0.0) -> float:

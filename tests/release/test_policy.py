@@ -248,7 +248,7 @@ def test_a_recommendation_becomes_a_policy():
         found.choice.mechanism,
         found.choice.epsilon,
     )
-    with pytest.raises(ValueError, match="no mechanism meets the wish"):
+    with pytest.raises(ValueError, match="no mechanism is enough"):
         ew.recommend(curves, at_least=1.0, on="worst").policy()
 
 

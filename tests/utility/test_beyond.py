@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import epsworth as ew
 from epsworth.classifiers import Classifier
 from epsworth.utility.curves import Curves
+from epsworth.utility.splitting import _shared_out
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
@@ -79,6 +81,29 @@ def test_the_split_is_never_worse_than_even_and_its_bounds_hold(on):
     seen = np.mean(agree) if on == "average" else np.min(agree)
     assert abs(seen - split.lower) < 0.04  # five standard errors of the worst record
     assert f"{on} stability at least" in str(split)
+
+
+@pytest.mark.parametrize("worse", [np.array([0.005, 0.995]), np.array([0.995, 0.005])])
+def test_no_split_is_recommended_that_is_guaranteed_less_than_the_even_one(worse, monkeypatch):
+    """Whatever the search returns, the even split is evaluated beside it."""
+    monkeypatch.setattr("epsworth.utility.splitting._search", lambda *_: worse)
+    both = LogisticRegression().fit([[0.0, 0.0], [1.0, 1.0]], [0, 1])
+    split = ew.split_budget(both, np.array([[0.2, 0.2], [0.9, 0.7]]), sensitive=[0, 1], total=4.0, tolerance=1e-3)
+    assert split.lower >= split.even_lower
+    assert split.epsilons == (2.0, 2.0)
+
+
+@pytest.mark.parametrize("parts", [(1, 4, 11), (1, 2, 7), (1, 1, 1), (3, 13)])
+def test_shares_never_sum_to_more_than_the_total(parts, monkeypatch):
+    """Nor as they are composed: .00625 + .025 + .06875 is .1 in floating point, and more than .1."""
+    monkeypatch.setattr("epsworth.utility.splitting._search", lambda *_: np.array(parts) / sum(parts))
+    first, sensitive = LogisticRegression().fit([[0.0] * 3, [1.0] * 3], [0, 1]), list(range(len(parts)))
+    for total in (0.1, 0.3, 1.1):
+        split = ew.split_budget(first, [[0.5, 0.5, 0.4]], sensitive=sensitive, total=total, tolerance=0.1)
+        assert split.guarantee.epsilon <= total
+        assert sum(map(Fraction, split.epsilons)) <= Fraction(total)
+        for more in np.linspace(0.1, 2, 20):
+            assert sum(map(Fraction, _shared_out(more, np.array(parts) / sum(parts)).tolist())) <= Fraction(more)
 
 
 def test_a_sampled_split_says_its_confidence():

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from fractions import Fraction
+from operator import mul
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
@@ -25,11 +28,12 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
+from epsworth.bounds import clopper_pearson
 from epsworth.utility.radius import radius, trees
 from epsworth.utility.radius.boxes import free_radius
 from epsworth.utility.radius.quadratic import Quadric, nearest_euclidean, nearest_in_boxes
 from epsworth.utility.radius.question import ask
-from epsworth.utility.radius.sampled import ball
+from epsworth.utility.radius.sampled import TESTS, ball
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 CANCER, BENIGN = load_breast_cancer(return_X_y=True)
@@ -223,6 +227,21 @@ def test_outward_rounding_survives_many_probes(norm):
         model.fit(1e3 + PETAL, SPECIES)  # far from the origin: scores cancel
         found = radius(model, 1e3 + PETAL[70], norm=norm)
         check(model, 1e3 + PETAL[70], [0, 1], norm, found, count=100_000)
+    model = LogisticRegression(max_iter=500).fit(1e3 + PETAL, SPECIES)
+    for x in 1e3 + PETAL[::9]:
+        assert Fraction(radius(model, x, norm=norm).lower) ** 2 <= squared_distance(model, x, norm)
+
+
+def squared_distance(model, x, norm):
+    """The exact distance to where the scores of two classes are equal, squared: rational in both norms."""
+    weights, x = [[Fraction(w) for w in row] for row in model.coef_.tolist()], [Fraction(v) for v in x.tolist()]
+    scores = [sum(map(mul, row, x)) + Fraction(c) for row, c in zip(weights, model.intercept_.tolist(), strict=True)]
+    own, found = max(range(len(scores)), key=scores.__getitem__), []
+    for k in set(range(len(scores))) - {own}:
+        slopes = [a - b for a, b in zip(weights[own], weights[k], strict=True)]
+        dual = sum(w * w for w in slopes) if norm == 2 else sum(map(abs, slopes)) ** 2
+        found.append((scores[own] - scores[k]) ** 2 / dual)
+    return min(found)
 
 
 def test_binary_linear_radius_is_margin_over_dual_norm():
@@ -371,6 +390,33 @@ def test_sampled_radius_says_no_more_than_it_knows():
     check(model, PETAL[70], [0, 1], 2, found)
     again = radius(model, PETAL[70], rng=3)
     assert (again.upper, again.tested) == (found.upper, found.tested)
+
+
+def test_all_tested_radii_together_miss_as_often_as_was_asked_for(monkeypatch):
+    """What the one-sided bounds may miss, half of what the two-sided interval is asked for, sums to the risk."""
+    asked = []
+
+    def noting(hits, draws, miss):
+        asked.append(miss / 2)
+        return clopper_pearson(hits, draws, miss)
+
+    monkeypatch.setattr("epsworth.bounds.clopper_pearson", noting)
+    found = radius(lambda Z: Z[:, 0] > 1, [0.5], confidence=0.9, rng=0)
+    assert len(asked) == TESTS
+    assert sum(asked) == pytest.approx(found.spent)
+    assert found.spent <= 0.1
+
+
+def test_promises_of_tested_radii_are_kept():
+    """100 radii at 90 % confidence; false-alarm rate 1e-6.
+
+    The tested radii are .48 times powers of the root of 2; one is just too large where .1464 flips were asked for.
+    """
+    broken = 0
+    for seed in range(100):
+        found = radius(lambda Z: Z[:, 0] > 0.48, [0.0], norm="inf", confidence=0.9, failing=0.1464, rng=seed)
+        broken += 0.5 - 0.24 / found.tested > found.failing  # of the ball of radius r, .5 - .24 / r flips
+    assert broken <= binom.isf(1e-6, 100, 0.1)
 
 
 def test_sampled_upper_bound_is_near_the_truth_in_the_plane():

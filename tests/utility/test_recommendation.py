@@ -8,6 +8,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
+from mpmath import mp
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -18,7 +19,7 @@ import epsworth as ew
 from epsworth.guarantees import Approximate, Probabilistic, Pure
 from epsworth.mechanisms import FAMILIES, family
 from epsworth.utility.curves import Bounds, Curves
-from epsworth.utility.figures import _label, plot_curves
+from epsworth.utility.figures import plot_curves
 
 
 def exact_curves(names, epsilons, rho, *, width=0.0, labels=2, guarantees=None):
@@ -311,6 +312,21 @@ def test_no_delta_is_told_where_the_best_mechanism_is_pure():
     assert "delta" not in ew.recommend(curves, at_least=0.55).reason
 
 
+def check_certainty(epsilons):
+    """Never below the truth, to 60 digits."""
+    deltas = np.random.default_rng(1).random(len(epsilons))
+    with mp.workdps(60):
+        for epsilon, delta in zip(epsilons.tolist(), deltas.tolist(), strict=True):
+            sure = 1 / (1 + mp.exp(-mp.mpf(epsilon)))
+            assert sure <= ew.ceiling(epsilon, 2) <= sure * (1 + 1e-14)
+            assert ew.ceiling(epsilon, 2, delta) >= sure + delta * (1 - sure)
+
+
+@pytest.mark.slow
+def test_the_certainty_of_an_observer_is_rounded_up_for_many_epsilons():
+    check_certainty(10 ** np.random.default_rng(0).uniform(-9, 1.6, 100_000))
+
+
 @pytest.mark.parametrize("epsilon", [0.1, 2.0, 16.0])
 def test_what_an_epsilon_protects_is_told_and_rounded_up(epsilon):
     with localcontext() as context:
@@ -319,6 +335,7 @@ def test_what_an_epsilon_protects_is_told_and_rounded_up(epsilon):
     curves = exact_curves(["pm"], [epsilon], [[[0.95]]])
     told = Decimal(re.search(r"at most ([\d.]+) % sure", ew.recommend(curves, at_least=0.9).reason)[1])
     assert truth <= told <= truth + Decimal("1e-4")
+    check_certainty(epsilon * np.random.default_rng(0).uniform(0.9, 1.1, 500))
     loose = exact_curves(["g"], [epsilon], [[[0.95]]], guarantees=((Approximate(epsilon, 0.5, "record"),),))
     told = Decimal(re.search(r"at most ([\d.]+) % of the cases", ew.recommend(loose, at_least=0.9).reason)[1])
     assert told >= truth + (100 - truth) / 2
@@ -391,9 +408,8 @@ def test_every_promise_is_told_of_the_mechanisms_that_keep_it(cli, tmp_path, mon
         assert code == 0
         for text in (str(curves), out):
             assert {line.strip() for line in text.splitlines() if " per feature: " in line} == lines
-        assert [_label(curves, names.index(name)) for name in ("pm", "g", "h")] == [
-            "pm", "g (approximate, δ 0.00001)", "h (approximate, δ 0.00001)",
-        ]  # fmt: skip
+        drawn = set(curves.plot().get_legend_handles_labels()[1])
+        assert drawn == {"pm", "sw", "g (approximate, δ 0.00001)", "h (approximate, δ 0.00001)"}
     told = exact_curves(["x"], [1, 2, 3, 4, 5, 6, 7, 8], [[[0.5]] * 8], guarantees=(
         tuple(Approximate(e, e / 100, "record") for e in range(1, 9)),
     ))  # fmt: skip

@@ -17,7 +17,7 @@ def demo(
     picture, document = out / "epsworth-demo.png", out / "epsworth-demo.json"
     options.check_outputs(str(document), picture)
 
-    from epsworth.demo import RANGES, SENSITIVE, WISH, stories
+    from epsworth.demo import AT_LEAST, RANGES, SENSITIVE, stories
     from epsworth.files import check_distinct
     from epsworth.utility.figures import plot_curves
 
@@ -47,7 +47,7 @@ def demo(
             ("on average", story.on_average),
             ("for the worst record", story.for_the_worst),
         ):
-            screen.print(f"[bold]Keep {WISH:.0%} of the labels {title}?[/bold] {answer.reason}\n")
+            screen.print(f"[bold]Keep {AT_LEAST:.0%} of the labels {title}?[/bold] {answer.reason}\n")
     show.write_json(str(document), {"stories": [story.to_dict() for story in found]})
     plot_curves({story.title: story.curves for story in found}, picture)
     screen.print(f"Wrote {document} and {picture}.")

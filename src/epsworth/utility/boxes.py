@@ -9,7 +9,8 @@ that flip at the least loss of mass, and then certified by fresh draws of the me
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -17,12 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.arrays import Bools, Floats
-from epsworth.bounds import clopper_pearson
+from epsworth.arrays import Bools, Floats, Rng, generator
+from epsworth.bounds import Risk, check_spent
 from epsworth.laws import Law, draw_between, uniforms
+from epsworth.laws.law import MASS_ERROR
 from epsworth.mechanisms import FAMILIES
 from epsworth.records import one_record
-from epsworth.rounding import round_down, show_down, show_up
+from epsworth.results import Result, how_sure
+from epsworth.rounding import UNIT, down, float_below, round_down, show_up
 from epsworth.space import Domain, Feature
 from epsworth.utility.engines.cells import Cells, TreeCells, cells_for
 from epsworth.utility.engines.constant import knows_one_label
@@ -37,11 +40,12 @@ POOL_PART = 1_639  # five equal parts: piecewise mechanism at four epsilons, and
 CERTIFYING_DRAWS = 2_000
 ATTEMPTS = 8
 MOST_SIDES = 8  # of a linear model's box all of whose corners are asked about
+HALVES = [Fraction(1, 2)] * 2  # of what is left of the risk: one pays for an attempt at a box, one for all later ones
 GOOD_ENOUGH = 0.01  # share of flips in the box below which it is not cut again
 
 
 @dataclass(frozen=True)
-class SafeBox:
+class SafeBox(Result):
     """Ranges of the sensitive features within which a record keeps its label.
 
     Attributes
@@ -61,6 +65,8 @@ class SafeBox:
         mass * (1 - flips_at_most): a lower bound on the stability (that of `stability` is better).
     confidence : float
         Of ``flips_at_most``; 1 where it was checked exactly.
+    spent : float
+        What bounds on draws spent of 1 - confidence.
     best : bool
         Whether it is proven that no other box of certain agreement has a larger mass (for linear models: a mass
         larger by more than 0.1 %).
@@ -78,6 +84,10 @@ class SafeBox:
     guaranteed: float
     confidence: float
     best: bool
+    spent: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_spent(self.spent, self.confidence)
 
     def __str__(self) -> str:
         """Return the box as a sentence."""
@@ -89,14 +99,9 @@ class SafeBox:
             return f"The label stays {self.label} for certain while {sides}."
         return (
             f"The label stays {self.label} while {sides}, but for at most {show_up(self.flips_at_most, 2)} of the "
-            f"outputs of {self.mechanism} there ({show_down(100 * self.confidence)} % confidence): stability at least "
+            f"outputs of {self.mechanism} there ({how_sure(self.confidence)}): stability at least "
             f"{round_down(self.guaranteed):g} at epsilon {show_up(self.epsilon)} per feature."
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form: ends as they are, which JSON keeps to the last bit."""
-        label = self.label.item() if isinstance(self.label, np.generic) else self.label
-        return {f.name: label if f.name == "label" else _plain(getattr(self, f.name)) for f in fields(self)}
 
 
 def safe_box(
@@ -108,7 +113,7 @@ def safe_box(
     mechanism: str = "pm",
     epsilon: float = 4.0,
     confidence: float = 0.999,
-    rng: np.random.Generator | int | None = None,
+    rng: Rng = None,
 ) -> SafeBox:
     """Return a box around one record within which its label is safe.
 
@@ -154,9 +159,9 @@ def safe_box(
     laws = [m.law(value) for m, value in zip(mechanisms, asked.unit[0], strict=True)]
     if (found := _certain(asked, laws)) is not None:
         return _answer(asked, laws, found[0], epsilon, 0.0, 1.0, best=found[1])
-    generator = np.random.default_rng(rng)
-    ends, flips = _certified(asked, laws, _proposed(asked, laws, generator), 1 - confidence, generator)
-    return _answer(asked, laws, ends, epsilon, flips, confidence, best=False)
+    draws, risk = generator(rng), Risk.of(confidence)
+    ends, flips = _certified(asked, laws, _proposed(asked, laws, draws), risk, draws)
+    return _answer(asked, laws, ends, epsilon, flips, confidence, best=False, spent=float_below(risk.spent))
 
 
 def _certain(asked: Question, laws: list[Law]) -> tuple[Floats, bool] | None:
@@ -175,7 +180,15 @@ def _certain(asked: Question, laws: list[Law]) -> tuple[Floats, bool] | None:
 
 
 def _answer(
-    asked: Question, laws: list[Law], ends: Floats, epsilon: float, flips: float, confidence: float, *, best: bool
+    asked: Question,
+    laws: list[Law],
+    ends: Floats,
+    epsilon: float,
+    flips: float,
+    confidence: float,
+    *,
+    best: bool,
+    spent: float = 0.0,
 ) -> SafeBox:
     mass = _mass(asked, laws, ends)
     declared = np.array([[feature.lower, feature.upper] for feature in asked.features])
@@ -189,19 +202,24 @@ def _answer(
         epsilon=float(epsilon),
         flips_at_most=flips,
         mass=mass,
-        guaranteed=max(0.0, mass * (1 - flips) - 1e-12),
+        guaranteed=stays_at_least(mass, flips, len(laws)),
         confidence=confidence,
         best=best,
+        spent=spent,
     )
+
+
+def stays_at_least(mass: float, flips: float, sides: int) -> float:
+    """Bound how often the label stays, from the mass of a box and the largest share of flips inside.
+
+    Each mass errs by `MASS_ERROR`, each product by half a unit; the three operations here by 2^-53 of their results.
+    """
+    return max(0.0, down((mass - sides * (MASS_ERROR + UNIT)) * (1 - flips), ulps=3))
 
 
 def _mass(asked: Question, laws: list[Law], ends: Floats) -> float:
     sides = unit_sides(asked.features, ends)
     return float(np.prod([law.mass(*side) for law, side in zip(laws, sides, strict=True)]))
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _labels(asked: Question, unit: Floats) -> Bools:
@@ -250,21 +268,19 @@ def _loss(law: Law, x: float, side: Floats, values: Floats) -> Floats:
 
 
 def _certified(
-    asked: Question, laws: list[Law], box: Floats, miss: float, rng: np.random.Generator
+    asked: Question, laws: list[Law], box: Floats, risk: Risk, rng: np.random.Generator
 ) -> tuple[Floats, float]:
-    """Bound the share of flips by fresh draws given the box; attempt r spends miss / 2^r."""
-    flips = 1.0
-    for attempt in range(1, ATTEMPTS + 1):
+    """Bound the share of flips by fresh draws given the box; every attempt spends half of the risk that is left."""
+    for _ in range(ATTEMPTS):
         ends = _short(natural_sides(asked, box), place(asked))  # what is printed is what is certified
         box = unit_sides(asked.features, ends)
         draws = np.column_stack([_given(law, side, rng) for law, side in zip(laws, box, strict=True)])
         agree = _labels(asked, draws)
-        _, upper = clopper_pearson(int((~agree).sum()), CERTIFYING_DRAWS, 2 * miss / 2**attempt)  # one-sided
-        flips = float(upper)
+        own, risk = risk.divide(HALVES)
+        flips = float(own.upper(int((~agree).sum()), CERTIFYING_DRAWS))
         if flips <= GOOD_ENOUGH or agree.all():
             break
-        if attempt < ATTEMPTS:
-            box = _cut(laws, asked.unit[0], box, draws[~agree])
+        box = _cut(laws, asked.unit[0], box, draws[~agree])
     return ends, flips
 
 

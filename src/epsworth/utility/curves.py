@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +16,28 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.deprecation import METHODS
 from epsworth.documents import read_json
-from epsworth.files import reading, write_text
-from epsworth.guarantees import Approximate, Guarantee, Probabilistic, Pure
-from epsworth.rounding import round_down, show_down, show_up
+from epsworth.files import reading
+from epsworth.guarantees import Guarantee, ceiling, promise_from_dict, promise_to_dict, weakness
+from epsworth.results import Result, Table
+from epsworth.rounding import round_down, round_up, show_down, show_up
+from epsworth.utility.figures import draw_bands
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Quantity = Literal["stability", "accuracy"]
 FORMAT = "epsworth-curves-1"
+WITH_UNIT = {name: f"{name}_per_record" for name in ("guarantees", "tight_epsilons")} | {
+    "epsilons": "epsilons_per_feature"
+}  # names in files
+MET = 1 + 1e-9  # a half-width of so many tolerances meets the tolerance but for rounding
 MOST_SHOWN = 8  # epsilons in a printed table
 MOST_CHANGES = 5  # of a notion or a delta along the epsilons, that are printed
 WIDTH = 110
 
 
 @dataclass(frozen=True, eq=False)
-class Bounds:
+class Bounds(Result):
     """Two-sided bounds on one quantity.
 
     Attributes
@@ -62,9 +70,37 @@ class Bounds:
             raise ValueError(f"on: there is no record {record}; the curves hold records 0 to {count - 1}")
         return Interval(self.lower[:, :, record], self.upper[:, :, record])
 
+    def __str__(self) -> str:
+        """Return their number and how wide they are, rounded up."""
+        m, e, n = self.lower.shape
+        half = round_up(float((self.upper - self.lower).max()) / 2)
+        return f"bounds for {m} mechanisms x {e} epsilons x {n} records, half-width at most {half:g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form: full precision, nothing rounded."""
+        sides = {"average": self.average(), "worst": self.worst()}
+        return {
+            "lower": self.lower.tolist(),
+            "upper": self.upper.tolist(),
+            **{name: {"lower": low.tolist(), "upper": high.tolist()} for name, (low, high) in sides.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        pooled = Interval(*(np.array(document["average"][side], dtype=np.float64) for side in ("lower", "upper")))
+        lower, upper = (np.array(document[side], dtype=np.float64) for side in ("lower", "upper"))
+        if lower.ndim != 3 or lower.shape != upper.shape or not (lower <= upper).all():
+            raise ValueError("lower and upper must be mechanisms x epsilons x records with lower <= upper")
+        if pooled.lower.shape != lower.shape[:2] or pooled.upper.shape != lower.shape[:2]:
+            raise ValueError("average must be mechanisms x epsilons")
+        if not (pooled.lower <= pooled.upper).all():
+            raise ValueError("the average's lower bound exceeds its upper bound")
+        return cls(lower, upper, pooled)
+
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Curves:
+class Curves(Result):
     """The answer to a stability question.
 
     Claim: with probability at least ``confidence`` over our own draws, *every* bound in it holds (all
@@ -202,55 +238,58 @@ class Curves:
 
     def __str__(self) -> str:
         """Return a small table of the guaranteed average and worst case, rounded down, and what one must know of it."""
+        return "\n\n".join(map(str, self.shown()))
+
+    def shown(self) -> list[str | Table]:
+        """Return the tables that `print` and a notebook show, and what one must know of them."""
         count = len(self.labels)
         at = np.unique(np.linspace(0, self.epsilons.size - 1, min(self.epsilons.size, MOST_SHOWN)).astype(int))
-        heads = [show_up(self.epsilons[e]) for e in at]
-        wide, cell = max(len("mechanism"), *map(len, self.mechanisms)), max(6, *(len(head) + 1 for head in heads))
-        views = {"average": self.average().lower, "worst": self.worst().lower}
-        lines = [repr(self)]
-        for view, lower in views.items() if count > 1 else [("record 0", self.worst().lower)]:
-            where = {"average": f"average over {count} records", "worst": f"worst of these {count} records"}.get(
-                view, view
-            )
-            lines += ["", f"stability, {where}: at least, by epsilon per feature"]
-            lines.append("mechanism".ljust(wide) + "".join(head.rjust(cell) for head in heads))
-            for name, row in zip(self.mechanisms, lower, strict=True):
-                lines.append(name.ljust(wide) + "".join(f"{round_down(float(row[e])):{cell}.3f}" for e in at))
-        lines.append("")
-        for promised in promises(self):
-            lines += textwrap.wrap(promised, WIDTH, subsequent_indent="  ")
+        heads = ["mechanism", *(show_up(self.epsilons[e]) for e in at)]
+        found: list[str | Table] = [repr(self)]
+        for on in ("average", "worst") if count > 1 else (0,):
+            lower = self.select(on).lower[:, at].tolist()
+            rows = [
+                [name, *(f"{round_down(value):.3f}" for value in row)]
+                for name, row in zip(self.mechanisms, lower, strict=True)
+            ]
+            found.append(Table(f"stability, {view_of(on, count)}: at least, by epsilon per feature", heads, rows))
+        lines = [textwrap.fill(promised, WIDTH, subsequent_indent="  ") for promised in promises(self)]
         if len(at) < self.epsilons.size:
             lines.append(f"{len(at)} of {self.epsilons.size} epsilons are shown.")
         if not self.sound:
             lines.append("These are claims of a heuristic, not guarantees; `check` holds bounds.")
-        return "\n".join([*lines, *(f"Note, {note}." for note in self.notes)])
+        return [*found, "\n".join([*lines, *(f"Note, {note}." for note in self.notes)])]
+
+    def plot(self, ax: Axes | None = None, *, on: str | int = "average", of: Quantity = "stability") -> Axes:
+        """Draw a band per mechanism, in which the truth lies; over the worst case what no mechanism can beat.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            By default those of a new figure, with a legend.
+        on, of
+            As for `select`.
+
+        Returns
+        -------
+        Axes
+        """
+        labels, caps = int(self.labels_possible.max()), None
+        if on == "worst" and of == "stability" and labels > 1:
+            by_epsilon = zip(*self.guarantees, strict=True)
+            caps = [max(ceiling(g.epsilon, labels, g.delta) for g in column) for column in by_epsilon]
+        names = [f"{name}{weakness(row)}" for name, row in zip(self.mechanisms, self.guarantees, strict=True)]
+        axes = draw_bands(ax, self.epsilons, *self.select(on, of), names=names, caps=caps)
+        axes.set_title(view_of(on, len(self.labels)), fontsize=10, loc="left")
+        axes.set_xlabel("epsilon per feature")
+        axes.set_ylabel(f"{of}, guaranteed and possible")
+        return axes
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form: full precision, nothing rounded."""
-        return {
-            "format": FORMAT,
-            "mechanisms": list(self.mechanisms),
-            "epsilons_per_feature": self.epsilons.tolist(),
-            "features": list(self.features),
-            "stability": _bounds_to_dict(self.stability),
-            "accuracy": None if self.accuracy is None else _bounds_to_dict(self.accuracy),
-            "guarantees_per_record": [[_guarantee_to_dict(g) for g in row] for row in self.guarantees],
-            "tight_epsilons_per_record": [
-                [value if np.isfinite(value) else None for value in row] for row in self.tight_epsilons.tolist()
-            ],
-            "labels": self.labels.tolist(),
-            "labels_possible": self.labels_possible.tolist(),
-            "method": self.method.tolist(),
-            "over": self.over,
-            "confidence": self.confidence,
-            "tolerance": self.tolerance,
-            "queries": self.queries,
-            "seconds": self.seconds,
-            "notes": list(self.notes),
-            "sound": self.sound,
-            "check": None if self.check is None else _bounds_to_dict(self.check),
-            "spent": self.spent,
-        }
+        found = {WITH_UNIT.get(name, name): value for name, value in super().to_dict().items()}
+        promised = [[promise_to_dict(promise) for promise in row] for row in self.guarantees]
+        return {"format": FORMAT, **found, "guarantees_per_record": promised}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
@@ -273,9 +312,9 @@ class Curves:
             mechanisms=tuple(map(str, document["mechanisms"])),
             epsilons=np.array(document["epsilons_per_feature"], dtype=np.float64),
             features=tuple(document["features"]),
-            stability=_bounds_from_dict(document["stability"]),
-            accuracy=None if accuracy is None else _bounds_from_dict(accuracy),
-            guarantees=tuple(tuple(map(_guarantee_from_dict, row)) for row in document["guarantees_per_record"]),
+            stability=Bounds.from_dict(document["stability"]),
+            accuracy=None if accuracy is None else Bounds.from_dict(accuracy),
+            guarantees=tuple(tuple(map(promise_from_dict, row)) for row in document["guarantees_per_record"]),
             tight_epsilons=np.where(np.isnan(tight), np.inf, tight),
             labels=np.array(document["labels"]),
             labels_possible=np.array(document["labels_possible"], dtype=np.int64),
@@ -287,7 +326,7 @@ class Curves:
             seconds=float(document["seconds"]),
             notes=tuple(document["notes"]),
             sound=bool(document["sound"]),
-            check=None if check is None else _bounds_from_dict(check),
+            check=None if check is None else Bounds.from_dict(check),
             spent=float(document.get("spent", 0.0)),
         )
         m, e, n = curves.lower.shape
@@ -306,15 +345,24 @@ class Curves:
                 raise ValueError(f"{key} has size {got}, expected {expected}")
         return curves
 
-    def save(self, path: str | Path) -> None:
-        """Write JSON, whole or not at all."""
-        write_text(path, json.dumps(self.to_dict(), allow_nan=False) + "\n")
-
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a file that `save` wrote."""
         with reading(path, "curves file") as content:
             return cls.from_dict(read_json(content))
+
+
+def view_of(on: str | int, count: int) -> str:
+    """Name what is looked at.
+
+    Examples
+    --------
+    >>> view_of("worst", 3), view_of(7, 20)
+    ('worst of these 3 records', 'record 7')
+    """
+    if not isinstance(on, str):
+        return f"record {on}"
+    return f"average over {count} records" if on == "average" else f"worst of these {count} records"
 
 
 def span(epsilons: Floats) -> str:
@@ -346,45 +394,3 @@ def promises(curves: Curves) -> list[str]:
     if len(later) > MOST_CHANGES:
         lines.append(f"notions or deltas change {len(later) - MOST_CHANGES} more times; `guarantees` holds all of them")
     return lines
-
-
-def _bounds_to_dict(bounds: Bounds) -> dict[str, Any]:
-    average, worst = bounds.average(), bounds.worst()
-    return {
-        "lower": bounds.lower.tolist(),
-        "upper": bounds.upper.tolist(),
-        "average": {"lower": average.lower.tolist(), "upper": average.upper.tolist()},
-        "worst": {"lower": worst.lower.tolist(), "upper": worst.upper.tolist()},
-    }
-
-
-def _bounds_from_dict(document: Mapping[str, Any]) -> Bounds:
-    pooled = Interval(*(np.array(document["average"][side], dtype=np.float64) for side in ("lower", "upper")))
-    lower, upper = (np.array(document[side], dtype=np.float64) for side in ("lower", "upper"))
-    if lower.ndim != 3 or lower.shape != upper.shape or not (lower <= upper).all():
-        raise ValueError("lower and upper must be mechanisms x epsilons x records with lower <= upper")
-    if pooled.lower.shape != lower.shape[:2] or pooled.upper.shape != lower.shape[:2]:
-        raise ValueError("average must be mechanisms x epsilons")
-    if not (pooled.lower <= pooled.upper).all():
-        raise ValueError("the average's lower bound exceeds its upper bound")
-    return Bounds(lower, upper, pooled)
-
-
-def _guarantee_to_dict(guarantee: Guarantee) -> dict[str, Any]:
-    return {
-        "notion": guarantee.notion,
-        "epsilon": guarantee.epsilon,
-        "delta": guarantee.delta,
-        "unit": guarantee.unit,
-    }
-
-
-def _guarantee_from_dict(entry: Mapping[str, Any]) -> Guarantee:
-    epsilon, delta, unit = float(entry["epsilon"]), float(entry["delta"]), entry["unit"]
-    if entry["notion"] == "pure":
-        return Pure(epsilon, unit)
-    if entry["notion"] == "probabilistic":
-        return Probabilistic(epsilon, delta, unit)
-    if entry["notion"] != "approximate":
-        raise ValueError(f"unknown privacy notion {entry['notion']!r}")
-    return Approximate(epsilon, delta, unit)

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from epsworth.drawing import bare, check_plot, line, save
-from epsworth.guarantees import STRENGTH, ceiling
-from epsworth.rounding import show_down, show_up
-from epsworth.utility.curves import Curves, Quantity
+from epsworth.arrays import Floats
+from epsworth.drawing import bare, check_plot, line, new_axes, save
+from epsworth.results import how_sure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+BESIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.02, 0.5), "frameon": False, "fontsize": 9}
+
+
+class Drawn(Protocol):
+    """Bounds that draw themselves, such as `Curves`."""
+
+    @property
+    def confidence(self) -> float:
+        """With which all of them hold."""
+
+    def plot(self, ax: Axes | None, *, on: str | int, of: Literal["stability", "accuracy"]) -> Axes:
+        """Draw one view of them."""
+
 
 def plot_curves(
-    curves: Curves | Mapping[str, Curves],
+    curves: Drawn | Mapping[str, Drawn],
     path: str | Path,
     *,
     on: Sequence[str | int] = ("average", "worst"),
-    of: Quantity = "stability",
+    of: Literal["stability", "accuracy"] = "stability",
 ) -> None:
     """Write a figure: one row per classifier, one panel per view.
 
@@ -43,54 +55,59 @@ def plot_curves(
     panels = figure.subplots(len(rows), len(on), squeeze=False, sharex=True, sharey=True)
     for row, (title, found) in zip(panels, rows.items(), strict=True):
         for panel, view in zip(row, on, strict=True):
-            _draw(panel, found, view, of)
-            panel.set_title(", ".join(filter(None, [title, _view(view)])), fontsize=10, loc="left")
-        row[0].set_ylabel(f"{of}, guaranteed and possible")
-    for panel in panels[-1]:
-        panel.set_xlabel("epsilon per feature")
-    if len({tuple(_label(found, m) for m in range(len(found.mechanisms))) for found in rows.values()}) == 1:
-        handles, labels = panels[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=9)
+            found.plot(panel, on=view, of=of).label_outer()
+            panel.set_title(", ".join(filter(None, [title, panel.get_title("left")])), fontsize=10, loc="left")
+    legends = [row[0].get_legend_handles_labels() for row in panels]
+    if len({tuple(labels) for _, labels in legends}) == 1:
+        figure.legend(*legends[0], loc="outside right center", frameon=False, fontsize=9)
     else:  # colours stand for other mechanisms in every row
         for row in panels:
-            row[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=9)
-    confidence = min(found.confidence for found in rows.values())
-    sure = "for certain" if confidence == 1 else f"all at once with {show_down(100 * confidence)} % confidence"
-    figure.suptitle(f"Bands hold {sure}", fontsize=9, color="0.35", x=0.01, ha="left")
+            row[-1].legend(**BESIDE)
+    sure = how_sure(min(found.confidence for found in rows.values()))
+    figure.suptitle(f"Bands hold all at once {sure}", fontsize=9, color="0.35", x=0.01, ha="left")
     save(figure, path)
 
 
-def _draw(panel: Axes, curves: Curves, view: str | int, of: Quantity) -> None:
-    lower, upper = curves.select(view, of)
-    for m in range(len(curves.mechanisms)):
-        panel.fill_between(curves.epsilons, lower[m], upper[m], color=line(m)["color"], alpha=0.15, linewidth=0)
-        marker: dict[str, Any] = {"marker": "o"} if curves.epsilons.size == 1 else {}
-        panel.plot(curves.epsilons, lower[m], **line(m), linewidth=1.6, label=_label(curves, m), **marker)
-    labels = int(curves.labels_possible.max())
-    if view == "worst" and of == "stability" and labels > 1:
-        caps = [
-            max(ceiling(row[e].epsilon, labels, row[e].delta) for row in curves.guarantees)
-            for e in range(len(curves.epsilons))
-        ]
-        panel.plot(curves.epsilons, caps, color="0.5", linewidth=1, linestyle=(0, (1, 1)))
+def draw_spans(
+    ax: Axes | None, names: Sequence[str], low: Sequence[float], high: Sequence[float], *, mark: float, what: str
+) -> Axes:
+    """Draw a bar from low to high per name, and one mark across all of them."""
+    panel, colour = new_axes(ax), line(0)["color"]
+    widths = [b - a for a, b in zip(low, high, strict=True)]  # a bar of an exact answer has none, but an edge
+    panel.barh(range(len(names)), widths, left=low, color=(colour, 0.5), edgecolor=colour, linewidth=1.6)
+    panel.set_yticks(range(len(names)), names)
+    panel.invert_yaxis()
+    panel.axvline(mark, color="0.3", linewidth=1, linestyle=(0, (1, 1)))
+    panel.set_xlabel(what)
+    bare(panel)
+    return panel
+
+
+def draw_bands(
+    ax: Axes | None,
+    epsilons: Floats,
+    lower: Floats,
+    upper: Floats,
+    *,
+    names: Sequence[str],
+    caps: Sequence[float] | None,
+) -> Axes:
+    """Draw bounds, shape ``(names, epsilons)``, under what no mechanism can promise; new axes get a legend."""
+    panel = new_axes(ax)
+    marker: dict[str, Any] = {"marker": "o"} if epsilons.size == 1 else {}
+    for m, name in enumerate(names):
+        panel.fill_between(epsilons, lower[m], upper[m], color=line(m)["color"], alpha=0.15, linewidth=0)
+        panel.plot(epsilons, lower[m], **line(m), linewidth=1.6, label=name, **marker)
+    if caps is not None:
+        panel.plot(epsilons, caps, color="0.5", linewidth=1, linestyle=(0, (1, 1)))
         panel.annotate(
-            "no mechanism of these budgets\ncan promise more to every input", (curves.epsilons[0], caps[0]),
+            "no mechanism of these budgets\ncan promise more to every input", (epsilons[0], caps[0]),
             xytext=(6, -2), textcoords="offset points", fontsize=7.5, color="0.4", va="top",
         )  # fmt: skip
     panel.set_ylim(0, 1.02)
     panel.grid(color="0.92", linewidth=0.8)
     panel.set_axisbelow(True)
     bare(panel)
-
-
-def _label(curves: Curves, m: int) -> str:
-    """Name a mechanism; with its weakest notion and largest delta where it is not pure."""
-    weakest = max(curves.guarantees[m], key=lambda promise: (STRENGTH.index(promise.notion), promise.delta))
-    if weakest.notion == "pure":
-        return curves.mechanisms[m]
-    delta = max(promise.delta for promise in curves.guarantees[m])
-    return f"{curves.mechanisms[m]} ({weakest.notion}, δ {show_up(delta)})"
-
-
-def _view(view: str | int) -> str:
-    return {"average": "average over the records", "worst": "worst of these records"}.get(str(view), f"record {view}")
+    if ax is None:
+        panel.legend(**BESIDE)
+    return panel

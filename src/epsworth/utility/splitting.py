@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from epsworth.arrays import Floats
-from epsworth.guarantees import Guarantee, compose
+from epsworth.arrays import Floats, Rng, generator
+from epsworth.bounds import check_spent
+from epsworth.guarantees import Guarantee, compose, promise_to_dict
 from epsworth.mechanisms import Mechanism
 from epsworth.mechanisms.family import families
 from epsworth.mechanisms.record import RecordRelease, record_release
+from epsworth.results import Result, how_sure
 from epsworth.rounding import round_down, show_up
 from epsworth.space import Domain
+from epsworth.utility.curves import MET
+from epsworth.utility.figures import draw_spans
 from epsworth.utility.question import Question, ask
 from epsworth.utility.stability import Method, answer_question
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 STEPS = {2: 40, 3: 16}  # of the whole grid of shares; beyond, pairs of features exchange budget
 EXCHANGES = (8, 16, 32)
@@ -26,7 +34,7 @@ SMALLEST_SHARE = 1 / 200
 
 
 @dataclass(frozen=True)
-class Split:
+class Split(Result):
     """A budget shared out, and what it buys beside the even split, at the same total.
 
     Attributes
@@ -44,6 +52,8 @@ class Split:
         With which all four bounds hold; 1 where an exact engine answered.
     notes : tuple of str
         Which features get another mechanism than the one named, and whether the tolerance was not met.
+    spent : float
+        What bounds on draws spent of 1 - confidence; the search before them promises nothing and spends nothing.
     """
 
     mechanism: str
@@ -58,15 +68,28 @@ class Split:
     guarantee: Guarantee
     confidence: float
     notes: tuple[str, ...] = ()
+    spent: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_spent(self.spent, self.confidence)
 
     def __str__(self) -> str:
         """Return the split as a sentence, rounded to the safe side."""
         shares = ", ".join(f"{name} {show_up(e)}" for name, e in zip(self.features, self.epsilons, strict=True))
         return (
             f"{self.mechanism} with total epsilon {show_up(self.total)} per record split as {shares}: "
-            f"{self.on} stability at least {round_down(self.lower):g} (even split: {round_down(self.even_lower):g})."
-            + "".join(f" Note, {note}." for note in self.notes)
+            f"{self.on} stability at least {round_down(self.lower):g} (even split: {round_down(self.even_lower):g}), "
+            f"{how_sure(self.confidence)}; {self.guarantee}." + "".join(f" Note, {note}." for note in self.notes)
         )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw every feature's share beside the even one; return the axes."""
+        even, none = self.total / len(self.features), [0.0] * len(self.features)
+        return draw_spans(ax, self.features, none, self.epsilons, mark=even, what="epsilon, and an even split")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form: full precision, nothing rounded."""
+        return super().to_dict() | {"guarantee": promise_to_dict(self.guarantee)}
 
 
 def split_budget(
@@ -81,7 +104,7 @@ def split_budget(
     method: Method = "auto",
     confidence: float = 0.999,
     tolerance: float = 0.01,
-    rng: np.random.Generator | int | None = None,
+    rng: Rng = None,
     progress: Callable[[float], None] | None = None,
 ) -> Split:
     """Share a record's budget out over its features so that the average or worst case is best.
@@ -124,20 +147,20 @@ def split_budget(
     base = ask(
         model, X, sensitive=sensitive, mechanisms=mechanism, epsilons=[total], domain=domain, y=None
     )  # fmt: skip
-    s, generator = len(base.features), np.random.default_rng(rng)
+    s, draws = len(base.features), generator(rng)
     if s < 2:
         raise ValueError("a budget is split over at least two sensitive features; name more, or use stability")
     report = progress or (lambda share: None)
 
     def scores(shares: Floats, confidence: float, tolerance: float) -> tuple[Floats, Floats, float]:
         question = _with_splits(base, found[0].build, total, shares)
-        bounds, sure = answer_question(question, method, confidence, tolerance, generator)
+        bounds, spent = answer_question(question, method, confidence, tolerance, draws)
         lower, upper = bounds.average() if on == "average" else bounds.worst()
-        return lower[0], upper[0], sure
+        return lower[0], upper[0], spent
 
     best = _search(s, lambda shares: sum(scores(shares, 0.9, 2 * tolerance)[:2]), report)
     pair = np.stack([best, np.full(s, 1 / s)])
-    lower, upper, sure = scores(pair, confidence, tolerance)
+    lower, upper, spent = scores(pair, confidence, tolerance)
     chosen = 0 if lower[0] >= lower[1] else 1  # never recommend a split that is guaranteed less than the even one
     question = _with_splits(base, found[0].build, total, pair[chosen : chosen + 1])
     release = question.releases[0][0]
@@ -155,8 +178,9 @@ def split_budget(
         even_lower=float(lower[1]),
         even_upper=float(upper[1]),
         guarantee=release.guarantee,
-        confidence=sure,
-        notes=(*base.notes, *(unmet if half > tolerance * (1 + 1e-9) else ())),
+        confidence=confidence if spent else 1.0,
+        notes=(*base.notes, *(unmet if half > tolerance * MET else ())),
+        spent=spent,
     )
 
 
@@ -164,14 +188,29 @@ def _with_splits(base: Question, build: Callable[[float], Any], total: float, sh
     """Return the question whose "epsilons" are splits of the total."""
     releases = []
     for share in shares:
-        epsilons = np.floor(total * share * 1e9) / 1e9  # rounded down: the sum stays within the total
         mechanisms: list[Mechanism] = []
-        for epsilon, feature in zip(epsilons, base.features, strict=True):
+        for epsilon, feature in zip(_shared_out(total, share), base.features, strict=True):
             mechanisms += record_release(build(float(epsilon)), [feature]).mechanisms
         guarantee = compose([m.guarantee for m in mechanisms])
         tight = sum(m.tight_epsilon for m in mechanisms)
         releases.append(RecordRelease(tuple(mechanisms), 0.0, guarantee, tight))
     return replace(base, epsilons=np.arange(1.0, len(shares) + 1), releases=(tuple(releases),))
+
+
+def _shared_out(total: float, share: Floats) -> Floats:
+    """Return epsilons of nine decimals at most whose sum does not exceed the total.
+
+    Examples
+    --------
+    >>> 0.00625 + 0.025 + 0.06875 == 0.1, math.fsum([0.00625, 0.025, 0.06875, -0.1]) > 0
+    (True, True)
+    >>> math.fsum([*_shared_out(0.1, np.array([0.0625, 0.25, 0.6875])), -0.1]) <= 0
+    True
+    """
+    epsilons = np.floor(total * share * 1e9) / 1e9
+    while math.fsum([*epsilons, -total]) > 0:  # its sign is exact
+        epsilons = np.nextafter(epsilons, 0)
+    return np.asarray(epsilons)
 
 
 def _search(s: int, score: Callable[[Floats], Any], progress: Callable[[float], None]) -> Floats:

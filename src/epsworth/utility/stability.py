@@ -14,6 +14,7 @@ from epsworth.arrays import Rng, generator
 from epsworth.bounds import Risk
 from epsworth.deprecation import renamed
 from epsworth.mechanisms.family import Build
+from epsworth.rounding import float_below
 from epsworth.space import Domain
 from epsworth.utility.curves import Bounds, Curves
 from epsworth.utility.engines.assembly import assemble, curves_of, run, with_published_claim
@@ -142,10 +143,10 @@ def stability(
 def answer_question(
     question: Question, method: Method, confidence: float, tolerance: float, rng: np.random.Generator
 ) -> tuple[Bounds, float]:
-    """Return the bounds on stability and their confidence, for questions that were built by hand."""
+    """Return the bounds on stability and what they spent of 1 - confidence, for questions that were built by hand."""
     settings = Settings(Risk.of(confidence), tolerance, None, rng, lambda share: None)
     found = assemble(question, run(question, method, settings, "auto")[0])
-    return found.stability, confidence if found.spent else 1.0
+    return found.stability, float_below(found.spent)
 
 
 def _check(method: str, confidence: float, tolerance: float, over: str, at_least: float | None) -> None:

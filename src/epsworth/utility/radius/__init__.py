@@ -18,7 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.arrays import Floats
+from epsworth.arrays import Floats, Rng, generator
+from epsworth.bounds import Risk, check_spent
+from epsworth.results import Result, how_sure
+from epsworth.rounding import float_below, show_down, show_up
 from epsworth.utility.radius.linear import linear_radius
 from epsworth.utility.radius.networks import network_radius
 from epsworth.utility.radius.quadratic import quadratic_radius
@@ -30,7 +33,7 @@ __all__ = ["Radius", "radius"]
 
 
 @dataclass(frozen=True, eq=False)
-class Radius:
+class Radius(Result):
     """Two-sided bounds on the distance from a record to the nearest point with another label.
 
     Attributes
@@ -51,8 +54,10 @@ class Radius:
         networks it is the bound of the mixed-integer solver HiGHS, less its stated tolerance.
     witness : ndarray or None
         Values of the moved features at which the classifier itself answers another label, ``upper`` away.
-    tested : float or None
-        Sampled only: at most the share ``failing`` of the ball of this radius flips, with that confidence.
+    tested, failing : float or None
+        Sampled only: at most the share ``failing`` of the ball of radius ``tested`` flips, with that confidence.
+    spent : float
+        What bounds on draws spent of 1 - confidence.
     """
 
     lower: float
@@ -64,6 +69,32 @@ class Radius:
     sound: bool
     witness: Floats | None
     tested: float | None = None
+    failing: float | None = None
+    spent: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_spent(self.spent, self.confidence)
+
+    def __str__(self) -> str:
+        """Return what is proven, seen and tested, rounded to the safe side."""
+        moved, norm = ", ".join(self.features), "inf" if math.isinf(self.norm) else "2"
+        if self.lower == math.inf:
+            return f"The label cannot change, however far {moved} move ({self.method})."
+        if self.witness is None:
+            seen = "no point with another label was seen"
+        else:
+            seen = f"a point with another label lies at most {show_up(self.upper)} away"
+        how = f"in norm {norm} over {moved} ({self.method})"
+        if self.tested is None or self.failing is None:
+            return f"No point nearer than {show_down(self.lower)} has another label; {seen}, {how}."
+        return (
+            f"Nothing is proven of every point; {seen}, {how}. At most {show_up(self.failing)} of the ball of radius "
+            f"{show_down(self.tested)} has another label, {how_sure(self.confidence)}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form; null where a bound is infinite."""
+        return super().to_dict() | {"norm": "inf" if math.isinf(self.norm) else 2}
 
 
 def radius(
@@ -73,7 +104,7 @@ def radius(
     norm: float | str = 2,
     features: str | int | Sequence[str | int] | None = None,
     confidence: float = 0.999,
-    rng: np.random.Generator | int | None = None,
+    rng: Rng = None,
     failing: float = 0.01,
     budget: int = 20_000,
 ) -> Radius:
@@ -124,13 +155,16 @@ def radius(
     if budget < 1:
         raise ValueError(f"budget must be at least one box, got {budget!r}")
     asked = ask(model, x, norm=norm, features=features)
-    draws = np.random.default_rng(rng)
+    draws, risk = generator(rng), Risk.of(confidence)
     found = _look_inside(asked, draws, budget)
     if found is not None:
         return _answer(asked, found)
     flip = nearest_flip(asked, draws)
-    tested = tested_radius(asked, flip, draws, failing=failing, confidence=confidence)
-    return _answer(asked, Found(0.0, flip, "sampled"), confidence=confidence, tested=tested)
+    tested = tested_radius(asked, flip, draws, failing=failing, risk=risk)
+    answer = _answer(asked, Found(0.0, flip, "sampled"))
+    return replace(
+        answer, sound=False, confidence=confidence, tested=tested, failing=failing, spent=float_below(risk.spent)
+    )
 
 
 def _look_inside(asked: Asked, rng: np.random.Generator, budget: int) -> Found | None:
@@ -145,15 +179,14 @@ def _look_inside(asked: Asked, rng: np.random.Generator, budget: int) -> Found |
     return found
 
 
-def _answer(asked: Asked, found: Found, *, confidence: float = 1.0, tested: float | None = None) -> Radius:
+def _answer(asked: Asked, found: Found) -> Radius:
     return Radius(
         lower=float(min(found.lower, found.upper)),
         upper=found.upper,
         norm=asked.norm,
         features=asked.names,
         method=found.method,
-        confidence=confidence,
-        sound=tested is None,
+        confidence=1.0,
+        sound=True,
         witness=None if found.witness is None else found.witness.point,
-        tested=tested,
     )

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.bounds import clopper_pearson
+from epsworth.bounds import Risk
 from epsworth.utility.radius.question import Asked, Witness
 
 SHELLS = np.geomspace(2.0**-20, 2.0**10, 61)  # radii of the first look, in units of the record's size
@@ -62,20 +62,16 @@ def walk(asked: Asked, flipped: Floats) -> Witness | None:
     return asked.nearest(asked.point + np.concatenate([high[:, np.newaxis] * flipped, flipped]))
 
 
-def tested_radius(
-    asked: Asked, flip: Witness | None, rng: np.random.Generator, *, failing: float, confidence: float
-) -> float:
+def tested_radius(asked: Asked, flip: Witness | None, rng: np.random.Generator, *, failing: float, risk: Risk) -> float:
     """Return the largest tested radius whose ball flips in a share of at most ``failing``, or 0.
 
-    Claim: with the given confidence over the draws, for *all* tested radii at once; the miss probability is
+    Claim: but with a probability of at most the risk, over the draws, for *all* tested radii at once; the risk is
     spent over the whole grid, which was fixed before these draws.
     """
     centre = scale(asked) * SHELLS[-1] / 2 ** (TESTS / 4) if flip is None else flip.distance
-    miss = (1 - confidence) / TESTS
     best = 0.0
-    for radius in centre * 2 ** (np.arange(-4, TESTS - 4) / 2):
+    for radius, own in zip(centre * 2 ** (np.arange(-4, TESTS - 4) / 2), risk.split(TESTS), strict=True):
         flips = int(asked.flips(asked.point + ball(rng, radius, DRAWS, len(asked.point), asked.norm)).sum())
-        stays = clopper_pearson(DRAWS - flips, DRAWS, 2 * miss).lower  # one side of the two-sided interval
-        if 1 - stays <= failing:
+        if own.upper(flips, DRAWS) <= failing:
             best = float(radius)
     return best

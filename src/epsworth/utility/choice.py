@@ -1,0 +1,173 @@
+"""Which mechanism, at which epsilon: what curves say about a stability that is wanted, without a word of prose.
+
+Nothing here assumes that curves rise with epsilon; they need not (a clipped or piecewise mechanism can
+lose stability as epsilon grows), so the grid is scanned, never bisected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from epsworth.arrays import Floats
+from epsworth.guarantees import STRENGTH, Guarantee, ceiling, epsilon_needed
+from epsworth.rounding import round_down, show_up
+from epsworth.search import Scan
+from epsworth.utility.curves import Curves, Quantity
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One mechanism at the smallest grid epsilon that is guaranteed to be enough.
+
+    Attributes
+    ----------
+    epsilon : float
+        Per feature.
+    guarantee : Guarantee
+        Per record.
+    lower, upper : float
+        Bounds on what was asked for, at that epsilon.
+    holds_above : bool
+        Whether every larger epsilon of the grid is guaranteed to be enough, too.
+    """
+
+    mechanism: str
+    epsilon: float
+    guarantee: Guarantee
+    lower: float
+    upper: float
+    holds_above: bool
+
+    def __str__(self) -> str:
+        """Return the choice as a sentence, rounded to the safe side."""
+        return f"{self.words}: at least {round_down(self.lower):g}, {self.above}"
+
+    @property
+    def words(self) -> str:
+        """The mechanism and its promise."""
+        return f"{self.mechanism} with epsilon {show_up(self.epsilon)} per feature ({self.guarantee})"
+
+    @property
+    def above(self) -> str:
+        """What holds at larger epsilons."""
+        return "and at every larger epsilon of the grid" if self.holds_above else "but not at every larger epsilon"
+
+    def to_dict(self) -> dict[str, str | float | bool]:
+        """Return the JSON form."""
+        promise = self.guarantee
+        return {
+            "mechanism": self.mechanism,
+            "epsilon_per_feature": self.epsilon,
+            "epsilon_per_record": promise.epsilon,
+            "delta_per_record": promise.delta,
+            "notion": promise.notion,
+            "lower": self.lower,
+            "upper": self.upper,
+            "holds_above": self.holds_above,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Scanned:
+    """Curves, scanned for points that keep ``of`` at or above ``at_least``.
+
+    Attributes
+    ----------
+    delta : float
+        The largest that is accepted.
+    lower, upper : ndarray, shape ``(mechanisms, epsilons)``
+        Bounds on what was asked for.
+    """
+
+    curves: Curves
+    at_least: float
+    on: str | int
+    of: Quantity
+    delta: float
+    lower: Floats
+    upper: Floats
+
+    @cached_property
+    def deltas(self) -> Floats:
+        """Deltas per record by mechanism and epsilon; infinite where they are not accepted."""
+        found = np.array([[promise.delta for promise in row] for row in self.curves.guarantees])
+        return np.where(found <= self.delta, found, np.inf)
+
+    @cached_property
+    def scans(self) -> dict[int, Scan]:
+        """What the grid says of each mechanism that is admitted anywhere."""
+        admitted = np.isfinite(self.deltas)
+        met, refuted = admitted & (self.lower >= self.at_least), ~admitted | (self.upper < self.at_least)
+        return {int(m): Scan(met[m], refuted[m]) for m in np.flatnonzero(admitted.any(axis=1))}
+
+    @cached_property
+    def choices(self) -> dict[int, Choice]:
+        """Every mechanism that is enough somewhere, at its smallest such epsilon."""
+        return {m: self._choice(m, scan, e) for m, scan in self.scans.items() if (e := scan.first_met) is not None}
+
+    def _choice(self, m: int, scan: Scan, e: int) -> Choice:
+        curves, (lower, upper) = self.curves, (float(side[m, e]) for side in (self.lower, self.upper))
+        return Choice(
+            curves.mechanisms[m], float(curves.epsilons[e]), curves.guarantees[m][e], lower, upper, scan.holds_above
+        )
+
+    @property
+    def best(self) -> Choice | None:
+        """Strongest privacy notion first, then the smallest total budget, then the highest guarantee."""
+        return min(self.choices.values(), key=_order, default=None)
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """Who may be as good as the best, itself included."""
+        best = self.best
+        return () if best is None else tuple(self.curves.mechanisms[m] for m in self.scans if self._rivals(m, best))
+
+    def _rivals(self, m: int, best: Choice) -> bool:
+        """Tell whether a mechanism may be enough at a smaller total epsilon, or as high at the same one.
+
+        Only promises of the choice's privacy notion and delta are compared, by the total epsilon of the record.
+        """
+        own = best.guarantee
+        for e in np.flatnonzero(~self.scans[m].refuted):
+            promise = self.curves.guarantees[m][e]
+            equal = promise.epsilon == own.epsilon and self.upper[m, e] >= best.lower
+            alike = (promise.notion, promise.delta) == (own.notion, own.delta)
+            if alike and (promise.epsilon < own.epsilon or equal):
+                return True
+        return self.choices.get(m) is best
+
+    @property
+    def labels(self) -> int:
+        """Labels seen while the sensitive features of one record varied."""
+        possible = self.curves.labels_possible
+        return int(possible.max() if isinstance(self.on, str) else possible[self.on])
+
+    @property
+    def limited(self) -> bool:
+        """Whether a ceiling applies: it bounds how often labels of the classifier survive, not how often y is met."""
+        return self.of == "stability"
+
+    @property
+    def ceiling(self) -> float | None:
+        """Best worst case that any mechanism of the best choice's budget can reach."""
+        if self.best is None or not self.limited:
+            return None
+        return ceiling(self.best.guarantee.epsilon, self.labels, self.best.guarantee.delta)
+
+    @property
+    def loosest(self) -> float:
+        """The largest delta that is admitted."""
+        return float(self.deltas[np.isfinite(self.deltas)].max(initial=0.0))
+
+    @property
+    def epsilon_needed(self) -> float:
+        """Whole-record epsilon below which nobody can keep ``at_least`` for every input."""
+        return epsilon_needed(self.at_least, self.labels, self.loosest) if self.limited else 0.0
+
+
+def _order(choice: Choice) -> tuple[int, float, float, float]:
+    promise = choice.guarantee
+    return STRENGTH.index(promise.notion), promise.epsilon, promise.delta, -choice.lower
