@@ -82,7 +82,10 @@ class Risk:
 
     def split(self, n: int) -> Risk:
         """Divide every share into n: the part returned holds all of them, and nothing is left here."""
-        return self.divide([Fraction(1, n)] * n)[0]._gathered(n)
+        if n < 1:
+            raise Overspent(f"a risk cannot be divided into {n} shares")
+        count, self.left = self.left, 0
+        return self._part(self.each / n, count * n)
 
     def divide(self, weights: Sequence[Fraction]) -> list[Risk]:
         """Divide every share by weights that sum to at most 1: one part each, and nothing is left here."""
@@ -110,14 +113,22 @@ class Risk:
         count = np.broadcast(np.asarray(successes), np.asarray(trials)).size
         return clopper_pearson(successes, trials, self.spend(count))
 
+    def lower(self, successes: ArrayLike, trials: ArrayLike) -> Floats:
+        """Return lower limits alone, each paid for by a share: those of intervals of twice its miss."""
+        return self._one_sided(successes, trials).lower
+
+    def upper(self, successes: ArrayLike, trials: ArrayLike) -> Floats:
+        """Return upper limits alone, each paid for by a share."""
+        return self._one_sided(successes, trials).upper
+
+    def _one_sided(self, successes: ArrayLike, trials: ArrayLike) -> Interval:
+        count = np.broadcast(np.asarray(successes), np.asarray(trials)).size
+        return clopper_pearson(successes, trials, 2 * self.spend(count))
+
     def _part(self, each: Fraction, count: int) -> Risk:
         part = Risk(each)
         part.left, part.total, part._spent = count, self.total, self._spent
         return part
-
-    def _gathered(self, n: int) -> Risk:
-        self.left *= n
-        return self
 
     def __reduce__(self) -> str:
         raise TypeError("a risk cannot be copied: what is spent of a copy would be spent twice")

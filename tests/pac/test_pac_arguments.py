@@ -52,7 +52,7 @@ def test_numbers_beyond_a_float_are_refused(asked):
 
 
 COUNTS = [None, -1, 0, 1.5, True, math.inf, math.nan, "9", 10**12, HUGE]
-SEEDS = ["x", -1, None, 1.5, True, [1]]
+SEEDS = ["x", -1, 1.5, True, [1]]
 
 
 @pytest.mark.parametrize("count", COUNTS, ids=lambda count: repr(count)[:9])
@@ -74,9 +74,7 @@ def test_generators_of_analyses_are_whole_numbers_or_generators(fitted, seed):
         lambda: fitted.audit(rng=seed), lambda: fitted.simulated_releases(2, seed),
         lambda: fitted.simulate_utility(lambda vector: 0.0, rng=seed), lambda: pac.lira(fitted, POOL, rng=seed),
     ):  # fmt: skip
-        with pytest.raises(
-            TypeError, match=r"^rng must be a numpy.random.Generator or a seed, a whole number of at least 0"
-        ):
+        with pytest.raises(TypeError, match=r"^rng must be a numpy.random.Generator, a seed"):
             asked()
     one, other = (fitted.simulated_releases(3, rng)[1] for rng in (5, np.random.default_rng(5)))
     np.testing.assert_array_equal(one, other)
