@@ -32,7 +32,7 @@ def test_keywords_of_before_say_what_to_write(fitted):
 def test_attributes_of_before_say_what_to_write():
     with pytest.warns(FutureWarning, match="DPEquivalent.eps is deprecated"):
         assert DPEquivalent(0.5).eps == 0.5
-    exact = PACPrivatizer("mean", RecordPosterior(0.9), worlds=32, worlds_seed=0).fit(POOL)
+    exact = PACPrivatizer("mean", RecordPosterior(0.9, joint=MI(0.5)), worlds=32, worlds_seed=0).fit(POOL)
     found = exact.calibrated_
     for fit, name, now in (
         (exact, "exposure_", found.exposure), (exact, "confidence_", 1.0), (exact, "world_prior_", found.world_prior),
