@@ -84,7 +84,7 @@ def _without_data(epsilon: float, coefficients: int | None, json: str | None, pl
     options.check_outputs(json, None)
     found = worst_case(epsilon, coefficients)
     if json is not None:
-        show.write_json(json, {"notice": "data-independent", **vars(found)})
+        show.write_json(json, found.to_dict())
     if json != "-":
         show.console().print(f"{found}.")
 
@@ -127,7 +127,7 @@ def _print(found: Window, epsilon: float, top: int, shape: tuple[int, ...]) -> N
     import numpy as np
     from rich.table import Table
 
-    from epsworth.coverage.advice import NOT_PRIVATE
+    from epsworth.coverage.inputs import NOT_PRIVATE
     from epsworth.rounding import show_up
 
     out = show.console()
@@ -174,13 +174,13 @@ def _exposed_share(found: Window) -> str:
 
     from epsworth.rounding import show_up
 
-    if math.isinf(found.eps_high):
+    if math.isinf(found.epsilon_high):
         return "From which epsilon on rows are exposed is not known: their certificates are too wide"
     if found.rule == "plateau":
-        return f"From epsilon {show_up(found.eps_high, 3)} on the ratio is flat again"
+        return f"From epsilon {show_up(found.epsilon_high, 3)} on the ratio is flat again"
     return (
-        f"From epsilon {show_up(found.eps_high, 3)} on at least {100 * (1 - found.q_exposed):g} % of the rows have an "
-        f"advantage of {found.adv_exposed:g} or more against them"
+        f"From epsilon {show_up(found.epsilon_high, 3)} on at least {100 * (1 - found.q_exposed):g} % of the rows have "
+        f"an advantage of {found.adv_exposed:g} or more against them"
     )
 
 

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import math
 import operator
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsworth import arrays
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.coverage.glm import CoverageError
 
 Classes = tuple[Any, Any]  # two labels, declared in public: (the one that is -1, the one that is +1)
 TEXTS, NUMBERS = "US", "biuf"
+NOT_PRIVATE = "computed from raw data: not private"
 
 
 def numbers(values: ArrayLike, name: str) -> Floats:
@@ -137,11 +140,17 @@ def number(value: Any) -> float:
 
 def generator(rng: Any) -> np.random.Generator:
     """Return the generator of a simulation, or say how to make one."""
-    if not isinstance(rng, np.random.Generator):
-        raise CoverageError(
-            f"rng must be a numpy.random.Generator, got {type(rng).__name__}; make one by np.random.default_rng(seed)"
-        )
-    return rng
+    try:
+        return arrays.generator(rng)
+    except TypeError as error:
+        raise CoverageError(str(error)) from None
+
+
+def plain(result: Any) -> dict[str, Any]:
+    """Return the fields of a result as JSON-able values, with a notice that they are not private."""
+    found = {one.name: getattr(result, one.name) for one in fields(result)}
+    listed = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in found.items()}
+    return {"notice": NOT_PRIVATE} | listed
 
 
 def check_classes(classes: Any) -> Classes:
