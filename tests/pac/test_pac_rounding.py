@@ -30,14 +30,23 @@ def exact_bound(s, e):
     return mpmath.fsum(mpmath.log1p(mpmath.mpf(float(a)) / mpmath.mpf(float(b))) for a, b in zip(s, e, strict=True)) / 2
 
 
+def careless_log1p(x):
+    """As numpy's, four units in the last place below it: what numpy lets a vector form err by."""
+    found = np.asarray(LOG1P(x))
+    return found - 4 * np.spacing(found)
+
+
+LOG1P = np.log1p
+
+
 @pytest.mark.parametrize("count", FEW)
 def test_a_gaussian_bound_is_never_below_the_truth(count, monkeypatch):
+    """Under an adversary's logarithm, too: the units are counted for what the library may do, not for what it did."""
     rng = np.random.default_rng(0)
     cases = [10.0 ** rng.uniform(-12, 12, size=(2, 3)) for _ in range(count)]
     assert all(gaussian_bound(s, e) >= exact_bound(s, e) for s, e in cases)
-    monkeypatch.setattr(allocation, "BOUND_ULPS", 0)
-    monkeypatch.setattr(allocation, "up", lambda value, ulps: value)
-    assert not all(gaussian_bound(s, e) >= exact_bound(s, e) for s, e in cases[:40])  # these need it
+    monkeypatch.setattr(allocation.np, "log1p", careless_log1p)
+    assert all(gaussian_bound(s, e) >= exact_bound(s, e) for s, e in cases)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth import arrays
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.coverage.glm import CoverageError
+from epsworth.results import Result
 
 Classes = tuple[Any, Any]  # two labels, declared in public: (the one that is -1, the one that is +1)
 TEXTS, NUMBERS = "US", "biuf"
@@ -146,11 +147,19 @@ def generator(rng: Any) -> np.random.Generator:
         raise CoverageError(str(error)) from None
 
 
-def plain(result: Any) -> dict[str, Any]:
-    """Return the fields of a result as JSON-able values, with a notice that they are not private."""
-    found = {one.name: getattr(result, one.name) for one in fields(result)}
-    listed = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in found.items()}
-    return {"notice": NOT_PRIVATE} | listed
+class NotPrivate(Result):
+    """A result computed from raw data, which says so."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields as JSON-able values (what is infinite as None), and that they are not private."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]  # dataclasses all
+        return {"notice": NOT_PRIVATE} | {name: _plain(value) for name, value in found.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not np.isfinite(value).all():
+        return [v if math.isfinite(v) else None for v in value.ravel().tolist()]
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def check_classes(classes: Any) -> Classes:

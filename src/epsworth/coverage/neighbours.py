@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,9 +21,8 @@ from epsworth.coverage.fitting import (
     weighted_gram,
 )
 from epsworth.coverage.glm import CoverageError, Loss, loss_named
-from epsworth.coverage.inputs import NOT_PRIVATE, Classes, number, plain, whole
+from epsworth.coverage.inputs import NOT_PRIVATE, Classes, NotPrivate, number, whole
 from epsworth.records import Indices
-from epsworth.results import Result
 from epsworth.rounding import show_up, up
 
 Method = Literal["newton", "wc", "exact"]
@@ -40,7 +39,7 @@ PAIRS = 4_000_000  # (kept row, removed row) pairs whose margins are held at onc
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbours(Result):
+class Neighbours(NotPrivate):
     """The models of all data sets that lack one row.
 
     Attributes
@@ -67,10 +66,6 @@ class Neighbours(Result):
 
     def __len__(self) -> int:
         return len(self.deltas)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields as JSON-able values, and that they are not private."""
-        return plain(self)
 
     def __str__(self) -> str:
         far = int(self.distances.argmax())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.fitting import NORM_SLACK, check_coefficients, check_data, check_table, weighted_gram
 from epsworth.coverage.glm import CoverageError, loss_named
-from epsworth.coverage.inputs import NOT_PRIVATE, Classes, plain, positive
-from epsworth.results import Result
+from epsworth.coverage.inputs import NOT_PRIVATE, Classes, NotPrivate, positive
 from epsworth.rounding import show_up
 
 CURVATURE = 0.25  # of the logistic loss, per squared length of a row
@@ -30,7 +29,7 @@ class CoverageWarning(UserWarning):
 
 
 @dataclass(frozen=True, eq=False)
-class ExPost(Result):
+class ExPost(NotPrivate):
     """Loss of each row at a released model, in its two parts, shape ``(n,)`` each; not private."""
 
     noise_part: Floats
@@ -40,10 +39,6 @@ class ExPost(Result):
     def losses(self) -> Floats:
         """Log density of the model with the row over without it."""
         return as_floats(self.noise_part + self.jacobian_part)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return both parts as JSON-able values, and that they are not private."""
-        return plain(self)
 
     def __str__(self) -> str:
         worst = int(np.abs(self.losses).argmax())

@@ -6,24 +6,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.exposure import kernels
-from epsworth.coverage.inputs import NOT_PRIVATE, finite, plain, whole
+from epsworth.coverage.inputs import NOT_PRIVATE, NotPrivate, finite, whole
 from epsworth.coverage.neighbours import Neighbours
 from epsworth.coverage.output import OutputPerturbation
 from epsworth.deprecation import alias, renamed
 from epsworth.records import Indices
-from epsworth.results import Result
 from epsworth.rounding import show_up
 
 
 @dataclass(frozen=True, eq=False)
-class Profile(Result):
+class Profile(NotPrivate):
     """Losses of every row in one released model.
 
     Attributes
@@ -42,10 +40,6 @@ class Profile(Result):
         """Sizes of the losses, smallest first."""
         return as_floats(np.abs(self.losses)[self.rows])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return losses and ranking as JSON-able values, and that they are not private."""
-        return plain(self)
-
     def __str__(self) -> str:
         return (
             f"{len(self.rows)} rows: the most exposed one is row {self.rows[-1]}, with an ex-post loss of "
@@ -54,7 +48,7 @@ class Profile(Result):
 
 
 @dataclass(frozen=True, eq=False)
-class TypicalProfile(Result):
+class TypicalProfile(NotPrivate):
     """What models drawn by the mechanism say about the rows.
 
     Attributes
@@ -76,10 +70,6 @@ class TypicalProfile(Result):
     rate: float
     draws: int
     beta = alias("beta", "rate")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields as JSON-able values, and that they are not private."""
-        return plain(self)
 
     def __str__(self) -> str:
         return (

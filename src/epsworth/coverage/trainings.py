@@ -8,7 +8,6 @@ the advantage is a lower bound.  **Not private**, and expensive: one set of trai
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,17 +15,15 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import Risk
 from epsworth.coverage.glm import CoverageError
-from epsworth.coverage.inputs import NOT_PRIVATE, finite, plain, positive, share
+from epsworth.coverage.inputs import NOT_PRIVATE, NotPrivate, finite, positive, share
 from epsworth.records import Indices
-from epsworth.results import Result
 from epsworth.rounding import show_down
 
 FEWEST = 40
-ENDS = ("lower", "upper")
 
 
 @dataclass(frozen=True, eq=False)
-class BlackBox(Result):
+class BlackBox(NotPrivate):
     """Estimated losses of one row at some models, with intervals.
 
     Attributes
@@ -51,11 +48,6 @@ class BlackBox(Result):
     advantage_lower: float
     direction: Floats
     radius: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields as JSON-able values; a bound that is not known is None, and nothing is private."""
-        ends = {name: [v if np.isfinite(v) else None for v in getattr(self, name).tolist()] for name in ENDS}
-        return plain(self) | ends
 
     def __str__(self) -> str:
         return (

@@ -20,9 +20,8 @@ from scipy.special import ndtr
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.fitting import check_data
 from epsworth.coverage.glm import CoverageError, loss_named
-from epsworth.coverage.inputs import NOT_PRIVATE, Classes, finite, generator, number, plain, positive, whole
+from epsworth.coverage.inputs import NOT_PRIVATE, Classes, NotPrivate, finite, generator, number, positive, whole
 from epsworth.deprecation import renamed
-from epsworth.results import Result
 from epsworth.rounding import show_up
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ Gradients = Callable[[Floats], Floats]  # parameters (p,) -> gradients per row (
 
 
 @dataclass(frozen=True, eq=False)
-class Transcript(Result):
+class Transcript(NotPrivate):
     """A run of noisy gradient descent and what it says about each row.
 
     Attributes
@@ -60,10 +59,6 @@ class Transcript(Result):
     def advantage(self) -> Floats:
         """Membership advantage of Gaussian noise at ``mu``: ``2 Phi(mu/2) - 1``."""
         return as_floats(2 * ndtr(self.mu / 2) - 1)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields as JSON-able values, and that they are not private."""
-        return plain(self)
 
     def __str__(self) -> str:
         return (

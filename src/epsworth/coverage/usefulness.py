@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import Risk, floor
 from epsworth.coverage.fitting import blocks
-from epsworth.coverage.inputs import NOT_PRIVATE, plain
+from epsworth.coverage.inputs import NOT_PRIVATE, NotPrivate
 from epsworth.coverage.output import OutputPerturbation
-from epsworth.results import Result
 from epsworth.rounding import show_down
 
 CELLS = 2_000_000  # (row, draw) pairs held at once
@@ -22,7 +20,7 @@ SAME = 1e-12  # relative: epsilons that are one point of the grid
 
 
 @dataclass(frozen=True, eq=False)
-class Usefulness(Result):
+class Usefulness(NotPrivate):
     """Accuracy of noisy models on fixed rows.
 
     Attributes
@@ -49,10 +47,6 @@ class Usefulness(Result):
     base: float
     majority: float
     confidence: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields as JSON-able values, and that they are not private."""
-        return plain(self)
 
     def __str__(self) -> str:
         return (

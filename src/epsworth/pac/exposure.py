@@ -189,7 +189,7 @@ def blur_of(whitened: Floats) -> float:
     """
     numbers = whitened.shape[1]
     longest = math.sqrt(float((whitened**2).sum(axis=1).max(initial=0.0))) + math.sqrt(numbers) + NOISE_REACH
-    return (2 * numbers + 16) * UNIT * longest**2
+    return float((2 * numbers + 16) * UNIT * longest**2)
 
 
 def _excess(share: Floats, odds: float) -> tuple[Floats, Floats]:

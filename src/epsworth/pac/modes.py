@@ -76,6 +76,7 @@ class Exact(Calibrated):
     exposure: Exposure | None
     pairs: int
     confidence = 1.0
+    certificate = None
 
     def secret_positions(self) -> Steps:
         """Draw a world by the operating system."""
@@ -101,11 +102,12 @@ class Sampled(Calibrated):
     """
 
     certificate: Certificate | None
+    exposure = None
 
     @property
     def confidence(self) -> float | None:
         """That of the certificate."""
-        return None if self.certificate is None else self.asked.confidence
+        return None if self.certificate is None else self.certificate.confidence
 
     def secret_positions(self) -> Steps:
         """Draw a sub-sample by the operating system, and run the algorithm on it."""

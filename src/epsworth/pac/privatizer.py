@@ -24,7 +24,7 @@ from epsworth.pac.calibration import LARGEST, Basis, Plan, calibrate, check_choi
 from epsworth.pac.exposure import Exposure, expose, rows_of
 from epsworth.pac.lattice import Steps
 from epsworth.pac.ledger import Ledger, Tally
-from epsworth.pac.modes import Apart, Calibrated, calibrated, listed, plan_of, shape_of
+from epsworth.pac.modes import Apart, Exact, Sampled, calibrated, listed, plan_of, shape_of
 from epsworth.pac.pool import check_columns, check_finite, check_pool
 from epsworth.pac.released import Release
 from epsworth.pac.report import nats_beyond_records, report_of
@@ -85,7 +85,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     Attributes
     ----------
-    calibrated_ : Calibrated
+    calibrated_ : Exact or Sampled
         All that the fit found, of which the next ones are parts: also ``exposure`` (of single records, for
         `RecordPosterior`) and ``certificate`` (``mode="certified"``).
     plan_ : Plan
@@ -182,11 +182,11 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 "a public constant"
             )
         found = calibrated(asked, experiment, trials)
-        for held in (experiment.mechanism, trials, found.plan, getattr(found, "exposure", None)):
+        for held in (experiment.mechanism, trials, found.plan, found.exposure):
             if held is not None:
                 sealed(held)
         self._tally, self._at_fit, self._apart = Tally(), asked.marks(), found.apart(found.plan)
-        self.calibrated_: Calibrated = found
+        self.calibrated_: Exact | Sampled = found
         for told in (nats_beyond_records(asked, found.plan), self._apart.sentence if self._apart else None):
             if told is not None:
                 warnings.warn(told, stacklevel=2)
@@ -240,12 +240,12 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         return self._tally.sum
 
     @property
-    def _found(self) -> Calibrated:
+    def _found(self) -> Exact | Sampled:
         """What the fit found; refused before one."""
         check_is_fitted(self, "calibrated_")
         return self.calibrated_
 
-    def _checked(self) -> Calibrated:
+    def _checked(self) -> Exact | Sampled:
         """Return what the fit found, if no setting was changed since."""
         found = self._found
         Settings.of(self).check_unchanged(self._at_fit)
@@ -337,7 +337,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         whitened = found.plan.positions(found.trials.outputs) / found.plan.ratio
         return expose(whitened, members, analysis, risk=Risk.of(AUDIT), draws=draws)
 
-    def _release_with(self, ledger: Ledger, found: Calibrated) -> Release:
+    def _release_with(self, ledger: Ledger, found: Exact | Sampled) -> Release:
         asked, outputs = found.asked, found.trials.outputs
         if asked.mode != "exact" or asked.of_records is not None:
             raise ValueError("a ledger needs mode='exact' and a budget in nats (MI, Posterior or DPEquivalent)")
