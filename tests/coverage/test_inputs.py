@@ -39,15 +39,15 @@ MODELS = RNG.normal(size=(50, 3))
 
 
 def descent(**changed):
-    given = {"steps": 2, "rate": 0.1, "clip": 1.0, "noise": 1.0, "rng": RNG}
+    given = {"steps": 2, "learning_rate": 0.1, "clip": 1.0, "noise": 1.0, "rng": RNG}
     return descend(linear_gradients(X, Y), changed.pop("start", np.zeros(3)), **{**given, **changed})
 
 
 BAD = {
-    "rng": lambda: window(X, Y, 0.1, rng=5),
-    "rng must": lambda: typical_profile(FOUND, 1.0, rng=5),
-    "rng must be": lambda: stand_in(10, 2, rng=5),
-    "rng must be a": lambda: descent(rng=5),
+    "rng": lambda: window(X, Y, 0.1, rng="5"),
+    "rng must": lambda: typical_profile(FOUND, 1.0, rng="5"),
+    "rng must be": lambda: stand_in(10, 2, rng="5"),
+    "rng must be a": lambda: descent(rng="5"),
     "draws": lambda: window(X, Y, 0.1, rng=RNG, draws=0),
     "draws must": lambda: typical_profile(FOUND, 1.0, rng=RNG, draws=0),
     "draws must be": lambda: window(X, Y, 0.1, rng=RNG, draws=10**12),
@@ -74,7 +74,7 @@ BAD = {
     "top must": lambda: loo(X, Y, F, 0.1, tol=0.1, top=-3),
     "model holds a missing": lambda: profile(FOUND, [0.1, NAN, 0.1], 1.0),
     "model must have shape": lambda: profile(FOUND, [0.1], 1.0),
-    "d must be at least 1 and beta positive": lambda: profile(FOUND, F, NAN),
+    "d must be at least 1 and rate positive": lambda: profile(FOUND, F, NAN),
     "noise holds a missing": lambda: OutputPerturbation(2, 1.0).losses([[0.1, 0.1]], [NAN, 1.0]),
     "distance holds a missing": lambda: OutputPerturbation(2, 1.0).ball([NAN], 1.0),
     "radius": lambda: OutputPerturbation(2, 1.0).ball([0.1], math.inf),
@@ -83,7 +83,9 @@ BAD = {
     "with_row holds a missing": lambda: black_box(MODELS + NAN, MODELS, MODELS[:1]),
     "radius must": lambda: black_box(MODELS, MODELS, MODELS[:1], radius=NAN),
     "start holds a missing": lambda: descent(start=[NAN, 0, 0]),
-    "gradients": lambda: descend(lambda f: np.full((3, 2), NAN), [0, 0], steps=1, rate=1, clip=1, noise=1, rng=RNG),
+    "gradients": lambda: descend(
+        lambda f: np.full((3, 2), NAN), [0, 0], steps=1, learning_rate=1, clip=1, noise=1, rng=RNG
+    ),
     "steps must": lambda: descent(steps=2.5),
     "noise must": lambda: descent(noise=math.inf),
     "l2 must be finite": lambda: descent(l2=NAN),

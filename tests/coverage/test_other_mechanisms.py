@@ -143,7 +143,7 @@ def test_a_real_diffprivlib_model_is_read():
 
 def descent(X, y, rng, sampling=1.0, noise=3.0, steps=15):
     return descend(
-        linear_gradients(X, y), np.zeros(X.shape[1]), steps=steps, rate=0.05, clip=0.5, noise=noise, l2=0.1,
+        linear_gradients(X, y), np.zeros(X.shape[1]), steps=steps, learning_rate=0.05, clip=0.5, noise=noise, l2=0.1,
         sampling=sampling, rng=rng,
     )  # fmt: skip
 

@@ -45,12 +45,12 @@ def test_numbers_that_would_overflow_are_refused_in_a_sentence():
     X, y = world(20, 3)
     found, noise, huge = loo(X, y, fit_base(X, y, 0.1), 0.1), OutputPerturbation(3, 1.0), [1e308] * 3
     for ask, message in (
-        (lambda: OutputPerturbation(3, 1e308), "beta positive"),
-        (lambda: OutputPerturbation(3, 1e-308), "beta positive"),
-        (lambda: profile(found, huge, 1e308), "beta positive"), (lambda: profile(found, huge, 1.0), "noise must lie"),
+        (lambda: OutputPerturbation(3, 1e308), "rate positive"),
+        (lambda: OutputPerturbation(3, 1e-308), "rate positive"),
+        (lambda: profile(found, huge, 1e308), "rate positive"), (lambda: profile(found, huge, 1.0), "noise must lie"),
         (lambda: noise.losses([huge], [0] * 3), "deltas must lie"), (lambda: noise.logpdf(huge), "noise must lie"),
-        (lambda: noise.ball([1e308], 1.0), "beta times distance"),
-        (lambda: noise.ball([1.0], 1e308), "beta times radius"),
+        (lambda: noise.ball([1e308], 1.0), "rate times distance"),
+        (lambda: noise.ball([1.0], 1e308), "rate times radius"),
         (lambda: noise.logpdf(np.zeros(4)), r"noise must have shape \(..., 3\)"), (lambda: noise.logpdf(0.0), "shape"),
         (lambda: noise.sample(10**13, np.random.default_rng(0)), "count must be a whole number"),
     ):  # fmt: skip
@@ -162,13 +162,13 @@ def test_releases_lie_on_a_public_lattice_and_charge_for_it():
     X, y = world(400, 3)
     found = release(X, y, 0.1, 1.0, n=400)
     assert np.array_equal(found.coefficients / found.step, np.rint(found.coefficients / found.step))
-    assert found.step <= 1 / (1024 * found.beta)
-    whole = sensitivity(400, 0.1) * (1 + 2e-9) + found.step * math.sqrt(3) + 2e-12 / 0.1
-    assert found.beta <= 1.0 / whole
-    assert found.beta >= 0.999 / sensitivity(400, 0.1)
+    assert found.step <= 1 / (1024 * found.rate)
+    whole = sensitivity(400, 0.1) + found.step * math.sqrt(3) + 2e-12 / 0.1
+    assert found.rate <= 1.0 / whole
+    assert found.rate >= 0.999 / sensitivity(400, 0.1)
     assert str(found).endswith("epsilon 1 per row replaced, added or removed")
     other = release(-X[::-1], y, 0.1, 1.0, n=400)
-    assert (other.step, other.beta) == (found.step, found.beta)  # functions of public numbers only
+    assert (other.step, other.rate) == (found.step, found.rate)  # functions of public numbers only
 
 
 def test_release_noise_follows_the_law():
@@ -186,7 +186,7 @@ def test_releases_refuse_what_their_noise_does_not_cover():
         release(X, y, 0.1, 1.0, n=60)
     with pytest.raises(CoverageError, match="epsilon must be positive and finite, got 0"):
         release(X, y, 0.1, 0, n=50)
-    with pytest.raises(CoverageError, match="beta positive"):
+    with pytest.raises(CoverageError, match="rate positive"):
         OutputPerturbation(2, 0.0)
     with pytest.raises(CoverageError, match="deltas must have shape"):
         OutputPerturbation(2, 1.0).losses([[1.0]], [1.0, 2.0])

@@ -58,7 +58,7 @@ def test_no_neighbour_is_refused_and_public_facts_stay_the_same(row, regulariser
     seen = [
         release(*replaced(row, label), 0.1, 1.0, n=30, regulariser=regulariser) for label in (1, -1, 0, 7, NAN, INF)
     ]
-    assert len({(found.beta, found.step, found.epsilon, found.n, str(found)) for found in seen}) == 1
+    assert len({(found.rate, found.step, found.epsilon, found.n, str(found)) for found in seen}) == 1
     assert all(np.isfinite(found.coefficients).all() for found in seen)
 
 
@@ -181,7 +181,7 @@ def test_noise_covers_what_one_row_moves_in_a_release(monkeypatch, regulariser, 
             for m in (rows, max(rows - 1, 30))
         )
         gap = abs(one.coefficients - other.coefficients)[0]
-        assert one.beta * gap <= 1.0
+        assert one.rate * gap <= 1.0
     if regulariser == "sum":  # the public weight: 30 l2 beside the sum, for 3000 rows, too
         expected = fit_base(table[:1].repeat(3000, 0), np.r_[np.ones(2999), -1.0], 3.0 * 30 / 3000)
         many = release(np.ones((3000, 1)), np.r_[np.ones(2999), -1.0], 3.0, 1.0, n=30, regulariser="sum")
@@ -211,7 +211,7 @@ def test_analysis_of_one_class_takes_declared_classes():
     ones = np.ones(30)
     f = fit_base(X, ones, 0.1, classes=(-1, 1))
     assert loo(X, ones, f, 0.1, classes=(-1, 1)).distances.max() <= sensitivity(30, 0.1)
-    assert window(X, ones, 0.1, classes=(-1, 1)).eps_low > 0
+    assert window(X, ones, 0.1, classes=(-1, 1)).epsilon_low > 0
     assert expost_objective(X, ones, f, reg=1.0, noise_scale=1.0, classes=(-1, 1)).losses.shape == (30,)
     assert linear_gradients(X, ones, classes=(-1, 1))(f).shape == (30, 3)
     with pytest.raises(CoverageError, match="y, row 3 holds neither of the declared classes"):

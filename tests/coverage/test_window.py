@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from coverage_worlds import ADULT, adult, world
 
+from epsworth.bounds import Risk
 from epsworth.coverage import (
     CoverageError,
     descend,
@@ -28,25 +29,25 @@ def test_the_ends_keep_their_promises():
     found = window(X, y, 0.05)
     exact = loo(X, y, fit_base(X, y, 0.05), 0.05, "exact").distances
     rate = 1 / sensitivity(500, 0.05)
-    low = kernels(3).adv(rate * found.eps_low * exact)
+    low = kernels(3).adv(rate * found.epsilon_low * exact)
     assert 0.0999 < low.max() <= 0.1
-    assert (kernels(3).adv(rate * found.eps_high * exact) >= 0.9 - 1e-9).mean() >= 0.5
+    assert (kernels(3).adv(rate * found.epsilon_high * exact) >= 0.9 - 1e-9).mean() >= 0.5
     assert 0.1 <= found.adv_low <= 0.1 * (1 + 1e-8)  # rounded up
-    assert (found.advantage(found.eps_low) >= low).all()
+    assert (found.advantage(found.epsilon_low) >= low).all()
 
 
 def test_the_advised_window_is_safe_and_of_use():
     X, y = world(500, 3)
     safe = window(X, y, 0.05)
-    assert safe.advised == (0.0, safe.eps_low)
+    assert safe.advised == (0.0, safe.epsilon_low)
     found = window(X, y, 0.05, rng=np.random.default_rng(1))
     low, high = found.advised
-    assert high == found.eps_low < found.eps_util  # a trade-off: accuracy is kept from eps_util on only
+    assert high == found.epsilon_low < found.epsilon_util  # a trade-off: accuracy is kept from eps_util on only
     assert found.usefulness.at(low) > found.usefulness.majority
     assert found.usefulness.at(low * 0.9) <= found.usefulness.majority
     assert found.to_dict()["window"] == [low, high]
     many = window(np.tile(X, (20, 1)), np.tile(y, 20), 0.05, rng=np.random.default_rng(1))
-    assert many.advised == (many.eps_util, many.eps_low)
+    assert many.advised == (many.epsilon_util, many.epsilon_low)
     assert "Choose epsilon between" in many.verdict
 
 
@@ -56,7 +57,7 @@ def test_no_row_is_said_to_pay_more_than_epsilon():
     rough = window(X, y, 0.1, f=fit_base(X, y, 0.1) + 0.5)
     assert (rough.neighbours.errors * rough.kappa > 1).any()
     assert rough.exposure(2.0).max() == 2.0
-    assert rough.eps_low >= kernels(2).inverse_adv(0.1) * (1 - 1e-9)
+    assert rough.epsilon_low >= kernels(2).inverse_adv(0.1) * (1 - 1e-9)
     with pytest.raises(CoverageError, match="epsilon must be positive"):
         rough.exposure(np.nan)
 
@@ -67,7 +68,7 @@ def test_accuracy_is_kept_only_above_the_commoner_label():
     y = np.r_[np.ones(70), -np.ones(30)]
     rates = np.array([0.01, 1e6])
     found = simulate(
-        X, y, np.array([0.01]), rates, rates, tolerance=0.9, confidence=0.9, draws=50, rng=np.random.default_rng(1)
+        X, y, np.array([0.01]), rates, rates, tolerance=0.9, risk=Risk.of(0.9), draws=50, rng=np.random.default_rng(1)
     )
     assert (found.base, found.majority) == (0.75, 0.7)
     assert 0.2 < found.kept[0] < 0.8  # half of the models turn round, to 0.25
@@ -79,10 +80,10 @@ def test_an_outlier_lowers_the_window_and_wishes_move_it():
     X, far = X / 2, np.array([[1.0, 0.0]])
     contrary = -np.sign(fit_base(X, y, 0.1) @ far[0])
     with_outlier = window(np.vstack([X, far]), np.append(y, contrary), 0.1)
-    assert with_outlier.eps_low < window(X, y, 0.1).eps_low
-    lows = [window(X, y, 0.1, adv_safe=a).eps_low for a in (0.01, 0.1, 0.5)]
+    assert with_outlier.epsilon_low < window(X, y, 0.1).epsilon_low
+    lows = [window(X, y, 0.1, adv_safe=a).epsilon_low for a in (0.01, 0.1, 0.5)]
     assert lows == sorted(lows)
-    highs = [window(X, y, 0.1, q_exposed=q).eps_high for q in (0.1, 0.5, 0.9)]
+    highs = [window(X, y, 0.1, q_exposed=q).epsilon_high for q in (0.1, 0.5, 0.9)]
     assert highs == sorted(highs, reverse=True)
 
 
@@ -91,16 +92,16 @@ def test_less_noise_scales_the_window():
     plain, tight = window(X, y, 0.1), window(X, y, 0.1, calibration="add_remove")
     ratio = sensitivity(300, 0.1, "add_remove") / sensitivity(300, 0.1)
     assert 0.5 < ratio < 0.55
-    assert tight.eps_low / plain.eps_low == pytest.approx(ratio, rel=1e-9)
-    assert tight.eps_high / plain.eps_high == pytest.approx(ratio, rel=1e-9)
-    assert window(X, y, 0.1, n=200).eps_low / plain.eps_low == pytest.approx(1.5, rel=1e-9)
+    assert tight.epsilon_low / plain.epsilon_low == pytest.approx(ratio, rel=1e-9)
+    assert tight.epsilon_high / plain.epsilon_high == pytest.approx(ratio, rel=1e-9)
+    assert window(X, y, 0.1, n=200).epsilon_low / plain.epsilon_low == pytest.approx(1.5, rel=1e-9)
 
 
 def test_simulated_accuracy_equals_a_plain_loop():
     X, y = world(150, 3, noise=0.2)
     f, rates = fit_base(X, y, 0.01), np.array([0.5, 5.0, 50.0])
     found = simulate(
-        X, y, f, rates, rates, tolerance=0.02, confidence=0.9, draws=40, rng=np.random.default_rng(3)
+        X, y, f, rates, rates, tolerance=0.02, risk=Risk.of(0.9), draws=40, rng=np.random.default_rng(3)
     )  # fmt: skip
     from epsworth.coverage import OutputPerturbation
 
@@ -120,12 +121,14 @@ def test_utility_is_kept_from_eps_util_on():
     found = window(X, y, 0.01, rng=np.random.default_rng(8), tolerance=0.02)
     rng = np.random.default_rng(9)
     fresh = simulate(
-        X, y, found.neighbours.base, np.array([found.kappa * found.eps_util]), np.array([found.eps_util]),
-        tolerance=0.02, confidence=0.95, draws=200, rng=rng,
+        X, y, found.neighbours.base, np.array([found.kappa * found.epsilon_util]), np.array([found.epsilon_util]),
+        tolerance=0.02, risk=Risk.of(0.95), draws=200, rng=rng,
     )  # fmt: skip
     assert fresh.kept[0] >= 0.8
     assert found.usefulness.base > found.usefulness.majority
-    assert found.verdict.startswith("Choose epsilon between" if found.eps_util <= found.eps_low else "A trade-off")
+    assert found.verdict.startswith(
+        "Choose epsilon between" if found.epsilon_util <= found.epsilon_low else "A trade-off"
+    )
 
 
 def test_verdicts_say_what_they_are():
@@ -191,13 +194,13 @@ def test_bad_wishes_are_refused():
 def test_adult_window(paper_data):
     X, y = adult(paper_data, ADULT["two"])
     found = window(X, y, 1.0, rng=np.random.default_rng(4), draws=100)
-    assert found.eps_low == pytest.approx(1.29, abs=0.01)
-    assert found.eps_high == pytest.approx(101, abs=1)
+    assert found.epsilon_low == pytest.approx(1.29, abs=0.01)
+    assert found.epsilon_high == pytest.approx(101, abs=1)
     advantage = found.advantage(1.0)
     assert advantage.max() == pytest.approx(0.078, abs=0.001)
     assert np.median(advantage) == pytest.approx(0.018, abs=0.001)
     assert found.usefulness.base < found.usefulness.majority  # two columns without intercept are not a model
-    assert found.eps_util < found.eps_low
+    assert found.epsilon_util < found.epsilon_low
     assert found.advised is None
     at_plateau = window(X, y, 1.0, rule="plateau")
     assert at_plateau.adv_low > 0.7
@@ -211,8 +214,8 @@ def test_adult_one_hot_windows_and_descent(paper_data):
     assert data.X.shape == (48_842, 109)
     for l2, low, high in ((0.01, 12.4, 846), (0.001, 20, 1810), (0.0001, 22, 5380)):
         found = window(data.X, data.y, l2)
-        assert found.eps_low == pytest.approx(low, rel=0.03)
-        assert found.eps_high == pytest.approx(high, rel=0.03)
+        assert found.epsilon_low == pytest.approx(low, rel=0.03)
+        assert found.epsilon_high == pytest.approx(high, rel=0.03)
     run = descend(
         linear_gradients(data.X, data.y), np.zeros(109), steps=100, rate=1e-4, clip=1.0, noise=20.0,
         rng=np.random.default_rng(7),

@@ -9,6 +9,7 @@ from sklearn.datasets import load_iris
 from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
+from epsworth.bounds import Risk
 from epsworth.pac import MI, PACPrivatizer, lira, pool_test
 from epsworth.pac.attacks import best_thresholds, confidence_scores, threshold_attack
 
@@ -31,7 +32,7 @@ def test_noise_shows_no_advantage_on_trials_held_out():
     """On the trials they were chosen on, thresholds show 3 % that is not there.  5 standard errors of the average."""
     rng = np.random.default_rng(0)
     scores, members = rng.normal(size=(1200, 100)), rng.random((1200, 100)) < 0.5
-    found = threshold_attack(scores, members)
+    found = threshold_attack(scores, members, Risk(0.01))
     error = 0.5 / np.sqrt(600 * 100)
     assert abs(found.success.mean() - 0.5) < 5 * error
     assert found.advantage < 0.01
@@ -45,7 +46,7 @@ def test_noise_shows_no_advantage_on_trials_held_out():
 
 def test_a_perfect_score_is_found():
     members = np.random.default_rng(0).random((3000, 3)) < 0.5
-    found = threshold_attack(members + 0.0, members)
+    found = threshold_attack(members + 0.0, members, Risk(0.01))
     assert found.success.min() == 1
     assert found.tpr[0.01][0] == 1
 

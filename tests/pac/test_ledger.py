@@ -22,6 +22,7 @@ from epsworth.pac.calibration import Shape, calibrate
 from epsworth.pac.exposure import posterior_weights
 from epsworth.pac.lattice import RoundedGaussian
 from epsworth.pac.ledger import Tally, updated
+from epsworth.rounding import show_up
 
 X = load_iris()["data"]
 
@@ -39,7 +40,7 @@ def test_budgets_add_up_and_the_total_ends_the_series():
         mean.release(ledger)
     assert ledger.releases == 2
     assert ledger.probabilities.sum() == pytest.approx(1)
-    assert repr(ledger) == f"Ledger(spent {ledger.spent:g} of 0.25 nats in 2 releases)"
+    assert repr(ledger) == f"Ledger(spent {show_up(ledger.spent)} of 0.25 nats in 2 releases)"
     assert mean.spent_ == 0  # counted there, not here
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import chi2, norm
 
+from epsworth.bounds import Risk
 from epsworth.pac import allocate, dp_posterior, generalised_prior, posterior, procrustes, tpr_bound
 from epsworth.pac.allocation import (
     RULES,
@@ -70,14 +71,14 @@ def _root(falling):
     ("call", "message"),
     [
         (lambda: allocate([-1.0], 1.0), "none negative"),
-        (lambda: allocate([1.0], 0.0), "beta must be positive"),
+        (lambda: allocate([1.0], 0.0), "mi must be positive"),
         (lambda: allocate([1.0], 1.0, "best"), "noise rule must be one of optimal"),
         (lambda: allocate([1.0], 1.0, "paper", weights=[1.0]), "weights belong to the rule 'optimal'"),
         (lambda: allocate([1.0, 2.0], 1.0, weights=[1.0]), "weights must be 2 positive numbers"),
         (lambda: posterior(-1, 0.5), "mi must be a number of nats"),
         (lambda: posterior(float("nan"), 0.5), "mi must be a number of nats"),
         (lambda: posterior(1, 0), r"prior must lie in \(0, 1\]"),
-        (lambda: dp_posterior(-1), "eps must be finite"),
+        (lambda: dp_posterior(-1), "epsilon must be finite"),
         (lambda: tpr_bound(1, 0.5, 2), r"fpr must lie in \[0, 1\]"),
         (lambda: generalised_prior(10, 11, 5, 2), "must not exceed n = 10"),
         (lambda: procrustes([[1.0]], [[1.0, 2.0]]), "two matrices of one shape"),
@@ -238,7 +239,9 @@ def test_a_records_own_information_stays_below_its_bound():
     for beta in (0.02, 0.25):
         noise = individual_allocation(moments, beta)
         bound = individual_bound(moments, noise)
-        truth = expose(outputs / np.sqrt(noise), members, np.random.default_rng(0), draws=200_000).record_mi
+        truth = expose(
+            outputs / np.sqrt(noise), members, np.random.default_rng(0), draws=200_000, risk=Risk(0.01)
+        ).record_mi
         assert (bound <= beta * (1 + 1e-12)).all()
         assert (truth <= bound + 0.002).all()
         assert truth.max() > 0.2 * beta  # the bound is no empty one
@@ -264,7 +267,7 @@ def test_the_certificate_holds_over_repetitions():
     covariance, failures, beta = root.T @ root, 0, 0.25
     for _ in range(300):
         pilot, left, right = (gaussian_worlds(rng, n, root) for n in (80, 60, 60))
-        found = certify(pilot, left, right, beta, Shape(basis="diag"), miss=0.1)
+        found = certify(pilot, left, right, beta, Shape(basis="diag"), Risk(0.1))
         truth = 0.5 * np.linalg.slogdet(np.eye(4) + covariance / found.plan.noise)[1]
         assert found.plan.mi <= beta * (1 + 1e-12)
         failures += truth > found.plan.mi  # the clip only lowers the truth
@@ -276,7 +279,7 @@ def test_the_certificate_clips_and_enlarges():
     root = np.diag([1.0, 2.0])
     pilot, left, right = (gaussian_worlds(rng, 400, root) for _ in range(3))
     plain = calibrate(pilot, 0.25, Shape(basis="svd"))
-    found = certify(pilot, left, right, 0.25, Shape(basis="svd"), miss=1e-3)
+    found = certify(pilot, left, right, 0.25, Shape(basis="svd"), Risk(1e-3))
     assert found.plan.trace > plain.trace
     assert found.plan.mi <= 0.25 < found.unconditional
     far = found.plan.positions(np.array([[1e9, 0.0]]))
@@ -293,7 +296,7 @@ def test_much_more_noise_gets_a_coarser_grid(factor):
     rng = np.random.default_rng(3)
     pilot = rng.normal(size=(40, 2))
     left, right = rng.normal(size=(2, 12, 2)) * factor**0.5
-    found = certify(pilot, left, right, 0.1, Shape(basis="diag"), miss=1e-6)
+    found = certify(pilot, left, right, 0.1, Shape(basis="diag"), Risk(1e-6))
     assert STEPS <= found.plan.ratio <= 4 * STEPS
     assert found.plan.mi <= 0.1
     np.testing.assert_allclose(found.plan.noise, (found.plan.step * found.plan.ratio) ** 2)
@@ -305,7 +308,7 @@ def test_much_more_noise_gets_a_coarser_grid(factor):
 def test_outputs_without_bounds_are_clipped_too():
     rng = np.random.default_rng(4)
     pilot, left, right = rng.normal(size=(3, 100, 2))
-    plan = certify(pilot, left, right, 0.5, Shape(basis="diag"), miss=1e-3).plan
+    plan = certify(pilot, left, right, 0.5, Shape(basis="diag"), Risk(1e-3)).plan
     reach = plan.clip * STEPS + 1
     for far in (1e20, 1e154, 1e308, -1e308):
         assert 0 < np.linalg.norm(plan.positions(np.array([0.0, far]))) <= reach

@@ -31,7 +31,7 @@ def test_a_missing_label_or_group_is_named_by_its_row(hole):
         fit(groups=np.array(values, dtype=object))
     with pytest.raises(ValueError, match="row 2, y: the value is missing or infinite"):
         fit(y=np.where(np.arange(12) == 2, np.inf, 0.5))
-    assert fit(y=np.array([1, 2.0] * 6, dtype=object)).units_ == 12
+    assert fit(y=np.array([1, 2.0] * 6, dtype=object)).report()["units"] == 12
     with pytest.raises(ValueError, match="y mixes values of the types int, str"):
         fit(y=np.array(["a", 1] * 6, dtype=object))
 
@@ -95,7 +95,12 @@ def test_a_column_of_an_array_is_named_by_its_number():
         with pytest.raises(ValueError, match=r"^X: the column 1 is not of numbers; drop it, or recode it") as caught:
             PACPrivatizer("mean", MI(1.0), worlds=8).fit(table)
         assert SECRET not in str(caught.value)
-    assert PACPrivatizer("mean", MI(1.0), worlds=8).fit(np.array([["1.5", 2], [3, "4"]] * 3, dtype=object)).units_ == 2
+    assert (
+        PACPrivatizer("mean", MI(1.0), worlds=8)
+        .fit(np.array([["1.5", 2], [3, "4"]] * 3, dtype=object))
+        .report()["units"]
+        == 2
+    )
 
 
 @pytest.mark.parametrize("hole", [np.nan, np.inf, -np.inf])
@@ -137,7 +142,7 @@ def test_the_smallest_budgets_get_noise_or_a_sentence():
         noise = allocate([1.0, 1e-3], 1e-300, rule)
         assert np.isfinite(noise).all()
         assert gaussian_bound([1.0, 1e-3], noise) <= 1e-300 * (1 + 1e-12)
-        with pytest.raises(ValueError, match="beta = 1e-300 needs noise beyond the largest floating-point number"):
+        with pytest.raises(ValueError, match="mi = 1e-300 needs noise beyond the largest floating-point number"):
             allocate([1e200, 1.0], 1e-300, rule)
     fitted = PACPrivatizer("mean", MI(1e-9), worlds=8).fit(X)
     assert fitted.plan_.mi <= 1e-9
@@ -153,7 +158,7 @@ def test_the_smallest_budgets_get_noise_or_a_sentence():
 def test_entries_that_are_masked_are_not_read():
     """As an array they would show what lies under the mask."""
     table = np.ma.array(X.copy(), mask=np.zeros(X.shape, bool))
-    assert PACPrivatizer("mean", MI(0.1), worlds=8).fit(table).units_ == len(X)  # nothing is hidden
+    assert PACPrivatizer("mean", MI(0.1), worlds=8).fit(table).report()["units"] == len(X)  # nothing is hidden
     table.data[4, 1], table.mask[4, 1] = 1e6, True
     for hidden in (table, list(table)):
         with pytest.raises(

@@ -18,6 +18,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
 from epsworth import pac
+from epsworth.bounds import Risk
 from epsworth.pac import MI, DPEquivalent, PACPrivatizer, Posterior, RecordPosterior
 from epsworth.pac.allocation import individual_allocation, individual_bound, mean_second_moments
 from epsworth.pac.exposure import expose
@@ -80,9 +81,13 @@ def test_upper_limits_hold_over_repetitions():
     and the limits are in truth far wider than that (seeded: repeatable)."""
     rng = np.random.default_rng(0)
     outputs, members = rng.normal(size=(32, 2)), rng.random((32, 10)) < 0.5
-    truth = expose(outputs, members, np.random.default_rng(99), draws=160_000).success
+    truth = expose(outputs, members, np.random.default_rng(99), draws=160_000, risk=Risk(0.01)).success
     misses = sum(
-        bool((expose(outputs, members, np.random.default_rng(s), draws=4000).upper < truth - 0.002).any())
+        bool(
+            (
+                expose(outputs, members, np.random.default_rng(s), draws=4000, risk=Risk(0.01)).upper < truth - 0.002
+            ).any()
+        )
         for s in range(30)
     )
     assert misses <= 2
@@ -103,7 +108,7 @@ def test_a_budget_for_single_records():
     fitted = PACPrivatizer(KMeans(3, n_init=3), RecordPosterior(0.588, joint=MI(0.15)), worlds=64).fit(X)
     found = fitted.audit(draws=4096, rng=7)
     assert found.success.max() <= 0.588
-    assert fitted.exposure_.worst <= 0.588
+    assert fitted.calibrated_.exposure.worst <= 0.588
     assert fitted.plan_.mi > 5 * pac.budget(0.588, 0.5)
     report = fitted.report()
     assert report["mi_nats"] >= fitted.plan_.mi  # joint tasks: printed next to it
@@ -130,7 +135,7 @@ def test_budgets_for_single_records_from_sampled_worlds():
     members = np.array([[i in half for i in range(8)] for half in combinations(range(8), 4)])
     outputs = np.array([pool[half].mean(axis=0) for half in members])
     whitened = fitted.plan_.positions(outputs) / fitted.plan_.ratio
-    truth = expose(whitened, members, np.random.default_rng(0), draws=40_000).success.max()
+    truth = expose(whitened, members, np.random.default_rng(0), draws=40_000, risk=Risk(0.01)).success.max()
     assert 0.52 < truth <= q
     assert fitted.report()["worst_record_posterior_estimate"] == q
     assert fitted.release().vector.shape == (2,)
@@ -166,7 +171,7 @@ def test_identical_rows_are_one_unit_in_every_world():
     fitted = PACPrivatizer("mean", RecordPosterior(0.7, joint=MI(0.6)), worlds=64).fit(pool)
     members = fitted.members()
     assert (members[:, :3] == members[:, 20:]).all()
-    assert fitted.units_ == len(np.unique(X[:20], axis=0))
+    assert len(fitted.calibrated_.experiment.sampler.units) == len(np.unique(X[:20], axis=0))
 
 
 def test_modes_say_what_they_prove():

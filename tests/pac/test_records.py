@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from epsworth import pac
+from epsworth.bounds import Risk
 from epsworth.pac import MI, DPEquivalent, PACPrivatizer, Posterior, RecordPosterior
 from epsworth.pac.exposure import FPR, expose, tpr_limit
 from epsworth.pac.record_budgets import mutual_neighbours, sure_allowed
@@ -63,7 +64,7 @@ def test_the_presence_of_a_near_duplicate_is_not_found_with_certainty(near):
     event = found.members()[:, :2].any(axis=1, keepdims=True)
     assert event.mean() == pytest.approx(0.5 if near else 0.75, abs=0.15)
     whitened = found.plan_.positions(found.trials_.outputs) / found.plan_.ratio
-    truth = expose(whitened, event, np.random.default_rng(1), draws=8000)
+    truth = expose(whitened, event, np.random.default_rng(1), draws=8000, risk=Risk(0.01))
     allowed = pac.posterior(pac.budget(0.8, 0.5), float(truth.prior[0]))
     assert truth.success[0] <= allowed + 5 * 0.5 / math.sqrt(8000)  # five standard errors
     assert found.report()["posterior_of_membership"] <= 0.8
@@ -82,7 +83,7 @@ def test_rows_within_the_declared_tolerance_are_one_unit():
     found = PACPrivatizer("mean", RecordPosterior(0.7, MI(0.3), near=1e-6), worlds=16).fit(TWINS, labels)
     members = found.members()
     assert (members[:, 0] == members[:, 1]).all()
-    assert found.units_ == 24
+    assert len(found.calibrated_.experiment.sampler.units) == 24
     for near in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(ValueError, match="near must be positive and finite"):
             RecordPosterior(0.7, near=near)
@@ -110,7 +111,7 @@ def test_an_answer_that_is_rare_but_sure_is_no_small_matter():
     caught = (1 - _normal((threshold - 1) / sigma)) / 32 + (31 / 32) * FPR
     assert caught <= sure_allowed(q) + 5e-4
     assert found.report()["tpr_at_fpr_0.001"] <= sure_allowed(q) + 1e-6
-    bare = expose(1e3 * found.trials_.outputs, members, np.random.default_rng(0), draws=16384)
+    bare = expose(1e3 * found.trials_.outputs, members, np.random.default_rng(0), draws=16384, risk=Risk(0.01))
     assert bare.surest > 1 / 32 > sure_allowed(q)  # what an audit of the bare answer shows
 
 
@@ -125,7 +126,7 @@ def test_limits_of_sure_guesses_are_limits():
         whitened = np.array([[0.0], [distance]])
         truth = _normal(-3.090232306167813 + distance)
         certain = tpr_limit(whitened, members)[0]
-        simulated = expose(whitened, members, np.random.default_rng(0), draws=60_000).surest
+        simulated = expose(whitened, members, np.random.default_rng(0), draws=60_000, risk=Risk(0.01)).surest
         assert truth <= certain
         assert truth <= simulated <= 1
         if distance == 0.1:
@@ -137,7 +138,7 @@ def test_reports_do_not_contradict_themselves():
     for q in (0.5001, 0.7):
         found = fitted("mean", RecordPosterior(q, MI(0.6)), worlds=32)
         report = found.report()
-        assert found.exposure_.worst <= q
+        assert found.calibrated_.exposure.worst <= q
         assert report["posterior_of_membership"] <= report["posterior_at_prior_0.5"]
         for name in ("posterior_of_membership", "worst_record_upper_limit"):
             assert 0.5 <= report[name] <= q + 1e-6

@@ -132,23 +132,23 @@ def test_the_callers_arrays_no_longer_matter_after_the_fit(mode):
     X[:], y[:] = 7, 0
     np.testing.assert_array_equal(fitted.trials_.outputs, outputs)
     np.testing.assert_array_equal(fitted.members(), listed)
-    assert abs(fitted._experiment.output(np.ones(12, bool))[0] - POOL.mean()) < 1e-15
-    assert fitted._experiment.y.tolist() == LABELS.tolist()
+    assert abs(fitted.calibrated_.experiment.output(np.ones(12, bool))[0] - POOL.mean()) < 1e-15
+    assert fitted.calibrated_.experiment.y.tolist() == LABELS.tolist()
 
 
 def test_the_callers_tables_no_longer_matter_after_the_fit():
     table = pd.DataFrame(POOL, columns=["a", "b"])
     fitted = fit(table, pd.Series(LABELS), function=LogisticRegression())
     table.loc[:, "a"] = 7.0
-    np.testing.assert_array_equal(fitted._experiment.X, POOL)
+    np.testing.assert_array_equal(fitted.calibrated_.experiment.X, POOL)
 
 
 def test_what_a_fit_hands_out_cannot_be_written_to():
     fitted = fit(budget=RecordPosterior(0.7, MI(0.3)))
     for array in (
-        fitted._experiment.X, fitted.trials_.outputs, fitted.trials_.failed, fitted.mechanism_.reference,
-        fitted.plan_.noise, fitted.plan_.step, fitted.plan_.variances, fitted.plan_.frame.centre,
-        fitted.plan_.frame.axes, fitted.exposure_.upper, fitted.exposure_.tpr,
+        fitted.calibrated_.experiment.X, fitted.trials_.outputs, fitted.trials_.failed, fitted.mechanism_.reference,
+        fitted.plan_.step, fitted.plan_.spread, fitted.plan_.frame.centre,
+        fitted.plan_.frame.axes, fitted.calibrated_.exposure.upper, fitted.calibrated_.exposure.tpr,
     ):  # fmt: skip
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 7
@@ -281,7 +281,7 @@ def test_the_secret_world_is_drawn_by_the_operating_system():
     members = np.eye(64, dtype=bool)
 
     def alone():
-        return exact._secret_positions().tobytes()
+        return exact.calibrated_.secret_positions().tobytes()
 
     def in_a_ledger():
         return Ledger(MI(1.0))._open(members, 0.1)[0]

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
+from epsworth.bounds import Risk
 from epsworth.pac import MI, Ledger, PACPrivatizer, RecordPosterior
 from epsworth.pac.exposure import expose, standing_out
 
@@ -58,7 +59,7 @@ def test_a_few_worlds_together_tell_what_they_share():
     whitened = np.zeros((64, 1))
     whitened[[5, 6]] = 6.0
     assert np.flatnonzero(standing_out(whitened, members)).tolist() == [5, 6]
-    assert expose(whitened, members, np.random.default_rng(0), draws=4096).named < 0.01
+    assert expose(whitened, members, np.random.default_rng(0), draws=4096, risk=Risk(0.01)).named < 0.01
     members[6] = ~members[5]  # they share nothing
     assert not standing_out(whitened, members).any()
     belief = np.full(64, 1 / 62)

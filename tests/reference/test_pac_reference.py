@@ -13,6 +13,7 @@ from scipy.special import xlogy
 from scipy.stats import norm
 
 from epsworth import pac
+from epsworth.bounds import Risk
 from epsworth.pac import allocation
 from epsworth.pac.alignment import matching
 from epsworth.pac.calibration import Plan, Shape, frame_of
@@ -195,7 +196,7 @@ def test_threshold_of_a_forest_node(case):
 @cases("certificate")
 def test_certificate(case):
     t = np.array(case["t"])
-    upper = bernstein_upper(t.mean(), t.var(ddof=1), len(t), case["bound"], case["gamma"])
+    upper = bernstein_upper(t.mean(), t.var(ddof=1), len(t), case["bound"], Risk(case["gamma"]))
     assert float(upper) == close(case["U"])
     assert certified_mi(float(upper), case["d"]) == close(case["mi_certificate"])
 
@@ -243,7 +244,11 @@ def test_finite_worlds_by_quadrature_and_by_simulation(case):
     else:
         assert success == close(case["bayes_success"])
     found = expose(
-        outputs[:, np.newaxis] / deviation, members[:, np.newaxis], np.random.default_rng(5), draws=200_000, miss=1e-6
+        outputs[:, np.newaxis] / deviation,
+        members[:, np.newaxis],
+        np.random.default_rng(5),
+        draws=200_000,
+        risk=Risk(1e-6),
     )
     assert abs(found.mi - case["mi"]) <= 2 * found.mi_half_width  # false alarm 3e-7: 5.2 standard errors
     assert success <= found.upper[0] <= success + 0.01  # false alarm 1e-6
@@ -253,7 +258,7 @@ def test_finite_worlds_by_quadrature_and_by_simulation(case):
 def test_two_dimensional_worlds(case):
     outputs = np.array(case["outputs_whitened"])
     assert mixture_mi(outputs, 0.1) == pytest.approx(case["mi"], rel=1e-7)
-    found = expose(outputs, np.eye(len(outputs), dtype=bool), np.random.default_rng(6), draws=100_000)
+    found = expose(outputs, np.eye(len(outputs), dtype=bool), np.random.default_rng(6), draws=100_000, risk=Risk(0.01))
     assert abs(found.mi - case["mi"]) <= 2 * found.mi_half_width  # false alarm 3e-7
 
 
@@ -264,7 +269,7 @@ def test_ledger(case):
     frame, _ = frame_of(first, Shape(basis="diag"))
     step = np.array([2.0**-13])  # outputs of the case lie on this grid
     ratio = float(np.sqrt(case["e1"]) / step[0])
-    plan = Plan(frame, np.array([case["e1"]]), np.zeros(1), step, ratio, 0.0)
+    plan = Plan(frame, step, np.zeros(1), ratio, 0.0)
     seen = plan.positions(np.array([case["observed1"]]))
     belief = updated(np.full(len(first), 1 / len(first)), plan, plan.positions(first), seen)
     # the answer is rounded to the grid: relative error up to step * distance / e = 5e-4 of the steepest case

@@ -83,7 +83,7 @@ def _without_data(epsilon: float, coefficients: int | None, json: str | None, pl
         raise ValueError("--plot needs a table; without one there is no profile to draw")
     options.check_outputs(json, None)
     found = worst_case(epsilon, coefficients)
-    if not show.told(json, lambda: {"notice": "data-independent", **vars(found)}):
+    if not show.told(json, found.to_dict):
         show.console().print(f"{found}.")
 
 
@@ -121,7 +121,7 @@ def _document(found: Window, epsilon: float, top: int, names: tuple[str, ...]) -
 def _print(found: Window, epsilon: float, top: int, shape: tuple[int, ...]) -> None:
     import numpy as np
 
-    from epsworth.coverage.advice import NOT_PRIVATE
+    from epsworth.coverage.inputs import NOT_PRIVATE
 
     out = show.console()
     out.print(f"[bold yellow]{NOT_PRIVATE.capitalize()}.[/bold yellow] Do not publish it beside the model.\n")
@@ -161,13 +161,13 @@ def _ends(found: Window) -> str:
 
 def _exposed_share(found: Window) -> str:
 
-    if isinf(found.eps_high):
+    if isinf(found.epsilon_high):
         return "From which epsilon on rows are exposed is not known: their certificates are too wide"
     if found.rule == "plateau":
-        return f"From epsilon {show_up(found.eps_high, 3)} on the ratio is flat again"
+        return f"From epsilon {show_up(found.epsilon_high, 3)} on the ratio is flat again"
     return (
-        f"From epsilon {show_up(found.eps_high, 3)} on at least {100 * (1 - found.q_exposed):g} % of the rows have an "
-        f"advantage of {found.adv_exposed:g} or more against them"
+        f"From epsilon {show_up(found.epsilon_high, 3)} on at least {100 * (1 - found.q_exposed):g} % of the rows have "
+        f"an advantage of {found.adv_exposed:g} or more against them"
     )
 
 

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
+from epsworth.bounds import Risk
 from epsworth.coverage.calibration import Calibration, sensitivity
-from epsworth.coverage.exposure import Kernels, kernels
+from epsworth.coverage.exposure import Kernels, above, kernels
 from epsworth.coverage.fitting import check_coefficients, check_data, check_l2, fit
 from epsworth.coverage.glm import CoverageError, loss_named
-from epsworth.coverage.inputs import Classes, generator, number, positive, whole
+from epsworth.coverage.inputs import NOT_PRIVATE, Classes, generator, number, positive, whole
 from epsworth.coverage.inputs import share as share_of_one
 from epsworth.coverage.neighbours import Neighbours, Regulariser, leave_one_out
 from epsworth.coverage.plateaus import plateau_ends
+from epsworth.coverage.trade import draw_trade
 from epsworth.coverage.usefulness import Usefulness, simulate
-from epsworth.rounding import show_down, show_up
+from epsworth.deprecation import alias
+from epsworth.results import Result
+from epsworth.rounding import down, show_down, show_up, up
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Rule = Literal["advantage", "plateau"]
-NOT_PRIVATE = "computed from raw data: not private"
 TOLERANCE = 1e-4  # relative error to refine to ..
 FEWEST, AFFORDABLE = 20, 10**8  # .. for as many rows as cost a tenth of a second or so, and never fewer than these
 MOST_DRAWS = 100_000
@@ -31,32 +37,32 @@ GRID = (1e-3, 1e4, 57)  # epsilons at which utility is simulated: eight to a fac
 
 
 @dataclass(frozen=True, eq=False)
-class Window:
+class Window(Result):
     """A range of epsilons, and what the rows pay at its ends; not private.
 
     Attributes
     ----------
-    eps_low : float
+    epsilon_low : float
         Up to it *every* row's membership advantage is at most ``adv_safe`` (rule ``advantage``).
-    eps_high : float
+    epsilon_high : float
         From it on, a share ``1 - q_exposed`` of the rows has an advantage of at least ``adv_exposed``.
-    eps_util : float or None
+    epsilon_util : float or None
         Smallest epsilon on the grid from which on accuracy is kept; ``inf``: none; None: not asked.
     adv_low, adv_high : float
         Advantage against the most exposed row at both ends, rounded up by less than 1e-8.
     rule : str
         ``advantage``, or ``plateau``: the published detector, where the *ratio of loss to epsilon* changes.
     kappa : float
-        ``beta = kappa epsilon``.
+        The noise's rate is kappa epsilon.
     neighbours : Neighbours
         The leave-one-out models behind it.
     usefulness : Usefulness or None
         Simulated accuracy by epsilon.
     """
 
-    eps_low: float
-    eps_high: float
-    eps_util: float | None
+    epsilon_low: float
+    epsilon_high: float
+    epsilon_util: float | None
     adv_low: float
     adv_high: float
     rule: Rule
@@ -66,20 +72,30 @@ class Window:
     adv_safe: float
     adv_exposed: float
     q_exposed: float
+    eps_low = alias("eps_low", "epsilon_low")
+    eps_high = alias("eps_high", "epsilon_high")
+    eps_util = alias("eps_util", "epsilon_util")
+
+    def __str__(self) -> str:
+        return f"{self.verdict} ({NOT_PRIVATE})"
+
+    def plot(self, ax: Axes | None = None, *, epsilon: float | None = None) -> Axes:
+        """Draw advantage and accuracy by epsilon, and the advised window; not private, and it says so on its face."""
+        return draw_trade(self.advantage, self.usefulness, self.advised, self.rule, epsilon, ax)
 
     @property
     def advised(self) -> tuple[float, float] | None:
         """The one range of epsilons that every door names: text, JSON and plot.  None: no epsilon is worth advising.
 
-        It ends at ``eps_low``, where rows start to be exposed, and starts where accuracy is kept; where that is not
+        It ends at ``epsilon_low``, where rows start to be exposed, and starts where accuracy is kept; where that is not
         possible, where a model is at least better than the commoner label.  With the published rule: its own ends.
         """
         if self.rule == "plateau":
-            return self.eps_low, self.eps_high
-        if self.usefulness is None or self.eps_util is None:
-            return 0.0, self.eps_low
-        start = self.eps_util if self.eps_util <= self.eps_low else self.usefulness.least_use()
-        return None if self._hopeless or start > self.eps_low else (start, self.eps_low)
+            return self.epsilon_low, self.epsilon_high
+        if self.usefulness is None or self.epsilon_util is None:
+            return 0.0, self.epsilon_low
+        start = self.epsilon_util if self.epsilon_util <= self.epsilon_low else self.usefulness.least_use()
+        return None if self._hopeless or start > self.epsilon_low else (start, self.epsilon_low)
 
     @property
     def law(self) -> Kernels:
@@ -115,9 +131,9 @@ class Window:
             "notice": NOT_PRIVATE,
             "rule": self.rule,
             "window": None if self.advised is None else [_json(end) for end in self.advised],
-            "eps_low": self.eps_low,
-            "eps_high": _json(self.eps_high),
-            "eps_util": None if self.eps_util is None else _json(self.eps_util),
+            "eps_low": self.epsilon_low,
+            "eps_high": _json(self.epsilon_high),
+            "eps_util": None if self.epsilon_util is None else _json(self.epsilon_util),
             "adv_low": self.adv_low,
             "adv_high": self.adv_high,
             "kappa": self.kappa,
@@ -154,31 +170,31 @@ class Window:
 
     @property
     def _advice(self) -> str:
-        low = show_down(self.eps_low, 3)
+        low = show_down(self.epsilon_low, 3)
         if self.rule == "plateau":
             return (
                 f"Loss/epsilon ratio plateau (the published rule, which is no protection): it ends at epsilon "
                 f"{low}, where the advantage against the most exposed row is already {show_up(self.adv_low, 3)}."
             )
         safe = f"every row's membership advantage is at most {self.adv_safe:g} up to epsilon {low}"
-        if self.eps_util is None:
+        if self.epsilon_util is None:
             return f"Consider epsilon up to {low}: {safe}."
         start = None if self.advised is None else show_up(self.advised[0], 3)
         if self._hopeless:
             return f"No epsilon is advised; {safe}."
-        if self.eps_util <= self.eps_low:
+        if self.epsilon_util <= self.epsilon_low:
             return f"Choose epsilon between {start} and {low}: utility costs nothing there, and {safe}."
         use = (
             f"from {start} on the model is better than the commoner label"
             if start
             else "up to there it is no better than the commoner label, so that none is advised"
         )
-        if self.eps_util == math.inf:
+        if self.epsilon_util == math.inf:
             return f"No epsilon up to {GRID[1]:g} keeps the accuracy; {safe}; {use}. Take more rows or a larger l2."
-        worst = show_up(float(self.advantage(self.eps_util).max()), 3)
+        worst = show_up(float(self.advantage(self.epsilon_util).max()), 3)
         return (
-            f"A trade-off: accuracy is kept from epsilon {show_up(self.eps_util, 3)} on, where the most exposed row's "
-            f"advantage is {worst}, but {safe}; {use}."
+            f"A trade-off: accuracy is kept from epsilon {show_up(self.epsilon_util, 3)} on, where the most exposed "
+            f"row's advantage is {worst}, but {safe}; {use}."
         )
 
 
@@ -205,15 +221,15 @@ def window(
     share: float = 0.9,
     confidence: float = 0.95,
     draws: int = 400,
-    rng: np.random.Generator | None = None,
+    rng: np.random.Generator | int | None = None,
     classes: Classes | None = None,
 ) -> Window:
     """Return the epsilons worth considering for output perturbation on this data set; not private.
 
-    Claims: below ``eps_low`` no membership test has an advantage above ``adv_safe`` against any row, the certificate of
-    its neighbour included; above ``eps_high`` at least a share ``1 - q_exposed`` of the rows is exposed to
-    ``adv_exposed``; from ``eps_util`` on a model keeps the accuracy on the given rows to ``tolerance`` with probability
-    at least ``share``, at all grid points together with ``confidence``.
+    Claims: below ``epsilon_low`` no membership test has an advantage above ``adv_safe`` against any row, the
+    certificate of its neighbour included; above ``epsilon_high`` at least a share ``1 - q_exposed`` of the rows is
+    exposed to ``adv_exposed``; from ``epsilon_util`` on a model keeps the accuracy on the given rows to ``tolerance``
+    with probability at least ``share``, at all grid points together with ``confidence``.
 
     Parameters
     ----------
@@ -224,7 +240,7 @@ def window(
     n : int, optional
         Public size that the noise is calibrated to; by default the number of rows.
     adv_safe, adv_exposed, q_exposed : float
-        What counts as safe, as exposed, and the quantile of rows that decides ``eps_high``.
+        What counts as safe, as exposed, and the quantile of rows that decides ``epsilon_high``.
     rule : {"advantage", "plateau"}
         ``plateau`` reproduces the published detector; see `plateau_ends` for why it is no advice.
     calibration : {"chaudhuri", "add_remove"}
@@ -233,8 +249,8 @@ def window(
         Rows on which accuracy is measured; by default the training rows.
     tolerance, share, confidence, draws
         Loss of accuracy to accept; probability of keeping it; confidence and number of simulated models.
-    rng : numpy.random.Generator, optional
-        Simulates utility; without it ``eps_util`` is None.  Do not reuse the seed that made the data.
+    rng : numpy.random.Generator or int, optional
+        Simulates utility; without it ``epsilon_util`` is None.  Do not reuse the seed that made the data.
     classes : pair of labels, optional
         The two labels, -1 first, where they are declared; the data may then hold one of them only.
 
@@ -242,7 +258,7 @@ def window(
     --------
     >>> X = np.random.default_rng(0).uniform(-0.7, 0.7, size=(2000, 2))
     >>> found = window(X, X[:, 0] > 0, 0.01, rng=np.random.default_rng(1))
-    >>> found.eps_util < found.eps_low < found.eps_high
+    >>> found.epsilon_util < found.epsilon_low < found.epsilon_high
     True
     """
     wishes = {"adv_safe": adv_safe, "adv_exposed": adv_exposed, "q_exposed": q_exposed}
@@ -274,24 +290,24 @@ def window(
         u_low, u_high = float(law.inverse_adv(adv_safe)), float(law.inverse_adv(adv_exposed, upwards=True))
     most = min(float((found.distances + found.errors).max()) * kappa, 1.0)  # no row's loss is above epsilon
     typical = kappa * float(np.quantile(np.maximum(found.distances - found.errors, 0), q_exposed, method="lower"))
-    eps_low = u_low / max(most, LEAST) * (1 - 1e-12)
+    epsilon_low = down(u_low / max(most, LEAST), ulps=d + 10)  # of a norm of d numbers, and a few
     with np.errstate(over="ignore", divide="ignore"):
-        eps_high = float(np.divide(u_high, typical) * (1 + 1e-12))
+        epsilon_high = up(float(np.divide(u_high, typical)), ulps=d + 10)
     useful = None
     if rng is not None:
         grid = as_floats(np.geomspace(*GRID))
         useful = simulate(
-            *test, base, kappa * grid, grid, tolerance=tolerance, confidence=confidence, draws=draws, rng=rng
+            *test, base, kappa * grid, grid, tolerance=tolerance, risk=Risk.of(confidence), draws=draws, rng=rng
         )
     return Window(
-        eps_low, eps_high, None if useful is None else useful.least(share),
-        _rounded_up(law, u_low), _rounded_up(law, eps_high * most) if math.isfinite(eps_high * most) else 1.0,
+        epsilon_low, epsilon_high, None if useful is None else useful.least(share),
+        _rounded_up(law, u_low), _rounded_up(law, epsilon_high * most) if math.isfinite(epsilon_high * most) else 1.0,
         rule, kappa, found, useful, wishes["adv_safe"], wishes["adv_exposed"], wishes["q_exposed"],
     )  # fmt: skip
 
 
 def _rounded_up(law: Kernels, u: float) -> float:
-    return min(float(law.adv(u)) * (1 + 5e-9), 1.0)
+    return min(above(float(law.adv(u))), 1.0)
 
 
 def _held_out(held_out: tuple[ArrayLike, ArrayLike], d: int, classes: Classes | None) -> tuple[Floats, Floats]:

@@ -7,13 +7,13 @@ from typing import Literal
 
 import numpy as np
 
-from epsworth.coverage.fitting import check_l2
+from epsworth.coverage.fitting import UNIT, check_l2
 from epsworth.coverage.glm import CoverageError, Loss, loss_named
 from epsworth.coverage.inputs import whole
 from epsworth.coverage.neighbours import Regulariser
+from epsworth.rounding import up
 
 Calibration = Literal["chaudhuri", "add_remove"]
-UPWARDS = 1 + 1e-14  # more than the few roundings below
 
 
 def norm_bound(l2: float, loss: str = "logistic") -> float:
@@ -36,15 +36,21 @@ def norm_bound(l2: float, loss: str = "logistic") -> float:
     def excess(radius: float) -> float:
         return weight * radius + float(law.slope(np.array(radius)))
 
-    if excess(law.peak) >= 0:  # the root of l2 R = -l'(R) lies below the peak
-        return float(brentq(excess, 0.0, law.peak, xtol=1e-15, rtol=1e-14)) * (1 + 1e-13)
-    return math.sqrt(law.most / weight) * UPWARDS
+    if excess(law.peak) < 0:
+        return up(math.sqrt(law.most / weight), ulps=2)
+    radius = float(brentq(excess, 0.0, law.peak, xtol=1e-15, rtol=1e-14))  # of l2 R = -l'(R), below the peak
+    ulps = 1.0
+    while (
+        excess(radius) <= UNIT * (law.slope_ulps + 4) * weight * radius
+    ):  # what rounding may hide of a rising function
+        radius, ulps = up(radius, ulps=ulps), 2 * ulps
+    return radius
 
 
 def _row_pull(weight: float, loss: Loss) -> float:
     """Return C >= |l2 f + g_i|: the regulariser's part at the largest norm, plus the steepest slope there."""
     radius = norm_bound(weight, loss.name)
-    return (weight * radius - float(loss.slope(np.array(-radius)))) * UPWARDS
+    return up(weight * radius - float(loss.slope(np.array(-radius))), ulps=loss.slope_ulps + 3)
 
 
 def sensitivity(
@@ -76,8 +82,8 @@ def sensitivity(
 
     Examples
     --------
-    >>> sensitivity(1001, 0.1), round(sensitivity(1001, 0.1, "add_remove"), 5)
-    (0.01998001998001998, 0.01008)
+    >>> round(sensitivity(1001, 0.1), 5), round(sensitivity(1001, 0.1, "add_remove"), 5)
+    (0.01998, 0.01008)
 
     References
     ----------
@@ -94,7 +100,7 @@ def sensitivity(
             f"the slope of the {loss} loss is not bounded; use calibration='add_remove' with regulariser='mean'"
         )
     if calibration == "chaudhuri":
-        return 2 * law.steepest / (n * weight)
+        return up(2 * law.steepest / (n * weight), ulps=3)
     if regulariser == "sum":  # the neighbour's gradient is g_i alone, of norm at most the steepest slope
-        return law.steepest / (n * weight)
-    return _row_pull(weight, law) / ((n - 1) * weight)
+        return up(law.steepest / (n * weight), ulps=3)
+    return up(_row_pull(weight, law) / ((n - 1) * weight), ulps=3)

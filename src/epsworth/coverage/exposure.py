@@ -13,15 +13,28 @@ from scipy.special import gammainccinv, gammaincinv
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage import loss_law
+from epsworth.coverage.fitting import UNIT
 from epsworth.coverage.glm import CoverageError
 from epsworth.coverage.inputs import numbers, whole
+from epsworth.rounding import up
 
 SMALLEST, LARGEST, POINTS = 1e-7, 1e7, 2400  # of the table over u
 FEW = 300  # fewer values than this are integrated directly
 TINY = 1e-12  # below, everything is its own leading term: a further factor of u is lost
 SMALLEST_NORMAL = 1e-300
 BISECTIONS = 56
-SAFE = 1e-11  # relative; more than the quadrature's own error
+START, NARROW = (
+    1e-10,
+    1e-13,
+)  # relative: room at the ends that are bisected, and where it stops; no promise rests on them
+# Relative error of what is integrated directly.  Integrands are entire and cut where they have fallen by e^-50: what is
+# cut is e^-50 of the rest, and 96 nodes are off by 1e-30 (they converge as 1.9^-192 on an ellipse where the integrand
+# grows to e^100 at most).  Ratios of Bessel functions are off by 2e-13, sums by 96 units of rounding, and an exponent
+# of up to u + 100 by four units each: see `error`.
+SAFE = 1e-12
+ACCURACY = (
+    1e-8  # of the table, too: its splines are off by 5/384 h^4 = 4e-10 of their fourth derivatives, which are a few
+)
 MOST_DIMENSIONS = 10**9
 
 
@@ -29,7 +42,7 @@ MOST_DIMENSIONS = 10**9
 class Kernels:
     """Law of the privacy loss of one row under spherical Laplace noise in ``d`` dimensions, by ``u = beta |delta|``.
 
-    ``u`` itself is the row's exact pure epsilon.  Everything is accurate to 1e-8 relative; arrays in, arrays out.
+    ``u`` itself is the row's exact pure epsilon.  Everything is accurate to `ACCURACY`; arrays in, arrays out.
     """
 
     d: int
@@ -89,9 +102,9 @@ class Kernels:
         low, high = np.zeros_like(distance), distance.copy()
         for _ in range(BISECTIONS):
             middle = low + (high - low) / 2
-            enough = self.delta(distance, middle) * (1 + SAFE) <= slack
+            enough = self.delta(distance, middle) * (1 + error(distance)) <= slack
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        return as_floats(np.where(self.adv(distance) * (1 + 1e-8) <= slack, 0.0, high))
+        return as_floats(np.where(self.adv(distance) * (1 + ACCURACY) <= slack, 0.0, high))
 
     def inverse_adv(self, a: ArrayLike, *, upwards: bool = False) -> Floats:
         """Return u with ``adv(u) = a``, never too large: up to it the advantage is at most ``a``.
@@ -102,16 +115,17 @@ class Kernels:
         if not ((wish >= 0) & (wish < 1)).all():
             raise CoverageError(f"an advantage must lie in [0, 1), got {a!r}")
         # adv(u) = Pr[|b_1| <= u/2], where b_1 is most likely at 0 (so at most `slope_at_zero` u/2), and |b_1| <= |b|
-        low = 2 * wish / loss_law.slope_at_zero(self.d) * (1 - 2 * SAFE)
-        more, rest = np.minimum(wish * (1 + 4 * SAFE), 0.5), np.maximum(1 - wish * (1 + 4 * SAFE), (1 - wish) / 2)
+        low = 2 * wish / loss_law.slope_at_zero(self.d) * (1 - START)
+        more, rest = np.minimum(wish * (1 + START), 0.5), np.maximum(1 - wish * (1 + START), (1 - wish) / 2)
         high = 2 * np.where(wish < 0.5, gammaincinv(self.d, more), gammainccinv(self.d, rest))
         for _ in range(BISECTIONS):
-            if (high <= low * (1 + 1e-13)).all():
+            if (high <= low * (1 + NARROW)).all():
                 break
             with np.errstate(under="ignore"):
                 middle = np.clip(np.sqrt(low) * np.sqrt(high), low, high)
-            found = self.adv(middle)
-            below = found * (1 - SAFE) < wish if upwards else found * (1 + SAFE) <= wish
+            found = _where(middle > 0, lambda v: self._direct(v, 2), middle)  # a table is not exact enough
+            off = error(middle)
+            below = found * (1 - off) < wish if upwards else found * (1 + off) <= wish
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return as_floats(np.where(wish > 0, high if upwards else low, 0.0))
 
@@ -163,6 +177,16 @@ def kernels(d: int) -> Kernels:
 @lru_cache(maxsize=64)
 def _kernels(d: int) -> Kernels:
     return Kernels(d)
+
+
+def error(u: Floats) -> Floats:
+    """Return a bound on the relative error of what is integrated at u."""
+    return as_floats(SAFE + 4 * UNIT * u)
+
+
+def above(value: float) -> float:
+    """Return a little more than a kernel's value: for what is stated as a largest one."""
+    return up(value * (1 + ACCURACY / 2), ulps=2)
 
 
 def _lifted(u: Floats) -> tuple[Floats, Floats]:

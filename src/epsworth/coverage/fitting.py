@@ -20,7 +20,7 @@ NORM_SLACK = 1e-6  # rows this much longer than 1 were meant to have length 1: s
 NORM_ROUNDINGS = 16  # of a row scaled in less than double precision
 LEAST_L2, MOST_L2 = 1e-10, 1e12  # in between, fits reach GRADIENT_TOLERANCE with room to spare whatever the rows
 GRADIENT_TOLERANCE = 1e-12  # guaranteed |grad J| at what `fit_base` returns; charged to the sensitivity of a release
-UNIT = 2.0**-53  # of one rounding, relative
+UNIT = 1.01 * 2.0**-53  # of one rounding, relative; k of them: (1 + u)^k - 1 <= 1.01 k u, as long as k u <= 0.01
 BLOCK = 65_536  # rows handled at once
 MOST_STEPS = 200
 
@@ -160,24 +160,24 @@ def additions(n: int) -> float:
 
 
 def roundings(X: Floats, y: Floats, f: Floats, l2: float, loss: Loss) -> float:
-    """Return how many units of rounding `careful_gradient` can be off by, to first order.
+    """Return how many units of rounding `careful_gradient` can be off by.
 
     The margin of a row x is a sum of d products, off by ``(d + 1) |x| |f|`` units, and moves the slope by at most
-    ``most_curved`` times that; the slope itself and its product with the row are good to 8 units; a sum adds one unit
-    per addition that a term goes through.  The regulariser's part takes 4.
+    ``most_curved`` times that; the slope itself and its product with the row are good to ``slope_ulps`` units; a sum
+    adds one unit per addition that a term goes through.  The regulariser's part takes 4.
     """
     lengths, size = np.linalg.norm(X, axis=1), float(np.linalg.norm(f))
     margins = loss.most_curved * (X.shape[1] + 1) * size * lengths
-    slopes = (8 + additions(len(X))) * np.abs(loss.slope(y * (X @ f)))
+    slopes = (loss.slope_ulps + additions(len(X))) * np.abs(loss.slope(y * (X @ f)))
     return float((lengths * (margins + slopes)).mean()) + 4 * l2 * size
 
 
-def gradient_rounding(d: int, size: float) -> float:
+def gradient_rounding(d: int, size: float, loss: Loss) -> float:
     """Return a bound on `careful_gradient`'s error at every minimiser of norm ``size`` of at most 2^60 rows.
 
     There the slopes, and with them ``l2 size``, are at most ``1 + size``.
     """
-    return UNIT * ((8 + additions(2**60) + 4) * (1 + size) + (d + 1) * size)
+    return UNIT * ((loss.slope_ulps + additions(2**60) + 4) * (1 + size) + (d + 1) * size)
 
 
 def minimise(X: Floats, y: Floats, l2: float, loss: Loss, start: Floats) -> tuple[Floats, float]:

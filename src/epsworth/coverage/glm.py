@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import erfcx, expit, log_ndtr
 
 from epsworth.arrays import Floats, as_floats
+from epsworth.rounding import up
 
 
 class CoverageError(ValueError):
@@ -22,7 +23,8 @@ class Loss:
 
     ``steepest``, ``most_curved`` and ``third`` bound ``|l'|``, ``l''`` and ``|l'''|`` over all margins (``inf``: none).
     ``peak`` is where ``-m l'(m)`` is largest over ``m >= 0`` and ``most`` that largest value, rounded up;
-    ``-m l'(m)`` rises up to ``peak``.
+    ``-m l'(m)`` rises up to ``peak``.  ``slope_ulps``: units of 2^-53 by which a computed slope may be off, its product
+    with a row included.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Loss:
     third: float
     peak: float
     most: float
+    slope_ulps: int
 
 
 def _logistic(m: Floats) -> Floats:
@@ -50,7 +53,7 @@ def _logistic_curvature(m: Floats) -> Floats:
 
 def _mills(m: Floats) -> Floats:
     """Return density over distribution of the standard normal law, good to a few roundings in both tails."""
-    return as_floats(math.sqrt(2 / math.pi) / erfcx(-m / math.sqrt(2)))
+    return as_floats(math.sqrt(2 / math.pi) / erfcx(-m / math.sqrt(2)))  # erfcx: "relative error below 1e-13"
 
 
 def _probit_curvature(m: Floats) -> Floats:
@@ -61,15 +64,16 @@ def _probit_curvature(m: Floats) -> Floats:
 # Logistic: |l'''| <= 1/(6 sqrt 3) where sigma is (1 +- 1/sqrt 3)/2; max m sigma(-m) = W(1/e) = 0.27846454276107...
 LOGISTIC = Loss(
     "logistic", _logistic, _logistic_slope, _logistic_curvature,
-    steepest=1.0, most_curved=0.25, third=1 / (6 * math.sqrt(3)), peak=1.2784, most=0.27846454276108,
+    steepest=1.0, most_curved=0.25, third=up(1 / (6 * math.sqrt(3)), ulps=2), peak=1.2784, most=0.27846454276108,
+    slope_ulps=8,  # an exponential, a sum, a quotient, a product: 5 roundings, of which the exponential takes two
 )  # fmt: skip
 SQUARED = Loss(
     "squared", lambda m: 0.5 * (1 - m) ** 2, lambda m: m - 1, lambda m: np.ones_like(m),
-    steepest=math.inf, most_curved=1.0, third=0.0, peak=0.5, most=0.25,
+    steepest=math.inf, most_curved=1.0, third=0.0, peak=0.5, most=0.25, slope_ulps=4,
 )  # fmt: skip
 PROBIT = Loss(
     "probit", lambda m: as_floats(-log_ndtr(m)), lambda m: -_mills(m), _probit_curvature,
-    steepest=math.inf, most_curved=1.0, third=0.29572, peak=0.8399, most=0.29453,
+    steepest=math.inf, most_curved=1.0, third=0.29572, peak=0.8399, most=0.29453, slope_ulps=1000,
 )  # fmt: skip
 LOSSES = {loss.name: loss for loss in (LOGISTIC, SQUARED, PROBIT)}
 

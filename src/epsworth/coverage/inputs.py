@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import math
 import operator
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsworth import arrays
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.coverage.glm import CoverageError
+from epsworth.results import Result
 
 Classes = tuple[Any, Any]  # two labels, declared in public: (the one that is -1, the one that is +1)
 TEXTS, NUMBERS = "US", "biuf"
+NOT_PRIVATE = "computed from raw data: not private"
 
 
 def numbers(values: ArrayLike, name: str) -> Floats:
@@ -137,11 +141,25 @@ def number(value: Any) -> float:
 
 def generator(rng: Any) -> np.random.Generator:
     """Return the generator of a simulation, or say how to make one."""
-    if not isinstance(rng, np.random.Generator):
-        raise CoverageError(
-            f"rng must be a numpy.random.Generator, got {type(rng).__name__}; make one by np.random.default_rng(seed)"
-        )
-    return rng
+    try:
+        return arrays.generator(rng)
+    except TypeError as error:
+        raise CoverageError(str(error)) from None
+
+
+class NotPrivate(Result):
+    """A result computed from raw data, which says so."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields as JSON-able values (what is infinite as None), and that they are not private."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]  # dataclasses all
+        return {"notice": NOT_PRIVATE} | {name: _plain(value) for name, value in found.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not np.isfinite(value).all():
+        return [v if math.isfinite(v) else None for v in value.ravel().tolist()]
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def check_classes(classes: Any) -> Classes:

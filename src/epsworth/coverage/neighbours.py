@@ -21,8 +21,9 @@ from epsworth.coverage.fitting import (
     weighted_gram,
 )
 from epsworth.coverage.glm import CoverageError, Loss, loss_named
-from epsworth.coverage.inputs import Classes, number, whole
+from epsworth.coverage.inputs import NOT_PRIVATE, Classes, NotPrivate, number, whole
 from epsworth.records import Indices
+from epsworth.rounding import show_up, up
 
 Method = Literal["newton", "wc", "exact"]
 Regulariser = Literal["mean", "sum"]
@@ -30,15 +31,15 @@ Regulariser = Literal["mean", "sum"]
 # What Taylor's remainder and a computed residual leave out.  Let g be the base model's gradient as computed.  The exact
 # one is within ROUNDING roundings(..) of it, so that the neighbour's (n times the mean, less one row) is within n + 1
 # times that, and strong convexity turns it into a distance: divide by the weight.  On top, f + delta as the user adds
-# them is a rounded vector: ROUNDING (|f| + |delta|), twice to be safe.  Where a row hardly pulls, nothing else is left.
+# them is a rounded vector: ROUNDING (|f| + |delta|), twice since delta itself is stored.  A linear solve is judged by
+# what it leaves (Higham 2002, section 7.1): the Hessian's least eigenvalue is no smaller than the weight.
 ROUNDING = UNIT
-SOLVE_ROUNDING = 2e-15  # relative, of a well-conditioned solve; grows with the condition number and the leverage
 CHORD_STEPS = 12
 PAIRS = 4_000_000  # (kept row, removed row) pairs whose margins are held at once
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbours:
+class Neighbours(NotPrivate):
     """The models of all data sets that lack one row.
 
     Attributes
@@ -65,6 +66,13 @@ class Neighbours:
 
     def __len__(self) -> int:
         return len(self.deltas)
+
+    def __str__(self) -> str:
+        far = int(self.distances.argmax())
+        return (
+            f"{len(self)} rows: without row {far} the model moves furthest, by "
+            f"{show_up(float(self.distances[far]), 3)} within {show_up(float(self.errors[far]), 2)} ({NOT_PRIVATE})"
+        )
 
     @property
     def distances(self) -> Floats:
@@ -98,9 +106,24 @@ class _Problem:
         slopes = self.loss.slope(self.y * (self.X @ self.f)) * self.y
         return as_floats(slopes[:, None] * self.X + (self.l2 * self.f if self.regulariser == "mean" else 0.0))
 
-    def inverse(self) -> Floats:
+    def hessian(self) -> Floats:
         curvature = weighted_gram(self.X, self.loss.curvature(self.y * (self.X @ self.f)))
-        return as_floats(np.linalg.inv(curvature + self.weight * np.eye(len(self.f))))
+        return as_floats(curvature + self.weight * np.eye(len(self.f)))
+
+    def inverse(self) -> Floats:
+        return as_floats(np.linalg.inv(self.hessian()))
+
+    def hessian_roundings(self) -> float:
+        """Return how many units of rounding, times a step's length, a computed Hessian times the step can be off by.
+
+        A curvature is off by twice a slope's units of itself and of the squared slope, and by what its margin, off by
+        ``(d + 1) |x| |f|``, moves it; a product of two sums takes one for each of its n + 2 d terms and factors.
+        """
+        n, d = self.X.shape
+        margins, squares = self.y * (self.X @ self.f), np.einsum("ij,ij->i", self.X, self.X)
+        bent, steep = self.loss.curvature(margins) @ squares, self.loss.slope(margins) ** 2 @ squares
+        moved = self.loss.third * (d + 1) * self.size * float((squares**1.5).sum())
+        return float((n + 2 * d + 12) * (bent + self.weight) + 2 * self.loss.slope_ulps * (bent + steep) + moved)
 
     def unexplained(self) -> float:
         """Return how much the base model's own gradient can add to any error (zero at the exact minimiser)."""
@@ -115,15 +138,21 @@ class _Problem:
         """Return how far ``f + deltas`` is off as it is stored and added."""
         return as_floats(2 * ROUNDING * (self.size + np.linalg.norm(deltas, axis=1)))
 
-    def solve(self, inverse: Floats, rows: slice | Indices, right: Floats) -> tuple[Floats, Floats]:
-        """Return (K - h_i x_i x_i^T)^-1 right_i for each row, by Sherman & Morrison, and 1 - leverage."""
+    def solved(self, hessian: Floats, inverse: Floats, rows: slice, right: Floats) -> tuple[Floats, Floats]:
+        """Return what `solve` does, and the length of what it leaves of ``right``."""
+        X, found = self.X[rows], self.solve(inverse, rows, right)
+        own = self.loss.curvature(self.y[rows] * (X @ self.f)) * np.einsum("ij,ij->i", X, found)
+        return found, as_floats(np.linalg.norm(right - found @ hessian + own[:, None] * X, axis=1))
+
+    def solve(self, inverse: Floats, rows: slice | Indices, right: Floats) -> Floats:
+        """Return (K - h_i x_i x_i^T)^-1 right_i for each row, by Sherman & Morrison."""
         X = self.X[rows]
         h = self.loss.curvature(self.y[rows] * (X @ self.f))
         towards, found = X @ inverse, right @ inverse
         least = self.weight / (self.weight + h * np.einsum("ij,ij->i", X, X))  # of 1 - leverage, in exact arithmetic
         room = np.maximum(1 - h * np.einsum("ij,ij->i", towards, X), least)
         found += (h * np.einsum("ij,ij->i", X, found) / room)[:, None] * towards
-        return as_floats(found), as_floats(room)
+        return as_floats(found)
 
 
 def loo(
@@ -219,20 +248,25 @@ def leave_one_out(
         if top is not None:
             poor = poor[np.argsort(-(sizes + errors)[poor], kind="stable")[:top]]
         _refine(problem, deltas, errors, poor, tol)
+    errors = up(errors, ulps=X.shape[1] + 16)  # of the norms and the few sums that an error is made of
     return Neighbours(f, deltas, errors, method, regulariser, loss.name, l2)
 
 
 def _newton(problem: _Problem) -> tuple[Floats, Floats]:
-    inverse, deltas = problem.inverse(), problem.pulls()
+    hessian, deltas = problem.hessian(), problem.pulls()
+    inverse = as_floats(np.linalg.inv(hessian))
     lengths = np.linalg.norm(problem.X, axis=1)
     bend = weighted_gram(problem.X, lengths)
-    blur = SOLVE_ROUNDING * float(np.linalg.cond(inverse))
+    per_length = ROUNDING * problem.hessian_roundings()
+    per_square = ROUNDING * (len(lengths) + 2 * problem.X.shape[1] + 8) * float((lengths**3).sum())
     errors = np.empty(len(deltas))
     for part in blocks(len(deltas)):
-        deltas[part], room = problem.solve(inverse, part, deltas[part])
-        moved = np.einsum("ij,ij->i", deltas[part] @ bend, deltas[part])
-        errors[part] = 0.5 * problem.loss.third * moved / problem.weight
-        errors[part] += blur / room * np.linalg.norm(deltas[part], axis=1)
+        pulls = deltas[part].copy()
+        deltas[part], left = problem.solved(hessian, inverse, part, pulls)
+        sizes = np.linalg.norm(deltas[part], axis=1)
+        moved = np.einsum("ij,ij->i", deltas[part] @ bend, deltas[part]) + per_square * sizes**2
+        left += 4 * ROUNDING * np.linalg.norm(pulls, axis=1) + per_length * sizes
+        errors[part] = (0.5 * problem.loss.third * moved + left) / problem.weight
     return deltas, errors + problem.unexplained() + problem.rounded(deltas)
 
 
@@ -252,7 +286,7 @@ def _refine(problem: _Problem, deltas: Floats, errors: Floats, rows: Indices, to
         residual, noise = _residual(problem, at_base, some, found)
         for _ in range(CHORD_STEPS):
             size = np.linalg.norm(residual, axis=1)
-            proposed = found - problem.solve(inverse, some, residual)[0]
+            proposed = found - problem.solve(inverse, some, residual)
             after, blur = _residual(problem, at_base, some, proposed)
             falls = np.linalg.norm(after, axis=1) < size
             found[falls], residual[falls], noise[falls] = proposed[falls], after[falls], blur[falls]
@@ -283,8 +317,8 @@ def _retrain(problem: _Problem, row: int, start: Floats) -> tuple[Floats, float]
 def _residual(problem: _Problem, at_base: Floats, rows: Indices, deltas: Floats) -> tuple[Floats, Floats]:
     """Return the neighbours' sum-scale gradients at f + delta_i, apart from the base model's own gradient.
 
-    With each comes how far rounding can take it beyond what the base model's gradient is charged: every term goes
-    through fewer than n additions, whatever their order, and a margin moves by its own roundings.
+    With each comes how far rounding can take it: every term goes through fewer than n additions, whatever their order,
+    two slopes and their difference take their own, and a margin moves by its roundings; the row's own part, too.
     """
     X, y = problem.X, problem.y
     n, d = X.shape
@@ -293,6 +327,8 @@ def _residual(problem: _Problem, at_base: Floats, rows: Indices, deltas: Floats)
     change = problem.loss.slope(y[:, None] * margins) * y[:, None] - at_base[:, None]
     change[rows, np.arange(len(rows))] = 0.0
     sizes, lengths = np.linalg.norm(deltas, axis=1), np.linalg.norm(X, axis=1)
-    noise = n * (lengths @ np.abs(change)) + 16 * (lengths @ np.abs(at_base)) + 4 * problem.weight * sizes
-    noise += problem.loss.most_curved * (d + 1) * (lengths @ lengths) * (2 * problem.size + sizes)
+    ulps = problem.loss.slope_ulps
+    noise = (n + ulps + 4) * (lengths @ np.abs(change)) + 2 * ulps * (lengths @ np.abs(at_base))
+    noise += 4 * problem.weight * sizes + (ulps + 4) * np.linalg.norm(own, axis=1)
+    noise += problem.loss.most_curved * (d + 1) * (lengths @ lengths) * (3 * problem.size + sizes)
     return as_floats((X.T @ change).T + problem.weight * deltas - own), as_floats(ROUNDING * noise)

@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.fitting import NORM_SLACK, check_coefficients, check_data, check_table, weighted_gram
 from epsworth.coverage.glm import CoverageError, loss_named
-from epsworth.coverage.inputs import Classes, positive
+from epsworth.coverage.inputs import NOT_PRIVATE, Classes, NotPrivate, positive
+from epsworth.rounding import show_up
 
 CURVATURE = 0.25  # of the logistic loss, per squared length of a row
 
@@ -28,7 +29,7 @@ class CoverageWarning(UserWarning):
 
 
 @dataclass(frozen=True, eq=False)
-class ExPost:
+class ExPost(NotPrivate):
     """Loss of each row at a released model, in its two parts, shape ``(n,)`` each; not private."""
 
     noise_part: Floats
@@ -38,6 +39,11 @@ class ExPost:
     def losses(self) -> Floats:
         """Log density of the model with the row over without it."""
         return as_floats(self.noise_part + self.jacobian_part)
+
+    def __str__(self) -> str:
+        worst = int(np.abs(self.losses).argmax())
+        size = show_up(float(abs(self.losses[worst])), 3)
+        return f"{len(self.losses)} rows: the ex-post loss of row {worst} is largest, {size} in size ({NOT_PRIVATE})"
 
 
 def expost_objective(

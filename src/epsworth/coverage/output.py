@@ -1,6 +1,6 @@
 """Output perturbation: add spherical Laplace noise to the minimiser; what a released model says about each row.
 
-The density of the noise is proportional to ``exp(-beta |b|)``.  (LeBlond et al. 2023 print the constant of d = 1 for
+The density of the noise is proportional to ``exp(-rate |b|)``.  (LeBlond et al. 2023 print the constant of d = 1 for
 every d; it cancels in their ratios.)  Independent Laplace noise per coordinate would be another mechanism.
 """
 
@@ -17,6 +17,7 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.fitting import blocks
 from epsworth.coverage.glm import CoverageError
 from epsworth.coverage.inputs import finite, generator, number, positive, whole
+from epsworth.deprecation import alias, renamed
 
 BALL_NODES = 200
 LARGEST = 1e90  # of rates and lengths: their products and squares must be doubles
@@ -25,46 +26,50 @@ MOST_NUMBERS = 2**28  # drawn at once: two gigabytes
 
 @dataclass(frozen=True)
 class OutputPerturbation:
-    """Spherical Laplace noise in ``d`` dimensions with rate ``beta``: epsilon over the sensitivity.
+    """Spherical Laplace noise in ``d`` dimensions of this rate, which is epsilon over the sensitivity.
 
     Examples
     --------
-    >>> noise = OutputPerturbation(2, beta=10.0)
+    >>> noise = OutputPerturbation(2, 10.0)
     >>> noise.sample(3, np.random.default_rng(0)).shape
     (3, 2)
-    >>> noise.losses([[0.1, 0.0]], [0.0, 0.0])  # at the centre the loss is beta |delta|
+    >>> noise.losses([[0.1, 0.0]], [0.0, 0.0])  # at the centre the loss is rate |delta|
     array([1.])
     """
 
     d: int
-    beta: float
+    rate: float
+    beta = alias("beta", "rate")
 
-    def __post_init__(self) -> None:
+    @renamed(beta="rate")
+    def __init__(self, d: int, rate: float) -> None:
+        object.__setattr__(self, "d", d)
+        object.__setattr__(self, "rate", rate)
         whole(self.d, "d", 1)
-        if not 1 / LARGEST <= number(self.beta) <= LARGEST:
+        if not 1 / LARGEST <= number(self.rate) <= LARGEST:
             ends = f"from {1 / LARGEST:g} to {LARGEST:g}"
-            raise CoverageError(f"d must be at least 1 and beta positive and finite, {ends}, got beta={self.beta!r}")
+            raise CoverageError(f"d must be at least 1 and rate positive and finite, {ends}, got rate={self.rate!r}")
 
-    def sample(self, count: int, rng: np.random.Generator) -> Floats:
+    def sample(self, count: int, rng: np.random.Generator | int | None) -> Floats:
         """Draw noise for a simulation, shape ``(count, d)``: floating point, never for a release (see `release`)."""
         count, rng = whole(count, "count", 0, MOST_NUMBERS // self.d), generator(rng)
         direction = rng.standard_normal((count, self.d))
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-        return as_floats(direction * rng.gamma(self.d, 1 / self.beta, size=(count, 1)))
+        return as_floats(direction * rng.gamma(self.d, 1 / self.rate, size=(count, 1)))
 
     def logpdf(self, noise: ArrayLike) -> Floats:
         """Return the log density of noise vectors, shape ``(..., d)``."""
         d = self.d
-        constant = d * math.log(self.beta) + gammaln(d / 2) - math.log(2) - d / 2 * math.log(math.pi) - gammaln(d)
+        constant = d * math.log(self.rate) + gammaln(d / 2) - math.log(2) - d / 2 * math.log(math.pi) - gammaln(d)
         b = _within(finite(noise, "noise"), "noise")
         if b.ndim == 0 or b.shape[-1] != d:
             raise CoverageError(f"noise must have shape (..., {d}), one entry per coefficient, got {b.shape}")
-        return as_floats(constant - self.beta * np.linalg.norm(b, axis=-1))
+        return as_floats(constant - self.rate * np.linalg.norm(b, axis=-1))
 
     def losses(self, deltas: ArrayLike, noise: ArrayLike) -> Floats:
         """Return the ex-post loss of each row at the model ``centre + noise``: log density with the row over without.
 
-        Claim: at most ``beta |delta|`` in size.  Positive: the model is likelier with the row than without.
+        Claim: at most ``rate |delta|`` in size.  Positive: the model is likelier with the row than without.
 
         Parameters
         ----------
@@ -82,21 +87,21 @@ class OutputPerturbation:
             # |b - delta| - |b| with the common part cancelled on paper: |delta| can be 1e-10 of |b|
             above = np.einsum("ij,ij->i", some, some - 2 * b)
             below = np.linalg.norm(some - b, axis=1) + np.linalg.norm(b)
-            found[part] = self.beta * above / np.where(below > 0, below, 1.0)
+            found[part] = self.rate * above / np.where(below > 0, below, 1.0)
         return found
 
     def ball(self, distance: ArrayLike, radius: float) -> Floats:
         """Return the probability that a model falls within ``radius`` of a point at each distance from the centre.
 
-        This is the papers' coverage with a cutoff.  Take the radius as a fraction of ``1/beta``: a fixed one of order 1
+        This is the papers' coverage with a cutoff.  Take the radius as a fraction of ``1/rate``: a fixed one of order 1
         covers everything.
 
         >>> OutputPerturbation(2, 1.0).ball([0.0], 1.0).round(6)
         array([0.264241])
         """
         with np.errstate(over="ignore"):
-            far = _within(self.beta * finite(distance, "distance"), "beta times distance")
-            reach = float(_within(as_floats(self.beta * positive(radius, "radius")), "beta times radius"))
+            far = _within(self.rate * finite(distance, "distance"), "rate times distance")
+            reach = float(_within(as_floats(self.rate * positive(radius, "radius")), "rate times radius"))
         if not (far >= 0).all():
             raise CoverageError("distance must not be negative")
         if self.d == 1:

@@ -12,14 +12,16 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.exposure import kernels
-from epsworth.coverage.inputs import finite, whole
+from epsworth.coverage.inputs import NOT_PRIVATE, NotPrivate, finite, whole
 from epsworth.coverage.neighbours import Neighbours
 from epsworth.coverage.output import OutputPerturbation
+from epsworth.deprecation import alias, renamed
 from epsworth.records import Indices
+from epsworth.rounding import show_up
 
 
 @dataclass(frozen=True, eq=False)
-class Profile:
+class Profile(NotPrivate):
     """Losses of every row in one released model.
 
     Attributes
@@ -27,7 +29,7 @@ class Profile:
     losses : ndarray of shape ``(n,)``
         Signed ex-post loss of each row.
     rows : ndarray of shape ``(n,)``
-        Row numbers, the least exposed first; the ranking does not depend on ``beta``.
+        Row numbers, the least exposed first; the ranking does not depend on ``rate``.
     """
 
     losses: Floats
@@ -38,9 +40,15 @@ class Profile:
         """Sizes of the losses, smallest first."""
         return as_floats(np.abs(self.losses)[self.rows])
 
+    def __str__(self) -> str:
+        return (
+            f"{len(self.rows)} rows: the most exposed one is row {self.rows[-1]}, with an ex-post loss of "
+            f"{show_up(float(self.ranked[-1]), 3)} in size ({NOT_PRIVATE})"
+        )
+
 
 @dataclass(frozen=True, eq=False)
-class TypicalProfile:
+class TypicalProfile(NotPrivate):
     """What models drawn by the mechanism say about the rows.
 
     Attributes
@@ -49,7 +57,7 @@ class TypicalProfile:
         Mean over models of the ranked sizes of losses (sorted per model, then averaged); sampled.
     mean_abs, kl, adv : ndarray of shape ``(n,)``
         Per row: mean size of the loss, mean loss, membership advantage; exact.
-    beta : float
+    rate : float
         Rate of the noise.
     draws : int
         Models averaged over.
@@ -59,11 +67,19 @@ class TypicalProfile:
     mean_abs: Floats
     kl: Floats
     adv: Floats
-    beta: float
+    rate: float
     draws: int
+    beta = alias("beta", "rate")
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.adv)} rows, noise of rate {self.rate:.4g}: membership advantage "
+            f"{show_up(float(self.adv.max()), 3)} against the most exposed row ({NOT_PRIVATE})"
+        )
 
 
-def profile(neighbours: Neighbours, model: ArrayLike, beta: float) -> Profile:
+@renamed(beta="rate")
+def profile(neighbours: Neighbours, model: ArrayLike, rate: float) -> Profile:
     """Return the ranked ex-post losses of all rows at one released model (LeBlond et al. 2023, section 4.3).
 
     **Not private.**
@@ -74,25 +90,26 @@ def profile(neighbours: Neighbours, model: ArrayLike, beta: float) -> Profile:
         From `loo`.
     model : array_like of shape ``(d,)``
         The released coefficients.
-    beta : float
+    rate : float
         Rate of the noise that was added.
 
     Examples
     --------
     >>> from epsworth.coverage import fit_base, loo
     >>> X, y = [[0.6, 0.0], [0.0, 0.6], [0.5, -0.5]], [1, -1, 1]
-    >>> found = profile(loo(X, y, fit_base(X, y, 1.0), 1.0), [0.1, 0.1], beta=1.5)
+    >>> found = profile(loo(X, y, fit_base(X, y, 1.0), 1.0), [0.1, 0.1], rate=1.5)
     >>> found.rows
     array([1, 2, 0])
     """
     d = neighbours.deltas.shape[1]
-    mechanism = OutputPerturbation(d, beta)
+    mechanism = OutputPerturbation(d, rate)
     losses = mechanism.losses(neighbours.deltas, finite(model, "model", (d,)) - neighbours.base)
     return Profile(losses, np.argsort(np.abs(losses), kind="stable"))
 
 
+@renamed(beta="rate")
 def typical_profile(
-    neighbours: Neighbours, beta: float, *, rng: np.random.Generator, draws: int = 100
+    neighbours: Neighbours, rate: float, *, rng: np.random.Generator | int | None, draws: int = 100
 ) -> TypicalProfile:
     """Return the profile averaged over models that the mechanism draws; per-row means in closed form.
 
@@ -107,9 +124,9 @@ def typical_profile(
     (True, array([0.047, 0.047, 0.019]))
     """
     draws = whole(draws, "draws", 1)
-    mechanism = OutputPerturbation(neighbours.deltas.shape[1], beta)
+    mechanism = OutputPerturbation(neighbours.deltas.shape[1], rate)
     total = np.zeros(len(neighbours))
     for noise in mechanism.sample(draws, rng):
         total += np.sort(np.abs(mechanism.losses(neighbours.deltas, noise)))
-    law, u = kernels(mechanism.d), beta * neighbours.distances
-    return TypicalProfile(total / draws, law.abs(u), law.kl(u), law.adv(u), beta, draws)
+    law, u = kernels(mechanism.d), rate * neighbours.distances
+    return TypicalProfile(total / draws, law.abs(u), law.kl(u), law.adv(u), rate, draws)

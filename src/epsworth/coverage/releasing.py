@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Context, Decimal, localcontext
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,25 +23,26 @@ from epsworth.coverage.fitting import GRADIENT_TOLERANCE, check_l2, fit, gradien
 from epsworth.coverage.glm import CoverageError, loss_named
 from epsworth.coverage.inputs import Classes, check_classes, entries, positive, positives
 from epsworth.coverage.neighbours import Regulariser
-from epsworth.rounding import show_up
+from epsworth.deprecation import alias
+from epsworth.results import Result
+from epsworth.rounding import down, show_up, up
 
 DIGITS = 50
 BITS = 160  # of each uniform number
 FINENESS = 2**16  # lattice steps per sensitivity, at least
 LEAST_EPSILON = 1e-10  # below, the noise has so many lattice steps that DIGITS would not resolve single ones
-BALL_ROUNDING = 1 + 4e-9  # far more than rounding adds to the length of a shortened row
 MOST_TIMES = 1000  # rows over n where n l2 stays fixed: the weight beside the *mean* loss falls with the rows
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
+class Release(Result):
     """A private model: the only thing in this package that may be published.
 
     Attributes
     ----------
     coefficients : ndarray of shape ``(d,)``
         The noisy model, multiples of ``step``.
-    epsilon, beta, n : float, float, int
+    epsilon, rate, n : float, float, int
         Pure privacy loss per row; rate of the noise; the public size.
     neighbours : str
         What neighbouring data sets differ in.
@@ -50,10 +52,15 @@ class Release:
 
     coefficients: Floats
     epsilon: float
-    beta: float
+    rate: float
     n: int
     neighbours: str
     step: float
+    beta = alias("beta", "rate")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields; everything in them may be published."""
+        return asdict(self) | {"coefficients": self.coefficients.tolist()}
 
     def __str__(self) -> str:
         """Return the promise with its neighbour relation."""
@@ -105,7 +112,7 @@ def release(
     pair = check_classes(classes)
     table = entries(X)
     labels = np.where(positives(y, len(table), pair), 1.0, -1.0)
-    beta, step = noise_rate(n, table.shape[1], l2, epsilon, calibration, regulariser, loss)
+    rate, step = noise_rate(n, table.shape[1], l2, epsilon, calibration, regulariser, loss)
     if len(table) < n:
         raise CoverageError(f"X has {len(table)} rows, fewer than the public n = {n}; noise for n does not cover it")
     weight, tolerance = check_l2(l2), GRADIENT_TOLERANCE
@@ -114,9 +121,9 @@ def release(
             raise CoverageError(f"X has more than {MOST_TIMES} times the public n = {n} rows; declare a larger n")
         weight, tolerance = weight * n / len(table), tolerance * n / len(table)
     centre = np.rint(fit(into_ball(table), labels, weight, loss_named(loss), tolerance) / step)
-    steps = [int(c) + b for c, b in zip(centre, _noise(table.shape[1], beta, step), strict=True)]
+    steps = [int(c) + b for c, b in zip(centre, _noise(table.shape[1], rate, step), strict=True)]
     relation = "row added or removed" if calibration == "add_remove" else "row replaced, added or removed"
-    return Release(as_floats([k * step for k in steps]), float(epsilon), beta, n, relation, step)
+    return Release(as_floats([k * step for k in steps]), float(epsilon), rate, n, relation, step)
 
 
 def noise_rate(
@@ -136,23 +143,23 @@ def noise_rate(
             f"needs more than {DIGITS} digits"
         )
     move = sensitivity(n, l2, calibration, regulariser=regulariser, loss=loss)
-    move *= BALL_ROUNDING
+    # a shortened row is longer than 1 by d/2 + 3 units of rounding at most, and no bound grows faster than its cube
+    move = up(move, ulps=2 * d + 10)
     finest = min(move / (1024 * epsilon), move / (FINENESS * math.sqrt(d)))
     step = 2.0 ** math.floor(math.log2(finest))
     # both neighbours' centres are off by half a diagonal of the lattice and by the fit's gradient over l2
     weight = check_l2(l2) / (MOST_TIMES if regulariser == "sum" else 1)  # the least beside the mean loss
-    left = GRADIENT_TOLERANCE / check_l2(l2) + gradient_rounding(d, norm_bound(weight, loss)) / weight
-    whole = move + step * math.sqrt(d) + 2.02 * left
-    return epsilon / whole * (1 - 1e-14), step
+    left = GRADIENT_TOLERANCE / check_l2(l2) + gradient_rounding(d, norm_bound(weight, loss), loss_named(loss)) / weight
+    return down(epsilon / (move + step * math.sqrt(d) + 2 * left), ulps=16), step  # a dozen roundings
 
 
-def _noise(d: int, beta: float, step: float) -> list[int]:
+def _noise(d: int, rate: float, step: float) -> list[int]:
     """Draw spherical Laplace noise in lattice steps: Gamma(d) radius times a uniform direction."""
     with localcontext(Context(prec=DIGITS)):
         product = Decimal(1)
         for _ in range(d):
             product *= _uniform()
-        radius = -product.ln() / Decimal(beta)
+        radius = -product.ln() / Decimal(rate)
         direction = [_normal() for _ in range(d)]
         length = sum((z * z for z in direction), Decimal(0)).sqrt()
         return [int((radius * z / length / Decimal(step)).to_integral_value()) for z in direction]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.coverage.exposure import kernels
+from epsworth.coverage.exposure import above, kernels
 from epsworth.coverage.glm import CoverageError
 from epsworth.coverage.inputs import generator, positive, whole
-from epsworth.rounding import show_up
+from epsworth.results import Result
+from epsworth.rounding import show_up, up
 
 
 @dataclass(frozen=True)
-class WorstCase:
+class WorstCase(Result):
     """What pure epsilon means for *any* row of *any* data set; safe to publish.
 
     Attributes
@@ -36,6 +38,10 @@ class WorstCase:
     any_mechanism: float
     mean_loss: float
     mean_abs_loss: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields, and that no data was read."""
+        return {"notice": "data-independent"} | asdict(self)
 
     def epsilon_at(self, delta: float) -> float:
         """Return the smaller epsilon that holds once ``delta`` is allowed."""
@@ -62,18 +68,13 @@ whatever the data (data-independent)
     """
     epsilon = positive(epsilon, "epsilon")
     law = kernels(d)
-    advantage, mean_loss, mean_abs_loss = (_up(float(of(epsilon))) for of in (law.adv, law.kl, law.abs))
-    any_mechanism = min(_up(math.tanh(epsilon / 2)), 1.0)
+    advantage, mean_loss, mean_abs_loss = (above(float(of(epsilon))) for of in (law.adv, law.kl, law.abs))
+    any_mechanism = min(up(math.tanh(epsilon / 2), ulps=3), 1.0)  # a half, and two for the library's tanh
     mean_loss, mean_abs_loss = min(mean_loss, epsilon), min(mean_abs_loss, epsilon)
     return WorstCase(epsilon, law.d, min(advantage, any_mechanism), any_mechanism, mean_loss, mean_abs_loss)
 
 
-def _up(value: float) -> float:
-    """Return a little more: what is stated is a largest value, and kernels are good to 1e-8."""
-    return math.nextafter(value * (1 + 1e-8), math.inf)
-
-
-def stand_in(n: int, d: int, *, rng: np.random.Generator, strength: float = 5.0) -> tuple[Floats, Floats]:
+def stand_in(n: int, d: int, *, rng: np.random.Generator | int | None, strength: float = 5.0) -> tuple[Floats, Floats]:
     """Return synthetic rows in the unit ball with logistic labels, of the public shape ``(n, d)`` only.
 
     Run `window` on them in place of private data: what comes out is safe to publish, and as right as they are alike.

@@ -13,16 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.bounds import clopper_pearson
+from epsworth.bounds import Risk
 from epsworth.coverage.glm import CoverageError
-from epsworth.coverage.inputs import finite, positive, share
+from epsworth.coverage.inputs import NOT_PRIVATE, NotPrivate, finite, positive, share
 from epsworth.records import Indices
+from epsworth.rounding import show_down
 
 FEWEST = 40
 
 
 @dataclass(frozen=True, eq=False)
-class BlackBox:
+class BlackBox(NotPrivate):
     """Estimated losses of one row at some models, with intervals.
 
     Attributes
@@ -47,6 +48,12 @@ class BlackBox:
     advantage_lower: float
     direction: Floats
     radius: float
+
+    def __str__(self) -> str:
+        return (
+            f"membership advantage of at least {show_down(self.advantage_lower, 3)} in {len(self.losses)} models, "
+            f"{int(self.censored.sum())} of whose losses are not known on one side ({NOT_PRIVATE})"
+        )
 
 
 def black_box(
@@ -96,13 +103,12 @@ def black_box(
     if radius is None:
         radius = float(np.subtract(*np.percentile(np.r_[a, b], [75, 25]))) / len(a) ** 0.2
     near_a, near_b = _within(a, at, radius), _within(b, at, radius)
-    miss = (1 - confidence) / 2  # each side's two-sided interval
-    low_a, high_a = clopper_pearson(near_a, len(a), miss)
-    low_b, high_b = clopper_pearson(near_b, len(b), miss)
+    pairs = [_both(Risk.of(confidence), *near, len(a), len(b)) for near in zip(near_a, near_b, strict=True)]
+    low_a, high_a, low_b, high_b = np.array(pairs).reshape(-1, 4).T
     with np.errstate(divide="ignore"):
         lower, upper = np.log(low_a) - np.log(high_b), np.log(high_a) - np.log(low_b)
     smooth = np.log((near_a + 0.5) / (len(a) + 1)) - np.log((near_b + 0.5) / (len(b) + 1))
-    advantage = _advantage(fit_in @ direction, fit_out @ direction, a, b, 2 * miss)
+    advantage = _advantage(fit_in @ direction, fit_out @ direction, a, b, Risk.of(confidence))
     censored = (near_a == 0) | (near_b == 0)
     return BlackBox(as_floats(smooth), as_floats(lower), as_floats(upper), censored, advantage, direction, radius)
 
@@ -113,10 +119,16 @@ def _within(values: Floats, at: Floats, radius: float) -> Indices:
     return np.asarray(above - below)
 
 
-def _advantage(fit_in: Floats, fit_out: Floats, a: Floats, b: Floats, miss: float) -> float:
+def _both(risk: Risk, near_a: int, near_b: int, many_a: int, many_b: int) -> tuple[float, ...]:
+    """Return an interval for the coverage of either side; the two hold together."""
+    of_a, of_b = risk.split(2)
+    return *map(float, of_a.interval(near_a, many_a)), *map(float, of_b.interval(near_b, many_b))
+
+
+def _advantage(fit_in: Floats, fit_out: Floats, a: Floats, b: Floats, risk: Risk) -> float:
     """Bound from below the advantage of the threshold that the first half of the models suggests."""
     cuts = np.sort(np.r_[fit_in, fit_out])
     gain = np.searchsorted(np.sort(fit_in), cuts) / len(fit_in) - np.searchsorted(np.sort(fit_out), cuts) / len(fit_out)
     cut = cuts[gain.argmax()]
-    found = clopper_pearson((a < cut).sum(), len(a), miss).lower - clopper_pearson((b < cut).sum(), len(b), miss).upper
-    return max(0.0, float(found))
+    of_a, of_b = risk.split(2)
+    return max(0.0, float(of_a.lower((a < cut).sum(), len(a)) - of_b.upper((b < cut).sum(), len(b))))

@@ -20,7 +20,9 @@ from scipy.special import ndtr
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.fitting import check_data
 from epsworth.coverage.glm import CoverageError, loss_named
-from epsworth.coverage.inputs import Classes, finite, generator, number, positive, whole
+from epsworth.coverage.inputs import NOT_PRIVATE, Classes, NotPrivate, finite, generator, number, positive, whole
+from epsworth.deprecation import renamed
+from epsworth.rounding import show_up
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +31,7 @@ Gradients = Callable[[Floats], Floats]  # parameters (p,) -> gradients per row (
 
 
 @dataclass(frozen=True, eq=False)
-class Transcript:
+class Transcript(NotPrivate):
     """A run of noisy gradient descent and what it says about each row.
 
     Attributes
@@ -57,6 +59,12 @@ class Transcript:
     def advantage(self) -> Floats:
         """Membership advantage of Gaussian noise at ``mu``: ``2 Phi(mu/2) - 1``."""
         return as_floats(2 * ndtr(self.mu / 2) - 1)
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.models) - 1} noisy steps: Gaussian privacy mu {show_up(float(self.mu.max()), 3)} of the most "
+            f"exposed of {len(self.mu)} rows, {show_up(self.nominal, 3)} in advance ({NOT_PRIVATE})"
+        )
 
 
 def linear_gradients(
@@ -112,15 +120,16 @@ def torch_gradients(
     return gradients, as_floats(torch.cat([p.reshape(-1) for p in named.values()]).numpy())
 
 
+@renamed(rate="learning_rate")
 def descend(
     gradients: Gradients,
     start: ArrayLike,
     *,
     steps: int,
-    rate: float,
+    learning_rate: float,
     clip: float,
     noise: float,
-    rng: np.random.Generator,
+    rng: np.random.Generator | int | None,
     l2: float = 0.0,
     sampling: float = 1.0,
 ) -> Transcript:
@@ -132,9 +141,9 @@ def descend(
         Parameters to per-row gradients, from `linear_gradients` or `torch_gradients`.
     start : array_like of shape ``(p,)``
         Starting point, independent of the data.
-    steps, rate, clip, noise : int, float, float, float
+    steps, learning_rate, clip, noise : int, float, float, float
         Number of steps; learning rate on the summed gradient; norm to clip to; standard deviation s per coordinate.
-    rng : numpy.random.Generator
+    rng : numpy.random.Generator, int or None
         For noise and batches; a simulation, not a release.
     l2 : float
         Weight of ``|f|^2 / 2`` beside the *summed* loss.
@@ -144,12 +153,12 @@ def descend(
     Examples
     --------
     >>> X = np.random.default_rng(0).uniform(-0.7, 0.7, size=(500, 2))
-    >>> run = descend(linear_gradients(X, X[:, 0] > 0), [0, 0], steps=20, rate=0.01, clip=1.0, noise=10.0,
+    >>> run = descend(linear_gradients(X, X[:, 0] > 0), [0, 0], steps=20, learning_rate=0.01, clip=1.0, noise=10.0,
     ...     rng=np.random.default_rng(1))
     >>> bool((run.mu <= run.nominal).all()), round(run.nominal, 3)
     (True, 0.447)
     """
-    clip, noise, rate = positive(clip, "clip"), positive(noise, "noise"), positive(rate, "rate")
+    clip, noise, rate = positive(clip, "clip"), positive(noise, "noise"), positive(learning_rate, "learning_rate")
     steps, rng = whole(steps, "steps", 1), generator(rng)
     if not 0 < number(sampling) <= 1:
         raise CoverageError(f"sampling must lie in (0, 1], got {sampling!r}")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.bounds import clopper_pearson
+from epsworth.bounds import Risk, floor
 from epsworth.coverage.fitting import blocks
+from epsworth.coverage.inputs import NOT_PRIVATE, NotPrivate
 from epsworth.coverage.output import OutputPerturbation
+from epsworth.rounding import show_down
 
 CELLS = 2_000_000  # (row, draw) pairs held at once
+SAME = 1e-12  # relative: epsilons that are one point of the grid
 
 
 @dataclass(frozen=True, eq=False)
-class Usefulness:
+class Usefulness(NotPrivate):
     """Accuracy of noisy models on fixed rows.
 
     Attributes
@@ -31,6 +36,8 @@ class Usefulness:
         Lower bounds on the probability behind ``kept``; all of them hold together with the confidence.
     base, majority : float
         Accuracy of the noiseless model, and of always answering the commoner label.
+    confidence : float
+        With which all of ``kept_lower`` hold together.
     """
 
     epsilons: Floats
@@ -39,6 +46,14 @@ class Usefulness:
     kept_lower: Floats
     base: float
     majority: float
+    confidence: float
+
+    def __str__(self) -> str:
+        return (
+            f"accuracy {show_down(self.base, 3)} without noise, {show_down(self.majority, 3)} of the commoner label, "
+            f"{show_down(float(self.accuracy[0]), 3)} to {show_down(float(self.accuracy[-1]), 3)} at epsilon "
+            f"{self.epsilons[0]:g} to {self.epsilons[-1]:g} ({NOT_PRIVATE})"
+        )
 
     @property
     def hopeless(self) -> bool:
@@ -54,10 +69,10 @@ class Usefulness:
 
         Below the grid it is no more than 1/2, where noise alone decides; above, that of the last point.
         """
-        near = np.searchsorted(self.epsilons, [epsilon * (1 - 1e-12), epsilon * (1 + 1e-12)], side="left")
+        near = np.searchsorted(self.epsilons, [epsilon * (1 - SAME), epsilon * (1 + SAME)], side="left")
         low, high = max(int(near[1]) - 1, 0), min(int(near[0]), len(self.epsilons) - 1)
         found = float(min(self.accuracy[low], self.accuracy[high]))
-        return min(found, 0.5) if epsilon < self.epsilons[0] * (1 - 1e-12) else found
+        return min(found, 0.5) if epsilon < self.epsilons[0] * (1 - SAME) else found
 
     def least(self, share: float) -> float:
         """Return the smallest epsilon on the grid from which on every larger one keeps this share (``inf``: none)."""
@@ -77,13 +92,14 @@ def simulate(
     epsilons: Floats,
     *,
     tolerance: float,
-    confidence: float,
+    risk: Risk,
     draws: int,
     rng: np.random.Generator,
 ) -> Usefulness:
     """Simulate accuracy at every rate with one set of noise vectors, scaled (common random numbers).
 
-    The interval at each epsilon is an exact binomial one and misses with probability (1 - confidence) / len(epsilons).
+    The bound at each epsilon is an exact binomial one and takes its part of the risk.  Rows are counted in whole
+    numbers, so that a tolerance means the text that it prints as.
     """
     unit = OutputPerturbation(len(f), 1.0).sample(draws, rng)
     turns = np.zeros(draws * (len(rates) + 1))
@@ -96,20 +112,15 @@ def simulate(
         cell = np.searchsorted(rates, -spread / centre[:, None]) + np.arange(draws) * (len(rates) + 1)
         turns += np.bincount(cell.ravel(), np.repeat(np.sign(centre), draws), len(turns))
     wrong = len(X) - base
-    accuracy = (wrong + turns.reshape(draws, -1).cumsum(axis=1)[:, :-1].T) / len(X)
-    positive = float((y > 0).mean())
-    majority = max(positive, 1 - positive)
-    floor = base / len(X) - tolerance
-    if base / len(X) > majority:  # keeping to the tolerance is not enough where a constant answer does as well
-        floor = max(floor, majority)
-    within = (accuracy >= floor - 1e-12).sum(axis=1)
-    miss = 2 * (1 - confidence) / len(epsilons)  # the interval is two-sided, one side is used
-    lower = clopper_pearson(within, draws, miss).lower
+    right = wrong + turns.reshape(draws, -1).cumsum(axis=1)[:, :-1].T
+    positive = int((y > 0).sum())
+    majority = max(positive, len(X) - positive)
+    fewest = math.ceil(base - Fraction(repr(float(tolerance))) * len(X))
+    if base > majority:  # keeping to the tolerance is not enough where a constant answer does as well
+        fewest = max(fewest, majority)
+    within = (right >= fewest).sum(axis=1)
+    lower = risk.split(len(epsilons)).lower(within, draws)
     return Usefulness(
-        epsilons,
-        as_floats(accuracy.mean(axis=1)),
-        as_floats(within / draws),
-        lower,
-        base / len(X),
-        majority,
-    )
+        epsilons, as_floats(right.mean(axis=1) / len(X)), as_floats(within / draws), lower, base / len(X),
+        majority / len(X), floor(1 - risk.total),
+    )  # fmt: skip

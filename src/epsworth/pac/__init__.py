@@ -30,28 +30,18 @@ if TYPE_CHECKING:
     from epsworth.pac.utility import Utility
 
 _HOMES = {
-    "procrustes": "alignment",
-    "allocate": "allocation",
-    "MI": "budgets",
-    "DPEquivalent": "budgets",
-    "Posterior": "budgets",
-    "RecordPosterior": "budgets",
-    "budget": "conversion",
-    "dp_epsilon": "conversion",
-    "dp_posterior": "conversion",
-    "generalised_prior": "conversion",
-    "posterior": "conversion",
-    "tpr_bound": "conversion",
-    "Attack": "attacks",
-    "lira": "attacks",
-    "pool_test": "attacks",
-    "Exposure": "exposure",
-    "FixedForest": "forest",
-    "Ledger": "ledger",
-    "Mechanism": "adapters",
-    "PACPrivatizer": "privatizer",
-    "Release": "released",
-    "Utility": "utility",
+    "adapters": ["Mechanism"],
+    "alignment": ["procrustes"],
+    "allocation": ["allocate"],
+    "attacks": ["Attack", "lira", "pool_test"],
+    "budgets": ["MI", "DPEquivalent", "Posterior", "RecordPosterior"],
+    "conversion": ["budget", "dp_epsilon", "dp_posterior", "generalised_prior", "posterior", "tpr_bound"],
+    "exposure": ["Exposure"],
+    "forest": ["FixedForest"],
+    "ledger": ["Ledger"],
+    "privatizer": ["PACPrivatizer"],
+    "released": ["Release"],
+    "utility": ["Utility"],
 }
 
 __all__ = [
@@ -81,9 +71,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    home = next((module for module, names in _HOMES.items() if name in names), None)
+    if home is None:
         raise AttributeError(f"module 'epsworth.pac' has no attribute {name!r}")
-    value = getattr(import_module(f"epsworth.pac.{_HOMES[name]}"), name)
+    value = getattr(import_module(f"epsworth.pac.{home}"), name)
     globals()[name] = value
     return value
 

@@ -15,14 +15,20 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from epsworth.arrays import Floats, as_floats
+from epsworth.deprecation import renamed
 from epsworth.pac.conversion import number
+from epsworth.rounding import up
 
 Rule = Literal["optimal", "paper", "isotropic", "isotropic_paper", "isotropic_exact"]
 RULES: tuple[Rule, ...] = ("optimal", "paper", "isotropic", "isotropic_paper", "isotropic_exact")
+# Units (2**-53, relative) that a computed bound may be off by: one for s / e; eight for log1p, whose vector forms numpy
+# accepts up to four units in the last place; one for fsum, which rounds once.  All terms are positive and log1p takes
+# a relative error over undiminished at most, so that nothing grows; a unit in the last place is at least one of these.
+BOUND_ULPS = 10
 
 
 def gaussian_bound(variances: ArrayLike, noise: ArrayLike) -> float:
-    """Return 1/2 sum ln(1 + s_i / e_i), the mutual information that the noise certainly keeps.
+    """Return 1/2 sum ln(1 + s_i / e_i), the mutual information that the noise certainly keeps, rounded up.
 
     Coordinates of variance zero say nothing and count nothing; positive variance without noise is infinite.
 
@@ -35,26 +41,27 @@ def gaussian_bound(variances: ArrayLike, noise: ArrayLike) -> float:
     s, e = s[s > 0], e[s > 0]
     if (e <= 0).any():
         return math.inf
-    return 0.5 * math.fsum(np.log1p(s / e))
+    return up(0.5 * math.fsum(np.log1p(s / e)), ulps=BOUND_ULPS)
 
 
+@renamed(beta="mi")
 def allocate(
-    variances: ArrayLike, beta: float, rule: Rule = "optimal", weights: ArrayLike | None = None
+    variances: ArrayLike, mi: float, rule: Rule = "optimal", weights: ArrayLike | None = None
 ) -> Floats:  # fmt: skip
-    """Return the noise variances that keep the mutual information at ``beta`` nats.
+    """Return the noise variances that keep the mutual information at ``mi`` nats.
 
     Claim: with independent Gaussian noise of these variances, outputs of these variances (uncorrelated or not)
-    obey MI <= 1/2 sum ln(1 + s_i / e_i) <= ``beta``, up to rounding of 1e-12.
+    obey MI <= 1/2 sum ln(1 + s_i / e_i) <= ``mi``, as exact numbers.
 
     Parameters
     ----------
     variances : array_like of shape ``(d,)``
         Variance s_i of every output over the worlds, not negative.  Zero gets zero noise: release the constant.
-    beta : float
+    mi : float
         Budget in nats, positive.
     rule : str
         ``optimal``: least sum of w_i e_i.  ``paper``: Algorithm 1, which leaves part of the budget unused.
-        ``isotropic_exact``: one variance for all, the smallest.  ``isotropic``: sum s / (2 beta).
+        ``isotropic_exact``: one variance for all, the smallest.  ``isotropic``: sum s / (2 mi).
         ``isotropic_paper``: the largest entry of ``paper`` (what the paper plots).
     weights : array_like of shape ``(d,)``, optional
         What a unit of noise variance costs, positive; for ``optimal`` only.
@@ -69,9 +76,9 @@ def allocate(
     s = as_floats(variances)
     if s.ndim != 1 or not (np.isfinite(s).all() and (s >= 0).all()):
         raise ValueError("variances must be a list of finite numbers, none negative")
-    nats = number("beta", beta)
+    nats = number("mi", mi)
     if not (nats > 0 and math.isfinite(nats)):
-        raise ValueError(f"beta must be positive and finite, got {beta!r}")
+        raise ValueError(f"mi must be positive and finite, got {mi!r}")
     if rule not in RULES:
         raise ValueError(f"noise rule must be one of {', '.join(RULES)}, got {rule!r}")
     if weights is not None and rule != "optimal":
@@ -88,20 +95,23 @@ def allocate(
             noise[live] = np.maximum(least, scale * RECIPES[rule](np.maximum(least, s[live] / scale), nats, w[live]))
     if not np.isfinite(noise).all():
         raise ValueError(
-            f"beta = {beta!r} needs noise beyond the largest floating-point number; take a larger beta, or scale the "
+            f"mi = {mi!r} needs noise beyond the largest floating-point number; take a larger budget, or scale the "
             "outputs down by a public constant"
         )
+    ulps = 1.0
+    while gaussian_bound(s, noise) > nats:  # closed forms and root-finders meet the budget up to rounding only
+        noise[live], ulps = up(noise[live], ulps=ulps), 2 * ulps
     return noise
 
 
-def _paper(s: Floats, beta: float, weights: Floats) -> Floats:
+def _paper(s: Floats, mi: float, weights: Floats) -> Floats:
     # Sridhar, Xiao & Devadas 2024, Algorithm 1, step 4
     roots = np.sqrt(s)
-    return np.asarray(roots * roots.sum() / (2 * beta))
+    return np.asarray(roots * roots.sum() / (2 * mi))
 
 
-def _optimal(s: Floats, beta: float, weights: Floats) -> Floats:
-    """Solve min sum w e subject to 1/2 sum ln(1 + s/e) = beta.
+def _optimal(s: Floats, mi: float, weights: Floats) -> Floats:
+    """Solve min sum w e subject to 1/2 sum ln(1 + s/e) = mi.
 
     Stationarity gives e (e + s) = nu s / (4 w), so e = (sqrt(s^2 + t^2) - s) / 2 with t^2 = nu s / w, written
     without cancellation or overflow; the budget falls in nu, whose small-budget limit is the paper's rule.
@@ -111,18 +121,18 @@ def _optimal(s: Floats, beta: float, weights: Floats) -> Floats:
         t = math.exp(log_nu / 2) * np.sqrt(s / weights)
         return np.asarray(t * (t / (2 * (np.hypot(s, t) + s))))
 
-    start = 2 * math.log(np.sqrt(weights * s).sum() / beta)
-    return noise(_where_spent(lambda x: gaussian_bound(s, noise(x)) - beta, start))
+    start = 2 * math.log(np.sqrt(weights * s).sum() / mi)
+    return noise(_where_spent(lambda x: gaussian_bound(s, noise(x)) - mi, start))
 
 
-def _isotropic_exact(s: Floats, beta: float, weights: Floats) -> Floats:
-    start = math.log(s.sum() / (2 * beta))
-    root = _where_spent(lambda x: gaussian_bound(s, np.full_like(s, math.exp(x))) - beta, start)
+def _isotropic_exact(s: Floats, mi: float, weights: Floats) -> Floats:
+    start = math.log(s.sum() / (2 * mi))
+    root = _where_spent(lambda x: gaussian_bound(s, np.full_like(s, math.exp(x))) - mi, start)
     return np.full_like(s, math.exp(root))
 
 
 def _where_spent(excess: Callable[[float], float], start: float) -> float:
-    """Return the root of a falling function, from the side on which nothing is overspent."""
+    """Return the root of a falling function, to a few units in the last place of 1."""
     low = high = start
     step = 1.0
     while excess(low) < 0:
@@ -132,23 +142,19 @@ def _where_spent(excess: Callable[[float], float], start: float) -> float:
         high, step = high + step, 2 * step
     if low == high:
         return start
-    root = float(brentq(excess, low, high, xtol=1e-15, rtol=8.9e-16, maxiter=500))
-    step = 1e-15
-    while excess(root) > 0:  # a root-finder may stop on either side
-        root, step = root + step, 2 * step
-    return root
+    return float(brentq(excess, low, high, xtol=1e-15, rtol=8.9e-16, maxiter=500))
 
 
 RECIPES: dict[Rule, Callable[[Floats, float, Floats], Floats]] = {
     "optimal": _optimal,
     "paper": _paper,
-    "isotropic": lambda s, beta, weights: np.full_like(s, s.sum() / (2 * beta)),
-    "isotropic_paper": lambda s, beta, weights: np.full_like(s, _paper(s, beta, weights).max()),
+    "isotropic": lambda s, mi, weights: np.full_like(s, s.sum() / (2 * mi)),
+    "isotropic_paper": lambda s, mi, weights: np.full_like(s, _paper(s, mi, weights).max()),
     "isotropic_exact": _isotropic_exact,
 }
 
 
-def noise_covariance(covariance: ArrayLike, beta: float, rule: Rule = "optimal") -> Floats:
+def noise_covariance(covariance: ArrayLike, mi: float, rule: Rule = "optimal") -> Floats:
     """Return the noise covariance in the eigenbasis of a covariance: the least trace of all Gaussian noise.
 
     Examples
@@ -158,11 +164,11 @@ def noise_covariance(covariance: ArrayLike, beta: float, rule: Rule = "optimal")
            [0., 2.]])
     """
     values, vectors = np.linalg.eigh(as_floats(covariance))
-    return np.asarray((vectors * allocate(np.maximum(values, 0.0), beta, rule)) @ vectors.T)
+    return np.asarray((vectors * allocate(np.maximum(values, 0.0), mi, rule)) @ vectors.T)
 
 
-def individual_allocation(second_moments: ArrayLike, beta: float, rate: float = 0.5) -> Floats:
-    """Return the least total noise that keeps every record's own mutual information at ``beta`` nats.
+def individual_allocation(second_moments: ArrayLike, mi: float, rate: float = 0.5) -> Floats:
+    """Return the least total noise that keeps every record's own mutual information at ``mi`` nats.
 
     Parameters
     ----------
@@ -175,17 +181,18 @@ def individual_allocation(second_moments: ArrayLike, beta: float, rate: float = 
     MI_i <= 1/2 ln(1 + r(1-r) sum_k v_ik / e_k), see `individual_bound`; the coordinatewise largest v is used.
     """
     roots = np.sqrt(np.atleast_2d(as_floats(second_moments)).max(axis=0))
-    return np.asarray(rate * (1 - rate) * roots * roots.sum() / math.expm1(2 * beta))
+    return np.asarray(rate * (1 - rate) * roots * roots.sum() / math.expm1(2 * mi))
 
 
 def individual_bound(second_moments: ArrayLike, noise: ArrayLike, rate: float = 0.5) -> Floats:
-    """Return an upper limit on each record's mutual information: 1/2 ln(1 + r(1-r) sum_k v_ik / e_k).
+    """Return an upper limit on each record's mutual information, 1/2 ln(1 + r(1-r) sum_k v_ik / e_k), rounded up.
 
     By the coupling of X with X' the release differs by Delta; a two-point input of variance r(1-r)|Delta|^2 in
     Gaussian noise bounds its information, and Jensen's inequality the average.
     """
     ratios = np.atleast_2d(as_floats(second_moments)) / as_floats(noise)
-    return np.asarray(0.5 * np.log1p(rate * (1 - rate) * ratios.sum(axis=1)))
+    # as BOUND_ULPS, with a sum of d terms and r (1 - r), three roundings
+    return up(as_floats(0.5 * np.log1p(rate * (1 - rate) * ratios.sum(axis=1))), ulps=ratios.shape[1] + BOUND_ULPS + 3)
 
 
 def mean_second_moments(X: ArrayLike, size: int) -> Floats:

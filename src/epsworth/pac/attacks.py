@@ -5,8 +5,10 @@ The strongest attack on one record of a finite list of worlds is Bayes' rule: se
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,16 +16,21 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from epsworth.arrays import Bools, Floats, as_floats, generator
-from epsworth.bounds import Interval, clopper_pearson
+from epsworth.bounds import Interval, Risk, floor
+from epsworth.deprecation import renamed
 from epsworth.pac.budgets import Budget
 from epsworth.pac.privatizer import PACPrivatizer
 from epsworth.pac.settings import checked_count
+from epsworth.records import Indices
+from epsworth.results import Result
+from epsworth.rounding import show_down, show_up
 
 FALSE_POSITIVES = (0.001, 0.01)
+CONFIDENCE = 0.99  # of the limits of `pool_test`
 
 
 @dataclass(frozen=True, eq=False)
-class Attack:
+class Attack(Result):
     """What an attack achieved on trials that it had not seen when it chose its thresholds.
 
     Attributes
@@ -36,17 +43,36 @@ class Attack:
         Share of right guesses of the better blind guess on the same trials.
     tpr : dict of float to (float, float, float)
         For each nominal false-positive rate, pooled over records: true-positive rate, its lower and upper limit.
+    confidence : float
+        With which all limits hold together.
     """
 
     success: Floats
     interval: Interval
     prior: Floats
     tpr: dict[float, tuple[float, float, float]]
+    confidence: float
 
     @property
     def advantage(self) -> float:
         """Average over records of success beyond blind guessing."""
         return float((self.success - self.prior).mean())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON-able values; a rate that too few trials place is None."""
+        lower, upper = (side.tolist() for side in self.interval)
+        rates = {f"{fpr:g}": [None if math.isnan(rate) else rate, *ends] for fpr, (rate, *ends) in self.tpr.items()}
+        return {
+            "success": self.success.tolist(), "lower": lower, "upper": upper, "prior": self.prior.tolist(),
+            "tpr": rates, "advantage": self.advantage, "confidence": self.confidence,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        return (
+            f"this attack is right {show_up(100 * self.advantage, 3)} % more often than blind guesses, on average over "
+            f"{len(self.success)} records; about one record {show_up(100 * float(self.interval.upper.max()), 4)} % at "
+            f"most ({show_down(100 * self.confidence, 4)} % confidence).  No evidence of privacy"
+        )
 
 
 def confidence_scores(model: Any, X: Floats) -> Floats:
@@ -65,14 +91,15 @@ def confidence_scores(model: Any, X: Floats) -> Floats:
     return np.asarray(sure.max(axis=1) / sure.sum(axis=1))
 
 
+@renamed(miss=("confidence", lambda miss: float(1 - Fraction(miss))))
 def lira(
     privatizer: PACPrivatizer,
     X: ArrayLike,
     *,
     trials: int = 4400,
     score: Callable[[Any, Floats], Floats] = confidence_scores,
-    miss: float = 0.01,
-    rng: int | np.random.Generator = 0,
+    confidence: float = 0.99,
+    rng: np.random.Generator | int | None = 0,
 ) -> Attack:  # fmt: skip
     """Run the likelihood-ratio attack on simulated releases of a fitted privatizer (``mode="exact"``).
 
@@ -86,6 +113,8 @@ def lira(
         The pool that the privatizer was fitted on.
     trials : int
         Simulated releases.  A quarter of them place a false-positive rate: 0.1 % needs 4000, fewer give NaN.
+    confidence : float
+        With which all limits hold together: half of the risk is the records', half that of the pooled rates.
 
     References
     ----------
@@ -101,10 +130,10 @@ def lira(
         )
     worlds, vectors = privatizer.simulated_releases(trials, draws)
     scores = np.stack([score(privatizer.mechanism_.rebuild(vector), rows) for vector in vectors])
-    return threshold_attack(scores, members[worlds], miss=miss)
+    return threshold_attack(scores, members[worlds], Risk.of(confidence))
 
 
-def threshold_attack(scores: Floats, members: Bools, *, miss: float = 0.01) -> Attack:
+def threshold_attack(scores: Floats, members: Bools, risk: Risk) -> Attack:
     """Attack each record by a threshold on its score.
 
     Parameters
@@ -115,17 +144,23 @@ def threshold_attack(scores: Floats, members: Bools, *, miss: float = 0.01) -> A
         The truth.
     """
     half = len(scores) // 2
-    threshold = best_thresholds(scores[:half], members[:half])
-    right = (scores[half:] >= threshold) == members[half:]
-    count, records = len(right), scores.shape[1]
-    hits = right.sum(axis=0)
-    inside = members[half:].mean(axis=0)
+    hits, inside = held_out_hits(scores, members), members[half:].mean(axis=0)
+    count, (of_records, pooled) = len(scores) - half, risk.split(2)
+    rates = zip(FALSE_POSITIVES, pooled.split(len(FALSE_POSITIVES)), strict=True)
     return Attack(
         hits / count,
-        clopper_pearson(hits, count, miss / records),
+        of_records.split(len(hits)).interval(hits, count),
         np.maximum(inside, 1 - inside),
-        {fpr: _rates(scores, members, half, fpr, miss) for fpr in FALSE_POSITIVES},
+        {fpr: _rates(scores, members, half, fpr, of_rate) for fpr, of_rate in rates},
+        floor(1 - risk.total),
     )
+
+
+def held_out_hits(scores: Floats, members: Bools) -> Indices:
+    """Return how many of the second half of the trials are guessed right, by the first half's best thresholds."""
+    half = len(scores) // 2
+    threshold = best_thresholds(scores[:half], members[:half])
+    return np.asarray(((scores[half:] >= threshold) == members[half:]).sum(axis=0))
 
 
 def best_thresholds(scores: Floats, members: Bools) -> Floats:
@@ -143,7 +178,7 @@ def best_thresholds(scores: Floats, members: Bools) -> Floats:
     return np.asarray(np.take_along_axis(candidates, right.argmax(axis=0)[np.newaxis], axis=0)[0])
 
 
-def _rates(scores: Floats, members: Bools, half: int, fpr: float, miss: float) -> tuple[float, float, float]:
+def _rates(scores: Floats, members: Bools, half: int, fpr: float, risk: Risk) -> tuple[float, float, float]:
     """Return the pooled true-positive rate of thresholds set at each record's own "out" quantile."""
     out = np.where(members[:half], np.nan, scores[:half])
     usable = (~members[:half]).sum(axis=0) * fpr >= 1  # a quantile beyond the sample is no quantile
@@ -152,7 +187,7 @@ def _rates(scores: Floats, members: Bools, half: int, fpr: float, miss: float) -
     threshold = np.nanquantile(out[:, usable], 1 - fpr, axis=0, method="higher")
     caught = (scores[half:, usable] > threshold) & members[half:, usable]
     total = int(members[half:, usable].sum())
-    limits = clopper_pearson(int(caught.sum()), total, miss)
+    limits = risk.interval(int(caught.sum()), total)
     return float(caught.sum() / total), float(limits.lower), float(limits.upper)
 
 
@@ -164,7 +199,7 @@ def pool_test(
     *,
     worlds: int = 256,
     releases: int = 400,
-    rng: int | np.random.Generator = 0,
+    rng: np.random.Generator | int | None = 0,
 ) -> tuple[float, float, float]:  # fmt: skip
     """Return how often releases tell the pool from the pool with extra rows, with exact 99 % limits.
 
@@ -188,5 +223,6 @@ def pool_test(
     vectors = np.stack([fitted.simulated_releases(releases, draws)[1] for fitted in (plain, other)], axis=1)
     scores = np.linalg.norm(vectors - plain.plan_.frame.centre, axis=2).reshape(-1, 1)
     truth = np.tile([[False], [True]], (releases, 1))
-    found = threshold_attack(scores, truth)
-    return float(found.success[0]), float(found.interval.lower[0]), float(found.interval.upper[0])
+    hits, count = int(held_out_hits(scores, truth)[0]), len(scores) - len(scores) // 2
+    lower, upper = Risk.of(CONFIDENCE).interval(hits, count)
+    return hits / count, float(lower), float(upper)

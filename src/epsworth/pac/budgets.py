@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
+from epsworth.deprecation import alias, renamed
 from epsworth.pac.conversion import budget, dp_posterior
 from epsworth.rounding import show_up
 
@@ -78,7 +79,7 @@ class Posterior:
 
 @dataclass(frozen=True)
 class DPEquivalent:
-    """The average membership success of an eps-DP release at prior 1/2.  Not differential privacy.
+    """The average membership success of an epsilon-DP release at prior 1/2.  Not differential privacy.
 
     Examples
     --------
@@ -86,21 +87,23 @@ class DPEquivalent:
     0.0156
     """
 
-    eps: float
+    epsilon: float
+    eps = alias("eps", "epsilon")
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "eps", _number("DPEquivalent: eps", self.eps))
-        if not (self.eps > 0 and math.isfinite(self.eps)):
-            raise ValueError(f"DPEquivalent: eps must be positive and finite, got {self.eps!r}")
+    @renamed(eps="epsilon")
+    def __init__(self, epsilon: float) -> None:
+        object.__setattr__(self, "epsilon", _number("DPEquivalent: epsilon", epsilon))
+        if not (self.epsilon > 0 and math.isfinite(self.epsilon)):
+            raise ValueError(f"DPEquivalent: epsilon must be positive and finite, got {epsilon!r}")
 
     @property
     def mi(self) -> float:
         """The mutual information with that average success."""
-        return budget(dp_posterior(self.eps), 0.5)
+        return budget(dp_posterior(self.epsilon), 0.5)
 
     def __str__(self) -> str:
         """Return the promise in words."""
-        return f"average success of {show_up(self.eps)}-DP (MI {show_up(self.mi)} nats)"
+        return f"average success of {show_up(self.epsilon)}-DP (MI {show_up(self.mi)} nats)"
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from epsworth.arrays import Floats
 from epsworth.pac.allocation import Rule, allocate, gaussian_bound
 from epsworth.pac.lattice import STEPS, RoundedGaussian, Steps
 from epsworth.records import Indices
+from epsworth.rounding import up
 
 Basis = Literal["auto", "diag", "svd"]
 BASES: tuple[Basis, ...] = ("auto", "diag", "svd")
@@ -61,6 +62,11 @@ class Frame:
     def __len__(self) -> int:
         return len(self.axes)
 
+    @property
+    def basis(self) -> str:
+        """The kind of directions: coordinates, or a turned basis."""
+        return "diag" if self.axes.ndim == 1 else "svd"
+
     def coordinates(self, vectors: Floats) -> Floats:
         """Return the coordinates of vectors (rows)."""
         away = (vectors - self.centre) * self.units
@@ -81,12 +87,10 @@ class Plan:
 
     Attributes
     ----------
-    noise : ndarray, shape ``(r,)``
-        Noise variance in each direction of the frame.
-    variances : ndarray, shape ``(r,)``
-        Variance of the outputs there, after clipping and rounding to the grid.
     step : ndarray, shape ``(r,)``
         Grid step, at most a 2048-th of the noise's standard deviation.
+    spread : ndarray, shape ``(r,)``
+        Variance of the outputs there, clipped and on the grid, in squared steps.
     ratio : float
         Standard deviation of the noise in steps, the same in all directions.
     mi : float
@@ -96,12 +100,21 @@ class Plan:
     """
 
     frame: Frame
-    noise: Floats
-    variances: Floats
     step: Floats
+    spread: Floats
     ratio: float
     mi: float
     clip: float | None = None
+
+    @property
+    def noise(self) -> Floats:
+        """Noise variance in each direction of the frame, shape ``(r,)``."""
+        return np.asarray((self.step * self.ratio) ** 2)
+
+    @property
+    def variances(self) -> Floats:
+        """Variance of the outputs there, after clipping and rounding to the grid."""
+        return np.asarray(self.spread * self.step**2)
 
     def positions(self, vectors: Floats) -> Steps:
         """Return the grid positions of un-noised outputs (rows)."""
@@ -130,13 +143,13 @@ class Plan:
         return float(self.noise.sum())
 
 
-def check_nats(beta: float) -> None:
+def check_nats(mi: float) -> None:
     """Raise ValueError for a budget so large that it promises nothing, or finer than the noise's table."""
-    if beta > MOST_NATS:
-        raise ValueError(f"a budget of {beta:g} nats promises nothing; take at most {MOST_NATS:g}")
-    if not beta >= LEAST_NATS:
+    if mi > MOST_NATS:
+        raise ValueError(f"a budget of {mi:g} nats promises nothing; take at most {MOST_NATS:g}")
+    if not mi >= LEAST_NATS:
         raise ValueError(
-            f"a budget of {beta:g} nats is finer than the table of the noise can keep; take at least {LEAST_NATS:g}, "
+            f"a budget of {mi:g} nats is finer than the table of the noise can keep; take at least {LEAST_NATS:g}, "
             "at which nothing is told either"
         )
 
@@ -171,40 +184,51 @@ def frame_of(outputs: Floats, shape: Shape, probabilities: Floats | None = None)
 
 
 def calibrate(
-    outputs: Floats, beta: float, shape: Shape = OPTIMAL, *, probabilities: Floats | None = None
+    outputs: Floats, mi: float, shape: Shape = OPTIMAL, *, probabilities: Floats | None = None
 ) -> Plan:  # fmt: skip
-    """Return the plan that keeps the mutual information with the world at ``beta`` nats.
+    """Return the plan that keeps the mutual information with the world at ``mi`` nats.
 
     Claim, for a world drawn from the finite list with these probabilities (default: equal): the release of its
-    output by this plan obeys MI <= ``plan.mi`` <= ``beta``; variances are those of the *rounded* outputs.
+    output by this plan obeys MI <= ``plan.mi`` <= ``mi``; variances are those of the *rounded* outputs.
     For trials of a larger distribution the same numbers are an estimate.
     """
-    check_nats(beta)
+    check_nats(mi)
     frame, variances = frame_of(outputs, shape, probabilities)
-    noise = allocate(variances, beta, shape.rule)
-    plan = Plan(frame, noise, variances, np.sqrt(noise) / STEPS, float(STEPS), 0.0)
+    plan = unscaled(frame, allocate(variances, mi, shape.rule))
     # rounding to the grid moves variances a little: measure them on the grid (correlations: Hadamard), and pay
-    grid = plan.positions(outputs) * plan.step
-    p = np.full(len(outputs), 1 / len(outputs)) if probabilities is None else probabilities
-    rounded = p @ (grid - p @ grid) ** 2
-    return scaled(replace(plan, variances=rounded), enough(rounded, noise, beta))
+    spread = spread_of(plan.positions(outputs), probabilities)
+    return scaled(replace(plan, spread=spread), enough(spread, STEPS**2, mi))
+
+
+def unscaled(frame: Frame, noise: Floats) -> Plan:
+    """Return a plan of these noise variances, before anything was measured on its grid."""
+    return Plan(frame, np.sqrt(noise) / STEPS, np.zeros(len(frame)), float(STEPS), 0.0)
+
+
+def spread_of(positions: Steps, probabilities: Floats | None = None) -> Floats:
+    """Return the variances of grid positions in squared steps, rounded up, shape ``(r,)``.
+
+    Squares around any centre sum to no less than those around the mean.  In units of 2**-53, each term takes a
+    rounding for the difference, which the square doubles, one for the square, one for the probability, one for the
+    product, and one for each of the m - 1 sums: m + 4 in all; and 4 for the noise, whose ratio is a rounded root.
+    """
+    p = np.full(len(positions), 1 / len(positions)) if probabilities is None else probabilities
+    return up(np.asarray(p @ (positions - p @ positions) ** 2), ulps=len(positions) + 8)
 
 
 def scaled(plan: Plan, factor: float) -> Plan:
     """Return the plan with ``factor`` times the noise variance on the same grid."""
-    noise = plan.noise * factor
-    mi = gaussian_bound(plan.variances, noise)
-    return replace(plan, noise=noise, ratio=plan.ratio * math.sqrt(factor), mi=mi)
+    mi = gaussian_bound(plan.spread, np.full(len(plan.frame), STEPS**2 * factor))
+    return replace(plan, ratio=STEPS * math.sqrt(factor), mi=mi)
 
 
-def enough(variances: Floats, noise: Floats, beta: float) -> float:
+def enough(variances: Floats, noise: Floats | float, mi: float) -> float:
     """Return the smallest factor >= 1 (within 1e-9) on the noise that meets the budget."""
+    noise = np.broadcast_to(noise, variances.shape)
     low, high = 1.0, 1.0
-    while gaussian_bound(variances, noise * high) > beta:
+    while gaussian_bound(variances, noise * high) > mi:
         low, high = high, 1 + 2 * (high - 1) + 1e-9
-    for _ in range(60):
-        if high - low <= 1e-9:
-            break
+    while high - low > 1e-9 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if gaussian_bound(variances, noise * middle) > beta else (low, middle)
+        low, high = (middle, high) if gaussian_bound(variances, noise * middle) > mi else (low, middle)
     return high

@@ -14,6 +14,8 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 from numbers import Integral, Real
 
+from epsworth.deprecation import renamed
+
 MOST_RECORDS = 100_000  # of `generalised_prior`, whose whole numbers have as many digits
 
 
@@ -68,8 +70,9 @@ def budget(posterior: float, prior: float) -> float:
     return nearest if nearest <= exact else math.nextafter(nearest, 0)
 
 
-def dp_posterior(eps: float, delta: float = 0.0, r: float = 0.5) -> float:
-    """Return the best membership-inference success against an (eps, delta)-DP release, prior ``max(r, 1 - r)``.
+@renamed(eps="epsilon")
+def dp_posterior(epsilon: float, delta: float = 0.0, r: float = 0.5) -> float:
+    """Return the best membership-inference success against an (epsilon, delta)-DP release, prior ``max(r, 1 - r)``.
 
     Say "the same average success" when comparing it with a mutual-information budget, never "the same privacy".
 
@@ -82,12 +85,12 @@ def dp_posterior(eps: float, delta: float = 0.0, r: float = 0.5) -> float:
     ----------
     Kairouz, Oh & Viswanath 2015; at r = 1/2 it is eq. (2) of Sridhar, Xiao & Devadas 2024.
     """
-    eps, delta, r = number("eps", eps), number("delta", delta), _rate(r)
-    if not (eps >= 0 and math.isfinite(eps)):
-        raise ValueError(f"eps must be finite and not negative, got {eps!r}")
+    epsilon, delta, r = number("epsilon", epsilon), number("delta", delta), _rate(r)
+    if not (epsilon >= 0 and math.isfinite(epsilon)):
+        raise ValueError(f"epsilon must be finite and not negative, got {epsilon!r}")
     if not 0 <= delta <= 1:
         raise ValueError(f"delta must lie in [0, 1], got {delta!r}")
-    likely = 1 / (1 + math.exp(-eps))
+    likely = 1 / (1 + math.exp(-epsilon))
     return max(likely + delta * (1 - likely), 1 - r + r * delta, r + (1 - r) * delta)
 
 

@@ -6,27 +6,35 @@ is Bayes' rule.  Nothing here can be seeded into a release: draws are for analys
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from epsworth.arrays import Bools, Floats
-from epsworth.bounds import clopper_pearson
+from epsworth.bounds import Risk, floor
+from epsworth.drawing import COLOURS, bare, new_axes
 from epsworth.pac.certificate import bernstein_upper
 from epsworth.records import Indices
+from epsworth.results import Result
+from epsworth.rounding import show_down, show_up, up
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 CELLS = 2**22  # of a chunk of draws x worlds or records
 TELLING = 99.0  # likelihood ratio from which a record counts as found: even odds become 99 %
 MOST_WORK = 2**34
 FPR = 0.001  # false alarms of a sure guess
 ODDS = (3.0, 30.0)  # likelihood ratios from which a sure guess says "in": what bounds its true-positive rate
+UNIT = 2.0**-53  # of one rounding, relative
+NOISE_REACH = 10.0  # a normal vector of r numbers is longer than sqrt(r) + 10 with probability e^-50
 
 
 @dataclass(frozen=True, eq=False)
-class Exposure:
+class Exposure(Result):
     """Success of the best attack on every record, and the true mutual information.
 
     Attributes
@@ -49,6 +57,8 @@ class Exposure:
         with the others.
     draws : int
         Simulated releases.
+    confidence : float
+        With which all upper limits hold together.
     """
 
     success: Floats
@@ -60,6 +70,7 @@ class Exposure:
     record_mi: Floats
     named: float
     draws: int
+    confidence: float
 
     @property
     def worst(self) -> float:
@@ -82,7 +93,25 @@ class Exposure:
         """Return everything as JSON-able values, one entry per record in the lists."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in found.items()}
-        return plain | {"worst": self.worst, "tpr_at_fpr_0.001": self.surest, "confidence": 0.99}
+        return plain | {"worst": self.worst, "tpr_at_fpr_0.001": self.surest}
+
+    def __str__(self) -> str:
+        return (
+            f"the best attack on the most exposed of {len(self.success)} records succeeds with "
+            f"{show_up(100 * self.worst, 4)} % at most, and is sure of it (0.1 % false alarms) with "
+            f"{show_up(100 * self.surest, 4)} % at most; {show_down(100 * self.confidence, 4)} % confidence, "
+            f"{self.draws} simulated releases"
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the upper limits of all records, the least exposed first, over blind success; not private."""
+        panel, order = new_axes(ax), np.argsort(self.upper, kind="stable")
+        panel.plot(self.upper[order], color=COLOURS[0], label="upper limit of success")
+        panel.plot(self.prior[order], color=COLOURS[1], linestyle=":", label="blind success")
+        panel.set(xlabel="records, the least exposed first", ylabel="success at 'was it used?'")
+        panel.legend(frameon=False)
+        bare(panel)
+        return panel
 
 
 def expose(
@@ -90,8 +119,8 @@ def expose(
     members: Bools,
     rng: np.random.Generator,
     *,
+    risk: Risk,
     draws: int = 8192,
-    miss: float = 0.01,
     probabilities: Floats | None = None,
 ) -> Exposure:  # fmt: skip
     """Simulate releases and attack every record by Bayes' rule.
@@ -102,13 +131,14 @@ def expose(
         Outputs of the worlds in standard deviations of the noise.
     members : ndarray of bool, shape ``(m, n)``
         Which records each world holds.
-    miss : float
-        Chance that any of the upper limits fails.
+    risk : Risk
+        One share, which all upper limits divide: three for each record, and one.
 
     Notes
     -----
     By Neyman and Pearson, TPR <= t FPR + E(P/f - t (1-P)/(1-f))_+ for every t, with P the chance of "in" given the
     release and f its share of the worlds.
+
     Costs draws x m x (r + n) operations; memory stays below a few chunks of 32 MB.
     """
     worlds, records = members.shape
@@ -136,18 +166,30 @@ def expose(
             sums += over.sum(axis=0), (over**2).sum(axis=0)
         information += _negative_entropy(guess).sum(axis=0)
     prior = np.maximum(share, 1 - share)
-    claims = miss / (records * (1 + len(ODDS)) + 1)
-    upper = np.minimum(1.0, _limit(total, squares, draws, 0.5, claims))
+    claims = risk.split(records * (1 + len(ODDS)) + 1)
+    blur = blur_of(whitened)
+    upper = np.minimum(1.0, _limit(total, squares, draws, np.full(len(unit), 0.5), claims) + blur)
     tpr = np.ones(len(unit))
     for odds, (slope, start_at), (sums, roots) in zip(ODDS, weigh, beyond.transpose(1, 0, 2), strict=True):
-        tpr = np.minimum(tpr, odds * FPR + _limit(sums, roots, draws, slope - start_at, claims))
+        tpr = np.minimum(tpr, odds * FPR + _limit(sums, roots, draws, slope - start_at, claims) + slope * blur)
     record_mi = np.maximum(0.0, information / draws - _negative_entropy(share))
     back = back.reshape(-1)
     half = 2.576 * float(gains.std(ddof=1)) / np.sqrt(draws)
     return Exposure(
         (total / draws)[back], upper[back], tpr[back], prior[back], float(gains.mean()), float(half), record_mi[back],
-        float(clopper_pearson(named, draws, claims).upper), draws,
+        float(claims.interval(named, draws).upper), draws, floor(1 - risk.total),
     )  # fmt: skip
+
+
+def blur_of(whitened: Floats) -> float:
+    """Return how far rounding can take a chance that follows from `posterior_weights`.
+
+    A world's logarithm is a square and a product of r terms each, and that of a prior: off by ``2 r + 16`` units of
+    2**-53 of the largest squared length that a world or a release has, at most; a chance P by no more.
+    """
+    numbers = whitened.shape[1]
+    longest = math.sqrt(float((whitened**2).sum(axis=1).max(initial=0.0))) + math.sqrt(numbers) + NOISE_REACH
+    return float((2 * numbers + 16) * UNIT * longest**2)
 
 
 def _excess(share: Floats, odds: float) -> tuple[Floats, Floats]:
@@ -156,10 +198,12 @@ def _excess(share: Floats, odds: float) -> tuple[Floats, Floats]:
     return 1 / inside + odds / outside, odds / outside
 
 
-def _limit(sums: Floats, squares: Floats, draws: int, width: ArrayLike, miss: float) -> Floats:
-    mean = sums / draws
-    variance = np.maximum(squares / draws - mean**2, 0) * draws / (draws - 1)
-    return bernstein_upper(mean, variance, draws, width, miss)
+def _limit(sums: Floats, squares: Floats, draws: int, width: Floats, risk: Risk) -> Floats:
+    """Return upper limits of means; the variance is a difference of sums of so many terms, each off by a unit."""
+    mean, square = sums / draws, squares / draws
+    lost = 3 * (draws + 4) * UNIT * square  # of mean square less squared mean, the latter being no larger
+    variance = (np.maximum(square - mean**2, 0) + lost) * draws / (draws - 1)
+    return up(bernstein_upper(mean, variance, draws, width, risk), ulps=draws + 4)
 
 
 def tpr_limit(whitened: Floats, members: Bools) -> Floats:
@@ -172,17 +216,26 @@ def tpr_limit(whitened: Floats, members: Bools) -> Floats:
     The density of the release is at least the geometric mean of its components', so that Q = E(P - f)^2 is at most
     e^{S/2} / m^2 z' exp(X X') z, with X the centred outputs, S their mean square length and z = 1_in - f.  And
     (a x - b)_+ <= (a x)^2 / 4b, so that TPR <= t FPR + a^2 Q / 4b with a = 1/f + t/(1-f), b = t - 1, for all t > 1.
+
+    Rounding, in units of 2**-53, L being the largest squared length: an exponent is off by (r + 6) L, and by 2 m L for
+    the centre, S/2 by (m + r) L at most; an exponential by 8 more; z by m of itself, since 1 - f is 1/m or more; a
+    double sum of m terms by 2 m + 4.  Terms of the form cancel, so that this is charged on the sum of their sizes.
     """
+    m, r = whitened.shape
     centred = whitened - whitened.mean(axis=0)
+    lengths = (centred**2).sum(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
-        spread = np.exp(0.5 * (centred**2).sum(axis=1).mean())
+        spread = np.exp(0.5 * lengths.mean())
         share = members.mean(axis=0)
-        z = members - share
-        Q = spread * np.einsum("ji,ji->i", z, np.exp(centred @ centred.T) @ z) / len(members) ** 2
+        z, weights = members - share, np.exp(centred @ centred.T)
+        form, sizes = (np.einsum("ji,ji->i", side, weights @ side) for side in (z, np.abs(z)))
+        units = (3 * m + 2 * r + 6) * lengths.max() + 4 * m + 20
+        Q = spread * (form + np.expm1(2 * UNIT * units) * sizes) / m**2  # 2: first order, and the sizes' own rounding
         limits = [
             odds * FPR + Q * _excess(share, odds)[0] ** 2 / (4 * (odds - 1)) for odds in np.geomspace(1.1, 300, 60)
         ]
-    found = np.where((share > 0) & (share < 1), np.min(limits, axis=0) * (1 + 1e-9), 1.0)
+    # the slope's shares are off by m units, squared; a dozen more
+    found = np.where((share > 0) & (share < 1), up(np.min(limits, axis=0), ulps=2 * m + 16), 1.0)
     return np.asarray(np.minimum(1.0, np.nan_to_num(found, nan=1.0)))
 
 

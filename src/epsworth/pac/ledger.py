@@ -9,7 +9,7 @@ import secrets
 import threading
 from collections.abc import Callable
 from fractions import Fraction
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -17,10 +17,11 @@ from epsworth.arrays import Bools, Floats
 from epsworth.pac.budgets import MI, DPEquivalent, Posterior
 from epsworth.pac.calibration import Plan
 from epsworth.pac.lattice import Steps
+from epsworth.results import Result
 from epsworth.rounding import show_down, show_up
 
 
-class Ledger:
+class Ledger(Result):
     """Keeps one secret world for a series of releases, which may depend on each other's answers.
 
     Claim: all releases together, chosen adaptively or not, from any number of threads, obey
@@ -75,19 +76,22 @@ class Ledger:
 
     def __repr__(self) -> str:
         """Show budget and use, nothing else."""
-        return f"Ledger(spent {self.spent:g} of {self.total:g} nats in {self.releases} releases)"
+        return f"Ledger(spent {show_up(self.spent)} of {self.total:g} nats in {self.releases} releases)"
+
+    def __str__(self) -> str:
+        return repr(self)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a ledger knows the secret world and stays in memory; keep to_dict(), its public part, instead")
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """Return what may be shown: the probabilities are a function of released values only."""
         p = self.probabilities
         shown = None if p is None else p.tolist()
         return {"total": self.total, "spent": self.spent, "releases": self.releases, "probabilities": shown}
 
     def draw(
-        self, members: Bools, beta: float, planned: Callable[[Floats], tuple[Plan, Steps]]
+        self, members: Bools, mi: float, planned: Callable[[Floats], tuple[Plan, Steps]]
     ) -> tuple[Plan, Steps, float]:  # fmt: skip
         """Make one release: check, calibrate, charge, draw and update the belief, without anyone in between.
 
@@ -95,7 +99,7 @@ class Ledger:
         ----------
         members : ndarray of bool, shape ``(m, n)``
             The list of worlds, the same for all releases.
-        beta : float
+        mi : float
             What the release may cost; refused where more than that is not left.
         planned : callable
             Takes the belief about the world; returns the plan and the grid positions of all worlds' outputs.
@@ -110,18 +114,18 @@ class Ledger:
                 "this ledger belongs to the process that made it, and a copy would spend its total again; release there"
             )
         with self._lock:
-            world, belief = self._open(members, beta)
+            world, belief = self._open(members, mi)
             plan, positions = planned(belief.copy())
-            if not plan.mi <= beta:
-                raise ValueError(f"this release would cost {show_up(plan.mi)} nats, not the {show_up(beta)} asked for")
+            if not plan.mi <= mi:
+                raise ValueError(f"this release would cost {show_up(plan.mi)} nats, not the {show_up(mi)} asked for")
             self._spent += Fraction(plan.mi)  # before the draw: whatever fails from here on is paid for
             self._releases += 1
             noisy = positions[world] + plan.law.draw(positions.shape[1])
             self._probabilities = updated(belief, plan, positions, noisy)
             return plan, noisy, self.spent
 
-    def _open(self, members: Bools, beta: float) -> tuple[int, Floats]:
-        """Return the secret world and the belief for a release that costs ``beta``; the first one draws the world."""
+    def _open(self, members: Bools, mi: float) -> tuple[int, Floats]:
+        """Return the secret world and the belief for a release that costs ``mi``; the first one draws the world."""
         mark = hashlib.sha256(np.packbits(members).tobytes() + repr(members.shape).encode()).hexdigest()
         if self._of not in ("", mark):
             raise ValueError(
@@ -129,10 +133,10 @@ class Ledger:
                 "worlds_seed=first.worlds_seed_ of the fit whose release was the first"
             )
         left = Fraction(self._total) - self._spent
-        if Fraction(beta) > left:
+        if Fraction(mi) > left:
             raise ValueError(
                 f"the ledger has {show_down(float(left))} of {show_down(self._total)} nats left and this release "
-                f"costs {show_up(beta)}; take a smaller budget, or stop here"
+                f"costs {show_up(mi)}; take a smaller budget, or stop here"
             )
         if self._world is None or self._probabilities is None:
             self._world = secrets.randbelow(len(members))

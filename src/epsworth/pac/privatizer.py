@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -15,33 +14,28 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from epsworth.arrays import Bools, Floats, generator
+from epsworth.bounds import Risk
+from epsworth.deprecation import alias
 from epsworth.pac.adapters import prepared
-from epsworth.pac.adapters.adapter import Labels, Prepare
+from epsworth.pac.adapters.adapter import Labels, Mechanism, Prepare
 from epsworth.pac.allocation import Rule
-from epsworth.pac.budgets import MI, Budget, DPEquivalent, Posterior, RecordPosterior, nats_of
-from epsworth.pac.calibration import LARGEST, TRIALS_PER_DIRECTION, Basis, Plan, Shape, calibrate, check_choices
-from epsworth.pac.certificate import Certificate, certify
+from epsworth.pac.budgets import MI, Budget, DPEquivalent, Posterior, nats_of
+from epsworth.pac.calibration import LARGEST, Basis, Plan, calibrate, check_choices
 from epsworth.pac.exposure import Exposure, expose, rows_of
 from epsworth.pac.lattice import Steps
 from epsworth.pac.ledger import Ledger, Tally
+from epsworth.pac.modes import Apart, Exact, Sampled, calibrated, listed, plan_of, shape_of
 from epsworth.pac.pool import check_columns, check_finite, check_pool
-from epsworth.pac.record_budgets import mutual_neighbours, plan_for_records, plan_from_exchanges
 from epsworth.pac.released import Release
-from epsworth.pac.report import Apart, apart_of, nats_beyond_records, report_of
-from epsworth.pac.settings import (
-    Mode,
-    check_settings,
-    check_unchanged,
-    checked_count,
-    checked_weights,
-    sealed,
-    settings_of,
-)
-from epsworth.pac.simulation import Experiment, list_of, simulate
+from epsworth.pac.report import nats_beyond_records, report_of
+from epsworth.pac.settings import Mode, Settings, checked_count, checked_weights, sealed
+from epsworth.pac.simulation import Experiment, Trials, list_of, simulate
 from epsworth.pac.stopping import Stop, stop_rule
 from epsworth.pac.utility import Utility, releases_of, utility_of
-from epsworth.pac.worlds import Exchanges, Sampler, Seed, Units, analysis_rng, multiplicity, priors
+from epsworth.pac.worlds import Exchanges, Sampler, Seed, Units
 from epsworth.records import Indices
+
+AUDIT = 0.99  # confidence of an audit's upper limits
 
 
 class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -91,6 +85,9 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     Attributes
     ----------
+    calibrated_ : Exact or Sampled
+        All that the fit found, of which the next ones are parts: also ``exposure`` (of single records, for
+        `RecordPosterior`) and ``certificate`` (``mode="certified"``).
     plan_ : Plan
         Noise variances, directions and grid; public.
     mechanism_, trials_ : Mechanism, Trials
@@ -168,44 +165,43 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         progress : callable, optional
             Told the share of worlds done.
         """
-        check_settings(self)
+        asked = Settings.of(self)
+        asked.check()
         for name in [name for name in vars(self) if name.endswith("_")]:  # nothing of an earlier fit can be released
             delattr(self, name)
-        table, labels, units = self._pool(X, y, groups)
-        self.mechanism_ = prepared(self.adapter, self.estimator, table, labels)
-        checked_weights(self.weights, len(self.mechanism_.reference))
-        if not np.isfinite(self.mechanism_.reference).all():
-            raise ValueError("the output on the whole pool is not finite (NaN or infinite); mend the algorithm first")
-        self.worlds_seed_: Seed = list_of(self.checkpoint) if self.worlds_seed is None else self.worlds_seed
-        paired = self.mode == "exact" and self.rate == 0.5
-        kind = Sampler if self.mode == "exact" or not isinstance(self.budget, RecordPosterior) else Exchanges
-        sampler = kind(units, self.rate, self.worlds_seed_, paired)
-        self._experiment = Experiment(self.mechanism_, table, labels, sampler)
-        self.trials_ = simulate(
-            self._experiment, self.worlds, n_jobs=self.n_jobs, progress=progress, checkpoint=self.checkpoint,
-            stop=stop_rule(self.stop, self.budget.mi) if self.stop else None,  # type: ignore[union-attr]  # checked
+        experiment = self._experiment(asked, *self._pool(X, y, groups))
+        trials = simulate(
+            experiment, asked.worlds, n_jobs=asked.n_jobs, progress=progress, checkpoint=asked.checkpoint,
+            stop=stop_rule(asked.stop, asked.budget.mi) if asked.stop else None,  # type: ignore[union-attr]  # checked
         )  # fmt: skip
-        if self.trials_.failed.all():
+        if trials.failed.all():
             raise ValueError("the algorithm failed in every world (an error, or numbers that are not finite); mend it")
-        if not (np.abs(self.trials_.outputs) <= LARGEST).all():
+        if not (np.abs(trials.outputs) <= LARGEST).all():
             raise ValueError(
                 f"the algorithm's output reaches beyond {LARGEST:g}, where variances overflow; scale it, or X, down by "
                 "a public constant"
             )
-        self.n_outputs_, self.pool_rows_, self.units_ = len(self.mechanism_.reference), len(table), len(units)
-        plan = self._calibrated()
-        for held in (self.mechanism_, self.trials_, plan):
-            sealed(held)
-        self._apart = self._standing_out(plan)
-        self._tally, self._at_fit, self.plan_ = Tally(), settings_of(self), plan
-        for told in (nats_beyond_records(self, plan), self._apart.sentence if self._apart else None):
+        found = calibrated(asked, experiment, trials)
+        for held in (experiment.mechanism, trials, found.plan, found.exposure):
+            if held is not None:
+                sealed(held)
+        self._tally, self._at_fit, self._apart = Tally(), asked.marks(), found.apart(found.plan)
+        self.calibrated_: Exact | Sampled = found
+        for told in (nats_beyond_records(asked, found.plan), self._apart.sentence if self._apart else None):
             if told is not None:
                 warnings.warn(told, stacklevel=2)
         return self
 
-    def _standing_out(self, plan: Plan, belief: Floats | None = None) -> Apart | None:
-        """Return the listed worlds that a release by this plan gives away; of fresh sub-samples there is no list."""
-        return apart_of(plan, self.trials_.outputs, self.members(), belief) if self.mode == "exact" else None
+    def _experiment(self, asked: Settings, table: Floats, labels: Labels | None, units: Units) -> Experiment:
+        """Prepare the algorithm on the pool, and the list of worlds."""
+        mechanism = prepared(asked.adapter, asked.estimator, table, labels)
+        checked_weights(asked.weights, len(mechanism.reference))
+        if not np.isfinite(mechanism.reference).all():
+            raise ValueError("the output on the whole pool is not finite (NaN or infinite); mend the algorithm first")
+        exact = asked.mode == "exact"
+        kind = Sampler if exact or asked.of_records is None else Exchanges
+        seed = list_of(asked.checkpoint) if asked.worlds_seed is None else asked.worlds_seed
+        return Experiment(mechanism, table, labels, kind(units, asked.rate, seed, exact and asked.rate == 0.5))
 
     def _pool(
         self, X: ArrayLike, y: ArrayLike | None, groups: ArrayLike | None
@@ -215,14 +211,45 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         table: Floats = validate_data(self, X, dtype=float, ensure_min_samples=4, copy=True, ensure_all_finite=False)
         check_finite(table, getattr(self, "feature_names_in_", None))
         table.setflags(write=False)
-        near = self.budget.near if isinstance(self.budget, RecordPosterior) else None
-        return table, *check_pool(table, y, groups, self.estimator, near)
+        return table, *check_pool(table, y, groups, self.estimator, getattr(self.budget, "near", None))
+
+    @property
+    def plan_(self) -> Plan:
+        """How a vector is released."""
+        return self._found.plan
+
+    @property
+    def mechanism_(self) -> Mechanism:
+        """The algorithm, prepared on the pool."""
+        return self._found.experiment.mechanism
+
+    @property
+    def trials_(self) -> Trials:
+        """The worlds' outputs, not noised."""
+        return self._found.trials
+
+    @property
+    def worlds_seed_(self) -> Seed:
+        """Seed of the list of worlds."""
+        return self._found.experiment.sampler.seed
 
     @property
     def spent_(self) -> float:
         """Nats of all releases made so far outside a ledger, rounded up."""
-        check_is_fitted(self, "plan_")
+        check_is_fitted(self, "calibrated_")
         return self._tally.sum
+
+    @property
+    def _found(self) -> Exact | Sampled:
+        """What the fit found; refused before one."""
+        check_is_fitted(self, "calibrated_")
+        return self.calibrated_
+
+    def _checked(self) -> Exact | Sampled:
+        """Return what the fit found, if no setting was changed since."""
+        found = self._found
+        Settings.of(self).check_unchanged(self._at_fit)
+        return found
 
     def release(self, ledger: Ledger | None = None) -> Release:
         """Draw the secret and the noise from the operating system's randomness; return what may leave.
@@ -230,20 +257,20 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Each call without a ledger is about a secret of its own; `spent_` adds them up.  With a ledger, all releases
         are about *one* world and are calibrated on what the earlier ones told.
         """
-        self._check_fitted()
+        found = self._checked()
         if ledger is not None and not isinstance(ledger, Ledger):
             raise TypeError(f"ledger must be a Ledger or None, got {ledger!r}")
         if ledger is not None:
-            return self._release_with(ledger)
-        positions = self._secret_positions()
-        noisy = positions + self.plan_.law.draw(len(positions))
-        report = self.report() | {"mi_nats_of_all_releases_so_far": self._tally.add(self.plan_.mi)}
-        return self._as_release(self.plan_.released(noisy), report)
+            return self._release_with(ledger, found)
+        positions = found.secret_positions()
+        noisy = positions + found.plan.law.draw(len(positions))
+        report = self.report() | {"mi_nats_of_all_releases_so_far": self._tally.add(found.plan.mi)}
+        return self._as_release(found.plan.released(noisy), report)
 
     def report(self) -> dict[str, Any]:
         """Return what one release promises, how soundly, and the limits."""
-        self._check_fitted()
-        return report_of(self, self.plan_, self.plan_.mi, self._apart)
+        found = self._checked()
+        return report_of(found, found.plan, found.plan.mi, self._apart)
 
     def simulate_utility(
         self,
@@ -253,58 +280,52 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         budgets: Sequence[MI | Posterior | DPEquivalent] | None = None,
         noises: Sequence[Rule] | None = None,
         bases: Sequence[Basis] | None = None,
-        rng: int | np.random.Generator = 0,
+        rng: np.random.Generator | int | None = 0,
     ) -> list[Utility]:
         """Return the average score of ``n`` simulated releases for every budget, noise rule and basis.
 
         A decision by these numbers is a function of the pool only: it costs no budget; among certified candidates it
         costs confidence (divide it among them).  ``scorer`` takes what `Release.estimator_` would hold.
         """
-        self._check_fitted()
-        n, plans = checked_count("n", n), list[tuple[Plan, str, str]]()
+        fitted, n = self._checked(), checked_count("n", n)
+        plans = list[tuple[Plan, str]]()
         if budgets is None and noises is None and bases is None:
-            plans.append((self.plan_, self.noise, self.report()["basis"]))
+            plans.append((fitted.plan, self.noise))
         else:
             for one in noises or ():
                 check_choices(one, self.basis)
             for way in bases or ():
                 check_choices(self.noise, way)
-            asked = [self.plan_.mi] if budgets is None else [nats_of(budget) for budget in budgets]
-            for beta, rule, basis in product(asked, noises or [self.noise], bases or [self.basis]):
-                shape = self._shape(rule, basis)
-                certified = self.mode == "certified"
-                plan = (
-                    self._certificate(beta, shape).plan if certified else calibrate(self.trials_.outputs, beta, shape)
-                )
-                plans.append((plan, rule, "diag" if plan.frame.axes.ndim == 1 else "svd"))
+            asked = [fitted.plan.mi] if budgets is None else [nats_of(budget) for budget in budgets]
+            for mi, rule, basis in product(asked, noises or [self.noise], bases or [self.basis]):
+                plans.append((plan_of(fitted.asked, fitted.trials, mi, rule, basis), rule))
         found = []
-        for plan, rule_name, basis_name in plans:
-            mean, error = utility_of(plan, self.trials_.outputs, self.mechanism_, scorer, n, generator(rng))
-            found.append(Utility(plan.mi, rule_name, basis_name, mean, error, plan.trace, n))
+        for plan, rule_name in plans:
+            mean, error = utility_of(plan, fitted.trials.outputs, self.mechanism_, scorer, n, generator(rng))
+            found.append(Utility(plan.mi, rule_name, plan.frame.basis, mean, error, plan.trace, n))
         return found
 
     def members(self) -> Bools:
         """Return which rows each listed world holds, shape ``(worlds, rows)``: public."""
-        sampler: Sampler = self._experiment.sampler
-        return sampler.draw(range(len(self.trials_.outputs)))
+        return listed(self._found.experiment, self.trials_)
 
-    def simulated_releases(self, n: int, rng: int | np.random.Generator = 0) -> tuple[Indices, Floats]:
+    def simulated_releases(self, n: int, rng: np.random.Generator | int | None = 0) -> tuple[Indices, Floats]:
         """Return the worlds and vectors of ``n`` simulated releases.  NOT PRIVATE: seeded, in floating point."""
-        self._check_fitted()
-        return releases_of(self.plan_, self.trials_.outputs, checked_count("n", n), generator(rng))
+        found = self._checked()
+        return releases_of(found.plan, found.trials.outputs, checked_count("n", n), generator(rng))
 
     def audit(
         self,
         records: Literal["all"] | Sequence[int] = "all",
         *,
         draws: int = 8192,
-        rng: int | np.random.Generator = 0,
+        rng: np.random.Generator | int | None = 0,
     ) -> Exposure:
         """Return the true mutual information and each record's exposure to the best attack, by simulation.
 
         Needs ``mode="exact"``.  Upper limits of the records asked for hold together with 99 % confidence.
         """
-        self._check_fitted()
+        found = self._checked()
         if self.mode != "exact":
             raise ValueError(
                 f"audit needs mode='exact', whose worlds are a finite list; this one is {self.mode!r}: try lira"
@@ -312,85 +333,37 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         draws, analysis = checked_count("draws", draws, 2), generator(rng)
         members = self.members()
         if not (isinstance(records, str) and records == "all"):
-            members = members[:, rows_of(records, self.pool_rows_)]
-        whitened = self.plan_.positions(self.trials_.outputs) / self.plan_.ratio
-        return expose(whitened, members, analysis, draws=draws)
+            members = members[:, rows_of(records, members.shape[1])]
+        whitened = found.plan.positions(found.trials.outputs) / found.plan.ratio
+        return expose(whitened, members, analysis, risk=Risk.of(AUDIT), draws=draws)
 
-    def _shape(self, rule: Rule | None = None, basis: Basis | None = None) -> Shape:
-        """Return the noise's shape: eigenvectors where they are facts, or estimated from enough trials."""
-        rule, basis = rule or self.noise, basis or self.basis
-        if basis == "auto" and self.mode != "exact":
-            pilot = len(self.trials_.outputs) // (3 if self.mode == "certified" else 1)
-            basis = "svd" if pilot >= TRIALS_PER_DIRECTION * self.n_outputs_ else "diag"
-        return Shape(rule, basis, checked_weights(self.weights, self.n_outputs_))
-
-    def _calibrated(self) -> Plan:
-        outputs, shape = self.trials_.outputs, self._shape()
-        self.exposure_: Exposure | None = None
-        self.confidence_ = {"exact": 1.0, "certified": self.confidence, "estimated": None}[self.mode]
-        if self.mode == "exact":
-            members = self.members()
-            self.world_prior_ = multiplicity(members) / len(members)
-            self.record_prior_ = float(priors(members).max())
-            shares = members.mean(axis=0)
-        else:
-            shares = self._experiment.sampler.inclusion
-            self.record_prior_ = float(np.maximum(shares, 1 - shares).max())
-        self.shares_ = float(shares.min()), float(shares.max())
-        if isinstance(self.budget, RecordPosterior) and self.mode == "estimated":
-            sampler: Sampler = self._experiment.sampler
-            self.record_prior_ = sampler.certain
-            rate = sampler.inclusion[np.abs(sampler.inclusion - 0.5).argmin()]
-            q, joint = self.budget.q, self.budget.joint.mi
-            return plan_from_exchanges(outputs, self.units_, q, joint, self.record_prior_, rate, shape)
-        if isinstance(self.budget, RecordPosterior):
-            rng = analysis_rng(self.worlds_seed_)
-            pairs = mutual_neighbours(self._experiment.X)
-            plan, exposure = plan_for_records(outputs, members, self.budget.q, self.budget.joint.mi, shape, rng, pairs)
-            self.pairs_ = len(pairs)
-            self.exposure_ = sealed(exposure)
-            return plan
-        if self.mode == "certified":
-            self.certificate_ = self._certificate(self.budget.mi, shape)
-            return self.certificate_.plan
-        return calibrate(outputs, self.budget.mi, shape)
-
-    def _certificate(self, beta: float, shape: Shape) -> Certificate:
-        outputs = self.trials_.outputs
-        third = len(outputs) // 3
-        pilot, left, right = outputs[: -2 * third], outputs[-2 * third : -third], outputs[-third:]
-        return certify(pilot, left, right, beta, shape, miss=1 - self.confidence)
-
-    def _check_fitted(self) -> None:
-        check_is_fitted(self, "plan_")
-        check_unchanged(self, self._at_fit)
-
-    def _secret_positions(self) -> Steps:
-        """Return the un-noised output of a fresh secret on the grid; the caller adds noise before all else."""
-        if self.mode == "exact":
-            listed = self.plan_.positions(self.trials_.outputs)  # all, so that bits are those that were calibrated on
-            return np.asarray(listed[secrets.randbelow(len(listed))])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a warning would tell something of the secret
-            found = self._experiment.output(self._experiment.sampler.fresh())
-        reference = self.mechanism_.reference
-        return self.plan_.positions(reference if found is None or found.shape != reference.shape else found)
-
-    def _release_with(self, ledger: Ledger) -> Release:
-        if self.mode != "exact" or isinstance(self.budget, RecordPosterior):
+    def _release_with(self, ledger: Ledger, found: Exact | Sampled) -> Release:
+        asked, outputs = found.asked, found.trials.outputs
+        if asked.mode != "exact" or asked.of_records is not None:
             raise ValueError("a ledger needs mode='exact' and a budget in nats (MI, Posterior or DPEquivalent)")
-        outputs, beta, shape = self.trials_.outputs, self.budget.mi, self._shape()
+        mi, shape = nats_of(asked.budget), shape_of(asked, found.trials)
         apart: Apart | None = None
 
         def planned(belief: Floats) -> tuple[Plan, Steps]:
             nonlocal apart
-            plan = calibrate(outputs, beta, shape, probabilities=belief)
-            apart = self._standing_out(plan, belief)
+            plan = calibrate(outputs, mi, shape, probabilities=belief)
+            apart = found.apart(plan, belief)
             return plan, plan.positions(outputs)
 
-        plan, noisy, spent = ledger.draw(self.members(), beta, planned)
-        report = report_of(self, plan, spent, apart) | {"ledger_spent": spent, "ledger_total": ledger.total}
+        plan, noisy, spent = ledger.draw(self.members(), mi, planned)
+        report = report_of(found, plan, spent, apart) | {"ledger_spent": spent, "ledger_total": ledger.total}
         return self._as_release(plan.released(noisy), report)
 
     def _as_release(self, vector: Floats, report: dict[str, Any]) -> Release:
         return Release(vector, self.mechanism_.names, self.mechanism_.rebuild(vector), report)
+
+    exposure_ = alias("exposure_", "calibrated_", lambda found: found.exposure)
+    certificate_ = alias("certificate_", "calibrated_", lambda found: found.certificate)
+    confidence_ = alias("confidence_", "calibrated_", lambda found: found.confidence)
+    world_prior_ = alias("world_prior_", "calibrated_", lambda found: found.world_prior)
+    record_prior_ = alias("record_prior_", "calibrated_", lambda found: found.record_prior)
+    shares_ = alias("shares_", "calibrated_", lambda found: found.shares)
+    pairs_ = alias("pairs_", "calibrated_", lambda found: found.pairs)
+    units_ = alias("units_", "calibrated_", lambda found: len(found.experiment.sampler.units))
+    pool_rows_ = alias("pool_rows_", "calibrated_", lambda found: len(found.experiment.X))
+    n_outputs_ = alias("n_outputs_", "calibrated_", lambda found: len(found.experiment.mechanism.reference))

@@ -12,15 +12,16 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from epsworth.arrays import Bools, Floats
+from epsworth.bounds import Risk
 from epsworth.pac.allocation import individual_allocation, individual_bound
-from epsworth.pac.calibration import LEAST_NATS, Plan, Shape, calibrate, enough, frame_of, scaled
+from epsworth.pac.calibration import LEAST_NATS, Plan, Shape, calibrate, enough, frame_of, scaled, spread_of, unscaled
 from epsworth.pac.conversion import budget, posterior
 from epsworth.pac.exposure import FPR, Exposure, expose, tpr_limit
 from epsworth.pac.lattice import STEPS
 from epsworth.records import Indices
 
 LOOKS = 10
-MISS = 0.01
+CONFIDENCE = 0.99  # of all looks together
 CLOSE = 1.05  # budgets that need no further look
 LEAST_DRAWS, MOST_DRAWS, WORK = 2048, 16384, 2**33
 NO_PAIRS: Indices = np.zeros((0, 2), dtype=np.intp)
@@ -62,10 +63,10 @@ def plan_for_records(
     joined_allowed = _success(nats, np.maximum(chance, 1 - chance))
     draws = int(np.clip(WORK / columns.size, LEAST_DRAWS, MOST_DRAWS))
 
-    def look(beta: float) -> tuple[bool, tuple[Plan, Exposure]]:
-        plan = calibrate(outputs, beta, shape)
+    def look(mi: float, risk: Risk) -> tuple[bool, tuple[Plan, Exposure]]:
+        plan = calibrate(outputs, mi, shape)
         whitened = plan.positions(outputs) / plan.ratio
-        every = expose(whitened, columns, rng, draws=draws, miss=MISS / LOOKS)
+        every = expose(whitened, columns, rng, draws=draws, risk=risk)
         found, joined = every[:records], every[records:]
         tpr, proven = found.tpr.copy(), posterior(plan.mi, prior)
         doubtful = tpr > allowed
@@ -77,8 +78,8 @@ def plan_for_records(
 
     best: tuple[Plan, Exposure] | None = None
     low, high, at = 0.0, joint, joint
-    for _ in range(LOOKS):
-        fits, found = look(at)
+    for risk in Risk.of(CONFIDENCE).split(LOOKS):
+        fits, found = look(at, risk)
         low, high = (at, high) if fits else (low, at)
         best = found if fits else best
         if high <= CLOSE * low:  # also where all of joint fits
@@ -154,18 +155,19 @@ def plan_from_exchanges(
             f"worlds must be at least {2 * EXCHANGES * units} for RecordPosterior outside mode='exact': "
             f"{EXCHANGES} exchanges of each of the {units} units; raise worlds"
         )
-    beta = budget(q, prior)
+    mi = budget(q, prior)
     frame, variances = frame_of(outputs, shape)
-    noise = individual_allocation(_moments(frame.coordinates(outputs), units, variances), beta, rate)
+    noise = individual_allocation(_moments(frame.coordinates(outputs), units, variances), mi, rate)
     over = 1.0
     for _ in range(2):  # rounding moves moments a little: measure them on the grid, whose step follows the noise
         noise = noise * over
-        plan = Plan(frame, noise, variances, np.sqrt(noise) / STEPS, float(STEPS), 0.0)
-        grid = plan.positions(outputs) * plan.step
-        worst = individual_bound(_moments(grid, units, variances), noise, rate).max(initial=0.0)
-        over = math.expm1(2 * worst) / math.expm1(2 * beta)
-        over *= enough(grid.var(axis=0), noise * over, joint)
-    return scaled(replace(plan, variances=grid.var(axis=0)), max(1.0, over))
+        plan = unscaled(frame, noise)
+        positions = plan.positions(outputs)
+        plan = replace(plan, spread=spread_of(positions))
+        worst = individual_bound(_moments(positions * plan.step, units, variances), noise, rate).max(initial=0.0)
+        over = math.expm1(2 * worst) / math.expm1(2 * mi)
+        over *= enough(plan.spread, STEPS**2 * over, joint)
+    return scaled(plan, max(1.0, over))
 
 
 def _check_reachable(q: float, prior: float) -> None:

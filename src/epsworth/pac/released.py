@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from epsworth.arrays import Floats
+from epsworth.results import Result
+from epsworth.rounding import show_up
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
+class Release(Result):
     """One noisy release: what may leave the building.
 
     Attributes
@@ -31,3 +33,14 @@ class Release:
     def report(self) -> dict[str, Any]:
         """Return the promise, its soundness and its limits, as JSON-able values."""
         return deepcopy(self._report)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the noisy numbers by name, and the report."""
+        return {"release": dict(zip(self.names, self.vector.tolist(), strict=True)), "report": self.report()}
+
+    def __str__(self) -> str:
+        told = self._report
+        return (
+            f"{len(self.vector)} noisy numbers of {told['algorithm']}: {show_up(told['mi_nats'])} nats; membership is "
+            f"inferred with {show_up(100 * told['posterior_of_membership'], 4)} % at most ({told['soundness']})"
+        )

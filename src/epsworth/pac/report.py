@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from epsworth.arrays import Bools, Floats
-from epsworth.pac.budgets import RecordPosterior
+from epsworth.pac.calibration import Plan
 from epsworth.pac.conversion import budget, posterior, tpr_bound
-from epsworth.pac.exposure import standing_out
+from epsworth.pac.modes import Apart, Calibrated, Exact, Sampled
+from epsworth.pac.settings import Settings
 from epsworth.pac.worlds import SecretSeed
 from epsworth.rounding import round_up, show_up
-
-if TYPE_CHECKING:
-    from epsworth.pac.calibration import Plan
-    from epsworth.pac.privatizer import PACPrivatizer
 
 LIMITS = (
     "The secret is which part of the pool was used. Being in the pool at all is not protected: noise scale, reference "
@@ -41,7 +34,7 @@ SOUNDNESS = {
 }
 
 
-def report_of(fitted: PACPrivatizer, plan: Plan, told: float, apart: Apart | None) -> dict[str, Any]:
+def report_of(fitted: Calibrated, plan: Plan, told: float, apart: Apart | None) -> dict[str, Any]:
     """Return the report of a release as JSON-able values; promises are rounded up.
 
     Parameters
@@ -53,88 +46,61 @@ def report_of(fitted: PACPrivatizer, plan: Plan, told: float, apart: Apart | Non
     apart : Apart, optional
         The listed worlds that stand out from this release's noise.
     """
-    limits = nats_beyond_records(fitted, plan), apart.sentence if apart else None, _price_of_a_public_list(fitted)
+    asked, sampler, trials = fitted.asked, fitted.experiment.sampler, fitted.trials
+    limits = nats_beyond_records(asked, plan), apart.sentence if apart else None, _price_of_a_public_list(fitted)
     found: dict[str, Any] = {
-        "algorithm": type(fitted.estimator).__name__ if not isinstance(fitted.estimator, str) else fitted.estimator,
-        "budget": str(fitted.budget),
-        "mode": fitted.mode,
-        "soundness": SOUNDNESS[fitted.mode],
-        "confidence": fitted.confidence_,
+        "algorithm": type(asked.estimator).__name__ if not isinstance(asked.estimator, str) else asked.estimator,
+        "budget": str(asked.budget),
+        "mode": asked.mode,
+        "soundness": SOUNDNESS[asked.mode],
+        "confidence": fitted.confidence,
         "mi_nats": _up(plan.mi),
         "posterior_at_prior_0.5": _success(told, 0.5),
-        "largest_record_prior": fitted.record_prior_,
+        "largest_record_prior": fitted.record_prior,
         **_of_records(fitted, told),
-        "worlds": len(fitted.trials_.outputs),
-        "worlds_seed": "secret" if isinstance(fitted.worlds_seed_, SecretSeed) else int(fitted.worlds_seed_),
-        "rate": fitted.rate,
-        "pool_rows": fitted.pool_rows_,
-        "units": fitted.units_,
-        "released_numbers": fitted.n_outputs_,
+        "worlds": len(trials.outputs),
+        "worlds_seed": "secret" if isinstance(sampler.seed, SecretSeed) else int(sampler.seed),
+        "rate": asked.rate,
+        "pool_rows": len(fitted.experiment.X),
+        "units": len(sampler.units),
+        "released_numbers": trials.outputs.shape[1],
         "noised_directions": len(plan.frame),
-        "noise": fitted.noise,
-        "basis": "diag" if plan.frame.axes.ndim == 1 else "svd",
+        "noise": asked.noise,
+        "basis": plan.frame.basis,
         "noise_trace": plan.trace,
-        "failed_fits": int(fitted.trials_.failed.sum()),
+        "failed_fits": int(trials.failed.sum()),
         "failed_fits_are": "replaced by the pool's own output, in the simulation and in the release",
-        "fit_warnings": fitted.trials_.warned,
+        "fit_warnings": trials.warned,
         "limits": [*LIMITS, *filter(None, limits)],
     }
-    if isinstance(fitted.budget, RecordPosterior):
-        found["most_nats_in_all"] = _up(fitted.budget.joint.mi)
+    if asked.of_records is not None:
+        found["most_nats_in_all"] = _up(asked.of_records.joint.mi)
     if apart is not None:
         found["worlds_that_tell_a_membership"] = apart.count
         found["chance_of_a_release_from_them"] = _up(apart.chance)
     return found | _of_mode(fitted, told)
 
 
-@dataclass(frozen=True)
-class Apart:
-    """Listed worlds that stand out from the noise, and the chance that the secret one is among them."""
-
-    count: int
-    worlds: int
-    chance: float
-
-    @property
-    def sentence(self) -> str | None:
-        """What to say of them, None where there are none."""
-        if not self.count:
-            return None
-        return (
-            f"{self.count} of the {self.worlds} listed worlds stand out from the noise: a release from one of them "
-            f"(chance {round_up(100 * self.chance)} %) all but tells the membership of some record, up to all of them, "
-            "though the bounds on average success hold; take a smaller budget, or an output that no single sub-sample "
-            "moves so far (clip it)."
-        )
-
-
-def apart_of(plan: Plan, outputs: Floats, members: Bools, belief: Floats | None) -> Apart:
-    """Find the worlds that stand out, under the public's belief about the secret one (None: even)."""
-    p = np.full(len(outputs), 1 / len(outputs)) if belief is None else belief
-    found = standing_out(plan.positions(outputs) / plan.ratio, members, p)
-    return Apart(int(found.sum()), len(found), min(1.0, float(p[found].sum())))
-
-
-def _of_records(fitted: PACPrivatizer, told: float) -> dict[str, float]:
+def _of_records(fitted: Calibrated, told: float) -> dict[str, float]:
     """Return how exposed a single record is: by all that is told, or by less where a budget speaks of records."""
-    membership = _success(told, fitted.record_prior_)
-    caught = max(_caught(told, share) for share in fitted.shares_)
-    if isinstance(fitted.budget, RecordPosterior):
-        if fitted.exposure_ is not None:
-            membership = min(membership, _up(fitted.exposure_.worst))
-            caught = min(caught, _up(fitted.exposure_.surest))
+    membership = _success(told, fitted.record_prior)
+    caught = max(_caught(told, share) for share in fitted.shares)
+    if (asked := fitted.asked.of_records) is not None:
+        if isinstance(fitted, Exact) and fitted.exposure is not None:
+            membership = min(membership, _up(fitted.exposure.worst))
+            caught = min(caught, _up(fitted.exposure.surest))
         else:  # estimated: what exchanging one record tells
-            own = budget(fitted.budget.q, fitted.record_prior_)
-            membership = min(membership, _up(fitted.budget.q))
-            caught = min(caught, max(_caught(own, share) for share in fitted.shares_))
-        if membership > _up(fitted.budget.q):
+            own = budget(asked.q, fitted.record_prior)
+            membership = min(membership, _up(asked.q))
+            caught = min(caught, max(_caught(own, share) for share in fitted.shares))
+        if membership > _up(asked.q):
             raise RuntimeError("the report would contradict its promise for single records; nothing is released")
     return {"posterior_of_membership": membership, "tpr_at_fpr_0.001": caught}
 
 
-def nats_beyond_records(fitted: PACPrivatizer, plan: Plan) -> str | None:
+def nats_beyond_records(asked: Settings, plan: Plan) -> str | None:
     """Return the sentence for a budget of single records that leaves joint questions without an answer's cost."""
-    if not isinstance(fitted.budget, RecordPosterior) or plan.mi <= math.log(2):
+    if asked.of_records is None or plan.mi <= math.log(2):
         return None
     return (
         f"The release may tell {show_up(plan.mi, 3)} nats in all: above ln 2 = 0.693, a question about several records "
@@ -142,42 +108,43 @@ def nats_beyond_records(fitted: PACPrivatizer, plan: Plan) -> str | None:
     )
 
 
-def _price_of_a_public_list(fitted: PACPrivatizer) -> str | None:
-    if fitted.mode != "exact" or isinstance(fitted.worlds_seed_, SecretSeed):
+def _price_of_a_public_list(fitted: Calibrated) -> str | None:
+    if isinstance(fitted, Sampled) or isinstance(fitted.experiment.sampler.seed, SecretSeed):
         return None
-    few = math.ceil(math.log2(len(fitted.trials_.outputs))) + 1
+    few = math.ceil(math.log2(len(fitted.trials.outputs))) + 1
     return (
         f"The list of worlds is public (worlds_seed was given): {few} known memberships are about enough to name the "
         "world, and with it everyone's membership. Without worlds_seed the list is secret."
     )
 
 
-def _of_mode(fitted: PACPrivatizer, told: float) -> dict[str, Any]:
-    if fitted.mode == "exact":
-        found: dict[str, Any] = {
-            "prior_of_naming_the_world": fitted.world_prior_,
-            "posterior_of_naming_the_world": _success(told, fitted.world_prior_),
+def _of_mode(fitted: Calibrated, told: float) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if isinstance(fitted, Exact):
+        found |= {
+            "prior_of_naming_the_world": fitted.world_prior,
+            "posterior_of_naming_the_world": _success(told, fitted.world_prior),
             "joint_tasks": "blind success at tasks about several records is unknown for a finite list; only naming "
             "the world has a known prior",
         }
-        if fitted.exposure_ is not None:
-            found["worst_record_upper_limit"] = _up(fitted.exposure_.worst)
-            found["worst_record_tpr_at_fpr_0.001"] = _up(fitted.exposure_.surest)
-            found["chance_that_a_world_is_named"] = _up(fitted.exposure_.named)
-            found["worst_record_confidence"] = 0.99
-            found["pairs_of_nearest_rows_within_the_same_nats"] = fitted.pairs_
-        return found
-    if fitted.mode == "certified":
-        certificate = fitted.certificate_
-        return {
+        if (worst := fitted.exposure) is not None:
+            found |= {
+                "worst_record_upper_limit": _up(worst.worst),
+                "worst_record_tpr_at_fpr_0.001": _up(worst.surest),
+                "chance_that_a_world_is_named": _up(worst.named),
+                "worst_record_confidence": worst.confidence,
+                "pairs_of_nearest_rows_within_the_same_nats": fitted.pairs,
+            }
+    elif isinstance(fitted, Sampled) and (certificate := fitted.certificate) is not None:
+        found |= {
             "certified_on_pairs": certificate.pairs,
             "mi_whatever_the_worlds_were": _up(certificate.unconditional),
             "zcdp_for_replacing_the_subset": _up(certificate.zcdp),
             "clip": "outputs farther from the centre than any pilot world (by 1.12) are pulled in",
         }
-    if isinstance(fitted.budget, RecordPosterior):
-        return {"worst_record_posterior_estimate": _up(fitted.budget.q)}
-    return {}
+    elif fitted.asked.of_records is not None:
+        found["worst_record_posterior_estimate"] = _up(fitted.asked.of_records.q)
+    return found
 
 
 @lru_cache(maxsize=256)  # exact conversions take ten milliseconds, and a fit may release thousands of times

@@ -16,29 +16,29 @@ PRECISION = 0.05
 PAPER_EVERY, PAPER_CHANGE = 10, 1e-6
 
 
-def stop_rule(name: Stop, beta: float) -> Callable[[Floats], bool]:
+def stop_rule(name: Stop, mi: float) -> Callable[[Floats], bool]:
     """Return a function that looks at all outputs so far and tells whether they are enough."""
     if name == "relative":
-        return lambda outputs: relative_error(outputs, beta) <= PRECISION
+        return lambda outputs: relative_error(outputs, mi) <= PRECISION
     if name == "paper":
         return variances_settled
     raise ValueError(f"stop must be 'relative', 'paper' or None, got {name!r}")
 
 
-def relative_error(outputs: Floats, beta: float) -> float:
-    """Return the half-width of the bootstrap 95 % interval of 1/2 sum ln(1 + s_i / e_i), relative to ``beta``.
+def relative_error(outputs: Floats, mi: float) -> float:
+    """Return the half-width of the bootstrap 95 % interval of 1/2 sum ln(1 + s_i / e_i), relative to ``mi``.
 
     Trials are resampled by multinomial counts, so that no copy of the outputs is made.
     """
     away = outputs - outputs.mean(axis=0)
-    noise = allocate((away**2).mean(axis=0), beta)
+    noise = allocate((away**2).mean(axis=0), mi)
     live = noise > 0
     counts = np.random.default_rng(0).multinomial(len(outputs), np.full(len(outputs), 1 / len(outputs)), RESAMPLES)
     weights = counts / len(outputs)
     variances = weights @ away[:, live] ** 2 - (weights @ away[:, live]) ** 2
     bounds = 0.5 * np.log1p(np.maximum(variances, 0) / noise[live]).sum(axis=1)
     low, high = np.quantile(bounds, [0.025, 0.975])
-    return float((high - low) / 2 / beta)
+    return float((high - low) / 2 / mi)
 
 
 def variances_settled(outputs: Floats) -> bool:

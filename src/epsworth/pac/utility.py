@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,12 @@ from epsworth.arrays import Floats
 from epsworth.pac.adapters.adapter import Mechanism
 from epsworth.pac.calibration import Plan
 from epsworth.records import Indices
+from epsworth.results import Result
+from epsworth.rounding import show_down, show_up
 
 
 @dataclass(frozen=True)
-class Utility:
+class Utility(Result):
     """Average score of simulated releases.
 
     Attributes
@@ -34,6 +36,16 @@ class Utility:
     standard_error: float
     trace: float
     releases: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields; without a standard error, None."""
+        return asdict(self) | {"standard_error": None if math.isnan(self.standard_error) else self.standard_error}
+
+    def __str__(self) -> str:
+        return (
+            f"MI {show_up(self.mi, 4)} nats, {self.noise} noise in {self.basis}: score {show_down(self.mean, 4)} +- "
+            f"{show_up(self.standard_error, 2)} over {self.releases} releases"
+        )
 
 
 def releases_of(plan: Plan, outputs: Floats, count: int, rng: np.random.Generator) -> tuple[Indices, Floats]:

@@ -162,10 +162,9 @@ class Sampler:
     @property
     def certain(self) -> float:
         """Blind success at the most exposed unit's membership for someone who knows how many of its stratum are in."""
-        sizes = np.bincount(self.units.stratum)
-        exact = np.round(self.rate * sizes, 9)
-        least, most = (np.clip(kept, 1, np.maximum(sizes - 1, 1)) for kept in (np.floor(exact), np.ceil(exact)))
-        return float(np.maximum(most / sizes, 1 - least / sizes).max())
+        sizes, (whole, chance) = np.bincount(self.units.stratum), self._kept
+        least, most = (np.clip(kept, 1, np.maximum(sizes - 1, 1)) for kept in (whole, whole + (chance > 0)))
+        return float((np.maximum(most, sizes - least) / sizes).max())
 
     @property
     def inclusion(self) -> Floats:
