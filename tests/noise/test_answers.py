@@ -24,7 +24,7 @@ LISTS = st.lists(st.integers(0, 60), min_size=3, max_size=12, unique=True)
 
 @cache
 def ranking():
-    return noise.cheapest(5, 0.05, delta=1e-5)
+    return noise.cheapest(5, confidence=0.95, delta=1e-5)
 
 
 def reachable(values, sensitivity):
@@ -137,7 +137,7 @@ def test_discrete_rows_release_lattice_points_alone():
 
 @pytest.mark.parametrize("kernel", ["gaussian", "laplace"])
 def test_boosted_draws_round_first(kernel):
-    found = noise.boosted(kernel, scale=1e-9, region="relative", theta=0.1, offset=1.0, answers=UNEVEN, beta=0.1)
+    found = noise.boosted(kernel, scale=1e-9, region="relative", theta=0.1, offset=1.0, answers=UNEVEN, confidence=0.9)
     drawn = found.sample([0.4, 2.9, 3.0, 6.1], np.random.default_rng(0))
     np.testing.assert_allclose(drawn, [0, 2, 4, 8], atol=1e-6)
 
@@ -163,7 +163,7 @@ def refusals(ranked, answers, message):
     (0.2, {"region": "relative", "offset": 2, "answers": range(10)}), ((0, 9), {"region": "fixed"}),
 ])  # fmt: skip
 def test_answers_beyond_the_public_list_are_refused_and_not_shown(theta, words):
-    ranked = noise.cheapest(theta, 0.1, delta=1e-5, method="published", **words)
+    ranked = noise.cheapest(theta, confidence=0.9, delta=1e-5, method="published", **words)
     for answer in (-0.001, 9.001, 314159.0, math.nan, math.inf):
         for choice, sentence in refusals(ranked, [1.0, answer], "answers must"):
             assert "314159" not in sentence
@@ -184,4 +184,4 @@ def test_answers_that_are_no_numbers_are_refused():
 ])  # fmt: skip
 def test_lists_that_are_none_are_refused(answers, message):
     with pytest.raises(ValueError, match=message):
-        noise.cheapest(0.2, 0.1, region="relative", offset=1, answers=answers)
+        noise.cheapest(0.2, confidence=0.9, region="relative", offset=1, answers=answers)

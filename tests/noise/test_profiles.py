@@ -85,16 +85,16 @@ def test_a_huge_boost_is_truncation(kernel, scale, theta, size, epsilon):
 def test_the_cheap_bound_is_never_below(kernel, scale, theta, boost, size, epsilon):
     """delta(eps) <= C B delta_kernel(eps - ln B): both weights bounded by their extremes."""
     found = Boosted(kernel, scale, boost, Absolute(theta), size)
-    plain = noise.delta(epsilon - np.log(boost), kernel, scale=scale, theta=theta, sensitivity=size)
+    plain = noise.delta(noise.boosted(kernel, scale=scale, theta=theta, sensitivity=size), epsilon - np.log(boost))
     assert float(found.profile(epsilon)) <= float(found.law().weights()[0]) * plain + 1e-12
 
 
 @given(kernel=kernels, scale=lengths, theta=lengths, boost=boosts, epsilon=losses)
 def test_delta_of_negative_epsilon(kernel, scale, theta, boost, epsilon):
-    asked = {"scale": scale, "theta": theta, "boost": boost}
-    at, mirrored = noise.delta(epsilon, kernel, **asked), noise.delta(-epsilon, kernel, **asked)
+    found = noise.boosted(kernel, scale=scale, theta=theta, boost=boost)
+    at, mirrored = noise.delta(found, epsilon), noise.delta(found, -epsilon)
     assert mirrored == pytest.approx(1 - np.exp(-epsilon) + np.exp(-epsilon) * at, abs=1e-12)
-    law = noise.boosted(kernel, **asked).law
+    law = found.law
     z = np.linspace(-80, 81, 200_001)
     total = np.maximum(law(0.0).pdf(z) - np.exp(-epsilon) * law(1.0).pdf(z), 0).sum() * (z[1] - z[0])
     assert mirrored == pytest.approx(total, abs=5e-3)
@@ -276,10 +276,10 @@ def test_moments_in_a_fixed_region_are_integrals(kernel, scale, answer, boost):
 @pytest.mark.parametrize(("change", "message"), [
     ({"scale": 0.0}, "scale must be positive"),
     ({"sensitivity": -1.0}, "sensitivity must be positive"),
-    ({"boost": 0.5}, "boost must be at least 1"),
-    ({"boost": 2.0, "beta": 0.1}, "exclude each other"),
-    ({"beta": 1.0}, "beta must be below 1"),
-    ({"beta": 0.0}, "beta must be positive"),
+    ({"boost": 0.5}, "boost must lie from 1"),
+    ({"boost": 2.0, "confidence": 0.9}, "exclude each other"),
+    ({"confidence": 1.0}, "confidence must lie"),
+    ({"confidence": 0.0}, "confidence must be positive"),
     ({"theta": -1.0}, "theta must be positive"),
     ({"region": "relative"}, "offset must be positive"),
     ({"region": "relative", "offset": 0.0}, "offset must be positive"),
@@ -294,4 +294,4 @@ def test_moments_in_a_fixed_region_are_integrals(kernel, scale, answer, boost):
 ])  # fmt: skip
 def test_misuse_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
-        noise.delta(1.0, **{"scale": 2.0, "theta": 1.0, **change})
+        noise.boosted(**{"scale": 2.0, "theta": 1.0, **change})

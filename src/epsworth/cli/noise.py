@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,17 +41,14 @@ def noise(
     options.check_outputs(json, plot)
     if not 0 < confidence < 1:
         raise ValueError(f"--confidence must lie strictly between 0 and 1, got {confidence:g}")
-    beta = float(1 - Decimal(str(confidence)))  # as floats, 1 - 0.95 exceeds 0.05
-    if not 0 < beta < 1:
-        raise ValueError(f"--confidence {confidence:g} is too near to 0 or 1; doubles do not tell them apart")
     try:
         ranked = cheapest(
             _width(within),
-            beta,
-            sensitivity,
-            delta,
-            releases,
-            region,  # type: ignore[arg-type]  # checked by the library
+            confidence=confidence,
+            sensitivity=sensitivity,
+            delta=delta,
+            releases=releases,
+            region=region,  # type: ignore[arg-type]  # checked by the library
             offset=offset,
             answers=None if answers is None else _answers(answers),
             lattice=lattice,
