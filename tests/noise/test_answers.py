@@ -105,6 +105,18 @@ def test_answers_a_sensitivity_apart_as_doubles_are_compared(values, size):
         assert {(a, b) for a, b in pairs if a != b} <= compared
 
 
+@pytest.mark.parametrize("bits", [30, 33])
+def test_a_rounded_difference_is_covered_where_lowered_cuts_are_not_enough(bits):
+    """Next to a cut that is lowered, and one that is not: their distance rounds to the sensitivity, from above."""
+    public = listed([0, 2**bits, 2**50])
+    cuts, _, whole = public._cuts
+    size = float(Fraction(cuts[1] - cuts[0], whole))
+    low, high = np.nextafter(public._cut_floats[0], -math.inf), public._cut_floats[1]
+    assert high - low == size < Fraction(float(high)) - Fraction(float(low))
+    assert list(public.rounded([low, high])) == [0, 2**50]
+    assert (0, 2**50) in set(zip(*public.neighbours(size), strict=True))
+
+
 @pytest.mark.parametrize(("values", "size"), DECIMAL[:7])
 def test_even_lists_compare_no_more_than_the_sensitivity(values, size):
     first, second = listed(values).neighbours(size)
@@ -178,9 +190,9 @@ def test_answers_that_are_no_numbers_are_refused():
 
 
 @pytest.mark.parametrize(("answers", "message"), [
-    (range(10**9), "more than 100000"), ([0, 1, math.nan], "finite"), ([0, 10**400], "list of numbers"),
-    (iter([0, 1]), "list of numbers"), (["a", "b"], "list of numbers"), ([0, 1e-200], "less than 1e-100 apart"),
-    ([0, 1e200], "within"), ([0.0, -0.0], "at least two"),
+    (range(10**9), "more than 100000"), ([0, 1, math.nan], "finite"), ([0, 10**400], "finite numbers"),
+    (iter([0, 1]), "list of numbers"), (["a", "b"], "finite numbers"), ([0, 1e-200], "less than 1e-100 apart"),
+    ([0, 1e200], "of at most 1e"), ([0.0, -0.0], "at least two"),
 ])  # fmt: skip
 def test_lists_that_are_none_are_refused(answers, message):
     with pytest.raises(ValueError, match=message):

@@ -18,6 +18,8 @@ from epsworth import noise
 from epsworth.mechanisms import hockey_stick
 from epsworth.noise.lattice import LatticeNoise, Spacing, discrete
 from epsworth.noise.mechanism import Boosted
+from epsworth.noise.profiles import hockey_stick as hockey_stick_of_pairs
+from epsworth.noise.profiles import weights
 from epsworth.noise.regions import Absolute, region
 from epsworth.noise.staircase import best_staircase
 
@@ -102,8 +104,13 @@ def test_delta_of_negative_epsilon(kernel, scale, theta, boost, epsilon):
 
 @given(kernels, lengths, lengths, boosts, lengths, st.floats(0.01, 1.0), losses)
 def test_the_full_sensitivity_is_the_worst_shift(kernel, scale, theta, boost, size, part, epsilon):
-    full, less = (Boosted(kernel, scale, boost, Absolute(theta), d) for d in (size, part * size))
-    assert float(less.profile(epsilon)) <= float(full.profile(epsilon)) + 1e-12
+    full = Boosted(kernel, scale, boost, Absolute(theta), size)
+    for shift in (size, part * size):
+        pair = np.zeros(1), np.array([shift])
+        less = hockey_stick_of_pairs(
+            kernel, scale, weights(kernel, scale, np.array(boost), full.region, *pair), epsilon
+        )
+        assert float(less[0]) <= float(full.profile(epsilon)) + 1e-12
 
 
 @given(scale=lengths, theta=lengths, boost=boosts, size=lengths)
@@ -145,7 +152,7 @@ def test_discrete_laws_are_exact_sums():
         )
         assert worst <= float(found.profile(epsilon)) <= worst * (1 + 1e-9)
     laplace = discrete("laplace", 2.0, 3.0, Spacing(0.5, 4, 11))
-    assert float(laplace.profile(laplace.pure_epsilon)) < 1e-15
+    assert float(laplace.profile(laplace.pure_epsilon)) < 1e-12
 
 
 def exactly(scale, boost, theta, size, epsilon):
@@ -183,7 +190,7 @@ HARD = [
 def test_delta_is_not_below_the_truth_of_sixty_digits(hard):
     scale, boost, theta, size, epsilon = hard
     found, truth = float(Boosted("gaussian", scale, boost, Absolute(theta), size).profile(epsilon)), exactly(*hard)
-    assert truth <= found <= truth * (1 + 1e-6)
+    assert truth <= found <= truth * (1 + 1e-5)
 
 
 def test_rounding_is_always_on_the_safe_side():
@@ -294,4 +301,4 @@ def test_moments_in_a_fixed_region_are_integrals(kernel, scale, answer, boost):
 ])  # fmt: skip
 def test_misuse_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
-        noise.boosted(**{"scale": 2.0, "theta": 1.0, **change})
+        noise.delta(noise.boosted(**{"scale": 2.0, "theta": 1.0, **change}), 1.0)

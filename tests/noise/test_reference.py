@@ -34,9 +34,15 @@ def checked(case, **numbers):
 def built(params, where=None):
     where = region("absolute", params["theta"]) if where is None else where
     return noise.boosted(
-        params.get("kernel", "gaussian"), scale=params["scale"], theta=params.get("theta", 1.0), confidence=1 - params["beta"],
-        sensitivity=params.get("sensitivity", 1.0),
+        params.get("kernel", "gaussian"), scale=params["scale"], theta=params.get("theta", 1.0),
+        confidence=1 - params["beta"], sensitivity=params.get("sensitivity", 1.0),
     )  # fmt: skip
+
+
+def ranked(params):
+    return cheapest(
+        params["theta"], confidence=1 - params["beta"], sensitivity=params["sensitivity"], delta=params["delta"]
+    )
 
 
 def test_no_case_is_left_out():
@@ -160,7 +166,7 @@ def test_best_kernel(case):
 @cases("best_confidence")
 def test_best_confidence(case):
     p = case["params"]
-    checked(case, confidence=0 - noise.best_confidence(p["eps"], p["theta"], p["sensitivity"], p["delta"]))
+    checked(case, beta=1 - noise.best_confidence(p["eps"], p["theta"], p["sensitivity"], p["delta"]))
 
 
 @cases("narrowest_interval")
@@ -211,5 +217,5 @@ def test_law(case):
 def test_staircase(case):
     p = case["params"]
     checked(case, eps=best_staircase(p["theta"], p["beta"], p["sensitivity"]).pure_epsilon)
-    laplace = cheapest(p["theta"], confidence=1 - p["beta"], sensitivity=p["sensitivity"], delta=0.0).named("laplace")
+    laplace = ranked(p | {"delta": 0.0}).named("laplace")
     checked(case, laplace_eps=laplace.epsilon)

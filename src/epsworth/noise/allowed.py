@@ -14,7 +14,7 @@ from epsworth.numerals import fits
 
 Confidence = float | Fraction
 SHORTEST = 1e-100
-LEAST_FAILURE = 2.0**-50  # doubles hardly tell a larger confidence from 1
+LEAST_FAILURE = 2.0**-50
 LARGEST = 1e15  # of a count
 LARGEST_BUDGET = 700.0  # its exponential must be a double
 LARGEST_ORDER = 1e6  # of a Renyi divergence
@@ -75,8 +75,10 @@ def failure(confidence: Confidence) -> float:
     else:
         number = positive(confidence, "confidence")
         exact = max(Fraction(number), in_decimals(number))
-    if not LEAST_FAILURE <= 1 - exact < 1:
-        raise ValueError(f"confidence must lie above 0 and be at most 1 - 2^-50, got {short(confidence)}")
+    if not LEAST_FAILURE <= 1 - exact <= 1 - LEAST_FAILURE:
+        raise ValueError(
+            f"confidence must lie from 2^-50 to 1 - 2^-50 (doubles tell no larger one from 1), got {short(confidence)}"
+        )
     return Risk(1 - exact).spend()
 
 

@@ -22,7 +22,7 @@ from epsworth.laws import Law
 from epsworth.noise.allowed import in_decimals
 from epsworth.noise.answers import finite, in_steps
 from epsworth.noise.mechanism import NoiseMechanism, TooLarge
-from epsworth.noise.profiles import ROUNDING, Kernel
+from epsworth.noise.profiles import Kernel
 from epsworth.rounding import up
 
 # In roundings, u = 2^-53, relative.  `np.sum` adds 128 numbers in eight lanes and halves longer arrays: fewer than 64
@@ -205,19 +205,16 @@ def discrete(kernel: Kernel, scale: float, boost: float, grid: Spacing) -> Latti
         )
     half = int(np.ceil(longest)) + 1
     away = np.abs(np.arange(-half, half + 1))
-    outer = away > grid.inside // 2
     density = np.exp(-0.5 * (away / reach) ** 2) if kernel == "gaussian" else np.exp(-away / reach)
     beyond = 2 * reach * (np.sqrt(2 * np.pi) * ndtr(-half / reach) if kernel == "gaussian" else np.exp(-half / reach))
-    weighted = np.where(outer, density / boost, density)
+    weighted = np.where(away <= grid.inside // 2, density, density / boost)
     total = weighted.sum()
     pure = np.inf
     if kernel == "laplace" and np.isfinite(boost):
-        longer = (away[grid.shift :] - away[: -grid.shift]) / reach
-        crossed = outer[grid.shift :].astype(int) - outer[: -grid.shift]
-        loss = np.abs(longer + crossed * np.log(boost)).max()
-        pure = up(float(loss), ulps=2) + ROUNDING * (grid.shift / reach + np.log(boost))  # ten roundings of each part
+        # reached between a preferred point and one that is not, as far apart as answers; ten roundings
+        pure = up(float(grid.shift / reach + np.log(boost)), ulps=10)
     return LatticeNoise(
-        weighted / total, grid.step, grid.shift, grid.inside, pure=float(pure),
+        weighted / total, grid.step, grid.shift, grid.inside, pure=pure,
         lost=up(float(beyond / boost / total), ulps=TAIL_ROUNDINGS), rounding=grid.rounding,
     )  # fmt: skip
 

@@ -19,7 +19,6 @@ from epsworth import laws
 from epsworth.arrays import Floats, as_floats
 from epsworth.laws.noise import Noise
 from epsworth.noise.regions import Region
-from epsworth.rounding import up
 
 Kernel = Literal["gaussian", "laplace"]
 # Everything below is counted in roundings, u = 2^-53; NumPy's exp, log and expm1 err by at most 4 units in the last
@@ -29,7 +28,8 @@ Kernel = Literal["gaussian", "laplace"]
 # (3 z^2 + 1) u, or (5.5 z^2 + 2 D^2 + 3) u of itself.  Cephes computes it from exp(-t^2), t = z / 2^(1/2), with t and
 # t^2 rounded: (15 + 2.5 z^2) u (it states a peak of 306 u up to z = 13, where this is 437 u).  Laplace tails, exp(-z):
 # (20 + 4 z + 2 D) u.  All are below 16 u (2 + l + E) of the tail, l = z^2/2 or z being minus its logarithm, and
-# E = D^2 or D, hence below 16 u (2 + l + E) exp(-l) at the end that is nearer to the centre.
+# E = D^2 or D, hence a mass errs by less than 16 u (2 + l + E) exp(-l) at the
+# end that is nearer to the centre; one more 16 u exp(-l) is for what is done with it, fewer than 16 operations.
 # A weight is 1/s, s being the mass inside plus 1/B of that outside: 80 u absolutely, so 80 u / s relatively, and
 # 8 u of each logarithm taken and of the exponential: below 16 u (1 + 5/s + |ln inner weight| + |ln outer weight|).
 ROUNDING = 2.0**-49  # 16 u
@@ -61,7 +61,7 @@ def mass_outside(kernel: Kernel, scale: ArrayLike, boost: ArrayLike, region: Reg
     out = out + 2 * _rounding(kernel, scale, near, np.inf)
     share = out / as_floats(boost)[..., np.newaxis]
     held = np.maximum(inside - 2 * ROUNDING, 0.0)
-    return np.asarray(np.minimum(up(share / (held + share), ulps=4), 1.0).max(axis=-1))
+    return np.asarray(np.minimum(share / (held + share), 1.0).max(axis=-1))
 
 
 def _rounding(kernel: Kernel, scale: ArrayLike, low: Floats, high: ArrayLike, distance: ArrayLike = 0.0) -> Floats:
@@ -71,7 +71,7 @@ def _rounding(kernel: Kernel, scale: ArrayLike, low: Floats, high: ArrayLike, di
     with np.errstate(over="ignore"):
         log, steep = (away**2 / 2, steep**2) if kernel == "gaussian" else (away, steep)
     log = np.minimum(log, DEEPEST)
-    return np.asarray(ROUNDING * (2 + log + steep) * np.exp(-log))
+    return np.asarray(ROUNDING * (3 + log + steep) * np.exp(-log))
 
 
 def _inside_and_outside(kernel: Kernel, scale: ArrayLike, region: Region) -> tuple[Floats, Floats]:
@@ -142,23 +142,23 @@ def weights(kernel: Kernel, scale: Floats, boost: Floats, region: Region, first:
 def hockey_stick(kernel: Kernel, scale: ArrayLike, cut: Weights, epsilon: ArrayLike) -> Floats:
     """Return delta(epsilon) of every pair, rounded up; ``scale`` and ``epsilon`` broadcast against the pairs.
 
-    Each mass is moved by its rounding, the first's upwards and the second's downwards, and so are the weights.  The
-    end of the set {loss > epsilon} is rounded too, but there the integrand vanishes: that is of second order.
+    Each mass is moved by its rounding, the first's upwards and the second's downwards, and so are the weights and the
+    exponential: its logarithm errs by 8 u of itself, sums by u of what they add up, and itself by 8 u.  The end of the
+    set {loss > epsilon} is rounded too, but there the integrand vanishes: that is of second order.
     """
     scale, epsilon, distance = (as_floats(a)[..., np.newaxis] for a in (scale, epsilon, cut.distance))
     near, far = kernel_law(kernel, scale), kernel_law(kernel, scale, distance)
     low, high = cut.edges[..., :-1], cut.edges[..., 1:]
     stop = np.minimum(high, _loss_ends(kernel, scale, distance, epsilon - cut.gain))
-    weight = np.where(stop > low, np.exp(cut.log_first), 0.0) * (1 + cut.rounding)
+    weight = np.where(stop > low, np.exp(cut.log_first), 0.0)
     mine = near.mass(low, stop) + _rounding(kernel, scale, low, stop)
     other = far.mass(low, stop) - _rounding(kernel, scale, low - distance, stop - distance, distance)
     with np.errstate(divide="ignore"):
         log = np.log(np.maximum(other, 0.0))
         theirs = np.exp(np.minimum(epsilon + cut.log_second + log, 0.0))
-    # the logarithm errs by 8 u of itself, both sums by u of what they add up, the exponential by 8 u
-    error = ROUNDING * (1 + np.abs(epsilon) + np.where(other > 0, np.abs(log), 0.0)) + cut.rounding
-    lost = np.maximum(weight * mine - theirs * np.maximum(1 - error, 0.0), 0.0)
-    return np.asarray(np.minimum(up(lost.sum(axis=-1), ulps=8), 1.0))  # three roundings a segment, four of the sum
+    error = cut.rounding + ROUNDING * (1 + np.abs(epsilon) + np.where(other > 0, np.abs(log), 0.0))
+    lost = np.maximum(weight * mine - theirs + error * (weight * mine + theirs), 0.0)
+    return np.asarray(np.minimum(np.where(weight > 0, lost, 0.0).sum(axis=-1), 1.0))
 
 
 def _loss_ends(kernel: Kernel, scale: Floats, distance: Floats, loss: Floats) -> Floats:
@@ -183,8 +183,8 @@ def pure_loss(kernel: Kernel, scale: ArrayLike, cut: Weights) -> Floats:
         here = np.isfinite(cut.log_first[..., s]) & (high > low)
         gain = np.where(here, cut.gain[..., s] + cut.rounding[..., 0], -np.inf)
         start = np.clip(low, 0.0, cut.distance)  # the kernel's loss falls between the two answers, constant elsewhere
-        slope = (cut.distance - 2 * start + ROUNDING * cut.distance) / scale  # four roundings
-        worst = np.maximum(worst, up(gain + slope, ulps=2))
+        slope = (cut.distance - 2 * start + ROUNDING * cut.distance) / scale  # six, one of the sum
+        worst = np.maximum(worst, gain + slope)
     return as_floats(np.maximum(worst, 0.0))
 
 

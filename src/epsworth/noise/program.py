@@ -164,7 +164,7 @@ def optimal_noise(
     noise = _law(shape, grid, epsilon, allowed, delta)
     relaxed = _Shape(generous + 2 * grid.shift, grid.shift, generous, cells)
     floors = [_floor(relaxed, epsilon, down(1 - allowed), delta, unimodal=unimodal) for unimodal in (True, False)]
-    return Optimum(noise, *floors, delta=delta)
+    return Optimum(noise, floors[0], floors[1], delta)
 
 
 def _refuse(theta: float, sensitivity: float, window: float) -> None:
@@ -245,12 +245,12 @@ def _proved(matrix: csr_array, bounds: Floats, gain: Floats, multipliers: Floats
     """
     y = np.maximum(multipliers, 0.0)
     share = matrix[comparisons, :].toarray().ravel()[-comparisons:]
-    y[:comparisons] = np.minimum(y[:comparisons], down(y[comparisons] * share))
+    y[:comparisons] = np.minimum(y[:comparisons], y[comparisons] * share)
     variables = matrix.shape[1] - comparisons
     lack = gain - y @ matrix + COLUMN * (gain + y @ abs(matrix))
     weight = matrix[comparisons + 1, :].toarray().ravel()[:variables]
     y[comparisons + 1] += max(0.0, up(float((lack[:variables] / weight).max()), ulps=3))
-    return up(float(bounds @ y), ulps=y.size)
+    return up(float(bounds @ y), ulps=y.size + 1)  # of the sum, and one of delta's multiplier times a share
 
 
 def _falling(shape: _Shape, epsilon: float, scale: Floats, columns: int) -> csr_array:
