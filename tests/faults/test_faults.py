@@ -58,7 +58,7 @@ def test_the_test_of_the_claim_notices_the_fault(name, tmp_path):
         TESTS[fault["claim"]],
     ]
     done = subprocess.run(
-        [sys.executable, "-m", *words],
+        words,
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
         capture_output=True,

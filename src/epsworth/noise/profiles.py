@@ -28,8 +28,8 @@ Kernel = Literal["gaussian", "laplace"]
 # (3 z^2 + 1) u, or (5.5 z^2 + 2 D^2 + 3) u of itself.  Cephes computes it from exp(-t^2), t = z / 2^(1/2), with t and
 # t^2 rounded: (15 + 2.5 z^2) u (it states a peak of 306 u up to z = 13, where this is 437 u).  Laplace tails, exp(-z):
 # (20 + 4 z + 2 D) u.  All are below 16 u (2 + l + E) of the tail, l = z^2/2 or z being minus its logarithm, and
-# E = D^2 or D, hence a mass errs by less than 16 u (2 + l + E) exp(-l) at the
-# end that is nearer to the centre; one more 16 u exp(-l) is for what is done with it, fewer than 16 operations.
+# E = D^2 or D, hence a mass errs by less than 16 u (2 + l + E) exp(-l) at the end that is nearer to the centre; one
+# more 16 u exp(-l) is for what is done with it, fewer than 16 operations.
 # A weight is 1/s, s being the mass inside plus 1/B of that outside: 80 u absolutely, so 80 u / s relatively, and
 # 8 u of each logarithm taken and of the exponential: below 16 u (1 + 5/s + |ln inner weight| + |ln outer weight|).
 ROUNDING = 2.0**-49  # 16 u
@@ -58,7 +58,7 @@ def mass_outside(kernel: Kernel, scale: ArrayLike, boost: ArrayLike, region: Reg
     inside, out = _inside_and_outside(kernel, scale, region)
     low, high = region.ends(region.hardest)
     near = np.minimum(high - region.hardest, region.hardest - low)
-    out = out + 2 * _rounding(kernel, scale, near, np.inf)
+    out = out + 2 * _rounding(kernel, as_floats(scale)[..., np.newaxis], near, np.inf)
     share = out / as_floats(boost)[..., np.newaxis]
     held = np.maximum(inside - 2 * ROUNDING, 0.0)
     return np.asarray(np.minimum(share / (held + share), 1.0).max(axis=-1))
