@@ -23,16 +23,16 @@ def rows(clock: Clock) -> Iterator[Row]:
         return linprog(c, A_ub=-A, b_ub=-np.ones(200), method="highs")
 
     def relative() -> object:
-        return noise.cheapest(0.2, 0.1, region="relative", offset=2, answers=range(clock.size(151, 11)))
+        return noise.cheapest(0.2, confidence=0.9, region="relative", offset=2, answers=range(clock.size(151, 11)))
 
     def many() -> object:
-        return noise.cheapest(5, 0.05, releases=100)
+        return noise.cheapest(5, confidence=0.95, releases=100)
 
     def program() -> object:
-        return noise.optimal_noise(clock.size(40, 4), 0.01, 1.0, 1e-6)
+        return noise.optimal_noise(clock.size(40, 4), confidence=0.99, sensitivity=1.0, delta=1e-6)
 
     asked = [
-        ("noise: cheapest, one release", lambda: noise.cheapest(within, 0.05), 47.0),
+        ("noise: cheapest, one release", lambda: noise.cheapest(within, confidence=0.95), 47.0),
         ("noise: cheapest, relative error", relative, None),
         ("noise: optimum and floor", program, 50.0),
     ]

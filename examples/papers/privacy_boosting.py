@@ -74,18 +74,19 @@ def tables() -> None:
     print("\none release, sensitivity 1, delta 1e-5; the published column claims / is in truth")
     print(f"{'theta':>6} {'beta':>6} " + " ".join(f"{name[:15]:>15}" for name in COLUMNS) + f" {'floor':>9}")
     for theta, beta in ONE:
-        ranked = noise.cheapest(theta, beta, 1.0, 1e-5, method="published")
+        ranked = noise.cheapest(theta, confidence=1 - beta, delta=1e-5, method="published")
         print(f"{theta:6g} {beta:6g} {row(ranked, COLUMNS)} {ranked.floor:9.4f}")
     if have_accounting():
         print("\nT releases, delta 1e-5 in all")
         for releases, theta, beta in SEVERAL:
-            ranked = noise.cheapest(theta, beta, 1.0, 1e-5, releases, method="published")
+            ranked = noise.cheapest(theta, confidence=1 - beta, delta=1e-5, releases=releases, method="published")
             print(f"{releases:4d} {theta:6g} {beta:6g} {row(ranked, COLUMNS[:-1])}")
     print("\nrelative errors, answers 0..150, delta 1e-5: sensitivity, offset, theta, beta")
     for size, offset, theta, beta in RELATIVE:
         ranked = noise.cheapest(
-            theta, beta, size, 1e-5, region="relative", offset=offset, answers=range(151), method="published"
-        )
+            theta, confidence=1 - beta, sensitivity=size, delta=1e-5, region="relative", offset=offset,
+            answers=range(151), method="published",
+        )  # fmt: skip
         print(f"{size:3g} {offset:3g} {theta:5g} {beta:5g} {row(ranked, COLUMNS[:-1])}", flush=True)
 
 
@@ -110,23 +111,23 @@ def by_region(panel) -> None:
     panel.set(title="Fig. 2 (a, b): beta .1, delta 1e-5", xlabel="half-width theta", ylabel="epsilon")
 
 
-def best_renyi(half: float, beta: float, size: float, alpha: float) -> tuple[float, float]:
+def best_renyi(half: float, beta: float, size: float, order: float) -> tuple[float, float]:
     """Return the divergence of the plain Gaussian and of the best boosted one."""
     where = Absolute(half)
     scales = plain_scale("gaussian", where, beta) * np.geomspace(1, 40, 300)
     boosts = np.where(scales <= scales[0], 1.0, boost_needed(outside("gaussian", scales, where), beta))
     cut = weights("gaussian", scales[:, np.newaxis], boosts[:, np.newaxis], where, *where.pairs(size))
-    found = renyi_divergence("gaussian", scales[:, np.newaxis], cut, alpha)[:, 0]
+    found = renyi_divergence("gaussian", scales[:, np.newaxis], cut, order)[:, 0]
     return float(found[0]), float(found.min())
 
 
 def by_region_renyi(panel) -> None:
     """Figure 2 (c, d): Renyi divergence against the smallest region."""
     halves = np.geomspace(0.5, 20, 25)
-    for alpha, colour in ((8.0, BLUE), (32.0, RED)):
-        both = np.array([best_renyi(h, 0.1, 1.0, alpha) for h in halves])
-        panel.loglog(halves, both[:, 0], "--", color=colour, label=f"Gaussian, alpha {alpha:g}")
-        panel.loglog(halves, both[:, 1], "-", color=colour, label=f"boosted, alpha {alpha:g}")
+    for order, colour in ((8.0, BLUE), (32.0, RED)):
+        both = np.array([best_renyi(h, 0.1, 1.0, order) for h in halves])
+        panel.loglog(halves, both[:, 0], "--", color=colour, label=f"Gaussian, order {order:g}")
+        panel.loglog(halves, both[:, 1], "-", color=colour, label=f"boosted, order {order:g}")
     panel.set(title="Fig. 2 (c, d): Renyi, sensitivity 1", xlabel="half-width theta", ylabel="divergence")
 
 

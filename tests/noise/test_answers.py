@@ -24,7 +24,7 @@ LISTS = st.lists(st.integers(0, 60), min_size=3, max_size=12, unique=True)
 
 @cache
 def ranking():
-    return noise.cheapest(5, 0.05, delta=1e-5)
+    return noise.cheapest(5, confidence=0.95, delta=1e-5)
 
 
 def reachable(values, sensitivity):
@@ -105,6 +105,18 @@ def test_answers_a_sensitivity_apart_as_doubles_are_compared(values, size):
         assert {(a, b) for a, b in pairs if a != b} <= compared
 
 
+@pytest.mark.parametrize("bits", [30, 33])
+def test_a_rounded_difference_is_covered_where_lowered_cuts_are_not_enough(bits):
+    """Next to a cut that is lowered, and one that is not: their distance rounds to the sensitivity, from above."""
+    public = listed([0, 2**bits, 2**50])
+    cuts, _, whole = public._cuts
+    size = float(Fraction(cuts[1] - cuts[0], whole))
+    low, high = np.nextafter(public._cut_floats[0], -math.inf), public._cut_floats[1]
+    assert high - low == size < Fraction(float(high)) - Fraction(float(low))
+    assert list(public.rounded([low, high])) == [0, 2**50]
+    assert (0, 2**50) in set(zip(*public.neighbours(size), strict=True))
+
+
 @pytest.mark.parametrize(("values", "size"), DECIMAL[:7])
 def test_even_lists_compare_no_more_than_the_sensitivity(values, size):
     first, second = listed(values).neighbours(size)
@@ -137,7 +149,7 @@ def test_discrete_rows_release_lattice_points_alone():
 
 @pytest.mark.parametrize("kernel", ["gaussian", "laplace"])
 def test_boosted_draws_round_first(kernel):
-    found = noise.boosted(kernel, scale=1e-9, region="relative", theta=0.1, offset=1.0, answers=UNEVEN, beta=0.1)
+    found = noise.boosted(kernel, scale=1e-9, region="relative", theta=0.1, offset=1.0, answers=UNEVEN, confidence=0.9)
     drawn = found.sample([0.4, 2.9, 3.0, 6.1], np.random.default_rng(0))
     np.testing.assert_allclose(drawn, [0, 2, 4, 8], atol=1e-6)
 
@@ -163,7 +175,7 @@ def refusals(ranked, answers, message):
     (0.2, {"region": "relative", "offset": 2, "answers": range(10)}), ((0, 9), {"region": "fixed"}),
 ])  # fmt: skip
 def test_answers_beyond_the_public_list_are_refused_and_not_shown(theta, words):
-    ranked = noise.cheapest(theta, 0.1, delta=1e-5, method="published", **words)
+    ranked = noise.cheapest(theta, confidence=0.9, delta=1e-5, method="published", **words)
     for answer in (-0.001, 9.001, 314159.0, math.nan, math.inf):
         for choice, sentence in refusals(ranked, [1.0, answer], "answers must"):
             assert "314159" not in sentence
@@ -178,10 +190,10 @@ def test_answers_that_are_no_numbers_are_refused():
 
 
 @pytest.mark.parametrize(("answers", "message"), [
-    (range(10**9), "more than 100000"), ([0, 1, math.nan], "finite"), ([0, 10**400], "list of numbers"),
-    (iter([0, 1]), "list of numbers"), (["a", "b"], "list of numbers"), ([0, 1e-200], "less than 1e-100 apart"),
-    ([0, 1e200], "within"), ([0.0, -0.0], "at least two"),
+    (range(10**9), "more than 100000"), ([0, 1, math.nan], "finite"), ([0, 10**400], "finite numbers"),
+    (iter([0, 1]), "list of numbers"), (["a", "b"], "finite numbers"), ([0, 1e-200], "less than 1e-100 apart"),
+    ([0, 1e200], "of at most 1e"), ([0.0, -0.0], "at least two"),
 ])  # fmt: skip
 def test_lists_that_are_none_are_refused(answers, message):
     with pytest.raises(ValueError, match=message):
-        noise.cheapest(0.2, 0.1, region="relative", offset=1, answers=answers)
+        noise.cheapest(0.2, confidence=0.9, region="relative", offset=1, answers=answers)

@@ -10,33 +10,40 @@ import pytest
 
 from epsworth import noise
 
-KERNEL = noise.boosted("gaussian", scale=2.0, beta=0.1)
+KERNEL = noise.boosted("gaussian", scale=2.0, confidence=0.9)
+KERNEL_TABLE = noise.boosted("discrete_laplace", scale=2.0)
+PROGRAM = {"theta": 2.0, "confidence": 0.95, "sensitivity": 1.0, "delta": 1e-6}
 GROUPED = noise.Grouped(20, 5, 2.0, 1.0)
 STARS = noise.channel(noise.windows(5, 1), 2.0, 1.0)
 HALVES = [0.5, 0.5]
 
 ASKED = {
     "epsilon": [
-        lambda v: noise.delta(v, scale=2.0), lambda v: noise.delta(v, "discrete_laplace", scale=2.0),
+        lambda v: noise.delta(KERNEL, v), lambda v: noise.delta(KERNEL_TABLE, v),
         lambda v: noise.best_confidence(v, 5.0, mechanism="laplace"),
-        lambda v: noise.narrowest_interval(v, 0.05, mechanism="laplace"),
-        lambda v: noise.largest_T(v, 5.0, 0.05, mechanism="gaussian"), lambda v: noise.pb_grr(20, 5, v, 1.0),
+        lambda v: noise.narrowest_interval(v, confidence=0.95, mechanism="laplace"),
+        lambda v: noise.most_releases(v, 5.0, confidence=0.95, mechanism="gaussian"),
+        lambda v: noise.pb_grr(20, 5, v, 1.0),
         lambda v: noise.channel(noise.windows(5, 1), v, 0.5), lambda v: noise.split_users(HALVES, 1, v, 0.5, 100),
         lambda v: noise.published_delta(KERNEL, v),
     ],
-    "scale": [lambda v: noise.delta(1.0, scale=v), lambda v: noise.delta(1.0, "discrete_laplace", scale=v)],
+    "scale": [lambda v: noise.boosted(scale=v), lambda v: noise.boosted("discrete_laplace", scale=v)],
     "theta": [
-        lambda v: noise.delta(1.0, scale=2.0, theta=v), lambda v: noise.optimal_noise(v, 0.05, 1.0, 1e-6),
+        lambda v: noise.boosted(scale=2.0, theta=v), lambda v: noise.optimal_noise(**{**PROGRAM, "theta": v}),
         lambda v: noise.best_confidence(1.0, v, mechanism="laplace"),
     ],
     "sensitivity": [
-        lambda v: noise.delta(1.0, scale=2.0, sensitivity=v), lambda v: noise.optimal_noise(2.0, 0.05, v, 1e-6),
-        lambda v: noise.narrowest_interval(1.0, 0.05, v, mechanism="laplace"),
+        lambda v: noise.boosted(scale=2.0, sensitivity=v),
+        lambda v: noise.optimal_noise(**{**PROGRAM, "sensitivity": v}),
+        lambda v: noise.narrowest_interval(1.0, confidence=0.95, sensitivity=v, mechanism="laplace"),
     ],
-    "beta": [lambda v: noise.boosted(scale=2.0, beta=v), lambda v: noise.optimal_noise(2.0, v, 1.0, 1e-6)],
-    "delta": [lambda v: noise.published_epsilon(KERNEL, v), lambda v: noise.optimal_noise(2.0, 0.05, 1.0, v)],
+    "confidence": [
+        lambda v: noise.boosted(scale=2.0, confidence=v),
+        lambda v: noise.optimal_noise(**{**PROGRAM, "confidence": v}),
+    ],
+    "delta": [lambda v: noise.published_epsilon(KERNEL, v), lambda v: noise.optimal_noise(**{**PROGRAM, "delta": v})],
     "lattice": [lambda v: noise.boosted("discrete_laplace", scale=2.0, lattice=v)],
-    "alpha": [lambda v: noise.renyi(v, scale=2.0), lambda v: noise.published_renyi(KERNEL, v)],
+    "order": [lambda v: noise.renyi(KERNEL, v), lambda v: noise.published_renyi(KERNEL, v)],
     "kernel_epsilon": [lambda v: noise.pb_grr(20, 5, 2.0, v)],
     "d": [lambda v: noise.pb_grr(v, 5, 2.0, 1.0), lambda v: noise.windows(v, 1)],
     "reach": [lambda v: noise.windows(5, v)],
@@ -73,18 +80,15 @@ def test_no_function_takes_what_is_no_finite_number(value):
     (lambda: noise.split_users([0.2, 0.3, 0.5], 2, 1.0, 0.5, 100), "k must divide"),
     (lambda: noise.split_users(HALVES, 1, 1e-320, 0.5, 100), "epsilon must lie"),
     (lambda: noise.windows(10**9, 1), "d must be at most"),
-    (lambda: noise.boosted(scale=2.0, boost=1e308), "boost must be at least 1, and at most"),
+    (lambda: noise.boosted(scale=2.0, boost=1e308), "boost must lie from 1 to 1e"),
     (lambda: noise.published_delta(noise.boosted("laplace", scale=2.0), 1.0), "boosted Gaussian kernel"),
-    (lambda: noise.cheapest(5, 0.05, releases=10**5, method="published"), "releases with method='published'"),
+    (lambda: noise.cheapest(5, confidence=0.95, releases=10**5, method="published"), "releases with method="),
     (lambda: STARS.draw([-1], np.random.default_rng(0)), "items must be whole numbers"),
     (lambda: noise.release_of(KERNEL_TABLE).draw([2**60]), "index must be below"),
 ])  # fmt: skip
 def test_what_cannot_be_answered_is_refused(ask, message):
     with pytest.raises(ValueError, match=message):
         ask()
-
-
-KERNEL_TABLE = noise.boosted("discrete_laplace", scale=2.0)
 
 
 def test_tiny_and_huge_budgets_split_without_overflow():

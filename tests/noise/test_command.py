@@ -16,7 +16,7 @@ def test_json_on_standard_output_is_one_object_with_rows(cli):
     code, out, _ = cli(*ASK, "--json", "-")
     assert code == 0
     document = json.loads(out)
-    ranked = noise.cheapest(1, 0.05)
+    ranked = noise.cheapest(1, confidence=0.95)
     assert [row["name"] for row in document["rows"]] == [choice.name for choice in ranked]
     for row, choice in zip(document["rows"], ranked, strict=True):
         assert {"name", "epsilon", "delta", "rmse", "sound"} <= set(row)
@@ -59,7 +59,8 @@ def test_other_regions(cli, tmp_path):
     (["--within", "nan"], "theta must be positive"), (["--within", "1e400"], "theta must be positive"),
     (["--within", "1e-320"], "theta must lie"), (["--within", "5", "--sensitivity", "inf"], "sensitivity must be"),
     (["--within", "5", "--delta", "nan"], "delta must be"), (["--within", "5", "--confidence", "nan"], "--confidence"),
-    (["--within", "5", "--confidence", "1e-320"], "--confidence"), (["--within", "5", "--lattice", "inf"], "lattice"),
+    (["--within", "5", "--confidence", "1e-320"], "confidence must lie"),
+    (["--within", "5", "--lattice", "inf"], "lattice"),
     (["--within", "5", "--releases", "1000000000"], "releases must be at most"),
     (["--within", "5", "--answers", "0:1:1e-400"], "--answers 0:1:1e-400"),
     (["--within=0,1e9", "--region", "fixed"], "more than 100000 whole numbers"),

@@ -34,9 +34,15 @@ def checked(case, **numbers):
 def built(params, where=None):
     where = region("absolute", params["theta"]) if where is None else where
     return noise.boosted(
-        params.get("kernel", "gaussian"), scale=params["scale"], theta=params.get("theta", 1.0), beta=params["beta"],
-        sensitivity=params.get("sensitivity", 1.0),
+        params.get("kernel", "gaussian"), scale=params["scale"], theta=params.get("theta", 1.0),
+        confidence=1 - params["beta"], sensitivity=params.get("sensitivity", 1.0),
     )  # fmt: skip
+
+
+def ranked(params):
+    return cheapest(
+        params["theta"], confidence=1 - params["beta"], sensitivity=params["sensitivity"], delta=params["delta"]
+    )
 
 
 def test_no_case_is_left_out():
@@ -58,18 +64,19 @@ def test_boost(case):
 @cases("gaussian_baseline")
 def test_gaussian_baseline(case):
     p = case["params"]
-    found = cheapest(p["theta"], p["beta"], p["sensitivity"], p["delta"]).named("gaussian")
+    found = cheapest(p["theta"], confidence=1 - p["beta"], sensitivity=p["sensitivity"], delta=p["delta"]).named(
+        "gaussian"
+    )
     checked(case, sigma0=found.noise.scale, eps=found.epsilon)
 
 
 @cases("delta_absolute")
 def test_delta_absolute(case):
     p = case["params"]
-    value = noise.delta(
-        p["eps"], p["kernel"], scale=p["scale"], theta=p["theta"], boost=case["expect"]["B"],
-        sensitivity=p["sensitivity"],
-    )  # fmt: skip
-    checked(case, delta=value, B=built(p).boost)
+    found = noise.boosted(
+        p["kernel"], scale=p["scale"], theta=p["theta"], boost=case["expect"]["B"], sensitivity=p["sensitivity"]
+    )
+    checked(case, delta=noise.delta(found, p["eps"]), B=built(p).boost)
 
 
 @cases("eps_absolute")
@@ -109,7 +116,7 @@ def test_all_pairs_of_regions_that_depend_on_the_answer(case):
 @cases("delta_discrete_gaussian")
 def test_discrete_gaussian(case):
     p = case["params"]
-    found = noise.boosted("discrete_gaussian", scale=p["sigma"], theta=5, beta=p["beta"])
+    found = noise.boosted("discrete_gaussian", scale=p["sigma"], theta=5, confidence=1 - p["beta"])
     flat = noise.boosted("discrete_gaussian", scale=p["sigma"], theta=5)
     boost = boost_needed(1 - flat.confidence, p["beta"])
     checked(case, delta=found.profile(p["eps"]), B=boost, kernel_in_prob=flat.confidence)
@@ -146,7 +153,9 @@ def test_best_kernel(case):
     p = case["params"]
     where = region("absolute", p["theta"])
     best = best_boosted("gaussian", where, p["beta"], p["sensitivity"], p["delta"])
-    gaussian = cheapest(p["theta"], p["beta"], p["sensitivity"], p["delta"]).named("gaussian")
+    gaussian = cheapest(p["theta"], confidence=1 - p["beta"], sensitivity=p["sensitivity"], delta=p["delta"]).named(
+        "gaussian"
+    )
     checked(
         case, eps=best.epsilon(p["delta"]), sigma0=plain_scale("gaussian", where, p["beta"]),
         eps_gaussian=gaussian.epsilon,
@@ -163,7 +172,12 @@ def test_best_confidence(case):
 @cases("narrowest_interval")
 def test_narrowest_interval(case):
     p = case["params"]
-    checked(case, theta=noise.narrowest_interval(p["eps"], p["beta"], p["sensitivity"], p["delta"]))
+    checked(
+        case,
+        theta=noise.narrowest_interval(
+            p["eps"], confidence=1 - p["beta"], sensitivity=p["sensitivity"], delta=p["delta"]
+        ),
+    )
 
 
 @cases("pb_grr")
@@ -203,5 +217,5 @@ def test_law(case):
 def test_staircase(case):
     p = case["params"]
     checked(case, eps=best_staircase(p["theta"], p["beta"], p["sensitivity"]).pure_epsilon)
-    laplace = cheapest(p["theta"], p["beta"], p["sensitivity"], 0.0).named("laplace")
+    laplace = ranked(p | {"delta": 0.0}).named("laplace")
     checked(case, laplace_eps=laplace.epsilon)

@@ -13,7 +13,7 @@ from epsworth.exact.rational import exp_below
 from epsworth.exact.testing import NotPrivate, ReplayableWords
 from epsworth.noise.lattice import LatticeNoise
 
-RANKED = noise.cheapest(5, 0.05, delta=1e-5, lattice=1)
+RANKED = noise.cheapest(5, confidence=0.95, delta=1e-5, lattice=1)
 LATTICE = ("optimal", "discrete_laplace", "pb_discrete_gaussian")
 
 
@@ -65,7 +65,7 @@ def test_releases_are_not_seeded_and_tests_are_marked():
 
 
 def test_answers_are_rounded_to_the_lattice_first():
-    release = noise.cheapest(5, 0.05, delta=1e-5).named("discrete_laplace").for_release()
+    release = noise.cheapest(5, confidence=0.95, delta=1e-5).named("discrete_laplace").for_release()
     answers = np.array([0.0, 1.26, -3.99])
     assert (np.abs(release.index(answers) * release.step - answers) <= release.step / 2).all()
     with pytest.raises(ValueError, match="answers must be finite"):
@@ -90,7 +90,7 @@ def test_a_boosted_table_that_does_not_fall_is_checked_at_every_shift():
 ])  # fmt: skip
 def test_the_list_states_no_less_than_its_integers_keep(theta, beta, delta, lattice):
     """Their tables end, and tails are rounded to 2^-64: with a small delta that costs."""
-    ranked = noise.cheapest(theta, beta, 1.0, delta, lattice=lattice)
+    ranked = noise.cheapest(theta, confidence=1 - Fraction(repr(beta)), delta=delta, lattice=lattice)
     seen = 0
     for choice in ranked:
         if not isinstance(choice.noise, LatticeNoise) or choice.noise.cells:
@@ -98,14 +98,14 @@ def test_the_list_states_no_less_than_its_integers_keep(theta, beta, delta, latt
         release = choice.for_release()
         assert choice.epsilon >= release.epsilon(delta), choice.name
         assert release.slack(exp_below(Fraction(choice.epsilon))) <= Fraction(repr(delta)), choice.name
-        assert release.confidence >= 1 - Fraction(repr(float(beta)))
+        assert release.confidence >= 1 - Fraction(repr(beta))
         seen += 1
     assert seen >= 4
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-25])
 def test_a_row_that_no_table_can_keep_is_not_released(delta):
-    choice = noise.cheapest(5, 0.05, delta=delta, lattice=1).named("discrete_laplace")
+    choice = noise.cheapest(5, confidence=0.95, delta=delta, lattice=1).named("discrete_laplace")
     with pytest.raises(ValueError, match="no table of 64-bit weights"):
         choice.for_release()
 

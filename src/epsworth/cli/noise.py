@@ -39,14 +39,16 @@ def noise(
     from epsworth.noise import cheapest
 
     options.check_outputs(json, plot)
+    if not 0 < confidence < 1:
+        raise ValueError(f"--confidence must lie strictly between 0 and 1, got {confidence:g}")
     try:
         ranked = cheapest(
             _width(within),
-            options.miss(confidence),
-            sensitivity,
-            delta,
-            releases,
-            region,  # type: ignore[arg-type]  # checked by the library
+            confidence=confidence,
+            sensitivity=sensitivity,
+            delta=delta,
+            releases=releases,
+            region=region,  # type: ignore[arg-type]  # checked by the library
             offset=offset,
             answers=None if answers is None else options.epsilon_grid(answers, "--answers", -inf),
             lattice=lattice,

@@ -160,22 +160,6 @@ def confidence_of(confidence: float | None, level: float | None) -> float | Frac
     return spelt_before("--level", None if level is None else 1 - Fraction(level), "--confidence", confidence)
 
 
-def miss(confidence: float) -> float:
-    """Return 1 - confidence, in decimals as it was written: as doubles, 1 - 0.95 exceeds 0.05.
-
-    Examples
-    --------
-    >>> miss(0.95)
-    0.05
-    """
-    if not 0 < confidence < 1:
-        raise ValueError(f"--confidence must lie strictly between 0 and 1, got {confidence:g}")
-    beta = float(1 - Decimal(str(confidence)))
-    if not 0 < beta < 1:
-        raise ValueError(f"--confidence {confidence:g} is too near to 0 or 1; doubles do not tell them apart")
-    return beta
-
-
 def fraction(option: str, text: str) -> float:
     """Read a number, also as a fraction.
 

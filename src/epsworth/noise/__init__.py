@@ -1,4 +1,4 @@
-"""Noise under a utility constraint: within +-theta with probability 1 - beta, at the least privacy loss.
+"""Noise under a utility constraint: within +-theta with a given confidence, at the least privacy loss.
 
 ``answers``      true answers on a public list or lattice: rounding, and what it can reach
 ``regions``      where answers must land, which pairs of answers are compared
@@ -9,7 +9,9 @@
 ``composition``  several releases
 ``tuning``       which kernel, which boost
 ``choice``, ``ranking``   a row, and the ranked list
-``questions``    delta and epsilon of one noise; inverse uses
+``questions``    one noise, its delta and Renyi divergence; inverse uses
+``allowed``      what arguments may be
+``figures``      plots
 ``local``        PB-GRR for the local model, its estimators, and splitting the users instead
 ``published``    the accounting of Jiang et al. 2025, for comparison
 ``release``      draws fit for release
@@ -29,7 +31,15 @@ from epsworth.noise.local import (
 )
 from epsworth.noise.program import Optimum, optimal_noise
 from epsworth.noise.published import published_delta, published_epsilon, published_renyi
-from epsworth.noise.questions import best_confidence, boosted, delta, largest_T, narrowest_interval, renyi
+from epsworth.noise.questions import (
+    best_confidence,
+    boosted,
+    delta,
+    largest_T,
+    most_releases,
+    narrowest_interval,
+    renyi,
+)
 from epsworth.noise.ranking import Ranking, cheapest
 from epsworth.noise.release import LatticeRelease, release_of
 
@@ -48,6 +58,7 @@ __all__ = [
     "delta",
     "groups",
     "largest_T",
+    "most_releases",
     "narrowest_interval",
     "on_simplex",
     "optimal_noise",

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
+from epsworth.bounds import Risk
+from epsworth.deprecation import Convert
+from epsworth.numerals import fits
 
+Confidence = float | Fraction
 SHORTEST = 1e-100
-LEAST_BETA = 2.0**-50
+LEAST_FAILURE = 2.0**-50
 LARGEST = 1e15  # of a count
+LARGEST_BUDGET = 700.0  # its exponential must be a double
+LARGEST_ORDER = 1e6  # of a Renyi divergence
 
 
 def positive(value: object, field: str, *, zero: bool = False) -> float:
@@ -23,12 +31,29 @@ def positive(value: object, field: str, *, zero: bool = False) -> float:
     return number
 
 
+def within(value: object, field: str, least: float, most: float, hint: str = "") -> float:
+    """Check a number of a closed interval of positive ones."""
+    number = positive(value, field)
+    if not least <= number <= most:
+        raise ValueError(f"{field} must lie from {least:g} to {most:g}, got {short(value)}{hint}")
+    return number
+
+
 def length(value: object, field: str, *, zero: bool = False) -> float:
     """Check a number in the unit of the answers; its scale is free, but squares and quotients must stay doubles."""
-    number = positive(value, field, zero=zero)
-    if number and not SHORTEST <= number <= 1 / SHORTEST:
-        raise ValueError(f"{field} must lie from {SHORTEST:g} to {1 / SHORTEST:g}, got {number!r}; choose another unit")
-    return number
+    if zero and positive(value, field, zero=True) == 0:
+        return 0.0
+    return within(value, field, SHORTEST, 1 / SHORTEST, "; choose another unit")
+
+
+def budget(epsilon: object) -> float:
+    """Check an epsilon whose exponential must be a double, and whose square too."""
+    return within(epsilon, "epsilon", SHORTEST, LARGEST_BUDGET)
+
+
+def order(value: object) -> float:
+    """Check the order of a Renyi divergence."""
+    return within(value, "order", np.nextafter(1.0, 2.0), LARGEST_ORDER)
 
 
 def share(value: object, field: str, *, zero: bool = False) -> float:
@@ -39,12 +64,33 @@ def share(value: object, field: str, *, zero: bool = False) -> float:
     return number
 
 
-def failure(beta: object) -> float:
-    """Check beta; return what 1 - beta, as a double, allows to fail: noises are held to the stricter of both."""
+def failure(confidence: Confidence) -> float:
+    """Check a confidence; return the probability that it leaves to fail, exactly 1 - confidence but rounded down.
+
+    A double is held to the stricter of what it is and what it prints as: 0.95 leaves no more than 1/20.  A fraction
+    is exact: ``1 - Fraction("1e-12")`` leaves 1e-12, which no double does.
+    """
+    if isinstance(confidence, Fraction) and fits(confidence):
+        exact = confidence
+    else:
+        number = positive(confidence, "confidence")
+        exact = max(Fraction(number), in_decimals(number))
+    if not LEAST_FAILURE <= 1 - exact <= 1 - LEAST_FAILURE:
+        raise ValueError(
+            f"confidence must lie from 2^-50 to 1 - 2^-50 (doubles tell no larger one from 1), got {short(confidence)}"
+        )
+    return Risk(1 - exact).spend()
+
+
+def _confidence(beta: object) -> Fraction:
+    """Return the confidence that a probability of failure leaves, exactly; never below what doubles make of it."""
     number = share(beta, "beta")
-    if number < LEAST_BETA:
+    if number < LEAST_FAILURE:
         raise ValueError(f"beta must be at least 1e-15, got {beta!r}: doubles hardly tell 1 - beta from 1")
-    return min(number, 1.0 - (1.0 - number))
+    return 1 - min(Fraction(number), in_decimals(number), 1 - Fraction(1 - number))
+
+
+BETA: tuple[str, Convert] = ("confidence", _confidence)  # the deprecated spelling, for `deprecation.renamed`
 
 
 def whole(value: object, field: str, least: int, most: int) -> int:
@@ -65,21 +111,19 @@ def short(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def numbers(values: ArrayLike, field: str, *, at_most: float = np.inf) -> Floats:
-    """Check an array of finite numbers."""
+def numbers(values: ArrayLike, field: str, *, at_most: float = np.inf, private: bool = False) -> Floats:
+    """Check an array of finite numbers; no message shows private ones."""
     try:
         found = as_floats(values)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{field} must be finite numbers, got {short(values)}") from None
+        found = np.array(np.nan)
     if not (np.isfinite(found) & (np.abs(found) <= at_most)).all():
         limit = "" if np.isinf(at_most) else f" of at most {at_most:g}"
-        raise ValueError(f"{field} must be finite numbers{limit}, got {short(values)}")
+        shown = "" if private else f", got {short(values)}"
+        raise ValueError(f"{field} must be finite numbers{limit}{shown}")
     return found
 
 
-def kernel_budget(epsilon: object) -> float:
-    """Check an epsilon whose exponential must be a double, and whose square too."""
-    number = positive(epsilon, "epsilon")
-    if not SHORTEST <= number <= 700:
-        raise ValueError(f"epsilon must lie from {SHORTEST:g} to 700, got {short(epsilon)}")
-    return number
+def in_decimals(value: float) -> Fraction:
+    """Return the decimal that a number prints as: 0.3 is three times 0.1, although the doubles differ."""
+    return Fraction(repr(float(value)))

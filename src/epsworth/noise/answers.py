@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.noise.allowed import in_decimals, numbers
 
 MOST_PAIRS = 200_000
 MOST_ANSWERS = 100_000
@@ -99,14 +100,9 @@ def listed(answers: ArrayLike) -> PublicList:
         raise ValueError("answers must be a list of numbers that can be read more than once; wrap it in list(..)")
     if isinstance(answers, Sized) and len(answers) > MOST_ANSWERS:
         raise ValueError(f"answers has {len(answers)} values, more than {MOST_ANSWERS}; give a coarser public lattice")
-    try:
-        values = np.unique(as_floats(answers))
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError("answers must be a list of numbers") from None
-    if values.size < 2 or not np.isfinite(values).all():
-        raise ValueError(f"answers must hold at least two finite numbers, got {values.size}")
-    if np.abs(values).max() > LARGEST:
-        raise ValueError(f"answers must lie within -+{LARGEST:g}; choose another unit")
+    values = np.unique(numbers(answers, "answers", at_most=LARGEST))
+    if values.size < 2:
+        raise ValueError(f"answers must hold at least two different numbers, got {values.size}")
     if np.diff(values).min() < NEAREST:
         raise ValueError(f"answers has values less than {NEAREST:g} apart; give a coarser public lattice")
     return PublicList(values + 0.0)  # no negative zero
@@ -125,10 +121,7 @@ def whole_numbers(low: float, high: float) -> PublicList:
 
 def finite(answers: ArrayLike) -> Floats:
     """Return true answers as an array of finite numbers; they are private, so no message shows one."""
-    found = as_floats(answers)
-    if not np.isfinite(found).all():
-        raise ValueError("answers must be finite")
-    return found
+    return numbers(answers, "answers", private=True)
 
 
 def in_steps(answers: ArrayLike, step: float) -> Floats:
@@ -159,11 +152,6 @@ def _halves(values: Floats) -> tuple[Floats, Floats]:
     shifted = SPLIT * values
     high = shifted - (shifted - values)
     return as_floats(high), as_floats(values - high)
-
-
-def in_decimals(value: float) -> Fraction:
-    """Return the decimal that a number prints as: 0.3 is three times 0.1, although the doubles differ."""
-    return Fraction(repr(float(value)))
 
 
 def _first_from(cut: Fraction) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,11 +15,12 @@ from epsworth.noise.lattice import LatticeNoise
 from epsworth.noise.mechanism import NoiseMechanism
 from epsworth.noise.regions import Region
 from epsworth.noise.release import LatticeRelease, release_of, released_epsilon
-from epsworth.rounding import show_up
+from epsworth.results import Result
+from epsworth.rounding import show_down, show_up
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class Choice(Result):
     """One noise that meets the constraint, and what it costs.
 
     Attributes
@@ -81,7 +83,17 @@ class Choice:
             )
         return release_of(self.noise)
 
+    def __str__(self) -> str:
+        """Show the promise, rounded to the safe side, and the error."""
+        promise = (
+            f"epsilon {show_up(self.epsilon)}, delta {show_up(self.delta)}, confidence {show_down(self.confidence)}"
+        )
+        remark = "" if self.sound else f" (not a bound: in truth epsilon {show_up(self.exact_epsilon)})"
+        held = f"confidence {show_down(self.confidence)}, root mean squared error {self.rmse:.4g}"
+        return f"{self.name}: {promise}, {held}{remark}"
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the numbers as plain values."""
-        names = ("name", "epsilon", "delta", "releases", "confidence", "rmse", "sound", "pairs", "exact_epsilon")
-        return {name: getattr(self, name) for name in names}
+        """Return the numbers as plain values; None where no epsilon is kept."""
+        names = ("name", "epsilon", "delta", "releases", "confidence", "rmse", "sound", "pairs")
+        exact = self.exact_epsilon if math.isfinite(self.exact_epsilon) else None
+        return {name: getattr(self, name) for name in names} | {"exact_epsilon": exact}

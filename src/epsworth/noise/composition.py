@@ -11,9 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from epsworth.arrays import Floats
 from epsworth.noise.mechanism import Boosted, NoiseMechanism
 from epsworth.noise.profiles import smallest_epsilon
 from epsworth.noise.regions import Absolute
+from epsworth.rounding import up
 
 POINTS = 4000  # grid points on either side of zero
 BEYOND = (1e-4, 1e-2, 0.3)  # shares of delta/T that may lie beyond the last grid point; the first that can
@@ -30,9 +32,9 @@ def composed_epsilon(noise: NoiseMechanism, delta: float, releases: int, *, poin
     """
     if releases == 1:
         return noise.epsilon(delta)
-    pure = releases * noise.pure_epsilon
+    pure = up(releases * noise.pure_epsilon)
     if isinstance(noise, Boosted) and noise.kernel == "gaussian" and noise.boost == 1:
-        reach = noise.sensitivity * math.sqrt(releases)  # T answers are one answer of this sensitivity
+        reach = up(noise.sensitivity * math.sqrt(releases), ulps=2)  # T answers are one answer of this sensitivity
         return replace(noise, region=Absolute(reach), sensitivity=reach).epsilon(delta)
     if delta == 0:
         return pure
@@ -70,11 +72,18 @@ def _connect(noise: NoiseMechanism, step: float, points: int):  # type: ignore[n
         from dp_accounting.pld import pld_pmf, privacy_loss_distribution
     except ImportError:
         raise ImportError(MISSING) from None
-    grid = np.arange(points + 1) * step
-    above = np.maximum.accumulate(noise.profile(grid)[::-1])[::-1]  # rounding noise must not make deltas rise
-    decay = np.exp(-grid[:0:-1])
-    below = -np.expm1(-grid[:0:-1]) + decay * above[:0:-1]  # delta(-e) = 1 - e^-e + e^-e delta(e)
-    deltas = np.clip(np.concatenate([np.maximum(below, above[0]), above]), 0.0, 1.0)
-    deltas = np.maximum.accumulate(deltas[::-1])[::-1]
+    deltas = sampled_profile(noise, step, points)
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, np.arange(-points, points + 1), deltas)
     return privacy_loss_distribution.PrivacyLossDistribution(pmf)
+
+
+def sampled_profile(noise: NoiseMechanism, step: float, points: int) -> Floats:
+    """Return delta at -points .. points steps of epsilon: falling, and never below the truth.
+
+    delta(-e) = 1 - e^-e + e^-e delta(e).  Two exponentials at eight roundings, and three of products and sums.
+    """
+    grid = np.arange(points + 1) * step
+    above = np.maximum.accumulate(noise.profile(grid)[::-1])[::-1]  # rounding must not make deltas rise
+    below = up(-np.expm1(-grid[:0:-1]) + np.exp(-grid[:0:-1]) * above[:0:-1], ulps=20)
+    deltas = np.minimum(np.concatenate([np.maximum(below, above[0]), above]), 1.0)
+    return np.asarray(np.maximum.accumulate(deltas[::-1])[::-1])

@@ -1,47 +1,61 @@
-"""The plot of a ranking: densities of the main choices, and their epsilons against the width asked for."""
+"""The pictures of a ranking, from plain numbers: densities, and epsilons against the width asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
+from epsworth.arrays import Floats
+from epsworth.drawing import bare, check_plot, line, new_axes, save
 
-from epsworth.drawing import bare, check_plot, line, save
-from epsworth.noise.ranking import Ranking, epsilons_by_width
-from epsworth.noise.regions import Absolute
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-COMPARED = ("optimal", "staircase", "laplace", "pb_laplace", "pb_gaussian", "gaussian")
+Panel = Callable[["Axes | None"], "Axes"]
 
 
-def plot_noise(ranking: Ranking, path: str | Path) -> None:
+class Pictured(Protocol):
+    """What has panels: a ranking."""
+
+    def panels(self) -> list[Panel]:
+        """Return what draws each of them."""
+
+
+def plot_noise(ranking: Pictured, path: str | Path) -> None:
     """Write the densities of the main choices, and their epsilons against the half-width of an absolute error."""
     from matplotlib.figure import Figure
 
-    path = check_plot(path)
-    shown = [choice for choice in ranking if choice.name in COMPARED] or list(ranking)
-    shown = [choice for choice in shown if choice.sound]
-    curves = isinstance(ranking.asked.region, Absolute)
-    figure = Figure(figsize=(10.5 if curves else 6.0, 3.9), layout="constrained")
-    panels = figure.subplots(1, 2 if curves else 1, squeeze=False)[0]
-    answer = float(ranking.asked.region.hardest[0])
-    low, high = (float(end) for end in ranking.asked.region.ends(answer))
-    y = np.linspace(low - (high - low), high + (high - low), 1201)
-    panels[0].axvspan(low, high, color="0.95")
-    for number, choice in enumerate(shown):
-        panels[0].plot(y, choice.law(answer).pdf(y), **line(number), label=choice.name)
-    panels[0].set_xlabel(f"released value; true answer {answer:g}, preferred region shaded")
-    panels[0].set_ylabel("density")
-    if curves:
-        halves = ranking.asked.half * np.geomspace(0.25, 4, 7)
-        for number, choice in enumerate(shown):
-            if choice.releases == 1 or choice.name != "optimal":
-                panels[1].loglog(halves, epsilons_by_width(ranking.asked, choice.name, halves), **line(number))
-        for axis in (panels[1].xaxis, panels[1].yaxis):
-            axis.set_major_formatter("{x:g}")
-            axis.set_minor_formatter(lambda value, place: "")
-        panels[1].set_xlabel("half-width that must be met")
-        panels[1].set_ylabel(f"epsilon, delta {ranking.asked.delta:g}")
-    for panel in panels:
-        bare(panel)
+    path, draws = check_plot(path), ranking.panels()
+    figure = Figure(figsize=(1.5 + 4.5 * len(draws), 3.9), layout="constrained")
+    panels = figure.subplots(1, len(draws), squeeze=False)[0]
+    for draw, panel in zip(draws, panels, strict=True):
+        draw(panel)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize=9)
     save(figure, path)
+
+
+def draw_densities(y: Floats, curves: Mapping[str, Floats], region: tuple[float, float], ax: Axes | None) -> Axes:
+    """Draw densities of a released value, the preferred region shaded."""
+    ax = new_axes(ax)
+    ax.axvspan(*region, color="0.95")
+    for number, (name, density) in enumerate(curves.items()):
+        ax.plot(y, density, **line(number), label=name)
+    ax.set_xlabel("released value; preferred region shaded")
+    ax.set_ylabel("density")
+    bare(ax)
+    return ax
+
+
+def draw_epsilons(widths: Floats, curves: Mapping[str, Floats], delta: float, ax: Axes | None) -> Axes:
+    """Draw epsilons against the half-width of an absolute error."""
+    ax = new_axes(ax)
+    for number, (name, epsilons) in enumerate(curves.items()):
+        ax.loglog(widths, epsilons, **line(number), label=name)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(lambda value, place: "")
+    ax.set_xlabel("half-width that must be met")
+    ax.set_ylabel(f"epsilon, delta {delta:g}")
+    bare(ax)
+    return ax

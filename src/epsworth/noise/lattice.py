@@ -19,11 +19,17 @@ from scipy.special import ndtr
 from epsworth import laws
 from epsworth.arrays import Floats, as_floats
 from epsworth.laws import Law
-from epsworth.noise.answers import finite, in_decimals, in_steps
+from epsworth.noise.allowed import in_decimals
+from epsworth.noise.answers import finite, in_steps
 from epsworth.noise.mechanism import NoiseMechanism, TooLarge
-from epsworth.noise.profiles import MARGIN, Kernel
+from epsworth.noise.profiles import Kernel
+from epsworth.rounding import up
 
-SUMS = 2.0**-52  # relative rounding of a sum, per term
+# In roundings, u = 2^-53, relative.  `np.sum` adds 128 numbers in eight lanes and halves longer arrays: fewer than 64
+# a number; `np.cumsum` one after the other.  NumPy's exp and log err by at most 4 units in the last place, 8 u.
+HALVES = 64
+TAIL_ROUNDINGS = 1 << 15  # of a tail, as in `profiles`: 16 (2 + z^2/2) up to z = 38, beyond which it underflows
+LOSS = 20 * 2.0**-53  # a difference of two logarithms, per unit of the larger one
 REACH = {"gaussian": 9.5, "laplace": 45.0}  # scales; what lies beyond, below 1e-19, is added to every delta
 WHOLE = 1e-9  # relative: how far a sensitivity may be from a whole number of the lattice's steps
 MOST_POINTS = 1 << 17  # of a table: seconds, and a few megabytes
@@ -37,7 +43,8 @@ class LatticeNoise(NoiseMechanism):
     Attributes
     ----------
     masses : ndarray, shape ``(n,)``
-        On points ``(i - (n - 1)/2) step``, or on cells of that width around them.
+        On points ``(i - (n - 1)/2) step``, or on cells of that width around them: those of the law, or larger by what
+        is beyond the table.  What their sum lacks of one, by rounding, is counted.
     step : float
         Distance of neighbours.
     shift : int
@@ -49,7 +56,7 @@ class LatticeNoise(NoiseMechanism):
     pure : float
         The pure epsilon, infinite if there is none.
     lost : float
-        Mass beyond the table.
+        Mass beyond the table, at most.
     rounding : float
         How far the true answer may be from the lattice point that it is rounded to first.
     """
@@ -65,7 +72,7 @@ class LatticeNoise(NoiseMechanism):
 
     @cached_property
     def _tables(self) -> list[tuple[Floats, Floats, Floats]]:
-        """Return losses in descending order with cumulated masses under both answers, per shift that is needed."""
+        """Return losses, rounded up, in descending order with cumulated masses under both answers, per shift needed."""
         half = self.masses[: self.masses.size // 2 + 1]
         unimodal = bool((np.diff(half) >= 0).all())
         shifts = [self.shift] if unimodal else range(1, self.shift + 1)
@@ -75,22 +82,32 @@ class LatticeNoise(NoiseMechanism):
             second[shift:] = self.masses[: self.masses.size - shift]
             first, second = first[first > 0], second[first > 0]
             with np.errstate(divide="ignore"):
-                loss = np.log(first) - np.log(second)
+                loss = np.log(first) - np.log(second) + self._blur
             order = np.argsort(-loss, kind="stable")
             tables.append((-loss[order], _sums(first[order]), _sums(second[order])))
         return tables
 
+    @cached_property
+    def _blur(self) -> float:
+        """How far a loss may be off: points that lose less than an epsilon, but by no more than twice this, count."""
+        return float(LOSS * np.abs(np.log(self.masses[self.masses > 0])).max())
+
     def profile(self, epsilon: ArrayLike) -> Floats:
-        """Return the largest delta of all shifts up to the sensitivity; one is enough where masses fall outwards."""
+        """Return the largest delta of all shifts up to the sensitivity; one is enough where masses fall outwards.
+
+        Never rounded down: all points that lose more are summed, and some that gain, by e^(2 blur) at most.  Sums of n
+        masses err by n roundings each, and so does their total of one; e^epsilon by 8, and ten are products and sums.
+        What is beyond the table can be lost wholly.
+        """
         epsilon = as_floats(epsilon)
         worst = np.zeros(epsilon.shape)
         for minus_loss, first, second in self._tables:
             count = np.searchsorted(minus_loss, -epsilon, side="left")
             with np.errstate(over="ignore", invalid="ignore"):
                 theirs = np.where(second[count] > 0, np.exp(np.minimum(epsilon, 700.0)) * second[count], 0.0)
-            found = first[count] * (1 + SUMS * (self.masses.size + np.abs(epsilon))) - theirs
-            worst = np.maximum(worst, found)
-        return np.minimum(worst + 2 * self.lost, 1.0)
+            mine = up(first[count] * (1 + 3 * self._blur), ulps=3 * self.masses.size + 18)
+            worst = np.maximum(worst, mine - theirs)
+        return np.minimum(up(worst + self.lost), 1.0)
 
     @property
     def pure_epsilon(self) -> float:
@@ -99,10 +116,10 @@ class LatticeNoise(NoiseMechanism):
 
     @property
     def outside(self) -> float:
-        """Mass beyond the preferred points or cells, the rounding of its sum included."""
+        """Mass beyond the preferred points or cells, the rounding of its sums, and of that of all masses, included."""
         cut = (self.masses.size - self.inside) // 2
         beyond = self.masses[:cut].sum() + self.masses[self.masses.size - cut :].sum() + self.lost
-        return float(min(beyond * (1 + MARGIN / 4), 1.0))
+        return min(up(float(beyond), ulps=2 * HALVES + 2), 1.0)
 
     @property
     def rmse(self) -> float:
@@ -194,11 +211,11 @@ def discrete(kernel: Kernel, scale: float, boost: float, grid: Spacing) -> Latti
     total = weighted.sum()
     pure = np.inf
     if kernel == "laplace" and np.isfinite(boost):
-        logs = -away / reach - np.where(away <= grid.inside // 2, 0.0, np.log(boost))  # nothing underflows here
-        pure = float(np.abs(logs[grid.shift :] - logs[: -grid.shift]).max()) * (1 + 1e-14)
+        # reached between a preferred point and one that is not, as far apart as answers; ten roundings
+        pure = up(float(grid.shift / reach + np.log(boost)), ulps=10)
     return LatticeNoise(
-        weighted / total, grid.step, grid.shift, grid.inside, pure=pure, lost=float(beyond / boost / total),
-        rounding=grid.rounding,
+        weighted / total, grid.step, grid.shift, grid.inside, pure=pure,
+        lost=up(float(beyond / boost / total), ulps=TAIL_ROUNDINGS), rounding=grid.rounding,
     )  # fmt: skip
 
 

@@ -7,19 +7,21 @@ is eps_K + ln B; otherwise totals differ between items, and ln B is solved for o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats, generator
-from epsworth.noise.allowed import LARGEST, kernel_budget, numbers, positive, share, whole
+from epsworth.noise.allowed import LARGEST, budget, numbers, positive, share, whole
+from epsworth.results import Result
+from epsworth.rounding import down, show_down, show_up, up
 from epsworth.search import last_passing
 
 WORST_CONDITION = 1e10  # of the channel: beyond it, counts say nothing about values
 MOST_ITEMS = 4096  # of a channel: its matrix has as many rows and columns
-ROUNDING = 1e-13  # of a log ratio
+EACH = 24  # roundings of a probability: two exponentials at eight, three sums and products, a quotient, and a few
 
 
 class Responses(NamedTuple):
@@ -54,7 +56,7 @@ def pb_grr(d: int, k: int, epsilon: float, kernel_epsilon: float) -> Responses:
 
 
 @dataclass(frozen=True, eq=False)
-class Grouped:
+class Grouped(Result):
     """PB-GRR on disjoint groups of equal size, with estimators of counts and their variances.
 
     Examples
@@ -81,9 +83,9 @@ class Grouped:
 
     @property
     def confidence(self) -> float:
-        """Pr[a report is in the true group]."""
+        """Pr[a report is in the true group], rounded down."""
         truth, inside, _ = self.responses
-        return truth + (self.k - 1) * inside
+        return down(truth + (self.k - 1) * inside, ulps=EACH + 3)
 
     def categories(self, counts: ArrayLike) -> Floats:
         """Estimate users per group from report counts per item, shape ``(.., d)``; unbiased (eq. 10)."""
@@ -135,6 +137,15 @@ class Grouped:
         owners = np.repeat(groups, self.k)
         return category, float(np.mean([self.value_variance(1.0, g, f) for g, f in zip(owners, shares, strict=True)]))
 
+    def __str__(self) -> str:
+        """Show sizes and promise."""
+        promise = f"epsilon {show_up(self.epsilon)} per report, confidence {show_down(self.confidence)}"
+        return f"PB-GRR on {self.d} items in groups of {self.k}: {promise}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parameters, the confidence and the probabilities of a report."""
+        return {**asdict(self), "confidence": self.confidence, "responses": self.responses._asdict()}
+
     def _separable(self) -> Responses:
         if self.kernel_epsilon == 0:
             raise ValueError("kernel_epsilon must be positive to estimate items: at 0 those of a group report alike")
@@ -148,7 +159,7 @@ class Grouped:
 
 
 @dataclass(frozen=True, eq=False)
-class Channel:
+class Channel(Result):
     """PB-GRR for regions of any sizes, overlapping or not.
 
     Attributes
@@ -171,8 +182,17 @@ class Channel:
 
     @property
     def loss(self) -> float:
-        """The largest log ratio in a column."""
+        """The largest log ratio in a column, rounded up."""
         return channel_loss(self.matrix)
+
+    def __str__(self) -> str:
+        """Show sizes and promise."""
+        promise = f"epsilon {show_up(self.loss)} per report, confidence {show_down(self.confidence)}"
+        return f"PB-GRR on {len(self.matrix)} items: {promise}, ln B {self.log_boost:.6g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return parameters, loss, confidence and the matrix."""
+        return {**asdict(self), "loss": self.loss, "matrix": self.matrix.tolist()}
 
     def draw(self, items: ArrayLike, rng: np.random.Generator | int) -> NDArray[np.int64]:
         """Draw reports for analysis; never fit for release."""
@@ -208,21 +228,28 @@ def channel(regions: Sequence[Sequence[int]], epsilon: float, kernel_epsilon: fl
     """
     epsilon, kernel_epsilon = _budgets(epsilon, kernel_epsilon)
     inside = _membership(regions)
-    kernel = min(kernel_epsilon, epsilon * (1 - ROUNDING))  # so that no boost at all keeps epsilon for certain
+    kernel, step = kernel_epsilon, 2.0**-50
 
     def kept(log_boost: Floats) -> Bools:
         return np.asarray(channel_loss(_matrix(inside, kernel, float(log_boost))) <= epsilon)
 
+    while not kept(np.array(0.0)):  # all of epsilon is the kernel's, but for rounding
+        kernel, step = kernel * (1 - min(step, 1.0)), 2 * step
     most = np.array(epsilon - kernel_epsilon)
     boost = float(most) if kept(most) else float(last_passing(kept, np.array(0.0), most))
     matrix = _matrix(inside, kernel, boost)
-    return Channel(matrix, epsilon, kernel_epsilon, boost, float((matrix * inside).sum(axis=1).min()))
+    held = (matrix * inside).sum(axis=1).min()
+    return Channel(matrix, epsilon, kernel_epsilon, boost, down(float(held), ulps=len(matrix)))
 
 
 def channel_loss(matrix: Floats) -> float:
-    """Return the largest log ratio of two entries of one column."""
-    logs = np.log(matrix)
-    return float((logs.max(axis=0) - logs.min(axis=0)).max())
+    """Return the largest log ratio of two entries of one column, rounded up.
+
+    As log1p of the excess, which keeps its digits where the entries are nearly alike: one rounding of a difference, one
+    of a quotient, eight of the logarithm (NumPy's own limit is 4 units in the last place).
+    """
+    least = matrix.min(axis=0)
+    return up(float(np.log1p((matrix.max(axis=0) - least) / least).max()), ulps=10)
 
 
 def windows(d: int, reach: int, *, circular: bool = False) -> list[list[int]]:
@@ -278,7 +305,7 @@ def split_users(
     """
     shares = numbers(shares, "shares")
     part, shares = share(part, "part"), _frequencies(shares, shares.size)
-    epsilon, users = kernel_budget(epsilon), whole(users, "users", 2, int(LARGEST))
+    epsilon, users = budget(epsilon), whole(users, "users", 2, int(LARGEST))
     if values not in ("grr", "oue"):
         raise ValueError(f"values must be 'grr' or 'oue', got {values!r}")
     if not 1 <= part * users <= users - 1:
@@ -327,13 +354,11 @@ def _membership(regions: Sequence[Sequence[int]]) -> Bools:
 
 
 def _sizes(d: int, k: int) -> None:
-    whole(d, "d", 2, int(LARGEST))
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= d:
-        raise ValueError(f"k must be a whole number from 1 to d = {d}, got {k!r}")
+    whole(k, "k", 1, whole(d, "d", 2, int(LARGEST)))
 
 
 def _budgets(epsilon: float, kernel_epsilon: float) -> tuple[float, float]:
-    epsilon = kernel_budget(epsilon)
+    epsilon = budget(epsilon)
     kernel_epsilon = positive(kernel_epsilon, "kernel_epsilon", zero=True)
     if kernel_epsilon > epsilon:
         raise ValueError(f"kernel_epsilon must lie in [0, epsilon = {epsilon:g}], got {kernel_epsilon:g}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from epsworth import laws
 from epsworth.arrays import Floats, as_floats, generator
+from epsworth.bounds import floor
 from epsworth.laws import Law
 from epsworth.noise.answers import finite
 from epsworth.noise.profiles import (
@@ -51,8 +53,7 @@ class NoiseMechanism(ABC):
     @property
     def confidence(self) -> float:
         """Pr[released value in the preferred region], for the true answer where it is smallest; never rounded up."""
-        inside = 1.0 - self.outside
-        return inside if 1.0 - inside >= self.outside else float(np.nextafter(inside, 0.0))
+        return floor(1 - Fraction(self.outside))
 
     @property
     @abstractmethod
@@ -129,13 +130,12 @@ class Boosted(NoiseMechanism):
 
     @property
     def pure_epsilon(self) -> float:
-        """The largest loss of all pairs."""
-        loss = float(pure_loss(self.kernel, self.scale, self._cut).max())
-        return loss * (1 + 1e-14)
+        """The largest loss of all pairs, rounded up."""
+        return float(pure_loss(self.kernel, self.scale, self._cut).max())
 
-    def renyi(self, alpha: float) -> float:
-        """Return the largest Renyi divergence of order alpha."""
-        return float(renyi_divergence(self.kernel, self.scale, self._cut, alpha).max())
+    def renyi(self, order: float) -> float:
+        """Return the largest Renyi divergence of an order, up to rounding."""
+        return float(renyi_divergence(self.kernel, self.scale, self._cut, order).max())
 
     def rounded(self, answer: ArrayLike) -> Floats:
         """Return the nearest answers of the region's public list, if it has one."""

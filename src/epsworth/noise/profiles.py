@@ -21,9 +21,20 @@ from epsworth.laws.noise import Noise
 from epsworth.noise.regions import Region
 
 Kernel = Literal["gaussian", "laplace"]
-ROUNDING = 2.0**-49  # relative error of an interval mass times its weight, per unit of the logarithms behind both
-LEAST_MASS = 1e-300
-MARGIN = 1e-13  # relative, of a probability outside: what boosts and scales leave for the rounding of its formula
+# Everything below is counted in roundings, u = 2^-53; NumPy's exp, log and expm1 err by at most 4 units in the last
+# place (the limit of NumPy's own accuracy tests), which are 8 u.
+# The mass of an interval comes from tails at its ends.  An end, in scales from the centre, is z (1 + 2 u), for the
+# second answer z (1 + 3 u) + 2 u D where D is the distance of the answers: a tail of exp(-z^2/2)/2 changes by
+# (3 z^2 + 1) u, or (5.5 z^2 + 2 D^2 + 3) u of itself.  Cephes computes it from exp(-t^2), t = z / 2^(1/2), with t and
+# t^2 rounded: (15 + 2.5 z^2) u (it states a peak of 306 u up to z = 13, where this is 437 u).  Laplace tails, exp(-z):
+# (20 + 4 z + 2 D) u.  All are below 16 u (2 + l + E) of the tail, l = z^2/2 or z being minus its logarithm, and
+# E = D^2 or D, hence a mass errs by less than 16 u (2 + l + E) exp(-l) at the end that is nearer to the centre; one
+# more 16 u exp(-l) is for what is done with it, fewer than 16 operations.
+# A weight is 1/s, s being the mass inside plus 1/B of that outside: 80 u absolutely, so 80 u / s relatively, and
+# 8 u of each logarithm taken and of the exponential: below 16 u (1 + 5/s + |ln inner weight| + |ln outer weight|).
+ROUNDING = 2.0**-49  # 16 u
+DEEPEST = 650.0  # minus a tail's logarithm: beyond it the mass itself may underflow, and less than exp(-690) is lost
+MARGIN = 1e-13  # relative; where the searches for boosts and scales start, what they find is seen to pass
 LARGEST_SEARCHED = 1e6  # epsilon
 DOUBLINGS, HALVINGS = 60, 70
 
@@ -45,8 +56,22 @@ def outside(kernel: Kernel, scale: ArrayLike, region: Region) -> Floats:
 def mass_outside(kernel: Kernel, scale: ArrayLike, boost: ArrayLike, region: Region) -> Floats:
     """Return the same probability of a boosted kernel, never rounded down."""
     inside, out = _inside_and_outside(kernel, scale, region)
+    low, high = region.ends(region.hardest)
+    near = np.minimum(high - region.hardest, region.hardest - low)
+    out = out + 2 * _rounding(kernel, as_floats(scale)[..., np.newaxis], near, np.inf)
     share = out / as_floats(boost)[..., np.newaxis]
-    return np.asarray(np.minimum(share / (inside + share) * (1 + MARGIN / 2), 1.0).max(axis=-1))
+    held = np.maximum(inside - 2 * ROUNDING, 0.0)
+    return np.asarray(np.minimum(share / (held + share), 1.0).max(axis=-1))
+
+
+def _rounding(kernel: Kernel, scale: ArrayLike, low: Floats, high: ArrayLike, distance: ArrayLike = 0.0) -> Floats:
+    """Bound the rounding of a kernel's mass on an interval around its centre, which a second answer moved there."""
+    scale = as_floats(scale)
+    away, steep = np.maximum(np.maximum(low, -as_floats(high)), 0.0) / scale, as_floats(distance) / scale
+    with np.errstate(over="ignore"):
+        log, steep = (away**2 / 2, steep**2) if kernel == "gaussian" else (away, steep)
+    log = np.minimum(log, DEEPEST)
+    return np.asarray(ROUNDING * (3 + log + steep) * np.exp(-log))
 
 
 def _inside_and_outside(kernel: Kernel, scale: ArrayLike, region: Region) -> tuple[Floats, Floats]:
@@ -56,17 +81,17 @@ def _inside_and_outside(kernel: Kernel, scale: ArrayLike, region: Region) -> tup
     return law.mass(low, high), np.asarray(law.mass(-np.inf, low) + law.mass(high, np.inf))
 
 
-def boost_needed(outside: ArrayLike, beta: ArrayLike) -> Floats:
-    """Return the smallest B >= 1 with Pr[in region] >= 1 - beta, for kernels that land outside this often.
+def boost_needed(outside: ArrayLike, failure: ArrayLike) -> Floats:
+    """Return the smallest B >= 1 that leaves so much outside, for kernels that land outside this often; not rounded.
 
     Examples
     --------
     >>> float(boost_needed(0.317310507863, 0.05).round(4))
     8.8311
     """
-    out, beta = as_floats(outside), as_floats(beta)
+    out, failure = as_floats(outside), as_floats(failure)
     with np.errstate(divide="ignore"):
-        needed = (1 - beta) / beta * out / (1 - out)
+        needed = (1 - failure) / failure * out / (1 - out)
     return as_floats(np.maximum(needed * (1 + MARGIN), 1.0))
 
 
@@ -81,48 +106,59 @@ class Weights:
     edges: Floats  # (..., 6)
     log_first: Floats  # (..., 5)
     log_second: Floats
+    rounding: Floats  # (..., 1): of both weights together, relative
+
+    @property
+    def gain(self) -> Floats:
+        """What the weights add to the loss; infinite where the second has no mass, 0 where the first has none."""
+        here = np.isfinite(self.log_first)
+        return np.where(here, self.log_first, 0.0) - np.where(here, self.log_second, 0.0)
 
 
 def weights(kernel: Kernel, scale: Floats, boost: Floats, region: Region, first: Floats, second: Floats) -> Weights:
     """Cut the line for every ordered pair of answers."""
-    right = second > first
-    ends = []
+    right, law = second > first, kernel_law(kernel, scale)
+    ends, inner = [], []
     for answer in (first, second):
         low, high = region.ends(answer)
         ends.append((np.where(right, low - first, first - high), np.where(right, high - first, first - low)))
-    distance = np.abs(second - first)
+        low, high = low - answer, high - answer
+        spread = law.mass(low, high) + (law.mass(-np.inf, low) + law.mass(high, np.inf)) / boost
+        inner.append(-np.log(np.where(boost == 1, 1.0, spread)))  # of C B
     cuts = np.stack(np.broadcast_arrays(*ends[0], *ends[1]), axis=-1)
     wall = np.full((*cuts.shape[:-1], 1), np.inf)
     edges = np.concatenate([-wall, np.sort(cuts, axis=-1), wall], axis=-1)
-    logs = []
-    for (low, high), at in zip(ends, (np.zeros_like(distance), distance), strict=True):
-        law = kernel_law(kernel, scale, at)
-        out = law.mass(-np.inf, low) + law.mass(high, np.inf)
-        inner = -np.log(law.mass(low, high) + out / boost)  # of C B
+    logs, rounding = [], as_floats(0.0)
+    for (low, high), log in zip(ends, inner, strict=True):
         with np.errstate(divide="ignore"):
-            outer = inner - np.log(boost)
+            outer = log - np.log(boost)
         within = (edges[..., :-1] >= low[..., np.newaxis]) & (edges[..., 1:] <= high[..., np.newaxis])
-        logs.append(np.where(within, inner[..., np.newaxis], outer[..., np.newaxis]))
-    return Weights(distance, edges, *logs)
+        logs.append(np.where(within, log[..., np.newaxis], outer[..., np.newaxis]))
+        size = 1 + 5 * np.exp(log) + np.abs(log) + np.where(np.isfinite(outer), np.abs(outer), 0.0)
+        rounding = rounding + np.where(boost == 1, 0.0, ROUNDING * size)
+    return Weights(np.abs(second - first), edges, logs[0], logs[1], rounding[..., np.newaxis])
 
 
 def hockey_stick(kernel: Kernel, scale: ArrayLike, cut: Weights, epsilon: ArrayLike) -> Floats:
-    """Return delta(epsilon) of every pair, rounded up; ``scale`` and ``epsilon`` broadcast against the pairs."""
+    """Return delta(epsilon) of every pair, rounded up; ``scale`` and ``epsilon`` broadcast against the pairs.
+
+    Each mass is moved by its rounding, the first's upwards and the second's downwards, and so are the weights and the
+    exponential: its logarithm errs by 8 u of itself, sums by u of what they add up, and itself by 8 u.  The end of the
+    set {loss > epsilon} is rounded too, but there the integrand vanishes: that is of second order.
+    """
     scale, epsilon, distance = (as_floats(a)[..., np.newaxis] for a in (scale, epsilon, cut.distance))
     near, far = kernel_law(kernel, scale), kernel_law(kernel, scale, distance)
     low, high = cut.edges[..., :-1], cut.edges[..., 1:]
-    here = np.isfinite(cut.log_first)
-    gain = np.where(here, cut.log_first, 0.0) - np.where(here, cut.log_second, 0.0)  # inf where the second has no mass
-    stop = np.minimum(high, _loss_ends(kernel, scale, distance, epsilon - gain))
-    weight = np.where(here & (stop > low), np.exp(cut.log_first), 0.0)
-    mine = near.mass(low, stop)
+    stop = np.minimum(high, _loss_ends(kernel, scale, distance, epsilon - cut.gain))
+    weight = np.where(stop > low, np.exp(cut.log_first), 0.0)
+    mine = near.mass(low, stop) + _rounding(kernel, scale, low, stop)
+    other = far.mass(low, stop) - _rounding(kernel, scale, low - distance, stop - distance, distance)
     with np.errstate(divide="ignore"):
-        theirs = np.exp(np.minimum(epsilon + cut.log_second + np.log(far.mass(low, stop)), 0.0))
-    tail = np.minimum(near.mass(-np.inf, stop), near.mass(low, np.inf))
-    size = 1 + np.abs(epsilon) - np.log(np.maximum(tail, LEAST_MASS)) + np.where(np.isfinite(gain), np.abs(gain), 0.0)
-    error = ROUNDING * size * tail
-    lost = np.maximum(weight * (mine + error) - np.where(weight > 0, theirs, 0.0), 0.0)
-    return np.asarray(np.minimum(lost.sum(axis=-1), 1.0))
+        log = np.log(np.maximum(other, 0.0))
+        theirs = np.exp(np.minimum(epsilon + cut.log_second + log, 0.0))
+    error = cut.rounding + ROUNDING * (1 + np.abs(epsilon) + np.where(other > 0, np.abs(log), 0.0))
+    lost = np.maximum(weight * mine - theirs + error * (weight * mine + theirs), 0.0)
+    return np.asarray(np.minimum(np.where(weight > 0, lost, 0.0).sum(axis=-1), 1.0))
 
 
 def _loss_ends(kernel: Kernel, scale: Floats, distance: Floats, loss: Floats) -> Floats:
@@ -136,7 +172,7 @@ def _loss_ends(kernel: Kernel, scale: Floats, distance: Floats, loss: Floats) ->
 
 
 def pure_loss(kernel: Kernel, scale: ArrayLike, cut: Weights) -> Floats:
-    """Return the largest loss of each pair; infinite for a Gaussian kernel, or where supports differ."""
+    """Return the largest loss of each pair, rounded up; infinite for a Gaussian kernel, or where supports differ."""
     scale = as_floats(scale)
     shape = np.broadcast_shapes(scale.shape, cut.distance.shape)
     if kernel == "gaussian":
@@ -145,16 +181,17 @@ def pure_loss(kernel: Kernel, scale: ArrayLike, cut: Weights) -> Floats:
     for s in range(cut.edges.shape[-1] - 1):
         low, high = cut.edges[..., s], cut.edges[..., s + 1]
         here = np.isfinite(cut.log_first[..., s]) & (high > low)
-        gain = np.where(here, cut.log_first[..., s] - np.where(here, cut.log_second[..., s], 0.0), -np.inf)
+        gain = np.where(here, cut.gain[..., s] + cut.rounding[..., 0], -np.inf)
         start = np.clip(low, 0.0, cut.distance)  # the kernel's loss falls between the two answers, constant elsewhere
-        worst = np.maximum(worst, gain + (cut.distance - 2 * start) / scale)
+        slope = (cut.distance - 2 * start + ROUNDING * cut.distance) / scale  # six, one of the sum
+        worst = np.maximum(worst, gain + slope)
     return as_floats(np.maximum(worst, 0.0))
 
 
-def renyi_divergence(kernel: Kernel, scale: ArrayLike, cut: Weights, alpha: float) -> Floats:
-    """Return the Renyi divergence of order alpha > 1 of every pair, in closed form.
+def renyi_divergence(kernel: Kernel, scale: ArrayLike, cut: Weights, order: float) -> Floats:
+    """Return the Renyi divergence of an order a > 1 of every pair, in closed form, up to rounding.
 
-    Gaussian: alpha d^2 / 2 sigma^2 + ln(sum w^alpha w'^(1 - alpha) N((1 - alpha) d, sigma^2)[segment])/(alpha - 1).
+    Gaussian: a d^2 / 2 sigma^2 + ln(sum w^a w'^(1 - a) N((1 - a) d, sigma^2)[segment])/(a - 1).
     """
     scale = as_floats(scale)
     cuts = cut.edges
@@ -170,31 +207,31 @@ def renyi_divergence(kernel: Kernel, scale: ArrayLike, cut: Weights, alpha: floa
         first = np.take_along_axis(cut.log_first, segment, axis=-1)[..., 0]
         second = np.take_along_axis(cut.log_second, segment, axis=-1)[..., 0]
         there = (high > low) & np.isfinite(first)
-        weight = alpha * np.where(there, first, 0.0) + (1 - alpha) * np.where(there, second, 0.0)
+        weight = order * np.where(there, first, 0.0) + (1 - order) * np.where(there, second, 0.0)
         power = _gaussian_power if kernel == "gaussian" else _laplace_power
-        terms.append(np.where(there, weight + power(scale, cut.distance, low, high, alpha), -np.inf))
-    return np.asarray(np.logaddexp.reduce(np.stack(np.broadcast_arrays(*terms)), axis=0) / (alpha - 1))
+        terms.append(np.where(there, weight + power(scale, cut.distance, low, high, order), -np.inf))
+    return np.asarray(np.logaddexp.reduce(np.stack(np.broadcast_arrays(*terms)), axis=0) / (order - 1))
 
 
-def _gaussian_power(scale: Floats, distance: Floats, low: Floats, high: Floats, alpha: float) -> Floats:
-    """Return the logarithm of the integral of f^alpha f'^(1 - alpha)."""
-    middle = (1 - alpha) * distance
+def _gaussian_power(scale: Floats, distance: Floats, low: Floats, high: Floats, order: float) -> Floats:
+    """Return the logarithm of the integral of f^order f'^(1 - order)."""
+    middle = (1 - order) * distance
     left, right = (low - middle) / scale, (high - middle) / scale
     flip = left > 0
     left, right = np.where(flip, -right, left), np.where(flip, -left, right)
     with np.errstate(invalid="ignore", divide="ignore"):
         tail = np.where(np.isneginf(left), 0.0, np.exp(log_ndtr(left) - log_ndtr(right)))
         mass = log_ndtr(right) + np.log1p(-np.minimum(tail, 1.0))
-    return np.asarray(mass + alpha * (alpha - 1) * distance**2 / (2 * scale**2))
+    return np.asarray(mass + order * (order - 1) * distance**2 / (2 * scale**2))
 
 
-def _laplace_power(scale: Floats, distance: Floats, low: Floats, high: Floats, alpha: float) -> Floats:
+def _laplace_power(scale: Floats, distance: Floats, low: Floats, high: Floats, order: float) -> Floats:
     """Return the logarithm of the integral; the exponent is linear on [low, high]."""
     middle = np.where(np.isneginf(low), high - scale, np.where(np.isposinf(high), low + scale, (low + high) / 2))
-    slope = -(alpha * np.sign(middle) + (1 - alpha) * np.sign(middle - distance)) / scale
+    slope = -(order * np.sign(middle) + (1 - order) * np.sign(middle - distance)) / scale
     at = np.where(slope > 0, high, low)  # the larger end, which is finite
     at = np.where(np.isfinite(at), at, 0.0)
-    top = -(alpha * np.abs(at) + (1 - alpha) * np.abs(at - distance)) / scale
+    top = -(order * np.abs(at) + (1 - order) * np.abs(at - distance)) / scale
     with np.errstate(invalid="ignore", divide="ignore"):
         length = np.where(high > low, high - low, 1.0)
         inner = np.where(slope == 0, length, -np.expm1(-np.abs(slope) * length) / np.abs(slope))

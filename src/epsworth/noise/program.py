@@ -1,8 +1,8 @@
 """A noise by linear programming, and floors: epsilons below which no noise of a kind goes.
 
 The noise is the solution on one grid, masses on a lattice or on cells of a step density, as well as doubles solve it:
-often the cheapest there is, but not always.  Where the cells do not fit theta, or beta or delta are small, other noises
-have a smaller epsilon.  The floors hold whatever the solver did.
+often the cheapest there is, but not always.  Where the cells do not fit theta, or delta or what may fail are small,
+other noises have a smaller epsilon.  The floors hold whatever the solver did.
 
 By symmetry and convexity the best law is symmetric, so there is one variable p_a per distance a.  For a fixed epsilon
 (E = e^epsilon) the program maximises the mass inside:
@@ -19,24 +19,31 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq, linprog
 from scipy.sparse import coo_array, csr_array
 
 from epsworth.arrays import Floats
-from epsworth.noise.allowed import failure, length, share
-from epsworth.noise.answers import in_decimals
-from epsworth.noise.lattice import LatticeNoise, Spacing, spacing
+from epsworth.deprecation import renamed
+from epsworth.noise.allowed import BETA, Confidence, failure, in_decimals, length, share
+from epsworth.noise.lattice import HALVES, LOSS, LatticeNoise, Spacing, spacing
 from epsworth.noise.mechanism import TooLarge
 from epsworth.noise.profiles import MARGIN
 from epsworth.noise.staircase import best_staircase
+from epsworth.results import Result
+from epsworth.rounding import down, show_down, show_up, up
 
 WINDOW = 130  # classes of distance in the program, at most: 260 points on the line
 FINEST = 25  # cells per sensitivity
 PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 # Relative distances below the program's epsilon at which a proof is tried; without falling densities only the first.
 GAPS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 0.6, 0.8, 0.9, 0.97)
+# Relative rounding of a column of the program, u = 2^-53.  A coefficient is an exponential or the quotient of two, each
+# off by 8 u and by its argument's rounding, 745 u at most (it underflows beyond); a column has eight at most, whose
+# products and sum are rounded, too: below 2000 u.
+COLUMN = 2.0**-42
 NEAR = 6
 REFINE = 5
 TAIL = 1e-19
@@ -49,7 +56,7 @@ class ProgramError(TooLarge):
 
 
 @dataclass(frozen=True, eq=False)
-class Optimum:
+class Optimum(Result):
     """The noise that a linear program found, and floors that no noise passes.
 
     Attributes
@@ -63,11 +70,28 @@ class Optimum:
     floor_any : float
         The same for any additive noise with a density; often equal, but zero where theta is far below the
         sensitivity, since only answers exactly one sensitivity apart are compared.
+    delta : float
+        What was asked for.
     """
 
     noise: LatticeNoise
     floor: float
     floor_any: float
+    delta: float = 0.0
+
+    def __str__(self) -> str:
+        """Say what the program's noise costs, and where the floor is."""
+        words = f"epsilon {show_up(self.noise.epsilon(self.delta))} with delta {show_up(self.delta)}"
+        return f"{words}; no noise whose density falls outwards costs less than {show_down(self.floor)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as plain values."""
+        epsilon = self.noise.epsilon(self.delta)
+        return {
+            "epsilon": epsilon if math.isfinite(epsilon) else None, "delta": self.delta,
+            "confidence": self.noise.confidence, "rmse": self.noise.rmse, "floor": self.floor,
+            "floor_any": self.floor_any,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -95,31 +119,32 @@ class _Shape:
         return np.concatenate([far, near]), np.concatenate([far + self.shift, back])
 
 
+@renamed(positional=("beta", "sensitivity", "delta"), beta=BETA)
 def optimal_noise(
-    theta: float, beta: float, sensitivity: float, delta: float, *, lattice: float | None = None
+    theta: float, *, confidence: Confidence, sensitivity: float, delta: float, lattice: float | None = None
 ) -> Optimum:
-    """Return the noise that linear programming finds to stay within ``theta`` with probability 1 - beta, and floors.
+    """Return the noise that linear programming finds to stay within ``theta`` with this confidence, and floors.
 
     The program has one grid and is solved in double precision: other noises can need less epsilon than its law, most of
-    all for beta below about 1e-6 and for theta that the grid does not fit.  Both numbers are right whatever the solver
-    did, epsilon from the table and floor from the dual.
+    all for confidences above about 1 - 1e-6 and for theta that the grid does not fit.  Both numbers are right whatever
+    the solver did, epsilon from the table and floor from the dual.
 
     Parameters
     ----------
-    theta, beta, sensitivity, delta : float
-        The question; ``delta`` may be zero.
+    theta, confidence, sensitivity, delta : float
+        The question, see `cheapest`; ``delta`` may be zero.
     lattice : float, optional
         Step of the lattice that true answers lie on (1 for counts): noise lives on it.  By default answers are real
         numbers, and the noise has a step density.
 
     Examples
     --------
-    >>> best = optimal_noise(0.5, 0.1, 1.0, 0.0)
+    >>> best = optimal_noise(0.5, confidence=0.9, sensitivity=1.0, delta=0.0)
     >>> round(best.floor, 3) <= 2.944439 <= round(best.noise.pure_epsilon, 3) + 1e-3  # the staircase mechanism
     True
     """
     theta, sensitivity = length(theta, "theta"), length(sensitivity, "sensitivity")
-    beta, delta = failure(beta), share(delta, "delta", zero=True)
+    allowed, delta = failure(confidence), share(delta, "delta", zero=True)
     widest = max(theta, 2 * sensitivity) / (sensitivity if lattice is None else length(lattice, "lattice"))
     if max(widest, sensitivity / theta) > MOST_CLASSES:
         _refuse(theta, sensitivity, max(widest, sensitivity / theta))
@@ -134,12 +159,12 @@ def optimal_noise(
     if window > MOST_CLASSES:
         _refuse(theta, sensitivity, window)
     shape = _Shape(window, grid.shift, exact, cells)
-    start = best_staircase(theta, beta, sensitivity).loss
-    epsilon = _least_epsilon(shape, beta, delta, start)
-    noise = _law(shape, grid, epsilon, beta, delta)
+    start = best_staircase(theta, allowed, sensitivity).loss
+    epsilon = _least_epsilon(shape, allowed, delta, start)
+    noise = _law(shape, grid, epsilon, allowed, delta)
     relaxed = _Shape(generous + 2 * grid.shift, grid.shift, generous, cells)
-    floors = [_floor(relaxed, epsilon, 1 - beta, delta, unimodal=unimodal) for unimodal in (True, False)]
-    return Optimum(noise, *floors)
+    floors = [_floor(relaxed, epsilon, down(1 - allowed), delta, unimodal=unimodal) for unimodal in (True, False)]
+    return Optimum(noise, floors[0], floors[1], delta)
 
 
 def _refuse(theta: float, sensitivity: float, window: float) -> None:
@@ -159,11 +184,11 @@ def _cells(theta: float, sensitivity: float) -> Spacing:
     return Spacing(float(sensitivity / shifts[best]), int(shifts[best]), 2 * int(inside[best]))
 
 
-def _least_epsilon(shape: _Shape, beta: float, delta: float, start: float) -> float:
-    """Return the epsilon at which the largest mass inside is 1 - beta."""
+def _least_epsilon(shape: _Shape, failing: float, delta: float, start: float) -> float:
+    """Return the epsilon at which the largest mass inside leaves so much failing."""
 
     def excess(epsilon: float) -> float:
-        return float(np.log(max(1 - _solve(shape, epsilon, delta, unimodal=True)[0], 1e-300) / beta))
+        return float(np.log(max(1 - _solve(shape, epsilon, delta, unimodal=True)[0], 1e-300) / failing))
 
     high = 1.02 * start
     while excess(high) > 0:
@@ -216,16 +241,16 @@ def _proved(matrix: csr_array, bounds: Floats, gain: Floats, multipliers: Floats
     """Return a bound on the mass inside that holds whatever the solver did: weak duality, repaired.
 
     Slacks: no comparison may weigh more than delta's multiplier allows.  Masses and tails: raise the multiplier of the
-    total until every column is covered.
+    total until every column is covered, its rounding included.
     """
     y = np.maximum(multipliers, 0.0)
     share = matrix[comparisons, :].toarray().ravel()[-comparisons:]
     y[:comparisons] = np.minimum(y[:comparisons], y[comparisons] * share)
     variables = matrix.shape[1] - comparisons
-    lack = (gain - y @ matrix)[:variables]
+    lack = gain - y @ matrix + COLUMN * (gain + y @ abs(matrix))
     weight = matrix[comparisons + 1, :].toarray().ravel()[:variables]
-    y[comparisons + 1] += max(0.0, float((lack / weight).max()))
-    return float(bounds @ y) * (1 + 1e-12)
+    y[comparisons + 1] += max(0.0, up(float((lack[:variables] / weight).max()), ulps=3))
+    return up(float(bounds @ y), ulps=y.size + 1)  # of the sum, and one of delta's multiplier times a share
 
 
 def _falling(shape: _Shape, epsilon: float, scale: Floats, columns: int) -> csr_array:
@@ -254,7 +279,7 @@ def _stack(above: csr_array, below: csr_array) -> csr_array:
     return csr_array(vstack([above, below]))
 
 
-def _law(shape: _Shape, grid: Spacing, epsilon: float, beta: float, delta: float) -> LatticeNoise:
+def _law(shape: _Shape, grid: Spacing, epsilon: float, failing: float, delta: float) -> LatticeNoise:
     """Build the mechanism: masses made to fall outwards, tails laid out, the constraint met with room to spare."""
     _, masses, tails, _ = _solve(shape, epsilon, delta, unimodal=True)
     periods = int(np.ceil(-np.log(TAIL) / epsilon)) + 1
@@ -265,16 +290,17 @@ def _law(shape: _Shape, grid: Spacing, epsilon: float, beta: float, delta: float
     cut = (whole.size - inside) // 2
     within = np.zeros(whole.size, dtype=bool)
     within[cut : whole.size - cut] = True
+    lost = up(2 * float(tails.sum()) * TAIL / float(whole.sum()), ulps=HALVES)  # on both sides
     whole /= whole.sum()
-    lost = float(tails.sum()) * TAIL
-    out, allowed = float(whole[~within].sum()), beta * (1 - MARGIN) - lost
+    out, allowed = float(whole[~within].sum()), failing * (1 - MARGIN) - lost
     if allowed <= 0:
-        raise ProgramError(f"the tails of the program's law weigh more than beta {beta:g}")
+        raise ProgramError(f"the tails of the program's law weigh more than the {failing:g} that may fail")
     if out > allowed:
         whole = np.where(within, whole * ((1 - allowed) / whole[within].sum()), whole * (allowed / out))
     with np.errstate(divide="ignore", invalid="ignore"):
         losses = np.abs(np.log(whole[grid.shift :]) - np.log(whole[: -grid.shift]))
-    pure = float(losses.max()) * (1 + 1e-13) if whole.min() > 0 else np.inf  # tails beyond go on at the same ratio
+    # tails beyond go on at the same ratio; losses are differences of logarithms
+    pure = up(float(losses.max() + LOSS * np.abs(np.log(whole)).max())) if whole.min() > 0 else np.inf
     return LatticeNoise(whole, grid.step, grid.shift, inside, cells=shape.cells, pure=pure, lost=lost)
 
 

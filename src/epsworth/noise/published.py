@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
+from epsworth.deprecation import renamed
 from epsworth.mechanisms.gaussian import gaussian_sigma, hockey_stick
-from epsworth.noise.allowed import numbers, positive, share, whole
+from epsworth.noise import allowed
+from epsworth.noise.allowed import numbers, share, whole
 from epsworth.noise.mechanism import Boosted
 from epsworth.noise.profiles import smallest_epsilon
 from epsworth.noise.regions import Absolute, Fixed, OnLattice, Region
 from epsworth.noise.tuning import least_boosted, plain
 
-LARGEST_ORDER = 1e6
 MOST_RELEASES, MOST_SEARCHED = 10_000, 1000  # the sum has 2 T + 1 terms
 TERNARY_STEPS = 36
 LEAST = 1e-4  # of the unboosted kernel's epsilon: where the ternary search begins
@@ -79,18 +80,17 @@ def _claimed(noise: Boosted, terms: Terms, epsilon: ArrayLike, releases: int) ->
     return np.asarray(np.sum(parts, axis=0))
 
 
-def published_renyi(noise: Boosted, alpha: float) -> float:
-    """Return Proposition 2: the claimed Renyi divergence of order alpha, Gaussian kernel."""
+@renamed(alpha="order")
+def published_renyi(noise: Boosted, order: float) -> float:
+    """Return Proposition 2: the claimed Renyi divergence of an order, Gaussian kernel."""
     _gaussian(noise)
-    if not 1 < positive(alpha, "alpha") <= LARGEST_ORDER:
-        raise ValueError(f"alpha must exceed 1 and be at most {LARGEST_ORDER:g}, got {alpha!r}")
-    terms = published_terms(noise)
-    own = alpha * noise.sensitivity**2 / (2 * noise.scale**2)
+    order, terms = allowed.order(order), published_terms(noise)
+    own = order * noise.sensitivity**2 / (2 * noise.scale**2)
     weights = [terms.plus, terms.minus, 1 - terms.plus - terms.minus]
-    powers = [(alpha - 1) * terms.step, (1 - alpha) * terms.step, 0.0]
+    powers = [(order - 1) * terms.step, (1 - order) * terms.step, 0.0]
     with np.errstate(divide="ignore"):
         event = np.logaddexp.reduce(np.log(weights) + powers)
-    return float(own + terms.shift + event / (alpha - 1))
+    return float(own + terms.shift + event / (order - 1))
 
 
 def published_epsilon(noise: Boosted, delta: float, releases: int = 1) -> float:
@@ -106,7 +106,7 @@ def published_epsilon(noise: Boosted, delta: float, releases: int = 1) -> float:
 
 
 def published_choice(
-    region: Region, beta: float, sensitivity: float, delta: float, releases: int, scale: float
+    region: Region, failure: float, sensitivity: float, delta: float, releases: int, scale: float
 ) -> tuple[Boosted, float] | None:
     """Return the kernel that Algorithm 2 chooses, and the epsilon it claims; None for delta = 0.
 
@@ -116,13 +116,13 @@ def published_choice(
         return None
 
     def boosted(sigma: float) -> Boosted:
-        return least_boosted("gaussian", sigma, region, sensitivity, beta)
+        return least_boosted("gaussian", sigma, region, sensitivity, failure)
 
     if isinstance(region, Fixed):
         given = boosted(scale)
         return given, published_epsilon(given, delta, releases)
     reach = sensitivity * float(np.sqrt(releases))
-    kernel = plain("gaussian", region, beta, reach)
+    kernel = plain("gaussian", region, failure, reach)
     most = kernel.epsilon(delta)
 
     def built(epsilon: float) -> Boosted:

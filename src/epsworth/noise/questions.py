@@ -1,16 +1,19 @@
-"""Direct questions about one noise: delta, epsilon, Renyi divergence; and the inverse uses of a tuned one."""
+"""One noise, and direct questions about it: delta, Renyi divergence; and the inverse uses of a tuned one."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
-from typing import get_args
+from fractions import Fraction
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
+from epsworth.bounds import floor
+from epsworth.deprecation import renamed, warn
 from epsworth.noise import allowed, regions
 from epsworth.noise.composition import composed_epsilon
 from epsworth.noise.lattice import discrete, spacing
@@ -19,20 +22,24 @@ from epsworth.noise.profiles import Kernel, boost_needed, outside
 from epsworth.noise.ranking import MOST_RELEASES, WIDEST_RATIO, noise_named, question
 from epsworth.noise.regions import Kind
 from epsworth.noise.tuning import first_kept
+from epsworth.rounding import up
 
+P = ParamSpec("P")
+R = TypeVar("R")
 DISCRETE: dict[str, Kernel] = {"discrete_gaussian": "gaussian", "discrete_laplace": "laplace"}
-LARGEST_ORDER = 1e6  # of a Renyi divergence
 MOST_BOOST = 1e300
+WHOLLY = 1 - 1e-12  # of a kernel outside the region: beyond it, doubles know too little of what is inside to boost it
 SURE = 1e-6  # relative precision of the inverse searches
 
 
+@renamed(beta=allowed.BETA)
 def boosted(
     kernel: str = "gaussian",
     *,
     scale: float,
     theta: float | tuple[float, float] = 1.0,
     boost: float | None = None,
-    beta: float | None = None,
+    confidence: allowed.Confidence | None = None,
     sensitivity: float = 1.0,
     region: Kind = "absolute",
     offset: float | None = None,
@@ -50,20 +57,23 @@ def boosted(
     theta, region, offset, answers
         The preferred region; see `regions.region`.
     boost : float, optional
-        B >= 1: weight inside over weight outside; infinity truncates.  Default: what ``beta`` needs, or 1.
-    beta : float, optional
-        Instead of a boost: the probability that may lie outside.
+        B >= 1: weight inside over weight outside; infinity truncates.  Default: what ``confidence`` needs, or 1.
+    confidence : float or Fraction, optional
+        Instead of a boost: the probability of the region.
     sensitivity : float
         Largest change of the answer.
 
     Examples
     --------
-    >>> boosted("laplace", scale=3.0, theta=4.0, beta=0.1).boost.__round__(6)
+    >>> noise = boosted("laplace", scale=3.0, theta=4.0, confidence=0.9)
+    >>> print(f"{noise.boost:.6f}")
     3.221571
+    >>> delta(noise, noise.epsilon(1e-3)) <= 1e-3
+    True
     """
     scale, sensitivity = allowed.length(scale, "scale"), allowed.length(sensitivity, "sensitivity")
-    if boost is not None and beta is not None:
-        raise ValueError("boost and beta exclude each other; keep one")
+    if boost is not None and confidence is not None:
+        raise ValueError("boost and confidence exclude each other; keep one")
     boost = _boost(boost)
     where = regions.region(region, theta, offset=offset, answers=answers)
     build: Callable[[float], NoiseMechanism]
@@ -72,111 +82,99 @@ def boosted(
             raise ValueError(f"kernel {kernel!r} belongs to region='absolute', got {region!r}")
         grid = spacing(allowed.length(theta, "theta"), sensitivity, allowed.length(lattice, "lattice"))
         build = partial(discrete, DISCRETE[kernel], scale, grid=grid)
-        chance = build(1.0).outside if beta is not None else 0.0
+        chance = build(1.0).outside if confidence is not None else 0.0
     elif kernel in get_args(Kernel):
         law: Kernel = kernel  # type: ignore[assignment]
         build = partial(Boosted, law, scale, region=where, sensitivity=sensitivity)
-        chance = float(outside(law, scale, where)) if beta is not None else 0.0
+        chance = float(outside(law, scale, where)) if confidence is not None else 0.0
     else:
         raise ValueError(f"kernel must be one of gaussian, laplace, {', '.join(DISCRETE)}, got {kernel!r}")
-    if beta is None:
+    if confidence is None:
         return build(boost)
-    if chance >= 1.0:
+    if chance >= WHOLLY:
         raise ValueError(f"scale {scale:g} leaves nothing in the region of theta {theta!r}; take a smaller scale")
-    beta = allowed.failure(beta)
-    return first_kept(build, float(boost_needed(chance, beta)), beta, +1)
+    failing = allowed.failure(confidence)
+    return first_kept(build, float(boost_needed(chance, failing)), failing, +1)
 
 
-def _boost(boost: object) -> float:
-    if isinstance(boost, float) and boost == math.inf:
-        return math.inf
-    number = allowed.positive(boost, "boost", zero=True) if boost is not None else 1.0
-    if not 1 <= number <= MOST_BOOST:
-        raise ValueError(f"boost must be at least 1, and at most {MOST_BOOST:g} or infinite (truncates), got {boost!r}")
-    return number
+def _boost(boost: float | None) -> float:
+    if boost is None or boost == math.inf:
+        return boost or 1.0
+    return allowed.within(boost, "boost", 1.0, MOST_BOOST, "; infinity truncates")
 
 
-def delta(
-    epsilon: ArrayLike,
-    kernel: str = "gaussian",
-    *,
-    scale: float,
-    theta: float | tuple[float, float] = 1.0,
-    boost: float | None = None,
-    beta: float | None = None,
-    sensitivity: float = 1.0,
-    region: Kind = "absolute",
-    offset: float | None = None,
-    answers: ArrayLike | None = None,
-    lattice: float = 1.0,
-) -> float | Floats:
-    """Return the exact delta(epsilon) of a boosted kernel, over all neighbouring answers; never rounded down.
+def _asked_with_scale(first: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Accept what was once asked: ``(question, kernel, scale=.., ..)``, the question being named ``first``."""
+
+    def accept(function: Callable[P, R]) -> Callable[P, R]:
+        ask: Callable[..., R] = function
+
+        def before(asked: Any, kernel: str = "gaussian", **words: Any) -> R:
+            return ask(boosted(kernel, **words), asked)
+
+        @wraps(function)
+        def asking(*args: P.args, **words: P.kwargs) -> R:
+            if "scale" not in words:
+                return function(*args, **words)
+            name = function.__name__
+            warn(f"{name}({first}, kernel, scale=..)", f"{name}(boosted(kernel, scale=..), ..)")
+            given: dict[str, Any] = {"asked" if word == first else word: value for word, value in words.items()}
+            return before(*args, **given)  # type: ignore[arg-type]
+
+        return asking
+
+    return accept
+
+
+@_asked_with_scale("epsilon")
+def delta(noise: NoiseMechanism, epsilon: ArrayLike) -> float | Floats:
+    """Return the exact delta(epsilon) of a noise, over all neighbouring answers; never rounded down.
 
     Parameters
     ----------
+    noise : NoiseMechanism
+        What `boosted` returns, or the ``noise`` of a `Choice`.
     epsilon : array_like
         Any sign.  A number gives a number, an array an array.
-    kernel, scale, theta, boost, beta, sensitivity, region, offset, answers, lattice
-        See `boosted`.
 
     Examples
     --------
-    >>> delta(0.75, scale=2.8, theta=5.0, boost=1.5215837245)
+    >>> delta(boosted(scale=2.8, theta=5.0, boost=1.5215837245), 0.75)
     0.01276435...
 
     Notes
     -----
     For negative epsilon, delta(-e) = 1 - exp(-e) + exp(-e) delta(e): the set of pairs holds both orders.
     """
-    noise = boosted(
-        kernel, scale=scale, theta=theta, boost=boost, beta=beta, sensitivity=sensitivity, region=region,
-        offset=offset, answers=answers, lattice=lattice,
-    )  # fmt: skip
     asked = allowed.numbers(epsilon, "epsilon")
     found = noise.profile(np.abs(asked))
-    decay = np.exp(np.minimum(asked, 0.0))
-    found = np.where(asked < 0, 1 - decay + decay * found, found)
+    mirrored = up(-np.expm1(np.minimum(asked, 0.0)) + np.exp(np.minimum(asked, 0.0)) * found, ulps=20)  # 8, 8, three
+    found = np.where(asked < 0, np.minimum(mirrored, 1.0), found)
     return float(found) if found.ndim == 0 else found
 
 
-def renyi(
-    alpha: float,
-    kernel: Kernel = "gaussian",
-    *,
-    scale: float,
-    theta: float | tuple[float, float] = 1.0,
-    boost: float | None = None,
-    beta: float | None = None,
-    sensitivity: float = 1.0,
-    region: Kind = "absolute",
-    offset: float | None = None,
-    answers: ArrayLike | None = None,
-) -> float:
-    """Return the Renyi divergence of order alpha > 1 of a boosted kernel, over all neighbouring answers.
+@_asked_with_scale("alpha")
+def renyi(noise: NoiseMechanism, order: float) -> float:
+    """Return the Renyi divergence of an order above 1 of a boosted kernel, over all neighbouring answers.
 
     Examples
     --------
-    >>> round(renyi(4.0, scale=2.0, theta=2.0, beta=0.05), 6)
+    >>> round(renyi(boosted(scale=2.0, theta=2.0, confidence=0.95), 4.0), 6)
     2.15653
     """
-    if not 1 < allowed.positive(alpha, "alpha") <= LARGEST_ORDER:
-        raise ValueError(f"alpha must exceed 1 and be at most {LARGEST_ORDER:g}, got {alpha!r}")
-    noise = boosted(
-        kernel, scale=scale, theta=theta, boost=boost, beta=beta, sensitivity=sensitivity, region=region,
-        offset=offset, answers=answers,
-    )  # fmt: skip
+    order = allowed.order(order)
     if not isinstance(noise, Boosted):
-        raise ValueError(f"renyi needs kernel 'gaussian' or 'laplace', got {kernel!r}")
-    return noise.renyi(alpha)
+        raise ValueError(f"renyi needs kernel 'gaussian' or 'laplace', got a {type(noise).__name__}")
+    return noise.renyi(order)
 
 
 def best_confidence(
     epsilon: float, theta: float, sensitivity: float = 1.0, delta: float = 1e-6, releases: int = 1,
     *, mechanism: str = "pb_gaussian",
 ) -> float:  # fmt: skip
-    """Return the largest confidence 1 - beta with which answers stay within theta at this epsilon.
+    """Return the largest confidence with which answers stay within theta at this epsilon.
 
-    Rounded down by at most 1e-6 of beta: the returned confidence was seen to be affordable.
+    Rounded down by at most 1e-6 of what may fail: the returned confidence was seen to be affordable.
 
     Examples
     --------
@@ -184,54 +182,57 @@ def best_confidence(
     0.221
     """
 
-    def affordable(log_beta: float) -> bool:
-        return _epsilon(mechanism, theta, float(np.exp(log_beta)), sensitivity, delta, releases) <= epsilon
+    def leaving(log_failure: float) -> float:
+        return floor(1 - Fraction(math.exp(log_failure)))
+
+    def affordable(log_failure: float) -> bool:
+        return _epsilon(mechanism, theta, leaving(log_failure), sensitivity, delta, releases) <= epsilon
 
     allowed.positive(epsilon, "epsilon")
-    worst, best = np.log(0.999), np.log(1e-12)
-    if not affordable(worst):
-        return 0.0
-    return float(1 - np.exp(_last(affordable, worst, best)))
+    worst, best = math.log(0.999), math.log(1e-12)
+    return leaving(_last(affordable, worst, best)) if affordable(worst) else 0.0
 
 
+@renamed(positional=("beta", "sensitivity", "delta", "releases"), beta=allowed.BETA)
 def narrowest_interval(
-    epsilon: float, beta: float, sensitivity: float = 1.0, delta: float = 1e-6, releases: int = 1,
-    *, mechanism: str = "pb_gaussian",
+    epsilon: float, *, confidence: allowed.Confidence, sensitivity: float = 1.0, delta: float = 1e-6,
+    releases: int = 1, mechanism: str = "pb_gaussian",
 ) -> float:  # fmt: skip
-    """Return the smallest theta that this epsilon affords with probability 1 - beta; rounded up by at most 1e-6.
+    """Return the smallest theta that this epsilon affords with this confidence; rounded up by at most 1e-6.
 
     Examples
     --------
-    >>> round(narrowest_interval(2.0, 0.05, delta=1e-5, mechanism="gaussian"), 3)
+    >>> round(narrowest_interval(2.0, confidence=0.95, delta=1e-5, mechanism="gaussian"), 3)
     3.908
     """
 
     def affordable(log_theta: float) -> bool:
-        return _epsilon(mechanism, float(np.exp(log_theta)), beta, sensitivity, delta, releases) <= epsilon
+        return _epsilon(mechanism, math.exp(log_theta), confidence, sensitivity, delta, releases) <= epsilon
 
     allowed.positive(epsilon, "epsilon")
-    size = np.log(allowed.length(sensitivity, "sensitivity"))
-    wide, widest = size, size + np.log(WIDEST_RATIO) - 0.5
+    size = math.log(allowed.length(sensitivity, "sensitivity"))
+    wide, widest = size, size + math.log(WIDEST_RATIO) - 0.5
     while not affordable(wide):
         if wide >= widest:
             raise ValueError(
                 f"epsilon {epsilon:g} affords no theta up to {np.exp(widest):g} with {mechanism!r}; allow a larger one"
             )
         wide = min(wide + 1.0, widest)
-    return float(np.exp(_last(affordable, wide, size - 20.0)))
+    return math.exp(_last(affordable, wide, size - 20.0))
 
 
-def largest_T(
-    epsilon: float, theta: float, beta: float, sensitivity: float = 1.0, delta: float = 1e-6,
-    *, mechanism: str = "pb_gaussian",
+@renamed(positional=("beta", "sensitivity", "delta"), beta=allowed.BETA)
+def most_releases(
+    epsilon: float, theta: float, *, confidence: allowed.Confidence, sensitivity: float = 1.0, delta: float = 1e-6,
+    mechanism: str = "pb_gaussian",
 ) -> int:  # fmt: skip
-    """Return how many releases, each within theta with probability 1 - beta, this epsilon affords; 0 if none.
+    """Return how many releases, each within theta with this confidence, this epsilon affords; 0 if none.
 
     More than one release needs the extra ``accounting``.
     """
 
     def affordable(releases: int) -> bool:
-        return _epsilon(mechanism, theta, beta, sensitivity, delta, releases) <= epsilon
+        return _epsilon(mechanism, theta, confidence, sensitivity, delta, releases) <= epsilon
 
     allowed.positive(epsilon, "epsilon")
     low, high = 0, 1
@@ -243,8 +244,16 @@ def largest_T(
     return low
 
 
-def _epsilon(mechanism: str, theta: float, beta: float, sensitivity: float, delta: float, releases: int) -> float:
-    asked = question(theta, beta, sensitivity, delta, releases, "absolute", None, None, None, None)
+def largest_T(*args: Any, **kwargs: Any) -> int:
+    """Return `most_releases`, under its deprecated name."""
+    warn("largest_T", "most_releases")
+    return most_releases(*args, **kwargs)
+
+
+def _epsilon(
+    mechanism: str, theta: float, confidence: allowed.Confidence, sensitivity: float, delta: float, releases: int
+) -> float:
+    asked = question(theta, confidence, sensitivity, delta, releases)
     try:
         return composed_epsilon(noise_named(mechanism, asked), asked.delta, asked.releases)
     except TooLarge:  # not on offer at this width: nothing that this mechanism affords
@@ -253,7 +262,7 @@ def _epsilon(mechanism: str, theta: float, beta: float, sensitivity: float, delt
 
 def _last(affordable: Callable[[float], bool], good: float, bad: float) -> float:
     """Return the last affordable point towards ``bad``: doubling steps (extremes are slow to judge), then bisection."""
-    step = np.copysign(0.5, bad - good)
+    step = math.copysign(0.5, bad - good)
     while affordable(tried := good + step if abs(step) < abs(bad - good) else bad):
         good, step = tried, 2 * step
         if tried == bad:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
+from epsworth.deprecation import alias, renamed
 from epsworth.noise import allowed, regions
 from epsworth.noise.choice import Choice
 from epsworth.noise.clamped import Clamped
 from epsworth.noise.composition import composed_epsilon
+from epsworth.noise.figures import Panel, draw_densities, draw_epsilons
 from epsworth.noise.lattice import LatticeNoise, Spacing, spacing
 from epsworth.noise.mechanism import Boosted, NoiseMechanism, TooLarge
 from epsworth.noise.profiles import LARGEST_SEARCHED, Kernel
@@ -25,9 +28,14 @@ from epsworth.noise.regions import Absolute, Fixed, Kind, Region
 from epsworth.noise.release import released_epsilon
 from epsworth.noise.staircase import best_staircase
 from epsworth.noise.tuning import best_boosted, best_discrete, best_truncated, discrete_plain, least_boosted, plain
-from epsworth.rounding import show_up
+from epsworth.results import Result
+from epsworth.rounding import show_down, show_up
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Method = Literal["exact", "published"]
+COMPARED = ("optimal", "staircase", "laplace", "pb_laplace", "pb_gaussian", "gaussian")  # in plots
 KERNELS: tuple[Kernel, ...] = ("gaussian", "laplace")
 MOST_RELEASES = 1 << 20
 WIDEST_RATIO = 1e9  # of a region's half-width, or a scale, and the sensitivity, either way
@@ -39,12 +47,13 @@ class Question:
     """A utility constraint and a privacy budget, checked."""
 
     region: Region
-    beta: float
+    failure: float  # largest probability of an answer outside
     sensitivity: float
     delta: float
     releases: int
     lattice: float | None
     scale: float
+    beta = alias("beta", "failure")
 
     @property
     def half(self) -> float:
@@ -61,7 +70,10 @@ class Question:
     def optimum(self) -> Optimum | None:
         """The linear program's noise for one release, and floors; None where it would be too large, or failed."""
         try:
-            return optimal_noise(self.half, self.beta, self.sensitivity, self.delta, lattice=self.lattice)
+            return optimal_noise(
+                self.half, confidence=1 - Fraction(self.failure), sensitivity=self.sensitivity, delta=self.delta,
+                lattice=self.lattice,
+            )  # fmt: skip
         except ProgramError:
             return None
 
@@ -73,7 +85,7 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking(Sequence[Choice]):
+class Ranking(Result, Sequence[Choice]):
     """Choices, cheapest first; a sequence.
 
     Attributes
@@ -133,8 +145,12 @@ class Ranking(Sequence[Choice]):
         if take is not best:
             words += f"; {best.name} costs {show_up(best.epsilon)}, but errs more ({best.rmse:.4g})"
         if self.floor > 0:
-            words += f"; no noise whose density falls outwards costs less than {_floor_text(self.floor)}"
+            words += f"; no noise whose density falls outwards costs less than {show_down(self.floor)}"
         return words + "."
+
+    def __str__(self) -> str:
+        """Show a line per choice, and the advice."""
+        return "\n".join([*map(str, self), self.advice])
 
     def to_dict(self) -> dict[str, Any]:
         """Return rows, floor and advice as plain values."""
@@ -145,34 +161,59 @@ class Ranking(Sequence[Choice]):
             "advice": self.advice,
         }
 
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the main choices: epsilons against the half-width of an absolute error, otherwise densities."""
+        return self.panels()[-1](ax)
 
+    def panels(self) -> list[Panel]:
+        """Return what draws the densities of the main choices and, for an absolute error, their epsilons."""
+        where = self.asked.region
+        answer = float(where.hardest[0])
+        low, high = (float(end) for end in where.ends(answer))
+        sound = [choice for choice in self if choice.sound]
+        shown = [choice for choice in sound if choice.name in COMPARED] or sound
+
+        def densities(ax: Axes | None) -> Axes:
+            y = np.linspace(2 * low - high, 2 * high - low, 1201)
+            return draw_densities(y, {c.name: c.law(answer).pdf(y) for c in shown}, (low, high), ax)
+
+        def epsilons(ax: Axes | None) -> Axes:
+            widths = self.asked.half * np.geomspace(0.25, 4, 7)
+            curves = {c.name: epsilons_by_width(self.asked, c.name, widths) for c in shown}
+            return draw_epsilons(widths, curves, self.asked.delta, ax)
+
+        return [densities, epsilons] if isinstance(where, Absolute) else [densities]
+
+
+@renamed(positional=("beta", "sensitivity", "delta", "releases", "region"), beta=allowed.BETA)
 def cheapest(
     theta: float | tuple[float, float],
-    beta: float,
+    *,
+    confidence: allowed.Confidence,
     sensitivity: float = 1.0,
     delta: float = 1e-6,
     releases: int = 1,
     region: Kind = "absolute",
-    *,
     offset: float | None = None,
     answers: ArrayLike | None = None,
     lattice: float | None = None,
     scale: float | None = None,
     method: Method = "exact",
 ) -> Ranking:
-    """Return every noise that keeps answers in a region with probability 1 - beta, least epsilon first.
+    """Return every noise that keeps answers in a region with this confidence, least epsilon first.
 
     Claim: each row with ``sound`` True is (epsilon, delta)-DP for all releases together, between any two data sets
     whose answers differ by at most the sensitivity, and each release lies in the region with at least its
-    ``confidence``, which is at least 1 - beta.
+    ``confidence``, which is at least the one asked for.
 
     Parameters
     ----------
     theta : float or pair of floats
         ``absolute``: half-width around the true answer.  ``relative``: within ``offset + theta * answer``.
         ``fixed``: the two ends of the region, or a half-width around zero.
-    beta : float
-        Probability, in (0, 1), that a release may fall outside.
+    confidence : float or Fraction
+        Probability, in (0, 1), with which each release must lie in the region.  What it leaves to fail is held to be
+        exactly 1 - confidence; where no double says that well enough, give a fraction, ``1 - Fraction("1e-12")``.
     sensitivity : float
         Largest change of the answer between neighbouring data sets.
     delta : float
@@ -195,7 +236,7 @@ def cheapest(
 
     Examples
     --------
-    >>> ranked = cheapest(5, 0.05, delta=1e-5)
+    >>> ranked = cheapest(5, confidence=0.95, delta=1e-5)
     >>> ranked[0].epsilon <= ranked.named("gaussian").epsilon
     True
     >>> round(ranked.named("pb_gaussian").epsilon, 4)
@@ -206,7 +247,7 @@ def cheapest(
     Jiang, Zhang, Lu, Du, Sharma & Yan 2025 (the question and boosting); Geng & Viswanath 2014 (staircase);
     Balle & Wang 2018 (Gaussian); Doroshenko et al. 2022 (composition).
     """
-    asked = question(theta, beta, sensitivity, delta, releases, region, offset, answers, lattice, scale)
+    asked = question(theta, confidence, sensitivity, delta, releases, region, offset, answers, lattice, scale)
     if method not in ("exact", "published"):
         raise ValueError(f"method must be 'exact' or 'published', got {method!r}")
     if method == "published":
@@ -253,8 +294,9 @@ def noise_named(name: str, asked: Question) -> NoiseMechanism:
 
 
 def question(
-    theta: float | tuple[float, float], beta: float, sensitivity: float, delta: float, releases: int,
-    region: Kind, offset: float | None, answers: ArrayLike | None, lattice: float | None, scale: float | None,
+    theta: float | tuple[float, float], confidence: allowed.Confidence, sensitivity: float, delta: float,
+    releases: int = 1, region: Kind = "absolute", offset: float | None = None, answers: ArrayLike | None = None,
+    lattice: float | None = None, scale: float | None = None,
 ) -> Question:  # fmt: skip
     """Check the arguments of `cheapest`."""
     where = regions.region(region, theta, offset=offset, answers=answers)
@@ -267,7 +309,7 @@ def question(
     if scale is not None and region != "fixed":
         raise ValueError(f"scale belongs to region='fixed'; for {region!r} it is searched")
     asked = Question(
-        where, allowed.failure(beta), sensitivity, allowed.share(delta, "delta", zero=True), releases,
+        where, allowed.failure(confidence), sensitivity, allowed.share(delta, "delta", zero=True), releases,
         lattice, sensitivity if scale is None else allowed.length(scale, "scale"),
     )  # fmt: skip
     for width, what in ((asked.half, "theta"), (asked.scale, "scale")):
@@ -282,11 +324,11 @@ def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
     """Return the list for this kind of region: name -> how to build the tuned noise."""
     if isinstance(asked.region, Fixed):
         return _fixed_builders(asked, asked.region)
-    region, beta, size, delta, releases = asked.region, asked.beta, asked.sensitivity, asked.delta, asked.releases
-    built: dict[str, Callable[[], NoiseMechanism]] = {"staircase": partial(best_staircase, asked.half, beta, size)}
+    region, failure, size, delta, releases = asked.region, asked.failure, asked.sensitivity, asked.delta, asked.releases
+    built: dict[str, Callable[[], NoiseMechanism]] = {"staircase": partial(best_staircase, asked.half, failure, size)}
     for kernel in KERNELS:
-        built[kernel] = partial(plain, kernel, region, beta, size)
-        built[f"pb_{kernel}"] = partial(best_boosted, kernel, region, beta, size, delta, releases)
+        built[kernel] = partial(plain, kernel, region, failure, size)
+        built[f"pb_{kernel}"] = partial(best_boosted, kernel, region, failure, size, delta, releases)
     if not isinstance(region, Absolute):
         return built
     for kernel in KERNELS:
@@ -300,8 +342,8 @@ def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
 
 def _discrete(kernel: Kernel, asked: Question, *, boosted: bool) -> NoiseMechanism:
     if not boosted:
-        return discrete_plain(kernel, asked.grid, asked.beta)
-    return best_discrete(kernel, asked.grid, asked.beta, asked.delta, asked.releases)
+        return discrete_plain(kernel, asked.grid, asked.failure)
+    return best_discrete(kernel, asked.grid, asked.failure, asked.delta, asked.releases)
 
 
 def _fixed_builders(asked: Question, region: Fixed) -> dict[str, Callable[[], NoiseMechanism]]:
@@ -309,7 +351,7 @@ def _fixed_builders(asked: Question, region: Fixed) -> dict[str, Callable[[], No
     size = asked.sensitivity
     for kernel in KERNELS:
         built[f"clamped_{kernel}"] = partial(Clamped, kernel, asked.scale, region, size)
-        built[f"pb_{kernel}"] = partial(least_boosted, kernel, asked.scale, region, size, asked.beta)
+        built[f"pb_{kernel}"] = partial(least_boosted, kernel, asked.scale, region, size, asked.failure)
         built[f"truncated_{kernel}"] = partial(Boosted, kernel, asked.scale, np.inf, region, size)
     return built
 
@@ -323,26 +365,21 @@ def _stated(noise: NoiseMechanism, asked: Question) -> float:
     return max(own, drawn) if math.isfinite(drawn) else own
 
 
-def _choice(name: str, noise: NoiseMechanism, epsilon: float, asked: Question) -> Choice:
+def _choice(name: str, noise: NoiseMechanism, epsilon: float, asked: Question, claimed: float | None = None) -> Choice:
     return Choice(
-        name, epsilon, asked.delta, asked.releases, noise.confidence, noise.rmse, True, noise.pairs, noise, epsilon,
-        asked.region,
+        name, epsilon if claimed is None else claimed, asked.delta, asked.releases, noise.confidence, noise.rmse,
+        claimed is None, noise.pairs, noise, epsilon, asked.region,
     )  # fmt: skip
 
 
 def _published(asked: Question) -> list[Choice]:
     """Return what the published accounting chooses and claims, with the exact epsilon of the choice."""
-    found = published_choice(asked.region, asked.beta, asked.sensitivity, asked.delta, asked.releases, asked.scale)
+    found = published_choice(asked.region, asked.failure, asked.sensitivity, asked.delta, asked.releases, asked.scale)
     if found is None:
         return []
     noise, claimed = found
     exact = composed_epsilon(noise, asked.delta, asked.releases)
-    return [
-        Choice(
-            "pb_gaussian (published)", claimed, asked.delta, asked.releases, noise.confidence, noise.rmse, False,
-            noise.pairs, noise, exact, asked.region,
-        )
-    ]  # fmt: skip
+    return [_choice("pb_gaussian (published)", noise, exact, asked, claimed)]
 
 
 def _why_not(name: str, asked: Question) -> str:
@@ -351,11 +388,5 @@ def _why_not(name: str, asked: Question) -> str:
     if name.startswith("truncated"):
         return "neighbouring answers have different supports, whose difference weighs more than delta at every scale"
     if name == "optimal":
-        return "the linear program was solved too coarsely for this beta and delta"
+        return "the linear program was solved too coarsely for this confidence and delta"
     return f"keeps no epsilon up to {LARGEST_SEARCHED:g} with this delta"
-
-
-def _floor_text(value: float) -> str:
-    from epsworth.rounding import show_down
-
-    return show_down(value)

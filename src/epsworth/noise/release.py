@@ -6,22 +6,30 @@ The promise is computed for the integers that are drawn from, in rational arithm
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain, islice, pairwise, repeat
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsworth.bounds import floor
+from epsworth.documents import read_json
 from epsworth.exact.alias import WORD, Alias
 from epsworth.exact.entropy import SystemWords, WordSource
 from epsworth.exact.rational import Exact, exp_below, float_above, stated
 from epsworth.exact.testing import NotPrivate
+from epsworth.files import reading
+from epsworth.noise.allowed import length, whole
 from epsworth.noise.answers import in_steps
 from epsworth.noise.composition import composed_epsilon
-from epsworth.noise.lattice import LatticeNoise
+from epsworth.noise.lattice import HALVES, LatticeNoise
 from epsworth.noise.profiles import smallest_epsilon
+from epsworth.results import Result
+from epsworth.rounding import show_down, up
 
 CHUNK = 1 << 14
 MOST_POINTS = 1 << 16
@@ -29,7 +37,7 @@ FARTHEST = 1 << 52  # answers in steps: beyond it, doubles no longer hold every 
 
 
 @dataclass(frozen=True, eq=False)
-class LatticeRelease:
+class LatticeRelease(Result):
     """Symmetric integer noise on a lattice, drawn exactly.
 
     Attributes
@@ -48,6 +56,34 @@ class LatticeRelease:
     step: float
     shift: int
     inside: int
+
+    def __str__(self) -> str:
+        """Show the size of the table and its confidence."""
+        confidence = show_down(floor(self.confidence))
+        return f"{len(self.weights)} points of a lattice with step {self.step:g}, confidence {confidence}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all that `draw` needs, the weights as whole numbers."""
+        return asdict(self)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file that `save` wrote; what is no symmetric table of weights that add up to 2^64 is refused."""
+        with reading(path, "noise table") as content:
+            found = read_json(content)
+            names = [field.name for field in fields(cls)]
+            if not isinstance(found, dict) or set(found) != set(names) or not isinstance(found["weights"], list):
+                raise ValueError(f"must hold {', '.join(names)}, and nothing else")
+            return cls(**found | {"weights": tuple(found["weights"])})
+
+    def __post_init__(self) -> None:
+        """Check what the promise rests on."""
+        weights = [whole(weight, "weights", 0, WORD) for weight in self.weights]
+        if sum(weights) != WORD or weights != weights[::-1] or len(weights) % 2 == 0:
+            raise ValueError("weights must be symmetric around one in the middle, and add up to 2^64")
+        length(self.step, "step")
+        whole(self.shift, "shift", 1, FARTHEST)
+        whole(self.inside, "inside", 1, len(weights))
 
     @cached_property
     def _table(self) -> Alias:
@@ -164,7 +200,8 @@ def release_of(noise: LatticeNoise) -> LatticeRelease:
         raise ValueError(
             f"the noise has {noise.masses.size} points, more than {MOST_POINTS}; take a coarser lattice for a release"
         )
-    total = float(noise.masses.sum()) * (1 + 1e-12)  # floors must leave the middle no less than its share
+    # floors must leave the middle no less than its share: their quotients count for no more than the masses
+    total = up(float(noise.masses.sum()), ulps=HALVES + 2)
     half = [int(mass / total * WORD) for mass in noise.masses[noise.masses.size // 2 + 1 :]]
     while half and half[-1] == 0:
         half.pop()

@@ -1,8 +1,8 @@
-"""The staircase mechanism with the least pure epsilon for |noise| <= theta with probability 1 - beta.
+"""The staircase mechanism with the least pure epsilon for |noise| <= theta with a given confidence.
 
 Density a on [0, g D), a e^-eps on [g D, D), times e^(-k eps) on the k-th period, mirrored.  With theta = (j + r) D,
 0 <= r < 1, the mass within theta rises in g up to r and falls beyond: g = r, and
-beta = e^(-(j + 1) eps) / (r + e^-eps (1 - r)).
+Pr[|noise| > theta] = e^(-(j + 1) eps) / (r + e^-eps (1 - r)).
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from numpy.typing import ArrayLike
 
 from epsworth import laws
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.noise.answers import in_decimals
+from epsworth.bounds import floor
+from epsworth.noise.allowed import in_decimals
 from epsworth.noise.mechanism import NoiseMechanism, TooLarge
+from epsworth.rounding import up
 from epsworth.search import last_passing
 
 TAIL = 1e-17  # beyond this, the law that is drawn from for analysis is cut
@@ -44,13 +46,16 @@ class Staircase(NoiseMechanism):
     @property
     def _top(self) -> float:
         """The upper step's density times the sensitivity."""
-        decay = np.exp(-self.loss)
-        return float((1 - decay) / (2 * (self.share + decay * (1 - self.share))))
+        return float(-np.expm1(-self.loss) / (2 * (self.share + np.exp(-self.loss) * (1 - self.share))))
 
     def profile(self, epsilon: ArrayLike) -> Floats:
-        """Return P+ (1 - e^(epsilon - loss)), P+ being the mass at which the loss is reached."""
+        """Return P+ (1 - e^(epsilon - loss)), P+ being the mass at which the loss is reached; never rounded down.
+
+        Roundings: 24 of P+ (two exponentials at 8, sums and products), 9 of the other factor, one of the product.
+        """
         reached = 0.5 + min(self.share, 1 - self.share) * self._top
-        return np.maximum(-reached * np.expm1(as_floats(epsilon) - self.loss) * (1 + 1e-14), 0.0)
+        lost = -reached * np.expm1(as_floats(epsilon) - self.loss)
+        return np.where(lost > 0, up(lost, ulps=34), 0.0)
 
     @property
     def pure_epsilon(self) -> float:
@@ -61,7 +66,7 @@ class Staircase(NoiseMechanism):
     def outside(self) -> float:
         """Pr[|noise| > theta]."""
         periods, rest = _periods(self.theta, self.sensitivity)
-        return float(_outside(np.array(-self.loss), periods, rest, self.share))
+        return float(_outside(np.array(-self.loss), periods, rest))
 
     def law(self, answer: ArrayLike = 0.0) -> laws.Steps:
         """Return the law, cut where less than 1e-17 is left."""
@@ -94,7 +99,7 @@ class Staircase(NoiseMechanism):
         return float(self.sensitivity * np.sqrt(2 * self._top * (cubes + squares + lines)))
 
 
-def best_staircase(theta: float, beta: float, sensitivity: float) -> Staircase:
+def best_staircase(theta: float, failure: float, sensitivity: float) -> Staircase:
     """Return the staircase mechanism with the least epsilon.
 
     Examples
@@ -109,7 +114,7 @@ def best_staircase(theta: float, beta: float, sensitivity: float) -> Staircase:
     periods, rest = _periods(theta, sensitivity)
 
     def kept(minus_epsilon: Floats) -> Bools:
-        return np.asarray(_outside(minus_epsilon, periods, rest, rest) <= beta)
+        return np.asarray(_outside(minus_epsilon, periods, rest) <= failure)
 
     low = np.array(-1.0)
     while not kept(low):
@@ -118,16 +123,14 @@ def best_staircase(theta: float, beta: float, sensitivity: float) -> Staircase:
     return Staircase(loss, rest, theta, sensitivity)
 
 
-def _outside(minus_epsilon: Floats, periods: int, rest: float, share: float) -> Floats:
-    """Return Pr[|noise| > theta], rounded up; a sum of positive terms, so small ones keep their digits."""
-    decay, over, under = np.exp(minus_epsilon), max(share - rest, 0.0), max(rest - share, 0.0)
-    first = over + decay * (1 - over + under * np.expm1(minus_epsilon))
-    exponent = periods * minus_epsilon
-    out = np.exp(exponent) * first / (share + decay * (1 - share))
-    return as_floats(np.minimum(out * (1 + 4e-16 * (6 + np.abs(exponent) + np.abs(minus_epsilon))), 1.0))
+def _outside(minus_epsilon: Floats, periods: int, share: float) -> Floats:
+    """Return Pr[|noise| > theta], rounded up: one rounding per unit of the exponent, 8 of each exponential, 4 more."""
+    exponent = (periods + 1) * minus_epsilon
+    out = np.exp(exponent) / (share + np.exp(minus_epsilon) * (1 - share))
+    return np.minimum(up(out, ulps=20 + np.abs(exponent)), 1.0)
 
 
 def _periods(theta: float, sensitivity: float) -> tuple[int, float]:
-    """Return how many whole sensitivities theta holds, and the rest as a share of one; as decimals say."""
+    """Return how many whole sensitivities theta holds, and the rest as a share of one, rounded down; in decimals."""
     periods, rest = divmod(in_decimals(theta) / in_decimals(sensitivity), 1)
-    return int(periods), float(rest)
+    return int(periods), floor(rest)

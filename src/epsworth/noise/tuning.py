@@ -42,47 +42,47 @@ Noise = TypeVar("Noise", bound=NoiseMechanism)
 Objective = Callable[[Floats], Floats]
 
 
-def plain_scale(kernel: Kernel, region: Region, beta: float) -> float:
+def plain_scale(kernel: Kernel, region: Region, failure: float) -> float:
     """Return the largest scale at which the kernel meets the constraint without a boost."""
     low, high = region.ends(region.hardest)
     half = float((high - low).min() / 2)
-    tails = -ndtri(beta / 2) if kernel == "gaussian" else -np.log(beta)
+    tails = -ndtri(failure / 2) if kernel == "gaussian" else -np.log(failure)
 
     def built(scale: float) -> Boosted:
         return Boosted(kernel, scale, 1.0, Absolute(half), half)
 
-    return first_kept(built, float(half / tails), beta, -1).scale
+    return first_kept(built, float(half / tails), failure, -1).scale
 
 
-def plain(kernel: Kernel, region: Region, beta: float, sensitivity: float) -> Boosted:
+def plain(kernel: Kernel, region: Region, failure: float, sensitivity: float) -> Boosted:
     """Return the kernel alone, at the scale that just meets the constraint; its profile needs no region."""
     half = float(np.diff(region.ends(region.hardest[:1]), axis=0).min() / 2)
-    return Boosted(kernel, plain_scale(kernel, region, beta), 1.0, Absolute(half), sensitivity)
+    return Boosted(kernel, plain_scale(kernel, region, failure), 1.0, Absolute(half), sensitivity)
 
 
-def least_boosted(kernel: Kernel, scale: float, region: Region, sensitivity: float, beta: float) -> Boosted:
+def least_boosted(kernel: Kernel, scale: float, region: Region, sensitivity: float, failure: float) -> Boosted:
     """Return the kernel with the smallest boost that is seen to meet the constraint."""
 
     def built(boost: float) -> Boosted:
         return Boosted(kernel, scale, boost, region, sensitivity)
 
-    return first_kept(built, float(boost_needed(outside(kernel, scale, region), beta)), beta, +1)
+    return first_kept(built, float(boost_needed(outside(kernel, scale, region), failure)), failure, +1)
 
 
 def best_boosted(
-    kernel: Kernel, region: Region, beta: float, sensitivity: float, delta: float, releases: int = 1
+    kernel: Kernel, region: Region, failure: float, sensitivity: float, delta: float, releases: int = 1
 ) -> Boosted:
     """Return the boosted kernel with the least epsilon (up to the search, about 1e-5) and the smallest boost."""
-    base = plain_scale(kernel, region, beta)
+    base = plain_scale(kernel, region, failure)
 
     def boosts(scales: Floats) -> Floats:
-        return np.where(scales <= base, 1.0, boost_needed(outside(kernel, scales, region), beta))
+        return np.where(scales <= base, 1.0, boost_needed(outside(kernel, scales, region), failure))
 
     def built(scale: float) -> Boosted:
         def with_boost(boost: float) -> Boosted:
             return Boosted(kernel, scale, boost, region, sensitivity)
 
-        return first_kept(with_boost, float(boosts(as_floats(scale))), beta, +1)
+        return first_kept(with_boost, float(boosts(as_floats(scale))), failure, +1)
 
     if releases > 1:
 
@@ -131,21 +131,23 @@ def epsilons(
     return found
 
 
-def discrete_plain(kernel: Kernel, grid: Spacing, beta: float) -> LatticeNoise:
-    """Return the widest discrete law that lands on the preferred points with probability 1 - beta."""
-    return discrete(kernel, _discrete_scale(kernel, grid, beta), 1.0, grid)
+def discrete_plain(kernel: Kernel, grid: Spacing, failure: float) -> LatticeNoise:
+    """Return the widest discrete law that lands on the preferred points with this confidence."""
+    return discrete(kernel, _discrete_scale(kernel, grid, failure), 1.0, grid)
 
 
-def best_discrete(kernel: Kernel, grid: Spacing, beta: float, delta: float, releases: int = 1) -> LatticeNoise:
+def best_discrete(kernel: Kernel, grid: Spacing, failure: float, delta: float, releases: int = 1) -> LatticeNoise:
     """Return the boosted discrete law with the least epsilon."""
-    base = _discrete_scale(kernel, grid, beta)
+    base = _discrete_scale(kernel, grid, failure)
 
     def built(scale: float) -> LatticeNoise:
         def with_boost(boost: float) -> LatticeNoise:
             return discrete(kernel, scale, boost, grid)
 
         flat = with_boost(1.0)
-        return flat if scale <= base else first_kept(with_boost, float(boost_needed(flat.outside, beta)), beta, +1)
+        return (
+            flat if scale <= base else first_kept(with_boost, float(boost_needed(flat.outside, failure)), failure, +1)
+        )
 
     def cost(scale: float) -> float:
         try:
@@ -165,22 +167,22 @@ def best_discrete(kernel: Kernel, grid: Spacing, beta: float, delta: float, rele
     return built(_least(objective, scales, zooms=1 if several else 2, per_zoom=7))
 
 
-def _discrete_scale(kernel: Kernel, grid: Spacing, beta: float) -> float:
+def _discrete_scale(kernel: Kernel, grid: Spacing, failure: float) -> float:
     low = np.array(grid.step / 60)  # all mass on the middle point
 
     def kept(scale: Floats) -> Bools:
-        return np.asarray(scale <= low or discrete(kernel, float(scale), 1.0, grid).outside <= beta)
+        return np.asarray(scale <= low or discrete(kernel, float(scale), 1.0, grid).outside <= failure)
 
-    high = np.array(plain_scale(kernel, Absolute((grid.inside + 1) * grid.step / 2), beta))
+    high = np.array(plain_scale(kernel, Absolute((grid.inside + 1) * grid.step / 2), failure))
     while kept(high):
         high = 1.25 * high
     return float(last_passing(kept, low, high))
 
 
-def first_kept(build: Callable[[float], Noise], start: float, beta: float, direction: int) -> Noise:
+def first_kept(build: Callable[[float], Noise], start: float, failure: float, direction: int) -> Noise:
     """Return the first noise seen to meet the constraint, from a start that meets it but for rounding."""
     value, step = start, MARGIN
-    while (noise := build(value)).outside > beta:
+    while (noise := build(value)).outside > failure:
         value, step = value * (1 + direction * min(step, 0.5)), 2 * step
     return noise
 

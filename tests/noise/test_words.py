@@ -1,0 +1,89 @@
+"""Spellings of before, and what all results share."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from epsworth import noise
+from epsworth.noise.figures import draw_epsilons, plot_noise
+from epsworth.noise.lattice import LatticeNoise
+
+KERNEL = noise.boosted(scale=2.0, theta=2.0, confidence=Fraction(19, 20))
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    (lambda: noise.boosted(scale=2.0, theta=2.0, beta=0.05).boost, lambda: KERNEL.boost),
+    (lambda: noise.delta(0.5, scale=2.0, theta=2.0, beta=0.05), lambda: noise.delta(KERNEL, 0.5)),
+    (lambda: noise.delta(epsilon=0.5, kernel="gaussian", scale=2.0, theta=2.0, beta=0.05),
+     lambda: noise.delta(KERNEL, epsilon=0.5)),
+    (lambda: noise.renyi(4.0, "gaussian", scale=2.0, theta=2.0, beta=0.05), lambda: noise.renyi(KERNEL, 4.0)),
+    (lambda: noise.renyi(alpha=4.0, scale=2.0, theta=2.0, beta=0.05), lambda: noise.renyi(KERNEL, order=4.0)),
+    (lambda: noise.published_renyi(KERNEL, alpha=4.0), lambda: noise.published_renyi(KERNEL, order=4.0)),
+    (lambda: noise.cheapest((0, 9), 0.05, 1.0, 1e-5, 1, "fixed").to_dict(),
+     lambda: noise.cheapest((0, 9), confidence=Fraction(19, 20), delta=1e-5, region="fixed").to_dict()),
+    (lambda: noise.narrowest_interval(1.0, 0.05, 2.0, mechanism="laplace"),
+     lambda: noise.narrowest_interval(1.0, confidence=Fraction(19, 20), sensitivity=2.0, mechanism="laplace")),
+    (lambda: noise.largest_T(3.0, 5.0, 0.05, 1.0, 1e-5, mechanism="gaussian"),
+     lambda: noise.most_releases(3.0, 5.0, confidence=0.95, delta=1e-5, mechanism="gaussian")),
+    (lambda: noise.optimal_noise(2.0, 0.05, 1.0, 1e-5, lattice=1.0).to_dict(),
+     lambda: noise.optimal_noise(2.0, confidence=Fraction(19, 20), sensitivity=1.0, delta=1e-5, lattice=1).to_dict()),
+    (lambda: noise.cheapest((0, 9), confidence=0.9, region="fixed").asked.beta,
+     lambda: noise.cheapest((0, 9), confidence=0.9, region="fixed").asked.failure),
+])  # fmt: skip
+def test_spellings_of_before_mean_what_they_did(old, new):
+    with pytest.warns(FutureWarning, match="deprecated"):
+        found = old()
+    assert found == new()
+
+
+def test_a_small_beta_loses_nothing():
+    """As a double, 1 - 1e-15 leaves a tenth less; as a fraction, all of it."""
+    with pytest.warns(FutureWarning, match="write confidence="):
+        found = noise.boosted("laplace", scale=1.0, beta=1e-15)
+    assert 1e-15 * (1 - 1e-3) < found.outside <= 1e-15
+    with pytest.raises(TypeError, match="give confidence alone"):
+        noise.cheapest(1.0, 0.1, confidence=0.9)
+
+
+RANKED = noise.cheapest((0, 9), confidence=0.9, delta=1e-5, region="fixed", method="published")
+RESULTS = {
+    "ranking": RANKED, "choice": RANKED[0], "grouped": noise.Grouped(20, 5, 2.0, 1.0),
+    "channel": noise.channel(noise.windows(5, 1), 2.0, 1.0),
+    "optimum": noise.optimal_noise(2.0, confidence=0.95, sensitivity=1.0, delta=1e-5, lattice=1),
+    "release": noise.release_of(LatticeNoise(np.array([0.1, 0.8, 0.1]), 0.5, 1, 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_print_numbers_and_write_them_whole(name, tmp_path):
+    result = RESULTS[name]
+    assert any(digit in str(result) for digit in "0123456789")
+    assert result._repr_html_().startswith("<pre>")
+    result.save(tmp_path / "result.json")
+    assert json.loads((tmp_path / "result.json").read_text()) == json.loads(json.dumps(result.to_dict()))
+
+
+def test_tables_for_release_are_read_back_or_refused(tmp_path):
+    release = RESULTS["release"]
+    release.save(tmp_path / "table.json")
+    again = noise.LatticeRelease.load(tmp_path / "table.json")
+    assert again.to_dict() == release.to_dict()
+    for change in ({"weights": [1, 2, 1]}, {"weights": 5}, {"step": -1.0}, {"inside": 9}, {"more": 1}):
+        (tmp_path / "bad.json").write_text(json.dumps(release.to_dict() | change))
+        with pytest.raises(ValueError, match=r"noise table .*bad\.json"):
+            noise.LatticeRelease.load(tmp_path / "bad.json")
+
+
+def test_rankings_are_drawn_on_given_axes_and_to_files(tmp_path):
+    from matplotlib.figure import Figure
+
+    panel = Figure().subplots()
+    assert RANKED.plot(panel) is panel
+    assert panel.get_ylabel() == "density"
+    assert draw_epsilons(np.ones(2), {"laplace": np.ones(2)}, 1e-5, None).get_ylabel() == "epsilon, delta 1e-05"
+    plot_noise(RANKED, tmp_path / "fixed.svg")
+    assert (tmp_path / "fixed.svg").stat().st_size > 1000
