@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
 from epsworth.arrays import Floats
-from epsworth.rounding import down, up
-from epsworth.rounding import float_below as floor
+from epsworth.rounding import down, float_below, up
 
 # Units by which the inverse beta function may lie above the quantile x of a probability P.  With X the beta variable of
 # parameters >= 1, ln X has a log-concave density g; g as a function of P is concave (Bobkov 1996) and at the median at
@@ -130,7 +129,7 @@ class Risk:
         with self._lock:
             self._pay(bounds)
             self._spent[0] += self.each * bounds
-        return floor(self.each)
+        return float_below(self.each)
 
     def interval(self, successes: ArrayLike, trials: ArrayLike) -> Interval:
         """Return `clopper_pearson` intervals, each of them paid for by a share."""
@@ -259,7 +258,7 @@ def looks(tolerance: float, risk: Risk, *, first: int = 256) -> tuple[Look, ...]
     whatever rule stopped the run.
     """
     count = 1
-    while (last := draws_needed(tolerance, floor(risk.each / count))) > first * 2 ** (count - 1):
+    while (last := draws_needed(tolerance, float_below(risk.each / count))) > first * 2 ** (count - 1):
         count += 1
     # sum_{i < L-1} 1/((i+1)(i+2)) = 1 - 1/L, so 1/L is left
     weights = [*(Fraction(1, (i + 1) * (i + 2)) for i in range(count - 1)), Fraction(1, count)]

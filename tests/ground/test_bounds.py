@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
-from epsworth.bounds import Overspent, Risk, clopper_pearson, draws_needed, floor, looks
-from epsworth.rounding import round_down, round_up
+from epsworth.bounds import Overspent, Risk, clopper_pearson, draws_needed, looks
+from epsworth.rounding import float_below, round_down, round_up
 
 
 @given(n=st.integers(1, 5_000), share=st.floats(0, 1), miss=st.sampled_from([0.05, 1e-3, 1e-6]))
@@ -191,7 +191,7 @@ def test_whatever_is_split_divided_and_spent_never_exceeds_the_risk(miss, action
 def test_all_of_a_risk_can_be_spent_and_no_share_twice():
     risk = Risk.of(0.999)
     of_points, of_looks = risk.split(2)
-    assert of_points.split(1000).spend(1000) == floor((1 - Fraction(0.999)) / 2000)
+    assert of_points.split(1000).spend(1000) == float_below((1 - Fraction(0.999)) / 2000)
     first, second = of_looks.divide([Fraction(1, 3), Fraction(2, 3)])
     assert first.spend() + second.spend() <= of_points.total / 2
     assert risk.spent == risk.total == 1 - Fraction(0.999)
@@ -242,9 +242,9 @@ def test_threads_cannot_spend_a_share_twice():
 
 @given(value=st.fractions(0, 1))
 def test_the_floor_of_a_fraction_is_the_double_below_it(value):
-    assert Fraction(floor(value)) <= value
-    assert Fraction(math.nextafter(floor(value), 2)) >= value
-    assert value == 0 or Fraction(floor(value)) >= value * (1 - Fraction(1, 2**51))
+    assert Fraction(float_below(value)) <= value
+    assert Fraction(math.nextafter(float_below(value), 2)) >= value
+    assert value == 0 or Fraction(float_below(value)) >= value * (1 - Fraction(1, 2**51))
 
 
 def test_intervals_are_paid_for():

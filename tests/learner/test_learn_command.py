@@ -25,11 +25,11 @@ def cli(cli, tmp_path, monkeypatch):
     return lambda words: cli(*words.split())
 
 
-CONFIG = "learn config c.json -b age=17:90 -b hours=0:100 --alpha 2 --classes no,yes"
+CONFIG = "learn config c.json -b age=17:90 -b hours=0:100 --epsilon 2 --classes no,yes"
 
 
 def test_plans_of_huge_numbers_are_short(cli):
-    code, out, _ = cli("learn plan --alpha 1e300 --margin 0.02")
+    code, out, _ = cli("learn plan --epsilon 1e300 --margin 0.02")
     assert code == 0
     assert len(out) < 200
     assert "epsilon 1E+300" in out
@@ -48,7 +48,7 @@ def test_the_whole_way(cli, tmp_path):
     code, out, _ = cli("learn fit both.state model.learner")
     assert "6,000 users" in out
     assert "smoothed over" in out
-    code, out, _ = cli("learn predict model.learner people.csv labels.csv --level 0.05")
+    code, out, _ = cli("learn predict model.learner people.csv labels.csv --confidence .95")
     assert code == 0
     assert "of 3000 labels certified with confidence 0.95" in out
     found = pl.read_csv("labels.csv")
@@ -77,7 +77,7 @@ def test_columns_go_by_name_even_where_the_names_are_x0_and_x1(cli):
     table.with_columns(y=table["x0"] > 0.5).cast({"y": pl.Int64}).write_csv("xy.csv")
     pl.DataFrame({"x0": [0.1, 0.9], "x1": [50.0, 50.0]}).write_csv("right.csv")
     pl.read_csv("right.csv").select("x1", "x0").write_csv("turned.csv")
-    cli("learn config x.json -b x0=0:1 -b x1=0:100 --classes 0,1 --alpha 8 --users 4000")
+    cli("learn config x.json -b x0=0:1 -b x1=0:100 --classes 0,1 --epsilon 8 --users 4000")
     cli("learn report x.json xy.csv x.ldp --target y")
     cli("learn aggregate x.json x.ldp -o x.state")
     cli("learn fit x.state x.learner")
@@ -158,10 +158,10 @@ def test_records_do_not_leave_twice_unless_told(cli):
         (CONFIG + " --users 4000 --mechanism laplace", "mechanism must be auto or one of"),
         (CONFIG.replace("hours", "age") + " --cells 4", "--bounds names 'age' twice"),
         (CONFIG.replace("hours=0:100", "hours=0:100,age=0:1") + " --cells 4", "--bounds names 'age' twice"),
-        ("learn config c.json -b , --alpha 1 --cells 4", "--bounds names no feature"),
+        ("learn config c.json -b , --epsilon 1 --cells 4", "--bounds names no feature"),
         (CONFIG + " --users 0", "users must be a whole number of at least 1, got 0"),
         (CONFIG + " --users=-5", "users must be a whole number of at least 1, got -5"),
-        ("learn plan --alpha 1e-200 --margin .02", "epsilon must exceed 1e-06"),
+        ("learn plan --epsilon 1e-200 --margin .02", "epsilon must exceed 1e-06"),
         ("learn report c.json people.csv r.ldp --target poor", "the table has no column 'poor'"),
         ("learn report c.json people.csv r.txt --target rich", "unknown ending"),
         ("learn report c.json people.csv r.ldp --target rich,id", "the table has no column 'rich,id'"),
@@ -169,11 +169,11 @@ def test_records_do_not_leave_twice_unless_told(cli):
         ("learn aggregate c.json people.csv -o s", "unknown ending"),
         ("learn fit c.json m", "not a state of an aggregator"),
         ("learn predict c.json people.csv l.csv", "not a learnt model"),
-        ("learn plan --alpha 1", "exactly two of epsilon, users and margin"),
+        ("learn plan --epsilon 1", "exactly two of epsilon, users and margin"),
     ],
 )
 def test_bad_input_ends_in_a_sentence(cli, words, message):
-    cli("learn config c.json -b age=17:90 -b hours=0:100 --alpha 2 --classes no,yes --cells 4")
+    cli("learn config c.json -b age=17:90 -b hours=0:100 --epsilon 2 --classes no,yes --cells 4")
     code, _, err = cli(words)
     assert code == 2
     assert message in err
@@ -183,9 +183,9 @@ def test_bad_input_ends_in_a_sentence(cli, words, message):
 ACCIDENTS = [
     (CONFIG.replace("no,yes", ",") + " --users 3000", "--classes must be at least two"),
     (CONFIG.replace("no,yes", "no") + " --users 3000", "--classes must be at least two"),
-    (CONFIG.replace("--alpha 2", "--alpha 1e99999999") + " --users 3000", "epsilon must"),
-    (CONFIG.replace("--alpha 2", "--alpha 1e-99999999") + " --cells 4", "epsilon must"),
-    (CONFIG.replace("--alpha 2", "--alpha nan") + " --cells 4", "epsilon must be positive and finite"),
+    (CONFIG.replace("--epsilon 2", "--epsilon 1e99999999") + " --users 3000", "epsilon must"),
+    (CONFIG.replace("--epsilon 2", "--epsilon 1e-99999999") + " --cells 4", "epsilon must"),
+    (CONFIG.replace("--epsilon 2", "--epsilon nan") + " --cells 4", "epsilon must be positive and finite"),
     (CONFIG.replace("17:90", "nan:90") + " --cells 4", "need finite low < high"),
     (CONFIG + " --users 1" + "0" * 400, "users must be at most"),
     (CONFIG + " --cells 1" + "0" * 400, "m must be at most"),
@@ -199,10 +199,10 @@ ACCIDENTS = [
     ("learn predict m.learner people.csv people.csv", "itself; give another path"),
     ("learn predict m.learner people.csv m.learner", "itself; give another path"),
     ("learn predict m.learner people.csv labels.txt", "tables are written as .csv, .parquet"),
-    ("learn plan --alpha nan --margin .1", "epsilon must"),
-    ("learn plan --alpha 1 --margin nan", "margin must lie"),
-    ("learn plan --alpha 1 --margin .1 --mechanism krr", "m is missing"),
-    ("learn plan --alpha 1 --margin .1 --mechanism auto", "mechanism must be one that certifies"),
+    ("learn plan --epsilon nan --margin .1", "epsilon must"),
+    ("learn plan --epsilon 1 --margin nan", "margin must lie"),
+    ("learn plan --epsilon 1 --margin .1 --mechanism krr", "m is missing"),
+    ("learn plan --epsilon 1 --margin .1 --mechanism auto", "mechanism must be one that certifies"),
 ]  # fmt: skip
 
 
@@ -225,7 +225,7 @@ def test_no_input_ends_in_an_accident_or_overwrites_another(cli, tmp_path):
 def test_labels_are_written_in_the_format_that_their_file_is_named_after(cli, learnt):
     found = {}
     for name, read in (("l.csv", pl.read_csv), ("l.parquet", pl.read_parquet), ("l.jsonl", pl.read_ndjson)):
-        code, out, _ = cli(f"learn predict m.learner some.csv {name} --level .05")
+        code, out, _ = cli(f"learn predict m.learner some.csv {name} --confidence .95")
         assert code == 0
         assert "All reports are taken to be honest" in out
         found[name] = read(name)
@@ -282,18 +282,18 @@ def test_classes_are_read_as_columns_are(cli, classes, column):
 
 
 def test_plans(cli):
-    code, out, _ = cli("learn plan --alpha 1 --margin 0.02")
+    code, out, _ = cli("learn plan --epsilon 1 --margin 0.02")
     assert (code, out[:12]) == (0, "32,104 users")
-    code, out, _ = cli("learn plan --alpha 2 --margin 0.05 --mechanism krr --cells 4 --features 2 --mass .1 --json -")
+    code, out, _ = cli("learn plan --epsilon 2 --margin 0.05 --mechanism krr --cells 4 --features 2 --mass .1 --json -")
     assert (code, json.loads(out)["mechanism"]) == (0, "krr")
     code, out, _ = cli("learn plan --users 100 --margin 0.01 --json -")
     assert code == 1
     assert json.loads(out)["feasible"] is False
     assert json.loads(out)["alpha"] is None
-    code, out, _ = cli("learn plan --users 100 --alpha .01 --json -")
+    code, out, _ = cli("learn plan --users 100 --epsilon .01 --json -")
     assert code == 1
     assert json.loads(out)["alpha"] == 0.01
-    code, out, _ = cli("learn plan --users 100 --alpha .01")
+    code, out, _ = cli("learn plan --users 100 --epsilon .01")
     assert code == 1
     assert "No margin is enough: 100 users with epsilon 0.01 per record certify no cell" in out
 

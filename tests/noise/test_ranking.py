@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from epsworth import noise
-from epsworth.bounds import floor
 from epsworth.noise.mechanism import Boosted
 from epsworth.noise.profiles import boost_needed, outside
 from epsworth.noise.published import published_epsilon
 from epsworth.noise.ranking import noise_named, question
 from epsworth.noise.regions import Absolute
 from epsworth.noise.staircase import best_staircase
+from epsworth.rounding import float_below
 from strategies import sparing
 
 NAMES = {
@@ -147,7 +147,7 @@ def test_confidences_are_never_below_what_was_asked(theta, beta, lattice):
     """As doubles, and as the laws have it."""
     confidence = 1 - Fraction(repr(beta))
     for choice in noise.cheapest(theta, confidence=confidence, delta=1e-12, lattice=lattice, method="published"):
-        assert choice.confidence >= floor(confidence), choice.name
+        assert choice.confidence >= float_below(confidence), choice.name
         assert Fraction(choice.noise.outside) <= 1 - confidence, choice.name
 
 

@@ -189,8 +189,8 @@ def plan(
     options.check_outputs(json, None)
     found = find(
         epsilon=options.spelt_before("--alpha", alpha, "--epsilon", epsilon), users=users, margin=margin,
-        confidence=options.confidence_of(confidence, level), power=power, mechanism=mechanism, m=cells, d=features,
-        mass=mass,
+        confidence=options.confidence_of(confidence, level) or confidence, power=power, mechanism=mechanism, m=cells,
+        d=features, mass=mass,
     )  # fmt: skip
     if not show.told(json, found.to_dict):
         print(found)

@@ -7,7 +7,6 @@ import inspect
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations, product
 from pathlib import Path
@@ -157,7 +156,10 @@ def spelt_before(old: str, before: T | None, new: str, given: T | None) -> T | N
 
 def confidence_of(confidence: float | None, level: float | None) -> float | Fraction | None:
     """Return a confidence, or what the deprecated --level leaves of 1."""
-    return spelt_before("--level", None if level is None else 1 - Fraction(level), "--confidence", confidence)
+    if level is None:
+        return confidence
+    warn("--level", "--confidence")
+    return 1 - Fraction(level)
 
 
 def fraction(option: str, text: str) -> float:

@@ -9,11 +9,11 @@ from fractions import Fraction
 import numpy as np
 
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.bounds import Risk, floor
+from epsworth.bounds import Risk
 from epsworth.coverage.fitting import blocks
 from epsworth.coverage.inputs import NOT_PRIVATE, NotPrivate
 from epsworth.coverage.output import OutputPerturbation
-from epsworth.rounding import show_down
+from epsworth.rounding import float_below, show_down
 
 CELLS = 2_000_000  # (row, draw) pairs held at once
 SAME = 1e-12  # relative: epsilons that are one point of the grid
@@ -122,5 +122,5 @@ def simulate(
     lower = risk.split(len(epsilons)).lower(within, draws)
     return Usefulness(
         epsilons, as_floats(right.mean(axis=1) / len(X)), as_floats(within / draws), lower, base / len(X),
-        majority / len(X), floor(1 - risk.total),
+        majority / len(X), float_below(1 - risk.total),
     )  # fmt: skip

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from epsworth import laws
 from epsworth.arrays import Floats, as_floats, generator
-from epsworth.bounds import floor
 from epsworth.laws import Law
 from epsworth.noise.answers import finite
 from epsworth.noise.profiles import (
@@ -27,6 +26,7 @@ from epsworth.noise.profiles import (
     weights,
 )
 from epsworth.noise.regions import Region
+from epsworth.rounding import float_below
 
 
 class TooLarge(ValueError):
@@ -53,7 +53,7 @@ class NoiseMechanism(ABC):
     @property
     def confidence(self) -> float:
         """Pr[released value in the preferred region], for the true answer where it is smallest; never rounded up."""
-        return floor(1 - Fraction(self.outside))
+        return float_below(1 - Fraction(self.outside))
 
     @property
     @abstractmethod

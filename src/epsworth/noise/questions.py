@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
-from epsworth.bounds import floor
 from epsworth.deprecation import renamed, warn
 from epsworth.noise import allowed, regions
 from epsworth.noise.composition import composed_epsilon
@@ -22,7 +21,7 @@ from epsworth.noise.profiles import Kernel, boost_needed, outside
 from epsworth.noise.ranking import MOST_RELEASES, WIDEST_RATIO, noise_named, question
 from epsworth.noise.regions import Kind
 from epsworth.noise.tuning import first_kept
-from epsworth.rounding import up
+from epsworth.rounding import float_below, up
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -183,7 +182,7 @@ def best_confidence(
     """
 
     def leaving(log_failure: float) -> float:
-        return floor(1 - Fraction(math.exp(log_failure)))
+        return float_below(1 - Fraction(math.exp(log_failure)))
 
     def affordable(log_failure: float) -> bool:
         return _epsilon(mechanism, theta, leaving(log_failure), sensitivity, delta, releases) <= epsilon

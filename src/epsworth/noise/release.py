@@ -16,7 +16,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsworth.bounds import floor
 from epsworth.documents import read_json
 from epsworth.exact.alias import WORD, Alias
 from epsworth.exact.entropy import SystemWords, WordSource
@@ -29,7 +28,7 @@ from epsworth.noise.composition import composed_epsilon
 from epsworth.noise.lattice import HALVES, LatticeNoise
 from epsworth.noise.profiles import smallest_epsilon
 from epsworth.results import Result
-from epsworth.rounding import show_down, up
+from epsworth.rounding import float_below, show_down, up
 
 CHUNK = 1 << 14
 MOST_POINTS = 1 << 16
@@ -59,7 +58,7 @@ class LatticeRelease(Result):
 
     def __str__(self) -> str:
         """Show the size of the table and its confidence."""
-        confidence = show_down(floor(self.confidence))
+        confidence = show_down(float_below(self.confidence))
         return f"{len(self.weights)} points of a lattice with step {self.step:g}, confidence {confidence}"
 
     def to_dict(self) -> dict[str, Any]:

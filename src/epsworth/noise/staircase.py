@@ -14,10 +14,9 @@ from numpy.typing import ArrayLike
 
 from epsworth import laws
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.bounds import floor
 from epsworth.noise.allowed import in_decimals
 from epsworth.noise.mechanism import NoiseMechanism, TooLarge
-from epsworth.rounding import up
+from epsworth.rounding import float_below, up
 from epsworth.search import last_passing
 
 TAIL = 1e-17  # beyond this, the law that is drawn from for analysis is cut
@@ -133,4 +132,4 @@ def _outside(minus_epsilon: Floats, periods: int, share: float) -> Floats:
 def _periods(theta: float, sensitivity: float) -> tuple[int, float]:
     """Return how many whole sensitivities theta holds, and the rest as a share of one, rounded down; in decimals."""
     periods, rest = divmod(in_decimals(theta) / in_decimals(sensitivity), 1)
-    return int(periods), floor(rest)
+    return int(periods), float_below(rest)

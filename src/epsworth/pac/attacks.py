@@ -16,14 +16,14 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from epsworth.arrays import Bools, Floats, as_floats, generator
-from epsworth.bounds import Interval, Risk, floor
+from epsworth.bounds import Interval, Risk
 from epsworth.deprecation import renamed
 from epsworth.pac.budgets import Budget
 from epsworth.pac.privatizer import PACPrivatizer
 from epsworth.pac.settings import checked_count
 from epsworth.records import Indices
 from epsworth.results import Result
-from epsworth.rounding import show_down, show_up
+from epsworth.rounding import float_below, show_down, show_up
 
 FALSE_POSITIVES = (0.001, 0.01)
 CONFIDENCE = 0.99  # of the limits of `pool_test`
@@ -152,7 +152,7 @@ def threshold_attack(scores: Floats, members: Bools, risk: Risk) -> Attack:
         of_records.split(len(hits)).interval(hits, count),
         np.maximum(inside, 1 - inside),
         {fpr: _rates(scores, members, half, fpr, of_rate) for fpr, of_rate in rates},
-        floor(1 - risk.total),
+        float_below(1 - risk.total),
     )
 
 

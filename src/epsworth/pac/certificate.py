@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.bounds import Risk, floor
+from epsworth.bounds import Risk
 from epsworth.pac.calibration import Plan, Shape, calibrate
 from epsworth.pac.lattice import MOST_STEPS, STEPS
-from epsworth.rounding import up
+from epsworth.rounding import float_below, up
 
 HEADROOM = 1.25  # on the largest squared distance seen in the pilot; the clip bites in well under 1 % of trials
 FORMULA_ULPS = 16  # units of 2**-53 in `bernstein_upper` and in `certified_mi`: at most a dozen roundings, log1p for 8
@@ -66,7 +66,7 @@ class Certificate:
     @property
     def confidence(self) -> float:
         """Probability, over the trials, with which the certificate holds."""
-        return floor(1 - self.spent)
+        return float_below(1 - self.spent)
 
 
 def certify(pilot: Floats, left: Floats, right: Floats, mi: float, shape: Shape, risk: Risk) -> Certificate:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from epsworth.arrays import Bools, Floats
-from epsworth.bounds import Risk, floor
+from epsworth.bounds import Risk
 from epsworth.drawing import COLOURS, bare, new_axes
 from epsworth.pac.certificate import bernstein_upper
 from epsworth.records import Indices
 from epsworth.results import Result
-from epsworth.rounding import show_down, show_up, up
+from epsworth.rounding import float_below, show_down, show_up, up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -177,7 +177,7 @@ def expose(
     half = 2.576 * float(gains.std(ddof=1)) / np.sqrt(draws)
     return Exposure(
         (total / draws)[back], upper[back], tpr[back], prior[back], float(gains.mean()), float(half), record_mi[back],
-        float(claims.interval(named, draws).upper), draws, floor(1 - risk.total),
+        float(claims.interval(named, draws).upper), draws, float_below(1 - risk.total),
     )  # fmt: skip
 
 

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
-from epsworth.bounds import Overspent, Risk, clopper_pearson, floor
+from epsworth.bounds import Overspent, Risk, clopper_pearson
 from epsworth.release.replays import Replay, Sampler, replays
 from epsworth.results import Result
-from epsworth.rounding import down, show_down, show_up, up
+from epsworth.rounding import down, float_below, show_down, show_up, up
 
 Indices = NDArray[np.int64]
 FEWEST_DRAWS = 1000
@@ -192,7 +192,7 @@ def audit_sampler(
         evidence.append(Evidence(cells.kind, cells.describe(chosen), pair, hits, draws - second, bound))
     evidence.sort(key=lambda e: -e.epsilon)
     again = replays(sampler, np.repeat(true, -(-draws // (2 * len(true))) * 2))
-    spent = floor(risk.spent)
+    spent = float_below(risk.spent)
     return SamplerAudit(evidence[0].epsilon, epsilon, delta, confidence, draws, tuple(evidence), again, spent)
 
 
