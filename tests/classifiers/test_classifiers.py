@@ -303,7 +303,7 @@ def test_a_model_that_fails_only_on_perturbed_rows_names_the_record():
         ({"tolerance": 0.0}, "tolerance must lie strictly between 0 and 0.5"),
         ({"method": "magic"}, "method must be"),
         ({"over": "all"}, "over must be"),
-        ({"target": 1.5}, r"at_least must lie in \(0, 1\]"),
+        ({"at_least": 1.5}, r"at_least must lie in \(0, 1\]"),
         ({"y": ["yes"]}, "y must hold one label per record"),
         ({"y": [0] * 5}, "encode y as it does"),
         ({"y": ["perhaps"] * 5}, "y shares no value with the classifier's labels"),

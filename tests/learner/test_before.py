@@ -60,8 +60,9 @@ def test_files_and_reports_of_before_mean_the_same_to_the_bit(name, tmp_path):
         found = learnt.certificate(X[:5], confidence=0.8)
         assert found.certified.tolist() == certified
         ours = (found.p_value, found.lower, found.upper)
-        for mine, theirs in zip(ours, (p, lower, upper), strict=True):
-            np.testing.assert_allclose(mine, np.array(theirs, dtype=float), rtol=1e-9)
+        moved = (0, 1e-8, 1e-8)  # limits lie outwards by what a quantile of the beta law may be off
+        for mine, theirs, by in zip(ours, (p, lower, upper), moved, strict=True):
+            np.testing.assert_allclose(mine, np.array(theirs, dtype=float), rtol=1e-9, atol=by)
 
 
 def test_words_of_before_in_configurations_and_mechanisms():

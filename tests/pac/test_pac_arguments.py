@@ -74,7 +74,7 @@ def test_generators_of_analyses_are_whole_numbers_or_generators(fitted, seed):
         lambda: fitted.audit(rng=seed), lambda: fitted.simulated_releases(2, seed),
         lambda: fitted.simulate_utility(lambda vector: 0.0, rng=seed), lambda: pac.lira(fitted, POOL, rng=seed),
     ):  # fmt: skip
-        with pytest.raises(TypeError, match=r"^rng must be a numpy.random.Generator, a seed"):
+        with pytest.raises(TypeError, match=r"^rng must be a numpy.random.Generator or a seed"):
             asked()
     one, other = (fitted.simulated_releases(3, rng)[1] for rng in (5, np.random.default_rng(5)))
     np.testing.assert_array_equal(one, other)

@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 
 import epsworth as ew
 from epsworth.mechanisms import FAMILIES
-from epsworth.utility.engines.linear import bracket, closed_form, laplace_sum, transform_error
+from epsworth.utility.engines.sums import bracket, closed_form, laplace_sum, transform_error
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 CANCER, BENIGN = load_breast_cancer(return_X_y=True)

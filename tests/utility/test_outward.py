@@ -26,8 +26,9 @@ from epsworth.utility.engines import propagation, slabs, strata
 from epsworth.utility.engines.branch_and_bound import branch
 from epsworth.utility.engines.contraction import _agreeing, below, contract, mass_error, outward
 from epsworth.utility.engines.leaves import LeafBoxes
-from epsworth.utility.engines.linear import Comparison, bracket, closed_form, gaussian_sum, laplace_sum, transform_error
+from epsworth.utility.engines.linear import Comparison
 from epsworth.utility.engines.polygons import _of_part, area_error, half_planes
+from epsworth.utility.engines.sums import bracket, closed_form, gaussian_sum, laplace_sum, transform_error
 from epsworth.utility.radius.networks import DUAL, PRUNED
 from epsworth.utility.radius.quadratic import Quadric, nearest_euclidean
 

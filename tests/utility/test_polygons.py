@@ -13,8 +13,9 @@ from sklearn.preprocessing import StandardScaler
 
 import epsworth as ew
 from epsworth.mechanisms import FAMILIES
-from epsworth.utility.engines.linear import Comparison, closed_form
+from epsworth.utility.engines.linear import Comparison
 from epsworth.utility.engines.polygons import HalfPlanes, area, half_planes, mixed_areas, slabs
+from epsworth.utility.engines.sums import closed_form
 from strategies import sparing
 
 IRIS, SPECIES = load_iris(return_X_y=True)

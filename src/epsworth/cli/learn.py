@@ -184,6 +184,8 @@ def plan(
     json: options.Json = None,
 ) -> None:
     """Give two of epsilon, users and margin; the third is found. Reports are taken to be honest."""
+    from fractions import Fraction
+
     from epsworth.learner import plan as find
 
     options.check_outputs(json, None)
@@ -192,7 +194,8 @@ def plan(
         confidence=options.confidence_of(confidence, level) or confidence, power=power, mechanism=mechanism, m=cells,
         d=features, mass=mass,
     )  # fmt: skip
-    if not show.told(json, found.to_dict):
+    before = {"alpha": found.epsilon, "level": float(1 - Fraction(found.confidence))}  # keys of version 0.1, too
+    if not show.told(json, lambda: found.to_dict() | before):
         print(found)
     if not found.feasible:
         raise typer.Exit(1)

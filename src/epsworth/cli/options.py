@@ -156,10 +156,12 @@ def spelt_before(old: str, before: T | None, new: str, given: T | None) -> T | N
 
 def confidence_of(confidence: float | None, level: float | None) -> float | Fraction | None:
     """Return a confidence, or what the deprecated --level leaves of 1."""
-    if level is None:
-        return confidence
-    warn("--level", "--confidence")
-    return 1 - Fraction(level)
+    if level is not None:
+        warn("--level", "--confidence")
+        return 1 - Fraction(level)
+    if confidence is not None and not 0 < confidence < 1:
+        raise ValueError(f"--confidence must lie strictly between 0 and 1, got {confidence:g}")
+    return confidence
 
 
 def fraction(option: str, text: str) -> float:

@@ -7,7 +7,7 @@ Units in the last place are counted where a bound is made.  The library's functi
              roundings each), ten roundings of powers and roots, and exp(a log1p(u) + b log1p(v)), where each term has
              the size of e = |a (1 - x) - b x| and some six roundings.  Rounding up twelve per e leaves a factor to
              spare; each step of the fraction costs four more, of which there are fewer than 2 sqrt(n) + 20 (O(sqrt(n))
-             in Press & al., Numerical Recipes, 6.4; tests/learner/test_rounding.py counts them).
+             in Press & al., Numerical Recipes, 6.4; tests/learner/test_learner_rounding.py counts them).
 ``log1p``    4 units (NumPy's vector code; the C library needs 1), ``exp`` likewise.
 """
 

@@ -1,4 +1,4 @@
-"""The lattice engine: deterministic brackets for linear models with any number of sensitive features (see `linear`).
+"""The lattice engine: deterministic brackets for linear models with any number of sensitive features (see `sums`).
 
 Mechanisms on [0, 1], and unclipped Gaussian or Laplace noise.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 from epsworth.bounds import Interval
 from epsworth.laws import Law
 from epsworth.utility.engines.contraction import stays_in_range
-from epsworth.utility.engines.linear import Brackets, Comparison, LinearModel, by_pairs, unclipped_works
+from epsworth.utility.engines.linear import Brackets, Comparison, LinearModel, by_pairs
+from epsworth.utility.engines.sums import unclipped_works
 from epsworth.utility.question import Question
 
 

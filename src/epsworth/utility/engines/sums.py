@@ -1,0 +1,211 @@
+"""The law of a weighted sum of independent released values, bounded on both sides.
+
+On a lattice of N steps over the range of S = sum_j w_j M_j the law of each term is rounded down to its cell; a product of
+Fourier transforms then gives Pr[S0 <= .] exactly, where S lies between S0 and S0 + s steps: the bracket closes as
+s/N.  Normal, Laplace and two-level laws have closed forms.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+from scipy.special import ndtr
+
+from epsworth.arrays import Floats
+from epsworth.bounds import Interval
+from epsworth.laws import Gaussian, Laplace, Law, TwoLevel
+from epsworth.laws.law import MASS_ERROR
+from epsworth.rounding import UNIT
+from epsworth.utility.engines.contraction import widened
+
+FIRST_STEPS, MOST_STEPS = 2**12, 2**18
+# Units of rounding per level (factor of two in the length) of a transform, relative to its Euclidean norm.  A pass of
+# radix r sums r products of complex numbers with weights that are right to a unit (r + 3 units of a sum that is at most
+# sqrt(r) times the norm), then turns them (4 units): (r + 3) sqrt(r) + 4 in log2(r) levels.  That is at most 11.1 for
+# r = 2, 3, 4, 5, the factors of `next_fast_len(real=True)`; in norms as in Higham 2002, theorem 24.2.
+FOURIER = 12
+CLOSE = 1e-9  # rounding beyond which the closed form is given up for the lattice
+
+
+def bracket(laws: list[Law], weights: Floats, threshold: float, steps: int, slack: float = 0.0) -> Interval:
+    """Bound Pr[sum_j w_j Y_j <= threshold] for independent Y_j on [0, 1].
+
+    Parameters
+    ----------
+    laws : list of Law, each of shape ``(epsilons,)`` or ``()``
+    weights : ndarray, shape ``(s,)``
+        Of either sign; zeros are dropped.
+    steps : int
+        N, lattice steps over the range of the sum.
+    slack : float
+        How far the threshold may be off.
+
+    Returns
+    -------
+    Interval
+        Arrays of shape ``(epsilons,)``.
+    """
+    from scipy.fft import irfft, next_fast_len, rfft  # on first use: it would slow down every start
+
+    used = np.flatnonzero(weights)
+    reach = float(np.abs(weights[used]).sum())
+    shift = threshold - float(np.minimum(weights, 0).sum())  # reflect: w Y = |w| (1 - Y) - |w| for w < 0
+    if used.size == 0:
+        ends = (shift - slack >= 0, shift + slack >= 0)
+        return Interval(*(np.full(laws[0].shape, float(end)) for end in ends))
+    h = reach / steps
+    # a rounded |w|/h can move an atom one cell on: leave room, or the sum wraps around
+    length = next_fast_len(steps + used.size + 1, real=True)
+    product = np.ones(1, dtype=np.complex128)
+    for j in used:
+        width = abs(weights[j])
+        cells = int(np.ceil(width / h)) + 1
+        edges = np.minimum(np.arange(cells + 1) * h / width, 2.0)
+        edges[0] = 0.0
+        below = _cdf_left(laws[j], edges) if weights[j] > 0 else 1 - laws[j][..., np.newaxis].cdf(1 - edges)
+        masses = np.diff(np.maximum.accumulate(below, axis=-1), axis=-1)  # rising: off by no more than its ends
+        product = product * rfft(masses, n=length, axis=-1)
+    pmf = irfft(product, n=length, axis=-1)
+    cumulated = np.cumsum(pmf, axis=-1)
+    slack = slack + MARGIN * (abs(shift) + reach)
+    low, high = int(np.floor((shift - slack) / h)) - used.size, int(np.floor((shift + slack) / h))
+    lower, upper = (_at(cumulated, i) for i in (low, high))
+    return widened(lower, upper, transform_error(used.size, length))
+
+
+def transform_error(parts: int, length: int) -> float:
+    """Bound the rounding of the cumulated product of transforms of probabilities.
+
+    A transform errs by ``FOURIER * log2(length)`` units, relative to its Euclidean norm, which is at most
+    sqrt(length); no other factor of the product exceeds 1, and the inverse divides by sqrt(length).  A product of
+    complex numbers adds 3 units, for which the 2 in the logarithm pays.  A partial sum of errors is at most
+    sqrt(length) times their norm (Cauchy & Schwarz), and summing adds a unit per cell.  That a sum is at most t is a
+    falling event in every part, so that a part's cumulated masses count once, with what differences add.
+    """
+    norm = FOURIER * (parts + 1) * math.log2(2 * length)
+    return UNIT * (math.sqrt(length) * norm + length) + parts * (2 * MASS_ERROR + 4 * UNIT)
+
+
+def closed_form(laws: list[Law], weights: Floats, threshold: float) -> Interval:
+    """Bound Pr[sum_j w_j Y_j <= threshold] for at most three piecewise-constant laws, to rounding.
+
+    The density of w_j Y_j jumps at b = w_j (0, l, l + 2C, 1) by J = (q, p - q, q - p, -q) / w_j, so that
+    P = sum over the jumps of prod J (threshold - sum b)_+^s / s!.  Where terms cancel too much the interval is wide,
+    and the lattice does better.
+
+    In units: a jump is off by 4 (spread, window, difference, weight), their product by 5 s - 1, the power and its
+    product by s + 2, and numpy adds up to 64 terms eight by eight, 10 in a row: 6 s + 11.  Each of the s + 1 places
+    that a difference is made of is off by 5, relative to the widest one, and their sums by s + d.
+    """
+    used = np.flatnonzero(weights)
+    s, unit = used.size, UNIT * (6 * used.size + 12 + weights.size)
+    shift = threshold - float(np.minimum(weights, 0).sum())
+    height, place = np.ones((1, 1)), np.zeros((1, 1))
+    for j in used:
+        law, width = laws[j], abs(weights[j])
+        assert isinstance(law, TwoLevel)
+        start = law.x - law.offset
+        start = start if weights[j] > 0 else 1 - start - 2 * law.half
+        central = (1 - law.spread) / (2 * law.half)
+        jumps = np.stack([law.spread, central, -central, -law.spread], axis=-1) / width
+        at = np.stack([0 * start, start, start + 2 * law.half, 1 + 0 * start], axis=-1) * width
+        height = (height[..., np.newaxis] * jumps[..., np.newaxis, :]).reshape(len(jumps), -1)
+        place = (place[..., np.newaxis] + at[..., np.newaxis, :]).reshape(len(at), -1)
+    eta = unit * (abs(shift) + float(np.abs(weights).sum()))
+    above = np.maximum(shift - place, 0.0)
+    value = (height * above**s).sum(axis=-1) / math.factorial(s)
+    reach = above + eta
+    error = (np.abs(height) * (unit * reach**s + s * reach ** (s - 1) * eta)).sum(axis=-1) / math.factorial(s)
+    return widened(value, value, error * (1 + 2 * unit))
+
+
+def laplace_sum(laws: list[Law], weights: Floats, threshold: float) -> Interval:
+    """Bound Pr[sum_j w_j Y_j <= threshold] for unclipped Laplace laws, by partial fractions.
+
+    The sum of independent Laplace variables of different scales b_j is a signed mixture of them, with
+    weights c_j = prod_{i != j} b_j^2 / (b_j^2 - b_i^2).  Nearly equal scales cancel: the interval then is wide.
+
+    In units: what a scale and its square are off, 5 at most, is as if the scale were another one, but for the tail,
+    which moves by less than 3.  A difference of squares is then off by 1 of itself, and a weight by 4 per other scale.
+    The centre is rounded as a score is: whoever asks moves the threshold by `MARGIN`.
+    """
+    used = np.flatnonzero(weights)
+    centre, scales = 0.0, []
+    for j in used:
+        law = laws[j]
+        assert isinstance(law, Laplace)
+        centre = centre + weights[j] * law.x
+        scales.append(abs(weights[j]) / law.rate)
+    value = error = np.zeros(laws[0].shape)
+    with np.errstate(divide="ignore", invalid="ignore"):  # equal scales
+        for scale in scales:
+            others = [other for other in scales if other is not scale]
+            weight = np.prod([scale**2 / (scale**2 - other**2) for other in others], axis=0)
+            value = value + weight * Laplace.around(centre, 1 / scale).cdf(threshold)
+            error = error + np.abs(weight) * (MASS_ERROR + UNIT * (8 + 5 * len(scales)))
+    known = np.isfinite(error)
+    return widened(np.where(known, value, 0.5), np.where(known, value, 0.5), np.where(known, error, 1.0))
+
+
+def _cdf_left(law: Law, edges: Floats) -> Floats:
+    expanded = law[..., np.newaxis]
+    return expanded.cdf(edges) - expanded.pmf(edges)
+
+
+def _at(cumulated: Floats, index: int) -> Floats:
+    if index < 0:
+        return np.zeros(cumulated.shape[:-1])
+    return np.asarray(cumulated[..., min(index, cumulated.shape[-1] - 1)])
+
+
+def unclipped_works(weights: Floats) -> bool:
+    """Tell whether `laplace_sum` stays accurate: no two weights of nearly the same size."""
+    sizes = np.sort(np.abs(weights[weights != 0]))
+    return bool(sizes.size > 0 and (np.diff(sizes) > 0.05 * sizes[1:]).all() and sizes.size <= 6)
+
+
+def at_most(laws: list[Law], weights: Floats, threshold: float, slack: float, tolerance: float) -> Interval:
+    """Bound Pr[weights . Y <= t] for every t within ``slack`` of the threshold, as narrowly as the tolerance."""
+    form = _closed(laws, weights)
+    if form is not None:
+        found = Interval(form(threshold - slack).lower, form(threshold + slack).upper)
+        if form.func is not closed_form or (found.upper - found.lower).max() <= max(CLOSE, slack):
+            return found
+    else:
+        found = bracket(laws, weights, threshold, FIRST_STEPS, slack)
+    steps = FIRST_STEPS
+    while True:
+        gap = found.upper - found.lower
+        wide = gap > tolerance
+        if not wide.any() or steps >= MOST_STEPS:
+            return found
+        # the gap shrinks as 1/steps: jump to where it should do, for the epsilons that need it
+        steps = min(MOST_STEPS, int(steps * max(2.0, 1.1 * float(gap.max()) / tolerance)))
+        now = bracket([law[wide] if law.shape else law for law in laws], weights, threshold, steps, slack)
+        found.lower[wide] = np.maximum(found.lower[wide], now.lower)
+        found.upper[wide] = np.minimum(found.upper[wide], now.upper)
+
+
+def _closed(laws: list[Law], weights: Floats) -> partial[Interval] | None:
+    """Return the closed form of these laws as a function of the threshold, or None."""
+    if all(isinstance(law, Gaussian) for law in laws):
+        return partial(gaussian_sum, laws, weights)
+    if all(isinstance(law, Laplace) for law in laws):
+        return partial(laplace_sum, laws, weights)
+    if np.count_nonzero(weights) in (1, 2, 3) and all(isinstance(law, TwoLevel) and law.shape for law in laws):
+        return partial(closed_form, laws, weights)
+    return None
+
+
+def gaussian_sum(laws: list[Law], weights: Floats, threshold: float) -> Interval:
+    """Bound Pr[sum_j w_j Y_j <= threshold] for unclipped Gaussian laws.
+
+    The spread is off by 3 + s units of itself, which moves the probability by a quarter of that: z phi(z) < 0.25.  The
+    centre is rounded as a score is: whoever asks moves the threshold by `MARGIN`.
+    """
+    spread = np.sqrt(sum(w * w * law.var() for w, law in zip(weights, laws, strict=True)))
+    centre = sum(w * law.mean() for w, law in zip(weights, laws, strict=True))
+    value = ndtr((threshold - centre) / np.where(spread > 0, spread, np.finfo(float).tiny))
+    return widened(value, value, MASS_ERROR + UNIT * (4 + len(laws)))
