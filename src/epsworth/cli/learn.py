@@ -194,8 +194,8 @@ def plan(
         confidence=options.confidence_of(confidence, level) or confidence, power=power, mechanism=mechanism, m=cells,
         d=features, mass=mass,
     )  # fmt: skip
-    before = {"alpha": found.epsilon, "level": float(1 - Fraction(found.confidence))}  # keys of version 0.1, too
-    if not show.told(json, lambda: found.to_dict() | before):
+    level = float(1 - Fraction(found.confidence))  # keys of version 0.1, too
+    if not show.told(json, lambda: (told := found.to_dict()) | {"alpha": told["epsilon"], "level": level}):
         print(found)
     if not found.feasible:
         raise typer.Exit(1)

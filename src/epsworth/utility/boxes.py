@@ -30,7 +30,8 @@ from epsworth.space import Domain, Feature
 from epsworth.utility.engines.cells import Cells, TreeCells, cells_for
 from epsworth.utility.engines.constant import knows_one_label
 from epsworth.utility.engines.contraction import unit_edges
-from epsworth.utility.engines.linear import MARGIN, LinearModel, linear_for
+from epsworth.utility.engines.linear import LinearModel, linear_for
+from epsworth.utility.engines.sums import MARGIN
 from epsworth.utility.margins import NEARLY, largest_part
 from epsworth.utility.question import Question, ask
 from epsworth.utility.sides import held, natural_sides, place, texts, unit_sides

@@ -16,18 +16,12 @@ from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.scalers import affine, behind_scalers, dense, ignoring_names, per_column, steps_of
 from epsworth.laws import Law
 from epsworth.records import Indices
-from epsworth.rounding import UNIT
 from epsworth.utility.engines.brackets import bracketed
 from epsworth.utility.engines.engine import ByRecord, Found, Settings
 from epsworth.utility.engines.probing import answers_as_read
-from epsworth.utility.engines.sums import at_most
+from epsworth.utility.engines.sums import CLOSE, MARGIN, MARGIN_FEATURES, at_most
 from epsworth.utility.question import Question
 
-# How far a score, and so a threshold, may be off, relative to the sum of its absolute terms.  A sum of d products errs
-# by at most d units of 2^-53 in whatever order, each term by another 12 (scalers, weights, natural values; the cells
-# and shifts of `bracket`): the difference of two scores of 1000 features by twice 1012, with a factor of four to spare
-# for terms that are rounded themselves; more features count for more (`_read`).
-MARGIN, MARGIN_FEATURES = 8 * 1_012 * UNIT, 1_000
 LINEAR = (
     "LogisticRegression",
     "LinearSVC",

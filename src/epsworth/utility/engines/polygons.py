@@ -20,7 +20,8 @@ from epsworth.bounds import Interval
 from epsworth.laws import Law, TwoLevel
 from epsworth.rounding import UNIT
 from epsworth.utility.engines.contraction import mass_error, widened
-from epsworth.utility.engines.linear import MARGIN, Brackets, Comparison, LinearModel
+from epsworth.utility.engines.linear import Brackets, Comparison, LinearModel
+from epsworth.utility.engines.sums import MARGIN
 from epsworth.utility.question import Question
 
 FIRST_SLABS, MOST_SLABS = 2**9, 2**15

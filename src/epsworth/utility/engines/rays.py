@@ -23,7 +23,8 @@ from epsworth.bounds import Interval, Risk
 from epsworth.laws import Gaussian, Laplace, Law
 from epsworth.rounding import up
 from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, kinds, records_of
-from epsworth.utility.engines.linear import MARGIN, LinearModel, linear_for
+from epsworth.utility.engines.linear import LinearModel, linear_for
+from epsworth.utility.engines.sums import MARGIN
 from epsworth.utility.question import Question
 
 # Of the width: a quotient, its logarithm (glibc: one unit) and another quotient err by 3 units at most, the root by one

@@ -1,7 +1,7 @@
 """The law of a weighted sum of independent released values, bounded on both sides.
 
-On a lattice of N steps over the range of S = sum_j w_j M_j the law of each term is rounded down to its cell; a product of
-Fourier transforms then gives Pr[S0 <= .] exactly, where S lies between S0 and S0 + s steps: the bracket closes as
+On a lattice of N steps over the range of S = sum_j w_j M_j the law of each term is rounded down to its cell; a product
+of Fourier transforms then gives Pr[S0 <= .] exactly, where S lies between S0 and S0 + s steps: the bracket closes as
 s/N.  Normal, Laplace and two-level laws have closed forms.
 """
 
@@ -27,6 +27,11 @@ FIRST_STEPS, MOST_STEPS = 2**12, 2**18
 # r = 2, 3, 4, 5, the factors of `next_fast_len(real=True)`; in norms as in Higham 2002, theorem 24.2.
 FOURIER = 12
 CLOSE = 1e-9  # rounding beyond which the closed form is given up for the lattice
+# How far a score, and so a threshold, may be off, relative to the sum of its absolute terms.  A sum of d products errs
+# by at most d units of 2^-53 in whatever order, each term by another 12 (scalers, weights, natural values; the cells
+# and shifts of `bracket`): the difference of two scores of 1000 features by twice 1012, with a factor of four to spare
+# for terms that are rounded themselves; more features count for more (`_read`).
+MARGIN, MARGIN_FEATURES = 8 * 1_012 * UNIT, 1_000
 
 
 def bracket(laws: list[Law], weights: Floats, threshold: float, steps: int, slack: float = 0.0) -> Interval:
