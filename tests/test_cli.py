@@ -18,7 +18,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from skops import io
 
-from epsworth.cli.options import METHODS, epsilon_grid
+from epsworth.cli.options import epsilon_grid
 
 EPSWORTH = Path(sys.executable).with_name("epsworth")
 
@@ -373,12 +373,6 @@ def test_a_tolerance_that_is_not_met_is_printed_and_written(cli, place):
     assert code == 0
     assert "the tolerance of 0.0000001 is not met" in " ".join(out.split())
     assert any("is not met" in note for note in json.loads((place / "wide.json").read_text())["notes"])
-
-
-def test_the_engines_that_method_offers_are_those_of_the_table():
-    table = pytest.importorskip("epsworth.utility.engines.table", reason="the table of engines is not here")
-    words = [engine if isinstance(engine, str) else engine.name for engine in table.ENGINES]
-    assert {*METHODS} == {"auto", *words, "paper"}
 
 
 @pytest.mark.filterwarnings("always")

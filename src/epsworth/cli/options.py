@@ -61,11 +61,10 @@ Target = Annotated[
 Over = Annotated[
     str, typer.Option(help="records: bound every record; dataset: average and worst case; auto: by the cost.")
 ]
-METHODS = (  # the words of the engines' table, which is too heavy to be read for a help text; a test compares them
-    "auto", "label", "constant", "grid", "cells", "branch_and_bound", "propagation", "lattice", "polygons", "slabs",
-    "strata", "rays", "sampled", "paper",
-)  # fmt: skip
-Method = Annotated[str, typer.Option(help=f"Engine: {', '.join(METHODS)} (a heuristic).")]
+Method = Annotated[
+    str,
+    typer.Option(help="auto, paper (a heuristic), or an engine (grid, cells, sampled, ...); others are told."),
+]
 Quantise = Annotated[
     int | None, typer.Option(help="Round continuous outputs to this many grid points: exact for any classifier.")
 ]
