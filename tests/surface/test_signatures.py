@@ -9,6 +9,7 @@ import importlib
 import inspect
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ def signature(call: Any) -> str:
     """Return parameters, kinds and defaults; types as they are written."""
     found = inspect.signature(call)
     plain = [parameter.replace(default=_shown(parameter.default)) for parameter in found.parameters.values()]
-    return str(found.replace(parameters=plain)).replace("ForwardRef", "")
+    return re.sub(r"ForwardRef\(('[^']*')[^)]*\)", r"\1", str(found.replace(parameters=plain)))
 
 
 def _shown(default: Any) -> Any:
