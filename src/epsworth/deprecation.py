@@ -87,9 +87,7 @@ def renamed(
                 entry = old[word]
                 new, convert = (entry, None) if isinstance(entry, str) else entry
                 if new in given:
-                    raise TypeError(
-                        f"{name}() got {word} and {new}, which mean the same; give {new} alone"
-                    )
+                    raise TypeError(f"{name}() got {word} and {new}, which mean the same; give {new} alone")
                 warn(f"{word}= of {name}()", f"{new}=")
                 value = given.pop(word)
                 given[new] = value if convert is None else convert(value)

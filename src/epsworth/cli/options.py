@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from epsworth.utility.curves import Curves
 
+B = TypeVar("B")
 T = TypeVar("T")
 
 Model = Annotated[
@@ -146,7 +147,7 @@ def epsilon_grid(text: str, option: str = "--epsilon", above: float = 0.0) -> li
     return [float(first + i * step) for i in range(int((last - first) / step) + 1)]
 
 
-def spelt_before(old: str, before: T | None, new: str, given: T | None) -> T | None:
+def spelt_before(old: str, before: B | None, new: str, given: T | None) -> B | T | None:
     """Return what an option was given, or what its deprecated spelling was, with a warning."""
     if before is None:
         return given
