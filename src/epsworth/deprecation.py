@@ -22,7 +22,7 @@ MOVED = {
     "epsworth.robustness": "epsworth.utility.radius",
     **{
         f"epsworth.{name}": f"epsworth.utility.{name}"
-        for name in ("boxes", "curves", "figures", "margins", "recommendation", "splitting")
+        for name in ("boxes", "curves", "figures", "margins", "recommendation", "sides", "splitting", "wording")
     },
 }  # import paths of version 0.1
 
@@ -69,6 +69,7 @@ def renamed(
     """
 
     def accept(function: Callable[P, R]) -> Callable[P, R]:
+        name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
         kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
         fixed = sum(
             kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds
@@ -78,19 +79,17 @@ def renamed(
         def accepting(*args: P.args, **kwargs: P.kwargs) -> R:
             given: dict[str, Any] = dict(kwargs)
             beyond = args[fixed:] if len(args) <= fixed + len(positional) else ()  # too many: Python says so itself
-            for name, value in zip(positional, beyond, strict=False):
-                if name in given:
-                    raise TypeError(f"{function.__name__}() got multiple values for argument {name!r}")
-                given[name] = value
-            for name in [name for name in given if name in old]:
-                entry = old[name]
+            for word, value in zip(positional, beyond, strict=False):
+                if word in given:
+                    raise TypeError(f"{name}() got multiple values for argument {word!r}")
+                given[word] = value
+            for word in [word for word in given if word in old]:
+                entry = old[word]
                 new, convert = (entry, None) if isinstance(entry, str) else entry
                 if new in given:
-                    raise TypeError(
-                        f"{function.__name__}() got {name} and {new}, which mean the same; give {new} alone"
-                    )
-                warn(f"{name}= of {function.__name__}()", f"{new}=")
-                value = given.pop(name)
+                    raise TypeError(f"{name}() got {word} and {new}, which mean the same; give {new} alone")
+                warn(f"{word}= of {name}()", f"{new}=")
+                value = given.pop(word)
                 given[new] = value if convert is None else convert(value)
             return function(*args[: len(args) - len(beyond)], **given)  # type: ignore[arg-type]
 
@@ -121,7 +120,7 @@ class _Moved(MetaPathFinder, Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Take over all names of the module at its new path."""
         new = MOVED[module.__name__]
-        warn(module.__name__, new, depth=2)
+        warn(module.__name__, new)  # frames of the import system do not count
         module.__dict__.update((k, v) for k, v in vars(import_module(new)).items() if not k.startswith("__"))
 
 

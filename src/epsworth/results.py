@@ -8,6 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,7 @@ def json_form(value: Any) -> Any:
         return {str(name): json_form(entry) for name, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return [json_form(entry) for entry in value]
-    if isinstance(value, (float, Fraction)):
+    if isinstance(value, (float, Fraction, Decimal)):
         return float(value) if math.isfinite(value) else None
     return value
 

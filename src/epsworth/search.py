@@ -70,12 +70,12 @@ def last_passing(
 
 @dataclass(frozen=True)
 class Scan:
-    """What a grid says about a wish, without assuming that anything is monotone.
+    """Where on a grid a demand is met, without assuming that anything is monotone.
 
     Attributes
     ----------
     met : ndarray of bool
-        Grid points at which the wish is guaranteed.
+        Grid points at which the demand is guaranteed.
     refuted : ndarray of bool
         Grid points at which it certainly fails.
     """

@@ -17,7 +17,7 @@ def fitted():
 
 
 def test_keywords_of_before_say_what_to_write(fitted):
-    with pytest.warns(FutureWarning, match="eps= of __init__.. is deprecated .* write epsilon="):
+    with pytest.warns(FutureWarning, match="eps= of DPEquivalent.. is deprecated .* write epsilon="):
         assert DPEquivalent(eps=0.5) == DPEquivalent(0.5)
     with pytest.warns(FutureWarning, match="write epsilon="):
         assert dp_posterior(eps=0.5) == dp_posterior(0.5)

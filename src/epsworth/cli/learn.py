@@ -171,7 +171,9 @@ def plan(
     margin: Annotated[
         float | None, typer.Option(help="Size of a cell's signed mean, about |2 eta - 1| / cells.")
     ] = None,
-    confidence: Annotated[float, typer.Option(help="Confidence of the cell's certificate.")] = 0.95,
+    confidence: Annotated[
+        float | None, typer.Option(help="Confidence of the cell's certificate; default: 0.95.")
+    ] = None,
     power: Annotated[float, typer.Option(help="Probability of the certificate.")] = 0.5,
     mechanism: Annotated[str, typer.Option(help="hadamard, ternary, krr, oue, parity or slides.")] = "hadamard",
     cells: Annotated[int | None, typer.Option(help="Cells per axis; krr needs them.")] = None,
@@ -191,7 +193,7 @@ def plan(
     options.check_outputs(json, None)
     found = find(
         epsilon=options.spelt_before("--alpha", alpha, "--epsilon", epsilon), users=users, margin=margin,
-        confidence=options.confidence_of(confidence, level) or confidence, power=power, mechanism=mechanism, m=cells,
+        confidence=options.confidence_of(confidence, level) or 0.95, power=power, mechanism=mechanism, m=cells,
         d=features, mass=mass,
     )  # fmt: skip
     level = float(1 - Fraction(found.confidence))  # keys of version 0.1, too

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from epsworth.utility.curves import Curves
 
+B = TypeVar("B")
 T = TypeVar("T")
 
 Model = Annotated[
@@ -145,22 +146,22 @@ def epsilon_grid(text: str, option: str = "--epsilon", above: float = 0.0) -> li
     return [float(first + i * step) for i in range(int((last - first) / step) + 1)]
 
 
-def spelt_before(old: str, before: T | None, new: str, given: T | None) -> T | None:
+def spelt_before(old: str, before: B | None, new: str, given: T | None) -> B | T | None:
     """Return what an option was given, or what its deprecated spelling was, with a warning."""
     if before is None:
         return given
+    if given is not None:
+        raise ValueError(f"{old} and {new} mean the same; give {new} alone")
     warn(old, new)
     return before
 
 
 def confidence_of(confidence: float | None, level: float | None) -> float | Fraction | None:
     """Return a confidence, or what the deprecated --level leaves of 1."""
-    if level is not None:
-        warn("--level", "--confidence")
-        return 1 - Fraction(level)
-    if confidence is not None and not 0 < confidence < 1:
-        raise ValueError(f"--confidence must lie strictly between 0 and 1, got {confidence:g}")
-    return confidence
+    for option, value in (("--level", level), ("--confidence", confidence)):
+        if value is not None and not 0 < value < 1:
+            raise ValueError(f"{option} must lie strictly between 0 and 1, got {value:g}")
+    return spelt_before("--level", None if level is None else 1 - Fraction(level), "--confidence", confidence)
 
 
 def fraction(option: str, text: str) -> float:

@@ -85,9 +85,8 @@ class Choice(Result):
 
     def __str__(self) -> str:
         """Show the promise, rounded to the safe side, and the error."""
-        promise = (
-            f"epsilon {show_up(self.epsilon)}, delta {show_up(self.delta)}, confidence {show_down(self.confidence)}"
-        )
+        promise = f"epsilon {show_up(self.epsilon)}, delta {show_up(self.delta)}"
+        promise += f" for {self.releases} releases together" if self.releases > 1 else ""
         remark = "" if self.sound else f" (not a bound: in truth epsilon {show_up(self.exact_epsilon)})"
         held = f"confidence {show_down(self.confidence)}, root mean squared error {self.rmse:.4g}"
         return f"{self.name}: {promise}, {held}{remark}"

@@ -118,6 +118,9 @@ def _asked_with_scale(first: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             name = function.__name__
             warn(f"{name}({first}, kernel, scale=..)", f"{name}(boosted(kernel, scale=..), ..)")
             given: dict[str, Any] = {"asked" if word == first else word: value for word, value in words.items()}
+            if "beta" in given:
+                confidence, of_beta = allowed.BETA
+                given[confidence] = of_beta(given.pop("beta"))
             return before(*args, **given)  # type: ignore[arg-type]
 
         return asking
@@ -243,10 +246,16 @@ def most_releases(
     return low
 
 
-def largest_T(*args: Any, **kwargs: Any) -> int:
-    """Return `most_releases`, under its deprecated name."""
-    warn("largest_T", "most_releases")
-    return most_releases(*args, **kwargs)
+def largest_T(
+    epsilon: float, theta: float, beta: float, sensitivity: float = 1.0, delta: float = 1e-6,
+    *, mechanism: str = "pb_gaussian",
+) -> int:  # fmt: skip
+    """Return `most_releases` with confidence 1 - beta: its deprecated name and spelling."""
+    warn("largest_T(.., beta)", "most_releases(.., confidence=1 - beta)")
+    confidence = allowed.BETA[1](beta)
+    return most_releases(
+        epsilon, theta, confidence=confidence, sensitivity=sensitivity, delta=delta, mechanism=mechanism
+    )
 
 
 def _epsilon(

@@ -24,7 +24,7 @@ from epsworth.mechanisms.family import parse
 from epsworth.numerals import decimal_below, exact_decimal, exact_sum
 from epsworth.release.reading import VERSION, check_stated, read_rules
 from epsworth.release.rules import BITS, UNSAMPLED, Rule, Sampling
-from epsworth.results import Result
+from epsworth.results import Result, json_form
 from epsworth.space import Domain
 
 HEADER = "# An epsworth policy: what every client runs before a record leaves the device. Everything in it is public.\n"
@@ -161,6 +161,11 @@ class Policy(Result):
         return {"version": VERSION} | sample | {"features": {rule.feature.name: rule.to_dict() for rule in self.rules}}
 
     def to_dict(self) -> dict[str, Any]:
+        """Return what the file says, as JSON has it: the nearest double of each decimal."""
+        form: dict[str, Any] = json_form(self._document())
+        return form
+
+    def _document(self) -> dict[str, Any]:
         """Return what the file says; numbers that were written with a point are exact decimals."""
         total = {"epsilon": self.total, "delta": self.guarantee.delta, "notion": self.guarantee.notion}
         return {"version": VERSION, "fingerprint": self.fingerprint, "per_record": total} | self._content()
@@ -169,7 +174,7 @@ class Policy(Result):
         """Return the file's text."""
         import tomli_w
 
-        return HEADER + tomli_w.dumps(self.to_dict())
+        return HEADER + tomli_w.dumps(self._document())
 
     def save(self, path: str | Path) -> None:
         """Write the TOML file, whole or not at all."""
