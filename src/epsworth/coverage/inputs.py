@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -152,14 +151,7 @@ class NotPrivate(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as JSON-able values (what is infinite as None), and that they are not private."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]  # dataclasses all
-        return {"notice": NOT_PRIVATE} | {name: _plain(value) for name, value in found.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not np.isfinite(value).all():
-        return [v if math.isfinite(v) else None for v in value.ravel().tolist()]
-    return value.tolist() if isinstance(value, np.ndarray) else value
+        return {"notice": NOT_PRIVATE} | super().to_dict()
 
 
 def check_classes(classes: Any) -> Classes:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,10 +56,6 @@ class Release(Result):
     neighbours: str
     step: float
     beta = alias("beta", "rate")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields; everything in them may be published."""
-        return asdict(self) | {"coefficients": self.coefficients.tolist()}
 
     def __str__(self) -> str:
         """Return the promise with its neighbour relation."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ class WorstCase(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields, and that no data was read."""
-        return {"notice": "data-independent"} | asdict(self)
+        return {"notice": "data-independent"} | super().to_dict()
 
     def epsilon_at(self, delta: float) -> float:
         """Return the smaller epsilon that holds once ``delta`` is allowed."""

@@ -88,17 +88,6 @@ class Certificates(Result):
             text += f"; with the declared smoothness {int(self.point.sum())} points are certified themselves"
         return f"{text}. {HONEST}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form: a list per attribute; intervals that a mechanism lacks are null."""
-        columns = ("label", "p_value", "adjusted", "certified", "cell")
-        return {
-            **{name: getattr(self, name).tolist() for name in columns},
-            **{side: [None if np.isnan(v) else v for v in getattr(self, side).tolist()] for side in ("lower", "upper")},
-            "point": None if self.point is None else self.point.tolist(),
-            "confidence": float(self.confidence),
-            "spent": float(self.spent),
-        }
-
 
 def certify(
     aggregate: Aggregator,

@@ -86,13 +86,6 @@ class Plan(Result):
             f"is {show_up(self.margin)} or more {sure} {chance}."
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form; what is infinite is null."""
-        found = {name: getattr(self, name) for name in self.__dataclass_fields__} | {
-            "confidence": float(self.confidence)
-        }
-        return {name: None if value in (math.inf, -math.inf) else value for name, value in found.items()}
-
     @classmethod
     def load(cls, path: str | Path) -> Plan:
         """Read a JSON file that `save` wrote."""

@@ -15,6 +15,7 @@ from fractions import Fraction
 from numbers import Integral, Real
 
 from epsworth.deprecation import renamed
+from epsworth.rounding import float_above
 
 MOST_RECORDS = 100_000  # of `generalised_prior`, whose whole numbers have as many digits
 
@@ -176,12 +177,7 @@ def generalised_prior(n: int, s: int, g: int, k: int) -> float:
     for j in range(first, last):  # each from the one before
         term = term * (s - j) * (g - j) // ((j + 1) * (n - s - g + j + 1))
         ways += term
-    return _float_above(Fraction(ways, math.comb(n, g)))
-
-
-def _float_above(exact: Fraction) -> float:
-    nearest = float(exact)
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, 1)
+    return float_above(Fraction(ways, math.comb(n, g)))
 
 
 def _divergence(q: float, p: float) -> Decimal:
