@@ -22,7 +22,7 @@ from epsworth.coverage.plateaus import plateau_ends
 from epsworth.coverage.trade import draw_trade
 from epsworth.coverage.usefulness import Usefulness, simulate
 from epsworth.deprecation import alias
-from epsworth.results import Result
+from epsworth.results import Result, json_form
 from epsworth.rounding import down, show_down, show_up, up
 
 if TYPE_CHECKING:
@@ -121,19 +121,18 @@ class Window(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is worth keeping, for JSON; infinite values become None."""
-        useful = self.usefulness
-        curve = None
+        useful, curve = self.usefulness, None
         if useful is not None:
             rows = zip(useful.epsilons, useful.accuracy, useful.kept, useful.kept_lower, strict=True)
             names = ("epsilon", "accuracy", "kept", "kept_lower")
-            curve = [dict(zip(names, map(float, row), strict=True)) for row in rows]
-        return {
+            curve = [dict(zip(names, row, strict=True)) for row in rows]
+        told = {
             "notice": NOT_PRIVATE,
             "rule": self.rule,
-            "window": None if self.advised is None else [_json(end) for end in self.advised],
+            "window": self.advised,
             "eps_low": self.epsilon_low,
-            "eps_high": _json(self.epsilon_high),
-            "eps_util": None if self.epsilon_util is None else _json(self.epsilon_util),
+            "eps_high": self.epsilon_high,
+            "eps_util": self.epsilon_util,
             "adv_low": self.adv_low,
             "adv_high": self.adv_high,
             "kappa": self.kappa,
@@ -143,6 +142,7 @@ class Window(Result):
             "base_accuracy": None if useful is None else useful.base,
             "majority": None if useful is None else useful.majority,
         }
+        return {name: json_form(value) for name, value in told.items()}
 
     @property
     def verdict(self) -> str:
@@ -196,10 +196,6 @@ class Window(Result):
             f"A trade-off: accuracy is kept from epsilon {show_up(self.epsilon_util, 3)} on, where the most exposed "
             f"row's advantage is {worst}, but {safe}; {use}."
         )
-
-
-def _json(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def window(
