@@ -158,7 +158,7 @@ class Risk:
         raise TypeError("a risk cannot be copied: what is spent of a copy would be spent twice")
 
 
-def check_spent(spent: float, confidence: float) -> None:
+def check_spent(spent: float | Fraction, confidence: float | Fraction) -> None:
     """Refuse an answer that claims more confidence than its bounds leave: a fault of the program.
 
     Examples

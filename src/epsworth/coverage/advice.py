@@ -108,7 +108,7 @@ class Window(Result):
 
     def exposure(self, epsilon: float) -> Floats:
         """Return every row's exact pure epsilon, certificate included, when the mechanism runs at ``epsilon``."""
-        return as_floats(positive(epsilon, "epsilon") * self._shares)
+        return as_floats(positive("epsilon", epsilon) * self._shares)
 
     @property
     def _shares(self) -> Floats:
@@ -258,21 +258,21 @@ def window(
     True
     """
     wishes = {"adv_safe": adv_safe, "adv_exposed": adv_exposed, "q_exposed": q_exposed}
-    wishes = {name: share_of_one(value, name) for name, value in wishes.items()}
+    wishes = {name: share_of_one(name, value) for name, value in wishes.items()}
     if wishes["adv_safe"] > wishes["adv_exposed"]:
         raise CoverageError(
             f"adv_safe must not be above adv_exposed, got {adv_safe!r} and {adv_exposed!r}; what is exposed is not safe"
         )
-    share, confidence = share_of_one(share, "share"), share_of_one(confidence, "confidence")
+    share, confidence = share_of_one("share", share), share_of_one("confidence", confidence)
     if not 0 <= number(tolerance) < 1:
         raise CoverageError(f"tolerance must be a loss of accuracy in [0, 1), got {tolerance!r}")
-    draws = whole(draws, "draws", 1, MOST_DRAWS)
+    draws = whole("draws", draws, 1, MOST_DRAWS)
     if rule not in ("advantage", "plateau"):
         raise CoverageError(f"rule must be advantage or plateau, got {rule!r}")
     rows, labels = check_data(X, y, classes)
     rng = None if rng is None else generator(rng)
     test = (rows, labels) if held_out is None else _held_out(held_out, rows.shape[1], classes)
-    size, d = len(rows) if n is None else whole(n, "n", 2), rows.shape[1]
+    size, d = len(rows) if n is None else whole("n", n, 2), rows.shape[1]
     if len(rows) < size:
         raise CoverageError(f"X has {len(rows)} rows, fewer than the public n = {n}; noise for n does not cover it")
     weight, law, smooth = check_l2(l2), kernels(d), loss_named(loss)

@@ -131,7 +131,7 @@ def noise_rate(
     loss: str = "logistic",
 ) -> tuple[float, float]:
     """Return the rate of the noise of a release, and the lattice step: functions of public numbers only."""
-    epsilon = positive(epsilon, "epsilon")
+    epsilon = positive("epsilon", epsilon)
     if not LEAST_EPSILON <= epsilon <= 1 / LEAST_EPSILON:
         raise CoverageError(
             f"epsilon must lie between {LEAST_EPSILON:g} and {1 / LEAST_EPSILON:g}, got {epsilon!r}; beyond, the noise "

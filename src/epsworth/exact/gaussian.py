@@ -18,9 +18,10 @@ from scipy.special import ndtr
 from epsworth.exact.alias import WORD
 from epsworth.exact.clipped import Clipped
 from epsworth.exact.integer import require
-from epsworth.exact.rational import PRECISION, exp_below, float_above
+from epsworth.exact.rational import PRECISION, exp_below
 from epsworth.guarantees import Approximate, Pure
 from epsworth.mechanisms.gaussian import Calibration, clipped_sigma, gaussian_sigma
+from epsworth.rounding import float_above
 
 BEYOND = 4096  # distances past the grid that are summed one by one; the rest is an integral
 WIDEST = 1.5  # times the continuous sigma; a delta that needs more is beyond what the integers resolve

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.bounds import Risk
+from epsworth.bounds import Risk, check_spent
 from epsworth.deprecation import alias
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.coins import Ints
@@ -74,8 +74,7 @@ class Certificates(Result):
     level = alias("level", "confidence", lambda confidence: float(1 - Fraction(confidence)))
 
     def __post_init__(self) -> None:
-        if self.spent > 1 - Fraction(self.confidence):
-            raise AssertionError(f"certificates spend {float(self.spent):g}, more than was asked for")
+        check_spent(self.spent, self.confidence)
 
     def __str__(self) -> str:
         """Say what is certified, and what is not."""

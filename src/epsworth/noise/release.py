@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.documents import read_json
 from epsworth.exact.alias import WORD, Alias
 from epsworth.exact.entropy import SystemWords, WordSource
-from epsworth.exact.rational import Exact, exp_below, float_above, stated
+from epsworth.exact.rational import Exact, exp_below, stated
 from epsworth.exact.testing import NotPrivate
 from epsworth.files import reading
 from epsworth.noise.allowed import length, whole
@@ -28,7 +28,7 @@ from epsworth.noise.composition import composed_epsilon
 from epsworth.noise.lattice import HALVES, LatticeNoise
 from epsworth.noise.profiles import smallest_epsilon
 from epsworth.results import Result
-from epsworth.rounding import float_below, show_down, up
+from epsworth.rounding import float_above, float_below, show_down, up
 
 CHUNK = 1 << 14
 MOST_POINTS = 1 << 16

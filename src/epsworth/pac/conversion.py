@@ -258,7 +258,7 @@ def _rate(r: float) -> float:
 def number(name: str, value: object) -> float:
     """Return a number as a float, or say what it must be."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
+        raise TypeError(f"{name} must be a number, such as 1 / 16 without quotes, got {value!r}")
     try:
         return float(value)
     except OverflowError:

@@ -119,8 +119,7 @@ def expose(
     *,
     risk: Risk,
     draws: int = 8192,
-    probabilities: Floats | None = None,
-) -> Exposure:  # fmt: skip
+) -> Exposure:
     """Simulate releases and attack every record by Bayes' rule.
 
     Parameters
@@ -140,7 +139,7 @@ def expose(
     Costs draws x m x (r + n) operations; memory stays below a few chunks of 32 MB.
     """
     worlds, records = members.shape
-    p = np.full(worlds, 1 / worlds) if probabilities is None else probabilities
+    p = np.full(worlds, 1 / worlds)
     unit, back = np.unique(np.packbits(members, axis=0), axis=1, return_index=True, return_inverse=True)[1:]
     inside = members[:, unit].astype(np.float64)
     total, squares, information = np.zeros(len(unit)), np.zeros(len(unit)), np.zeros(len(unit))

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from epsworth.documents import read_json
-from epsworth.exact.rational import float_above
 from epsworth.guarantees import Guarantee
 from epsworth.release.locks import NO_LINKS, locked
+from epsworth.rounding import float_above
 
 LEDGER = "epsworth-ledger.jsonl"
 LOCK, NEW = ".epsworth-ledger.lock", ".epsworth-ledger.new"

@@ -14,7 +14,6 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from epsworth.deprecation import renamed
-from epsworth.exact.rational import float_above
 from epsworth.files import check_distinct, check_readable, check_writable, held_back
 from epsworth.numerals import plain
 from epsworth.release.beside import check_metadata
@@ -25,6 +24,7 @@ from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
 from epsworth.release.tables import Perturbation
 from epsworth.release.text import CsvSplicer, JsonSplicer
+from epsworth.rounding import float_above
 
 if TYPE_CHECKING:
     import polars as pl
