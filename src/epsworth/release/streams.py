@@ -18,13 +18,13 @@ from epsworth.files import check_distinct, check_readable, check_writable, held_
 from epsworth.numerals import plain
 from epsworth.release.beside import check_metadata
 from epsworth.release.keyed import Watched, fingerprint_of
-from epsworth.release.ledger import Charge, Ledger, sum_above
+from epsworth.release.ledger import Charge, Ledger
 from epsworth.release.outputs import charged
 from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
 from epsworth.release.tables import Perturbation
 from epsworth.release.text import CsvSplicer, JsonSplicer
-from epsworth.rounding import float_above
+from epsworth.rounding import float_above, sum_above
 
 if TYPE_CHECKING:
     import polars as pl
