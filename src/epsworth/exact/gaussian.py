@@ -37,10 +37,6 @@ class GaussianNoise(Clipped):
     sigma: float
     stated: Fraction
 
-    def ratio(self) -> Fraction:
-        """Return the largest ratio, exactly; refused where a weight is zero (`loss` is infinite there)."""
-        return max(Fraction(self.noise[0], self.noise[-2]), Fraction(self.tail[0], self.tail[-1]))
-
     def loss(self) -> float:
         """Return the pure loss, rounded up: bounded by the ends; infinite where a far weight is rounded to zero."""
         return super().loss() if min(self.noise[-2:]) > 0 else math.inf
