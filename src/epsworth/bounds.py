@@ -111,12 +111,8 @@ class Risk:
 
     def __iter__(self) -> Iterator[Risk]:
         """Take the shares out one by one, each a risk of its own."""
-        while True:
-            with self._lock:
-                if not self.left:
-                    return
-                self._pay(1)
-            yield self._part(self.each, 1)
+        while self.left:
+            yield self.take()
 
     def take(self, shares: int = 1) -> Risk:
         """Take so many shares out, to pay for as many bounds elsewhere."""
@@ -162,7 +158,7 @@ class Risk:
         raise TypeError("a risk cannot be copied: what is spent of a copy would be spent twice")
 
 
-def check_spent(spent: float, confidence: float) -> None:
+def check_spent(spent: float | Fraction, confidence: float | Fraction) -> None:
     """Refuse an answer that claims more confidence than its bounds leave: a fault of the program.
 
     Examples

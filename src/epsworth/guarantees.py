@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 from epsworth.numerals import whole
-from epsworth.rounding import down, float_above, show_up, up
+from epsworth.rounding import down, float_above, show_up, sum_above, up
 
 Unit = Literal["feature", "record"]
 Notion = Literal["pure", "probabilistic", "approximate"]
@@ -86,7 +86,7 @@ def compose(parts: Sequence[Guarantee]) -> Guarantee:
     """
     if not parts:
         raise ValueError("nothing to compose: give at least one guarantee")
-    epsilon = _sum_from_above([p.epsilon for p in parts])
+    epsilon = sum_above(p.epsilon for p in parts)
     delta = _either_from_above([p.delta for p in parts])
     notion = max((p.notion for p in parts), key=STRENGTH.index)
     if notion == "pure":
@@ -171,12 +171,6 @@ def epsilon_needed(at_least: float, labels: int, delta: float = 0.0) -> float:
         return math.inf
     odds = down((labels - 1) * (at_least - delta) / (1 - at_least), ulps=4)  # four roundings
     return max(0.0, down(math.log(odds), ulps=2))  # its library errs by a unit
-
-
-def _sum_from_above(values: Sequence[float]) -> float:
-    """Return the sum, or the next double where rounding took something off (`fsum` tells the exact sign)."""
-    nearest = math.fsum(values)
-    return nearest if math.fsum([*values, -nearest]) <= 0 else math.nextafter(nearest, math.inf)
 
 
 def _either_from_above(deltas: Sequence[float]) -> float:

@@ -15,9 +15,7 @@ DIGITS = 400  # of a number; and the largest power of ten, either way: 1e9999999
 EXACT = Context(prec=4 * DIGITS, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])  # sums of such numbers have fewer digits
 
 
-def whole(
-    field: str, value: object, *, least: int = 1, most: int | None = None, error: type[ValueError] = ValueError
-) -> int:
+def whole(field: str, value: object, *, least: int = 1, most: int | None = None) -> int:
     """Return a whole number within bounds, or refuse what was given in one sentence.
 
     Examples
@@ -35,7 +33,7 @@ def whole(
         found = least - 1
     if type(value).__name__ in ("bool", "bool_") or found < least or (most is not None and found > most):
         allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise error(f"{field} must be a whole number {allowed}, got {short(value)}")
+        raise ValueError(f"{field} must be a whole number {allowed}, got {short(value)}")
     return found
 
 

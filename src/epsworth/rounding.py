@@ -7,6 +7,7 @@ What is shown is rounded likewise: 0.4519 is promised as 0.451, never as 0.452.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, overload
@@ -73,6 +74,19 @@ def float_above(value: Fraction) -> float:
     """
     nearest = float(value)
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def sum_above(numbers: Iterable[float]) -> float:
+    """Return the smallest double that is not below the exact sum.
+
+    Examples
+    --------
+    >>> sum_above([0.1] * 10), sum_above([0.1, 0.2])
+    (1.0000000000000002, 0.30000000000000004)
+    """
+    values = list(numbers)
+    nearest = math.fsum(values)  # rounded once: what it lost has an exact sign
+    return nearest if math.fsum([*values, -nearest]) <= 0 else math.nextafter(nearest, math.inf)
 
 
 def float_below(value: Fraction) -> float:

@@ -89,11 +89,6 @@ class Scan:
         return int(np.argmax(self.met)) if self.met.any() else None
 
     @property
-    def first_possible(self) -> int | None:
-        """Index of the smallest grid point that is not refuted, or None."""
-        return int(np.argmin(self.refuted)) if not self.refuted.all() else None
-
-    @property
     def holds_above(self) -> bool:
         """Whether every grid point from `first_met` on is guaranteed too."""
         return self.first_met is not None and bool(self.met[self.first_met :].all())

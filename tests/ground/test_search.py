@@ -36,6 +36,6 @@ def test_a_root_is_moved_to_the_side_that_passes():
 
 def test_a_scan_assumes_nothing():
     scan = Scan(met=np.array([False, True, False, True]), refuted=np.array([True, False, True, False]))
-    assert (scan.first_met, scan.first_possible, scan.holds_above) == (1, 1, False)
+    assert (scan.first_met, scan.holds_above) == (1, False)
     none = Scan(met=np.zeros(2, dtype=bool), refuted=np.ones(2, dtype=bool))
-    assert (none.first_met, none.first_possible, none.holds_above) == (None, None, False)
+    assert (none.first_met, none.holds_above) == (None, False)

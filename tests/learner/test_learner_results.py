@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from epsworth.bounds import Risk
+from epsworth.bounds import Overspent, Risk
 from epsworth.learner import Classifier, Holder, LatticeConfig, PrivateValidation, plan, simulate
 from epsworth.learner.certificates import Certificates
 from epsworth.learner.planning import Plan
@@ -47,7 +47,7 @@ def test_certificates_spend_what_was_asked_for_and_no_more(classes, confidence):
 def test_certificates_that_spend_too_much_are_a_fault():
     found = learnt().certificate([[0.5]], confidence=0.9)
     fields = vars(found) | {"confidence": 0.95}
-    with pytest.raises(AssertionError, match="more than was asked for"):
+    with pytest.raises(Overspent, match="cannot hold with confidence"):
         Certificates(**fields)
 
 

@@ -19,9 +19,9 @@ import pytest
 
 import epsworth as ew
 from epsworth.release import Policy, keyed, outputs, perturb_file
-from epsworth.release.ledger import LEDGER, Entry, Ledger, state_folder, sum_above
+from epsworth.release.ledger import LEDGER, Entry, Ledger, state_folder
 from epsworth.release.streams import charge_of
-from epsworth.rounding import show_up
+from epsworth.rounding import show_up, sum_above
 
 AGES = ew.Domain.of({"age": (0, 100)})
 POLICY = Policy.of("pm", 2, AGES, bits=4)

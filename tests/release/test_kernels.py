@@ -20,11 +20,11 @@ from epsworth.exact.distance import DistanceKernel, rho
 from epsworth.exact.duchi import Duchi, Hybrid
 from epsworth.exact.gaussian import GaussianNoise, _largest
 from epsworth.exact.neighbours import NeighbourKernel
-from epsworth.exact.rational import PRECISION, exp_below, float_above, log_above, stated
+from epsworth.exact.rational import PRECISION, exp_below, log_above, stated
 from epsworth.exact.two_level import TwoLevel
 from epsworth.guarantees import Approximate, Pure
 from epsworth.mechanisms import FAMILIES
-from epsworth.rounding import show_up
+from epsworth.rounding import float_above, show_up
 
 EPSILONS = ("0.001", "0.1", "0.3", "1", "4", "8", "20")
 WORD = 2**64

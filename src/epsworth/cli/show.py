@@ -52,12 +52,15 @@ def small_curve(values: Sequence[float]) -> str:
 
 def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "stability") -> None:
     """Print one table of guaranteed values per view, as many columns as the terminal has room for."""
+    from epsworth.utility.curves import view_of
+
     out = console()
     names, curve = max(map(len, curves.mechanisms)), len(curves.epsilons)
     shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names - curve - 2) // 7)))
+    what = "label stability" if of == "stability" else of
     for view in views:
         lower, upper = curves.select(view, of)
-        out.print(f"[bold]{_title(curves, view, of)}[/bold] ({_width(curves, lower, upper)})")
+        out.print(f"[bold]{what}, {view_of(view, len(curves.labels))}[/bold] ({_width(curves, lower, upper)})")
         heads = [f"ε={show_up(curves.epsilons[e])}" for e in shown]
         found = table("mechanism", *heads, "curve", left=("mechanism", "curve"))
         for column in found.columns[1:-1]:
@@ -129,13 +132,6 @@ def told(destination: str | None, document: Callable[[], dict[str, Any]]) -> boo
     if destination is not None:
         write_json(destination, document())
     return destination == "-"
-
-
-def _title(curves: Curves, view: str | int, of: Quantity) -> str:
-    count = len(curves.labels)
-    where = {"average": f"average over {count} records", "worst": f"worst of these {count} records"}
-    what = {"stability": "label stability", "accuracy": "accuracy"}[of]
-    return f"{what}, {where.get(str(view), f'record {view}')}"
 
 
 def _evenly(count: int, most: int) -> list[int]:

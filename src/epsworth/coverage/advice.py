@@ -22,7 +22,7 @@ from epsworth.coverage.plateaus import plateau_ends
 from epsworth.coverage.trade import draw_trade
 from epsworth.coverage.usefulness import Usefulness, simulate
 from epsworth.deprecation import alias
-from epsworth.results import Result
+from epsworth.results import Result, json_form
 from epsworth.rounding import down, show_down, show_up, up
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Window(Result):
 
     def exposure(self, epsilon: float) -> Floats:
         """Return every row's exact pure epsilon, certificate included, when the mechanism runs at ``epsilon``."""
-        return as_floats(positive(epsilon, "epsilon") * self._shares)
+        return as_floats(positive("epsilon", epsilon) * self._shares)
 
     @property
     def _shares(self) -> Floats:
@@ -121,19 +121,18 @@ class Window(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is worth keeping, for JSON; infinite values become None."""
-        useful = self.usefulness
-        curve = None
+        useful, curve = self.usefulness, None
         if useful is not None:
             rows = zip(useful.epsilons, useful.accuracy, useful.kept, useful.kept_lower, strict=True)
             names = ("epsilon", "accuracy", "kept", "kept_lower")
-            curve = [dict(zip(names, map(float, row), strict=True)) for row in rows]
-        return {
+            curve = [dict(zip(names, row, strict=True)) for row in rows]
+        told = {
             "notice": NOT_PRIVATE,
             "rule": self.rule,
-            "window": None if self.advised is None else [_json(end) for end in self.advised],
+            "window": self.advised,
             "eps_low": self.epsilon_low,
-            "eps_high": _json(self.epsilon_high),
-            "eps_util": None if self.epsilon_util is None else _json(self.epsilon_util),
+            "eps_high": self.epsilon_high,
+            "eps_util": self.epsilon_util,
             "adv_low": self.adv_low,
             "adv_high": self.adv_high,
             "kappa": self.kappa,
@@ -143,6 +142,7 @@ class Window(Result):
             "base_accuracy": None if useful is None else useful.base,
             "majority": None if useful is None else useful.majority,
         }
+        return {name: json_form(value) for name, value in told.items()}
 
     @property
     def verdict(self) -> str:
@@ -196,10 +196,6 @@ class Window(Result):
             f"A trade-off: accuracy is kept from epsilon {show_up(self.epsilon_util, 3)} on, where the most exposed "
             f"row's advantage is {worst}, but {safe}; {use}."
         )
-
-
-def _json(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def window(
@@ -262,21 +258,21 @@ def window(
     True
     """
     wishes = {"adv_safe": adv_safe, "adv_exposed": adv_exposed, "q_exposed": q_exposed}
-    wishes = {name: share_of_one(value, name) for name, value in wishes.items()}
+    wishes = {name: share_of_one(name, value) for name, value in wishes.items()}
     if wishes["adv_safe"] > wishes["adv_exposed"]:
         raise CoverageError(
             f"adv_safe must not be above adv_exposed, got {adv_safe!r} and {adv_exposed!r}; what is exposed is not safe"
         )
-    share, confidence = share_of_one(share, "share"), share_of_one(confidence, "confidence")
+    share, confidence = share_of_one("share", share), share_of_one("confidence", confidence)
     if not 0 <= number(tolerance) < 1:
         raise CoverageError(f"tolerance must be a loss of accuracy in [0, 1), got {tolerance!r}")
-    draws = whole(draws, "draws", 1, MOST_DRAWS)
+    draws = whole("draws", draws, 1, MOST_DRAWS)
     if rule not in ("advantage", "plateau"):
         raise CoverageError(f"rule must be advantage or plateau, got {rule!r}")
     rows, labels = check_data(X, y, classes)
     rng = None if rng is None else generator(rng)
     test = (rows, labels) if held_out is None else _held_out(held_out, rows.shape[1], classes)
-    size, d = len(rows) if n is None else whole(n, "n", 2), rows.shape[1]
+    size, d = len(rows) if n is None else whole("n", n, 2), rows.shape[1]
     if len(rows) < size:
         raise CoverageError(f"X has {len(rows)} rows, fewer than the public n = {n}; noise for n does not cover it")
     weight, law, smooth = check_l2(l2), kernels(d), loss_named(loss)

@@ -90,7 +90,7 @@ def sensitivity(
     Chaudhuri, Monteleoni & Sarwate 2011, Corollary 8, for ``chaudhuri``; ``C = l2 R + |l'(-R)|`` with `norm_bound`'s R.
     """
     weight, law = check_l2(l2), loss_named(loss)
-    n = whole(n, "n", 2)
+    n = whole("n", n, 2)
     if regulariser not in ("mean", "sum"):
         raise CoverageError(f"regulariser must be mean or sum, got {regulariser!r}")
     if calibration not in ("chaudhuri", "add_remove"):

@@ -171,7 +171,7 @@ def kernels(d: int) -> Kernels:
     >>> k.delta(1.0, 0.5).round(6), k.inverse_adv(0.1).round(6)
     (np.float64(0.122705), np.float64(0.317901))
     """
-    return _kernels(whole(d, "d", 1, MOST_DIMENSIONS))
+    return _kernels(whole("d", d, 1, MOST_DIMENSIONS))
 
 
 @lru_cache(maxsize=64)

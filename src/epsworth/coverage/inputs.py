@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsworth import arrays
+from epsworth import arrays, numerals
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.coverage.glm import CoverageError
 from epsworth.results import Result
@@ -21,6 +21,9 @@ from epsworth.results import Result
 Classes = tuple[Any, Any]  # two labels, declared in public: (the one that is -1, the one that is +1)
 TEXTS, NUMBERS = "US", "biuf"
 NOT_PRIVATE = "computed from raw data: not private"
+
+positive = partial(numerals.positive, error=CoverageError)
+share = partial(numerals.share, error=CoverageError)
 
 
 def numbers(values: ArrayLike, name: str) -> Floats:
@@ -103,7 +106,7 @@ def finite(values: ArrayLike, name: str, shape: tuple[int | None, ...] | None = 
     return found
 
 
-def whole(value: Any, name: str, least: int, most: int = 10**18) -> int:
+def whole(name: str, value: Any, least: int, most: int = 10**18) -> int:
     """Return a whole number between two bounds."""
     try:
         found = operator.index(value)
@@ -112,22 +115,6 @@ def whole(value: Any, name: str, least: int, most: int = 10**18) -> int:
     if isinstance(value, (bool, np.bool_)) or not least <= found <= most:
         upper = f" and at most {most:,}" if found > most else ""
         raise CoverageError(f"{name} must be a whole number of at least {least}{upper}, got {value!r}")
-    return found
-
-
-def positive(value: Any, name: str) -> float:
-    """Return a positive, finite number."""
-    found = number(value)
-    if not (math.isfinite(found) and found > 0):
-        raise CoverageError(f"{name} must be positive and finite, got {value!r}")
-    return found
-
-
-def share(value: Any, name: str) -> float:
-    """Return a number strictly between 0 and 1."""
-    found = number(value)
-    if not 0 < found < 1:
-        raise CoverageError(f"{name} must lie strictly between 0 and 1, got {value!r}")
     return found
 
 
@@ -152,14 +139,7 @@ class NotPrivate(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as JSON-able values (what is infinite as None), and that they are not private."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]  # dataclasses all
-        return {"notice": NOT_PRIVATE} | {name: _plain(value) for name, value in found.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not np.isfinite(value).all():
-        return [v if math.isfinite(v) else None for v in value.ravel().tolist()]
-    return value.tolist() if isinstance(value, np.ndarray) else value
+        return {"notice": NOT_PRIVATE} | super().to_dict()
 
 
 def check_classes(classes: Any) -> Classes:

@@ -212,7 +212,7 @@ def loo(
     if tol is not None and not number(tol) >= 0:
         raise CoverageError(f"tol must be a relative error of at least 0, got {tol!r}")
     if top is not None:
-        top = whole(top, "top", 0)
+        top = whole("top", top, 0)
     base, weight = check_coefficients(f, rows.shape[1]), check_l2(l2)
     return leave_one_out(
         rows, labels, base, weight, loss_named(loss), method=method, tol=tol, top=top, regulariser=regulariser

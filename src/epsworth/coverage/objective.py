@@ -90,7 +90,7 @@ def expost_objective(
 
 def _expost(X: Floats, y: Floats, f: Floats, reg: float, scale: float, noise: str, loss: str) -> ExPost:
     """Return the parts for rows of any length."""
-    reg, scale = positive(reg, "reg"), positive(scale, "noise_scale")
+    reg, scale = positive("reg", reg), positive("noise_scale", scale)
     if noise not in ("laplace", "gaussian"):
         raise CoverageError(f"noise must be laplace or gaussian, got {noise!r}")
     law, margins = loss_named(loss), y * (X @ f)
@@ -142,7 +142,7 @@ def expost_diffprivlib(
             "the model has an intercept, which diffprivlib does not regularise; append a constant column, rescale the "
             "rows to the unit ball and fit with fit_intercept=False"
         )
-    norm = positive(model.data_norm, "data_norm")
+    norm = positive("data_norm", model.data_norm)
     table = check_table(X)
     lengths = np.linalg.norm(table, axis=1)
     if norm > 1:
@@ -157,7 +157,7 @@ def expost_diffprivlib(
         )  # fmt: skip
         table = table / np.maximum(1.0, lengths / norm)[:, None]
     rows, labels = check_data(table / max(norm, 1.0), y, classes)
-    reg, scale = diffprivlib_noise(positive(model.C, "C"), positive(model.epsilon, "epsilon"), norm)
+    reg, scale = diffprivlib_noise(positive("C", model.C), positive("epsilon", model.epsilon), norm)
     f = check_coefficients(np.ravel(model.coef_), rows.shape[1])
     return _expost(rows * max(norm, 1.0), labels, f, reg, scale, "laplace", "logistic")
 

@@ -45,14 +45,14 @@ class OutputPerturbation:
     def __init__(self, d: int, rate: float) -> None:
         object.__setattr__(self, "d", d)
         object.__setattr__(self, "rate", rate)
-        whole(self.d, "d", 1)
+        whole("d", self.d, 1)
         if not 1 / LARGEST <= number(self.rate) <= LARGEST:
             ends = f"from {1 / LARGEST:g} to {LARGEST:g}"
             raise CoverageError(f"d must be at least 1 and rate positive and finite, {ends}, got rate={self.rate!r}")
 
     def sample(self, count: int, rng: np.random.Generator | int | None) -> Floats:
         """Draw noise for a simulation, shape ``(count, d)``: floating point, never for a release (see `release`)."""
-        count, rng = whole(count, "count", 0, MOST_NUMBERS // self.d), generator(rng)
+        count, rng = whole("count", count, 0, MOST_NUMBERS // self.d), generator(rng)
         direction = rng.standard_normal((count, self.d))
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
         return as_floats(direction * rng.gamma(self.d, 1 / self.rate, size=(count, 1)))
@@ -101,7 +101,7 @@ class OutputPerturbation:
         """
         with np.errstate(over="ignore"):
             far = _within(self.rate * finite(distance, "distance"), "rate times distance")
-            reach = float(_within(as_floats(self.rate * positive(radius, "radius")), "rate times radius"))
+            reach = float(_within(as_floats(self.rate * positive("radius", radius)), "rate times radius"))
         if not (far >= 0).all():
             raise CoverageError("distance must not be negative")
         if self.d == 1:

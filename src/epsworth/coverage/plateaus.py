@@ -30,7 +30,7 @@ def onset(scale: ArrayLike, ratio: ArrayLike, share: float = RISE, *, first: int
     >>> onset([1, 2, 3, 4, 5, 6, 7], [1, 1, 1, 1, 1, 3, 4])
     6.0
     """
-    first = whole(first, "first", 1)
+    first = whole("first", first, 1)
     at, curve = finite(scale, "scale"), finite(ratio, "ratio")
     if at.ndim != 1 or at.shape != curve.shape or len(at) < first + 1:
         raise CoverageError(f"scale and ratio must be two curves of the same length, at least {first + 1} points")

@@ -123,7 +123,7 @@ def typical_profile(
     >>> bool((np.diff(found.ranked) >= 0).all()), found.adv.round(3)
     (True, array([0.047, 0.047, 0.019]))
     """
-    draws = whole(draws, "draws", 1)
+    draws = whole("draws", draws, 1)
     mechanism = OutputPerturbation(neighbours.deltas.shape[1], rate)
     total = np.zeros(len(neighbours))
     for noise in mechanism.sample(draws, rng):

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,10 +56,6 @@ class Release(Result):
     neighbours: str
     step: float
     beta = alias("beta", "rate")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields; everything in them may be published."""
-        return asdict(self) | {"coefficients": self.coefficients.tolist()}
 
     def __str__(self) -> str:
         """Return the promise with its neighbour relation."""
@@ -136,7 +131,7 @@ def noise_rate(
     loss: str = "logistic",
 ) -> tuple[float, float]:
     """Return the rate of the noise of a release, and the lattice step: functions of public numbers only."""
-    epsilon = positive(epsilon, "epsilon")
+    epsilon = positive("epsilon", epsilon)
     if not LEAST_EPSILON <= epsilon <= 1 / LEAST_EPSILON:
         raise CoverageError(
             f"epsilon must lie between {LEAST_EPSILON:g} and {1 / LEAST_EPSILON:g}, got {epsilon!r}; beyond, the noise "

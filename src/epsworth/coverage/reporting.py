@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ class WorstCase(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields, and that no data was read."""
-        return {"notice": "data-independent"} | asdict(self)
+        return {"notice": "data-independent"} | super().to_dict()
 
     def epsilon_at(self, delta: float) -> float:
         """Return the smaller epsilon that holds once ``delta`` is allowed."""
@@ -66,7 +66,7 @@ def worst_case(epsilon: float, d: int) -> WorstCase:
     epsilon 1 with 109 coefficients: no attack tells whether a row was used with more than 52 % accuracy, \
 whatever the data (data-independent)
     """
-    epsilon = positive(epsilon, "epsilon")
+    epsilon = positive("epsilon", epsilon)
     law = kernels(d)
     advantage, mean_loss, mean_abs_loss = (above(float(of(epsilon))) for of in (law.adv, law.kl, law.abs))
     any_mechanism = min(up(math.tanh(epsilon / 2), ulps=3), 1.0)  # a half, and two for the library's tanh
@@ -86,10 +86,10 @@ def stand_in(n: int, d: int, *, rng: np.random.Generator | int | None, strength:
     ((100, 3), True, array([-1.,  1.]))
     """
     try:
-        n, d = whole(n, "n", 2), whole(d, "d", 1)
+        n, d = whole("n", n, 2), whole("d", d, 1)
     except CoverageError:
         raise CoverageError(f"n must be at least 2 and d at least 1, whole numbers, got n={n!r}, d={d!r}") from None
-    rng, strength = generator(rng), positive(strength, "strength")
+    rng, strength = generator(rng), positive("strength", strength)
     X = rng.standard_normal((n, d))
     X *= rng.random((n, 1)) ** (1 / d) / np.linalg.norm(X, axis=1, keepdims=True)
     rule = rng.standard_normal(d)

@@ -93,9 +93,9 @@ def black_box(
         raise CoverageError("with_row, without_row and models must have the same number of columns")
     if min(len(inside), len(outside)) < FEWEST:
         raise CoverageError(f"give at least {FEWEST} models with the row and without it; fewer tell nothing apart")
-    confidence = share(confidence, "confidence")
+    confidence = share("confidence", confidence)
     if radius is not None:
-        radius = positive(radius, "radius")
+        radius = positive("radius", radius)
     fit_in, fit_out, in_, out = inside[::2], outside[::2], inside[1::2], outside[1::2]
     direction = fit_out.mean(axis=0) - fit_in.mean(axis=0)
     direction = direction / max(float(np.linalg.norm(direction)), 1e-300)

@@ -158,8 +158,8 @@ def descend(
     >>> bool((run.mu <= run.nominal).all()), round(run.nominal, 3)
     (True, 0.447)
     """
-    clip, noise, rate = positive(clip, "clip"), positive(noise, "noise"), positive(learning_rate, "learning_rate")
-    steps, rng = whole(steps, "steps", 1), generator(rng)
+    clip, noise, rate = positive("clip", clip), positive("noise", noise), positive("learning_rate", learning_rate)
+    steps, rng = whole("steps", steps, 1), generator(rng)
     if not 0 < number(sampling) <= 1:
         raise CoverageError(f"sampling must lie in (0, 1], got {sampling!r}")
     if not 0 <= number(l2) < math.inf:

@@ -48,6 +48,10 @@ class Clipped(NoiseKernel):
         require(self.noise[0] > 0 and min(self.noise[-2:]) >= 0, self, "a weight is negative")
         require(self.whole <= WORD, self, "the weights exceed 2^64")
 
+    def ratio(self) -> Fraction:
+        """Return the largest ratio, exactly: at an inner output, or at an end; refused where a weight is zero."""
+        return max(Fraction(self.noise[0], self.noise[-2]), Fraction(self.tail[0], self.tail[-1]))
+
     def settle(self, reached: Indices, noise: Indices) -> Indices:
         """Clip to the grid."""
         np.clip(reached, 0, self.points - 1, out=reached)
@@ -64,10 +68,6 @@ class Clipped(NoiseKernel):
 @dataclass(frozen=True, eq=False)
 class ClippedNoise(Clipped):
     """Clipped noise with a pure promise."""
-
-    def ratio(self) -> Fraction:
-        """Return the largest ratio, exactly: at an inner output, or at an end."""
-        return max(Fraction(self.noise[0], self.noise[-2]), Fraction(self.tail[0], self.tail[-1]))
 
     def prove(self) -> None:
         """Check that the weights never rise, are positive, fit a word, and keep both ratios."""

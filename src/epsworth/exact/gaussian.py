@@ -18,9 +18,10 @@ from scipy.special import ndtr
 from epsworth.exact.alias import WORD
 from epsworth.exact.clipped import Clipped
 from epsworth.exact.integer import require
-from epsworth.exact.rational import PRECISION, exp_below, float_above
+from epsworth.exact.rational import PRECISION, exp_below
 from epsworth.guarantees import Approximate, Pure
 from epsworth.mechanisms.gaussian import Calibration, clipped_sigma, gaussian_sigma
+from epsworth.rounding import float_above
 
 BEYOND = 4096  # distances past the grid that are summed one by one; the rest is an integral
 WIDEST = 1.5  # times the continuous sigma; a delta that needs more is beyond what the integers resolve
@@ -35,10 +36,6 @@ class GaussianNoise(Clipped):
 
     sigma: float
     stated: Fraction
-
-    def ratio(self) -> Fraction:
-        """Return the largest ratio, exactly; refused where a weight is zero (`loss` is infinite there)."""
-        return max(Fraction(self.noise[0], self.noise[-2]), Fraction(self.tail[0], self.tail[-1]))
 
     def loss(self) -> float:
         """Return the pure loss, rounded up: bounded by the ends; infinite where a far weight is rounded to zero."""

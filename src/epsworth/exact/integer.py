@@ -13,10 +13,11 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.exact.alias import Indices
 from epsworth.exact.entropy import SystemWords, WordSource
 from epsworth.exact.mechanism import KernelLaw, KernelMechanism
-from epsworth.exact.rational import Exact, exp_below, float_above, log_above, stated_epsilon
+from epsworth.exact.rational import Exact, exp_below, log_above, stated_epsilon
 from epsworth.exact.testing import NotPrivate
 from epsworth.guarantees import Approximate, Pure
 from epsworth.laws.grid import nearest_index
+from epsworth.rounding import float_above
 
 CHUNK = 1 << 14  # values at a time: words, indices and outcomes stay in the cache
 

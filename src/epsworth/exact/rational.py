@@ -14,7 +14,6 @@ import numpy as np
 
 from epsworth.mechanisms.mechanism import EPSILON_RANGE
 from epsworth.numerals import DIGITS, fits
-from epsworth.rounding import float_above as float_above  # for whoever takes it along
 
 PRECISION = 256  # fraction bits of partial sums: what they lack is below 1e-73 of e^x
 Exact = str | int | float | Fraction | Decimal | np.integer[Any] | np.floating[Any]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.bounds import Risk
+from epsworth.bounds import Risk, check_spent
 from epsworth.deprecation import alias
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.coins import Ints
@@ -74,8 +74,7 @@ class Certificates(Result):
     level = alias("level", "confidence", lambda confidence: float(1 - Fraction(confidence)))
 
     def __post_init__(self) -> None:
-        if self.spent > 1 - Fraction(self.confidence):
-            raise AssertionError(f"certificates spend {float(self.spent):g}, more than was asked for")
+        check_spent(self.spent, self.confidence)
 
     def __str__(self) -> str:
         """Say what is certified, and what is not."""
@@ -87,17 +86,6 @@ class Certificates(Result):
         if self.point is not None:
             text += f"; with the declared smoothness {int(self.point.sum())} points are certified themselves"
         return f"{text}. {HONEST}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form: a list per attribute; intervals that a mechanism lacks are null."""
-        columns = ("label", "p_value", "adjusted", "certified", "cell")
-        return {
-            **{name: getattr(self, name).tolist() for name in columns},
-            **{side: [None if np.isnan(v) else v for v in getattr(self, side).tolist()] for side in ("lower", "upper")},
-            "point": None if self.point is None else self.point.tolist(),
-            "confidence": float(self.confidence),
-            "spent": float(self.spent),
-        }
 
 
 def certify(

@@ -19,13 +19,14 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.deprecation import alias, read_renamed, renamed
 from epsworth.documents import read_json
-from epsworth.exact.rational import Exact, float_above, stated
+from epsworth.exact.rational import Exact, stated
 from epsworth.files import reading, write_text
 from epsworth.guarantees import Pure
 from epsworth.learner.coins import Ints, checked_epsilon
 from epsworth.learner.mechanism import Mechanism, Users
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_COUNTERS, MOST_GRID_AXES, choose
 from epsworth.records import shown_names
+from epsworth.rounding import float_above
 
 Outside = Literal["clip", "zero", "refuse"]
 VERSION = 1

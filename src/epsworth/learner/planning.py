@@ -31,6 +31,7 @@ from epsworth.learner.mechanism import (
 )
 from epsworth.learner.model import Classifier, Smoothing
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_GRID_AXES
+from epsworth.numerals import whole
 from epsworth.results import Result
 from epsworth.rounding import show_down, show_up
 
@@ -85,13 +86,6 @@ class Plan(Result):
             f"{self.users:,} users with epsilon {show_up(self.epsilon)} per record certify a cell whose signed mean "
             f"is {show_up(self.margin)} or more {sure} {chance}."
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form; what is infinite is null."""
-        found = {name: getattr(self, name) for name in self.__dataclass_fields__} | {
-            "confidence": float(self.confidence)
-        }
-        return {name: None if value in (math.inf, -math.inf) else value for name, value in found.items()}
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
@@ -192,8 +186,8 @@ def _family(mechanism: str, m: int | None, d: int | None) -> Callable[[Fraction]
             raise ValueError(
                 f"{name} is missing: what {mechanism!r} needs depends on it; give m, cells per axis, and d"
             )
-        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1):
-            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if value is not None:
+            whole(name, value)
     if d is not None and d > MOST_GRID_AXES:
         raise ValueError(f"d must be at most {MOST_GRID_AXES}, got {d}; cells on more features hold nobody")
     if m is not None and m ** (d or 1) > MOST_CELLS:
@@ -283,9 +277,7 @@ def expected_accuracy(
     >>> expected_accuracy(config, x[:, None], x > 0.5, users=10**9, rng=np.random.default_rng(0), runs=3).min() > 0.95
     np.True_
     """
-    draws = generator(rng)
-    if isinstance(runs, bool) or not isinstance(runs, (int, np.integer)) or runs < 1:
-        raise ValueError(f"runs must be a whole number of at least 1, got {runs!r}")
+    draws, runs = generator(rng), whole("runs", runs)
     truth = np.array(config.classes)[config.label_numbers(y)]
     models = (Classifier.from_aggregate(simulate(config, X, y, draws, users=users), smoothing) for _ in range(runs))
     return np.array([np.mean(model.predict(X) == truth) for model in models])

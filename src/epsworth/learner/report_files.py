@@ -23,8 +23,9 @@ from epsworth.learner.mechanism import Users
 from epsworth.parallel import in_order
 from epsworth.records import shown_names
 from epsworth.release.keyed import fingerprint_of
-from epsworth.release.ledger import Charge, Ledger, sum_above
+from epsworth.release.ledger import Charge, Ledger
 from epsworth.release.outputs import charged
+from epsworth.rounding import sum_above
 
 PACKED, LINES = ".ldp", (".jsonl", ".ndjson")
 TABLES = {".csv": "write_csv", ".parquet": "write_parquet", ".jsonl": "write_ndjson", ".ndjson": "write_ndjson"}

@@ -27,13 +27,8 @@ MOST_BY_RULE = 300_000  # cells in all
 HIGHEST = {1: 12, 2: 8, 3: 6, 4: 5}  # degree of the cosine basis, by the rule; 2 for more features
 
 
-def choose(epsilon: Fraction, m: int, d: int, classes: int, *, most_bytes: int = LONGEST) -> str:
+def choose(epsilon: Fraction, m: int, d: int, classes: int) -> str:
     """Return the mechanism with the least variance; the one-bit report where no other saves a fifth of the users.
-
-    Parameters
-    ----------
-    most_bytes : int
-        Longest message that may be chosen.
 
     Examples
     --------
@@ -47,11 +42,8 @@ def choose(epsilon: Fraction, m: int, d: int, classes: int, *, most_bytes: int =
     for name in CANDIDATES:
         mechanism = MECHANISMS[name](epsilon, m, d, classes)
         held = math.prod(mechanism.shape)
-        if (
-            mechanism.format.size <= most_bytes
-            and held <= MOST_COUNTERS
-            and (classes == 2 or not mechanism.binary_only)
-        ):
+        short = mechanism.format.size <= LONGEST
+        if short and held <= MOST_COUNTERS and (classes == 2 or not mechanism.binary_only):
             found.append((mechanism.variance, mechanism))
     if not found:
         return one_bit.name

@@ -67,11 +67,6 @@ class Accuracies(Result):
         together = f"All bounds hold together with confidence {show_down(float(self.confidence))}."
         return "\n".join([*lines, together])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        columns = {name: getattr(self, name).tolist() for name in ("estimate", "lower", "upper", "users")}
-        return columns | {"confidence": float(self.confidence), "spent": float(self.spent)}
-
 
 class PrivateValidation:
     """Users that took no part in learning each check one random candidate and send whether it was right, randomised.

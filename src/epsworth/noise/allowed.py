@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Floats, as_floats
 from epsworth.bounds import Risk
 from epsworth.deprecation import Convert
-from epsworth.numerals import fits
+from epsworth.numerals import fits, short
 
 Confidence = float | Fraction
 SHORTEST = 1e-100
@@ -100,15 +100,6 @@ def whole(value: object, field: str, least: int, most: int) -> int:
     if value > most:
         raise ValueError(f"{field} must be at most {most}, got {short(value)}")
     return int(value)
-
-
-def short(value: object) -> str:
-    """Return what was given, in one line."""
-    try:
-        text = repr(value)
-    except ValueError:  # an integer with thousands of digits
-        text = "a huge number"
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def numbers(values: ArrayLike, field: str, *, at_most: float = np.inf, private: bool = False) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -117,10 +117,6 @@ class Ranking(Result, Sequence[Choice]):
     def __len__(self) -> int:
         """Return the number of choices."""
         return len(self.choices)
-
-    def __iter__(self) -> Iterator[Choice]:
-        """Iterate, cheapest first."""
-        return iter(self.choices)
 
     def named(self, name: str) -> Choice:
         """Return the choice of this name."""

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.noise.allowed import SHORTEST, length, positive, short
+from epsworth.noise.allowed import SHORTEST, length, positive
 from epsworth.noise.answers import PublicList, finite, listed, whole_numbers
+from epsworth.numerals import short
 
 Kind = Literal["absolute", "relative", "fixed"]
 

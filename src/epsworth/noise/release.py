@@ -6,12 +6,12 @@ The promise is computed for the integers that are drawn from, in rational arithm
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain, islice, pairwise, repeat
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.documents import read_json
 from epsworth.exact.alias import WORD, Alias
 from epsworth.exact.entropy import SystemWords, WordSource
-from epsworth.exact.rational import Exact, exp_below, float_above, stated
+from epsworth.exact.rational import Exact, exp_below, stated
 from epsworth.exact.testing import NotPrivate
 from epsworth.files import reading
 from epsworth.noise.allowed import length, whole
@@ -28,7 +28,7 @@ from epsworth.noise.composition import composed_epsilon
 from epsworth.noise.lattice import HALVES, LatticeNoise
 from epsworth.noise.profiles import smallest_epsilon
 from epsworth.results import Result
-from epsworth.rounding import float_below, show_down, up
+from epsworth.rounding import float_above, float_below, show_down, up
 
 CHUNK = 1 << 14
 MOST_POINTS = 1 << 16
@@ -60,10 +60,6 @@ class LatticeRelease(Result):
         """Show the size of the table and its confidence."""
         confidence = show_down(float_below(self.confidence))
         return f"{len(self.weights)} points of a lattice with step {self.step:g}, confidence {confidence}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all that `draw` needs, the weights as whole numbers."""
-        return asdict(self)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -154,19 +154,6 @@ RECIPES: dict[Rule, Callable[[Floats, float, Floats], Floats]] = {
 }
 
 
-def noise_covariance(covariance: ArrayLike, mi: float, rule: Rule = "optimal") -> Floats:
-    """Return the noise covariance in the eigenbasis of a covariance: the least trace of all Gaussian noise.
-
-    Examples
-    --------
-    >>> noise_covariance([[2.0, 0.0], [0.0, 2.0]], 1.0, "paper")
-    array([[2., 0.],
-           [0., 2.]])
-    """
-    values, vectors = np.linalg.eigh(as_floats(covariance))
-    return np.asarray((vectors * allocate(np.maximum(values, 0.0), mi, rule)) @ vectors.T)
-
-
 def individual_allocation(second_moments: ArrayLike, mi: float, rate: float = 0.5) -> Floats:
     """Return the least total noise that keeps every record's own mutual information at ``mi`` nats.
 

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any
+from typing import Any, cast
 
 from epsworth.deprecation import alias, renamed
-from epsworth.pac.conversion import budget, dp_posterior
+from epsworth.pac.conversion import budget, dp_posterior, number
 from epsworth.rounding import show_up
 
 
 def _number(name: str, value: object, *, up: bool = False) -> float:
     """Return a float, by a rounding that asks for no less than was asked for."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, such as 1 / 16 without quotes, got {value!r}")
-    exact: Any = value
-    try:
-        nearest = float(exact)
-    except OverflowError:
-        raise ValueError(f"{name} must be a number that a float can hold, up to 1.8e308") from None
+    nearest, exact = number(name, value), cast(Any, value)
     if up:
         return math.nextafter(nearest, math.inf) if nearest < exact else nearest
     return math.nextafter(nearest, -math.inf) if nearest > exact else nearest

@@ -15,6 +15,7 @@ from fractions import Fraction
 from numbers import Integral, Real
 
 from epsworth.deprecation import renamed
+from epsworth.rounding import float_above
 
 MOST_RECORDS = 100_000  # of `generalised_prior`, whose whole numbers have as many digits
 
@@ -176,12 +177,7 @@ def generalised_prior(n: int, s: int, g: int, k: int) -> float:
     for j in range(first, last):  # each from the one before
         term = term * (s - j) * (g - j) // ((j + 1) * (n - s - g + j + 1))
         ways += term
-    return _float_above(Fraction(ways, math.comb(n, g)))
-
-
-def _float_above(exact: Fraction) -> float:
-    nearest = float(exact)
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, 1)
+    return float_above(Fraction(ways, math.comb(n, g)))
 
 
 def _divergence(q: float, p: float) -> Decimal:
@@ -262,7 +258,7 @@ def _rate(r: float) -> float:
 def number(name: str, value: object) -> float:
     """Return a number as a float, or say what it must be."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
+        raise TypeError(f"{name} must be a number, such as 1 / 16 without quotes, got {value!r}")
     try:
         return float(value)
     except OverflowError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,9 +91,7 @@ class Exposure(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON-able values, one entry per record in the lists."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in found.items()}
-        return plain | {"worst": self.worst, "tpr_at_fpr_0.001": self.surest}
+        return super().to_dict() | {"worst": self.worst, "tpr_at_fpr_0.001": self.surest}
 
     def __str__(self) -> str:
         return (
@@ -121,8 +119,7 @@ def expose(
     *,
     risk: Risk,
     draws: int = 8192,
-    probabilities: Floats | None = None,
-) -> Exposure:  # fmt: skip
+) -> Exposure:
     """Simulate releases and attack every record by Bayes' rule.
 
     Parameters
@@ -142,7 +139,7 @@ def expose(
     Costs draws x m x (r + n) operations; memory stays below a few chunks of 32 MB.
     """
     worlds, records = members.shape
-    p = np.full(worlds, 1 / worlds) if probabilities is None else probabilities
+    p = np.full(worlds, 1 / worlds)
     unit, back = np.unique(np.packbits(members, axis=0), axis=1, return_index=True, return_inverse=True)[1:]
     inside = members[:, unit].astype(np.float64)
     total, squares, information = np.zeros(len(unit)), np.zeros(len(unit)), np.zeros(len(unit))

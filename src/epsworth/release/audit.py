@@ -22,14 +22,13 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.bounds import Risk
 from epsworth.exact import Kernel
-from epsworth.exact.rational import float_above
 from epsworth.release.columns import Column, Indices
 from epsworth.release.policy import Policy
 from epsworth.release.replays import replays
 from epsworth.release.rules import Rule
 from epsworth.release.tables import Perturbation
 from epsworth.results import Result
-from epsworth.rounding import show_up
+from epsworth.rounding import float_above, show_up
 
 EXHAUSTIVE = 256  # points up to which the weights of every input are read
 EXHAUSTIVE_DELTA = 64  # points up to which delta is computed for every pair of inputs, not for those with an end alone

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from itertools import permutations
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
-from epsworth.bounds import Overspent, Risk, clopper_pearson
+from epsworth.bounds import Risk, check_spent, clopper_pearson
 from epsworth.release.replays import Replay, Sampler, replays
 from epsworth.results import Result
 from epsworth.rounding import down, float_below, show_down, show_up, up
@@ -99,8 +98,7 @@ class SamplerAudit(Result):
     spent: float = 0.0
 
     def __post_init__(self) -> None:
-        if Fraction(self.spent) > 1 - Fraction(self.confidence):
-            raise Overspent(f"the bounds spent {self.spent:g} where the confidence is {self.confidence:g}")
+        check_spent(self.spent, self.confidence)
 
     @property
     def violates(self) -> bool:

@@ -11,17 +11,16 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from epsworth.documents import read_json
-from epsworth.exact.rational import float_above
 from epsworth.guarantees import Guarantee
 from epsworth.release.locks import NO_LINKS, locked
+from epsworth.rounding import sum_above
 
 LEDGER = "epsworth-ledger.jsonl"
 LOCK, NEW = ".epsworth-ledger.lock", ".epsworth-ledger.new"
@@ -236,17 +235,6 @@ def to_disk(folder: Path) -> None:
                 raise
         finally:
             os.close(handle)
-
-
-def sum_above(numbers: Iterable[float]) -> float:
-    """Return the smallest double that is not below the exact sum.
-
-    Examples
-    --------
-    >>> sum_above([0.1] * 10), sum_above([0.1, 0.2])
-    (1.0000000000000002, 0.30000000000000004)
-    """
-    return float_above(sum(map(Fraction, numbers), Fraction(0)))
 
 
 def _is_number(value: Any, most: float) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from epsworth.results import Result
 from epsworth.rounding import show_up
@@ -59,12 +58,6 @@ class Receipt(Result):
             text += " per record in all."
         return text if self.private else f"NOT PRIVATE (replayable randomness): {text}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return asdict(self) | {"columns": list(self.columns)}
-
 
 def _delta(delta: float | None) -> str:
-    from epsworth.rounding import show_up
-
     return f", delta {show_up(delta)}" if delta else ""

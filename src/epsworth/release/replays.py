@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.bounds import Risk
-from epsworth.exact.rational import float_above
-from epsworth.rounding import show_up, up
+from epsworth.rounding import float_above, show_up, up
 
 Sampler = Callable[[NDArray[Any]], NDArray[Any]]
 CHANCE = 4e-9  # probability that chance alone makes a faultless sampler look replayable, by any attempt

@@ -14,17 +14,17 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from epsworth.deprecation import renamed
-from epsworth.exact.rational import float_above
 from epsworth.files import check_distinct, check_readable, check_writable, held_back
 from epsworth.numerals import plain
 from epsworth.release.beside import check_metadata
 from epsworth.release.keyed import Watched, fingerprint_of
-from epsworth.release.ledger import Charge, Ledger, sum_above
+from epsworth.release.ledger import Charge, Ledger
 from epsworth.release.outputs import charged
 from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
 from epsworth.release.tables import Perturbation
 from epsworth.release.text import CsvSplicer, JsonSplicer
+from epsworth.rounding import float_above, sum_above
 
 if TYPE_CHECKING:
     import polars as pl

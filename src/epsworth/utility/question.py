@@ -121,7 +121,7 @@ def _told(error: Exception, records: Records, row: int | None) -> str:
     texts = {
         form for v in values for form in (str(v), repr(v), *([f"{v:g}"] if isinstance(v, (float, np.floating)) else []))
     }
-    found = _first_line(error)
+    found = (str(error).strip() or "no message").splitlines()[0]
     for text in sorted(texts - {""}, key=len, reverse=True):
         found = re.sub(rf"(?<![\w.]){re.escape(text)}(?![\w.])", "...", found)
     return f": {found}"
@@ -143,10 +143,6 @@ def _failing_row(
         half = len(at) // 2
         at = at[:half] if fails(at[:half]) else at[half:]
     return int(rows[at[0]]) if fails(at) else None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or "no message").splitlines()[0]
 
 
 def ask(

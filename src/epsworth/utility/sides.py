@@ -74,7 +74,8 @@ def held(question: Question, ends: Floats, probes: Probes) -> Floats | None:
         at = np.stack([(failing == ends[:, side]).any(axis=0) for side in (0, 1)], axis=1)
         if not at.any() or (ends[at] == np.column_stack([x, x])[at]).all():
             return None  # inside, or at the record itself
-        unit = np.array([np.spacing(np.abs([*row, v]).max().astype(d)) for row, v, d in _rows(question, ends, x)])
+        rows = zip(ends, x.tolist(), _dtypes(question), strict=True)
+        unit = np.array([np.spacing(np.abs([*row, v]).max().astype(d)) for row, v, d in rows])
         step = 2.0**pull * unit
         low, high = np.minimum(ends[:, 0] + step, x), np.maximum(ends[:, 1] - step, x)
         ends = np.where(at, np.column_stack([low, high]), ends)
@@ -110,10 +111,6 @@ def _dtypes(question: Question) -> list[np.dtype[np.floating]]:
     """Return the precision in which the table holds each sensitive feature; double where it holds no floats."""
     found = [question.records.column(p).dtype for p in question.positions]
     return [dtype if dtype.kind == "f" else np.dtype(np.float64) for dtype in found]
-
-
-def _rows(question: Question, ends: Floats, x: Floats) -> zip[tuple[Floats, float, np.dtype[np.floating]]]:
-    return zip(ends, x.tolist(), _dtypes(question), strict=True)
 
 
 def _keeps(question: Question, points: Floats, label: object) -> Bools:

@@ -41,13 +41,9 @@ def bracketed(
             laws = laws_of(features, question.unit[record])
             for row, label in zip(rows, labels, strict=True):
                 sure = known(record, label, within)
-                found = [keeps(record, label, batch) for batch in laws] if sure is None else [_certain(sure, e)]
-                row.append(_joined(found, np.concatenate))
+                exact = None if sure is None else Interval(*np.full((2, e), sure))
+                row.append(exact or _joined([keeps(record, label, batch) for batch in laws], np.concatenate))
         yield record, [_joined(row, np.stack) for row in rows]
-
-
-def _certain(value: float, epsilons: int) -> Interval:
-    return Interval(np.full(epsilons, value), np.full(epsilons, value))
 
 
 def _joined(parts: Sequence[Interval], join: Callable[[Sequence[Floats]], Floats]) -> Interval:

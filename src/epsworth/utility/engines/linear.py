@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
 from epsworth.classifiers.genuine import kind_of
+from epsworth.classifiers.reading import leading
 from epsworth.classifiers.scalers import affine, behind_scalers, dense, ignoring_names, per_column, steps_of
 from epsworth.laws import Law
 from epsworth.records import Indices
@@ -131,10 +132,9 @@ def _agrees(question: Question, model: LinearModel) -> bool:
     def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
         unit = np.column_stack([(v - low) / (high - low) for v, (low, high) in zip(values, ends, strict=True)])
         scores = unit @ model.weights.T + model.constants[rows]
-        both = np.column_stack([np.zeros(len(rows)), scores]) if scores.shape[1] == 1 else scores
-        best = np.partition(both, -2, axis=1)[:, -2:]
-        terms = model.sizes[rows] + np.abs(both).max(axis=1) + (np.abs(unit) @ np.abs(model.weights).T).max(axis=1)
-        return model.classes[np.argmax(both, axis=1)], np.asarray(best[:, 1] - best[:, 0] > CLOSE * terms)
+        places, lead = leading(scores)
+        terms = model.sizes[rows] + np.abs(scores).max(axis=1) + (np.abs(unit) @ np.abs(model.weights).T).max(axis=1)
+        return model.classes[places], lead > CLOSE * terms
 
     return answers_as_read(question, read)
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.classifiers.layers import Activation, Affine, Network
 from epsworth.classifiers.networks import DOUBLE, network_model
+from epsworth.classifiers.reading import leading
 from epsworth.records import Indices
 from epsworth.utility.engines.branch_and_bound import Branching
 from epsworth.utility.engines.contraction import stays_in_range
@@ -176,9 +177,8 @@ def _agrees(question: Question, network: Network, natural: Floats) -> bool:
         table = natural[rows]
         table[:, list(question.positions)] = np.column_stack(values)
         scores = network.scores(table)
-        best = np.sort(scores, axis=1)[:, -2:]
-        clear = best[:, -1] - best[:, 0] > CLEAR * (1 + np.abs(best).max(axis=1))
-        return network.classes[np.argmax(scores, axis=1)], np.asarray(clear)
+        places, lead = leading(scores)
+        return network.classes[places], lead > CLEAR * (1 + np.abs(scores).max(axis=1))
 
     return answers_as_read(question, read)
 
