@@ -112,7 +112,7 @@ def test_limits_of_means_are_never_below_their_formula(monkeypatch):
 
 @pytest.mark.parametrize("pairs", [30, 1_500])
 def test_a_certificate_counts_its_roundings(pairs):
-    """Its limit from whole grid positions, at the noise that is drawn, by sixty digits; few pairs take a coarse grid."""
+    """Its limit from whole grid positions, at the noise that is drawn, by sixty digits; few pairs get a coarse grid."""
     rng = np.random.default_rng(6)
     for spread in [1.0, 0.01] * (4 if pairs == 30 else 1):
         pilot, left, right = (rng.normal(size=(n, 2)) * [1.0, spread] for n in (30, pairs, pairs))
