@@ -18,8 +18,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "epsworth"
-LINE = re.compile(r"^\| (?!claim \||--- )(?P<claim>.+?) \| (.+?) \| `(.+?)` \| `(?P<test>.+?)` \|", re.M)
-TESTS = {row["claim"]: row["test"] for row in LINE.finditer((ROOT / "docs" / "claims.md").read_text())}
+LINE = re.compile(
+    r"^\| (?!claim \||--- )(?P<claim>.+?) \| (.+?) \| `(.+?)` \| `(?P<test>.+?)` \| ?(?P<faults>.*) \|$", re.M
+)
+LINES = list(LINE.finditer((ROOT / "docs" / "claims.md").read_text()))
+TESTS = {line["claim"]: line["test"] for line in LINES}
 FAULTS = {
     name: fault
     for path in sorted(Path(__file__).parent.glob("*.toml"))
@@ -41,6 +44,12 @@ def test_a_fault_changes_one_line_of_what_a_claim_rests_on(name):
     assert found == 1, f"{fault['file']} holds {fault['before']!r} {found} times"
 
 
+def test_every_claim_names_its_faults():
+    assert len(TESTS) == len(LINES)  # none stands twice
+    named = {name: line["claim"] for line in LINES for name in line["faults"].split(", ")}
+    assert named == {name: fault["claim"] for name, fault in FAULTS.items()}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_test_of_the_claim_notices_the_fault(name, tmp_path):
@@ -53,6 +62,8 @@ def test_the_test_of_the_claim_notices_the_fault(name, tmp_path):
     child.join(LONGEST)
     child.kill()
     told = (tmp_path / "told").read_text()
+    if re.search(r"^\d+ skipped", told, re.M):
+        pytest.skip(f"so is the test of the claim: {told.strip().splitlines()[-1]}")
     assert "1 failed" in told, f"the test did not fail\n{told[-2000:]}"
 
 

@@ -254,3 +254,15 @@ def test_intervals_are_paid_for():
     expected = clopper_pearson([3, 5, 9], 10, 0.0025)
     np.testing.assert_allclose([lower, upper], expected, rtol=1e-12)
     assert (several.left, risk.spent) == (1, Fraction(0.01) * 3 / 4)
+
+
+def test_shares_that_are_taken_are_no_more_than_were_there_and_none_is_rounded_up():
+    risk = Risk(Fraction(1, 10)).split(10)
+    taken = risk.take(3)
+    assert (taken.left, risk.left, taken.each) == (3, 7, Fraction(1, 100))
+    taken.spend(3)
+    with pytest.raises(Overspent):
+        taken.spend()
+    assert all(Fraction(Risk(1).split(n).spend()) <= Fraction(1, n) for n in range(3, 60))
+    for confidence in (0.1, 0.3, 0.45, 1 - 2.0**-53):  # where the difference of doubles is not exact, and where it is
+        assert Risk.of(confidence).total == 1 - Fraction(confidence)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import mpmath
 import numpy as np
 import pytest
 
-from epsworth.bounds import Risk
+from epsworth.bounds import Interval, Risk
 from epsworth.learner import MECHANISMS, chernoff
+from epsworth.learner.certificates import Holder, _smooth
 from epsworth.learner.coins import WORD
 from epsworth.learner.mechanism import Tally
 from epsworth.learner.power import tail, tail_error
@@ -173,3 +175,25 @@ def test_the_published_statistic_is_rounded_towards_no_certificate(monkeypatch):
     n, m = map(int, users)
     for t, place, label in zip(seen[0].tolist(), places.tolist(), labels.tolist(), strict=True):
         assert Fraction(t) <= abs(Fraction(label, m) - Fraction(place, 2 * n))
+
+
+def test_an_interval_without_votes_is_everything():
+    nothing = np.zeros(1, dtype=np.int64)
+    lower, upper = vote_interval(nothing, nothing, nothing, Risk(0.1), 1.0)
+    assert lower.item() <= -1
+    assert upper.item() >= 1
+
+
+@pytest.mark.parametrize(("overlapping", "share"), [(True, 1.5), (False, 1.0)])
+def test_a_point_is_certified_only_beyond_all_that_its_cell_can_vary_by(overlapping, share):
+    """The diameter of a cell that overlaps its neighbours is one and a half steps; borders by fractions."""
+    rng = np.random.default_rng(0)
+    for constant in rng.random(300).tolist():
+        exact = Fraction(constant) * Fraction(share)
+        edge = float(exact) if Fraction(float(exact)) <= exact else np.nextafter(float(exact), 0)
+        for least, certified in ((edge, False), (1.01 * edge, True)):
+            kernel = SimpleNamespace(cells=7, m=7, side=7, d=1, overlapping=overlapping)
+            kernel.interval = lambda tally, risk, least=least: Interval(np.full(7, least), np.ones(7))
+            config = SimpleNamespace(kernel=kernel, box=[(0.0, 7.0)], outside="refuse")
+            found = _smooth(SimpleNamespace(config=config, tally=None), Risk(0.1), Holder(constant, 1.0, 0.5))
+            assert found.tolist() == [certified] * 7

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -109,23 +110,38 @@ def test_limits_of_means_are_never_below_their_formula(monkeypatch):
     assert not all(held(*case) for case in cases)
 
 
-def test_a_certificate_counts_its_roundings():
-    """Its limit from whole grid positions, at the noise that is drawn, by sixty digits."""
+@pytest.mark.parametrize("pairs", [30, 1_500])
+def test_a_certificate_counts_its_roundings(pairs):
+    """Its limit from whole grid positions, at the noise that is drawn, by sixty digits; few pairs get a coarse grid."""
     rng = np.random.default_rng(6)
-    for spread in [1.0, 0.01] * 8:
-        pilot, left, right = rng.normal(size=(3, 30, 2)) * [1.0, spread]
+    for spread in [1.0, 0.01] * (4 if pairs == 30 else 1):
+        pilot, left, right = (rng.normal(size=(n, 2)) * [1.0, spread] for n in (30, pairs, pairs))
         found = certify(pilot, left, right, 0.5, Shape(basis="diag"), Risk(0.01))
         plan = calibrate(pilot, 0.5, Shape(basis="diag"))
-        if not (found.plan.step == plan.step).all():  # a coarser grid pays more than this
-            continue
-        apart = [[Fraction(int(a)) for a in row] for row in found.plan.positions(left) - found.plan.positions(right)]
+        coarser = round(float((found.plan.step / plan.step).max()))
+        assert (coarser > 1) == (pairs == 30)
+        fine = replace(found.plan, step=plan.step, clip=found.plan.clip * coarser)
+        apart = [[Fraction(int(a)) for a in row] for row in fine.positions(left) - fine.positions(right)]
         t = [sum(a * a for a in row) / (4 * STEPS**2) for row in apart]
         mean = sum(t) / len(t)
         variance = sum((one - mean) ** 2 for one in t) / (len(t) - 1)
         mean, variance = (mpmath.mpf(v.numerator) / v.denominator for v in (mean, variance))
-        radius = mpmath.mpf(found.plan.clip) + mpmath.sqrt(2) / (2 * STEPS)
+        radius = mpmath.mpf(fine.clip) + mpmath.sqrt(2) / (2 * STEPS)
         limit = exact_bernstein(mean, variance, len(t), radius**2, 0.01)
-        assert mpmath.log1p(limit * (STEPS / mpmath.mpf(found.plan.ratio)) ** 2) <= found.plan.mi <= 0.5
+        if coarser > 1:
+            limit = (mpmath.sqrt(limit) + mpmath.sqrt(2) * (coarser + 1) / (2 * STEPS)) ** 2
+        least = mpmath.log1p(limit * (STEPS / (mpmath.mpf(found.plan.ratio) * coarser)) ** 2)
+        assert least <= found.plan.mi <= 0.5
+
+
+def test_a_certificate_counts_what_its_moments_sums_take_off(monkeypatch):
+    """Of t, its mean and its deviation, as counted, whatever order the library adds in."""
+    monkeypatch.setattr(certificate, "bernstein_upper", lambda *ignored: np.array(0.25))
+    moments = []
+    monkeypatch.setattr(certificate, "_enough", lambda moment, directions, mi: moments.append(moment) or 1.0)
+    pilot, left, right = np.random.default_rng(0).normal(size=(3, 400, 2))
+    certify(pilot, left, right, 0.5, Shape(basis="diag"), Risk(0.01))
+    assert Fraction(moments[0]) >= Fraction(0.25) * (1 + Fraction((2 + 400 + 8) * 21, 2**53))
 
 
 def test_limits_of_simulated_chances_count_their_roundings(monkeypatch):

@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import fields, replace
+from decimal import Context, Decimal
 from fractions import Fraction
 from functools import partial
 
@@ -594,3 +595,10 @@ def test_a_sampler_that_leaves_the_program_is_told(tmp_path, monkeypatch, cli):
         code, _, said = cli("audit", "--sampler", name, "-e", "1", "--trust")
         assert (code, said.count("\n")) == (2, 1)
         assert re.search(rf"{told}.*SystemExit\(", said)
+
+
+def test_the_delta_that_is_needed_is_rounded_up_beyond_120_digits():
+    rows = Rows.__new__(Rows)
+    rows.inputs, rows.weights, rows.sums = [0, 1], {0: [9, 1], 1: [1, 9]}, {0: 10, 1: 10}
+    e = Fraction(Context(prec=200).exp(Decimal(1)))
+    assert Fraction(9, 10) - e / 10 <= rows.delta(Decimal(1)) <= Fraction(9, 10) - e / 10 + Fraction(1, 10**110)

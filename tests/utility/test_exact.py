@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -22,9 +23,11 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 import epsworth as ew
-from epsworth.bounds import Risk
+from epsworth.bounds import Interval, Risk
 from epsworth.classifiers.trees import tree_model
 from epsworth.mechanisms import FAMILIES
+from epsworth.utility.curves import Bounds
+from epsworth.utility.engines.assembly import _mixed
 from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.strata import SharedDraws, binomial_weights
@@ -415,3 +418,22 @@ def test_missing_public_values_are_left_to_the_classifier():
     assert ew.stability(model, X[1:2], **settings).method.item() == "cells"
     with pytest.raises(ValueError, match="missing values"):
         ew.stability(model, X[:1], method="cells", **settings)
+
+
+def test_averages_and_coins_are_rounded_outwards():
+    """Against fractions; what is certain stays so."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        sides = np.sort(rng.random((2, 1, 1, 7)), axis=0)
+        lower, upper = Bounds(*sides).average()
+        assert Fraction(lower.item()) <= sum(map(Fraction, sides[0].ravel().tolist())) / 7
+        assert Fraction(upper.item()) >= sum(map(Fraction, sides[1].ravel().tolist())) / 7
+        reveal, raw = rng.random(), rng.choice([0.0, 1.0, 1 / 3])
+        low, high = _mixed(np.array(reveal), raw, Interval(*sides[:, 0, 0, 0]))
+        exact = [Fraction(reveal) * Fraction(raw) + (1 - Fraction(reveal)) * Fraction(s) for s in sides[:, 0, 0, 0]]
+        assert Fraction(low.item()) <= exact[0]
+        assert Fraction(high.item()) >= exact[1]
+    for value in (0.0, 1.0):
+        certain = np.full((1, 1, 7), value)
+        assert Bounds(certain, certain).average() == (value, value)
+        assert _mixed(np.array(0.3), value, Interval(certain, certain)).lower.ravel().tolist() == [value] * 7

@@ -16,7 +16,9 @@ from sklearn.svm import LinearSVC
 
 import epsworth as ew
 from epsworth.mechanisms import FAMILIES
+from epsworth.utility.engines.linear import linear_for
 from epsworth.utility.engines.sums import bracket, closed_form, laplace_sum, transform_error
+from epsworth.utility.question import ask
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 CANCER, BENIGN = load_breast_cancer(return_X_y=True)
@@ -208,3 +210,24 @@ def test_a_tolerance_that_is_not_met_is_said():
     )  # fmt: skip
     assert (pairs.upper - pairs.lower).max() > 0.01
     assert any("the tolerance of 0.01 is not met at epsilon 1" in note for note in pairs.notes)
+
+
+def test_a_threshold_that_rounding_moved_across_an_atom_or_a_constant_is_on_both_sides():
+    atom = FAMILIES["laplace_clipped"](np.array([1.0])).law(0.5)
+    moved = [(w, n) for w in (0.1, 0.3, 0.7) for n in range(20, 300) if math.floor(w / (w / n)) < n]
+    assert moved  # the atom at w, in steps of w / n
+    for weight, steps in moved[:9]:
+        assert bracket([atom], np.array([weight]), weight, steps).upper.item() == 1
+    for threshold in (-1e-12, 1e-12):
+        low, high = bracket([atom], np.zeros(1), threshold, 64, slack=1e-9)
+        assert (low.item(), high.item()) == (0, 1)
+
+
+def test_what_scores_are_rounded_by_grows_with_the_number_of_features():
+    """A sum of d products errs by d units, and a difference of two scores by twice that."""
+    width = 9_000
+    model = LogisticRegression()
+    model.coef_, model.intercept_, model.classes_ = np.ones((1, width)), np.zeros(1), np.arange(2)
+    model.n_features_in_ = width
+    asked = ask(model, np.ones((1, width)), sensitive=0, mechanisms="pm", epsilons=[1.0], domain={0: (0, 1)}, y=None)
+    assert linear_for(asked).slack(0) >= 2 * (width + 12) * 2.0**-53 * width

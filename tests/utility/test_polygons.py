@@ -13,8 +13,9 @@ from sklearn.preprocessing import StandardScaler
 
 import epsworth as ew
 from epsworth.mechanisms import FAMILIES
+from epsworth.utility.engines.lattice import Lattice
 from epsworth.utility.engines.linear import Comparison
-from epsworth.utility.engines.polygons import HalfPlanes, area, half_planes, mixed_areas, slabs
+from epsworth.utility.engines.polygons import HalfPlanes, Polygons, area, half_planes, mixed_areas, slabs
 from epsworth.utility.engines.sums import closed_form
 from strategies import sparing
 
@@ -165,3 +166,26 @@ def test_equal_weights_of_unclipped_laplace_noise(epsilon):
         low, high = slabs((law, law), planes, np.full((1, 1), 1e-12), 4_096)
         assert low <= np.exp(-t) * (2 + t) / 4 <= high
         assert high - low <= 2 / 4_096
+
+
+@pytest.mark.parametrize("engine", [Polygons(), Lattice()])
+@pytest.mark.parametrize("name", ["pm", "laplace_clipped"])
+@pytest.mark.parametrize("positive", [True, False])
+def test_what_public_terms_round_is_on_both_sides_of_a_bracket(engine, name, positive):
+    laws = [FAMILIES[name](np.array([1.0, 4.0])).law(x) for x in (0.3, 0.8)]
+    weights, slack = np.array([1.0, -0.4]), 0.05
+    wide = engine.keeps(laws, [Comparison(weights, -0.2, positive)], slack, 1e-3)
+    for moved in (-0.2 - slack, -0.2 + slack):
+        exact = engine.keeps(laws, [Comparison(weights, moved, positive)], 0.0, 1e-3)
+        assert (wide.lower <= exact.upper).all()
+        assert (wide.upper >= exact.lower).all()
+
+
+def test_slabs_count_what_scores_are_rounded_by_and_what_lies_beyond_them():
+    pair = tuple(FAMILIES["sw"](np.array([1.0])).law(x) for x in (0.3, 0.8))
+    low, high = slabs(pair, HalfPlanes(*np.array([[[0.0]], [[1.0]], [[-0.5]]])), np.full((1, 1), 0.1), 64)
+    assert low.item() <= pair[1].mass(0.6, 1).item()
+    assert high.item() >= pair[1].mass(0.4, 1).item()
+    wide = tuple(FAMILIES["laplace"](np.array([1.0])).law(x) for x in (0.3, 0.8))
+    everywhere = slabs(wide, HalfPlanes(*np.array([[[0.0]], [[0.0]], [[1.0]]])), np.zeros((1, 1)), 1)
+    assert everywhere.upper.item() == 1

@@ -166,3 +166,11 @@ def test_only_noise_of_one_shape_and_scale_is_shared():
     asked = question(model, IRIS[[10]], [0, 1, 2], mechanisms=[*NOISE, "laplace_clipped", "pm", "krr"])
     assert [noise_scales(asked, m) is not None for m in range(5)] == [True, True, False, False, False]
     np.testing.assert_allclose(noise_scales(asked, 0)[1], 1 / asked.epsilons)
+
+
+def test_a_record_that_rounding_may_put_outside_is_not_taken_to_be_inside():
+    """A margin of 0.5 that may be off by 1: rays that never leave may never have entered."""
+    region = Region(np.ones((1, 1)), np.array([0.5]), np.ones(1), np.array([1e-3]), 0.1, Risk(1e-3))
+    region.count(np.zeros((region.draws, 1)))
+    lower, upper = region.bounds()
+    assert (lower.item(), upper.item()) == (0, 1)

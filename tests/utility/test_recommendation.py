@@ -19,6 +19,8 @@ import epsworth as ew
 from epsworth.guarantees import Approximate, Probabilistic, Pure
 from epsworth.mechanisms import FAMILIES, family
 from epsworth.utility.curves import Bounds, Curves
+from epsworth.utility.engines.contraction import outward
+from epsworth.utility.engines.linear import Comparison, settled
 from epsworth.utility.figures import plot_curves
 
 
@@ -438,3 +440,24 @@ def test_a_plot_of_classifiers_with_other_mechanisms_names_those_of_each(monkeyp
     alike = [exact_curves([name], [1, 2], [[[0.5], [0.6]]]) for name in ("pm", "sw")]
     plot_curves(dict(zip("ab", alike, strict=True)), tmp_path / "c.svg", on=["average"])
     assert drawn == [["pm"], ["sw"]]
+
+
+def test_noise_that_leaves_the_range_is_never_promised_to_keep_a_label():
+    """Within the declared range the label cannot change; what unclipped noise sends lies beyond it now and then."""
+    model = CONSTANT["linear"].fit([[0.1], [0.4], [8.0], [9.0]], [0, 0, 1, 1])
+    curves = ew.stability(model, [[0.2]], sensitive=0, mechanisms=["laplace"], epsilons=[0.1], method="lattice")
+    assert curves.upper.item() < 1
+
+
+def test_a_rival_of_several_that_may_win_takes_certainty_away():
+    ahead, close = Comparison(np.array([0.1]), 5.0), Comparison(np.array([1.0]), -0.5)
+    assert settled([ahead], 0.0) == 1
+    for order in ([ahead, close], [close, ahead]):
+        assert settled(order, 0.0) is None
+    assert settled([Comparison(np.array([0.1]), 1e-3)], 0.01) is None  # ahead by less than rounding
+
+
+def test_no_probability_below_one_is_called_certain():
+    for value in (1 - 1e-7, 1 - 1e-12, np.nextafter(1, 0)):
+        assert outward(np.array(value), 0.0).lower < 1
+        assert outward(np.array(1 - value), 0.0).upper > 0

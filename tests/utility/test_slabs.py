@@ -423,3 +423,14 @@ def test_frames_one_cluster_and_labels_as_texts():
     assert plain.lower.item() <= curves.upper.item()
     single = ew.stability(KMeans(1, n_init=1).fit(IRIS), IRIS[[70]], **settings_for([0, 2]))
     assert single.lower.item() == single.upper.item() == 1
+
+
+def test_values_within_rounding_of_a_boundary_neither_keep_nor_lose_the_label():
+    leads = Leads(np.zeros((1, 2, 2)), np.array([[0.0, 1.0]]), np.array([-0.5]), np.array([0.1]))
+    kept, lost = leads.decided(np.zeros(1), np.ones(1), (0.0, 1.0))
+    assert kept.low.min() >= 0.6 - 1e-12
+    assert lost.high.max() <= 0.4 + 1e-12
+    for gap in (0.05, -0.05):  # nowhere zero, so that no root says where
+        level = Leads(np.zeros((1, 2, 2)), np.zeros((1, 2)), np.array([gap]), np.array([0.1]))
+        kept, lost = level.decided(np.zeros(1), np.ones(1), (0.0, 1.0))
+        assert kept.low.size == lost.low.size == 0

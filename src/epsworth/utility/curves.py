@@ -19,7 +19,7 @@ from epsworth.documents import read_json
 from epsworth.files import reading
 from epsworth.guarantees import Guarantee, ceiling, promise_from_dict, promise_to_dict, weakness
 from epsworth.results import Result, Table
-from epsworth.rounding import round_down, round_up, show_down, show_up
+from epsworth.rounding import down, round_down, round_up, show_down, show_up, up
 from epsworth.utility.figures import draw_bands
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ class Bounds(Result):
 
     def average(self) -> Interval:
         """Return bounds on the average over these records, shape ``(mechanisms, epsilons)``."""
-        lower, upper = self.lower.mean(axis=2), self.upper.mean(axis=2)
+        units = self.lower.shape[2] + 1  # one per sum and for the quotient; no average lies beyond all its terms
+        lower = np.maximum(down(self.lower.mean(axis=2), ulps=units), self.lower.min(axis=2))
+        upper = np.minimum(up(self.upper.mean(axis=2), ulps=units), self.upper.max(axis=2))
         if self.pooled is not None:  # both hold at once, so does their intersection
             lower, upper = np.maximum(lower, self.pooled.lower), np.minimum(upper, self.pooled.upper)
         return Interval(lower, upper)

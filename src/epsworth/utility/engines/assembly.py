@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval, Risk
-from epsworth.rounding import float_below, show_up
+from epsworth.rounding import down, float_below, show_up, up
 from epsworth.utility.curves import Bounds, Curves
 from epsworth.utility.engines import table
 from epsworth.utility.engines.engine import Answer, Engine, Settings
@@ -177,11 +177,17 @@ def _with_coin(bounds: Bounds, question: Question, raw: Floats) -> Bounds:
     if not reveal.any():
         return bounds
     each = reveal[:, :, np.newaxis]
-    lower, upper = (each * raw + (1 - each) * side for side in (bounds.lower, bounds.upper))
-    if bounds.pooled is None:
-        return Bounds(lower, upper)
-    pooled = Interval(*(reveal * raw.mean() + (1 - reveal) * side for side in bounds.pooled))
-    return Bounds(lower, upper, pooled)
+    mixed = _mixed(each, raw, Interval(bounds.lower, bounds.upper))
+    return Bounds(*mixed, None if bounds.pooled is None else _mixed(reveal, raw.mean(), bounds.pooled))
+
+
+def _mixed(reveal: Floats, raw: Floats | float, found: Interval) -> Interval:
+    """Mix bounds with what the raw records give: five roundings, an average's own among them; what is certain stays."""
+    lower, upper = (reveal * raw + (1 - reveal) * side for side in found)
+    return Interval(
+        np.where(found.lower == raw, raw, np.maximum(down(lower, ulps=5), 0)),
+        np.where(found.upper == raw, raw, np.minimum(up(upper, ulps=5), 1)),
+    )
 
 
 def with_published_claim(question: Question, curves: Curves, settings: Settings, began: float) -> Curves:
