@@ -11,6 +11,7 @@ import threading
 import time
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -95,6 +96,22 @@ def test_belief_is_bayes_rule():
     np.testing.assert_allclose(updated(even, plan, positions, seen), expected, rtol=1e-5)
 
 
+def calibrated_on(*queries):
+    """Return the beliefs under which a ledger has one release after the other calibrated, each that of the public."""
+    ledger, beliefs = Ledger(MI(2.0)), []
+
+    def planned(outputs, belief):
+        beliefs.append(belief)
+        plan = calibrate(outputs, 0.5, Shape(basis="diag"), probabilities=belief)
+        return plan, plan.positions(outputs)
+
+    for outputs in queries:
+        public = ledger.probabilities
+        ledger.draw(np.eye(4, dtype=bool), 0.5, partial(planned, outputs))
+        assert public is None or (beliefs[-1] == public).all()
+    return beliefs
+
+
 def test_adaptive_series_keep_the_total():
     """Second query chosen by the first answer, where prior variances understate it: true MI by full simulation.
 
@@ -105,6 +122,9 @@ def test_adaptive_series_keep_the_total():
     first = np.array([0.0, 0.0, 10.0, 10.0])[:, np.newaxis]
     choices = {False: np.array([0.0, 4.0, 0.0, 0.0])[:, np.newaxis], True: np.array([0.0, 0, 0, 4])[:, np.newaxis]}
     even, beta, gains = np.full(4, 0.25), 0.4, []
+    left_by_the_first = calibrated_on(first, choices[True])
+    assert (left_by_the_first[0] == even).all()
+    assert (left_by_the_first[1] != even).any()
     one = calibrate(first, 0.7, Shape(basis="diag"))
     for _ in range(1500):
         world = rng.integers(4)
