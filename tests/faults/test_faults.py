@@ -45,7 +45,8 @@ def test_a_fault_changes_one_line_of_what_a_claim_rests_on(name):
 
 
 def test_every_claim_names_its_faults():
-    assert len(TESTS) == len(LINES)  # none stands twice
+    assert len(TESTS) == len(LINES)  # no claim stands twice, and no name
+    assert len(FAULTS) == sum(path.read_text().count("\nclaim = ") for path in Path(__file__).parent.glob("*.toml"))
     named = {name: line["claim"] for line in LINES for name in line["faults"].split(", ")}
     assert named == {name: fault["claim"] for name, fault in FAULTS.items()}
 

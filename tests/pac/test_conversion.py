@@ -97,12 +97,12 @@ def test_any_kind_of_number_is_taken(kind):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: pac.posterior("a", 0.5), "mi must be a number, got 'a'"),
-        (lambda: pac.posterior(1, None), "prior must be a number, got None"),
-        (lambda: pac.budget("1/2", 0.5), "posterior must be a number, got '1/2'"),
-        (lambda: pac.tpr_bound(1, 0.5, "x"), "fpr must be a number, got 'x'"),
-        (lambda: pac.dp_posterior("x"), "epsilon must be a number, got 'x'"),
-        (lambda: pac.dp_epsilon(None), "posterior must be a number, got None"),
+        (lambda: pac.posterior("a", 0.5), "mi must be a number, such as 1 / 16 without quotes, got 'a'"),
+        (lambda: pac.posterior(1, None), "prior must be a number, such as 1 / 16 without quotes, got None"),
+        (lambda: pac.budget("1/2", 0.5), "posterior must be a number, such as 1 / 16 without quotes, got '1/2'"),
+        (lambda: pac.tpr_bound(1, 0.5, "x"), "fpr must be a number, such as 1 / 16 without quotes, got 'x'"),
+        (lambda: pac.dp_posterior("x"), "epsilon must be a number, such as 1 / 16 without quotes, got 'x'"),
+        (lambda: pac.dp_epsilon(None), "posterior must be a number, such as 1 / 16 without quotes, got None"),
         (lambda: pac.generalised_prior(math.inf, 1, 1, 1), "n must be a whole number, not negative, got inf"),
         (lambda: pac.generalised_prior(4, 2, "b", 1), "g must be a whole number, not negative, got 'b'"),
     ],
