@@ -217,7 +217,7 @@ def test_adult_one_hot_windows_and_descent(paper_data):
         assert found.epsilon_low == pytest.approx(low, rel=0.03)
         assert found.epsilon_high == pytest.approx(high, rel=0.03)
     run = descend(
-        linear_gradients(data.X, data.y), np.zeros(109), steps=100, rate=1e-4, clip=1.0, noise=20.0,
+        linear_gradients(data.X, data.y), np.zeros(109), steps=100, learning_rate=1e-4, clip=1.0, noise=20.0,
         rng=np.random.default_rng(7),
     )  # fmt: skip
     assert run.nominal == pytest.approx(0.5)
