@@ -10,6 +10,7 @@ import inspect
 import json
 import os
 import re
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def _methods(cls: type) -> list[tuple[str, str]]:
     for name, value in inspect.getmembers(cls):
         if name.startswith("_"):
             continue
-        if isinstance(value, property):
+        if isinstance(value, (property, cached_property)):
             told.append((name, "property"))
         elif inspect.isroutine(value) and getattr(value, "__module__", "").startswith("epsworth"):
             told.append((name, signature(value)))
