@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -67,6 +68,7 @@ def renamed(
     ...     certify(level=0.25)
     0.75
     """
+    import inspect  # here: `import epsworth` renames nothing, and need not wait for it
 
     def accept(function: Callable[P, R]) -> Callable[P, R]:
         name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
@@ -109,13 +111,16 @@ def alias(old: str, new: str, convert: Convert | None = None) -> property:
     return property(read, doc=f"Deprecated: `{new}`.")
 
 
-class _Moved(MetaPathFinder, Loader):
-    """Finds modules at the import paths of before."""
+class _Moved:
+    """Finds and loads modules at the import paths of before; the abstract classes of both take long to import."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self, origin=MOVED[fullname]) if fullname in MOVED else None
+        return ModuleSpec(fullname, cast("Loader", self), origin=MOVED[fullname]) if fullname in MOVED else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Leave it to the import system."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Take over all names of the module at its new path."""
