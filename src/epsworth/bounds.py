@@ -97,16 +97,14 @@ class Risk:
         """Divide every share into n: the part returned holds all of them, and nothing is left here."""
         if n < 1:
             raise Overspent(f"a risk cannot be divided into {n} shares")
-        with self._lock:
-            count, self.left = self.left, 0
+        count = self._emptied()
         return self._part(self.each / n, count * n)
 
     def divide(self, weights: Sequence[Fraction]) -> list[Risk]:
         """Divide every share by weights that sum to at most 1: one part each, and nothing is left here."""
         if sum(weights) > 1 or min(weights) < 0:
             raise Overspent(f"a risk cannot be divided into parts that sum to {sum(weights)}")
-        with self._lock:
-            count, self.left = self.left, 0
+        count = self._emptied()
         return [self._part(self.each * weight, count) for weight in weights]
 
     def __iter__(self) -> Iterator[Risk]:
@@ -129,8 +127,7 @@ class Risk:
 
     def interval(self, successes: ArrayLike, trials: ArrayLike) -> Interval:
         """Return `clopper_pearson` intervals, each of them paid for by a share."""
-        count = np.broadcast(np.asarray(successes), np.asarray(trials)).size
-        return clopper_pearson(successes, trials, self.spend(count))
+        return clopper_pearson(successes, trials, self._pay_for(successes, trials))
 
     def lower(self, successes: ArrayLike, trials: ArrayLike) -> Floats:
         """Return lower limits alone, each paid for by a share: those of intervals of twice its miss."""
@@ -141,8 +138,15 @@ class Risk:
         return self._one_sided(successes, trials).upper
 
     def _one_sided(self, successes: ArrayLike, trials: ArrayLike) -> Interval:
-        count = np.broadcast(np.asarray(successes), np.asarray(trials)).size
-        return clopper_pearson(successes, trials, 2 * self.spend(count))
+        return clopper_pearson(successes, trials, 2 * self._pay_for(successes, trials))
+
+    def _pay_for(self, successes: ArrayLike, trials: ArrayLike) -> float:
+        return self.spend(np.broadcast(np.asarray(successes), np.asarray(trials)).size)
+
+    def _emptied(self) -> int:
+        with self._lock:
+            count, self.left = self.left, 0
+        return count
 
     def _part(self, each: Fraction, count: int) -> Risk:
         part = Risk(each)
