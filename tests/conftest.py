@@ -40,3 +40,18 @@ def cli(monkeypatch, capsys):
         return ended.value.code or 0, printed.out, printed.err
 
     return run
+
+
+@pytest.fixture
+def one_sided_misses(monkeypatch):
+    """Return the list of what each one-sided bound may miss: half of what its two-sided interval is asked for."""
+    from epsworth import bounds
+
+    exact, asked = bounds.clopper_pearson, []
+
+    def noting(hits, draws, miss):
+        asked.append(miss / 2)
+        return exact(hits, draws, miss)
+
+    monkeypatch.setattr(bounds, "clopper_pearson", noting)
+    return asked

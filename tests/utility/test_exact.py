@@ -32,22 +32,13 @@ from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.strata import SharedDraws, binomial_weights
 from epsworth.utility.question import ask
-from strategies import sparing
+from strategies import CONTINUOUS, sparing
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 CANCER, BENIGN = load_breast_cancer(return_X_y=True)
 CANCER = MinMaxScaler().fit_transform(CANCER)[:, :8]
 RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
 GRID = ["krr:k=17", "exponential_tight:k=9", "pm:quantise=12"]
-CONTINUOUS = [
-    "pm",
-    "sw",
-    "laplace_clipped",
-    "bounded_laplace",
-    "gaussian_clipped:delta=0.1",
-    "laplace",
-    "gaussian:delta=0.1",
-]
 
 TREES = {
     "tree": DecisionTreeClassifier(random_state=0),

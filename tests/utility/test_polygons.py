@@ -17,19 +17,10 @@ from epsworth.utility.engines.lattice import Lattice
 from epsworth.utility.engines.linear import Comparison
 from epsworth.utility.engines.polygons import HalfPlanes, Polygons, area, half_planes, mixed_areas, slabs
 from epsworth.utility.engines.sums import closed_form
-from strategies import sparing
+from strategies import CONTINUOUS, sparing
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
-CONTINUOUS = [
-    "pm",
-    "sw",
-    "laplace_clipped",
-    "bounded_laplace",
-    "gaussian_clipped:delta=0.1",
-    "laplace",
-    "gaussian:delta=0.1",
-]
 MODELS = {
     "logistic": LogisticRegression(max_iter=5000, C=10),
     "scaled": make_pipeline(StandardScaler(), LogisticRegression()),
