@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +14,7 @@ from epsworth.noise.lattice import LatticeNoise
 from epsworth.noise.mechanism import NoiseMechanism
 from epsworth.noise.regions import Region
 from epsworth.noise.release import LatticeRelease, release_of, released_epsilon
-from epsworth.results import Result
+from epsworth.results import Result, json_form
 from epsworth.rounding import show_down, show_up
 
 
@@ -93,6 +92,5 @@ class Choice(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain values; None where no epsilon is kept."""
-        names = ("name", "epsilon", "delta", "releases", "confidence", "rmse", "sound", "pairs")
-        exact = self.exact_epsilon if math.isfinite(self.exact_epsilon) else None
-        return {name: getattr(self, name) for name in names} | {"exact_epsilon": exact}
+        names = ("name", "epsilon", "delta", "releases", "confidence", "rmse", "sound", "pairs", "exact_epsilon")
+        return {name: json_form(getattr(self, name)) for name in names}

@@ -7,7 +7,7 @@ is eps_K + ln B; otherwise totals differ between items, and ln B is solved for o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -144,7 +144,7 @@ class Grouped(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the parameters, the confidence and the probabilities of a report."""
-        return {**asdict(self), "confidence": self.confidence, "responses": self.responses._asdict()}
+        return {**super().to_dict(), "confidence": self.confidence, "responses": self.responses._asdict()}
 
     def _separable(self) -> Responses:
         if self.kernel_epsilon == 0:
@@ -192,7 +192,7 @@ class Channel(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return parameters, loss, confidence and the matrix."""
-        return {**asdict(self), "loss": self.loss, "matrix": self.matrix.tolist()}
+        return {**super().to_dict(), "loss": self.loss}
 
     def draw(self, items: ArrayLike, rng: np.random.Generator | int) -> NDArray[np.int64]:
         """Draw reports for analysis; never fit for release."""

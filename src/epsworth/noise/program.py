@@ -32,7 +32,7 @@ from epsworth.noise.lattice import HALVES, LOSS, LatticeNoise, Spacing, spacing
 from epsworth.noise.mechanism import TooLarge
 from epsworth.noise.profiles import MARGIN
 from epsworth.noise.staircase import best_staircase
-from epsworth.results import Result
+from epsworth.results import Result, json_form
 from epsworth.rounding import down, show_down, show_up, up
 
 WINDOW = 130  # classes of distance in the program, at most: 260 points on the line
@@ -86,9 +86,8 @@ class Optimum(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain values."""
-        epsilon = self.noise.epsilon(self.delta)
         return {
-            "epsilon": epsilon if math.isfinite(epsilon) else None, "delta": self.delta,
+            "epsilon": json_form(self.noise.epsilon(self.delta)), "delta": self.delta,
             "confidence": self.noise.confidence, "rmse": self.noise.rmse, "floor": self.floor,
             "floor_any": self.floor_any,
         }  # fmt: skip

@@ -5,7 +5,6 @@ The strongest attack on one record of a finite list of worlds is Bayes' rule: se
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,7 +21,7 @@ from epsworth.pac.budgets import Budget
 from epsworth.pac.privatizer import PACPrivatizer
 from epsworth.pac.settings import checked_count
 from epsworth.records import Indices
-from epsworth.results import Result
+from epsworth.results import Result, json_form
 from epsworth.rounding import float_below, show_down, show_up
 
 FALSE_POSITIVES = (0.001, 0.01)
@@ -61,7 +60,7 @@ class Attack(Result):
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON-able values; a rate that too few trials place is None."""
         lower, upper = (side.tolist() for side in self.interval)
-        rates = {f"{fpr:g}": [None if math.isnan(rate) else rate, *ends] for fpr, (rate, *ends) in self.tpr.items()}
+        rates = {f"{fpr:g}": json_form(row) for fpr, row in self.tpr.items()}
         return {
             "success": self.success.tolist(), "lower": lower, "upper": upper, "prior": self.prior.tolist(),
             "tpr": rates, "advantage": self.advantage, "confidence": self.confidence,

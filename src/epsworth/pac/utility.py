@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,10 +36,6 @@ class Utility(Result):
     standard_error: float
     trace: float
     releases: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields; without a standard error, None."""
-        return asdict(self) | {"standard_error": None if math.isnan(self.standard_error) else self.standard_error}
 
     def __str__(self) -> str:
         return (

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.guarantees import STRENGTH, Guarantee, ceiling, epsilon_needed
+from epsworth.results import Result
 from epsworth.rounding import round_down, show_up
 from epsworth.search import Scan
 from epsworth.utility.curves import Curves, Quantity
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Result):
     """One mechanism at the smallest grid epsilon that is guaranteed to be enough.
 
     Attributes
@@ -55,7 +57,7 @@ class Choice:
         """What holds at larger epsilons."""
         return "and at every larger epsilon of the grid" if self.holds_above else "but not at every larger epsilon"
 
-    def to_dict(self) -> dict[str, str | float | bool]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         promise = self.guarantee
         return {

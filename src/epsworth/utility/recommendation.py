@@ -98,9 +98,7 @@ class Recommendation(Result):
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         found = super().to_dict()
-        told = [None if choice is None else choice.to_dict() for choice in (self.choice, *self.choices)]
-        needed = found.pop("epsilon_needed")
-        return found | {"choice": told[0], "choices": told[1:], "epsilon_needed_per_record": needed}
+        return found | {"epsilon_needed_per_record": found.pop("epsilon_needed")}
 
 
 def recommend(
