@@ -212,6 +212,17 @@ def test_black_boxes_bound_the_truth(d):
     assert truth == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+def test_the_least_advantage_is_that_of_exact_limits(confidence):
+    """Models apart from each other: n of n fall below the cut and none of the others, at half the miss each; the
+    binomial limits are then powers, beta^(1/n) and 1 - beta^(1/n)."""
+    models = np.zeros((100, 1))
+    found = black_box(models, models + 50.0, [[0.0]], confidence=confidence)
+    root = ((1 - confidence) / 2) ** (1 / 50)
+    assert found.advantage_lower <= 2 * root - 1
+    assert found.advantage_lower == pytest.approx(2 * root - 1, rel=1e-7)  # inverse beta limits are widened by 4e-9
+
+
 def test_black_boxes_call_empty_windows_censored():
     rng = np.random.default_rng(42)
     models = rng.normal(size=(100, 2))

@@ -225,3 +225,18 @@ def test_adult_one_hot_windows_and_descent(paper_data):
     assert np.median(run.mu) == pytest.approx(0.044, rel=0.1)
     assert run.advantage.max() == pytest.approx(0.090, rel=0.05)
     assert np.abs(run.losses).max() < 1.0
+
+
+def test_a_tolerance_allows_whole_rows_only():
+    """Of five rows one is decided by a coin: "within .1 of all five" allows no miss, since four fifths are .8.
+
+    The share lies in (.4, .6) but with probability 2e-19 (2,000 coins, a twentieth and more of them off).
+    """
+    X = np.array([[1.0, 0.0]] * 4 + [[0.0, 1.0]])
+    found = simulate(
+        X, np.ones(5), np.array([10.0, 1e-9]), np.array([3.0]), np.array([1.0]),
+        tolerance=0.1, risk=Risk.of(0.999), draws=2000, rng=np.random.default_rng(45),
+    )  # fmt: skip
+    assert found.base == 1.0
+    assert 0.4 < found.kept[0] < 0.6
+    assert found.kept_lower[0] <= found.kept[0]

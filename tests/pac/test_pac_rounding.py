@@ -220,3 +220,18 @@ def test_divergences_stay_below_the_truth(count):
             exact = a * mpmath.log(a / b) + (1 - a) * mpmath.log((1 - a) / (1 - b))
             found = mpmath.mpf(str(conversion._divergence(q, p)))
             assert exact * (1 - mpmath.mpf("2e-18")) <= found < exact
+
+
+def test_limits_of_simulated_chances_grow_with_outputs_far_from_zero():
+    """Worlds that all give one output tell nothing, wherever it lies; far out, rounding could make it seem to."""
+    members = np.random.default_rng(46).random((16, 3)) < 0.5
+    near, far = np.zeros((16, 1)), np.full((16, 1), 1e6)
+    charged = exposure.blur_of(far) - exposure.blur_of(near)
+    assert 1e-4 < charged < 0.1
+    without, with_blur = (
+        exposure.expose(outputs, members, np.random.default_rng(0), draws=64, risk=Risk(0.01))
+        for outputs in (near, far)
+    )
+    assert (without.upper < 1 - charged).all()
+    assert (with_blur.upper >= without.upper + 0.999 * charged).all()
+    assert (with_blur.tpr >= np.minimum(without.tpr + 0.999 * charged, 1)).all()

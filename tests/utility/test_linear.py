@@ -16,6 +16,7 @@ from sklearn.svm import LinearSVC
 
 import epsworth as ew
 from epsworth.mechanisms import FAMILIES
+from epsworth.utility.engines import linear
 from epsworth.utility.engines.linear import linear_for
 from epsworth.utility.engines.sums import bracket, closed_form, laplace_sum, transform_error
 from epsworth.utility.question import ask
@@ -231,3 +232,22 @@ def test_what_scores_are_rounded_by_grows_with_the_number_of_features():
     model.n_features_in_ = width
     asked = ask(model, np.ones((1, width)), sensitive=0, mechanisms="pm", epsilons=[1.0], domain={0: (0, 1)}, y=None)
     assert linear_for(asked).slack(0) >= 2 * (width + 12) * 2.0**-53 * width
+
+
+def test_chances_to_lose_to_several_rivals_add_up_outwards(monkeypatch):
+    """Exact brackets of a thousandth for each of six hundred rivals: 1 - sum rounds, the bound goes below the sum's."""
+    rng = np.random.default_rng(47)
+    shares = iter(rng.uniform(0, 1e-3, 600).tolist())
+    given: list[float] = []
+
+    def one(*_args):
+        given.append(next(shares))
+        return given[-1], given[-1]
+
+    monkeypatch.setattr(linear, "at_most", one)
+    law = FAMILIES["pm"](np.array([1.0])).law(0.5)
+    found = linear.by_pairs([law], [linear.Comparison(np.array([1.0]), 0.0)] * 600, 0.0, 0.01)
+    truth, most = 1 - sum(map(Fraction, given)), 1 - Fraction(max(given))
+    assert Fraction(float(found.lower.item())) <= truth
+    assert Fraction(float(found.upper.item())) >= most
+    assert truth - Fraction(float(found.lower.item())) < Fraction(1, 10**12)

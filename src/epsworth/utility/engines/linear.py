@@ -17,6 +17,7 @@ from epsworth.classifiers.reading import leading
 from epsworth.classifiers.scalers import affine, behind_scalers, dense, ignoring_names, per_column, steps_of
 from epsworth.laws import Law
 from epsworth.records import Indices
+from epsworth.rounding import UNIT
 from epsworth.utility.engines.brackets import bracketed
 from epsworth.utility.engines.engine import ByRecord, Found, Settings
 from epsworth.utility.engines.probing import answers_as_read
@@ -177,7 +178,9 @@ def by_pairs(laws: list[Law], comparisons: list[Comparison], slack: float, toler
         low, high = map(np.atleast_1d, at_most(laws, compared.weights, -compared.constant, slack, share))
         low, high = (low, high) if compared.positive else (1 - high, 1 - low)
         most, least = most + high, np.maximum(least, low)
-    return Interval(np.clip(1 - most, 0, 1), np.clip(1 - least, 0, 1))
+    # chances to lose add up to at most one per comparison, each of four roundings off by a unit of that
+    off = 4 * (len(comparisons) + 1) * UNIT
+    return Interval(np.clip(np.where(most > 0, 1 - most - off, 1), 0, 1), np.clip(1 - least + off, 0, 1))
 
 
 class Brackets(ByRecord):
