@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 
@@ -49,23 +50,30 @@ def last_passing(
 
     Notes
     -----
-    Zero is tried first: halving doubles would need a thousand steps to reach it, and atoms like to sit there.
-    Answers nearer to zero than 1e-30 may be passed by less than that: the returned value always passes.
+    Doubles are halved by their number, not their size: 64 steps reach the last bit of any answer, however near to zero.
     """
-    zero = passes(np.zeros_like(low))
-    inside = (low < 0) & (high > 0)
-    low, high = np.where(inside & zero, 0.0, low), np.where(inside & ~zero, 0.0, high)
     for near in between or ():
         near = np.clip(near, low, high)
         good = passes(near)
         low, high = np.where(good, near, low), np.where(good, high, near)
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if ((middle <= low) | (middle >= high)).all():
-            break
-        good = passes(middle)
-        low, high = np.where(good, middle, low), np.where(good, high, middle)
-    return low
+    first, last = _numbered(low), _numbered(high)
+    while (first < last - 1).any():
+        middle = (first >> 1) + (last >> 1) + (first & last & 1)
+        good = passes(_double(middle))
+        first, last = np.where(good, middle, first), np.where(good, last, middle)
+    return _double(first)
+
+
+def _numbered(values: Floats) -> NDArray[np.int64]:
+    """Return the numbers of doubles in their order; both zeros have number 0."""
+    bits = np.asarray(values, dtype=np.float64).view(np.int64)
+    return np.where(bits < 0, -(bits & np.int64(2**63 - 1)), bits)
+
+
+def _double(numbers: NDArray[np.int64]) -> Floats:
+    """Return the doubles of these numbers."""
+    found = np.abs(numbers).view(np.float64)
+    return np.where(numbers < 0, -found, found)
 
 
 @dataclass(frozen=True)

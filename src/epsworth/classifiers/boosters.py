@@ -37,31 +37,30 @@ SQUASHED = 1e-6  # margins that float32 probabilities may confuse: a few times t
 Trees = tuple[list[tuple[Any, ...]], list[Floats]]
 
 
-def xgboost_model(model: Any, scalers: tuple[Any, ...]) -> TreeModel | None:
+def xgboost_model(model: Any) -> TreeModel | None:
     """Return the inside of an ``xgboost.XGBClassifier``, or None.
 
     Refused: linear and dart boosters, categorical splits, several outputs, leaves that are vectors, a ``missing``
     marker other than NaN, and objectives whose labels are not the sign or the argmax of the margins.
     """
     margins = partial(model.predict, output_margin=True, validate_features=False)
-    found = _read(_xgboost_trees, model, scalers, margins, dtype=np.float32, strict=True)
+    found = _read(_xgboost_trees, model, margins, dtype=np.float32, strict=True)
     return found and replace(found, tie=_single_precision_tie(found))
 
 
-def lightgbm_model(model: Any, scalers: tuple[Any, ...]) -> TreeModel | None:
+def lightgbm_model(model: Any) -> TreeModel | None:
     """Return the inside of a ``lightgbm.LGBMClassifier``, or None.
 
     Refused: categorical splits, linear trees, zero as a missing value, predictions that stop early, and objectives
     other than the binary and the softmax one (one-against-all compares saturated probabilities, not margins).
     """
     margins = partial(model.predict, raw_score=True)
-    return _read(_lightgbm_trees, model, scalers, margins, dtype=np.float64, zero=LIGHTGBM_ZERO)
+    return _read(_lightgbm_trees, model, margins, dtype=np.float64, zero=LIGHTGBM_ZERO)
 
 
 def _read(
     reader: Callable[[Any], Trees | None],
     model: Any,
-    scalers: tuple[Any, ...],
     margins: Callable[[Floats], Any],
     *,
     dtype: Any,
@@ -72,7 +71,7 @@ def _read(
         trees = reader(model)
         if trees is None or len(model.classes_) != max(2, trees[1][0].shape[1]):
             return None
-        found = replace(flat_model(*trees, model, scalers, dtype), strict=strict, zero=zero)
+        found = replace(flat_model(*trees, model, dtype), strict=strict, zero=zero)
         return _verified(found, model, margins)
     except UNREADABLE:
         return None
@@ -143,7 +142,7 @@ def _verified(found: TreeModel, model: Any, margins: Callable[[Floats], Any]) ->
     with ignoring_names():
         given = np.asarray(margins(probes), dtype=np.float64).reshape(PROBES, -1)
         labels = np.asarray(model.predict(probes))
-    sums = replace(found, scalers=()).scores(probes)
+    sums = found.scores(probes)
     if sums.shape != given.shape or labels.shape != (PROBES,):
         return None
     offset = np.median(given - sums, axis=0)

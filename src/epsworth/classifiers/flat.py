@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats
+from epsworth.classifiers.preprocessing import NOTHING, Preprocessing
 from epsworth.classifiers.reading import leading
 from epsworth.classifiers.scalers import ignoring_names
 
@@ -33,8 +34,6 @@ class TreeModel:
         Added to the sum.
     classes : ndarray
         Labels.
-    scalers : tuple
-        Fitted per-column scalers before the trees.
     dtype : numpy dtype
         To which the trees cast their input.
     strict : bool
@@ -43,6 +42,8 @@ class TreeModel:
         Values up to this size are taken for zero.
     tie : float
         Margins below this, per tree, are too small to trust: the classifier itself decides.
+    before : Preprocessing
+        What stands before the trees; features and thresholds are those of the columns that it hands on.
     """
 
     feature: NDArray[np.intp]
@@ -53,18 +54,15 @@ class TreeModel:
     values: Floats
     offset: Floats
     classes: NDArray[Any]
-    scalers: tuple[Any, ...]
     dtype: Any
     strict: bool = False
     zero: float = 0.0
     tie: float = TIE
+    before: Preprocessing = NOTHING
 
-    def seen(self, table: Floats) -> NDArray[Any]:
-        """Return the table as the trees see it: scaled, then cast."""
-        with ignoring_names():
-            for scaler in self.scalers:
-                table = scaler.transform(table)
-        cast = np.asarray(table).astype(self.dtype)
+    def seen(self, given: NDArray[Any]) -> NDArray[Any]:
+        """Return what is handed on as the trees see it: cast."""
+        cast = np.asarray(given).astype(self.dtype)
         if self.zero:
             cast[np.abs(cast) <= self.zero] = 0
         return cast
@@ -73,17 +71,9 @@ class TreeModel:
         """Compare values, as the trees see them, with thresholds (elementwise)."""
         return np.asarray(seen < threshold if self.strict else seen <= threshold)
 
-    def goes_left(self, column: int, natural: Floats, threshold: Floats, width: int) -> Bools:
-        """Tell whether natural values of one column go left at the thresholds (elementwise)."""
-        if not self.scalers:
-            return self.turns_left(self.seen(natural), threshold)
-        table = np.zeros((natural.size, width))
-        table[:, column] = natural
-        return self.turns_left(self.seen(table)[:, column], threshold)
-
-    def labels(self, table: Floats) -> tuple[NDArray[Any], Bools]:
-        """Return the labels of records, and where their margins are too large to be near ties."""
-        places, lead = leading(self.scores(table))
+    def labels(self, given: NDArray[Any]) -> tuple[NDArray[Any], Bools]:
+        """Return the labels of what is handed on, and where their margins are too large to be near ties."""
+        places, lead = leading(self.scores(given))
         return self.classes[np.minimum(places, len(self.classes) - 1)], lead >= self.tie * len(self.roots)
 
     def places(self, labels: NDArray[Any]) -> NDArray[np.intp]:
@@ -91,21 +81,19 @@ class TreeModel:
         at = {label: place for place, label in enumerate(self.classes.tolist())}
         return np.array([at[label] for label in labels.tolist()], dtype=np.intp)
 
-    def scores(self, table: Floats) -> Floats:
-        """Return the scores of records, shape ``(records, scores)``, by walking down every tree."""
-        seen, node = self.seen(table), np.tile(self.roots, len(table))
+    def scores(self, given: NDArray[Any]) -> Floats:
+        """Return the scores of what is handed on, shape ``(records, scores)``, by walking down every tree."""
+        seen, node = self.seen(given), np.tile(self.roots, len(given))
         walking = np.flatnonzero(self.left[node] != LEAF)  # most arrive long before the deepest
         while walking.size:
             at = node[walking]
             goes_left = self.turns_left(seen[walking // len(self.roots), self.feature[at]], self.threshold[at])
             node[walking] = np.where(goes_left, self.left[at], self.right[at])
             walking = walking[self.left[node[walking]] != LEAF]
-        return np.asarray(self.values[node.reshape(len(table), -1)].sum(axis=1) + self.offset)
+        return np.asarray(self.values[node.reshape(len(given), -1)].sum(axis=1) + self.offset)
 
 
-def flat_model(
-    nodes: list[tuple[Any, ...]], values: list[Floats], model: Any, scalers: tuple[Any, ...], dtype: Any
-) -> TreeModel:
+def flat_model(nodes: list[tuple[Any, ...]], values: list[Floats], model: Any, dtype: Any) -> TreeModel:
     """Concatenate trees, shifting children by the number of nodes before them."""
     sizes = np.array([len(feature) for feature, *_ in nodes])
     roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.intp)
@@ -121,7 +109,6 @@ def flat_model(
         values=np.concatenate(values).astype(np.float64),
         offset=np.zeros(values[0].shape[1]),
         classes=np.asarray(model.classes_),
-        scalers=scalers,
         dtype=dtype,
     )
 
@@ -138,4 +125,4 @@ def with_offset(found: TreeModel, model: Any) -> TreeModel:
     probe = np.zeros((1, model.n_features_in_))
     with ignoring_names():
         score = np.atleast_1d(model.decision_function(probe)[0])
-    return replace(found, offset=score - replace(found, scalers=()).scores(probe)[0])
+    return replace(found, offset=score - found.scores(probe)[0])

@@ -9,7 +9,7 @@ import numpy as np
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
 from epsworth.classifiers.modules import is_module, module_network
-from epsworth.classifiers.scalers import opened, per_column, plain, steps_of
+from epsworth.classifiers.scalers import behind_scalers, per_column, steps_of
 
 DOUBLE = 2.0**-53  # unit roundoff
 HIDDEN: dict[str, tuple[Activation, ...]] = {
@@ -29,8 +29,8 @@ def network_model(model: Any) -> Network | str:
         return module_network(model)
     if kind_of(steps_of(model)[0]) != "MLPClassifier":
         return "the classifier is not a network that can be looked into (MLPClassifier, torch.nn.Sequential)"
-    found = opened(model)
-    if found is None or not all(map(plain, found[2])):
+    found = behind_scalers(model)
+    if found is None:
         return "a step of the pipeline is not a plain per-column scaler, or it answers by code of its own"
     return _perceptron(found[0], found[2])
 

@@ -50,16 +50,16 @@ def steps_of(model: Any) -> tuple[Any, list[Any]]:
 
 
 def opened(model: Any) -> tuple[Any, str, list[Any]] | None:
-    """Return the estimator at the end of a pipeline, its kind, and the per-column scalers before it.
+    """Return the estimator at the end of a pipeline, its kind, and the steps before it, of whatever kind.
 
-    None where another step is, where some part answers by other code than its library's (`kind_of`), or where two
-    classes have the same label.
+    None where pipeline or estimator answer by other code than their library's (`kind_of`), or where two classes have
+    the same label.
     """
     estimator, steps = steps_of(model)
     if estimator is not model and kind_of(model) != "Pipeline":
         return None
     kind = kind_of(estimator)
-    if kind is None or any(kind_of(step) not in AFFINE for step in steps):
+    if kind is None:
         return None
     labels = getattr(estimator, "classes_", None)
     if isinstance(labels, np.ndarray) and len(set(labels.ravel().tolist())) < labels.size:
@@ -72,20 +72,12 @@ def plain(step: Any) -> bool:
     return not getattr(step, "clip", False)
 
 
-def rising(step: Any) -> bool:
-    """Tell whether a per-column scaler keeps the order of values: its factors are positive, and all is finite."""
-    try:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            scale, shift = (np.asarray(part, dtype=np.float64) for part in per_column(step, step.n_features_in_))
-    except (AttributeError, TypeError, ValueError):
-        return False
-    return bool((np.isfinite(scale) & (scale > 0) & np.isfinite(shift)).all())
-
-
 def behind_scalers(model: Any) -> tuple[Any, str, list[Any]] | None:
-    """Return what `opened` does; None where a scaler clips."""
+    """Return what `opened` does; None where a step is no per-column scaler, or clips."""
     found = opened(model)
-    return found if found is not None and all(map(plain, found[2])) else None
+    if found is None or not all(kind_of(step) in AFFINE and plain(step) for step in found[2]):
+        return None
+    return found
 
 
 def dense(coefficients: Any) -> Floats:

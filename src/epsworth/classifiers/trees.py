@@ -1,12 +1,13 @@
 """What can be seen inside the tree models of scikit-learn.
 
 A tree sends a value left where ``float32(x) <= threshold`` (histogram boosting compares doubles; `boosters` tells
-what XGBoost and LightGBM do), after the scalers of its pipeline.  `TreeModel.goes_left` runs exactly those
-operations, so that thresholds can be located to the last bit.
+what XGBoost and LightGBM do), after the steps of its pipeline (see `preprocessing`).  Exactly those operations are run,
+so that thresholds can be located to the last bit.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from epsworth.arrays import Floats
 from epsworth.classifiers.boosters import lightgbm_model, xgboost_model
 from epsworth.classifiers.flat import LEAF, TreeModel, added, flat_model, with_offset
 from epsworth.classifiers.genuine import all_of_kind, kind_of
-from epsworth.classifiers.scalers import opened, rising
+from epsworth.classifiers.preprocessing import preprocessing_before
+from epsworth.classifiers.scalers import opened
 
 
 def tree_model(model: Any) -> TreeModel | None:
@@ -23,14 +25,20 @@ def tree_model(model: Any) -> TreeModel | None:
 
     Supported: decision trees, random forests, extra trees, gradient boosting (with a constant start),
     histogram gradient boosting without categorical splits, XGBoost and LightGBM (see `boosters`); each also behind
-    the per-column scalers of a pipeline, where these keep the order of values (thresholds are bisected).
+    steps that can be seen through (see `preprocessing`).
     """
-    found = opened(model)  # scalers that clip keep the order, which is enough
-    if found is None or not all(map(rising, found[2])):
+    found = opened(model)
+    if found is None:
         return None
-    estimator, kind, scalers = found
+    estimator, kind, steps = found
     reader = READERS.get(kind)
-    return reader(estimator, tuple(scalers)) if reader and np.ndim(getattr(estimator, "classes_", [[]])) == 1 else None
+    if reader is None or np.ndim(getattr(estimator, "classes_", [[]])) != 1:
+        return None
+    before = preprocessing_before(model, steps)
+    if isinstance(before, str):
+        return None
+    trees = reader(estimator)
+    return trees and replace(trees, before=before)
 
 
 def genuine_trees(estimators: Any, *kinds: str) -> bool:
@@ -40,7 +48,7 @@ def genuine_trees(estimators: Any, *kinds: str) -> bool:
     return all_of_kind(estimators, kinds) and all(type(estimator.tree_) is Tree for estimator in estimators)
 
 
-def _forest(model: Any, scalers: tuple[Any, ...]) -> TreeModel | None:
+def _forest(model: Any) -> TreeModel | None:
     estimators = getattr(model, "estimators_", [model])
     if not genuine_trees(estimators, "DecisionTreeClassifier", "ExtraTreeClassifier"):
         return None
@@ -50,7 +58,7 @@ def _forest(model: Any, scalers: tuple[Any, ...]) -> TreeModel | None:
         values = [np.full((tree.node_count, 1), -1.0) for tree in trees]  # never a second label
     elif len(model.classes_) == 2:
         values = [shares[:, 1:] - shares[:, :1] for shares in values]  # label 1 wins where its share is larger
-    return flat_model([_sklearn_nodes(tree) for tree in trees], values, model, scalers, np.float32)
+    return flat_model([_sklearn_nodes(tree) for tree in trees], values, model, np.float32)
 
 
 def _shares(counts: Floats) -> Floats:
@@ -58,7 +66,7 @@ def _shares(counts: Floats) -> Floats:
     return np.asarray(counts / np.where(total > 0, total, 1))
 
 
-def _gradient_boosting(model: Any, scalers: tuple[Any, ...]) -> TreeModel | None:
+def _gradient_boosting(model: Any) -> TreeModel | None:
     if not genuine_trees(model.estimators_.ravel(), "DecisionTreeRegressor"):
         return None
     same = kind_of(model.init_) == "DummyClassifier" and model.init_.strategy in ("prior", "most_frequent", "constant")
@@ -70,10 +78,10 @@ def _gradient_boosting(model: Any, scalers: tuple[Any, ...]) -> TreeModel | None
         for score, estimator in enumerate(stage):
             nodes.append(_sklearn_nodes(estimator.tree_))
             values.append(added(model.learning_rate * estimator.tree_.value[:, 0, 0], score, scores))
-    return with_offset(flat_model(nodes, values, model, scalers, np.float32), model)
+    return with_offset(flat_model(nodes, values, model, np.float32), model)
 
 
-def _hist_gradient_boosting(model: Any, scalers: tuple[Any, ...]) -> TreeModel | None:
+def _hist_gradient_boosting(model: Any) -> TreeModel | None:
     if model._preprocessor is not None:
         return None  # categorical features
     if not all_of_kind((predictor for stage in model._predictors for predictor in stage), ("TreePredictor",)):
@@ -89,7 +97,7 @@ def _hist_gradient_boosting(model: Any, scalers: tuple[Any, ...]) -> TreeModel |
             ways = (np.where(leaf, LEAF, node[part].astype(np.intp)) for part in ("feature_idx", "left", "right"))
             nodes.append((*ways, node["num_threshold"]))
             values.append(added(node["value"], score, scores))
-    return with_offset(flat_model(nodes, values, model, scalers, np.float64), model)
+    return with_offset(flat_model(nodes, values, model, np.float64), model)
 
 
 def _sklearn_nodes(tree: Any) -> tuple[Any, ...]:

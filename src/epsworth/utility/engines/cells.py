@@ -72,10 +72,13 @@ class Draft:
 class TreeCells:
     """Builds the cells of any record of a question; the thresholds are located once."""
 
-    def __init__(self, question: Question, model: TreeModel, natural: Floats) -> None:
-        self.question, self.model, self.natural = question, model, natural
-        self.seen = model.seen(self.natural)
-        self.sweep = Sweep.over(model, question.positions, natural.shape[1])
+    def __init__(self, question: Question, model: TreeModel, given: NDArray[Any]) -> None:
+        self.question, self.model, self.seen = question, model, model.seen(given)
+
+        def through(position: int, values: Floats) -> NDArray[Any]:
+            return model.before(question.records.take(np.zeros(len(values), dtype=np.intp), {position: values}))
+
+        self.sweep = Sweep.over(model, question.positions, through)
         self.queries = 0
 
     def of(self, records: Sequence[int]) -> list[Cells] | None:
@@ -158,6 +161,14 @@ def _merge(edges: tuple[Floats, ...], labels: Indices) -> tuple[tuple[Floats, ..
     return tuple(kept), labels
 
 
+def given_to(model: TreeModel, question: Question) -> Floats | None:
+    """Return what the trees are given of every record; None where that is no table of numbers."""
+    if not model.before.steps:
+        return question.records.numbers()
+    given = model.before(question.records.take(np.arange(len(question.records))))
+    return given.astype(np.float64, copy=False) if given.dtype.kind in "fiub" else None
+
+
 def cells_for(question: Question) -> TreeCells | str:
     """Return the builder of cells, or why there is none; categories of sensitive features must be numbers."""
     if question.classifier.inside is None:
@@ -165,15 +176,20 @@ def cells_for(question: Question) -> TreeCells | str:
     model = tree_model(question.classifier.inside)
     if model is None:
         return "the classifier is not a supported tree model"
-    natural = question.records.numbers()
-    if natural is None or any(isinstance(c, str) for f in question.features for c in f.categories or ()):
+    if model.before.steps and (why := model.before.obstacle(question.positions)) is not None:
+        return why
+    given = given_to(model, question)
+    if given is None or any(isinstance(c, str) for f in question.features for c in f.categories or ()):
         return "the table holds columns that are not numbers"
-    if np.isnan(natural).any():
+    if np.isnan(given).any():
         return "the table has missing values, whose way through the trees is not read"
-    builder = TreeCells(question, model, natural)
+    builder = TreeCells(question, model, given)
 
     def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
-        table = natural[rows]
+        if model.before.steps:
+            moved = dict(zip(question.positions, values, strict=True))
+            return model.labels(model.before(question.records.take(rows, moved)))
+        table = given[rows]
         table[:, list(question.positions)] = np.column_stack(values)
         return model.labels(table)
 

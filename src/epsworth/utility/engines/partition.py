@@ -16,11 +16,9 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.flat import LEAF, TreeModel
-from epsworth.classifiers.scalers import affine
+from epsworth.classifiers.preprocessing import Through
 from epsworth.records import Indices
 from epsworth.search import last_passing
-
-LARGEST = float(np.finfo(float).max) / 4  # that of natural values at which models are asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,24 +55,31 @@ class Leaves:
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """A tree model whose splits on some features are open: node by node the feature (``axis``, -1: none) and cell."""
+    """A tree model whose splits on some features are open: node by node the feature (``axis``, -1: none) and cell.
+
+    ``left`` and ``right`` are where small and large natural values go: the model's own, but exchanged behind a step
+    that reverses their order.
+    """
 
     model: TreeModel
     edges: tuple[Floats, ...]
     axis: Indices
     place: Indices
+    left: Indices
+    right: Indices
 
     @classmethod
-    def over(cls, model: TreeModel, positions: Sequence[int], width: int) -> Self:
-        """Locate the thresholds on the features at some positions of records of a width."""
+    def over(cls, model: TreeModel, positions: Sequence[int], through: Through) -> Self:
+        """Locate the thresholds on the columns of records at some positions, of which there is no `obstacle`."""
         axis, place = np.full(len(model.feature), -1, dtype=np.intp), np.zeros(len(model.feature), dtype=np.intp)
-        edges = []
+        falls, edges = np.zeros(len(model.feature), dtype=bool), []
         for j, position in enumerate(positions):
-            nodes = np.flatnonzero(model.feature == position)
-            found, where = last_left(model, position, model.threshold[nodes], width)
-            axis[nodes], place[nodes] = j, where
+            nodes = np.flatnonzero(np.isin(model.feature, model.before.fed_by(position)))
+            found, place[nodes] = last_below(model, position, model.feature[nodes], model.threshold[nodes], through)
+            axis[nodes], falls[nodes] = j, model.before.falls(model.feature[nodes])
             edges.append(found)
-        return cls(model, tuple(edges), axis, place)
+        left, right = model.left, model.right
+        return cls(model, tuple(edges), axis, place, np.where(falls, right, left), np.where(falls, left, right))
 
     @cached_property
     def closed(self) -> Bools:
@@ -83,13 +88,13 @@ class Sweep:
 
     def leaves(self, turns: Bools) -> Leaves:
         """Return the leaves that can be reached by a record that goes left at the closed splits where ``turns``."""
-        model, way = self.model, self._way(turns)
-        node = way[model.roots]
+        way = self._way(turns)
+        node = way[self.model.roots]
         low = np.zeros((len(self.edges), node.size), dtype=np.intp)
         high = np.repeat([[len(edges)] for edges in self.edges], node.size, axis=1).astype(np.intp)
         found: list[tuple[Indices, Indices, Indices]] = []
         while node.size:
-            leaf = model.left[node] == LEAF
+            leaf = self.left[node] == LEAF
             found.append((node[leaf], low[:, leaf], high[:, leaf]))
             node, low, high = node[~leaf], low[:, ~leaf], high[:, ~leaf]
             axis, place, at = self.axis[node], self.place[node], np.arange(node.size)
@@ -97,12 +102,12 @@ class Sweep:
             left_high, right_low = high.copy(), low.copy()
             left_high[axis, at] = np.minimum(high[axis, at], place)
             right_low[axis, at] = np.maximum(low[axis, at], place + 1)
-            node = np.concatenate([way[model.left[node[to_left]]], way[model.right[node[to_right]]]])
+            node = np.concatenate([way[self.left[node[to_left]]], way[self.right[node[to_right]]]])
             low = np.concatenate([low[:, to_left], right_low[:, to_right]], axis=1)
             high = np.concatenate([left_high[:, to_left], high[:, to_right]], axis=1)
         node, low, high = (np.concatenate(part, axis=-1) for part in zip(*found, strict=True))
         order = np.argsort(node)
-        starts = np.searchsorted(node[order], model.roots)  # nodes of one tree are numbered in a row
+        starts = np.searchsorted(node[order], self.model.roots)  # nodes of one tree are numbered in a row
         return Leaves(self.edges, node[order], low[:, order], high[:, order], starts)
 
     def _way(self, turns: Bools) -> Indices:
@@ -114,29 +119,31 @@ class Sweep:
         return way
 
 
-def last_left(model: TreeModel, position: int, thresholds: Floats, width: int) -> tuple[Floats, Indices]:
-    """Return the distinct last values (natural units) that go left, and each threshold's place among them.
+def last_below(
+    model: TreeModel, position: int, columns: Indices, thresholds: Floats, through: Through
+) -> tuple[Floats, Indices]:
+    """Return the distinct last values (natural units) on the near side of thresholds, and each one's place among them.
 
-    Bisection over the doubles by the model's own comparison, which `tree_model` makes sure only turns once, from left
-    to right; -inf where nothing goes left, inf where all does.
+    The near side is the left one, or the right one where a step reverses the order of values; a value that rises turns
+    only once (`Preprocessing.obstacle`).  Bisection over the doubles by the model's own comparison of what its own
+    preprocessing hands on; -inf where nothing lies on the near side, inf where all does.
     """
-    distinct, which = np.unique(thresholds, return_inverse=True)
+    distinct, which = np.unique(np.column_stack([columns, thresholds]), axis=0, return_inverse=True)
     if not distinct.size:
-        return distinct, which  # no tree looks at this feature
-    scale, shift = (part[position] for part in affine(model.scalers, width))
-    with np.errstate(over="ignore"):
-        guess = np.clip((distinct - shift) / scale, -LARGEST, LARGEST)
-        room = 1e-6 * (np.abs(guess) + abs(shift) / scale)  # a float32 is off by less than 1e-7
-        far = np.minimum(4 * (np.abs(guess) + (1 + abs(shift)) / scale), LARGEST)
+        return np.empty(0), np.empty(0, dtype=np.intp)  # no tree looks at this feature
+    column, threshold = distinct[:, 0].astype(np.intp), distinct[:, 1]
+    falls = model.before.falls(column)
 
-    def left(natural: Floats) -> Bools:
+    def near(natural: Floats) -> Bools:
         with np.errstate(over="ignore"):  # in single precision: beyond every threshold, as it should be
-            return model.goes_left(position, natural, distinct, width)
+            seen = model.seen(model.before.own(position, column, natural, through))
+        return np.asarray(model.turns_left(seen, threshold) != falls)
 
-    always, never = left(far), ~left(-far)
-    found = last_passing(left, -far, far, (guess - room, guess + room))
+    guess, room, far = model.before.guessed(position, column, threshold, through)
+    always, never = near(far), ~near(-far)
+    found = last_passing(near, -far, far, (guess - room, guess + room))
     last, place = np.unique(np.where(always, np.inf, np.where(never, -np.inf, found)), return_inverse=True)
-    return last, place[which]
+    return last, place[which.reshape(-1)]
 
 
 def sum_of_boxes(shape: tuple[int, ...], low: Indices, high: Indices, values: Floats) -> Floats:

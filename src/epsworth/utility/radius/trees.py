@@ -9,8 +9,10 @@ otherwise.  Thresholds are located to the last bit by the model's own comparison
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.flat import TreeModel
@@ -27,7 +29,7 @@ MOST_CELLS = 2_000_000  # up to which all cells are summed at once, instead of s
 
 def reachable_leaves(sweep: Sweep, inside: Inside, model: TreeModel) -> Leaves:
     """Return the leaves that the record can reach; a split on a feature that stays sends it its way."""
-    seen = model.seen(inside.row[np.newaxis])[0]
+    seen = model.seen(model.before(inside.row[np.newaxis]))[0]
     return sweep.leaves(model.turns_left(seen[model.feature], model.threshold)).compact()
 
 
@@ -50,7 +52,13 @@ def tree_radius(asked: Asked, inside: Inside, rng: np.random.Generator, budget: 
     model = tree_model(asked.classifier.inside)
     if model is None:
         return None
-    sweep = Sweep.over(model, asked.positions, len(inside.row))
+    if model.before.steps and model.before.obstacle(asked.positions) is not None:
+        return None
+
+    def through(position: int, values: Floats) -> NDArray[Any]:
+        return model.before(asked.records.take(np.zeros(len(values), dtype=np.intp), {position: values}))
+
+    sweep = Sweep.over(model, asked.positions, through)
     if not _agrees(asked, inside, model, sweep.edges):
         return None
     leaves = reachable_leaves(sweep, inside, model)
@@ -70,7 +78,7 @@ def _agrees(asked: Asked, inside: Inside, model: TreeModel, edges: tuple[Floats,
     def read(points: Floats) -> tuple[Bools, Bools]:
         table = np.repeat(inside.row[np.newaxis], len(points), axis=0)
         table[:, inside.moved] = points
-        labels, clear = model.labels(table)
+        labels, clear = model.labels(model.before(table))
         return np.asarray(labels != asked.label), clear
 
     finite = [np.append(np.abs(e[np.isfinite(e)] - x), 0.0) for e, x in zip(edges, asked.point, strict=True)]
