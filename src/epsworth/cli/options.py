@@ -222,8 +222,8 @@ def compute(given: Mapping[str, Any], model: Path, table: Path, rows: Sequence[i
     rows : sequence of int
         Records that must exist.
     """
-    from epsworth.records import read_table
     from epsworth.space import Domain
+    from epsworth.table_files import read_table
     from epsworth.utility.stability import stability
 
     grid = epsilon_grid(given["epsilon"])
