@@ -127,13 +127,20 @@ def _from_json_lines(source: Source) -> Any:
                 rows.append(_json_object(line, f"{source.name}, line {number}:"))
     if not rows:
         raise pl.exceptions.NoDataError
-    try:
-        return pl.from_dicts(rows, infer_schema_length=None, strict=True)
-    except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError):
+    kinds = {(name, _kind(value)) for row in rows for name, value in row.items() if value is not None}
+    if len(kinds) > len({name for name, _ in kinds}):
         raise ValueError(
             f"cannot read {source.name}: a member holds values of several kinds, such as numbers and texts; "
             "write one kind in each"
-        ) from None
+        )
+    try:
+        return pl.from_dicts(rows, infer_schema_length=None)
+    except OverflowError:
+        raise ValueError(f"cannot read {source.name}: a whole number is too large; write it as a text") from None
+
+
+def _kind(value: object) -> str:
+    return "text" if isinstance(value, str) else "truth" if isinstance(value, bool) else "number"
 
 
 def _json_object(line: bytes, where: str) -> dict[str, Any]:
