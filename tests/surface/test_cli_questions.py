@@ -20,7 +20,9 @@ from sklearn.linear_model import LogisticRegression
 from skops.io import dump
 
 import epsworth as ew
+from epsworth.cli import show
 from epsworth.cli.options import shared_evenly
+from epsworth.mechanisms import FAMILIES
 from epsworth.table_files import read_table
 
 EPSWORTH = Path(sys.executable).with_name("epsworth")
@@ -163,10 +165,18 @@ def test_epsilon_per_record_comes_first_with_what_it_protects(cli):
     assert text.split("queries")[0] == same.split("queries")[0]
 
 
-def test_epsilons_that_differ_between_mechanisms_are_told_per_feature(cli):
-    text = cli("utility", "model.skops", "table.csv", *BOX, "-m", "pm", "-m", "pm:indicator=0.1", "-e", "1").stdout
+def test_epsilons_that_differ_between_mechanisms_are_told_per_feature(capsys):
+    curves = ew.stability(
+        lambda records: records[:, 0] > 0.5, [[0.2]], sensitive=0, epsilons=[2.0],
+        mechanisms={"whole": FAMILIES["pm"], "half": lambda epsilon: FAMILIES["pm"](epsilon / 2)},
+    )  # fmt: skip
+    assert show.epsilons_per_record(curves) is None
+    show.print_curves(curves, ["worst"])
+    show.print_facts(curves)
+    text = " ".join(capsys.readouterr().out.split())
     assert "by ε per feature" in text
     assert "per record it adds up" in text
+    assert "At ε=2 per record: whoever" in text  # the weaker promise of the two
 
 
 def test_a_draft_of_ranges_says_that_it_leaks_and_loads(cli, place, tmp_path):
