@@ -93,7 +93,7 @@ class Columns:
 
     def mixed(self, matrix: Floats, shift: ArrayLike) -> Columns:
         """Return ``matrix @ columns + shift``; what a zero of the matrix stands before is not used."""
-        used = matrix != 0
+        used: Bools = np.not_equal(matrix, 0)
         uses = (used.astype(np.intp) @ self.uses.astype(np.intp)) > 0
         bent = np.where(np.isnan(self.slopes), 1, 0)
         unknown = (used.astype(np.intp) @ bent) > 0

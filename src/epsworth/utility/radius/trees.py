@@ -9,10 +9,8 @@ otherwise.  Thresholds are located to the last bit by the model's own comparison
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.flat import TreeModel
