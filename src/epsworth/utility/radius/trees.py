@@ -53,7 +53,7 @@ def tree_radius(asked: Asked, inside: Inside, rng: np.random.Generator, budget: 
         return None
     if model.before.steps and model.before.obstacle(asked.positions) is not None:
         return None
-    sweep = Sweep.over(model, asked.positions, ShortCuts.found(model.before, asked.records, asked.positions))
+    sweep = Sweep.over(model, asked.positions, ShortCuts(model.before, asked.records, {}))
     if not _agrees(asked, inside, model, sweep.edges):
         return None
     leaves = reachable_leaves(sweep, inside, model)
