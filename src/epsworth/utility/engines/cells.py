@@ -17,6 +17,10 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.preprocessing import Through, as_array
+from epsworth.classifiers.reading import answers_as_read as reading_agrees
+from epsworth.classifiers.scalers import Predict, steps_of
+from epsworth.classifiers.shortcuts import ShortCuts
 from epsworth.classifiers.trees import tree_model
 from epsworth.records import Indices
 from epsworth.utility.engines.contraction import (
@@ -28,10 +32,10 @@ from epsworth.utility.engines.contraction import (
     stays_in_range,
     within,
 )
-from epsworth.utility.engines.engine import ByRecord, Found, Settings, targets
+from epsworth.utility.engines.engine import ByRecord, Found, Obstacle, Settings, targets
 from epsworth.utility.engines.leaves import LeafBoxes
 from epsworth.utility.engines.partition import Sweep, sum_of_boxes
-from epsworth.utility.engines.probing import answers_as_read
+from epsworth.utility.engines.probing import answers_as_read, probes
 from epsworth.utility.question import Question
 
 MOST_FEATURES = 3
@@ -72,12 +76,8 @@ class Draft:
 class TreeCells:
     """Builds the cells of any record of a question; the thresholds are located once."""
 
-    def __init__(self, question: Question, model: TreeModel, given: NDArray[Any]) -> None:
+    def __init__(self, question: Question, model: TreeModel, given: NDArray[Any], through: Through) -> None:
         self.question, self.model, self.seen = question, model, model.seen(given)
-
-        def through(position: int, values: Floats) -> NDArray[Any]:
-            return model.before(question.records.take(np.zeros(len(values), dtype=np.intp), {position: values}))
-
         self.sweep = Sweep.over(model, question.positions, through)
         self.queries = 0
 
@@ -161,12 +161,29 @@ def _merge(edges: tuple[Floats, ...], labels: Indices) -> tuple[tuple[Floats, ..
     return tuple(kept), labels
 
 
-def given_to(model: TreeModel, question: Question) -> Floats | None:
-    """Return what the trees are given of every record; None where that is no table of numbers."""
+def given_to(question: Question, model: TreeModel) -> tuple[Floats, Through] | str:
+    """Return what the trees are given of every record, and of values of a column; or why they cannot be read there."""
     if not model.before.steps:
-        return question.records.numbers()
-    given = model.before(question.records.take(np.arange(len(question.records))))
-    return given.astype(np.float64, copy=False) if given.dtype.kind in "fiub" else None
+        given, through = question.records.numbers(), ShortCuts(model.before, question.records, {})
+    else:
+        released = [feature.from_unit(u) for feature, u in zip(question.features, question.unit.T, strict=True)]
+        own = dict(zip(question.positions, released, strict=True))
+        handed, through = ShortCuts.found(model.before, question.records, own)
+        if hasattr(handed, "toarray") and not model.sparse:
+            return Obstacle("what a sparse matrix leaves out is missing to the trees; use sparse_output=False")
+        given = _numbers(as_array(handed))
+    if given is None:
+        return Obstacle("the trees are given columns that are not numbers")
+    if np.isnan(given).any():
+        return Obstacle("the trees are given missing values, whose way is not read; impute them before")
+    return given, through
+
+
+def _numbers(handed: NDArray[Any]) -> Floats | None:
+    try:
+        return handed.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        return None
 
 
 def cells_for(question: Question) -> TreeCells | str:
@@ -176,24 +193,50 @@ def cells_for(question: Question) -> TreeCells | str:
     model = tree_model(question.classifier.inside)
     if model is None:
         return "the classifier is not a supported tree model"
+    if any(isinstance(c, str) for f in question.features for c in f.categories or ()):
+        return Obstacle("a sensitive feature has categories that are not numbers")
     if model.before.steps and (why := model.before.obstacle(question.positions)) is not None:
-        return why
-    given = given_to(model, question)
-    if given is None or any(isinstance(c, str) for f in question.features for c in f.categories or ()):
-        return "the table holds columns that are not numbers"
-    if np.isnan(given).any():
-        return "the table has missing values, whose way through the trees is not read"
-    builder = TreeCells(question, model, given)
+        return Obstacle(why)
+    try:
+        return _read(question, model)
+    except Exception as error:  # a step need not take every number
+        if not model.before.steps:
+            raise
+        return Obstacle(f"a step before the trees failed ({type(error).__name__}) on values of a sensitive feature")
+
+
+def _read(question: Question, model: TreeModel) -> TreeCells | str:
+    """Return the builder of cells if the classifier answers as they say."""
+    found = given_to(question, model)
+    if isinstance(found, str):
+        return found
+    builder = TreeCells(question, model, *found)
+    agree = _agrees_behind if model.before.steps else _agrees
+    return builder if agree(question, builder, found[0]) else Obstacle("its answers are not those of its trees")
+
+
+def _agrees(question: Question, builder: TreeCells, given: Floats) -> bool:
+    """Tell whether the classifier answers as its trees, at the records, over the ranges and beside thresholds."""
 
     def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
-        if model.before.steps:
-            moved = dict(zip(question.positions, values, strict=True))
-            return model.labels(model.before(question.records.take(rows, moved)))
         table = given[rows]
         table[:, list(question.positions)] = np.column_stack(values)
-        return model.labels(table)
+        return builder.model.labels(table)
 
-    return builder if answers_as_read(question, read, builder.sweep.edges) else "its answers are not those of its trees"
+    return answers_as_read(question, read, builder.sweep.edges)
+
+
+def _agrees_behind(question: Question, builder: TreeCells, given: Floats) -> bool:
+    """Tell the same of an estimator behind steps: of what they hand on, which is prepared once for it and its trees.
+
+    The whole classifier's own labels of the records are known already.
+    """
+    model, (rows, values) = builder.model, probes(question, builder.sweep.edges)
+    moved = dict(zip(question.positions, values, strict=True))
+    handed = model.before.handed_on(question.records.take(rows, moved))
+    labels = Predict(steps_of(question.classifier.inside)[0])(handed)
+    same = reading_agrees(np.asarray(labels), *model.labels(as_array(handed)))
+    return same and reading_agrees(question.labels, *model.labels(given))
 
 
 class CellTables(ByRecord):
