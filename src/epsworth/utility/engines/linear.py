@@ -187,6 +187,7 @@ class Brackets(ByRecord):
     """What the engines that bracket linear models share."""
 
     brackets = True
+    of_ranges = True
     reading = linear_for
 
     @abstractmethod

@@ -171,6 +171,7 @@ class SlabBounds(ByRecord):
     name, because = "slabs", "quadratic scores, {features}"
     brackets = True
     hands_over = True  # where rounding, or an atom on a boundary, leaves so much open that sampling does better
+    of_ranges = True
     reading = quadratic_for
 
     def lacks(self, question: Question, m: int) -> str | None:
