@@ -13,7 +13,7 @@ from epsworth.arrays import Floats
 from epsworth.classifiers.preprocessing import Columns, Preprocessing, preprocessing_before
 from epsworth.records import Records
 
-ROUNDINGS = 12  # of a step, besides the additions of one that mixes columns
+ROUNDINGS = 4  # of a step in each column, besides the additions of one that mixes columns
 INNER = "transformers_", "steps", "transformer_list"  # where steps hold further ones, each the second of a tuple
 MISSING = "the estimator sees missing values"
 
@@ -66,7 +66,7 @@ def viewed(
     before = preprocessing_before(model, steps)
     if isinstance(before, str):
         return before
-    columns = before.columns if before.steps else Columns.of_records(len(records.names), records.names)
+    columns = before.columns if before.steps else Columns.of_records(len(records.names))
     moving = columns.slopes[:, list(positions)]
     if not np.isfinite(moving).all():
         bent = records.names[positions[int(np.argmin(np.isfinite(moving).all(axis=0)))]]
@@ -81,7 +81,8 @@ def viewed(
     if not np.isfinite(terms).all() or not np.isfinite(fixed[:, mixing | moves]).all():
         return "a step mixes columns, and how far its sums are rounded is not known"
     fixed = np.where(np.isfinite(fixed), fixed, np.abs(base))  # computed alone, from nothing that moves
-    return View(base, moving, terms, fixed, origin, sum(map(_additions, steps), ROUNDINGS))
+    additions = sum(_additions(step, mixes=bool(mixing.any())) for step in steps)
+    return View(base, moving, terms, fixed, origin, additions)
 
 
 def _seen(before: Preprocessing, records: Records, held: dict[int, float]) -> Floats | str:
@@ -121,8 +122,8 @@ def _fixed(columns: Columns, records: Records, positions: Sequence[int], base: F
     return np.where(of_texts, np.nan, np.maximum(found, np.abs(base)))
 
 
-def _additions(step: Any) -> int:
-    """Bound the rounded operations of a step: sums over its columns, and those of the steps within it."""
+def _additions(step: Any, *, mixes: bool) -> int:
+    """Bound the rounded operations of a step, of those within it, and of its sums over columns where it mixes some."""
     inner = [part[1] for name in INNER for part in getattr(step, name, None) or ()]
-    own = getattr(step, "n_features_in_", 0)
-    return ROUNDINGS + int(own) + sum(_additions(part) for part in inner if not isinstance(part, str))
+    own = int(getattr(step, "n_features_in_", 0)) if mixes else 0
+    return ROUNDINGS + own + sum(_additions(part, mixes=mixes) for part in inner if not isinstance(part, str))

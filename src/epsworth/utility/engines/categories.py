@@ -95,12 +95,12 @@ class ByCategory:
         return np.maximum(counts.reshape(-1, self.combinations).max(axis=1), self.kinds)
 
 
-def by_category(question: Question) -> ByCategory | str:
-    """Return the question about the numbers alone, or why there is none."""
+def by_category(question: Question) -> ByCategory | str | None:
+    """Return the question about the numbers alone, or why there is none; None where categories are not beside numbers."""
     held = tuple(j for j, feature in enumerate(question.features) if feature.categories is not None)
     moving = tuple(j for j in range(len(question.features)) if j not in held)
     if not held or not moving:
-        return "not both numbers and categories are sensitive"
+        return None
     levels = tuple(len(question.features[j].categories or ()) for j in held)
     count, n = math.prod(levels), len(question.records)
     if count > MOST_COMBINATIONS or count * n > MOST_ROWS:

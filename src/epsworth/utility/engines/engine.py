@@ -153,9 +153,9 @@ class ByRecord(Engine):
     def supports(self, question: Question, m: int) -> str | None:
         """Return why the engine cannot answer, not even once per combination of categories."""
         why = super().supports(question, m)
-        if why is None or not self.of_ranges or all(feature.categories is None for feature in question.features):
+        parts = question.read(by_category) if why is not None and self.of_ranges else None
+        if parts is None:
             return why
-        parts = question.read(by_category)
         return parts if isinstance(parts, str) else super().supports(parts.about(question), m)
 
     def asked(self, question: Question, m: int) -> Question:
