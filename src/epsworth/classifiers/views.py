@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.classifiers.preprocessing import Columns, Preprocessing, preprocessing_before
+from epsworth.classifiers.columns import Columns
+from epsworth.classifiers.preprocessing import Preprocessing, preprocessing_before
 from epsworth.records import Records
 
 ROUNDINGS = 4  # of a step in each column, besides the additions of one that mixes columns
@@ -69,8 +70,7 @@ def viewed(
     columns = before.columns if before.steps else Columns.of_records(len(records.names))
     moving = columns.slopes[:, list(positions)]
     if not np.isfinite(moving).all():
-        bent = records.names[positions[int(np.argmin(np.isfinite(moving).all(axis=0)))]]
-        return f"what the estimator sees of {bent!r} is not an affine function of it"
+        return _bent(columns, moving, records, positions)
     base = _seen(before, records, dict(zip(positions, origin, strict=True)))
     if isinstance(base, str):
         return base
@@ -83,6 +83,17 @@ def viewed(
     fixed = np.where(np.isfinite(fixed), fixed, np.abs(base))  # computed alone, from nothing that moves
     additions = sum(_additions(step, mixes=bool(mixing.any())) for step in steps)
     return View(base, moving, terms, fixed, origin, additions)
+
+
+def _bent(columns: Columns, moving: Floats, records: Records, positions: Sequence[int]) -> str:
+    """Say which moving column is no affine function of what is seen, and in which step it stops to be one."""
+    row, j = np.argwhere(~np.isfinite(moving))[0]
+    step, name = columns.lost[row], records.names[positions[int(j)]]
+    where = f" (the step {step} stands in the way)" if step else ""
+    return (
+        f"what the estimator sees of the sensitive feature {name!r} is not an affine function of it{where}; exact are "
+        "scalers and imputers, also with principal components behind them"
+    )
 
 
 def _seen(before: Preprocessing, records: Records, held: dict[int, float]) -> Floats | str:

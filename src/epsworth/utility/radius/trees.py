@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.shortcuts import ShortCuts
 from epsworth.classifiers.trees import tree_model
 from epsworth.records import Indices
 from epsworth.utility.engines.partition import Leaves, Sweep, sum_of_boxes
@@ -55,14 +56,10 @@ def tree_radius(asked: Asked, rng: np.random.Generator, budget: int) -> Found | 
         return None
     if model.before.steps and model.before.obstacle(asked.positions) is not None:
         return None
-
-    def through(position: int, values: Floats) -> NDArray[Any]:
-        return _given(asked, model, {position: values})
-
     here = _given(asked, model, dict(zip(asked.positions, asked.point[:, np.newaxis], strict=True)))
     if here.dtype.kind not in "fiu" or not np.isfinite(here).all():
         return None  # missing values take ways of their own
-    sweep = Sweep.over(model, asked.positions, through)
+    sweep = Sweep.over(model, asked.positions, ShortCuts(model.before, asked.records))
     if not _agrees(asked, model, sweep.edges):
         return None
     leaves = reachable_leaves(sweep, here, model)
