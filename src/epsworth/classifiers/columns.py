@@ -105,9 +105,8 @@ class Columns:
         """Return ``matrix @ columns + shift``; what a zero of the matrix stands before is not used."""
         used = matrix != 0
         uses = (used.astype(np.intp) @ self.uses.astype(np.intp)) > 0
-        bent, unsized = (
-            (used.astype(np.intp) @ np.isnan(part).astype(np.intp)) > 0 for part in (self.slopes, self.terms)
-        )
+        bent = (used.astype(np.intp) @ np.where(np.isnan(self.slopes), 1, 0)) > 0
+        unsized = (used.astype(np.intp) @ np.where(np.isnan(self.terms), 1, 0)) > 0
         slopes, terms = (np.nan_to_num(part, nan=0.0) for part in (self.slopes, self.terms))
         constants = np.where(used, np.abs(matrix) * self.constants, 0.0).sum(axis=1) + np.abs(shift)
         return Columns(

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
 from epsworth.classifiers.modules import is_module, module_network
 from epsworth.classifiers.scalers import opened

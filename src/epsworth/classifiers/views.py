@@ -46,7 +46,7 @@ class View:
     @property
     def width(self) -> int:
         """How many columns the estimator sees."""
-        return self.base.shape[1]
+        return int(self.base.shape[1])
 
     def sizes(self, reach: Floats) -> Floats:
         """Bound the absolute terms of what is seen, ``(records, width)``, where no moving value exceeds its reach."""
@@ -57,9 +57,7 @@ class View:
         return np.asarray(self.base[rows] + (values - self.origin) @ self.slopes.T)
 
 
-def viewed(
-    model: Any, steps: Sequence[Any], records: Records, positions: Sequence[int], origin: Floats
-) -> View | str:
+def viewed(model: Any, steps: Sequence[Any], records: Records, positions: Sequence[int], origin: Floats) -> View | str:
     """Return what stands behind a model's steps as a function of the columns at positions, or why that is not affine.
 
     The other columns may pass through anything that is deterministic, and hold texts and gaps.
@@ -75,12 +73,12 @@ def viewed(
     if isinstance(base, str):
         return base
     terms = columns.terms[:, list(positions)]
-    fixed = _fixed(columns, records, positions, base)
+    fixed = _fixed(columns, records, positions)
     mixing = columns.uses.sum(axis=1) > 1
     moves = columns.uses[:, list(positions)].any(axis=1)
     if not np.isfinite(terms).all() or not np.isfinite(fixed[:, mixing | moves]).all():
         return "a step mixes columns, and how far its sums are rounded is not known"
-    fixed = np.where(np.isfinite(fixed), fixed, np.abs(base))  # computed alone, from nothing that moves
+    fixed = np.where(moves, fixed, np.fmax(fixed, np.abs(base)))  # NaN where one is computed alone, and never moves
     additions = sum(_additions(step, mixes=bool(mixing.any())) for step in steps)
     return View(base, moving, terms, fixed, origin, additions)
 
@@ -115,7 +113,7 @@ def _seen(before: Preprocessing, records: Records, held: dict[int, float]) -> Fl
     return found if np.isfinite(found).all() else MISSING
 
 
-def _fixed(columns: Columns, records: Records, positions: Sequence[int], base: Floats) -> Floats:
+def _fixed(columns: Columns, records: Records, positions: Sequence[int]) -> Floats:
     """Return the absolute terms of what does not move; NaN where they are not known.
 
     A gap counts 0: what stands in for it is among its step's constants.
@@ -130,7 +128,7 @@ def _fixed(columns: Columns, records: Records, positions: Sequence[int], base: F
     terms = columns.terms[:, public]
     found = np.nan_to_num(natural) @ terms.T + columns.constants
     of_texts = np.isnan(natural).astype(float) @ (terms != 0).T > 0
-    return np.where(of_texts, np.nan, np.maximum(found, np.abs(base)))
+    return np.where(of_texts, np.nan, found)
 
 
 def _additions(step: Any, *, mixes: bool) -> int:

@@ -92,11 +92,11 @@ class ByCategory:
 
     def possible(self, counts: Counts) -> Counts:
         """Return how many labels can occur, at least: within a combination, or among them."""
-        return np.maximum(counts.reshape(-1, self.combinations).max(axis=1), self.kinds)
+        return np.asarray(np.maximum(counts.reshape(-1, self.combinations).max(axis=1), self.kinds))
 
 
 def by_category(question: Question) -> ByCategory | str | None:
-    """Return the question about the numbers alone, or why there is none; None where categories are not beside numbers."""
+    """Return the question about the numbers alone, or why there is none; None where not both are sensitive."""
     held = tuple(j for j, feature in enumerate(question.features) if feature.categories is not None)
     moving = tuple(j for j in range(len(question.features)) if j not in held)
     if not held or not moving:
@@ -109,15 +109,14 @@ def by_category(question: Question) -> ByCategory | str | None:
             f"{MOST_COMBINATIONS} for a record and {MOST_ROWS} in all are gone through: give fewer records"
         )
     rows, at = np.repeat(np.arange(n), count), np.unravel_index(np.tile(np.arange(count), n), levels)
-    values = {
-        question.positions[j]: question.features[j].from_unit(i / (k - 1)) for j, k, i in zip(held, levels, at, strict=True)
-    }  # fmt: skip
+    units = [i / (k - 1) for i, k in zip(at, levels, strict=True)]
+    values = {question.positions[j]: question.features[j].from_unit(u) for j, u in zip(held, units, strict=True)}
     asked = replace(
         question,
         records=as_records(question.records.take(rows, values), features=question.records.names),
         positions=tuple(question.positions[j] for j in moving),
         features=tuple(question.features[j] for j in moving),
-        unit=question.unit[np.ix_(rows, moving)],
+        unit=question.unit[rows][:, moving],
         labels=question.labels[rows],
         y=None if question.y is None else question.y[rows],
         readings={},

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
-from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.reading import leading
 from epsworth.classifiers.scalers import dense, ignoring_names, opened
 from epsworth.classifiers.views import View, viewed

@@ -71,8 +71,9 @@ def _certain(
     """Return a distance within which the rival stays behind, whatever both scores are rounded to.
 
     The rounding grows with the ball, so a boundary at an absurd distance may only be excluded in a smaller one.  In
-    units: a score of d terms is off by d + 6 of their sizes and what the steps before it are off by.  Both scores are off
-    so here, as we read them, and there, as they are answered: 4 pays for both, and for the slopes twice.  The dual norm is off by 2 s + 6 of itself.
+    units: a score of d terms is off by d + 6 of their sizes and by what the steps before it are off by.  Both scores
+    are off so here, as we read them, and there, as they are answered: 4 pays for both, and for the slopes twice.  The
+    dual norm is off by 2 s + 6 of itself.
     """
     best = 0.0
     for reach in distance * np.geomspace(1, 1e-16, 9):
