@@ -6,71 +6,115 @@ record.  The branch is the fitted step itself, and must hand on, bit by bit, wha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.classifiers.genuine import kind_of
-from epsworth.classifiers.preprocessing import Preprocessing, Through
+from epsworth.classifiers.preprocessing import Preprocessing
 from epsworth.classifiers.scalers import ignoring_names
 from epsworth.records import Records
 
 SIZES = np.concatenate([[0.0], np.geomspace(1e-3, 1e6, 31)])  # of values at which both ways are compared
+PROBES = np.concatenate([-SIZES[:0:-1], SIZES])
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
+class Branch:
+    """The one branch of a ColumnTransformer that takes a column: for values of that it hands on part of a row.
+
+    Attributes
+    ----------
+    step : fitted transformer
+    own : ndarray
+        What the record gives to the branch.
+    at : int
+        The place of the column in it.
+    row : ndarray
+        What all steps hand on of the record.
+    place : slice
+        The part of it that the branch hands on.
+    """
+
+    step: Any
+    own: Floats
+    at: int
+    row: Floats
+    place: slice
+
+    def __call__(self, values: Floats) -> NDArray[Any]:
+        """Return what is handed on, shape ``(len(values), width)``."""
+        block = np.repeat(self.own[np.newaxis], len(values), axis=0)
+        block[:, self.at] = values
+        with ignoring_names():
+            found = self.step.transform(block)
+        handed = np.repeat(self.row[np.newaxis], len(values), axis=0)
+        handed[:, self.place] = found.toarray() if hasattr(found, "toarray") else found
+        return handed
+
+
+@dataclass(frozen=True, eq=False)
 class ShortCuts:
-    """From a column of records and values of it to what the steps hand on, the other columns being the first record's."""
+    """From a column of records and values of it to what is handed on, the other columns being the first record's."""
 
     before: Preprocessing
     records: Records
-    found: dict[int, Through] = field(default_factory=dict)
+    branches: dict[int, Branch]
+
+    @classmethod
+    def found(cls, before: Preprocessing, records: Records, positions: Sequence[int]) -> Self:
+        """Find the branches that some columns take, and keep those that hand on the same bits as all steps do."""
+        whole, branches = cls(before, records, {}), {}
+        if len(before.steps) == 1 and kind_of(before.steps[0]) == "ColumnTransformer":
+            numbers = [_number(records, position) for position in positions]
+            moved = {
+                position: np.concatenate([np.where(position == other, PROBES, number) for other in positions])
+                for position, number in zip(positions, numbers, strict=True)
+            }
+            handed = whole.all_steps(moved)
+            for j, position in enumerate(positions):
+                part = handed[j * len(PROBES) : (j + 1) * len(PROBES)]
+                branch = _branch(before.steps[0], records, position, part[len(PROBES) // 2])
+                if branch is not None and _same(branch, part):
+                    branches[position] = branch
+        return cls(before, records, branches)
+
+    def all_steps(self, moved: dict[int, Floats]) -> NDArray[Any]:
+        """Return what all steps hand on of copies of the first record with some columns replaced."""
+        size = len(next(iter(moved.values())))
+        return self.before(self.records.take(np.zeros(size, dtype=np.intp), moved))
 
     def __call__(self, position: int, values: Floats) -> NDArray[Any]:
         """Return what is handed on, shape ``(len(values), width)``."""
-        if position not in self.found:
-            self.found[position] = self._shortest(position)
-        return self.found[position](position, values)
+        branch = self.branches.get(position)
+        return self.all_steps({position: values}) if branch is None else branch(values)
 
-    def _whole(self, position: int, values: Floats) -> NDArray[Any]:
-        return self.before(self.records.take(np.zeros(len(values), dtype=np.intp), {position: values}))
 
-    def _shortest(self, position: int) -> Through:
-        probes = np.concatenate([-SIZES[:0:-1], SIZES])
-        try:
-            short = self._branch(position)
-            same = short is not None and np.array_equal(short(position, probes), self._whole(position, probes))
-        except Exception:  # a step that takes frames only, texts in the branch: whatever it is, all steps are run
-            return self._whole
-        return short if short is not None and same else self._whole
+def _number(records: Records, position: int) -> float:
+    return float(records.column(position)[0])
 
-    def _branch(self, position: int) -> Through | None:
-        """Return the way through the one branch that a column takes; None where it takes several, or there are none."""
-        first, *others = self.before.steps
-        if kind_of(first) != "ColumnTransformer" or others:
-            return None
-        places = {name: list(at) for name, at in first._transformer_to_input_indices.items()}
-        taking = [
-            (inner, places[name], first.output_indices_[name])
-            for name, inner, _ in first.transformers_
-            if position in places[name] and not isinstance(inner, str)
-        ]
-        if len(taking) != 1:
-            return None
-        inner, columns, place = taking[0]
-        own = np.array([float(self.records.column(c)[0]) for c in columns])
-        row = self._whole(position, np.zeros(1))[0].astype(np.float64)
 
-        def through(position: int, values: Floats) -> NDArray[Any]:
-            block = np.repeat(own[np.newaxis], len(values), axis=0)
-            block[:, columns.index(position)] = values
-            with ignoring_names():
-                found = inner.transform(block)
-            handed = np.repeat(row[np.newaxis], len(values), axis=0)
-            handed[:, place] = found.toarray() if hasattr(found, "toarray") else found
-            return handed
+def _branch(step: Any, records: Records, position: int, row: NDArray[Any]) -> Branch | None:
+    """Return the branch that a column takes; None where it takes several, or is handed on as it is."""
+    taken = {name: [int(at) for at in places] for name, places in step._transformer_to_input_indices.items()}
+    taking = [(name, inner) for name, inner, _ in step.transformers_ if position in taken[name]]
+    if len(taking) != 1 or isinstance(taking[0][1], str):
+        return None
+    name, inner = taking[0]
+    try:
+        own = np.array([_number(records, column) for column in taken[name]])
+        return Branch(inner, own, taken[name].index(position), row.astype(np.float64), step.output_indices_[name])
+    except (TypeError, ValueError):  # texts among the columns
+        return None
 
-        return through
+
+def _same(branch: Branch, handed: NDArray[Any]) -> bool:
+    """Tell whether a branch hands on what all steps do."""
+    try:
+        return np.array_equal(branch(PROBES), handed)
+    except Exception:  # a step that takes frames only, a function of its own: whatever it is, all steps are run
+        return False

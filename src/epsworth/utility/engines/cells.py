@@ -76,7 +76,7 @@ class TreeCells:
 
     def __init__(self, question: Question, model: TreeModel, given: NDArray[Any]) -> None:
         self.question, self.model, self.seen = question, model, model.seen(given)
-        self.sweep = Sweep.over(model, question.positions, ShortCuts(model.before, question.records))
+        self.sweep = Sweep.over(model, question.positions, ShortCuts.found(model.before, question.records, question.positions))
         self.queries = 0
 
     def of(self, records: Sequence[int]) -> list[Cells] | None:
