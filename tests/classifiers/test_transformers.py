@@ -217,4 +217,5 @@ def test_selectors_by_kind_are_read_as_they_were_resolved():
     steps = ColumnTransformer([("n", StandardScaler(), make_column_selector(dtype_include="number"))],
                               remainder=OneHotEncoder()).fit(frame)  # fmt: skip
     found = stepped(steps, Columns.of_records(3))
-    assert found.order.tolist() == [1, 1, 0, 0] and found.uses.argmax(axis=1).tolist() == [0, 2, 1, 1]
+    assert found.order.tolist() == [1, 1, 0, 0]
+    assert found.uses.argmax(axis=1).tolist() == [0, 2, 1, 1]

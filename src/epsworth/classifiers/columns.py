@@ -103,7 +103,7 @@ class Columns:
 
     def mixed(self, matrix: Floats, shift: ArrayLike) -> Columns:
         """Return ``matrix @ columns + shift``; what a zero of the matrix stands before is not used."""
-        used = matrix != 0
+        used: Bools = np.not_equal(matrix, 0)
         uses = (used.astype(np.intp) @ self.uses.astype(np.intp)) > 0
         bent = (used.astype(np.intp) @ np.where(np.isnan(self.slopes), 1, 0)) > 0
         unsized = (used.astype(np.intp) @ np.where(np.isnan(self.terms), 1, 0)) > 0

@@ -1,8 +1,8 @@
 """What stands before the estimator of a composition: which columns it sees, and how these follow from a record's.
 
-A step is a rule (`transformers.RULES`): from what is known of the columns that it is given to what is known of those that
-it hands on.  Nothing is computed twice: what the estimator sees is always what the fitted steps' own ``transform`` returns, and
-the rules only tell which engine may rely on which columns.
+A step is a rule (`transformers.RULES`): from what is known of the columns that it is given to what is known of those
+that it hands on.  Nothing is computed twice: what the estimator sees is always what the fitted steps' own ``transform``
+returns, and the rules only tell which engine may rely on which columns.
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ class Preprocessing:
                 step = self.columns.lost[fed[lost][0]] or "a step"
                 feature = f" {self.features[position]!r}" if self.features else ""
                 if mixed[lost][0]:
-                    return f"{step} mixes the sensitive feature{feature} with other columns; give it a branch of its own"
+                    return (
+                        f"{step} mixes the sensitive feature{feature} with other columns; give it a branch of its own"
+                    )
                 return (
                     f"{step} keeps no order of the sensitive feature{feature}; exact are scalers, imputers and "
                     "ordinal bins"

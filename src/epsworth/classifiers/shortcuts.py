@@ -1,7 +1,7 @@
 """What the steps hand on as one column of a record moves, without preparing the columns that stay.
 
-A branch of a ColumnTransformer takes the columns that it was fitted on, as numbers; the others' results are those of the
-record.  The branch is the fitted step itself, and must hand on, bit by bit, what all steps do: else all steps are run.
+A branch of a ColumnTransformer takes the columns that it was fitted on, as numbers; the others' results are those of
+the record.  The branch is the fitted step itself, and must hand on, bit by bit, what all steps do: else all are run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The rules of scikit-learn's transformers: what each makes of the columns that it is given.
 
-A rule may only claim what holds for the numbers that ``transform`` computes, rounding and all: an order is claimed where
-comparisons, additions, multiplications and casts follow each other, each of which keeps or reverses the order of doubles,
-and not where a library's power, logarithm or interpolation might be off by a unit at the wrong place.  What is not known
-to keep an order is claimed to depend on its columns, and no more.
+A rule may only claim what holds for the numbers that ``transform`` computes, rounding and all: an order is claimed
+where comparisons, additions, multiplications and casts follow each other, each of which keeps or reverses the order of
+doubles, and not where a library's power, logarithm or interpolation might be off by a unit at the wrong place.  What is
+not known to keep an order is claimed to depend on its columns, and no more.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _scaler(step: Any, given: Columns) -> Columns:
 
 
 def _function(step: Any, given: Columns) -> Columns | None:
-    """Return the columns themselves, or functions of single ones where the function is a ufunc, such as ``np.log1p``."""
+    """Return the columns themselves, or functions of single ones where a ufunc (``np.log1p``) is applied."""
     if step.func is None:
         return given
     alone = isinstance(step.func, np.ufunc) and (step.func.nin, step.func.nout) == (1, 1) and not step.kw_args
