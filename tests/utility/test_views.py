@@ -27,6 +27,8 @@ from sklearn.preprocessing import KBinsDiscretizer, MinMaxScaler, OneHotEncoder,
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
+from strategies import sparing
+
 import epsworth as ew
 from epsworth.classifiers.scalers import opened
 from epsworth.classifiers.views import View, viewed
@@ -118,7 +120,7 @@ def holds(lower, upper, truth):
     return lower - mpmath.mpf("1e-14") <= truth <= upper + mpmath.mpf("1e-14")
 
 
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("name", sparing(LINEAR, keep=(1, 3, 5, 8)))
 def test_linear_models_behind_compositions_hold_the_truth_in_sixty_digits(name):
     """Gaps and texts in public columns; one feature, so that predict's own turn is the only one."""
     model = fitted(*(LINEAR[name] if name == "components" else [LINEAR[name]]))
@@ -180,16 +182,20 @@ def test_sizes_count_what_cancels_in_the_steps():
     found = ew.stability(model, table[:1], **settings)
     assert found.method.item() == "lattice"
     assert found.upper.item() - found.lower.item() > 1e-8
+    view = viewed(model, opened(model)[2], as_records(table, features=list(table)), (0,), np.array([1e9]))
+    width = model[0].named_transformers_["n"].scale_[0]
+    assert view.sizes(np.array([1e9]))[0, 0] >= 1.999e9 / width
+    assert view.sizes(np.array([1.0]))[0, 0] >= 0.999e9 / width
 
 
-@pytest.mark.parametrize(
-    ("model", "method"),
-    [
-        (LogisticRegression(), "lattice"),
-        (DecisionTreeClassifier(max_depth=4, random_state=0), "cells"),
-        (GaussianNB(), "slabs"),
-    ],
-)
+CONDITIONED = [
+    (LogisticRegression(), "lattice"),
+    (DecisionTreeClassifier(max_depth=4, random_state=0), "cells"),
+    (GaussianNB(), "slabs"),
+]
+
+
+@pytest.mark.parametrize(("model", "method"), sparing(CONDITIONED, keep=[0]))
 def test_categories_beside_numbers_hold_the_truth_in_sixty_digits(model, method):
     """All combinations of two categories, and predict's own turn in each: the record's label, not that of the copy."""
     model, records = fitted(model), KNOWN.iloc[[0, 4]]
@@ -233,7 +239,9 @@ def test_too_many_combinations_are_refused_by_name_and_sampled_otherwise(monkeyp
     monkeypatch.setattr(categories, "MOST_COMBINATIONS", 5)
     model = fitted(LogisticRegression())
     settings = {"sensitive": ["age", "job", "sex"], "domain": DOMAIN, "mechanisms": "pm", "epsilons": [1.0]}
-    assert ew.stability(model, KNOWN[:1], rng=0, tolerance=0.1, **settings).method.item() == "sampled"
+    drawn = ew.stability(model, KNOWN[:1], rng=0, tolerance=0.1, **settings)
+    assert drawn.method.item() == "sampled"
+    assert "have 6 combinations for each of 1 records" in drawn.notes[-1]
     with pytest.raises(ValueError, match="have 6 combinations for each of 1 records"):
         ew.stability(model, KNOWN[:1], method="lattice", **settings)
 
@@ -259,7 +267,9 @@ def test_what_is_not_affine_is_named(step):
     settings = {"sensitive": "age", "domain": DOMAIN, "mechanisms": "pm", "epsilons": [1.0]}
     with pytest.raises(ValueError, match="'age' is not an affine function of it"):
         ew.stability(model, TABLE[:1], method="lattice", **settings)
-    assert ew.stability(model, TABLE[:1], rng=0, tolerance=0.1, **settings).method.item() == "sampled"
+    drawn = ew.stability(model, TABLE[:1], rng=0, tolerance=0.1, **settings)
+    assert drawn.method.item() == "sampled"
+    assert "'age' is not an affine function of it" in drawn.notes[-1]
 
 
 @pytest.mark.parametrize("norm", [2, "inf"])

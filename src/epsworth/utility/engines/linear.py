@@ -19,7 +19,7 @@ from epsworth.laws import Law
 from epsworth.records import Indices
 from epsworth.rounding import UNIT
 from epsworth.utility.engines.brackets import bracketed
-from epsworth.utility.engines.engine import ByRecord, Found, Settings
+from epsworth.utility.engines.engine import ByRecord, Found, Obstacle, Settings
 from epsworth.utility.engines.probing import answers_as_read
 from epsworth.utility.engines.sums import CLOSE, MARGIN, MARGIN_FEATURES, at_most
 from epsworth.utility.question import Question
@@ -126,7 +126,7 @@ def linear_for(question: Question) -> LinearModel | str:
     lower = np.array([feature.lower for feature in question.features])
     view = viewed(model, found[2], question.records, question.positions, lower)
     if isinstance(view, str):
-        return view
+        return Obstacle(view)
     read = _read(question, view, model, found[0])
     return read if _agrees(question, read) else "its answers are not those of its coefficients"
 

@@ -24,7 +24,7 @@ from epsworth.laws.noise import Noise
 from epsworth.mechanisms import Mechanism
 from epsworth.records import Indices
 from epsworth.utility.engines.brackets import batches, bracketed
-from epsworth.utility.engines.engine import ByRecord, Found, Settings
+from epsworth.utility.engines.engine import ByRecord, Found, Obstacle, Settings
 from epsworth.utility.engines.probing import SPREAD, answers_as_read
 from epsworth.utility.engines.slabs import TAIL, Leads, bracket, span_of
 from epsworth.utility.question import Question
@@ -95,7 +95,7 @@ def quadratic_for(question: Question) -> QuadraticModel | str:
     lower = np.array([feature.lower for feature in question.features])
     view = viewed(model, found[2], question.records, question.positions, lower)
     if isinstance(view, str):
-        return view
+        return Obstacle(view)
     read = _read(question, scores, view)
     return read if _agrees(question, read) else "its answers are not those of its scores"
 
