@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.flat import TreeModel
-from epsworth.classifiers.trees import tree_model
+from epsworth.classifiers.trees import tree_reading
 from epsworth.records import Indices
 from epsworth.utility.engines.contraction import (
     LawsOverEpsilon,
@@ -36,6 +36,7 @@ from epsworth.utility.question import Question
 
 MOST_FEATURES = 3
 MOST_CELLS = 50_000_000
+TOGETHER = 1 << 18  # cells that the rule of an ensemble decides at a time
 BLOCK = 64  # records whose ties are asked about together
 
 
@@ -100,7 +101,7 @@ class TreeCells:
 
     def _public_turns(self, record: int) -> Bools:
         """Return the public splits at which a record goes left."""
-        turns = self.model.turns_left(self.seen[record][self.model.feature], self.model.threshold)
+        turns = self.model.turns(self.seen[record][self.model.feature])
         return np.asarray(self.sweep.closed & turns)
 
     @property
@@ -118,7 +119,7 @@ class TreeCells:
             values=self.model.values[leaves.node],
             starts=leaves.starts,
             offset=self.model.offset,
-            slack=self.model.tie * len(self.model.roots),
+            slack=self.model.slack,
         )
 
     def _draft(self, record: int, goes_left: Bools) -> Draft | None:
@@ -129,13 +130,23 @@ class TreeCells:
             return None
         scores = sum_of_boxes(shape, leaves.low, leaves.high, self.model.values[leaves.node])
         scores += self.model.offset.reshape(-1, *(1,) * len(shape))
+        if self.model.decision is not None:
+            labels, clear = self._decided(scores)
+            return Draft(record, edges, labels, np.nonzero(~clear))
         if len(scores) == 1:
             labels, margin = (scores[0] > 0).astype(np.intp), np.abs(scores[0])
         else:
             labels = np.argmax(scores, axis=0)
             best = np.partition(scores, -2, axis=0)[-2:]
             margin = best[1] - best[0]
-        return Draft(record, edges, labels, np.nonzero(margin < self.model.tie * len(self.model.roots)))
+        return Draft(record, edges, labels, np.nonzero(margin < self.model.slack))
+
+    def _decided(self, scores: Floats) -> tuple[Indices, Bools]:
+        """Let the rule of an ensemble decide every cell, some cells at a time."""
+        flat = scores.reshape(len(scores), -1).T
+        found = [self.model.decided(flat[start : start + TOGETHER]) for start in range(0, len(flat), TOGETHER)]
+        labels, clear = (np.concatenate(part).reshape(scores.shape[1:]) for part in zip(*found, strict=True))
+        return labels, clear
 
     def _settle_ties(self, drafts: list[Draft]) -> None:
         """Let the classifier decide the cells whose scores (nearly) tie, at a point of each."""
@@ -173,16 +184,20 @@ def cells_for(question: Question) -> TreeCells | str:
     """Return the builder of cells, or why there is none; categories of sensitive features must be numbers."""
     if question.classifier.inside is None:
         return "the classifier is a function"
-    model = tree_model(question.classifier.inside)
-    if model is None:
-        return "the classifier is not a supported tree model"
+    model = tree_reading(question.classifier.inside)
+    if isinstance(model, str):
+        return model
     if model.before.steps and (why := model.before.obstacle(question.positions)) is not None:
         return why
     given = given_to(model, question)
     if given is None or any(isinstance(c, str) for f in question.features for c in f.categories or ()):
         return "the table holds columns that are not numbers"
-    if np.isnan(given).any():
+    missing = np.isnan(given).any(axis=0)
+    if model.missing is None and missing.any():
         return "the table has missing values, whose way through the trees is not read"
+    moved = model.before.columns.uses[:, list(question.positions)].any(axis=1) if model.before.steps else None
+    if (missing[list(question.positions)] if moved is None else missing[moved]).any():
+        return "the trees see a missing value in a sensitive feature"
     builder = TreeCells(question, model, given)
 
     def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:

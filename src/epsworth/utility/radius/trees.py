@@ -30,7 +30,7 @@ MOST_CELLS = 2_000_000  # up to which all cells are summed at once, instead of s
 def reachable_leaves(sweep: Sweep, inside: Inside, model: TreeModel) -> Leaves:
     """Return the leaves that the record can reach; a split on a feature that stays sends it its way."""
     seen = model.seen(model.before(inside.row[np.newaxis]))[0]
-    return sweep.leaves(model.turns_left(seen[model.feature], model.threshold)).compact()
+    return sweep.leaves(model.turns(seen[model.feature])).compact()
 
 
 def nearest(edges: tuple[Floats, ...], point: Floats, low: Indices, high: Indices) -> Floats:
@@ -50,7 +50,7 @@ def tree_radius(asked: Asked, inside: Inside, rng: np.random.Generator, budget: 
     A flip found by sampling comes first: boxes beyond it are not looked at.
     """
     model = tree_model(asked.classifier.inside)
-    if model is None:
+    if model is None or model.decision is not None:
         return None
     if model.before.steps and model.before.obstacle(asked.positions) is not None:
         return None
