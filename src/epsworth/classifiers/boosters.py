@@ -74,7 +74,7 @@ def _read(
         if trees is None or len(model.classes_) != max(2, trees[1][0].shape[1]):
             return None
         found = replace(flat_model(*trees, model, dtype), strict=strict, zero=zero)
-        return _verified(found, model, margins)
+        return verified(found, model, margins)
     except UNREADABLE:
         return None
 
@@ -146,12 +146,13 @@ def _fields(text: str) -> dict[str, str]:
     return {name: value for name, _, value in (line.partition("=") for line in text.splitlines())}
 
 
-def _verified(found: TreeModel, model: Any, margins: Callable[[Floats], Any]) -> TreeModel | None:
+def verified(found: TreeModel, model: Any, margins: Callable[[Floats], Any]) -> TreeModel | None:
     """Read the constant offset off the model's margins; None unless margins and labels are then reproduced."""
     probes = _probes(found, model.n_features_in_)
     with ignoring_names():
         given = np.asarray(margins(probes), dtype=np.float64).reshape(PROBES, -1)
         labels = np.asarray(model.predict(probes))
+    labels = labels[:, 0] if labels.shape == (PROBES, 1) else labels  # CatBoost answers columns
     sums = found.scores(probes)
     if sums.shape != given.shape or labels.shape != (PROBES,):
         return None

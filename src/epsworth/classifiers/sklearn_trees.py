@@ -6,13 +6,19 @@ operations are run, so that thresholds can be located to the last bit.  A missin
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from epsworth.arrays import Floats
+from epsworth.arrays import Bools, Floats
+from epsworth.classifiers.branches import chosen
 from epsworth.classifiers.flat import LEAF, TreeModel, added, flat_model, with_offset
 from epsworth.classifiers.genuine import all_of_kind, kind_of
+from epsworth.classifiers.preprocessing import Columns, Preprocessing
+
+CODES = 256  # that categories have, at most
 
 
 def genuine_trees(estimators: Any, *kinds: str) -> bool:
@@ -55,23 +61,83 @@ def gradient_boosting_model(model: Any) -> TreeModel | None:
     return with_offset(flat_model(nodes, values, model, np.float32), model)
 
 
-def histogram_boosting_model(model: Any) -> TreeModel | None:
-    if model._preprocessor is not None:
-        return None  # categorical features
+def histogram_boosting_model(model: Any, given: Columns) -> TreeModel | None:
     if not all_of_kind((predictor for stage in model._predictors for predictor in stage), ("TreePredictor",)):
         return None
-    scores = len(model._predictors[0])
+    scores, encoded = len(model._predictors[0]), Encoded(model)
     nodes, values = [], []
     for stage in model._predictors:
         for score, predictor in enumerate(stage):
             node = predictor.nodes
             leaf = node["is_leaf"].astype(bool)
-            if node["is_categorical"][~leaf].any():
-                return None
-            ways = (np.where(leaf, LEAF, node[part].astype(np.intp)) for part in ("feature_idx", "left", "right"))
-            nodes.append((*ways, node["num_threshold"], node["missing_go_to_left"]))
+            feature, threshold = encoded.splits(predictor)
+            ways = (np.where(leaf, LEAF, part.astype(np.intp)) for part in (feature, node["left"], node["right"]))
+            nodes.append((*ways, threshold, node["missing_go_to_left"]))
             values.append(added(node["value"], score, scores))
-    return with_offset(flat_model(nodes, values, model, np.float64), model)
+    found = replace(flat_model(nodes, values, model, np.float64), offset=model._baseline_prediction.ravel())
+    if model._preprocessor is None:
+        return found
+    return replace(found, before=Preprocessing((encoded,), encoded.columns(given)))
+
+
+class Encoded:
+    """What the trees of histogram boosting see where some features are categories, as one step.
+
+    First the codes of the categories and the numbers, as its own preprocessor hands them on.  Then one column for
+    every split on categories: 0 for those that go left, 1 for those that go right, and missing for a category that is
+    missing or unknown.  So a split on categories is a split at 1/2.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.width = model, model.n_features_in_
+        self.features: list[int] = []
+        self.sides: list[Floats] = []  # of every code
+        if model._preprocessor is not None:
+            self.known, self.rows = model._bin_mapper.make_known_categories_bitsets()
+
+    def splits(self, predictor: Any) -> tuple[NDArray[np.intp], Floats]:
+        """Return the features and thresholds of a tree's nodes; splits on categories get columns of their own."""
+        node = predictor.nodes
+        feature, threshold = node["feature_idx"].astype(np.intp), node["num_threshold"].copy()
+        for at in np.flatnonzero(node["is_categorical"].astype(bool) & ~node["is_leaf"].astype(bool)):
+            left = _bits(predictor.raw_left_cat_bitsets[node["bitset_idx"][at]])
+            known = _bits(self.known[self.rows[feature[at]]])
+            self.sides.append(np.where(left, 0.0, np.where(known, 1.0, np.nan)))
+            self.features.append(int(feature[at]))
+            feature[at], threshold[at] = self.width + len(self.features) - 1, 0.5
+        return feature, threshold
+
+    def transform(self, records: Any) -> Floats:
+        """Return what the trees see."""
+        seen = np.asarray(self.model._preprocess_X(records, reset=False), dtype=np.float64)
+        if not self.features:
+            return seen
+        codes = seen[:, self.features]
+        no_code = ~((codes >= 0) & (codes < CODES))
+        places = np.where(no_code, 0, codes).astype(np.intp)
+        sides = np.stack(self.sides)[np.arange(len(self.features)), places]
+        return np.column_stack([seen, np.where(no_code, np.nan, sides)])
+
+    def columns(self, given: Columns) -> Columns:
+        """Return what is known of these columns: numbers come after categories, unchanged."""
+        categories = np.asarray(self.model.is_categorical_, dtype=bool)
+        order = np.concatenate([np.flatnonzero(categories), np.flatnonzero(~categories)])
+        found = chosen(given, np.concatenate([order, order[self.features]]).astype(np.intp))
+        numbers = np.arange(len(order)) >= categories.sum()
+        kept = np.append(numbers, np.zeros(len(self.features), dtype=bool))
+        bent = found.bent(0)
+        return replace(
+            bent,
+            order=np.where(kept, found.order, 0).astype(np.int8),
+            slopes=np.where(kept[:, np.newaxis], found.slopes, bent.slopes),
+            terms=np.where(kept[:, np.newaxis], found.terms, bent.terms),
+            constants=np.where(kept, found.constants, bent.constants),
+        )
+
+
+def _bits(words: NDArray[np.uint32]) -> Bools:
+    """Return which of the codes 0 to 255 are in a set of bits."""
+    return ((words[:, np.newaxis] >> np.arange(32, dtype=np.uint32)) & 1).astype(bool).ravel()
 
 
 def _sklearn_nodes(tree: Any) -> tuple[Any, ...]:

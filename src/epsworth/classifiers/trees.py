@@ -6,6 +6,7 @@ searches for parameters, ensembles (see `ensembles`), and at the end trees (see 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,11 +20,8 @@ from epsworth.classifiers.members import Member
 from epsworth.classifiers.preprocessing import NOTHING, Columns, Preprocessing, stepped
 from epsworth.classifiers.responses import SINGLE_ROUNDING, Logistic, Response, Shares, Sums
 from epsworth.classifiers.scalers import delegate, steps_of
-from epsworth.classifiers.sklearn_trees import (
-    forest_model,
-    gradient_boosting_model,
-    histogram_boosting_model,
-)
+from epsworth.classifiers.sklearn_trees import forest_model, gradient_boosting_model, histogram_boosting_model
+from epsworth.classifiers.tables import additive_model, catboost_model
 
 
 def tree_model(model: Any) -> TreeModel | None:
@@ -64,10 +62,10 @@ def member(model: Any, given: Columns) -> Member | str:
         return ENSEMBLES[kind](model, given, member)
     if kind not in READERS:
         return f"the classifier is not a supported tree model: {kind} is none"
-    trees = READERS[kind](model)
+    trees = READERS[kind](model, given) if kind == HISTOGRAM else READERS[kind](model)
     if trees is None:
         return f"what this {kind} holds is not understood: it has parts, options or answers of another kind"
-    trees = replace(trees, before=Preprocessing((), given))
+    trees = trees if trees.before.steps else replace(trees, before=Preprocessing((), given))
     return Member(trees, *_responses(kind, model, trees))
 
 
@@ -90,17 +88,23 @@ def _responses(kind: str, model: Any, trees: TreeModel) -> tuple[Response | None
         return Logistic(room=SINGLE_ROUNDING), None
     if kind == "LGBMClassifier":  # its random forests average before they take probabilities
         return (None if model.get_params().get("boosting_type") == "rf" else Logistic()), None
+    if kind == "CatBoostClassifier":
+        one_against_all = model.get_all_params()["loss_function"] == "MultiClassOneVsAll"
+        return (None if one_against_all else Logistic()), None
     steep = kind == "GradientBoostingClassifier" and model.loss == "exponential"
     return Logistic(slope=2.0 if steep else 1.0), Sums()
 
 
-READERS = {
+HISTOGRAM = "HistGradientBoostingClassifier"
+READERS: dict[str, Callable[..., TreeModel | None]] = {
     "DecisionTreeClassifier": forest_model,
     "ExtraTreeClassifier": forest_model,
     "RandomForestClassifier": forest_model,
     "ExtraTreesClassifier": forest_model,
     "GradientBoostingClassifier": gradient_boosting_model,
-    "HistGradientBoostingClassifier": histogram_boosting_model,
+    HISTOGRAM: histogram_boosting_model,
     "XGBClassifier": xgboost_model,
     "LGBMClassifier": lightgbm_model,
+    "CatBoostClassifier": catboost_model,
+    "ExplainableBoostingClassifier": additive_model,
 }
