@@ -19,7 +19,6 @@ from sklearn.ensemble import (
     VotingClassifier,
 )
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
@@ -27,7 +26,6 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
-from epsworth.classifiers.trees import tree_reading
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.question import ask
 
@@ -77,7 +75,9 @@ def frozen(model):
 
 
 ADDITIVE = {  # read as one sum of trees, which every engine takes
-    "search": lambda: GridSearchCV(make_pipeline(StandardScaler(), forest()), {"randomforestclassifier__max_depth": [3]}),
+    "search": lambda: GridSearchCV(
+        make_pipeline(StandardScaler(), forest()), {"randomforestclassifier__max_depth": [3]}
+    ),
     "search in a pipeline": lambda: make_pipeline(MinMaxScaler(), GridSearchCV(boosted(), {"max_depth": [2]})),
     "pipeline in a pipeline": lambda: make_pipeline(MinMaxScaler(), make_pipeline(StandardScaler(), tree())),
     "soft": lambda: soft(forest(), tree(), ExtraTreesClassifier(4, random_state=0), weights=[2, 1, 0.5]),

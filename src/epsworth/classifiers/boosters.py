@@ -160,7 +160,11 @@ def verified(found: TreeModel, model: Any, margins: Callable[[Floats], Any]) -> 
     if not np.allclose(sums + offset, given, rtol=CLOSE, atol=CLOSE):
         return None
     places, lead = leading(given)
-    return replace(found, offset=found.offset + offset) if answers_as_read(labels, found.classes[places], lead > CLOSE) else None
+    return (
+        replace(found, offset=found.offset + offset)
+        if answers_as_read(labels, found.classes[places], lead > CLOSE)
+        else None
+    )
 
 
 def _probes(found: TreeModel, features: int) -> Floats:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.classifiers.preprocessing import Columns, Preprocessing
-
-KNOWN = tuple(field.name for field in fields(Columns) if field.name != "names")  # of each column
+from epsworth.classifiers.columns import Columns
+from epsworth.classifiers.preprocessing import Preprocessing
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +35,6 @@ class Chosen:
         return np.asarray(np.asarray(records)[:, self.columns])
 
 
-def chosen(given: Columns, columns: NDArray[np.intp]) -> Columns:
-    """Return what is known of some columns, which are handed on without names."""
-    return Columns(**{name: getattr(given, name)[columns] for name in KNOWN})
-
-
 def after(first: Sequence[Any], before: Preprocessing) -> Preprocessing:
     """Return preprocessing with steps put in front, whose effect its columns tell already."""
     return replace(before, steps=(*first, *before.steps))
@@ -50,5 +44,5 @@ def side_by_side(parts: Sequence[Preprocessing]) -> Preprocessing:
     """Return one preprocessing that hands on the columns of all; the records' own where none has steps."""
     if not any(part.steps for part in parts):
         return parts[0]
-    joined = {name: np.concatenate([getattr(part.columns, name) for part in parts]) for name in KNOWN}
-    return Preprocessing((Branches(tuple(parts)),), Columns(**joined))
+    columns = Columns.joined([part.columns for part in parts], parts[0].columns.uses.shape[1])
+    return Preprocessing((Branches(tuple(parts)),), columns)

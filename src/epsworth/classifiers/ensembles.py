@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.classifiers.branches import Chosen, chosen
+from epsworth.classifiers.branches import Chosen
+from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.flat import LEAF, TreeModel
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.members import Choice, Member, Read, added_up, cut_off, together
-from epsworth.classifiers.preprocessing import Columns
 from epsworth.classifiers.responses import (
     AtLeast,
     Average,
@@ -77,9 +77,7 @@ def _by_votes(model: Any, members: Sequence[Member], weights: Floats) -> Member 
     if isinstance(found, str):
         return found
     trees, places, slack = found
-    votes = [
-        (Votes(_renamed(one.trees), len(model.classes_)), at) for one, at in zip(members, places, strict=True)
-    ]
+    votes = [(Votes(_renamed(one.trees), len(model.classes_)), at) for one, at in zip(members, places, strict=True)]
     decision = Largest(Average(tuple(votes), weights), slack)
     return Member(replace(trees, classes=np.asarray(model.classes_), decision=decision))
 
@@ -99,7 +97,9 @@ def _by_probabilities(model: Any, members: Sequence[Member], weights: Floats) ->
     """Average probabilities: those of forests by adding their leaves, others side by side."""
     responses = [one.probabilities for one in members]
     if all(isinstance(response, Shares) for response in responses):
-        scale = [w / response.trees for w, response in zip(weights, responses, strict=True) if isinstance(response, Shares)]
+        scale = [
+            w / response.trees for w, response in zip(weights, responses, strict=True) if isinstance(response, Shares)
+        ]
         total = float(weights.sum())
         trees = added_up([one.sums for one in members], np.array(scale) / total)
         return Member(replace(trees, classes=np.asarray(model.classes_)), Shares(1))
@@ -120,7 +120,7 @@ def bagging(model: Any, given: Columns, read: Read) -> Member | str:
     width, members = len(model.classes_), []
     for estimator, features in zip(model.estimators_, model.estimators_features_, strict=True):
         columns = np.asarray(features, dtype=np.intp)
-        one = read(estimator, chosen(given, columns))
+        one = read(estimator, given.taken(columns))
         if isinstance(one, str):
             return f"a member of the ensemble: {one}"
         even = isinstance(one.probabilities, Shares) and one.probabilities.trees == len(one.sums.roots)
@@ -164,7 +164,6 @@ def _spread(one: Member, width: int) -> Member:
 
 def ada_boost(model: Any, given: Columns, read: Read) -> Member | str:
     """Read an `AdaBoostClassifier` of single trees: weighted votes of the leaves."""
-    given = chosen(given, np.arange(len(given)))  # members are given arrays
     members = read_all(model.estimators_, given, read)
     if isinstance(members, str):
         return members
@@ -231,7 +230,9 @@ def calibrated(model: Any, given: Columns, read: Read) -> Member | str:
             return "a calibrator is neither a sigmoid nor isotonic, or answers by code of its own"
         if inner is None:
             return f"the scores that are calibrated are {UNKNOWN}"
-        if not np.array_equal(part.estimator.classes_, part.classes) or not np.array_equal(part.classes, model.classes_):
+        if not np.array_equal(part.estimator.classes_, part.classes) or not np.array_equal(
+            part.classes, model.classes_
+        ):
             return "a part of the CalibratedClassifierCV knows other classes"
         found.append(Calibrated(inner, tuple(part.calibrators)))
     if len(model.classes_) < 2:
@@ -283,7 +284,10 @@ def _threshold(model: Any, inner: Any, given: Columns, read: Read, positive: Any
         return Member(cut, one.probabilities, one.scores, raw=one.sums)
     slack = np.full(named.values.shape[1], named.slack)
     return Member(
-        replace(named, decision=AtLeast(response, slack, column, at, places)), one.probabilities, one.scores, raw=one.sums
+        replace(named, decision=AtLeast(response, slack, column, at, places)),
+        one.probabilities,
+        one.scores,
+        raw=one.sums,
     )
 
 

@@ -184,20 +184,21 @@ def beside(models: Sequence[TreeModel]) -> TreeModel:
     values, at = np.zeros((nodes[-1], sum(widths))), np.cumsum([0, *widths])
     for model, node, score in zip(models, nodes, at, strict=False):
         values[node : node + len(model.feature), score : score + model.values.shape[1]] = model.values
-    joined = {name: np.concatenate([getattr(m, name) for m in models]) for name in ("feature", "threshold", "offset")}
-    child = {
-        way: np.concatenate(
-            [np.where(m.left == LEAF, LEAF, getattr(m, way) + n) for m, n in zip(models, nodes, strict=False)]
-        )
-        for way in ("left", "right")
-    }
-    known = all(m.missing is not None for m in models)
+    numbered = list(zip(models, nodes.tolist(), strict=False))
+    missing = [m.missing for m in models if m.missing is not None]
     return replace(
-        models[0], **joined, **child, values=values, decision=None,
+        models[0],
+        feature=np.concatenate([m.feature for m in models]),
+        left=np.concatenate([np.where(m.left == LEAF, LEAF, m.left + n) for m, n in numbered]),
+        right=np.concatenate([np.where(m.left == LEAF, LEAF, m.right + n) for m, n in numbered]),
+        threshold=np.concatenate([m.threshold for m in models]),
+        roots=np.concatenate([m.roots + n for m, n in numbered]),
+        values=values,
+        offset=np.concatenate([m.offset for m in models]),
         tie=max(m.slack for m in models) / sum(len(m.roots) for m in models),
-        roots=np.concatenate([m.roots + n for m, n in zip(models, nodes, strict=False)]),
-        missing=np.concatenate([m.missing for m in models if m.missing is not None]) if known else None,
-    )  # fmt: skip
+        missing=np.concatenate(missing) if len(missing) == len(models) else None,
+        decision=None,
+    )
 
 
 def added(leaves: ArrayLike, score: int, scores: int) -> Floats:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.branches import after, side_by_side
+from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.flat import LEAF, Decision, TreeModel, beside
-from epsworth.classifiers.preprocessing import Columns
 from epsworth.classifiers.reading import leading
 from epsworth.classifiers.responses import Ends, Response, slices
 from epsworth.search import last_passing
@@ -107,7 +107,9 @@ def _on_common_columns(trees: Sequence[TreeModel]) -> list[TreeModel]:
     ]
 
 
-def cut_off(trees: TreeModel, response: Response, column: int, level: float, places: tuple[int, int]) -> TreeModel | None:
+def cut_off(
+    trees: TreeModel, response: Response, column: int, level: float, places: tuple[int, int]
+) -> TreeModel | None:
     """Return trees of a single sum whose labels follow from whether a response reaches a level.
 
     Where it does is found between two sums, by bisection over the doubles of the response as it is computed; what lies

@@ -1,102 +1,28 @@
 """What stands before the estimator of a composition: which columns it sees, and how these follow from a record's.
 
-A step is a rule of `RULES`: from what is known of the columns that it is given to what is known of those that it hands
-on.  Nothing is computed twice: what the estimator sees is always what the fitted steps' own ``transform`` returns, and
-the rules only tell which engine may rely on which columns.
+A step is a rule (`transformers.RULES`): from what is known of the columns that it is given to what is known of those
+that it hands on.  Nothing is computed twice: what the estimator sees is always what the fitted steps' own ``transform``
+returns, and the rules only tell which engine may rely on which columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.genuine import kind_of
-from epsworth.classifiers.scalers import AFFINE, ignoring_names, per_column, plain
+from epsworth.classifiers.columns import Columns
+from epsworth.classifiers.scalers import ignoring_names
+from epsworth.classifiers.transformers import all_stepped
 
-Order = NDArray[np.int8]
 Through = Callable[[int, Floats], NDArray[Any]]
 """From a column of records and values of it to what the steps hand on, the other columns held at some record's."""
 Guess = tuple[Floats, Floats, Floats]  # values, how far off they may be, and sizes beyond which nothing can lie
 LARGEST = float(np.finfo(float).max) / 4  # that of natural values at which models are asked
-
-
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """What is known of columns that are functions of a record's own.
-
-    Attributes
-    ----------
-    uses : ndarray of bool, shape ``(width, d)``
-        On which of the record's columns each one depends.
-    order : ndarray of int8, shape ``(width,)``
-        For one that depends on a single column: 1 where it never falls as that rises, -1 where it never rises, 0 where
-        neither is known.
-    slopes : ndarray, shape ``(width, d)``
-        Change per unit of the record's columns; NaN where one is not an affine function of what it depends on.
-    terms, constants : ndarray, shapes ``(width, d)`` and ``(width,)``
-        An affine column is computed in steps whose absolute terms are at most ``terms @ |record| + constants``: what
-        all its rounding errors are relative to.
-    names : tuple of str, optional
-        Names of the columns, where they are handed on as a data frame.
-    """
-
-    uses: Bools
-    order: Order
-    slopes: Floats
-    terms: Floats
-    constants: Floats
-    names: tuple[str, ...] | None = None
-
-    @classmethod
-    def of_records(cls, width: int, names: Sequence[str] | None = None) -> Self:
-        """Return a record's own columns."""
-        one = np.eye(width)
-        named = None if names is None else tuple(names)
-        return cls(one > 0, np.ones(width, dtype=np.int8), one, one, np.zeros(width), named)
-
-    def __len__(self) -> int:
-        return len(self.uses)
-
-    def scaled(self, scale: Floats, shift: Floats) -> Columns:
-        """Return ``scale * column + shift``; a factor that is not finite leaves nothing known but the dependence."""
-        known = np.isfinite(scale) & np.isfinite(shift)
-        factor = np.where(known, scale, np.nan)[:, np.newaxis]
-        with np.errstate(invalid="ignore"):
-            return replace(
-                self,
-                order=np.where(known, np.sign(np.where(known, scale, 0)) * self.order, 0).astype(np.int8),
-                slopes=np.where(self.uses, factor * self.slopes, 0.0),
-                terms=np.where(self.uses, np.abs(factor) * self.terms, 0.0),
-                constants=np.where(known, np.abs(scale) * self.constants + np.abs(shift), np.nan),
-            )
-
-    def bent(self, order: int = 1) -> Columns:
-        """Return functions of single columns that never fall (1), never rise (-1), or of which neither is known (0)."""
-        return replace(
-            self, order=(order * self.order).astype(np.int8), slopes=np.where(self.uses, np.nan, 0.0),
-            terms=np.where(self.uses, np.nan, 0.0), constants=np.full(len(self), np.nan),
-        )  # fmt: skip
-
-    def alone(self, position: int) -> NDArray[np.intp]:
-        """Return the columns that depend on a record's column, and on nothing else."""
-        return np.flatnonzero(self.uses[:, position] & (self.uses.sum(axis=1) == 1))
-
-
-Rule = Callable[[Any, Columns], Columns | str]
-"""From a fitted step and the columns that it is given to those that it hands on, or why they are not known."""
-
-
-def _scaler(step: Any, given: Columns) -> Columns | str:
-    found = given.scaled(*(np.asarray(part, dtype=np.float64) for part in per_column(step, len(given))))
-    return replace(found if plain(step) else replace(found.bent(), order=found.order), names=None)
-
-
-RULES: dict[str, Rule] = dict.fromkeys(AFFINE, _scaler)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,10 +34,13 @@ class Preprocessing:
     steps : tuple
         Fitted transformers, applied in order.
     columns : Columns
+    features : tuple of str, optional
+        Names of the record's columns.
     """
 
     steps: tuple[Any, ...]
     columns: Columns
+    features: tuple[str, ...] | None = None
 
     def __call__(self, records: Any) -> NDArray[Any]:
         """Return what the estimator sees of records in their native container, shape ``(n, width)``."""
@@ -158,10 +87,19 @@ class Preprocessing:
         """
         for position in positions:
             fed = np.flatnonzero(self.columns.uses[:, position])
-            if not np.isin(fed, self.columns.alone(position)).all():
-                return "a step mixes a sensitive feature with other columns"
-            if (self.columns.order[fed] == 0).any():
-                return "a step keeps no order of a sensitive feature"
+            mixed = ~np.isin(fed, self.columns.alone(position))
+            lost = mixed | (self.columns.order[fed] == 0)
+            if lost.any():
+                step = self.columns.lost[fed[lost][0]] or "a step"
+                feature = f" {self.features[position]!r}" if self.features else ""
+                if mixed[lost][0]:
+                    return (
+                        f"{step} mixes the sensitive feature{feature} with other columns; give it a branch of its own"
+                    )
+                return (
+                    f"{step} keeps no order of the sensitive feature{feature}; exact are scalers, imputers and "
+                    "ordinal bins"
+                )
         return None
 
 
@@ -173,25 +111,7 @@ def preprocessing_before(model: Any, steps: Sequence[Any]) -> Preprocessing | st
     """Read the steps of a fitted model before its estimator, or say which of them stands in the way."""
     if not steps:
         return NOTHING
+    found = all_stepped(steps, Columns.of_records(model.n_features_in_))
     names = getattr(model, "feature_names_in_", None)
-    found = Columns.of_records(model.n_features_in_, None if names is None else [*map(str, names)])
-    for step in steps:
-        handed = stepped(step, found)
-        if isinstance(handed, str):
-            return handed
-        found = handed
-    return Preprocessing(tuple(steps), found)
-
-
-def stepped(step: Any, given: Columns) -> Columns | str:
-    """Return what a fitted step makes of columns, or why that is not known."""
-    kind = kind_of(step)
-    if kind is None:
-        return f"the step {type(step).__name__} answers by code of its own"
-    rule = RULES.get(kind)
-    if rule is None:
-        return f"the step {kind} is not one that can be seen through"
-    try:
-        return rule(step, given)
-    except (AttributeError, TypeError, ValueError, IndexError):  # fitted by another version, or not fitted
-        return f"the step {kind} does not hold what it should"
+    features = None if names is None else tuple(map(str, names))
+    return found if isinstance(found, str) else Preprocessing(tuple(steps), found, features)

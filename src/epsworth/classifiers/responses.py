@@ -101,7 +101,9 @@ class Calibrated:
         inner = self.inner(sums, slack)
         one = len(self.calibrators) == 1
         sides = [
-            np.column_stack([c.predict(column) for c, column in zip(self.calibrators, end.T[-1:] if one else end.T, strict=True)])
+            np.column_stack(
+                [c.predict(column) for c, column in zip(self.calibrators, end.T[-1:] if one else end.T, strict=True)]
+            )
             for end in inner
         ]
         low, high = np.clip(np.minimum(*sides) - ROUNDING, 0, 1), np.clip(np.maximum(*sides) + ROUNDING, 0, 1)
@@ -193,7 +195,9 @@ class AtLeast:
     def __call__(self, sums: Floats) -> tuple[NDArray[np.intp], Bools]:
         """Return the places of labels, and where they are clear."""
         low, high = (end[:, self.column] for end in self.response(sums, self.slack))
-        return np.where(low + high >= 2 * self.level, *self.places[::-1]), np.asarray((low > self.level) | (high < self.level))
+        return np.where(low + high >= 2 * self.level, *self.places[::-1]), np.asarray(
+            (low > self.level) | (high < self.level)
+        )
 
 
 def slices(widths: Sequence[int]) -> list[slice]:

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.branches import chosen
+from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.flat import LEAF, TreeModel, added, flat_model, with_offset
 from epsworth.classifiers.genuine import all_of_kind, kind_of
-from epsworth.classifiers.preprocessing import Columns, Preprocessing
+from epsworth.classifiers.preprocessing import Preprocessing
 
 CODES = 256  # that categories have, at most
 
@@ -122,16 +122,17 @@ class Encoded:
         """Return what is known of these columns: numbers come after categories, unchanged."""
         categories = np.asarray(self.model.is_categorical_, dtype=bool)
         order = np.concatenate([np.flatnonzero(categories), np.flatnonzero(~categories)])
-        found = chosen(given, np.concatenate([order, order[self.features]]).astype(np.intp))
+        found = given.taken(np.concatenate([order, order[self.features]]).astype(np.intp))
         numbers = np.arange(len(order)) >= categories.sum()
         kept = np.append(numbers, np.zeros(len(self.features), dtype=bool))
-        bent = found.bent(0)
+        bent = found.bent(0).behind("HistGradientBoostingClassifier")
         return replace(
             bent,
             order=np.where(kept, found.order, 0).astype(np.int8),
             slopes=np.where(kept[:, np.newaxis], found.slopes, bent.slopes),
             terms=np.where(kept[:, np.newaxis], found.terms, bent.terms),
             constants=np.where(kept, found.constants, bent.constants),
+            lost=np.where(kept, found.lost, bent.lost),
         )
 
 

@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 
 from epsworth.classifiers.boosters import lightgbm_model, xgboost_model
+from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.ensembles import ENSEMBLES
 from epsworth.classifiers.flat import TreeModel
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.members import Member
-from epsworth.classifiers.preprocessing import NOTHING, Columns, Preprocessing, stepped
+from epsworth.classifiers.preprocessing import NOTHING, Preprocessing
 from epsworth.classifiers.responses import SINGLE_ROUNDING, Logistic, Response, Shares, Sums
 from epsworth.classifiers.scalers import delegate, steps_of
 from epsworth.classifiers.sklearn_trees import forest_model, gradient_boosting_model, histogram_boosting_model
 from epsworth.classifiers.tables import additive_model, catboost_model
+from epsworth.classifiers.transformers import all_stepped
 
 
 def tree_model(model: Any) -> TreeModel | None:
@@ -40,10 +42,12 @@ def tree_reading(model: Any) -> TreeModel | str:
     width, names = getattr(model, "n_features_in_", None), getattr(model, "feature_names_in_", None)
     if not isinstance(width, (int, np.integer)):
         return "the classifier is not a supported tree model"
-    found = member(model, Columns.of_records(int(width), None if names is None else [*map(str, names)]))
+    found = member(model, Columns.of_records(int(width)))
     if isinstance(found, str):
         return found
-    return found.trees if found.trees.before.steps else replace(found.trees, before=NOTHING)
+    features = None if names is None else tuple(map(str, names))
+    before = replace(found.trees.before, features=features) if found.trees.before.steps else NOTHING
+    return replace(found.trees, before=before)
 
 
 def member(model: Any, given: Columns) -> Member | str:
@@ -71,12 +75,10 @@ def member(model: Any, given: Columns) -> Member | str:
 
 def _pipeline(model: Any, given: Columns) -> Member | str:
     last, steps = steps_of(model, nested=False)
-    for step in steps:
-        handed = stepped(step, given)
-        if isinstance(handed, str):
-            return handed
-        given = handed
-    found = member(last, given)
+    handed = all_stepped(steps, given)
+    if isinstance(handed, str):
+        return handed
+    found = member(last, handed)
     return found if isinstance(found, str) else found.behind(steps)
 
 

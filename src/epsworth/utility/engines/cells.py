@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.shortcuts import ShortCuts
 from epsworth.classifiers.trees import tree_reading
 from epsworth.records import Indices
+from epsworth.space import Feature
 from epsworth.utility.engines.contraction import (
     LawsOverEpsilon,
     Table,
@@ -75,11 +77,9 @@ class TreeCells:
 
     def __init__(self, question: Question, model: TreeModel, given: NDArray[Any]) -> None:
         self.question, self.model, self.seen = question, model, model.seen(given)
-
-        def through(position: int, values: Floats) -> NDArray[Any]:
-            return model.before(question.records.take(np.zeros(len(values), dtype=np.intp), {position: values}))
-
-        self.sweep = Sweep.over(model, question.positions, through)
+        self.sweep = Sweep.over(
+            model, question.positions, ShortCuts.found(model.before, question.records, question.positions)
+        )
         self.queries = 0
 
     def of(self, records: Sequence[int]) -> list[Cells] | None:
@@ -176,8 +176,17 @@ def given_to(model: TreeModel, question: Question) -> Floats | None:
     """Return what the trees are given of every record; None where that is no table of numbers."""
     if not model.before.steps:
         return question.records.numbers()
-    given = model.before(question.records.take(np.arange(len(question.records))))
-    return given.astype(np.float64, copy=False) if given.dtype.kind in "fiub" else None
+    own = dict(zip(question.positions, map(_as_released, question.features, question.unit.T), strict=True))
+    given = model.before(question.records.take(np.arange(len(question.records)), own))
+    try:
+        return given.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        return None
+
+
+def _as_released(feature: Feature, unit: Floats) -> NDArray[Any]:
+    """Return a column in the precision of released values: in a table's own, steps may round otherwise."""
+    return feature.from_unit(unit)
 
 
 def cells_for(question: Question) -> TreeCells | str:
@@ -187,10 +196,12 @@ def cells_for(question: Question) -> TreeCells | str:
     model = tree_reading(question.classifier.inside)
     if isinstance(model, str):
         return model
+    if any(isinstance(c, str) for f in question.features for c in f.categories or ()):
+        return "a sensitive feature has categories that are not numbers"
     if model.before.steps and (why := model.before.obstacle(question.positions)) is not None:
         return why
     given = given_to(model, question)
-    if given is None or any(isinstance(c, str) for f in question.features for c in f.categories or ()):
+    if given is None:
         return "the table holds columns that are not numbers"
     missing = np.isnan(given).any(axis=0)
     if model.missing is None and missing.any():

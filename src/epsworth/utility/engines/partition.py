@@ -18,7 +18,10 @@ from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.flat import LEAF, TreeModel
 from epsworth.classifiers.preprocessing import Through
 from epsworth.records import Indices
-from epsworth.search import last_passing
+from epsworth.search import last_passing_by_many
+
+TOGETHER = 2_048  # values that are handed on at once to locate thresholds
+MOST_WAYS = 63
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,13 +138,15 @@ def last_below(
     falls = model.before.falls(column)
 
     def near(natural: Floats) -> Bools:
-        with np.errstate(over="ignore"):  # in single precision: beyond every threshold, as it should be
-            seen = model.seen(model.before.own(position, column, natural, through))
-        return np.asarray(model.turns_left(seen, threshold) != falls)
+        rows = natural.size // column.size
+        with np.errstate(over="ignore", invalid="ignore"):  # in single precision: beyond every threshold, as it should
+            seen = model.seen(model.before.own(position, np.tile(column, rows), natural.ravel(), through))
+        return np.asarray(model.turns_left(seen.reshape(natural.shape), threshold) != falls)
 
     guess, room, far = model.before.guessed(position, column, threshold, through)
-    always, never = near(far), ~near(-far)
-    found = last_passing(near, -far, far, (guess - room, guess + room))
+    never, always = near(np.stack([-far, far])) ^ [[True], [False]]
+    ways = int(np.clip(TOGETHER // column.size, 1, MOST_WAYS))
+    found = last_passing_by_many(near, -far, far, (guess - room, guess + room), ways)
     last, place = np.unique(np.where(always, np.inf, np.where(never, -np.inf, found)), return_inverse=True)
     return last, place[which.reshape(-1)]
 

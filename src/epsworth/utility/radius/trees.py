@@ -9,13 +9,12 @@ otherwise.  Thresholds are located to the last bit by the model's own comparison
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.shortcuts import ShortCuts
 from epsworth.classifiers.trees import tree_model
 from epsworth.records import Indices
 from epsworth.utility.engines.partition import Leaves, Sweep, sum_of_boxes
@@ -54,11 +53,7 @@ def tree_radius(asked: Asked, inside: Inside, rng: np.random.Generator, budget: 
         return None
     if model.before.steps and model.before.obstacle(asked.positions) is not None:
         return None
-
-    def through(position: int, values: Floats) -> NDArray[Any]:
-        return model.before(asked.records.take(np.zeros(len(values), dtype=np.intp), {position: values}))
-
-    sweep = Sweep.over(model, asked.positions, through)
+    sweep = Sweep.over(model, asked.positions, ShortCuts.found(model.before, asked.records, asked.positions))
     if not _agrees(asked, inside, model, sweep.edges):
         return None
     leaves = reachable_leaves(sweep, inside, model)

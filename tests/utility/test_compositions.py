@@ -1,0 +1,200 @@
+"""Trees behind any preprocessing: every cell has the label that ``predict`` gives, on thresholds and beside them too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.feature_selection import SelectKBest, VarianceThreshold
+from sklearn.impute import KNNImputer, SimpleImputer
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    KBinsDiscretizer,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
+    TargetEncoder,
+)
+from sklearn.tree import DecisionTreeClassifier
+
+import epsworth as ew
+from epsworth.utility.engines.cells import TreeCells, cells_for
+from epsworth.utility.question import ask
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+
+RNG = np.random.default_rng(0)
+SIZE = 400
+TEXTS = RNG.choice(["north", "south", "east"], SIZE)
+TABLE = pd.DataFrame(
+    {
+        "age": RNG.integers(18, 90, SIZE),
+        "town": np.where(RNG.random(SIZE) < 0.1, None, TEXTS),
+        "pay": np.round(RNG.lognormal(10, 0.7, SIZE), 2),
+        "hours": RNG.integers(1, 80, SIZE).astype(np.float32),
+        "debt": np.where(RNG.random(SIZE) < 0.2, np.nan, RNG.normal(size=SIZE)),
+        "job": RNG.choice(["a", "b", "c", "d"], SIZE),
+    }
+)
+LABELS = np.asarray((TABLE["age"] / 30 + TABLE["hours"] / 40 + (TEXTS == "north") + RNG.normal(size=SIZE)) > 3.5)
+DOMAIN = {"age": (18, 90), "hours": (1, 80)}
+NUMBERS, WORDS = ["age", "pay", "hours", "debt"], ["town", "job"]
+
+
+class Rank(TransformerMixin, BaseEstimator):
+    """Somebody's own: places of words."""
+
+    def fit(self, X, y=None):
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X):
+        return np.array([[len(str(value)) for value in row] for row in np.asarray(X)], dtype=np.float64)
+
+
+def words(encoder=None):
+    return make_pipeline(SimpleImputer(strategy="most_frequent"), encoder or OneHotEncoder(sparse_output=False))
+
+
+PREPARED = {
+    "impute, scale, one-hot": lambda: ColumnTransformer(
+        [("n", make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), NUMBERS), ("w", words(), WORDS)]
+    ),
+    "sparse": lambda: ColumnTransformer(
+        [("n", make_pipeline(SimpleImputer(), MinMaxScaler((-1, 0))), NUMBERS), ("w", words(OneHotEncoder()), WORDS)],
+        sparse_threshold=1,
+    ),
+    "a remainder, by kinds": lambda: ColumnTransformer(
+        [("w", words(OrdinalEncoder()), make_column_selector(dtype_exclude="number")), ("d", SimpleImputer(), [4])],
+        remainder="passthrough",
+    ),
+    "as a frame": lambda: make_pipeline(
+        ColumnTransformer(
+            [("n", make_pipeline(SimpleImputer(), RobustScaler()), NUMBERS), ("t", words(TargetEncoder()), WORDS)],
+            verbose_feature_names_out=False,
+        ).set_output(transform="pandas"),
+        ColumnTransformer([("a", StandardScaler(), ["age", "pay"])], remainder="passthrough"),
+        VarianceThreshold(),
+    ),
+    "own code on public columns": lambda: ColumnTransformer(
+        [
+            ("own", Rank(), WORDS),
+            ("mixed", make_pipeline(KNNImputer(), Normalizer(), QuantileTransformer(n_quantiles=20)), ["debt", "pay"]),
+            ("bins", KBinsDiscretizer(6, encode="ordinal", strategy="uniform"), ["age"]),
+            ("hours", FeatureUnion([("b", Binarizer(threshold=39.5)), ("s", StandardScaler())],
+                                   transformer_weights={"s": -3.0}), ["hours"]),
+        ]
+    ),
+    "selected": lambda: make_pipeline(
+        ColumnTransformer(
+            [("n", make_pipeline(SimpleImputer(), FunctionTransformer(), StandardScaler()), NUMBERS),
+             ("w", words(), slice(1, 2))], transformer_weights={"n": -0.5}
+        ),
+        SelectKBest(k=5),
+    ),
+}  # fmt: skip
+MODELS = {
+    "tree": DecisionTreeClassifier(max_depth=6, random_state=0),
+    "forest": RandomForestClassifier(10, max_depth=6, random_state=0),
+    "extra": ExtraTreesClassifier(10, max_depth=6, random_state=0),
+    "gradient": GradientBoostingClassifier(n_estimators=10, random_state=0),
+    "histogram": HistGradientBoostingClassifier(max_iter=10, random_state=0),
+}
+every_preparation = pytest.mark.parametrize("prepared", PREPARED)
+
+
+def pipeline(prepared, model, table=TABLE):
+    return make_pipeline(PREPARED[prepared](), MODELS[model]).fit(table, LABELS)
+
+
+def check_cells(fitted, table, records, points, sensitive=("age", "hours")):
+    """Compare the cells of records with the labels of points on their edges, an ulp above, and anywhere."""
+    question = ask(fitted, table[:records], sensitive=list(sensitive), mechanisms="pm", epsilons=[1.0], y=None,
+                   domain={name: DOMAIN[name] for name in sensitive})  # fmt: skip
+    found = cells_for(question)
+    assert isinstance(found, TreeCells), found
+    rng, wrong = np.random.default_rng(1), 0
+    for record, cells in enumerate(found.of(range(records))):
+        columns = []
+        for name, edges in zip(sensitive, cells.edges, strict=True):
+            inner, anywhere = edges[np.isfinite(edges)], rng.uniform(*DOMAIN[name], points)
+            beside = np.concatenate([inner, np.nextafter(inner, np.inf)])
+            chosen = rng.choice(beside, points) if beside.size else anywhere
+            columns.append(np.where(rng.random(points) < 0.6, chosen, anywhere))
+        at = [np.searchsorted(edges, x) - 1 for edges, x in zip(cells.edges, columns, strict=True)]
+        labels = question.ask(np.full(points, record), columns)
+        wrong += int((cells.table.kinds[cells.table.labels[tuple(at)]] != labels).sum())
+    return wrong
+
+
+@every_preparation
+def test_no_label_is_wrong_on_thresholds_and_beside_them(prepared):
+    assert check_cells(pipeline(prepared, "forest"), TABLE, 3, 400) == 0
+
+
+@pytest.mark.slow
+@every_preparation
+@pytest.mark.parametrize("model", MODELS)
+def test_no_label_of_many_is_wrong(prepared, model):
+    """100,000 points for each model behind each preparation."""
+    assert check_cells(pipeline(prepared, model), TABLE, 20, 5_000) == 0
+
+
+@pytest.mark.parametrize("model", ["tree", "gradient", "histogram"])
+def test_the_answer_is_exact_and_that_of_the_bare_model(model):
+    fitted = pipeline("impute, scale, one-hot", model)
+    given = {"mechanisms": ["pm", "laplace_clipped"], "epsilons": [1.0, 4.0]}
+    found = ew.stability(fitted, TABLE[:8], sensitive=list(DOMAIN), domain=DOMAIN, **given)
+    assert (found.method == "cells").all() and found.confidence == 1
+    assert (found.upper - found.lower).max() < 1e-9
+    seen, scaler = fitted[0].transform(TABLE[:8]), fitted[0].named_transformers_["n"][1]
+    at = [NUMBERS.index(name) for name in DOMAIN]
+    ranges = {place: tuple((np.array(DOMAIN[name]) - scaler.mean_[place]) / scaler.scale_[place])
+              for place, name in zip(at, DOMAIN, strict=True)}  # fmt: skip
+    bare = ew.stability(fitted[1], seen, sensitive=at, domain=ranges, **given)
+    np.testing.assert_allclose(found.lower, bare.lower, atol=1e-9)
+
+
+def test_polars_frames_and_arrays_are_read_as_pandas_frames_are():
+    frame = pl.from_pandas(TABLE)
+    fitted = pipeline("impute, scale, one-hot", "forest", frame)
+    assert check_cells(fitted, frame, 2, 200) == 0
+    numbers = TABLE[NUMBERS].to_numpy(np.float32)
+    array = make_pipeline(ColumnTransformer([("n", make_pipeline(SimpleImputer(), StandardScaler()), [0, 2, -1])],
+                                            remainder="drop"), MODELS["forest"]).fit(numbers, LABELS)  # fmt: skip
+    question = ask(array, numbers[:2], sensitive=[0], mechanisms="pm", epsilons=[1.0], y=None, domain={0: (18, 90)})
+    assert isinstance(cells_for(question), TreeCells)
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        (OneHotEncoder(handle_unknown="ignore"), "OneHotEncoder keeps no order of the sensitive feature 'age'"),
+        (FunctionTransformer(np.square), "FunctionTransformer keeps no order of the sensitive feature 'age'"),
+        (Rank(), "Rank keeps no order of the sensitive feature 'age'"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Found unknown categories")
+def test_what_is_not_understood_is_sampled_and_named(step, reason):
+    branches = ColumnTransformer([("a", step, ["age"]), ("h", StandardScaler(), ["hours"])])
+    fitted = make_pipeline(branches, MODELS["tree"]).fit(TABLE, LABELS)
+    given = {"mechanisms": "pm", "epsilons": [1.0], "domain": DOMAIN, "tolerance": 0.2}
+    found = ew.stability(fitted, TABLE[:2], sensitive=["age"], rng=0, **given)
+    assert (found.method == "sampled").all() and found.confidence < 1
+    assert any(reason in note for note in found.notes)
+    exact = ew.stability(fitted, TABLE[:2], sensitive=["hours"], **given)
+    assert (exact.method == "cells").all()
