@@ -21,6 +21,7 @@ PARTS = (
     "startup",
     "sampling",
     "exact",
+    "pipelines",
     "peers",
     "release",
     "perturb",

@@ -1,4 +1,4 @@
-"""Trees behind any preprocessing: every cell has the label that ``predict`` gives, on thresholds and beside them too."""
+"""Trees behind any preprocessing: every cell has the label that ``predict`` gives, on thresholds and beside them."""
 
 from __future__ import annotations
 
@@ -159,7 +159,8 @@ def test_the_answer_is_exact_and_that_of_the_bare_model(model):
     fitted = pipeline("impute, scale, one-hot", model)
     given = {"mechanisms": ["pm", "laplace_clipped"], "epsilons": [1.0, 4.0]}
     found = ew.stability(fitted, TABLE[:8], sensitive=list(DOMAIN), domain=DOMAIN, **given)
-    assert (found.method == "cells").all() and found.confidence == 1
+    assert (found.method == "cells").all()
+    assert found.confidence == 1
     assert (found.upper - found.lower).max() < 1e-9
     seen, scaler = fitted[0].transform(TABLE[:8]), fitted[0].named_transformers_["n"][1]
     at = [NUMBERS.index(name) for name in DOMAIN]
@@ -194,7 +195,8 @@ def test_what_is_not_understood_is_sampled_and_named(step, reason):
     fitted = make_pipeline(branches, MODELS["tree"]).fit(TABLE, LABELS)
     given = {"mechanisms": "pm", "epsilons": [1.0], "domain": DOMAIN, "tolerance": 0.2}
     found = ew.stability(fitted, TABLE[:2], sensitive=["age"], rng=0, **given)
-    assert (found.method == "sampled").all() and found.confidence < 1
+    assert (found.method == "sampled").all()
+    assert found.confidence < 1
     assert any(reason in note for note in found.notes)
     exact = ew.stability(fitted, TABLE[:2], sensitive=["hours"], **given)
     assert (exact.method == "cells").all()

@@ -1,13 +1,14 @@
 """What members of an ensemble answer from sums of trees: probabilities and scores, with bounds on their rounding.
 
-A response maps sums, each known up to a slack, to values between two ends.  Every map here rises or falls with each sum,
-so that its ends are those of the sums.  What follows from the ends is certain; elsewhere the model itself is asked.
+A response maps sums, each known up to a slack, to values between two ends.  Maps of single sums rise or fall, so that
+the ends follow from those of the sums.  What follows from the ends is certain; elsewhere the model itself is asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -203,4 +204,4 @@ class AtLeast:
 def slices(widths: Sequence[int]) -> list[slice]:
     """Return where the sums of models stand that are put beside each other."""
     ends = np.cumsum([0, *widths]).tolist()
-    return [slice(a, b) for a, b in zip(ends, ends[1:], strict=False)]
+    return [slice(a, b) for a, b in pairwise(ends)]

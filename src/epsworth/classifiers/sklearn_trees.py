@@ -29,6 +29,7 @@ def genuine_trees(estimators: Any, *kinds: str) -> bool:
 
 
 def forest_model(model: Any) -> TreeModel | None:
+    """Return the inside of a decision tree, or of a forest, whose leaves hold class shares."""
     estimators = getattr(model, "estimators_", [model])
     if not genuine_trees(estimators, "DecisionTreeClassifier", "ExtraTreeClassifier"):
         return None
@@ -47,6 +48,7 @@ def _shares(counts: Floats) -> Floats:
 
 
 def gradient_boosting_model(model: Any) -> TreeModel | None:
+    """Return the inside of gradient boosting with a constant start."""
     if not genuine_trees(model.estimators_.ravel(), "DecisionTreeRegressor"):
         return None
     same = kind_of(model.init_) == "DummyClassifier" and model.init_.strategy in ("prior", "most_frequent", "constant")
@@ -62,6 +64,7 @@ def gradient_boosting_model(model: Any) -> TreeModel | None:
 
 
 def histogram_boosting_model(model: Any, given: Columns) -> TreeModel | None:
+    """Return the inside of histogram boosting, categories among them; it knows what stands before its trees."""
     if not all_of_kind((predictor for stage in model._predictors for predictor in stage), ("TreePredictor",)):
         return None
     scores, encoded = len(model._predictors[0]), Encoded(model)

@@ -1,8 +1,9 @@
 """Sums of tables, written as trees: the oblivious trees of CatBoost, and the additive models of interpret (EBM).
 
-Neither library is imported.  An oblivious tree asks the same at every node of a level: ``float32(x) > border``.  A term of
-an explainable boosting machine is a table over the bins of one feature or of a few: bin i holds the values from cut i - 1
-up to, and without, cut i; missing values have a bin of their own.  Both must reproduce the model's margins on probes.
+Neither library is imported.  An oblivious tree asks the same at every node of a level: ``float32(x) > border``.  A term
+of an explainable boosting machine is a table over the bins of one feature or of a few: bin i holds the values from cut
+i - 1 up to, and without, cut i; missing values have a bin of their own.  Both must reproduce the model's margins on
+probes.
 """
 
 from __future__ import annotations

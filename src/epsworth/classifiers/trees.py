@@ -25,6 +25,8 @@ from epsworth.classifiers.sklearn_trees import forest_model, gradient_boosting_m
 from epsworth.classifiers.tables import additive_model, catboost_model
 from epsworth.classifiers.transformers import all_stepped
 
+NO_TREES = "the classifier is not a supported tree model"
+
 
 def tree_model(model: Any) -> TreeModel | None:
     """Return the inside of a supported tree model, or None (`tree_reading` says why)."""
@@ -41,7 +43,7 @@ def tree_reading(model: Any) -> TreeModel | str:
     """
     width, names = getattr(model, "n_features_in_", None), getattr(model, "feature_names_in_", None)
     if not isinstance(width, (int, np.integer)):
-        return "the classifier is not a supported tree model"
+        return NO_TREES
     found = member(model, Columns.of_records(int(width)))
     if isinstance(found, str):
         return found
@@ -59,13 +61,16 @@ def member(model: Any, given: Columns) -> Member | str:
         return _pipeline(model, given)
     if (inner := delegate(model)) is not None:
         return member(inner, given)
+    if kind not in ENSEMBLES and kind not in READERS:
+        return f"{NO_TREES}: {kind} is none"
     labels = getattr(model, "classes_", None)
     if not isinstance(labels, np.ndarray) or labels.ndim != 1 or len(set(labels.tolist())) < labels.size:
         return f"the {kind} has no list of different labels"
     if kind in ENSEMBLES:
-        return ENSEMBLES[kind](model, given, member)
-    if kind not in READERS:
-        return f"the classifier is not a supported tree model: {kind} is none"
+        try:
+            return ENSEMBLES[kind](model, given, member)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # fitted by another version
+            return f"the {kind} does not hold what it should"
     trees = READERS[kind](model, given) if kind == HISTOGRAM else READERS[kind](model)
     if trees is None:
         return f"what this {kind} holds is not understood: it has parts, options or answers of another kind"

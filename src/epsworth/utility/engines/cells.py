@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.flat import TreeModel
 from epsworth.classifiers.shortcuts import ShortCuts
-from epsworth.classifiers.trees import tree_reading
+from epsworth.classifiers.trees import NO_TREES, tree_reading
 from epsworth.records import Indices
-from epsworth.space import Feature
 from epsworth.utility.engines.contraction import (
     LawsOverEpsilon,
     Table,
@@ -30,7 +29,7 @@ from epsworth.utility.engines.contraction import (
     stays_in_range,
     within,
 )
-from epsworth.utility.engines.engine import ByRecord, Found, Settings, targets
+from epsworth.utility.engines.engine import ByRecord, Found, Obstacle, Settings, targets
 from epsworth.utility.engines.leaves import LeafBoxes
 from epsworth.utility.engines.partition import Sweep, sum_of_boxes
 from epsworth.utility.engines.probing import answers_as_read
@@ -176,17 +175,13 @@ def given_to(model: TreeModel, question: Question) -> Floats | None:
     """Return what the trees are given of every record; None where that is no table of numbers."""
     if not model.before.steps:
         return question.records.numbers()
-    own = dict(zip(question.positions, map(_as_released, question.features, question.unit.T), strict=True))
+    released = [feature.from_unit(u) for feature, u in zip(question.features, question.unit.T, strict=True)]
+    own = dict(zip(question.positions, released, strict=True))  # steps may round a table's own precision otherwise
     given = model.before(question.records.take(np.arange(len(question.records)), own))
     try:
         return given.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         return None
-
-
-def _as_released(feature: Feature, unit: Floats) -> NDArray[Any]:
-    """Return a column in the precision of released values: in a table's own, steps may round otherwise."""
-    return feature.from_unit(unit)
 
 
 def cells_for(question: Question) -> TreeCells | str:
@@ -195,20 +190,30 @@ def cells_for(question: Question) -> TreeCells | str:
         return "the classifier is a function"
     model = tree_reading(question.classifier.inside)
     if isinstance(model, str):
-        return model
+        return model if model.startswith(NO_TREES) else Obstacle(model)
     if any(isinstance(c, str) for f in question.features for c in f.categories or ()):
-        return "a sensitive feature has categories that are not numbers"
+        return Obstacle("a sensitive feature has categories that are not numbers")
     if model.before.steps and (why := model.before.obstacle(question.positions)) is not None:
-        return why
+        return Obstacle(why)
+    try:
+        return _read(question, model)
+    except Exception as error:  # a step need not take every number
+        if not model.before.steps:
+            raise
+        return Obstacle(f"a step before the trees failed ({type(error).__name__}) on values of a sensitive feature")
+
+
+def _read(question: Question, model: TreeModel) -> TreeCells | str:
+    """Return the builder of cells if the classifier answers as they say."""
     given = given_to(model, question)
     if given is None:
-        return "the table holds columns that are not numbers"
+        return Obstacle("the trees are given columns that are not numbers")
     missing = np.isnan(given).any(axis=0)
     if model.missing is None and missing.any():
-        return "the table has missing values, whose way through the trees is not read"
-    moved = model.before.columns.uses[:, list(question.positions)].any(axis=1) if model.before.steps else None
-    if (missing[list(question.positions)] if moved is None else missing[moved]).any():
-        return "the trees see a missing value in a sensitive feature"
+        return Obstacle("the trees are given missing values, whose way is not read; impute them before")
+    moved = list(question.positions)
+    if (missing[model.before.columns.uses[:, moved].any(axis=1)] if model.before.steps else missing[moved]).any():
+        return Obstacle("the trees are given missing values of a sensitive feature; impute them before")
     builder = TreeCells(question, model, given)
 
     def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
@@ -219,7 +224,8 @@ def cells_for(question: Question) -> TreeCells | str:
         table[:, list(question.positions)] = np.column_stack(values)
         return model.labels(table)
 
-    return builder if answers_as_read(question, read, builder.sweep.edges) else "its answers are not those of its trees"
+    agree = answers_as_read(question, read, builder.sweep.edges)
+    return builder if agree else Obstacle("its answers are not those of its trees")
 
 
 class CellTables(ByRecord):

@@ -62,6 +62,10 @@ class Answer:
     spent: Fraction = Fraction(0)
 
 
+class Obstacle(str):
+    """What keeps an engine from a model of a kind that it reads: users are told, since they may be able to move it."""
+
+
 class Engine(ABC):
     """Bounds how often labels stay, for some mechanisms.
 

@@ -23,7 +23,7 @@ from epsworth.laws import uniforms
 from epsworth.records import Indices
 from epsworth.rounding import float_below
 from epsworth.utility.curves import Bounds
-from epsworth.utility.engines.engine import Answer, Counts, Engine, Progress, Settings, kinds
+from epsworth.utility.engines.engine import Answer, Counts, Engine, Obstacle, Progress, Settings, kinds
 from epsworth.utility.question import Question
 
 FIRST_LOOK, FIRST_LOOK_OF_MANY = 256, 64
@@ -167,6 +167,11 @@ class Sampled(Engine):
 
     def __init__(self, over: Over = "auto") -> None:
         self.over = over
+
+    def why(self, question: Question, m: int) -> str:
+        """Say what stands in the way of the engines that read models of this kind."""
+        found = dict.fromkeys(reason for reason in question.readings.values() if isinstance(reason, Obstacle))
+        return f"{self.because}: {'; '.join(found)}" if found else self.because
 
     def bound(self, question: Question, settings: Settings) -> Answer:
         """Bound every record to the tolerance, or the average and the worst case."""
