@@ -193,7 +193,7 @@ def _single_precision_tie(found: TreeModel) -> float:
 
 
 def booster_classifier(booster: Any) -> Any:
-    """Return the library's classifier that answers labels 0, 1, .. where the objective of a booster says what these are.
+    """Return the library's classifier, which answers labels 0, 1, .. if a booster's objective says what these are.
 
     Labels are the sign of a logistic margin, or the place of the largest of several scores; other objectives have none,
     and are refused with a sentence.

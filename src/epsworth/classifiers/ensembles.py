@@ -1,8 +1,8 @@
 """Ensembles of trees, and what else decides by the answers of classifiers that were read.
 
-Where labels follow from weighted sums of leaves, an ensemble is read as a sum of trees, which every engine takes.  Where
-members answer by themselves first (votes, probabilities of boosting, several calibrators), their sums are kept side
-by side: on a cell between all thresholds all of them are constant, and the ensemble's own rule decides there.
+Where labels follow from weighted sums of leaves, an ensemble is read as a sum of trees, which every engine takes.
+Where members answer by themselves first (votes, probabilities of boosting, several calibrators), their sums are kept
+side by side: on a cell between all thresholds all of them are constant, and the ensemble's own rule decides there.
 """
 
 from __future__ import annotations

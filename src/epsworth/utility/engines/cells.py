@@ -208,7 +208,7 @@ def _read(question: Question, model: TreeModel) -> TreeCells | str:
     given = given_to(model, question)
     if given is None:
         return Obstacle("the trees are given columns that are not numbers")
-    missing = np.isnan(given).any(axis=0)
+    missing: Bools = np.asarray(np.isnan(given).any(axis=0))
     if model.missing is None and missing.any():
         return Obstacle("the trees are given missing values, whose way is not read; impute them before")
     moved = list(question.positions)
