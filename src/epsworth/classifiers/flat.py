@@ -155,8 +155,8 @@ def in_doubles(model: TreeModel) -> TreeModel:
     if model.dtype == np.float32:
         below = threshold.astype(np.float32)
         beyond = below >= threshold if model.strict else below > threshold
-        below = np.where(beyond, np.nextafter(below, np.float32(-np.inf)), below)
         with np.errstate(over="ignore"):
+            below = np.where(beyond, np.nextafter(below, np.float32(-np.inf)), below)
             middle = (below.astype(np.float64) + _next_up(below)) / 2
             threshold = np.where(middle.astype(np.float32) <= below, middle, np.nextafter(middle, -np.inf))
     elif model.strict:
