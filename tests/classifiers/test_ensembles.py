@@ -94,7 +94,9 @@ ADDITIVE = {  # read as one sum of trees, which every engine takes
     "bagging of pipelines": lambda: BaggingClassifier(
         make_pipeline(StandardScaler(), tree()), 4, max_features=3, bootstrap_features=True, random_state=0
     ),
-    "bagging of few": lambda: BaggingClassifier(tree(), 8, max_samples=3, random_state=0),  # some know not all classes
+    "bagging of few": lambda: BaggingClassifier(  # some know not all classes
+        make_pipeline(MinMaxScaler(), tree()), 12, max_samples=3, random_state=0
+    ),
     "ada boost": lambda: AdaBoostClassifier(tree(max_depth=2), n_estimators=7, random_state=0),
     "ada boost of stumps": lambda: make_pipeline(MinMaxScaler(), AdaBoostClassifier(n_estimators=9, random_state=0)),
 }
@@ -129,7 +131,7 @@ BESIDE = {  # members decide by themselves: their sums stand beside each other
     "one against the rest": lambda: OneVsRestClassifier(boosted()),
     "one forest against the rest": lambda: OneVsRestClassifier(forest()),
 }
-TWICE = ("soft", "bagging", "ada boost", "hard", "isotonic ensemble")  # with two classes, too
+TWICE = ("soft", "bagging", "bagging of few", "ada boost", "hard", "isotonic ensemble")  # with two classes, too
 CASES = [
     *((name, 3) for name in [*ADDITIVE, *BESIDE]),
     *((name, 2) for name in [*TWICE, *BINARY]),
