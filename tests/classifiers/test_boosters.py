@@ -54,6 +54,7 @@ BOOSTERS = {
     "xgboost": xgb,
     "xgboost exact": functools.partial(xgb, tree_method="exact", gamma=0.5),  # gamma prunes: deleted nodes
     "xgboost base score": functools.partial(xgb, base_score=0.2),
+    "xgboost dart": functools.partial(xgb, booster="dart", rate_drop=0.2),
     "xgboost forests": functools.partial(xgb, n_estimators=4, num_parallel_tree=3, subsample=0.6, random_state=0),
     "lightgbm": lgbm,
     "lightgbm dart": functools.partial(lgbm, boosting_type="dart", drop_rate=0.5),
@@ -288,7 +289,6 @@ def test_early_stopping_uses_the_first_trees_only(new):
 
 
 REFUSED = {
-    "dart": lambda: xgb(booster="dart"),
     "linear booster": lambda: xgb(booster="gblinear"),
     "missing is a number": lambda: xgb(missing=-1.0),
     "margins as labels": lambda: xgb(objective="binary:logitraw"),

@@ -208,14 +208,19 @@ def test_what_was_answered_adds_up_over_questions():
 
 
 @pytest.mark.parametrize("package", ["lightgbm", "xgboost"])
-def test_boosters_answer_scores_and_their_classifiers_are_taken(package):
+def test_boosters_answer_labels_where_their_objective_says_what_these_are(package):
     library = pytest.importorskip(package, reason=f"{package} of the extra epsworth[boosting] is missing")
-    kind = {"lightgbm": "LGBMClassifier", "xgboost": "XGBClassifier"}[package]
-    model = getattr(library, kind)(n_estimators=2, max_depth=2, n_jobs=1).fit(TABLE, TRUTH)
-    booster = model.booster_ if package == "lightgbm" else model.get_booster()
-    with pytest.raises(TypeError, match=f"a Booster of {package}, whose predict answers scores; give the classifier"):
-        ew.stability(booster, TABLE[:1], **SETTINGS)
-    assert ew.stability(model, TABLE[:1], **SETTINGS).method.item() == "cells"
+    kind = {"lightgbm": "LGBM", "xgboost": "XGB"}[package]
+    for suffix in ("Classifier", "Regressor"):
+        model = getattr(library, kind + suffix)(n_estimators=2, max_depth=2, n_jobs=1).fit(TABLE, TRUTH)
+        booster = model.booster_ if package == "lightgbm" else model.get_booster()
+        if suffix == "Classifier":
+            assert ew.stability(model, TABLE[:1], **SETTINGS).method.item() == "cells"
+            assert ew.stability(booster, TABLE[:1], **SETTINGS).method.item() == "cells"
+            np.testing.assert_array_equal(ew.as_classifier(booster).labels(TABLE), model.predict(TABLE))
+        else:
+            with pytest.raises(TypeError, match=f"a Booster of {package} whose objective does not say what a label is"):
+                ew.stability(booster, TABLE[:1], **SETTINGS)
 
 
 @pytest.mark.parametrize("kind", [DecisionTreeClassifier, RandomForestClassifier, HistGradientBoostingClassifier])

@@ -392,25 +392,6 @@ def test_shared_draws_cost_less_than_separate_ones():
     assert (shared.upper - shared.lower).max() <= 0.06
 
 
-def test_missing_public_values_are_left_to_the_classifier():
-    """Trees send a missing value the way they learned; the cells do not read that, so they stand aside."""
-    X = IRIS.copy()
-    X[::3, 3] = np.nan
-    model = HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=5).fit(X, SPECIES)
-    settings = {
-        "sensitive": [0],
-        "mechanisms": ["pm"],
-        "epsilons": [2.0],
-        "domain": RANGES,
-        "rng": 0,
-        "tolerance": 0.05,
-    }
-    assert ew.stability(model, X[:1], **settings).method.item() == "sampled"
-    assert ew.stability(model, X[1:2], **settings).method.item() == "cells"
-    with pytest.raises(ValueError, match="missing values"):
-        ew.stability(model, X[:1], method="cells", **settings)
-
-
 def test_averages_and_coins_are_rounded_outwards():
     """Against fractions; what is certain stays so."""
     rng = np.random.default_rng(0)

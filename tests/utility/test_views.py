@@ -27,14 +27,13 @@ from sklearn.preprocessing import KBinsDiscretizer, MinMaxScaler, OneHotEncoder,
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from strategies import sparing
-
 import epsworth as ew
 from epsworth.classifiers.scalers import opened
 from epsworth.classifiers.views import View, viewed
 from epsworth.records import as_records
 from epsworth.utility.engines import categories
 from epsworth.utility.question import ask
+from strategies import sparing
 
 pd = pytest.importorskip("pandas")
 

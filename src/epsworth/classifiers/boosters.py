@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.classifiers.flat import LEAF, TreeModel, added, flat_model
@@ -31,6 +32,7 @@ LIGHTGBM_OBJECTIVES = ("binary sigmoid:1", "multiclass num_class:")
 LIGHTGBM_ZERO = float(np.float32(1e-35))  # kZeroThreshold: entries up to it are dropped, hence zero
 UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # from a format of another version
 PROBES = 64
+GAPS = 0.1  # share of values in probes that are missing
 CLOSE = 1e-5  # by which the sums of leaves may miss the model's own margins, relatively above 1
 SINGLE = 2.0**-24  # unit roundoff of single precision
 SQUASHED = 1e-6  # margins that float32 probabilities may confuse: a few times their spacing at 1/2, 6e-8
@@ -41,7 +43,7 @@ Trees = tuple[list[tuple[Any, ...]], list[Floats]]
 def xgboost_model(model: Any) -> TreeModel | None:
     """Return the inside of an ``xgboost.XGBClassifier``, or None.
 
-    Refused: linear and dart boosters, categorical splits, several outputs, leaves that are vectors, a ``missing``
+    Refused: linear boosters, categorical splits, several outputs, leaves that are vectors, a ``missing``
     marker other than NaN, and objectives whose labels are not the sign or the argmax of the margins.
     """
     margins = partial(model.predict, output_margin=True, validate_features=False)
@@ -73,7 +75,7 @@ def _read(
         if trees is None or len(model.classes_) != max(2, trees[1][0].shape[1]):
             return None
         found = replace(flat_model(*trees, model, dtype), strict=strict, zero=zero)
-        return _verified(found, model, margins)
+        return verified(found, model, margins)
     except UNREADABLE:
         return None
 
@@ -81,6 +83,8 @@ def _read(
 def _xgboost_trees(model: Any) -> Trees | None:
     learner = json.loads(bytes(model.get_booster().save_raw("json")))["learner"]
     shape, booster = learner["learner_model_param"], learner["gradient_booster"]
+    weights = booster.get("weight_drop")  # dart: one factor per tree, in single precision
+    booster = booster["gbtree"] if booster["name"] == "dart" else booster
     if (
         learner["objective"]["name"] not in XGBOOST_OBJECTIVES
         or int(shape.get("num_target", 1)) != 1
@@ -95,11 +99,13 @@ def _xgboost_trees(model: Any) -> Trees | None:
     if any(any(tree["split_type"]) or int(tree["tree_param"]["size_leaf_vector"]) > 1 for tree in trees):
         return None  # categories, or leaves that are vectors
     nodes, values = [], []
-    for tree, score in zip(trees, forest["tree_info"], strict=False):
+    factors = np.ones(len(trees)) if weights is None else np.asarray(weights, dtype=np.float32)
+    for tree, score, factor in zip(trees, forest["tree_info"], factors, strict=False):
         left = np.asarray(tree["left_children"])
         condition = np.asarray(tree["split_conditions"], dtype=np.float32)  # a leaf keeps its value here
-        nodes.append((np.asarray(tree["split_indices"]), left, np.asarray(tree["right_children"]), condition))
-        values.append(added(np.where(left == LEAF, condition, 0), score, scores))
+        ways = np.asarray(tree["split_indices"]), left, np.asarray(tree["right_children"])
+        nodes.append((*ways, condition, np.asarray(tree["default_left"])))
+        values.append(added(np.where(left == LEAF, condition * float(factor), 0), score, scores))
     return nodes, values
 
 
@@ -115,21 +121,25 @@ def _lightgbm_trees(model: Any) -> Trees | None:
         kinds = np.array(tree.get("decision_type", "").split()).astype(np.intp)
         if tree.get("is_linear", "0") != "0" or (kinds & 1).any() or ((kinds >> 2) & 3 == 1).any():
             return None  # bit 0: a category; bits 2 and 3: what is missing, 1 means zero
-        nodes.append(_lightgbm_nodes(tree))
+        nodes.append(_lightgbm_nodes(tree, kinds))
         leaves = np.array(tree["leaf_value"].split()).astype(np.float64)
         # random-forest mode averages these before it takes probabilities, which moves no label
         values.append(added(np.concatenate([np.zeros(kinds.size), leaves]), order % scores, scores))
     return nodes, values
 
 
-def _lightgbm_nodes(tree: dict[str, str]) -> tuple[Any, ...]:
-    """Return the splits, then the leaves: LightGBM numbers both from 0 and writes leaf i as child ``-1 - i``."""
+def _lightgbm_nodes(tree: dict[str, str], kinds: NDArray[np.intp]) -> tuple[Any, ...]:
+    """Return the splits, then the leaves: LightGBM numbers both from 0 and writes leaf i as child ``-1 - i``.
+
+    Where no value was missing in training (bits 2 and 3 are 0), a missing one counts for zero.
+    """
     parts = [np.array(tree.get(part, "").split()) for part in ("split_feature", "left_child", "right_child")]
     feature, left, right = (part.astype(np.intp) for part in parts)
     left, right = (np.where(child < 0, len(child) - 1 - child, child) for child in (left, right))
     threshold = np.array(tree.get("threshold", "").split()).astype(np.float64)
+    missing = np.where(kinds >> 2 == 0, threshold >= 0, kinds & 2 > 0)
     leaves = np.full(len(threshold) + 1, LEAF)
-    return tuple(np.append(part, leaves) for part in (feature, left, right, threshold))
+    return tuple(np.append(part, leaves) for part in (feature, left, right, threshold, missing))
 
 
 def _fields(text: str) -> dict[str, str]:
@@ -137,12 +147,13 @@ def _fields(text: str) -> dict[str, str]:
     return {name: value for name, _, value in (line.partition("=") for line in text.splitlines())}
 
 
-def _verified(found: TreeModel, model: Any, margins: Callable[[Floats], Any]) -> TreeModel | None:
+def verified(found: TreeModel, model: Any, margins: Callable[[Floats], Any]) -> TreeModel | None:
     """Read the constant offset off the model's margins; None unless margins and labels are then reproduced."""
     probes = _probes(found, model.n_features_in_)
     with ignoring_names():
         given = np.asarray(margins(probes), dtype=np.float64).reshape(PROBES, -1)
         labels = np.asarray(model.predict(probes))
+    labels = labels[:, 0] if labels.shape == (PROBES, 1) else labels  # CatBoost answers columns
     sums = found.scores(probes)
     if sums.shape != given.shape or labels.shape != (PROBES,):
         return None
@@ -150,7 +161,11 @@ def _verified(found: TreeModel, model: Any, margins: Callable[[Floats], Any]) ->
     if not np.allclose(sums + offset, given, rtol=CLOSE, atol=CLOSE):
         return None
     places, lead = leading(given)
-    return replace(found, offset=offset) if answers_as_read(labels, found.classes[places], lead > CLOSE) else None
+    return (
+        replace(found, offset=found.offset + offset)
+        if answers_as_read(labels, found.classes[places], lead > CLOSE)
+        else None
+    )
 
 
 def _probes(found: TreeModel, features: int) -> Floats:
@@ -162,6 +177,7 @@ def _probes(found: TreeModel, features: int) -> Floats:
         own = own[np.abs(own) < np.finfo(np.float32).max]
         if own.size:
             probes[:, column] = rng.choice(beside(own), PROBES)
+    probes[rng.random(probes.shape) < GAPS] = np.nan
     return probes
 
 
@@ -175,3 +191,47 @@ def _single_precision_tie(found: TreeModel) -> float:
     terms = (largest > 0).sum(axis=0) + 1
     error = (terms * SINGLE * (largest.sum(axis=0) + np.abs(found.offset))).max()
     return float(4 * error + SQUASHED) / len(found.roots)
+
+
+def booster_classifier(booster: Any) -> Any:
+    """Return the library's classifier, which answers labels 0, 1, .. if a booster's objective says what these are.
+
+    Labels are the sign of a logistic margin, or the place of the largest of several scores; other objectives have none,
+    and are refused with a sentence.
+    """
+    library = type(booster).__module__.split(".")[0]
+    found = {"xgboost": _xgboost_classifier, "lightgbm": _lightgbm_classifier}[library](booster)
+    if found is None:
+        raise TypeError(
+            f"the model is a Booster of {library} whose objective does not say what a label is, so that its predict "
+            "answers scores; give the classifier that holds it, or a function such as lambda records: "
+            "booster.predict(records) > 0.5"
+        )
+    return found
+
+
+def _xgboost_classifier(booster: Any) -> Any | None:
+    learner = json.loads(bytes(booster.save_raw("json")))["learner"]
+    if learner["objective"]["name"] not in XGBOOST_OBJECTIVES:
+        return None
+    from xgboost import XGBClassifier  # it is there already: it made the booster
+
+    model = XGBClassifier()
+    model.load_model(booster.save_raw("ubj"))
+    model.get_booster().set_attr(best_iteration=None)  # a booster answers with all its trees
+    return model
+
+
+def _lightgbm_classifier(booster: Any) -> Any | None:
+    header = _fields(booster.model_to_string(num_iteration=1).split("\nTree=")[0])
+    if not header.get("objective", "").startswith(LIGHTGBM_OBJECTIVES):
+        return None
+    from lightgbm import LGBMClassifier  # it is there already: it made the booster
+    from sklearn.preprocessing import LabelEncoder
+
+    count = max(2, booster.num_model_per_iteration())
+    model = LGBMClassifier()
+    model._Booster, model.fitted_, model._le = booster, True, LabelEncoder().fit(np.arange(count))
+    model._classes, model._n_classes, model._objective = np.arange(count), count, header["objective"].split(" ")[0]
+    model._n_features = model._n_features_in = booster.num_feature()
+    return model

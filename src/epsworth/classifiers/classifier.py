@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.classifiers.answers import Answered, ClassifierError
+from epsworth.classifiers.boosters import booster_classifier
 from epsworth.classifiers.forests import forest_answer
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.modules import Answering, check_module, is_module, known_shape
@@ -83,11 +84,12 @@ def as_classifier(model: Any) -> Classifier:
 
     Parameters
     ----------
-    model : fitted scikit-learn classifier or pipeline, PyTorch module, callable, or Classifier
+    model : fitted scikit-learn classifier or pipeline, booster, PyTorch module, callable, or Classifier
         Anything with ``predict`` (checked to be a fitted classifier where scikit-learn can tell), a function
         ``records -> labels``, or a ``torch.nn.Module`` in evaluation mode that returns logits: the label is the
         largest one's index, or with a single logit 1 where that is positive and else 0.  It must be deterministic,
-        and answer labels: what looks like scores is refused (see `answers`).
+        and answer labels: what looks like scores is refused (see `answers`).  A ``Booster`` of XGBoost or LightGBM
+        answers labels 0, 1, .. where its objective says what these are (logistic, softmax).
         Clusterings and mixtures that predict are taken for classifiers whose labels are the numbers of their
         clusters or components.
 
@@ -110,10 +112,7 @@ def as_classifier(model: Any) -> Classifier:
         count, classes = known_shape(model)
         return Classifier(f"torch {type(model).__name__}", Answering(model), count=count, classes=classes, model=model)
     if kind_of(model) == "Booster":
-        raise TypeError(
-            f"the model is a Booster of {type(model).__module__.split('.')[0]}, whose predict answers scores; give the "
-            "classifier that holds it, or a function such as lambda records: booster.predict(records) > 0.5"
-        )
+        return _from_estimator(booster_classifier(model))
     if hasattr(model, "predict"):
         return _from_estimator(model)
     if callable(model):

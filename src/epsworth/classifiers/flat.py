@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,9 @@ from epsworth.classifiers.scalers import ignoring_names
 
 LEAF = -1
 TIE = 1e-9  # margins below this, per tree, are decided by the classifier itself
+
+Decision = Callable[[Floats], tuple[NDArray[np.intp], Bools]]
+"""From scores to the places of labels, and where rounding cannot change these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +50,10 @@ class TreeModel:
         Margins below this, per tree, are too small to trust: the classifier itself decides.
     before : Preprocessing
         What stands before the trees; features and thresholds are those of the columns that it hands on.
+    missing : ndarray of bool, shape ``(nodes,)``, optional
+        Which splits send missing values left; None where missing values cannot be answered.
+    decision : callable, optional
+        How labels follow from the scores, where not as `values` says: of ensembles whose members answer by themselves.
     """
 
     feature: NDArray[np.intp]
@@ -62,6 +70,13 @@ class TreeModel:
     sparse: bool = True
     tie: float = TIE
     before: Preprocessing = NOTHING
+    missing: Bools | None = None
+    decision: Decision | None = None
+
+    @property
+    def slack(self) -> float:
+        """Margins below this are too small to trust."""
+        return self.tie * len(self.roots)
 
     def seen(self, given: NDArray[Any]) -> NDArray[Any]:
         """Return what is handed on as the trees see it: cast."""
@@ -74,10 +89,22 @@ class TreeModel:
         """Compare values, as the trees see them, with thresholds (elementwise)."""
         return np.asarray(seen < threshold if self.strict else seen <= threshold)
 
+    def turns(self, seen: NDArray[Any], nodes: Any = slice(None)) -> Bools:
+        """Tell whether values, as the trees see them and missing ones among them, go left at nodes (elementwise)."""
+        left = self.turns_left(seen, self.threshold[nodes])
+        return left if self.missing is None else np.where(np.isnan(seen), self.missing[nodes], left)
+
     def labels(self, given: NDArray[Any]) -> tuple[NDArray[Any], Bools]:
         """Return the labels of what is handed on, and where their margins are too large to be near ties."""
-        places, lead = leading(self.scores(given))
-        return self.classes[np.minimum(places, len(self.classes) - 1)], lead >= self.tie * len(self.roots)
+        places, clear = self.decided(self.scores(given))
+        return self.classes[np.minimum(places, len(self.classes) - 1)], clear
+
+    def decided(self, scores: Floats) -> tuple[NDArray[np.intp], Bools]:
+        """Return the places of the labels of scores, and where these are clear."""
+        if self.decision is not None:
+            return self.decision(scores)
+        places, lead = leading(scores)
+        return places, np.asarray(lead >= self.slack)
 
     def places(self, labels: NDArray[Any]) -> NDArray[np.intp]:
         """Return the places of labels among the classes, which come in any order."""
@@ -90,14 +117,18 @@ class TreeModel:
         walking = np.flatnonzero(self.left[node] != LEAF)  # most arrive long before the deepest
         while walking.size:
             at = node[walking]
-            goes_left = self.turns_left(seen[walking // len(self.roots), self.feature[at]], self.threshold[at])
+            goes_left = self.turns(seen[walking // len(self.roots), self.feature[at]], at)
             node[walking] = np.where(goes_left, self.left[at], self.right[at])
             walking = walking[self.left[node[walking]] != LEAF]
         return np.asarray(self.values[node.reshape(len(given), -1)].sum(axis=1) + self.offset)
 
 
 def flat_model(nodes: list[tuple[Any, ...]], values: list[Floats], model: Any, dtype: Any) -> TreeModel:
-    """Concatenate trees, shifting children by the number of nodes before them."""
+    """Concatenate trees, shifting children by the number of nodes before them.
+
+    Each is a tuple of features, left and right children, thresholds and, where missing values have a way, who sends
+    them left.
+    """
     sizes = np.array([len(feature) for feature, *_ in nodes])
     roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.intp)
     shift = np.repeat(roots, sizes)
@@ -113,6 +144,63 @@ def flat_model(nodes: list[tuple[Any, ...]], values: list[Floats], model: Any, d
         offset=np.zeros(values[0].shape[1]),
         classes=np.asarray(model.classes_),
         dtype=dtype,
+        missing=None if len(nodes[0]) < 5 else np.concatenate([tree[4] for tree in nodes]).astype(bool),
+    )
+
+
+def in_doubles(model: TreeModel) -> TreeModel:
+    """Return the same trees with thresholds that doubles are compared with as they are, by ``<=``.
+
+    Claim: every double takes the same way at every node.  A value is cast to a float32 up to the threshold exactly
+    where it is not beyond the middle between that float32 and the next, to which ties may be rounded.
+    """
+    threshold = model.threshold
+    if model.dtype == np.float32:
+        below = threshold.astype(np.float32)
+        beyond = below >= threshold if model.strict else below > threshold
+        with np.errstate(over="ignore"):
+            below = np.where(beyond, np.nextafter(below, np.float32(-np.inf)), below)
+            middle = (below.astype(np.float64) + _next_up(below)) / 2
+            threshold = np.where(middle.astype(np.float32) <= below, middle, np.nextafter(middle, -np.inf))
+    elif model.strict:
+        threshold = np.nextafter(threshold, -np.inf)
+    tiny = np.abs(threshold) < model.zero  # values up to there count for zero
+    threshold = np.where(tiny & (threshold >= 0), model.zero, threshold)
+    outside = (tiny & (threshold < 0)) | ((threshold == -model.zero) & (model.zero > 0))
+    threshold = np.where(outside, np.nextafter(-model.zero, -np.inf), threshold)
+    return replace(model, threshold=threshold, dtype=np.float64, strict=False, zero=0.0)
+
+
+def _next_up(singles: NDArray[np.float32]) -> Floats:
+    """Return the next float32 as doubles; beyond the largest, the one that would follow if exponents went on."""
+    above = np.nextafter(singles, np.float32(np.inf)).astype(np.float64)
+    return np.where(np.isinf(above) & np.isfinite(singles), 2.0**128, above)
+
+
+def beside(models: Sequence[TreeModel]) -> TreeModel:
+    """Return trees that see columns side by side as one model, the scores of one after those of the other.
+
+    It has no decision and no classes of its own: who puts models beside each other says these.
+    """
+    models = [in_doubles(model) for model in models]
+    nodes, widths = np.cumsum([0, *(len(m.feature) for m in models)]), [m.values.shape[1] for m in models]
+    values, at = np.zeros((nodes[-1], sum(widths))), np.cumsum([0, *widths])
+    for model, node, score in zip(models, nodes, at, strict=False):
+        values[node : node + len(model.feature), score : score + model.values.shape[1]] = model.values
+    numbered = list(zip(models, nodes.tolist(), strict=False))
+    missing = [m.missing for m in models if m.missing is not None]
+    return replace(
+        models[0],
+        feature=np.concatenate([m.feature for m in models]),
+        left=np.concatenate([np.where(m.left == LEAF, LEAF, m.left + n) for m, n in numbered]),
+        right=np.concatenate([np.where(m.left == LEAF, LEAF, m.right + n) for m, n in numbered]),
+        threshold=np.concatenate([m.threshold for m in models]),
+        roots=np.concatenate([m.roots + n for m, n in numbered]),
+        values=values,
+        offset=np.concatenate([m.offset for m in models]),
+        tie=max(m.slack for m in models) / sum(len(m.roots) for m in models),
+        missing=np.concatenate(missing) if len(missing) == len(models) else None,
+        decision=None,
     )
 
 

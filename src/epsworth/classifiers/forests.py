@@ -13,7 +13,7 @@ import numpy as np
 
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.scalers import Predict
-from epsworth.classifiers.trees import genuine_trees
+from epsworth.classifiers.sklearn_trees import genuine_trees
 
 FOREST = ("RandomForestClassifier", "ExtraTreesClassifier")
 FEW = 4_096  # records, beyond which the trees' own work dominates and `predict` may use several threads

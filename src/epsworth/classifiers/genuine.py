@@ -16,6 +16,8 @@ LIBRARIES = {
     "sklearn": ("sklearn",),
     "xgboost": ("xgboost", "sklearn"),
     "lightgbm": ("lightgbm", "sklearn"),
+    "catboost": ("catboost", "_catboost", "sklearn"),
+    "interpret": ("interpret", "sklearn"),
     "torch": ("torch",),
 }
 FITTING = {"__init__", "fit", "partial_fit", "fit_predict", "score", "_fit", "_partial_fit", "_parameter_constraints"}

@@ -13,6 +13,7 @@ import numpy as np
 from epsworth.arrays import Floats
 from epsworth.classifiers.genuine import kind_of
 
+SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
 AFFINE = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
 
 
@@ -36,8 +37,21 @@ class Predict:
             return self.model.predict(records)
 
 
-def steps_of(model: Any) -> tuple[Any, list[Any]]:
-    """Return the estimator at the end of a pipeline and the steps before it that do something."""
+def delegate(model: Any) -> Any | None:
+    """Return the estimator that answers in a model's place: the best one of a search, or a frozen one."""
+    kind = kind_of(model)
+    if kind in SEARCHES:
+        return getattr(model, "best_estimator_", None)
+    return model.estimator if kind == "FrozenEstimator" else None
+
+
+def steps_of(model: Any, *, nested: bool = True) -> tuple[Any, list[Any]]:
+    """Return the estimator at the end of a pipeline and the steps before it that do something.
+
+    ``nested``: also of what answers in its place (`delegate`), and of pipelines within pipelines.
+    """
+    if nested and (inner := delegate(model)) is not None:
+        return steps_of(inner)
     steps = getattr(model, "steps", None)
     if (
         not isinstance(steps, list)
@@ -46,21 +60,31 @@ def steps_of(model: Any) -> tuple[Any, list[Any]]:
     ):
         return model, []
     *before, (_, last) = steps
-    return last, [step for _, step in before if step is not None and step != "passthrough"]
+    own = [step for _, step in before if step is not None and step != "passthrough"]
+    if not nested:
+        return last, own
+    last, inner = steps_of(last)
+    return last, [*own, *inner]
 
 
 def opened(model: Any) -> tuple[Any, str, list[Any]] | None:
     """Return the estimator at the end of a pipeline, its kind, and the steps before it, of whatever kind.
 
-    None where pipeline or estimator answer by other code than their library's (`kind_of`), or where two classes have
-    the same label.
+    Searches and frozen estimators answer as what they hold, at any depth.  None where a layer answers by other code
+    than its library's (`kind_of`), or where two classes have the same label.
     """
-    estimator, steps = steps_of(model)
-    if estimator is not model and kind_of(model) != "Pipeline":
-        return None
-    kind = kind_of(estimator)
-    if kind is None:
-        return None
+    estimator, steps = model, list[Any]()
+    while True:
+        kind = kind_of(estimator)
+        inner = delegate(estimator)
+        if kind == "Pipeline":
+            inner, before = steps_of(estimator, nested=False)
+            steps += before
+        if kind is None or inner is estimator:
+            return None
+        if inner is None:
+            break
+        estimator = inner
     labels = getattr(estimator, "classes_", None)
     if isinstance(labels, np.ndarray) and len(set(labels.ravel().tolist())) < labels.size:
         return None

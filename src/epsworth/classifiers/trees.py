@@ -1,116 +1,117 @@
-"""What can be seen inside the tree models of scikit-learn.
+"""Classifiers whose labels follow from sums of trees: single models, and compositions of them.
 
-A tree sends a value left where ``float32(x) <= threshold`` (histogram boosting compares doubles; `boosters` tells
-what XGBoost and LightGBM do), after the steps of its pipeline (see `preprocessing`).  Exactly those operations are run,
-so that thresholds can be located to the last bit.
+What a model is made of is opened layer by layer, and every layer must be the library's own (`genuine`): pipelines,
+searches for parameters, ensembles (see `ensembles`), and at the end trees (see `sklearn_trees` and `boosters`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from epsworth.arrays import Floats
 from epsworth.classifiers.boosters import lightgbm_model, xgboost_model
-from epsworth.classifiers.flat import LEAF, TreeModel, added, flat_model, with_offset
-from epsworth.classifiers.genuine import all_of_kind, kind_of
-from epsworth.classifiers.preprocessing import preprocessing_before
-from epsworth.classifiers.scalers import opened
+from epsworth.classifiers.columns import Columns
+from epsworth.classifiers.ensembles import ENSEMBLES
+from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.genuine import kind_of
+from epsworth.classifiers.members import Member
+from epsworth.classifiers.preprocessing import NOTHING, Preprocessing
+from epsworth.classifiers.responses import SINGLE_ROUNDING, Logistic, Response, Shares, Sums
+from epsworth.classifiers.scalers import delegate, steps_of
+from epsworth.classifiers.sklearn_trees import forest_model, gradient_boosting_model, histogram_boosting_model
+from epsworth.classifiers.tables import additive_model, catboost_model
+from epsworth.classifiers.transformers import all_stepped
+
+NO_TREES = "the classifier is not a supported tree model"
 
 
 def tree_model(model: Any) -> TreeModel | None:
-    """Return the inside of a supported tree model, or None.
+    """Return the inside of a supported tree model, or None (`tree_reading` says why)."""
+    found = tree_reading(model)
+    return None if isinstance(found, str) else found
+
+
+def tree_reading(model: Any) -> TreeModel | str:
+    """Return the inside of a supported tree model, or what stands in the way.
 
     Supported: decision trees, random forests, extra trees, gradient boosting (with a constant start),
-    histogram gradient boosting without categorical splits, XGBoost and LightGBM (see `boosters`); each also behind
-    steps that can be seen through (see `preprocessing`).
+    histogram gradient boosting, XGBoost and LightGBM (see `boosters`); each also behind steps that can be seen through
+    (see `preprocessing`), and in ensembles (see `ensembles`).
     """
-    found = opened(model)
-    if found is None:
-        return None
-    estimator, kind, steps = found
-    reader = READERS.get(kind)
-    if reader is None or np.ndim(getattr(estimator, "classes_", [[]])) != 1:
-        return None
-    before = preprocessing_before(model, steps)
-    if isinstance(before, str):
-        return None
-    trees = reader(estimator)
-    return trees and replace(trees, before=before)
+    width, names = getattr(model, "n_features_in_", None), getattr(model, "feature_names_in_", None)
+    if not isinstance(width, (int, np.integer)):
+        return NO_TREES
+    found = member(model, Columns.of_records(int(width)))
+    if isinstance(found, str):
+        return found
+    features = None if names is None else tuple(map(str, names))
+    before = replace(found.trees.before, features=features) if found.trees.before.steps else NOTHING
+    return replace(found.trees, before=before)
 
 
-def genuine_trees(estimators: Any, *kinds: str) -> bool:
-    """Tell whether all members of an ensemble answer by their own ``tree_``, and that is scikit-learn's."""
-    from sklearn.tree._tree import Tree
-
-    return all_of_kind(estimators, kinds) and all(type(estimator.tree_) is Tree for estimator in estimators)
-
-
-def _forest(model: Any) -> TreeModel | None:
-    estimators = getattr(model, "estimators_", [model])
-    if not genuine_trees(estimators, "DecisionTreeClassifier", "ExtraTreeClassifier"):
-        return None
-    trees = [estimator.tree_ for estimator in estimators]
-    values = [_shares(tree.value[:, 0, :]) for tree in trees]
-    if len(model.classes_) == 1:
-        values = [np.full((tree.node_count, 1), -1.0) for tree in trees]  # never a second label
-    elif len(model.classes_) == 2:
-        values = [shares[:, 1:] - shares[:, :1] for shares in values]  # label 1 wins where its share is larger
-    return flat_model([_sklearn_nodes(tree) for tree in trees], values, model, np.float32)
-
-
-def _shares(counts: Floats) -> Floats:
-    total = counts.sum(axis=1, keepdims=True)
-    return np.asarray(counts / np.where(total > 0, total, 1))
-
-
-def _gradient_boosting(model: Any) -> TreeModel | None:
-    if not genuine_trees(model.estimators_.ravel(), "DecisionTreeRegressor"):
-        return None
-    same = kind_of(model.init_) == "DummyClassifier" and model.init_.strategy in ("prior", "most_frequent", "constant")
-    if not same and not (isinstance(model.init, str) and model.init == "zero"):
-        return None  # the start depends on the record, or on chance
-    scores = model.estimators_.shape[1]
-    nodes, values = [], []
-    for stage in model.estimators_:
-        for score, estimator in enumerate(stage):
-            nodes.append(_sklearn_nodes(estimator.tree_))
-            values.append(added(model.learning_rate * estimator.tree_.value[:, 0, 0], score, scores))
-    return with_offset(flat_model(nodes, values, model, np.float32), model)
+def member(model: Any, given: Columns) -> Member | str:
+    """Read a model that is given columns, or say what stands in the way."""
+    kind = kind_of(model)
+    if kind is None:
+        return f"the {type(model).__name__} answers by code of its own"
+    if kind == "Pipeline":
+        return _pipeline(model, given)
+    if (inner := delegate(model)) is not None:
+        return member(inner, given)
+    if kind not in ENSEMBLES and kind not in READERS:
+        return f"{NO_TREES}: {kind} is none"
+    labels = getattr(model, "classes_", None)
+    if not isinstance(labels, np.ndarray) or labels.ndim != 1 or len(set(labels.tolist())) < labels.size:
+        return f"the {kind} has no list of different labels"
+    if kind in ENSEMBLES:
+        try:
+            return ENSEMBLES[kind](model, given, member)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # fitted by another version
+            return f"the {kind} does not hold what it should"
+    trees = READERS[kind](model, given) if kind == HISTOGRAM else READERS[kind](model)
+    if trees is None:
+        return f"what this {kind} holds is not understood: it has parts, options or answers of another kind"
+    trees = trees if trees.before.steps else replace(trees, before=Preprocessing((), given))
+    return Member(trees, *_responses(kind, model, trees))
 
 
-def _hist_gradient_boosting(model: Any) -> TreeModel | None:
-    if model._preprocessor is not None:
-        return None  # categorical features
-    if not all_of_kind((predictor for stage in model._predictors for predictor in stage), ("TreePredictor",)):
-        return None
-    scores = len(model._predictors[0])
-    nodes, values = [], []
-    for stage in model._predictors:
-        for score, predictor in enumerate(stage):
-            node = predictor.nodes
-            leaf = node["is_leaf"].astype(bool)
-            if node["is_categorical"][~leaf].any():
-                return None
-            ways = (np.where(leaf, LEAF, node[part].astype(np.intp)) for part in ("feature_idx", "left", "right"))
-            nodes.append((*ways, node["num_threshold"]))
-            values.append(added(node["value"], score, scores))
-    return with_offset(flat_model(nodes, values, model, np.float64), model)
+def _pipeline(model: Any, given: Columns) -> Member | str:
+    last, steps = steps_of(model, nested=False)
+    handed = all_stepped(steps, given)
+    if isinstance(handed, str):
+        return handed
+    found = member(last, handed)
+    return found if isinstance(found, str) else found.behind(steps)
 
 
-def _sklearn_nodes(tree: Any) -> tuple[Any, ...]:
-    return tree.feature, tree.children_left, tree.children_right, tree.threshold
+def _responses(kind: str, model: Any, trees: TreeModel) -> tuple[Response | None, Response | None]:
+    """Return what ``predict_proba`` and ``decision_function`` answer, from the sums of the trees."""
+    if READERS[kind] is forest_model:
+        return Shares(len(trees.roots)), None
+    if kind == "XGBClassifier":
+        return Logistic(room=SINGLE_ROUNDING), None
+    if kind == "LGBMClassifier":  # its random forests average before they take probabilities
+        return (None if model.get_params().get("boosting_type") == "rf" else Logistic()), None
+    if kind == "CatBoostClassifier":
+        one_against_all = model.get_all_params()["loss_function"] == "MultiClassOneVsAll"
+        return (None if one_against_all else Logistic()), None
+    steep = kind == "GradientBoostingClassifier" and model.loss == "exponential"
+    return Logistic(slope=2.0 if steep else 1.0), Sums()
 
 
-READERS = {
-    "DecisionTreeClassifier": _forest,
-    "ExtraTreeClassifier": _forest,
-    "RandomForestClassifier": _forest,
-    "ExtraTreesClassifier": _forest,
-    "GradientBoostingClassifier": _gradient_boosting,
-    "HistGradientBoostingClassifier": _hist_gradient_boosting,
+HISTOGRAM = "HistGradientBoostingClassifier"
+READERS: dict[str, Callable[..., TreeModel | None]] = {
+    "DecisionTreeClassifier": forest_model,
+    "ExtraTreeClassifier": forest_model,
+    "RandomForestClassifier": forest_model,
+    "ExtraTreesClassifier": forest_model,
+    "GradientBoostingClassifier": gradient_boosting_model,
+    HISTOGRAM: histogram_boosting_model,
     "XGBClassifier": xgboost_model,
     "LGBMClassifier": lightgbm_model,
+    "CatBoostClassifier": catboost_model,
+    "ExplainableBoostingClassifier": additive_model,
 }

@@ -200,7 +200,9 @@ class BranchAndBound(Branching):
     reading, most_features = cells_for, 6
 
     def lacks(self, question: Question, m: int) -> str | None:
-        """Refuse categories."""
+        """Refuse categories, and ensembles whose labels do not follow from one sum of trees."""
+        if self.read(question).model.decision is not None:
+            return "the members of the ensemble decide by themselves, so that bounds on one sum tell nothing"
         ranges = all(feature.categories is None for feature in question.features)
         return None if ranges else "a sensitive feature is categorical"
 

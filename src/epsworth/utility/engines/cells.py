@@ -21,7 +21,7 @@ from epsworth.classifiers.preprocessing import Through, as_array
 from epsworth.classifiers.reading import answers_as_read as reading_agrees
 from epsworth.classifiers.scalers import Predict, steps_of
 from epsworth.classifiers.shortcuts import ShortCuts
-from epsworth.classifiers.trees import tree_model
+from epsworth.classifiers.trees import NO_TREES, tree_reading
 from epsworth.records import Indices
 from epsworth.utility.engines.contraction import (
     LawsOverEpsilon,
@@ -40,6 +40,7 @@ from epsworth.utility.question import Question
 
 MOST_FEATURES = 3
 MOST_CELLS = 50_000_000
+TOGETHER = 1 << 18  # cells that the rule of an ensemble decides at a time
 BLOCK = 64  # records whose ties are asked about together
 
 
@@ -100,7 +101,7 @@ class TreeCells:
 
     def _public_turns(self, record: int) -> Bools:
         """Return the public splits at which a record goes left."""
-        turns = self.model.turns_left(self.seen[record][self.model.feature], self.model.threshold)
+        turns = self.model.turns(self.seen[record][self.model.feature])
         return np.asarray(self.sweep.closed & turns)
 
     @property
@@ -118,7 +119,7 @@ class TreeCells:
             values=self.model.values[leaves.node],
             starts=leaves.starts,
             offset=self.model.offset,
-            slack=self.model.tie * len(self.model.roots),
+            slack=self.model.slack,
         )
 
     def _draft(self, record: int, goes_left: Bools) -> Draft | None:
@@ -129,13 +130,23 @@ class TreeCells:
             return None
         scores = sum_of_boxes(shape, leaves.low, leaves.high, self.model.values[leaves.node])
         scores += self.model.offset.reshape(-1, *(1,) * len(shape))
+        if self.model.decision is not None:
+            labels, clear = self._decided(scores)
+            return Draft(record, edges, labels, np.nonzero(~clear))
         if len(scores) == 1:
             labels, margin = (scores[0] > 0).astype(np.intp), np.abs(scores[0])
         else:
             labels = np.argmax(scores, axis=0)
             best = np.partition(scores, -2, axis=0)[-2:]
             margin = best[1] - best[0]
-        return Draft(record, edges, labels, np.nonzero(margin < self.model.tie * len(self.model.roots)))
+        return Draft(record, edges, labels, np.nonzero(margin < self.model.slack))
+
+    def _decided(self, scores: Floats) -> tuple[Indices, Bools]:
+        """Let the rule of an ensemble decide every cell, some cells at a time."""
+        flat = scores.reshape(len(scores), -1).T
+        found = [self.model.decided(flat[start : start + TOGETHER]) for start in range(0, len(flat), TOGETHER)]
+        labels, clear = (np.concatenate(part).reshape(scores.shape[1:]) for part in zip(*found, strict=True))
+        return labels, clear
 
     def _settle_ties(self, drafts: list[Draft]) -> None:
         """Let the classifier decide the cells whose scores (nearly) tie, at a point of each."""
@@ -174,8 +185,12 @@ def given_to(question: Question, model: TreeModel) -> tuple[Floats, Through] | s
         given = _numbers(as_array(handed))
     if given is None:
         return Obstacle("the trees are given columns that are not numbers")
-    if np.isnan(given).any():
+    missing: Bools = np.asarray(np.isnan(given).any(axis=0))
+    if model.missing is None and missing.any():
         return Obstacle("the trees are given missing values, whose way is not read; impute them before")
+    moved = list(question.positions)
+    if (missing[model.before.columns.uses[:, moved].any(axis=1)] if model.before.steps else missing[moved]).any():
+        return Obstacle("the trees are given missing values of a sensitive feature; impute them before")
     return given, through
 
 
@@ -190,9 +205,9 @@ def cells_for(question: Question) -> TreeCells | str:
     """Return the builder of cells, or why there is none; categories of sensitive features must be numbers."""
     if question.classifier.inside is None:
         return "the classifier is a function"
-    model = tree_model(question.classifier.inside)
-    if model is None:
-        return "the classifier is not a supported tree model"
+    model = tree_reading(question.classifier.inside)
+    if isinstance(model, str):
+        return model if model.startswith(NO_TREES) else Obstacle(model)
     if any(isinstance(c, str) for f in question.features for c in f.categories or ()):
         return Obstacle("a sensitive feature has categories that are not numbers")
     if model.before.steps and (why := model.before.obstacle(question.positions)) is not None:
@@ -211,22 +226,29 @@ def _read(question: Question, model: TreeModel) -> TreeCells | str:
     if isinstance(found, str):
         return found
     builder = TreeCells(question, model, *found)
-    agree = _agrees_behind if model.before.steps else _agrees
-    return builder if agree(question, builder, found[0]) else Obstacle("its answers are not those of its trees")
+    agrees = _agrees(question, builder, found[0])
+    return builder if agrees else Obstacle("its answers are not those of its trees")
 
 
 def _agrees(question: Question, builder: TreeCells, given: Floats) -> bool:
     """Tell whether the classifier answers as its trees, at the records, over the ranges and beside thresholds."""
+    model = builder.model
+    last, steps = steps_of(question.classifier.inside)
+    if steps and list(map(id, steps)) == list(map(id, model.before.steps)):
+        return _agrees_behind(question, builder, given, last)
 
     def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
+        if model.before.steps:  # those of members
+            moved = dict(zip(question.positions, values, strict=True))
+            return model.labels(model.before(question.records.take(rows, moved)))
         table = given[rows]
         table[:, list(question.positions)] = np.column_stack(values)
-        return builder.model.labels(table)
+        return model.labels(table)
 
     return answers_as_read(question, read, builder.sweep.edges)
 
 
-def _agrees_behind(question: Question, builder: TreeCells, given: Floats) -> bool:
+def _agrees_behind(question: Question, builder: TreeCells, given: Floats, last: Any) -> bool:
     """Tell the same of an estimator behind steps: of what they hand on, which is prepared once for it and its trees.
 
     The whole classifier's own labels of the records are known already.
@@ -234,8 +256,7 @@ def _agrees_behind(question: Question, builder: TreeCells, given: Floats) -> boo
     model, (rows, values) = builder.model, probes(question, builder.sweep.edges)
     moved = dict(zip(question.positions, values, strict=True))
     handed = model.before.handed_on(question.records.take(rows, moved))
-    labels = Predict(steps_of(question.classifier.inside)[0])(handed)
-    same = reading_agrees(np.asarray(labels), *model.labels(as_array(handed)))
+    same = reading_agrees(np.asarray(Predict(last)(handed)), *model.labels(as_array(handed)))
     return same and reading_agrees(question.labels, *model.labels(given))
 
 

@@ -32,7 +32,7 @@ MOST_CELLS = 2_000_000  # up to which all cells are summed at once, instead of s
 def reachable_leaves(sweep: Sweep, given: NDArray[Any], model: TreeModel) -> Leaves:
     """Return the leaves that a record can reach; a split on a feature that stays sends what is given its way."""
     seen = model.seen(given)[0]
-    return sweep.leaves(model.turns_left(seen[model.feature], model.threshold)).compact()
+    return sweep.leaves(model.turns(seen[model.feature])).compact()
 
 
 def nearest(edges: tuple[Floats, ...], point: Floats, low: Indices, high: Indices) -> Floats:
@@ -52,7 +52,7 @@ def tree_radius(asked: Asked, rng: np.random.Generator, budget: int) -> Found | 
     A flip found by sampling comes first: boxes beyond it are not looked at.
     """
     model = None if asked.classifier.inside is None else tree_model(asked.classifier.inside)
-    if model is None or asked.label not in model.classes.tolist():
+    if model is None or model.decision is not None or asked.label not in model.classes.tolist():
         return None
     if model.before.steps and model.before.obstacle(asked.positions) is not None:
         return None

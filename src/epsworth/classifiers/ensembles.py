@@ -1,0 +1,302 @@
+"""Ensembles of trees, and what else decides by the answers of classifiers that were read.
+
+Where labels follow from weighted sums of leaves, an ensemble is read as a sum of trees, which every engine takes.
+Where members answer by themselves first (votes, probabilities of boosting, several calibrators), their sums are kept
+side by side: on a cell between all thresholds all of them are constant, and the ensemble's own rule decides there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Floats
+from epsworth.classifiers.branches import Chosen
+from epsworth.classifiers.columns import Columns
+from epsworth.classifiers.flat import LEAF, TreeModel
+from epsworth.classifiers.genuine import kind_of
+from epsworth.classifiers.members import Choice, Member, Read, added_up, cut_off, together
+from epsworth.classifiers.responses import (
+    AtLeast,
+    Average,
+    Calibrated,
+    Largest,
+    Logistic,
+    Response,
+    Shares,
+    Side,
+    Sums,
+    Turned,
+    Votes,
+)
+from epsworth.classifiers.scalers import steps_of
+from epsworth.classifiers.sklearn_trees import genuine_trees
+
+SINGLE = ("DecisionTreeClassifier", "ExtraTreeClassifier")
+CALIBRATORS = ("_SigmoidCalibration", "IsotonicRegression")
+UNKNOWN = "answers that are not those of trees"
+
+Reader = Callable[[Any, Columns, Read], Member | str]
+
+
+def read_all(models: Sequence[Any], given: Columns, read: Read) -> list[Member] | str:
+    """Read all members, or say what stands in the way at the first of which something does."""
+    found: list[Member] = []
+    for model in models:
+        one = read(model, given)
+        if isinstance(one, str):
+            return f"a member of the ensemble: {one}"
+        found.append(one)
+    return found
+
+
+def voting(model: Any, given: Columns, read: Read) -> Member | str:
+    """Read a `VotingClassifier`: its members' labels, or probabilities, are weighted and added."""
+    members = read_all(model.estimators_, given, read)
+    if isinstance(members, str):
+        return members
+    places = np.arange(len(model.classes_)).tolist()
+    if len(places) < 2 or any(sorted(one.trees.classes.tolist()) != places for one in members):
+        return "a member of the ensemble does not know all its classes"
+    weights = np.ones(len(members)) if model.weights is None else np.asarray(model._weights_not_none, dtype=np.float64)
+    if not (weights >= 0).all() or not weights.sum() > 0:
+        return "the weights of the ensemble are negative, or all 0"
+    if model.voting == "hard":
+        return _by_votes(model, members, weights)
+    if any(one.sums.classes.tolist() != places for one in members):
+        return "a member of the ensemble orders its classes otherwise"
+    return _by_probabilities(model, members, weights)
+
+
+def _by_votes(model: Any, members: Sequence[Member], weights: Floats) -> Member | str:
+    found = together([one.trees for one in members])
+    if isinstance(found, str):
+        return found
+    trees, places, slack = found
+    votes = [(Votes(_renamed(one.trees), len(model.classes_)), at) for one, at in zip(members, places, strict=True)]
+    decision = Largest(Average(tuple(votes), weights), slack)
+    return Member(replace(trees, classes=np.asarray(model.classes_), decision=decision))
+
+
+def _renamed(trees: TreeModel) -> Callable[..., Any]:
+    """Return a member's choice in the places of the ensemble's classes, which its labels number."""
+    choice, names = Choice(trees.decision), trees.classes.astype(np.intp)
+
+    def places(sums: Floats, slack: Floats) -> Any:
+        found, clear = choice(sums, slack)
+        return names[found], clear
+
+    return places
+
+
+def _by_probabilities(model: Any, members: Sequence[Member], weights: Floats) -> Member | str:
+    """Average probabilities: those of forests by adding their leaves, others side by side."""
+    responses = [one.probabilities for one in members]
+    if all(isinstance(response, Shares) for response in responses):
+        scale = [
+            w / response.trees for w, response in zip(weights, responses, strict=True) if isinstance(response, Shares)
+        ]
+        total = float(weights.sum())
+        trees = added_up([one.sums for one in members], np.array(scale) / total)
+        return Member(replace(trees, classes=np.asarray(model.classes_)), Shares(1))
+    known = [response for response in responses if response is not None]
+    found = together([one.sums for one in members])
+    if len(known) < len(members):
+        return f"the probabilities of a member of the ensemble are {UNKNOWN}"
+    if isinstance(found, str):
+        return found
+    trees, places, slack = found
+    average = Average(tuple(zip(known, places, strict=True)), weights / weights.sum())
+    decided = replace(trees, classes=np.asarray(model.classes_), decision=Largest(average, slack))
+    return Member(decided, average, raw=decided)
+
+
+def bagging(model: Any, given: Columns, read: Read) -> Member | str:
+    """Read a `BaggingClassifier` of trees or forests, each of which sees columns of its own."""
+    width, members = len(model.classes_), []
+    for estimator, features in zip(model.estimators_, model.estimators_features_, strict=True):
+        columns = np.asarray(features, dtype=np.intp)
+        one = read(estimator, given.taken(columns))
+        if isinstance(one, str):
+            return f"a member of the ensemble: {one}"
+        even = isinstance(one.probabilities, Shares) and one.probabilities.trees == len(one.sums.roots)
+        if width < 2 or not even:
+            return f"the probabilities of a member of the ensemble are {UNKNOWN}, or not averages of leaves"
+        one = _of_all_columns(one, columns, given)
+        members.append(_spread(one, width))
+    scale = np.array([1 / one.probabilities.trees for one in members if isinstance(one.probabilities, Shares)])
+    trees = added_up([one.sums for one in members], scale / len(members))
+    return Member(replace(trees, classes=np.asarray(model.classes_)), Shares(1))
+
+
+def _of_all_columns(one: Member, columns: NDArray[np.intp], given: Columns) -> Member:
+    """Return a member that sees some columns as one that is given all: bare trees just look at other places."""
+    trees = one.sums
+    if trees.before.steps:
+        return Member(trees, one.probabilities).behind([Chosen(columns)])
+    feature = np.where(trees.left == LEAF, LEAF, columns[trees.feature])
+    return Member(replace(trees, feature=feature, before=replace(trees.before, columns=given)), one.probabilities)
+
+
+def _spread(one: Member, width: int) -> Member:
+    """Return a member of several classes with a share for each of the ensemble's, of which it may know a part."""
+    trees, known = one.sums, one.sums.classes.astype(np.intp)
+    if width == 2 and len(known) == 2:
+        return one
+    values, offset = np.zeros((len(trees.values), width)), np.zeros(width)
+    assert isinstance(one.probabilities, Shares)
+    if len(known) == 1:
+        values[trees.left == LEAF, known[0]] = 1.0
+    elif len(known) == 2:  # differences of shares
+        half = trees.values[:, 0] / 2
+        leaf = trees.left == LEAF
+        values[:, known[0]], values[:, known[1]] = np.where(leaf, 0.5 - half, 0), np.where(leaf, 0.5 + half, 0)
+    else:
+        values[:, known] = trees.values
+    if width == 2:
+        values, offset = values[:, 1:] - values[:, :1], np.zeros(1)
+    return Member(replace(trees, values=values, offset=offset), one.probabilities)
+
+
+def ada_boost(model: Any, given: Columns, read: Read) -> Member | str:
+    """Read an `AdaBoostClassifier` of single trees: weighted votes of the leaves."""
+    members = read_all(model.estimators_, given, read)
+    if isinstance(members, str):
+        return members
+    last = [steps_of(estimator)[0] for estimator in model.estimators_]
+    if not genuine_trees(last, *SINGLE):
+        return "the members of the AdaBoostClassifier are no single trees"
+    classes, weights = model.classes_, np.asarray(model.estimator_weights_, dtype=np.float64)
+    if not weights.sum() > 0 or (weights < 0).any():
+        return "the weights of the ensemble are negative, or all 0"
+    all_columns = [Chosen(np.arange(len(given)))]
+    members = [one.behind(all_columns) if one.trees.before.steps else one for one in members]
+    trees = [
+        replace(one.trees, values=_leaf_votes(tree, classes), offset=np.zeros(len(classes) if len(classes) > 2 else 1))
+        for one, tree in zip(members, last, strict=True)
+    ]
+    factor = 2.0 if len(classes) == 2 else 1.0
+    found = added_up(trees, factor * weights[: len(members)] / weights.sum())
+    found = replace(found, classes=np.asarray(classes))
+    return Member(found, Logistic() if len(classes) == 2 else Logistic(1 / (len(classes) - 1)), Sums())
+
+
+def _leaf_votes(tree: Any, classes: NDArray[Any]) -> Floats:
+    """Return per node 1 for the tree's label and -1 / (K - 1) for the others; of two classes only the second's."""
+    label = tree.classes_[np.argmax(tree.tree_.value[:, 0, :], axis=1)]
+    own = label[:, np.newaxis] == classes
+    votes = np.where(own, 1.0, -1.0 / max(1, len(classes) - 1))
+    return votes[:, 1:] if len(classes) == 2 else votes
+
+
+def one_vs_rest(model: Any, given: Columns, read: Read) -> Member | str:
+    """Read a `OneVsRestClassifier` of more than two classes: the label of the largest score."""
+    if model.label_binarizer_.y_type_ != "multiclass" or len(model.estimators_) != len(model.classes_):
+        return "the OneVsRestClassifier does not choose one of several classes"
+    members = read_all(model.estimators_, given, read)
+    if isinstance(members, str):
+        return members
+    responses = [
+        one.response(estimator, ("decision_function", "predict_proba"))[1]
+        for one, estimator in zip(members, model.estimators_, strict=True)
+    ]
+    known = [response for response in responses if response is not None]
+    if len(known) < len(members):
+        return f"the scores of a member of the ensemble are {UNKNOWN}"
+    found = together([one.sums for one in members])
+    if isinstance(found, str):
+        return found
+    trees, places, slack = found
+    if all(isinstance(response, Sums) for response in known):
+        return Member(replace(trees, classes=np.asarray(model.classes_), tie=2 * slack.max() / len(trees.roots)))
+    decision = Largest(Side(tuple(zip(known, places, strict=True))), slack)
+    return Member(replace(trees, classes=np.asarray(model.classes_), decision=decision))
+
+
+def calibrated(model: Any, given: Columns, read: Read) -> Member | str:
+    """Read a `CalibratedClassifierCV`: one monotone map of a single score, or averages over several of them."""
+    parts = model.calibrated_classifiers_
+    members = read_all([part.estimator for part in parts], given, read)
+    if isinstance(members, str):
+        return members
+    found: list[Response] = []
+    for one, part in zip(members, parts, strict=True):
+        inner = one.response(part.estimator, ("decision_function", "predict_proba"))[1]
+        if kind_of(part) != "_CalibratedClassifier" or any(kind_of(c) not in CALIBRATORS for c in part.calibrators):
+            return "a calibrator is neither a sigmoid nor isotonic, or answers by code of its own"
+        if inner is None:
+            return f"the scores that are calibrated are {UNKNOWN}"
+        if not np.array_equal(part.estimator.classes_, part.classes) or not np.array_equal(
+            part.classes, model.classes_
+        ):
+            return "a part of the CalibratedClassifierCV knows other classes"
+        found.append(Calibrated(inner, tuple(part.calibrators)))
+    if len(model.classes_) < 2:
+        return "the CalibratedClassifierCV knows one class only"
+    if len(members) == 1 and len(model.classes_) == 2:
+        cut = cut_off(members[0].sums, found[0], 1, 0.5, (0, 1))
+        if cut is not None:
+            return Member(replace(cut, classes=np.asarray(model.classes_)), found[0], raw=members[0].sums)
+    beside = together([one.sums for one in members])
+    if isinstance(beside, str):
+        return beside
+    trees, places, slack = beside
+    average = Average(tuple(zip(found, places, strict=True)), np.full(len(found), 1 / len(found)))
+    decided = replace(trees, classes=np.asarray(model.classes_), decision=Largest(average, slack))
+    return Member(decided, average, raw=decided)
+
+
+def fixed_threshold(model: Any, given: Columns, read: Read) -> Member | str:
+    """Read a `FixedThresholdClassifier`."""
+    inner = getattr(model, "estimator_", model.estimator)
+    return _threshold(model, inner, given, read, model.pos_label, model.threshold)
+
+
+def tuned_threshold(model: Any, given: Columns, read: Read) -> Member | str:
+    """Read a `TunedThresholdClassifierCV`."""
+    if kind_of(model._curve_scorer) != "_CurveScorer":
+        return "the scorer of the threshold answers by code of its own"
+    positive = model._curve_scorer._get_pos_label()
+    return _threshold(model, model.estimator_, given, read, positive, float(model.best_threshold_))
+
+
+def _threshold(model: Any, inner: Any, given: Columns, read: Read, positive: Any, level: float | str) -> Member | str:
+    one, classes = read(inner, given), np.asarray(model.classes_)
+    if isinstance(one, str):
+        return one
+    method, response = one.response(inner, model._get_response_method())
+    if response is None or len(classes) != 2:
+        return f"the scores that are compared with the threshold are {UNKNOWN}"
+    own = 1 if positive is None else int(np.flatnonzero(classes == positive)[0])
+    at = (0.5 if method == "predict_proba" else 0.0) if isinstance(level, str) else float(level)
+    places = (1 - own, own)
+    if method == "predict_proba":
+        column = own
+    else:
+        column, at, response = 0, at, response if own == 1 else Turned(response)
+    named = replace(one.sums, classes=classes)
+    cut = cut_off(named, response, column, at, places)
+    if cut is not None:
+        return Member(cut, one.probabilities, one.scores, raw=one.sums)
+    slack = np.full(named.values.shape[1], named.slack)
+    return Member(
+        replace(named, decision=AtLeast(response, slack, column, at, places)),
+        one.probabilities,
+        one.scores,
+        raw=one.sums,
+    )
+
+
+ENSEMBLES: dict[str, Reader] = {
+    "VotingClassifier": voting,
+    "BaggingClassifier": bagging,
+    "AdaBoostClassifier": ada_boost,
+    "OneVsRestClassifier": one_vs_rest,
+    "CalibratedClassifierCV": calibrated,
+    "FixedThresholdClassifier": fixed_threshold,
+    "TunedThresholdClassifierCV": tuned_threshold,
+}

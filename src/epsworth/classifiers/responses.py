@@ -1,0 +1,207 @@
+"""What members of an ensemble answer from sums of trees: probabilities and scores, with bounds on their rounding.
+
+A response maps sums, each known up to a slack, to values between two ends.  Maps of single sums rise or fall, so that
+the ends follow from those of the sums.  What follows from the ends is certain; elsewhere the model itself is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from epsworth.arrays import Bools, Floats
+
+ROUNDING = 1e-12  # of probabilities in double precision, far above what few operations can be off by
+SINGLE_ROUNDING = 1e-6  # in single precision: a few times the spacing below 1, 6e-8
+
+
+class Ends(NamedTuple):
+    """Values between two ends, shape ``(n, values)``."""
+
+    low: Floats
+    high: Floats
+
+    def wider(self, room: float) -> Ends:
+        """Return ends that lie farther apart."""
+        return Ends(self.low - room, self.high + room)
+
+    def both(self) -> Ends:
+        """Return the probabilities of two classes from those of the second."""
+        return Ends(np.column_stack([1 - self.high, self.low]), np.column_stack([1 - self.low, self.high]))
+
+
+Response = Callable[[Floats, Floats], Ends]
+"""From sums of trees, shape ``(n, sums)``, and the slack of each sum."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The sums themselves, as scores."""
+
+    def __call__(self, sums: Floats, slack: Floats) -> Ends:
+        """Return the ends."""
+        return Ends(sums - slack, sums + slack)
+
+
+@dataclass(frozen=True, eq=False)
+class Turned:
+    """The scores of the first of two classes: those of the second with their sign changed."""
+
+    inner: Response
+
+    def __call__(self, sums: Floats, slack: Floats) -> Ends:
+        """Return the ends."""
+        low, high = self.inner(sums, slack)
+        return Ends(-high, -low)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Averages of class shares over so many trees; for two classes the sum is that of their differences."""
+
+    trees: int
+
+    def __call__(self, sums: Floats, slack: Floats) -> Ends:
+        """Return the ends."""
+        low, high = (sums - slack) / self.trees, (sums + slack) / self.trees
+        ends = Ends((1 + low) / 2, (1 + high) / 2).both() if sums.shape[1] == 1 else Ends(low, high)
+        return ends.wider(ROUNDING)
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """The logistic function of a single score, or the softmax of several: as boosting turns them into probabilities."""
+
+    slope: float = 1.0
+    room: float = ROUNDING
+
+    def __call__(self, sums: Floats, slack: Floats) -> Ends:
+        """Return the ends; in the largest norm a softmax moves by less than its scores do."""
+        if sums.shape[1] == 1:
+            low, high = expit(self.slope * (sums - slack)), expit(self.slope * (sums + slack))
+            return Ends(low, high).both().wider(self.room)
+        found = softmax(self.slope * sums, axis=1)
+        return Ends(found, found).wider(float(self.slope * np.max(slack)) + self.room)
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """Class by class a fitted calibrator of a response, by its own code, and all shares divided by their sum."""
+
+    inner: Response
+    calibrators: tuple[Any, ...]
+
+    def __call__(self, sums: Floats, slack: Floats) -> Ends:
+        """Return the ends; calibrators rise or fall."""
+        inner = self.inner(sums, slack)
+        one = len(self.calibrators) == 1
+        sides = [
+            np.column_stack(
+                [c.predict(column) for c, column in zip(self.calibrators, end.T[-1:] if one else end.T, strict=True)]
+            )
+            for end in inner
+        ]
+        low, high = np.clip(np.minimum(*sides) - ROUNDING, 0, 1), np.clip(np.maximum(*sides) + ROUNDING, 0, 1)
+        if one:
+            return Ends(low, high).both()
+        others_low, others_high = low.sum(axis=1, keepdims=True) - low, high.sum(axis=1, keepdims=True) - high
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares = low / (low + others_high), high / (high + others_low)
+        return Ends(np.nan_to_num(shares[0], nan=0.0), np.nan_to_num(shares[1], nan=1.0)).wider(ROUNDING)
+
+
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """One for the class that a decision takes, nothing for the others; where it is open, both for all."""
+
+    decision: Callable[[Floats, Floats], tuple[NDArray[np.intp], Bools]]
+    classes: int
+
+    def __call__(self, sums: Floats, slack: Floats) -> Ends:
+        """Return the ends."""
+        places, clear = self.decision(sums, slack)
+        own = np.arange(self.classes) == places[:, np.newaxis]
+        open_ = ~clear[:, np.newaxis]
+        return Ends((own & ~open_).astype(np.float64), (own | open_).astype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class Average:
+    """Weighted sums of the members' responses, each to sums of its own."""
+
+    members: tuple[tuple[Response, slice], ...]
+    weights: Floats
+
+    def __call__(self, sums: Floats, slack: Floats) -> Ends:
+        """Return the ends; sums of small whole numbers are not rounded."""
+        found = [member(sums[:, at], slack[at]) for member, at in self.members]
+        low, high = (sum(w * ends[side] for w, ends in zip(self.weights, found, strict=True)) for side in (0, 1))
+        whole = bool((self.weights == np.rint(self.weights)).all() and np.abs(self.weights).sum() < 2**50)
+        ends = Ends(np.asarray(low), np.asarray(high))
+        exact = whole and all(isinstance(member, Votes) for member, _ in self.members)
+        return ends if exact else ends.wider(ROUNDING * float(np.abs(self.weights).sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Several one-valued responses, each to sums of its own, side by side: the scores of one class against the rest."""
+
+    members: tuple[tuple[Response, slice], ...]
+
+    def __call__(self, sums: Floats, slack: Floats) -> Ends:
+        """Return the ends of the last value of each."""
+        found = [member(sums[:, at], slack[at]) for member, at in self.members]
+        low, high = (np.column_stack([ends[side][:, -1] for ends in found]) for side in (0, 1))
+        return Ends(low, high)
+
+
+def largest(ends: Ends) -> tuple[NDArray[np.intp], Bools]:
+    """Return the place of the largest value, the first one of equals, and where it is certain."""
+    places = np.argmax(ends.low + ends.high, axis=1)
+    at = np.arange(len(places)), places
+    rivals = ends.high.copy()
+    rivals[at] = -np.inf
+    exact = (ends.low == ends.high).all(axis=1)
+    return places, np.asarray(exact | (ends.low[at] > rivals.max(axis=1)))
+
+
+@dataclass(frozen=True, eq=False)
+class Largest:
+    """The label of the largest value of a response."""
+
+    response: Response
+    slack: Floats
+
+    def __call__(self, sums: Floats) -> tuple[NDArray[np.intp], Bools]:
+        """Return the places of labels, and where they are clear."""
+        return largest(self.response(sums, self.slack))
+
+
+@dataclass(frozen=True, eq=False)
+class AtLeast:
+    """One of two labels where a value of a response reaches a level, the other below it."""
+
+    response: Response
+    slack: Floats
+    column: int
+    level: float
+    places: tuple[int, int]
+
+    def __call__(self, sums: Floats) -> tuple[NDArray[np.intp], Bools]:
+        """Return the places of labels, and where they are clear."""
+        low, high = (end[:, self.column] for end in self.response(sums, self.slack))
+        return np.where(low + high >= 2 * self.level, *self.places[::-1]), np.asarray(
+            (low > self.level) | (high < self.level)
+        )
+
+
+def slices(widths: Sequence[int]) -> list[slice]:
+    """Return where the sums of models stand that are put beside each other."""
+    ends = np.cumsum([0, *widths]).tolist()
+    return [slice(a, b) for a, b in pairwise(ends)]

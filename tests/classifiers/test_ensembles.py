@@ -1,0 +1,386 @@
+"""Meta-estimators and ensembles in the cell engine: equal to brute force on and beside every edge; what is refused."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_iris
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
+
+import epsworth as ew
+from epsworth.classifiers.flat import TreeModel, in_doubles
+from epsworth.classifiers.reading import beside
+from epsworth.classifiers.trees import tree_reading
+from epsworth.utility.engines.cells import TreeCells, cells_for
+from epsworth.utility.question import ask
+
+IRIS, SPECIES = load_iris(return_X_y=True)
+NOISY = np.where(np.random.default_rng(0).random(150) < 0.4, SPECIES[::-1], SPECIES)
+ROWS = IRIS[[0, 60, 90]]
+RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
+SETTINGS = {"sensitive": [0, 2], "mechanisms": ["pm", "krr:k=9"], "epsilons": [0.5, 2, 6], "domain": RANGES}
+LABELS = {2: np.array(["no", "yes"])[(NOISY > 0).astype(int)], 3: np.array(["a", "b", "c"])[NOISY]}
+
+
+def tree(**more):
+    return DecisionTreeClassifier(**({"max_depth": 4, "random_state": 0} | more))
+
+
+def forest(**more):
+    return RandomForestClassifier(**({"n_estimators": 7, "max_depth": 4, "random_state": 0} | more))
+
+
+def boosted(**more):
+    return GradientBoostingClassifier(**({"n_estimators": 8, "max_depth": 2, "random_state": 0} | more))
+
+
+def histogram(**more):
+    return HistGradientBoostingClassifier(**({"max_iter": 8, "max_depth": 3, "min_samples_leaf": 5} | more))
+
+
+def named(*members):
+    return [(f"m{i}", member) for i, member in enumerate(members)]
+
+
+def soft(*members, **more):
+    return VotingClassifier(named(*members), voting="soft", **more)
+
+
+def hard(*members, **more):
+    return VotingClassifier(named(*members), **more)
+
+
+def calibrated(model, **more):
+    return CalibratedClassifierCV(model, **({"cv": 3, "ensemble": False} | more))
+
+
+def frozen(model):
+    """A model that was fitted before, calibrated on the same data."""
+    return CalibratedClassifierCV(FrozenEstimator(model.fit(IRIS, LABELS[2])), cv=3)
+
+
+ADDITIVE = {  # read as one sum of trees, which every engine takes
+    "search": lambda: GridSearchCV(
+        make_pipeline(StandardScaler(), forest()), {"randomforestclassifier__max_depth": [3]}
+    ),
+    "search in a pipeline": lambda: make_pipeline(MinMaxScaler(), GridSearchCV(boosted(), {"max_depth": [2]})),
+    "pipeline in a pipeline": lambda: make_pipeline(MinMaxScaler(), make_pipeline(StandardScaler(), tree())),
+    "soft": lambda: soft(forest(), tree(), ExtraTreesClassifier(4, random_state=0), weights=[2, 1, 0.5]),
+    "soft behind steps": lambda: soft(make_pipeline(StandardScaler(), forest()), make_pipeline(MinMaxScaler(), tree())),
+    "soft in soft": lambda: make_pipeline(StandardScaler(), soft(soft(tree(), forest()), tree(max_depth=2))),
+    "bagging": lambda: BaggingClassifier(tree(), 6, max_features=0.75, random_state=0),
+    "bagging of pipelines": lambda: BaggingClassifier(
+        make_pipeline(StandardScaler(), tree()), 4, max_features=3, bootstrap_features=True, random_state=0
+    ),
+    "bagging of few": lambda: BaggingClassifier(  # some know not all classes
+        make_pipeline(MinMaxScaler(), tree()), 12, max_samples=3, random_state=0
+    ),
+    "ada boost": lambda: AdaBoostClassifier(tree(max_depth=2), n_estimators=7, random_state=0),
+    "ada boost of stumps": lambda: make_pipeline(MinMaxScaler(), AdaBoostClassifier(n_estimators=9, random_state=0)),
+}
+BINARY = {
+    "threshold on probabilities": lambda: FixedThresholdClassifier(forest(), threshold=0.31),
+    "threshold on a share": lambda: FixedThresholdClassifier(forest(n_estimators=4, max_depth=None), threshold=0.75),
+    "threshold on the first class": lambda: FixedThresholdClassifier(boosted(), threshold=0.2, pos_label="no"),
+    "threshold on scores": lambda: FixedThresholdClassifier(
+        histogram(), threshold=0.4, response_method="decision_function"
+    ),
+    "threshold on scores of the first class": lambda: make_pipeline(
+        StandardScaler(),
+        FixedThresholdClassifier(boosted(), threshold=-0.3, response_method="decision_function", pos_label="no"),
+    ),
+    "threshold that all reach": lambda: FixedThresholdClassifier(boosted(), threshold=0.0),
+    "threshold far out": lambda: FixedThresholdClassifier(histogram(max_iter=60), threshold=1 - 1e-6),
+    "tuned threshold": lambda: TunedThresholdClassifierCV(boosted(), cv=2, scoring="balanced_accuracy"),
+    "sigmoid of boosting": lambda: calibrated(boosted()),
+    "sigmoid of a forest": lambda: calibrated(forest()),
+    "isotonic": lambda: calibrated(forest(), method="isotonic"),
+    "isotonic behind a scaler": lambda: make_pipeline(StandardScaler(), calibrated(histogram(), method="isotonic")),
+    "frozen": lambda: frozen(boosted()),
+    "threshold on a calibrated model": lambda: FixedThresholdClassifier(calibrated(forest()), threshold=0.4),
+    "exponential loss": lambda: FixedThresholdClassifier(boosted(loss="exponential"), threshold=0.6),
+}
+BESIDE = {  # members decide by themselves: their sums stand beside each other
+    "soft with boosting": lambda: soft(boosted(), histogram(), make_pipeline(StandardScaler(), forest())),
+    "hard": lambda: hard(forest(), boosted(), tree(max_depth=3)),
+    "hard, weighted": lambda: make_pipeline(MinMaxScaler(), hard(forest(), histogram(), tree(), weights=[1, 1, 2])),
+    "calibrated ensemble": lambda: calibrated(boosted(), ensemble=True),
+    "isotonic ensemble": lambda: calibrated(forest(), ensemble=True, method="isotonic"),
+    "one against the rest": lambda: OneVsRestClassifier(boosted()),
+    "one forest against the rest": lambda: OneVsRestClassifier(forest()),
+}
+TWICE = ("soft", "bagging", "bagging of few", "ada boost", "hard", "isotonic ensemble")  # with two classes, too
+CASES = [
+    *((name, 3) for name in [*ADDITIVE, *BESIDE]),
+    *((name, 2) for name in [*TWICE, *BINARY]),
+]
+ALL = ADDITIVE | BINARY | BESIDE
+every_case = pytest.mark.parametrize(("name", "classes"), CASES)
+
+
+@functools.cache
+def fitted(name, classes):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about small folds
+        return ALL[name]().fit(IRIS, LABELS[classes])
+
+
+def cells_of(model, X=ROWS, **more):
+    found = cells_for(ask(model, X, **(SETTINGS | {"y": None} | more)))
+    assert isinstance(found, TreeCells), found
+    return found
+
+
+def assert_agrees(model, cells, row, at):
+    """Compare the cells of one record with predict, at values of features 0 and 2."""
+    rows = np.tile(row, (len(at[0]), 1))
+    rows[:, 0], rows[:, 2] = at
+    place = [np.searchsorted(e[1:-1], v, side="left") for e, v in zip(cells.edges, at, strict=True)]
+    found = cells.table.kinds[cells.table.labels[tuple(place)]]
+    np.testing.assert_array_equal(found, ew.as_classifier(model).labels(rows))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    with threadpool_limits(1):
+        yield
+
+
+@every_case
+def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, classes):
+    """Brute force: the label at random points, and at both doubles next to every edge."""
+    model, rng = fitted(name, classes), np.random.default_rng(0)
+    found = cells_of(model)
+    edges = [e[np.isfinite(e)] for e in found.sweep.edges]  # also those across which no label changes
+    near = [np.concatenate([e, np.nextafter(e, np.inf), rng.uniform(0, 9, 60)]) for e in edges]
+    for row, cells in zip(ROWS, found.of(range(3)), strict=True):
+        assert_agrees(model, cells, row, [rng.choice(values, 1_000) for values in near])
+
+
+@every_case
+def test_what_was_read_answers_as_predict_does_wherever_it_says_that_it_is_clear(name, classes):
+    """Nothing is asked here: sums, thresholds, votes and calibrators alone, at thresholds of all features."""
+    model, rng = fitted(name, classes), np.random.default_rng(1)
+    read = tree_reading(model)
+    edges = cells_of(model, sensitive=[0, 1, 2]).sweep.edges
+    points = rng.choice(IRIS, (1_500, 4))[:, 0]
+    for j, edge in enumerate(edges):
+        values = np.concatenate([edge, np.nextafter(edge, np.inf), np.nextafter(edge, -np.inf), IRIS[:, j]])
+        points[:, j] = rng.choice(values[np.isfinite(values)], len(points))
+    labels, clear = read.labels(read.before(points))
+    np.testing.assert_array_equal(labels[clear], model.predict(points)[clear])
+    assert clear.mean() > 0.6
+    assert (read.decision is None) == (name not in BESIDE or name == "one against the rest")
+
+
+SPLIT = {  # per kind of comparison: type, strict, zero
+    "forests": (np.float32, False, 0.0),
+    "xgboost": (np.float32, True, 0.0),
+    "lightgbm": (np.float64, False, float(np.float32(1e-35))),
+    "tables": (np.float64, True, 0.0),
+}
+
+
+@pytest.mark.parametrize("kind", SPLIT)
+def test_thresholds_in_doubles_send_every_double_the_same_way(kind):
+    dtype, strict, zero = SPLIT[kind]
+    rng = np.random.default_rng(0)
+    tiny = np.array([0.0, -0.0, 1e-35, -1e-35, zero, -zero, 1e-40, -1e-40, 5e-324, 3e38, -3e38])
+    thresholds = np.concatenate([rng.normal(size=40), rng.normal(size=40).astype(np.float32), tiny]).astype(dtype)
+    single = thresholds.astype(np.float32)
+    ends = (np.nextafter(single, np.float32(s)).astype(float) for s in (-np.inf, np.inf))
+    halves = [(end + single) / 2 for end in ends]  # where a float32 is rounded to the next
+    values = np.concatenate([thresholds, single, *halves]).astype(float)
+    values = np.concatenate([values, np.nextafter(values, -np.inf), np.nextafter(values, np.inf)])
+    node = len(thresholds)
+    model = TreeModel(
+        *(np.zeros(node, dtype=np.intp) for _ in range(3)), thresholds.astype(float), np.zeros(1, dtype=np.intp),
+        np.zeros((node, 1)), np.zeros(1), np.arange(2), dtype, strict=strict, zero=zero,
+    )  # fmt: skip
+    plain = in_doubles(model)
+    for one, other in zip(thresholds.astype(float), plain.threshold, strict=True):
+        np.testing.assert_array_equal(model.turns_left(model.seen(values), one), values <= other)
+
+
+GAPPY = {
+    "tree": lambda: tree(),
+    "forest": lambda: forest(),
+    "extra trees": lambda: ExtraTreesClassifier(5, random_state=0),
+    "histogram": lambda: histogram(),
+    "soft": lambda: soft(forest(), histogram()),
+}
+
+
+@pytest.mark.parametrize("gaps_in_training", [False, True])
+@pytest.mark.parametrize("name", GAPPY)
+def test_missing_public_values_go_the_way_that_was_learned(name, gaps_in_training):
+    rng = np.random.default_rng(2)
+    table = IRIS.copy()
+    table[rng.random(150) < 0.3, 1] = np.nan
+    table[rng.random(150) < 0.3, 3] = np.nan
+    model = GAPPY[name]().fit(table if gaps_in_training else IRIS, LABELS[3])
+    rows = table[[0, 7, 33, 60, 90, 120]]
+    found = cells_of(model, rows)
+    for row, cells in zip(rows, found.of(range(len(rows))), strict=True):
+        assert_agrees(model, cells, row, [rng.uniform(0, 9, 300) for _ in range(2)])
+    asked = {**SETTINGS, "sensitive": [0, 2], "mechanisms": "pm"}
+    assert (ew.stability(model, rows, **asked).method == "cells").all()
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_native_categories_of_histogram_boosting(classes):
+    """A split on categories is one on an indicator: unknown ones and gaps go the way of missing values."""
+    rng = np.random.default_rng(0)
+    jobs, towns = (rng.choice(list(names), 400) for names in ("abcdefgh", "xyz"))
+    table = pd.DataFrame({"age": rng.random(400), "job": jobs, "pay": rng.random(400), "town": towns})
+    table.loc[rng.random(400) < 0.1, "job"] = None
+    table = table.astype({"job": "category", "town": "category"})
+    score = table["age"] + table["pay"] * table["job"].isin(["a", "d", "g"]) + 0.3 * (table["town"] == "x")
+    model = histogram(max_iter=10).fit(table, np.digitize(score, [0.5, 0.9][: classes - 1]))
+    rows = table.iloc[:8].copy()
+    rows["job"] = pd.Categorical([*rows["job"][:6], "never seen", None])
+    settings = {"sensitive": ["pay", "age"], "domain": {"age": (0, 1), "pay": (0, 1)}}
+    found = cells_of(model, rows, **settings)
+    assert (found.model.feature >= 4).any()
+    for number, cells in enumerate(found.of(range(8))):
+        at = [rng.uniform(0, 1, 400), rng.uniform(0, 1, 400)]
+        asked = rows.iloc[np.full(400, number)].assign(pay=at[0], age=at[1])
+        place = [np.searchsorted(e[1:-1], v, side="left") for e, v in zip(cells.edges, at, strict=True)]
+        np.testing.assert_array_equal(cells.table.kinds[cells.table.labels[tuple(place)]], model.predict(asked))
+
+
+class Own(RandomForestClassifier):
+    def predict_proba(self, X):
+        return super().predict_proba(X)[:, ::-1]
+
+
+SAMPLED = {
+    "stacking": (lambda: StackingClassifier(named(tree(), forest()), cv=2), "not a supported tree model"),
+    "a linear member": (lambda: hard(tree(), LogisticRegression(max_iter=500)), "LogisticRegression is none"),
+    "one by one": (lambda: OneVsOneClassifier(tree()), "OneVsOneClassifier is none"),
+    "a member of one's own": (lambda: soft(Own(3), tree()), "Own answers by code of its own"),
+    "a temperature": (lambda: calibrated(forest(), method="temperature"), "neither a sigmoid nor isotonic"),
+    "bagged boosting": (lambda: BaggingClassifier(boosted(), 2), "not averages of leaves"),
+    "boosted forests": (lambda: AdaBoostClassifier(forest(n_estimators=2), n_estimators=2), "no single trees"),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_what_is_not_read_is_named(name):
+    build, why = SAMPLED[name]
+    if name == "a temperature":
+        pytest.importorskip("sklearn", "1.8", reason="this scikit-learn has no temperature scaling")
+    model = build().fit(IRIS, LABELS[2])
+    assert why in tree_reading(model)
+    settings = {**SETTINGS, "mechanisms": "pm", "rng": 0, "tolerance": 0.2}
+    found = ew.stability(model, ROWS[:1], **settings)
+    assert found.method.item(0) == "sampled"
+    if "tree model" not in why and not isinstance(model, (StackingClassifier, OneVsOneClassifier)):
+        assert any(why in note for note in found.notes)
+
+
+@pytest.mark.parametrize("part", ["search", "best", "member", "calibrator"])
+def test_a_part_that_answers_by_other_code_is_not_read(part):
+    """Every layer must be the library's own."""
+    model = {
+        "search": lambda: GridSearchCV(tree(), {}),
+        "best": lambda: GridSearchCV(tree(), {}),
+        "member": lambda: soft(tree(), forest()),
+        "calibrator": lambda: calibrated(forest()),
+    }[part]().fit(IRIS, LABELS[2])
+    assert not isinstance(tree_reading(model), str)
+    changed = {
+        "search": lambda: model,
+        "best": lambda: model.best_estimator_,
+        "member": lambda: model.estimators_[1].estimators_[0],
+        "calibrator": lambda: model.calibrated_classifiers_[0].calibrators[0],
+    }[part]()
+    changed.predict = lambda X: np.zeros(len(X))
+    assert isinstance(tree_reading(model), str)
+
+
+def test_ensembles_that_decide_beside_each_other_have_cells_only():
+    model = fitted("hard", 2)
+    with pytest.raises(ValueError, match="decide by themselves"):
+        ew.stability(model, ROWS, method="branch_and_bound", **{**SETTINGS, "mechanisms": "pm"})
+    exact = ew.stability(model, ROWS, **{**SETTINGS, "mechanisms": "krr:k=9"}, method="cells")
+    grid = ew.stability(model, ROWS, **{**SETTINGS, "mechanisms": "krr:k=9"}, method="grid")
+    np.testing.assert_allclose(exact.lower, grid.lower, atol=1e-11)
+    additive = ew.radius(fitted("bagging", 2), ROWS[1], norm="inf", features=[0, 2])
+    assert additive.method == "trees"
+
+
+def test_searches_and_nested_pipelines_of_linear_models_are_read():
+    inner = make_pipeline(StandardScaler(), LogisticRegression())
+    model = make_pipeline(MinMaxScaler(), GridSearchCV(inner, {"logisticregression__C": [1.0, 10.0]}, cv=3))
+    model.fit(IRIS, LABELS[2])
+    found = ew.stability(model, ROWS, **{**SETTINGS, "mechanisms": "pm"})
+    assert (found.method == "lattice").all()
+
+
+def gappy(table):
+    table = table.copy()
+    table[np.random.default_rng(0).random(table.shape) < 0.1] = np.nan
+    return table
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("gaps", [None, "Min", "Max"])
+def test_catboost(classes, gaps):
+    catboost = pytest.importorskip("catboost", reason="catboost is not installed")
+    model = catboost.CatBoostClassifier(
+        iterations=10, depth=3, nan_mode=gaps or "Min", verbose=0, allow_writing_files=False, thread_count=1
+    )
+    assert_read(model.fit(IRIS if gaps is None else gappy(IRIS), LABELS[classes]), gaps is not None)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_explainable_boosting(classes):
+    glassbox = pytest.importorskip("interpret.glassbox", reason="interpret is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = glassbox.ExplainableBoostingClassifier(
+            max_rounds=30, interactions=2 * (classes == 2), outer_bags=2, n_jobs=1
+        ).fit(gappy(IRIS), LABELS[classes])
+        assert_read(model, True)
+
+
+def assert_read(model, gaps):
+    """Compare labels on and beside thresholds, and cells."""
+    rng, read = np.random.default_rng(0), tree_reading(model)
+    assert not isinstance(read, str), read
+    points = rng.choice(IRIS, (3_000, 4))[:, 0]
+    for j in range(4):
+        ordinary = np.abs(read.threshold) < 1e30  # others part missing values from all others
+        own = np.unique(read.threshold[(read.feature == j) & ordinary]).astype(read.dtype)
+        values = np.concatenate([beside(own), IRIS[:, j], [np.nan] * gaps])
+        points[:, j] = rng.choice(values, len(points))
+    labels, clear = read.labels(points)
+    np.testing.assert_array_equal(labels[clear], ew.as_classifier(model).labels(points)[clear])
+    assert clear.mean() > 0.9
+    names = ew.as_classifier(model).features or [f"x{j}" for j in range(4)]  # interpret gives names of its own
+    domain = dict(zip(names, RANGES.values(), strict=True))
+    for row, cells in zip(ROWS, cells_of(model, domain=domain).of(range(3)), strict=True):
+        assert_agrees(model, cells, row, [rng.uniform(0, 9, 500) for _ in range(2)])
