@@ -24,6 +24,7 @@ from epsworth.utility.engines.contraction import (
     Table,
     agreement,
     mass_error,
+    merged,
     outward,
     stays_in_range,
     within,
@@ -65,7 +66,7 @@ class Draft:
 
     def cells(self, classes: NDArray[Any]) -> Cells:
         """Return the finished cells, without the edges across which no label changes."""
-        edges, labels = _merge(self.edges, self.labels)
+        edges, labels = merged(self.edges, self.labels)
         return Cells(edges, Table(labels, classes))
 
 
@@ -148,17 +149,6 @@ class TreeCells:
         self.queries += rows.size
         for draft, found in zip(drafts, np.split(answers, np.cumsum(counts)[:-1]), strict=True):
             draft.labels[draft.tied] = found
-
-
-def _merge(edges: tuple[Floats, ...], labels: Indices) -> tuple[tuple[Floats, ...], Indices]:
-    """Drop edges across which no label changes."""
-    kept = []
-    for axis, edge in enumerate(edges):
-        along = np.moveaxis(labels, axis, 0).reshape(labels.shape[axis], -1)
-        changes = np.concatenate([[True], (along[1:] != along[:-1]).any(axis=1)])
-        labels = np.compress(changes, labels, axis=axis)
-        kept.append(np.concatenate([edge[:-1][changes], edge[-1:]]))
-    return tuple(kept), labels
 
 
 def given_to(model: TreeModel, question: Question) -> Floats | None:
