@@ -212,7 +212,9 @@ def check_outputs(json_file: str | None, plot: Path | None, other: Path | None =
         check_plot(plot)
 
 
-def compute(given: Mapping[str, Any], model: Path, table: Path, rows: Sequence[int] = ()) -> Curves:
+def compute(
+    given: Mapping[str, Any], model: Path, table: Path, rows: Sequence[int] = (), policy: Path | None = None
+) -> Curves:
     """Load what the options name and ask the one question.
 
     Parameters
@@ -221,30 +223,53 @@ def compute(given: Mapping[str, Any], model: Path, table: Path, rows: Sequence[i
         The options of ``utility``, by name.
     rows : sequence of int
         Records that must exist.
+    policy : path, optional
+        What clients run, in place of features, mechanisms and epsilons.
     """
     from epsworth.records import read_table
-    from epsworth.space import Domain
     from epsworth.utility.stability import stability
 
-    grid = epsilon_grid(given["epsilon"])
     if given["domain"] is not None and given["domain_from_data"]:
         raise ValueError("--domain and --domain-from-data exclude each other; keep --domain")
-    declared = None if given["domain"] is None else Domain.load(given["domain"])
     frame = read_table(table)
     truth = column_of(frame, "--target", given["target"])
     frame = frame if truth is None else frame.drop(given["target"])
     for row in rows:
         if not 0 <= row < len(frame):
             raise ValueError(f"there is no record {row}; the table holds records 0 to {len(frame) - 1}")
+    asked = _asked(given, frame) if policy is None else {"policy": policy}
+    with progress_bar("asking the classifier") as progress:
+        return stability(
+            classifier(model, trust=given["trust"]), frame, rng=given["seed"], y=truth, progress=progress, **asked,
+            **{name: given[name] for name in ("confidence", "tolerance", "over", "method")},
+        )  # fmt: skip
+
+
+def _asked(given: Mapping[str, Any], frame: pl.DataFrame) -> dict[str, Any]:
+    """Return the features, mechanisms and epsilons that options name."""
+    from epsworth.space import Domain
+
+    declared = None if given["domain"] is None else Domain.load(given["domain"])
     names = [_column(name, frame.columns) for name in split_commas(given["sensitive"], frame.columns)]
     if given["domain_from_data"]:
         declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
-    with progress_bar("asking the classifier") as progress:
-        return stability(
-            classifier(model, trust=given["trust"]), frame, sensitive=names, mechanisms=families(given["mechanism"]),
-            epsilons=grid, domain=declared, rng=given["seed"], y=truth, progress=progress,
-            **{name: given[name] for name in ("confidence", "tolerance", "over", "method", "quantise")},
-        )  # fmt: skip
+    return {
+        "sensitive": names,
+        "mechanisms": families(given["mechanism"]),
+        "epsilons": epsilon_grid(given["epsilon"]),
+        "domain": declared,
+        "quantise": given["quantise"],
+    }
+
+
+def refuse_beside_policy(context: typer.Context) -> None:
+    """Refuse options that a policy answers already, instead of ignoring them."""
+    for name in ("sensitive", "mechanism", "epsilon", "domain", "domain_from_data", "quantise"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise ValueError(
+                f"--{name.replace('_', '-')} and --policy exclude each other: a policy says its own; keep one"
+            )
 
 
 def column_of(frame: pl.DataFrame, option: str, name: str | None) -> Any:

@@ -52,7 +52,7 @@ def small_curve(values: Sequence[float]) -> str:
 
 def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "stability") -> None:
     """Print one table of guaranteed values per view, as many columns as the terminal has room for."""
-    from epsworth.utility.curves import view_of
+    from epsworth.utility.views import view_of
 
     out = console()
     names, curve = max(map(len, curves.mechanisms)), len(curves.epsilons)
@@ -70,6 +70,24 @@ def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "sta
             found.add_row(name, *numbers, small_curve(lower[m].tolist()))
         out.print(found)
         out.print()
+
+
+def print_population(curves: Curves, of: Quantity = "stability") -> None:
+    """Print bounds on the average over the population, at as many epsilons as the other tables show."""
+    from epsworth.utility.curves import FEWEST_ROWS
+
+    if len(curves.labels) < FEWEST_ROWS or not curves.sound:
+        return
+    out, names = console(), max(map(len, curves.mechanisms))
+    shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names - 2) // 13)))
+    within = curves.population(of, at=shown)
+    out.print(f"[bold]{'label stability' if of == 'stability' else of}[/bold], {within.words}")
+    found = table("mechanism", *(f"ε={show_up(curves.epsilons[e])}" for e in shown), left=("mechanism",))
+    for name, lower, upper in zip(curves.mechanisms, within.lower.tolist(), within.upper.tolist(), strict=True):
+        sides = zip(lower, upper, strict=True)
+        found.add_row(name, *(f"{round_down(low):.3f}-{round_up(high):.3f}" for low, high in sides))
+    out.print(found)
+    out.print()
 
 
 def views_of(curves: Curves) -> list[str | int]:
@@ -102,11 +120,10 @@ def _width(curves: Curves, lower: Floats, upper: Floats) -> str:
 
 def print_facts(curves: Curves) -> None:
     """Print what the tables mean: units, promises, confidence, cost, notes."""
-    from epsworth.utility.curves import promises
-
     out = console()
-    out.print(f"ε is per feature ({', '.join(curves.features)}); per record it adds up:")
-    for promised in promises(curves):
+    adds = "; per record it adds up" if curves.unit == "feature" else ""
+    out.print(f"ε is per {curves.unit} ({', '.join(curves.features)}){adds}:")
+    for promised in curves.promises():
         out.print(f"  {promised}")
     out.print(_what_numbers_are(curves))
     for note in curves.notes:

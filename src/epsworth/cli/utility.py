@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +14,7 @@ def utility(
     context: typer.Context,
     model: options.Model,
     table: options.Table,
-    sensitive: options.Sensitive,
+    sensitive: Annotated[list[str] | None, options.PERTURBED] = None,
     domain: options.DomainFile = None,
     domain_from_data: options.DomainFromData = False,
     mechanism: options.Mechanisms = None,
@@ -29,10 +30,18 @@ def utility(
     trust: options.Trust = False,
     json: options.Json = None,
     plot: options.Plot = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option("--policy", help="Analyse what clients release under this .toml file, in place of -s, -m, -e."),
+    ] = None,
 ) -> None:
-    """Bound how often the label stays, by epsilon."""
+    """Bound how often the label stays, by epsilon or under a policy."""
     options.check_outputs(json, plot)
-    curves = options.compute(context.params, model, table, record or ())
+    if policy is not None:
+        options.refuse_beside_policy(context)
+    elif not sensitive:
+        raise ValueError("--sensitive is missing; name the features that users perturb, or give a --policy")
+    curves = options.compute(context.params, model, table, record or (), policy)
     views = show.views_of(curves) + (record or [])
     if plot is not None:
         from epsworth.utility.figures import plot_curves
@@ -43,5 +52,6 @@ def utility(
     show.print_curves(curves, views)
     if curves.accuracy is not None:
         show.print_curves(curves, views[:1], of="accuracy")
+    show.print_population(curves)
     show.print_check(curves)
     show.print_facts(curves)

@@ -6,7 +6,7 @@ scale; what is released are the doubles of `Column.values`, with probabilities `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -95,7 +95,7 @@ class Released(Mechanism):
 class Scaled(Feature):
     """A numeric feature of which a record that releases it gives ``centre + factor (y - centre)`` in y's place."""
 
-    released: Feature = Feature("", 0, 1)
+    released: Feature = field(default_factory=lambda: Feature("", 0, 1))
     factor: float = 1.0
 
     @classmethod

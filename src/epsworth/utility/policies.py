@@ -47,6 +47,7 @@ def ask_about(policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike |
         notes=tuple(_notes(policy, rules)),
         labels=UNASKED,
         y=None,
+        per="record",
     )
     question = asked(question, y)
     return replace(question, subsets=tuple(_subsets(policy, question)))

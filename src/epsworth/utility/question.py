@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Floats
 from epsworth.classifiers import Classifier, ClassifierError, Labels, as_classifier
 from epsworth.classifiers.steadiness import check_alone, unsteady
+from epsworth.guarantees import Unit
 from epsworth.mechanisms import PrivacyIndicator
 from epsworth.mechanisms.family import Build, Release, families, quantised
 from epsworth.mechanisms.record import RecordRelease, record_release, stand_ins
@@ -48,6 +49,8 @@ class Question:
     subsets : tuple of (Question, int)
         Where a record releases only some of its features: a question for every subset of them, and in how many of the
         equally likely choices it is that one.
+    per : {"feature", "record"}
+        What an epsilon is stated for.
     """
 
     classifier: Classifier
@@ -64,6 +67,7 @@ class Question:
     asked: int = 0
     readings: dict[Callable[[Question], Any], Any] = field(default_factory=dict)
     subsets: tuple[tuple[Question, int], ...] = ()
+    per: Unit = "feature"
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -205,7 +209,7 @@ def ask(
 
 
 def asked(question: Question, y: ArrayLike | None) -> Question:
-    """Return a question with the classifier's labels of its records, and the true ones; see that it answers steadily."""
+    """Return a question with the labels of its records; see that the classifier answers steadily."""
     classifier = question.classifier
     labels, queries = _reference_labels(classifier, question.records)
     question = replace(question, labels=labels, y=None if y is None else _true_labels(y, labels, classifier))

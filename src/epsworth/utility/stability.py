@@ -14,8 +14,8 @@ from epsworth.arrays import Rng, generator
 from epsworth.bounds import Risk
 from epsworth.deprecation import renamed
 from epsworth.mechanisms.family import Build
-from epsworth.rounding import float_below
 from epsworth.release import Policy
+from epsworth.rounding import float_below
 from epsworth.space import Domain
 from epsworth.utility.curves import Bounds, Curves
 from epsworth.utility.engines.assembly import assemble, curves_of, run, with_published_claim
@@ -63,8 +63,8 @@ def stability(
     X : array_like of shape ``(n, d)``, data frame, or mapping from column names to columns
         Records in natural units.
     sensitive : str, int or sequence of them
-        Needed without a policy.  The features that users perturb, by name or by column of X, each independently with the same epsilon;
-        the others stay.
+        The features that users perturb, by name or by column of X, each independently with the same epsilon; the others
+        stay.  Needed, like ``epsilons``, unless there is a policy.
     mechanisms : str, sequence of str, or mapping
         Words such as ``"pm"``, ``"krr:k=33"``, ``"pm:indicator=0.1"``, or name -> function of epsilon.
     epsilons : array_like, shape ``(m,)``
@@ -139,8 +139,10 @@ def stability(
     _check(method, confidence, tolerance, over, at_least)
     random = generator(rng)
     if policy is not None:
-        _check_alone(sensitive=sensitive, epsilons=epsilons, domain=domain, quantise=quantise,
-                     mechanisms=None if mechanisms is DEFAULT_MECHANISMS else mechanisms)
+        own = None if mechanisms is DEFAULT_MECHANISMS else mechanisms
+        _check_alone(
+            {"sensitive": sensitive, "mechanisms": own, "epsilons": epsilons, "domain": domain, "quantise": quantise}
+        )
         if method == "paper":
             raise ValueError("method='paper' knows no policy; leave it out")
         question = ask_about(policy, model, X, y=y)
@@ -167,7 +169,7 @@ def answer_question(
     return found.stability, float_below(found.spent)
 
 
-def _check_alone(**given: object) -> None:
+def _check_alone(given: Mapping[str, object]) -> None:
     """Refuse what a policy says already."""
     for name, value in given.items():
         if value is not None:

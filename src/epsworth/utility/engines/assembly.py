@@ -139,6 +139,7 @@ def curves_of(
         seconds=seconds,
         notes=(*question.notes, *_reasons(question, answered)),
         spent=float_below(found.spent),
+        unit=question.per,
     )
     return replace(curves, notes=(*curves.notes, *_too_wide(curves, settings.at_least)))
 

@@ -49,7 +49,9 @@ class Table:
         return np.asarray(self.kinds[self.labels] == label, dtype=np.float64)
 
 
-def merged(edges: Sequence[NDArray[Any]], labels: NDArray[np.intp]) -> tuple[tuple[NDArray[Any], ...], NDArray[np.intp]]:
+def merged(
+    edges: Sequence[NDArray[Any]], labels: NDArray[np.intp]
+) -> tuple[tuple[NDArray[Any], ...], NDArray[np.intp]]:
     """Drop edges across which no label changes."""
     kept = []
     for axis, edge in enumerate(edges):

@@ -217,17 +217,16 @@ def grid_sum(laws: list[Law], weights: Floats, threshold: float) -> Interval:
     """
     used = sorted(np.flatnonzero(weights), key=lambda j: _points(laws[j]))
     eta = 16 * UNIT * (abs(threshold) + float(np.abs(weights).sum()))
-    last, sides = used[-1], []
+    last = used[-1]
     if len(used) == 1:
-        sides = [_at_most(laws[last], weights[last], np.asarray(threshold + by)) for by in (-eta, eta)]
-        return widened(*sides, MASS_ERROR)
+        low, high = (_at_most(laws[last], weights[last], np.asarray(threshold + by)) for by in (-eta, eta))
+        return widened(low, high, MASS_ERROR)
     k, law = _points(laws[used[0]]), laws[used[0]][..., np.newaxis]
     grid = np.arange(k) / (k - 1)
     rows = np.diff(law.cdf(grid), axis=-1, prepend=0.0)
-    for by in (-eta, eta):
-        left = _at_most(laws[last][..., np.newaxis], weights[last], threshold + by - weights[used[0]] * grid)
-        sides.append((rows * left).sum(axis=-1))
-    return widened(*sides, 4 * MASS_ERROR + UNIT * (k + 4))
+    beside = threshold - weights[used[0]] * grid
+    low, high = (_at_most(laws[last][..., np.newaxis], weights[last], beside + by) for by in (-eta, eta))
+    return widened((rows * low).sum(axis=-1), (rows * high).sum(axis=-1), 4 * MASS_ERROR + UNIT * (k + 4))
 
 
 def _points(law: Law) -> int:
