@@ -51,7 +51,9 @@ class Choice(Result):
     @property
     def words(self) -> str:
         """The mechanism and its promise."""
-        return f"{self.mechanism} with epsilon {show_up(self.epsilon)} per {self.unit} ({self.guarantee})"
+        if self.unit == "record":
+            return f"the {self.mechanism} ({self.guarantee})"
+        return f"{self.mechanism} with epsilon {show_up(self.epsilon)} per feature ({self.guarantee})"
 
     @property
     def above(self) -> str:

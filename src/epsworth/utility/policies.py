@@ -15,11 +15,12 @@ from numpy.typing import ArrayLike
 
 from epsworth.classifiers import Classifier, ClassifierError, as_classifier
 from epsworth.mechanisms.record import RecordRelease
-from epsworth.records import Records, as_records, shown_names
+from epsworth.records import FrameRecords, Records, as_records, shown_names
 from epsworth.release import Policy
 from epsworth.release.analysis import Released, Scaled, encoded, unsampled
 from epsworth.release.rules import Rule
 from epsworth.rounding import float_above, show_up, sum_above
+from epsworth.space import Feature
 from epsworth.utility.question import UNASKED, Question, answer, asked
 
 MOST_SUBSETS = 256
@@ -107,14 +108,8 @@ def _subsets(policy: Policy, question: Question) -> list[tuple[Question, int]]:
 
 def _given(policy: Policy, question: Question, kept: Sequence[int]) -> Question:
     """Return the question about records that release some of the features that the classifier reads, by number."""
-    left = {
-        position: unsampled(policy, feature, len(question.records))
-        for j, (position, feature) in enumerate(zip(question.positions, question.features, strict=True))
-        if j not in kept
-    }
-    everything = np.arange(len(question.records))
-    own = question.records
-    records = as_records(own.take(everything, left), features=own.names) if left else own
+    left = [(p, f) for j, (p, f) in enumerate(zip(question.positions, question.features, strict=True)) if j not in kept]
+    records = _without(policy, question.records, left) if left else question.records
     _check_missing(question.classifier, records)
     release = question.releases[0][0]
     return replace(
@@ -128,6 +123,23 @@ def _given(policy: Policy, question: Question, kept: Sequence[int]) -> Question:
         asked=0,
         readings={},
     )
+
+
+def _without(policy: Policy, records: Records, left: Sequence[tuple[int, Feature]]) -> Records:
+    """Return the records with what stands for features that they do not release.
+
+    In columns of the kind that `perturb` gives them, those of values and gaps together: so a row with values leads, and
+    goes again.
+    """
+    count, columns = len(records), {}
+    for position, feature in left:
+        gaps = unsampled(policy, feature, count)
+        if isinstance(records, FrameRecords) and gaps.dtype.kind == "f" and np.isnan(gaps).any():
+            gaps = np.full(count, None, dtype=object)  # in a frame a gap is null
+        columns[position] = np.concatenate([feature.from_unit([0.0]).astype(gaps.dtype), gaps])
+    led = records.take(np.concatenate([[0], np.arange(count)]), columns)
+    whole = as_records(led, features=records.names)
+    return as_records(whole.take(np.arange(1, count + 1)), features=records.names)
 
 
 def _check_missing(classifier: Classifier, records: Records) -> None:

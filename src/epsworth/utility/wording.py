@@ -60,8 +60,8 @@ def _population(asked: Scanned, choice: Choice) -> str:
     found = curves.population(asked.of, at=[int(np.flatnonzero(curves.epsilons == choice.epsilon)[0])])
     lower, upper = (side[curves.mechanisms.index(choice.mechanism), 0] for side in (found.lower, found.upper))
     return (
-        f"For people like those in the table (if its {found.records} rows are drawn independently of one another and of "
-        f"the classifier) it lies between {round_down(float(lower)):g} and {round_up(float(upper)):g}, "
+        f"For people like those in the table (if its {found.records} rows are drawn independently of one another and "
+        f"of the classifier) it lies between {round_down(float(lower)):g} and {round_up(float(upper)):g}, "
         f"{how_sure(found.confidence)}."
     )
 
