@@ -83,9 +83,8 @@ def print_population(curves: Curves, of: Quantity = "stability") -> None:
     within = curves.population(of, at=shown)
     out.print(f"[bold]{'label stability' if of == 'stability' else of}[/bold], {within.words}")
     found = table("mechanism", *(f"ε={show_up(curves.epsilons[e])}" for e in shown), left=("mechanism",))
-    for name, lower, upper in zip(curves.mechanisms, within.lower.tolist(), within.upper.tolist(), strict=True):
-        sides = zip(lower, upper, strict=True)
-        found.add_row(name, *(f"{round_down(low):.3f}-{round_up(high):.3f}" for low, high in sides))
+    for name, row in zip(curves.mechanisms, within.rows(), strict=True):
+        found.add_row(name, *row)
     out.print(found)
     out.print()
 

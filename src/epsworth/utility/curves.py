@@ -294,11 +294,7 @@ class Curves(Result):
 
     def _of_population(self, at: NDArray[np.intp], heads: list[str]) -> Table:
         within = self.population(at=at.tolist())
-        sides = zip(self.mechanisms, within.lower.tolist(), within.upper.tolist(), strict=True)
-        rows = [
-            [name, *(f"{round_down(low):.3f}-{round_up(high):.3f}" for low, high in zip(lower, upper, strict=True))]
-            for name, lower, upper in sides
-        ]
+        rows = [[name, *row] for name, row in zip(self.mechanisms, within.rows(), strict=True)]
         return Table(f"stability, {within.words}: from - to, by epsilon per {self.unit}", heads, rows)
 
     def promises(self) -> list[str]:

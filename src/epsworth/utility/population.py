@@ -64,6 +64,14 @@ class Population(Result):
             f"{how_sure(self.confidence)}"
         )
 
+    def rows(self) -> list[list[str]]:
+        """Return the bounds as they are printed, by mechanism and epsilon, rounded outwards."""
+        sides = zip(self.lower.tolist(), self.upper.tolist(), strict=True)
+        return [
+            [f"{round_down(low):.3f}-{round_up(high):.3f}" for low, high in zip(lower, upper, strict=True)]
+            for lower, upper in sides
+        ]
+
     def __str__(self) -> str:
         """Return what is bounded, and by what at most, rounded to the safe side."""
         low, high = round_down(float(self.lower.min())), round_up(float(self.upper.max()))
