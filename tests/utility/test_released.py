@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from scipy.stats import binom
 from sklearn.datasets import load_iris
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
@@ -178,6 +178,18 @@ def test_a_sample_is_the_average_over_its_subsets():
     curves = ew.stability(FOREST, X[[60]], policy=centred)
     assert Fraction(curves.lower.item()) <= total <= Fraction(curves.upper.item())
     assert curves.guarantees[0][0] == centred.guarantee  # the two largest of three
+
+
+def test_gaps_that_a_policy_fills_do_not_stand_in_the_way_of_trees():
+    model = HistGradientBoostingClassifier(max_iter=5).fit(np.where(X > 6, np.nan, X), Y)
+    table = X[ROWS].copy()
+    table[1, 2] = np.nan
+    rule = Rule(Feature("x2", 1, 7), "pm", 2, missing=4)
+    curves = ew.stability(model, table, policy=ew.Policy((rule,)))
+    by_grid = ew.stability(model.predict, table, policy=ew.Policy((rule,)))
+    assert (curves.method[0, 0], by_grid.method[0, 0]) == ("cells", "grid")
+    assert (curves.lower <= by_grid.upper).all()
+    assert (by_grid.lower <= curves.upper).all()
 
 
 def test_a_feature_that_the_model_does_not_read_is_paid_for_all_the_same():

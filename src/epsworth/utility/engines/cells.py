@@ -171,7 +171,8 @@ def cells_for(question: Question) -> TreeCells | str:
     given = given_to(model, question)
     if given is None or any(isinstance(c, str) for f in question.features for c in f.categories or ()):
         return "the table holds columns that are not numbers"
-    if np.isnan(given).any():
+    replaced = np.concatenate([model.before.fed_by(position) for position in question.positions]).astype(np.intp)
+    if np.isnan(np.delete(given, replaced, axis=1)).any():
         return "the table has missing values, whose way through the trees is not read"
     builder = TreeCells(question, model, given)
 
