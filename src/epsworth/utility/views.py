@@ -1,4 +1,4 @@
-"""What curves say of themselves in words: which view, which epsilons, which promises, for which population."""
+"""What curves say of themselves in words: which view, which epsilons, which promises."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def span(epsilons: Floats) -> str:
 
     Examples
     --------
+    >>> import numpy as np
     >>> span(np.array([1.0, 2.0])), span(np.array([1.0]))
     ('epsilon 1 to 2', 'epsilon 1')
     """
