@@ -101,6 +101,37 @@ def test_parquet_and_csv_give_the_same_answer(cli, place):
         assert found == globals().setdefault("_first", found)
 
 
+def test_a_policy_is_analysed_as_clients_release_it(cli, place):
+    command = ("recommend", *QUESTION[:-2], "-m", "pm,sw", "-e", "2,12", "--at-least", "0.6", "--policy", "p.toml")
+    code, out, _ = cli(*command)
+    assert code == 0
+    assert "epsworth utility --policy" in out
+    (place / "p.toml").unlink()
+    code, out, _ = cli(*command, "--recheck")
+    assert code == 0
+    assert re.search(r"What clients release under it: at least 0\.\d+\.", out)
+    code, out, err = cli("utility", *QUESTION[:4], "--policy", "p.toml", "--json", "u.json")
+    assert (code, err) == (0, "")
+    code, out, _ = cli("utility", *QUESTION[:4], "--policy", "p.toml")
+    for words in ("ε is per record (age, bmi):", "average over the population", "age by pm at epsilon", "for certain"):
+        assert words in out
+    assert json.loads((place / "u.json").read_text())["unit"] == "record"
+
+
+def test_what_a_policy_says_is_not_asked_for_again(cli, place):
+    (place / "q.toml").write_text(
+        'version = 1\n[features.age]\nlower = 0\nupper = 100\nmechanism = "pm"\nepsilon = 1\n'
+    )
+    for option in (("-s", "age"), ("-m", "pm"), ("-e", "1"), ("--quantise", "5"), ("--domain", "domain.toml")):
+        code, out, err = cli("utility", *QUESTION[:2], "--policy", "q.toml", *option)
+        assert (code, out) == (2, "")
+        assert "exclude each other: a policy says its own" in err
+    for command in (("utility", *QUESTION[:2]), ("recommend", *QUESTION, "--recheck")):
+        code, _, err = cli(*command)
+        assert code == 2
+        assert "--policy" in err
+
+
 @pytest.mark.filterwarnings("always")
 def test_recommend_from_a_model_and_from_saved_curves(cli):
     code, out, _ = cli("recommend", *QUESTION, "--at-least", "0.7", "--json", "r.json", "-e", "1,4,16")

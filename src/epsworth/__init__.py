@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from epsworth.space import Domain, Feature, LeakWarning
     from epsworth.utility.boxes import SafeBox, safe_box
     from epsworth.utility.curves import Bounds, Curves
+    from epsworth.utility.population import Population
     from epsworth.utility.radius import Radius, radius
     from epsworth.utility.recommendation import Recommendation, recommend
     from epsworth.utility.splitting import Split, split_budget
@@ -41,6 +42,7 @@ _HOMES = {
     "load_model": "classifiers",
     "Bounds": "utility.curves",
     "Curves": "utility.curves",
+    "Population": "utility.population",
     "stability": "utility.stability",
     "Approximate": "guarantees",
     "Probabilistic": "guarantees",
@@ -83,6 +85,7 @@ __all__ = [
     "Mechanism",
     "Perturb",
     "Policy",
+    "Population",
     "PrivacyIndicator",
     "Probabilistic",
     "Pure",

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from epsworth.cli.options import _column
+from epsworth.cli.inputs import column_named
 from epsworth.cli.privatize import _pool
 from epsworth.coverage.tables import encode
 from epsworth.learner import LatticeConfig
@@ -59,8 +59,8 @@ DOORS = {
     "a column that the model lacks": lambda table, path: type(as_records(table))(
         as_records(table, features=table.columns[1:]).frame, tuple(table.columns)
     ).position(0),
-    "--sensitive": lambda table, path: _column("age", table.columns),
-    "--sensitive by number": lambda table, path: _column("0", table.columns),
+    "--sensitive": lambda table, path: column_named("age", table.columns),
+    "--sensitive by number": lambda table, path: column_named("0", table.columns),
     "privatize --target": lambda table, path: _pool(path, "age", None, None),
     "privatize a text": lambda table, path: _pool(path, None, None, None),
     "a policy": lambda table, path: Perturbation(policy()).check_names(table.columns),

@@ -20,8 +20,8 @@ SOURCES = sorted((ROOT / "src" / "epsworth").rglob("*.py"))
 def test_public_names_are_frozen():
     assert ew.__all__ == [
         "FAMILIES", "Approximate", "Bounds", "Classifier", "ClassifierError", "Curves", "Domain", "Feature",
-        "LeakWarning", "Mechanism", "Perturb", "Policy", "PrivacyIndicator", "Probabilistic", "Pure", "Radius",
-        "Receipt", "Recommendation", "SafeBox", "Split", "as_classifier", "ceiling", "compose", "epsilon_needed",
+        "LeakWarning", "Mechanism", "Perturb", "Policy", "Population", "PrivacyIndicator", "Probabilistic", "Pure",
+        "Radius", "Receipt", "Recommendation", "SafeBox", "Split", "as_classifier", "ceiling", "compose", "epsilon_needed",
         "gaussian_sigma", "load_model", "perturb", "perturb_file", "radius", "recommend", "safe_box", "split_budget",
         "stability",
     ]  # fmt: skip

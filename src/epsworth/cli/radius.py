@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from epsworth.cli import options, show
+from epsworth.cli import inputs, options, show
 
 
 def radius(
@@ -33,7 +33,7 @@ def radius(
     if norm not in ("2", "inf"):
         raise ValueError(f"--norm must be 2 or inf, got {norm!r}")
     given = context.params | {"sensitive": feature, "domain": None, "domain_from_data": False}
-    asked = options.Inputs.of(given, model, table)
+    asked = inputs.Inputs.of(given, model, table)
     found = ew.radius(
         asked.model, asked.record(record), norm=2 if norm == "2" else "inf", features=asked.names or None,
         confidence=confidence, rng=seed, failing=failing, budget=budget,

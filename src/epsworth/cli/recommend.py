@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from epsworth.cli import options, show
+from epsworth.cli import inputs, options, show
 
 
 def recommend(
@@ -37,14 +37,20 @@ def recommend(
     json: options.Json = None,
     plot: options.Plot = None,
     policy: options.PolicyOut = None,
+    recheck: Annotated[
+        bool, typer.Option("--recheck", help="Analyse the policy as well, as clients will release under it.")
+    ] = False,
 ) -> None:
     """Find the smallest epsilon that keeps at least so many labels."""
+    from epsworth.rounding import round_down
     from epsworth.space import Domain
     from epsworth.utility.curves import Curves
     from epsworth.utility.recommendation import recommend as choose
 
     options.check_outputs(json, plot, policy)
     options.check_policy_out(policy, domain_from_data)
+    if recheck and (policy is None or table is None):
+        raise ValueError("--recheck analyses what is written to --policy, for a model and a table; give all three")
     view = _view(on)
     _check_choice(at_least, of, delta)
     if table is None:
@@ -59,15 +65,19 @@ def recommend(
             raise ValueError("--sensitive is missing; name the features that users perturb")
         if of == "accuracy" and target is None:
             raise ValueError("--of accuracy needs the true labels; name their column with --target")
-        curves = options.compute(context.params, source, table, [view] if isinstance(view, int) else ())
+        curves = inputs.compute(context.params, source, table, [view] if isinstance(view, int) else ())
     found = choose(curves, at_least=at_least, on=view, of=of, delta=delta)  # type: ignore[arg-type]  # checked there
+    again = None
     if policy is not None and found.feasible:
         found.policy(Domain.load(domain) if domain is not None else None).save(policy)
+        if recheck and table is not None:
+            again = inputs.compute(context.params, source, table, policy=policy)
     if plot is not None:
         from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot, on=[view], of=found.of)
-    if show.told(json, lambda: {"recommendation": found.to_dict(), "curves": curves.to_dict()}):
+    released = {} if again is None else {"released": again.to_dict()}
+    if show.told(json, lambda: {"recommendation": found.to_dict(), "curves": curves.to_dict(), **released}):
         return
     show.print_curves(curves, [view], of=found.of)
     show.print_facts(curves)
@@ -76,6 +86,12 @@ def recommend(
     out.print(found.reason, style="bold" if found.feasible else "bold yellow")
     if policy is not None:
         out.print(f"Policy for clients: {policy}" if found.feasible else f"No policy was written to {policy}.")
+    if again is not None:
+        lower = float(again.select(view, found.of).lower[0, 0])
+        kept = "" if lower >= at_least else f", which is less than the {at_least:g} that was wanted: raise epsilon"
+        out.print(f"What clients release under it: at least {round_down(lower):g}{kept}.")
+    elif policy is not None and found.feasible:
+        out.print(found.as_released)
     if not found.feasible:
         return
     if policy is not None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from epsworth.cli import options, show
+from epsworth.cli import inputs, options, show
 from epsworth.rounding import round_down
 
 
@@ -32,7 +32,7 @@ def safe_box(
     import epsworth as ew
 
     options.check_outputs(json, None)
-    asked = options.Inputs.of(context.params, model, table)
+    asked = inputs.Inputs.of(context.params, model, table)
     found = ew.safe_box(
         asked.model, asked.record(record), sensitive=asked.names, domain=asked.domain, mechanism=mechanism,
         epsilon=epsilon, confidence=confidence, rng=seed,

@@ -53,7 +53,7 @@ def small_curve(values: Sequence[float]) -> str:
 
 def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "stability") -> None:
     """Print one table of guaranteed values per view, as many columns as the terminal has room for."""
-    from epsworth.utility.curves import view_of
+    from epsworth.utility.views import view_of
 
     out = console()
     names, curve = max(map(len, curves.mechanisms)), len(curves.epsilons)
@@ -81,6 +81,23 @@ def epsilons_per_record(curves: Curves) -> list[float] | None:
     columns = zip(*([promise.epsilon for promise in row] for row in curves.guarantees), strict=True)
     totals = [set(column) for column in columns]
     return [total.pop() for total in totals] if all(len(total) == 1 for total in totals) else None
+
+
+def print_population(curves: Curves, of: Quantity = "stability") -> None:
+    """Print bounds on the average over the population, at as many epsilons as the other tables show."""
+    from epsworth.utility.curves import FEWEST_ROWS
+
+    if len(curves.labels) < FEWEST_ROWS or not curves.sound:
+        return
+    out, names = console(), max(map(len, curves.mechanisms))
+    shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names - 2) // 13)))
+    within = curves.population(of, at=shown)
+    out.print(f"[bold]{'label stability' if of == 'stability' else of}[/bold], {within.words}")
+    found = table("mechanism", *(f"ε={show_up(curves.epsilons[e])}" for e in shown), left=("mechanism",))
+    for name, row in zip(curves.mechanisms, within.rows(), strict=True):
+        found.add_row(name, *row)
+    out.print(found)
+    out.print()
 
 
 def views_of(curves: Curves) -> list[str | int]:
@@ -113,17 +130,17 @@ def _width(curves: Curves, lower: Floats, upper: Floats) -> str:
 
 def print_facts(curves: Curves) -> None:
     """Print what the tables mean: units, promises, confidence, cost, notes."""
-    from epsworth.utility.curves import promises
-
     out = console()
     count, features = len(curves.features), ", ".join(curves.features)
-    if epsilons_per_record(curves) is None:
+    if curves.unit == "record":
+        out.print(f"ε is per record: what {features} pay together.")
+    elif epsilons_per_record(curves) is None:
         out.print(f"ε is per feature ({features}); per record it adds up:")
     elif count > 1:
         out.print(f"ε is per record: {features} pay 1/{count} of it each, which is what --epsilon and policies name.")
     else:
         out.print(f"ε is per record, all of it paid by {features}.")
-    for promised in promises(curves):
+    for promised in curves.promises():
         out.print(f"  {promised}")
     for meant in meanings(curves):
         out.print(meant)

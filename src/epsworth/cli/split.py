@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from epsworth.cli import options, show
+from epsworth.cli import inputs, options, show
 
 
 def split(
@@ -39,7 +39,7 @@ def split(
     options.check_policy_out(policy, domain_from_data)
     if on not in ("average", "worst"):
         raise ValueError(f"--on must be average or worst, got {on!r}")
-    asked = options.Inputs.of(context.params, model, table)
+    asked = inputs.Inputs.of(context.params, model, table)
     with options.progress_bar("sharing out") as progress:
         found = ew.split_budget(
             asked.model, asked.frame, sensitive=asked.names, total=record_epsilon, mechanism=mechanism,

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from epsworth.cli import options, show
+from epsworth.cli import inputs, options, show
 
 
 def utility(
     context: typer.Context,
     model: options.Model,
     table: options.Table,
-    sensitive: options.Sensitive,
+    sensitive: Annotated[list[str] | None, options.PERTURBED] = None,
     domain: options.DomainFile = None,
     domain_from_data: options.DomainFromData = False,
     mechanism: options.Mechanisms = None,
@@ -30,10 +31,18 @@ def utility(
     trust: options.Trust = False,
     json: options.Json = None,
     plot: options.Plot = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option("--policy", help="Analyse what clients release under this .toml file, in place of -s, -m, -e."),
+    ] = None,
 ) -> None:
-    """Bound how often the label stays, by epsilon."""
+    """Bound how often the label stays, by epsilon or under a policy."""
     options.check_outputs(json, plot)
-    curves = options.compute(context.params, model, table, record or ())
+    if policy is not None:
+        inputs.refuse_beside_policy(context)
+    elif not sensitive:
+        raise ValueError("--sensitive is missing; name the features that users perturb, or give a --policy")
+    curves = inputs.compute(context.params, model, table, record or (), policy)
     views = show.views_of(curves) + (record or [])
     if plot is not None:
         from epsworth.utility.figures import plot_curves
@@ -44,7 +53,11 @@ def utility(
     show.print_curves(curves, views)
     if curves.accuracy is not None:
         show.print_curves(curves, views[:1], of="accuracy")
+    show.print_population(curves)
     show.print_check(curves)
     show.print_facts(curves)
+    if policy is not None:
+        show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
+        return
     asked = (model, table, "-s", ",".join(curves.features), *show.domain_words(domain)) if json is None else (json,)
     show.suggest("recommend", *asked, "--at-least", 0.9, why="the least epsilon that keeps 90 % of the labels")

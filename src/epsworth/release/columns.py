@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Bools
+from epsworth.arrays import Bools, Floats
 from epsworth.release.policy import Policy
 from epsworth.release.rules import Rule
+from epsworth.space import Feature
 
 if TYPE_CHECKING:
     from epsworth.exact.entropy import WordSource
@@ -26,6 +27,17 @@ MISSING, OUTSIDE = -1, -2
 def is_missing(value: Any) -> bool:
     """Tell None, NaN and the missing values of data frames from all others."""
     return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
+
+
+def centre(feature: Feature) -> float:
+    """Return what stands for a number that a record does not release, where the others are scaled."""
+    return (feature.lower + feature.upper) / 2
+
+
+def spread(feature: Feature, values: Floats, factor: float) -> Floats:
+    """Return numbers of a feature, scaled about its centre."""
+    middle = centre(feature)
+    return np.asarray(middle + factor * (values - middle))
 
 
 class Column:
@@ -125,9 +137,8 @@ class Column:
         if keep is None or policy.sampling is None:
             return values
         if policy.sampling.unsampled == "scaled":
-            centre = (self.feature.lower + self.feature.upper) / 2
             factor = len(policy.rules) / policy.sampling.features
-            return np.where(keep, centre + factor * (values - centre), centre)
+            return np.where(keep, spread(self.feature, values, factor), centre(self.feature))
         if self.feature.categories is None:
             return np.where(keep, values, np.nan)
         values = values.astype(object)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.guarantees import STRENGTH, Guarantee, ceiling, epsilon_needed
+from epsworth.guarantees import STRENGTH, Guarantee, Unit, ceiling, epsilon_needed
 from epsworth.results import Result
 from epsworth.rounding import round_down, show_up
 from epsworth.search import Scan
@@ -27,7 +27,7 @@ class Choice(Result):
     Attributes
     ----------
     epsilon : float
-        Per feature.
+        Per feature, or per record: see ``unit``.
     guarantee : Guarantee
         Per record.
     lower, upper : float
@@ -42,6 +42,7 @@ class Choice(Result):
     lower: float
     upper: float
     holds_above: bool
+    unit: Unit = "feature"
 
     def __str__(self) -> str:
         """Return the choice as a sentence, rounded to the safe side."""
@@ -50,6 +51,8 @@ class Choice(Result):
     @property
     def words(self) -> str:
         """The mechanism and its promise."""
+        if self.unit == "record":
+            return f"the {self.mechanism} ({self.guarantee})"
         return f"{self.mechanism}: {self.guarantee} ({show_up(self.epsilon)} per feature)"
 
     @property
@@ -62,7 +65,7 @@ class Choice(Result):
         promise = self.guarantee
         return {
             "mechanism": self.mechanism,
-            "epsilon_per_feature": self.epsilon,
+            **({"epsilon_per_feature": self.epsilon} if self.unit == "feature" else {}),
             "epsilon_per_record": promise.epsilon,
             "delta_per_record": promise.delta,
             "notion": promise.notion,
@@ -113,7 +116,13 @@ class Scanned:
     def _choice(self, m: int, scan: Scan, e: int) -> Choice:
         curves, (lower, upper) = self.curves, (float(side[m, e]) for side in (self.lower, self.upper))
         return Choice(
-            curves.mechanisms[m], float(curves.epsilons[e]), curves.guarantees[m][e], lower, upper, scan.holds_above
+            curves.mechanisms[m],
+            float(curves.epsilons[e]),
+            curves.guarantees[m][e],
+            lower,
+            upper,
+            scan.holds_above,
+            curves.unit,
         )
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -17,22 +17,23 @@ from epsworth.bounds import Interval
 from epsworth.deprecation import METHODS
 from epsworth.documents import read_json
 from epsworth.files import reading
-from epsworth.guarantees import Guarantee, ceiling, promise_from_dict, promise_to_dict, weakness
+from epsworth.guarantees import Guarantee, Unit, ceiling, promise_from_dict, promise_to_dict, weakness
 from epsworth.results import Result, Table
 from epsworth.rounding import down, round_down, round_up, show_down, show_up, up
 from epsworth.utility.figures import draw_bands
+from epsworth.utility.population import Population, default_confidence, population_bounds
+from epsworth.utility.views import promises, span, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Quantity = Literal["stability", "accuracy"]
+QUANTITIES: tuple[Quantity, ...] = ("stability", "accuracy")
 FORMAT = "epsworth-curves-1"
-WITH_UNIT = {name: f"{name}_per_record" for name in ("guarantees", "tight_epsilons")} | {
-    "epsilons": "epsilons_per_feature"
-}  # names in files
+WITH_UNIT = {name: f"{name}_per_record" for name in ("guarantees", "tight_epsilons")}  # names in files
 MET = 1 + 1e-9  # a half-width of so many tolerances meets the tolerance but for rounding
+FEWEST_ROWS = 20  # of which a printed table says something of their population
 MOST_SHOWN = 8  # epsilons in a printed table
-MOST_CHANGES = 5  # of a notion or a delta along the epsilons, that are printed
 WIDTH = 110
 
 
@@ -113,7 +114,7 @@ class Curves(Result):
     mechanisms : tuple of str
         As asked for.
     epsilons : ndarray, shape ``(epsilons,)``
-        Privacy parameter *per feature*.
+        Privacy parameter per feature, or per record: see ``unit``.
     features : tuple of str
         The sensitive features; each is perturbed independently.
     stability : Bounds
@@ -146,6 +147,8 @@ class Curves(Result):
         Beside a heuristic: guaranteed bounds on the same question.
     spent : float
         Probability that was spent on misses, rounded down: at most 1 - ``confidence``, and 0 where nothing was drawn.
+    unit : {"feature", "record"}
+        What an epsilon of the grid is stated for; ``"record"`` where a policy gives each feature its own.
     """
 
     mechanisms: tuple[str, ...]
@@ -167,6 +170,7 @@ class Curves(Result):
     sound: bool = True
     check: Bounds | None = None
     spent: float = 0.0
+    unit: Unit = "feature"
 
     def __post_init__(self) -> None:
         if self.sound and Fraction(self.spent) > 1 - Fraction(self.confidence):
@@ -200,6 +204,30 @@ class Curves(Result):
         """Return ``(lower, upper)`` for the worst of these records, each ``(mechanisms, epsilons)``."""
         return self.bounds(of).worst()
 
+    def population(
+        self, of: Quantity = "stability", *, confidence: float | None = None, at: Sequence[int] | slice = slice(None)
+    ) -> Population:
+        """Return bounds on the average over the population of which the records are independent draws.
+
+        Parameters
+        ----------
+        confidence : float, optional
+            With which all of them hold, those on the records among them; by default so that the draw of the records
+            may miss as often as the bounds on them (.001 where these hold for certain).
+        at : sequence of int, optional
+            The epsilons to look at, by number; the confidence is that of all together whichever these are.
+        """
+        if not self.sound:
+            raise ValueError("these curves are a heuristic (method='paper'); only bounds say anything of a population")
+        found = self.bounds(of)
+        return population_bounds(
+            Interval(found.lower[:, at], found.upper[:, at]),
+            Interval(*(side[:, at] for side in found.average())),
+            confidence=default_confidence(self.confidence) if confidence is None else confidence,
+            spent=self.spent,
+            among=self.tight_epsilons.size * (1 if self.accuracy is None else 2),
+        )
+
     def select(self, on: str | int, of: Quantity = "stability") -> Interval:
         """Return the bounds on the ``"average"``, the ``"worst"`` case, or a record by number."""
         if isinstance(on, (int, np.integer)) and not isinstance(on, bool):
@@ -220,7 +248,7 @@ class Curves(Result):
             how = f"with {show_down(100 * self.confidence)} % confidence over our sampling"
         return (
             f"For record {record} the label stays {self.labels[record]} with probability at least {lower:g} ({how}) "
-            f"under {mechanism} with epsilon {show_up(self.epsilons[e])} per feature; {self.guarantees[m][e]}."
+            f"under {mechanism} with epsilon {show_up(self.epsilons[e])} per {self.unit}; {self.guarantees[m][e]}."
         )
 
     def _find(self, mechanism: str, epsilon: float) -> tuple[int, int]:
@@ -254,13 +282,24 @@ class Curves(Result):
                 [name, *(f"{round_down(value):.3f}" for value in row)]
                 for name, row in zip(self.mechanisms, lower, strict=True)
             ]
-            found.append(Table(f"stability, {view_of(on, count)}: at least, by epsilon per feature", heads, rows))
-        lines = [textwrap.fill(promised, WIDTH, subsequent_indent="  ") for promised in promises(self)]
+            found.append(Table(f"stability, {view_of(on, count)}: at least, by epsilon per {self.unit}", heads, rows))
+        if self.sound and count >= FEWEST_ROWS:
+            found.append(self._of_population(at, heads))
+        lines = [textwrap.fill(promised, WIDTH, subsequent_indent="  ") for promised in self.promises()]
         if len(at) < self.epsilons.size:
             lines.append(f"{len(at)} of {self.epsilons.size} epsilons are shown.")
         if not self.sound:
             lines.append("These are claims of a heuristic, not guarantees; `check` holds bounds.")
         return [*found, "\n".join([*lines, *(f"Note, {note}." for note in self.notes)])]
+
+    def _of_population(self, at: NDArray[np.intp], heads: list[str]) -> Table:
+        within = self.population(at=at.tolist())
+        rows = [[name, *row] for name, row in zip(self.mechanisms, within.rows(), strict=True)]
+        return Table(f"stability, {within.words}: from - to, by epsilon per {self.unit}", heads, rows)
+
+    def promises(self) -> list[str]:
+        """Say which mechanisms keep which promise per record."""
+        return promises(self.mechanisms, self.epsilons, self.guarantees, self.unit)
 
     def plot(self, ax: Axes | None = None, *, on: str | int = "average", of: Quantity = "stability") -> Axes:
         """Draw a band per mechanism, in which the truth lies; over the worst case what no mechanism can beat.
@@ -283,14 +322,18 @@ class Curves(Result):
         names = [f"{name}{weakness(row)}" for name, row in zip(self.mechanisms, self.guarantees, strict=True)]
         axes = draw_bands(ax, self.epsilons, *self.select(on, of), names=names, caps=caps)
         axes.set_title(view_of(on, len(self.labels)), fontsize=10, loc="left")
-        axes.set_xlabel("epsilon per feature")
+        axes.set_xlabel(f"epsilon per {self.unit}")
         axes.set_ylabel(f"{of}, guaranteed and possible")
         return axes
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form: full precision, nothing rounded."""
-        found = {WITH_UNIT.get(name, name): value for name, value in super().to_dict().items()}
+        words = WITH_UNIT | {"epsilons": f"epsilons_per_{self.unit}"}
+        found = {words.get(name, name): value for name, value in super().to_dict().items()}
         promised = [[promise_to_dict(promise) for promise in row] for row in self.guarantees]
+        if self.sound:
+            quantities = ("stability",) if self.accuracy is None else QUANTITIES
+            found["population"] = {of: self.population(of).to_dict() for of in quantities}
         return {"format": FORMAT, **found, "guarantees_per_record": promised}
 
     @classmethod
@@ -310,9 +353,10 @@ class Curves(Result):
     def _read(cls, document: Mapping[str, Any]) -> Self:
         tight = np.array(document["tight_epsilons_per_record"], dtype=np.float64)
         accuracy, check = document["accuracy"], document.get("check")
+        unit: Unit = "record" if "epsilons_per_record" in document else "feature"
         curves = cls(
             mechanisms=tuple(map(str, document["mechanisms"])),
-            epsilons=np.array(document["epsilons_per_feature"], dtype=np.float64),
+            epsilons=np.array(document[f"epsilons_per_{unit}"], dtype=np.float64),
             features=tuple(document["features"]),
             stability=Bounds.from_dict(document["stability"]),
             accuracy=None if accuracy is None else Bounds.from_dict(accuracy),
@@ -330,11 +374,12 @@ class Curves(Result):
             sound=bool(document["sound"]),
             check=None if check is None else Bounds.from_dict(check),
             spent=float(document.get("spent", 0.0)),
+            unit=unit,
         )
         m, e, n = curves.lower.shape
         found = {
             "mechanisms": (len(curves.mechanisms), m),
-            "epsilons_per_feature": (len(curves.epsilons), e),
+            f"epsilons_per_{unit}": (len(curves.epsilons), e),
             "guarantees_per_record": ({len(row) for row in curves.guarantees} | {e}, {e}),
             "guarantees_per_record, rows": (len(curves.guarantees), m),
             "tight_epsilons_per_record": (curves.tight_epsilons.shape, (m, e)),
@@ -352,47 +397,3 @@ class Curves(Result):
         """Read a file that `save` wrote."""
         with reading(path, "curves file") as content:
             return cls.from_dict(read_json(content))
-
-
-def view_of(on: str | int, count: int) -> str:
-    """Name what is looked at.
-
-    Examples
-    --------
-    >>> view_of("worst", 3), view_of(7, 20)
-    ('worst of these 3 records', 'record 7')
-    """
-    if not isinstance(on, str):
-        return f"record {on}"
-    return f"average over {count} records" if on == "average" else f"worst of these {count} records"
-
-
-def span(epsilons: Floats) -> str:
-    """Name the epsilons of a grid.
-
-    Examples
-    --------
-    >>> span(np.array([1.0, 2.0])), span(np.array([1.0]))
-    ('epsilon 1 to 2', 'epsilon 1')
-    """
-    first, last = show_up(float(epsilons[0])), show_up(float(epsilons[-1]))
-    return f"epsilon {first}" if epsilons.size == 1 else f"epsilon {first} to {last}"
-
-
-def promises(curves: Curves) -> list[str]:
-    """Say which mechanisms keep which promise per record: at the smallest epsilon, and where notion or delta change."""
-    found: dict[tuple[int, Guarantee], list[str]] = {}
-    for name, row in zip(curves.mechanisms, curves.guarantees, strict=True):
-        kinds = [(promise.notion, promise.delta) for promise in row]
-        for e, promise in enumerate(row):
-            if e == 0 or kinds[e] != kinds[e - 1]:
-                found.setdefault((e, promise), []).append(name)
-    first = [key for key in found if key[0] == 0]
-    later = sorted((key for key in found if key[0] > 0), key=lambda key: key[0])
-    lines = [
-        f"{', '.join(found[e, promise])} at epsilon {show_up(curves.epsilons[e])} per feature: {promise}"
-        for e, promise in [*first, *later[:MOST_CHANGES]]
-    ]
-    if len(later) > MOST_CHANGES:
-        lines.append(f"notions or deltas change {len(later) - MOST_CHANGES} more times; `guarantees` holds all of them")
-    return lines

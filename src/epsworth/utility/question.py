@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Floats
 from epsworth.classifiers import Classifier, ClassifierError, Labels, as_classifier
 from epsworth.classifiers.steadiness import check_alone, unsteady
+from epsworth.guarantees import Unit
 from epsworth.mechanisms import PrivacyIndicator
 from epsworth.mechanisms.family import Build, Release, families, quantised
 from epsworth.mechanisms.record import RecordRelease, record_release, stand_ins
@@ -23,6 +24,7 @@ from epsworth.space import Domain, Feature, unit_domain
 SPREAD = 512  # values over the sensitive ranges, for answers that may be scores
 ASKED_AGAIN = 64, 256  # rows, least and most, that are asked about a second time
 T = TypeVar("T")
+UNASKED: Labels = np.empty(0)  # labels, until `asked`
 SAME_RECORDS = "records", "stability"  # for the sentences that refuse a classifier
 
 
@@ -44,6 +46,11 @@ class Question:
         Queries spent before any engine: on the records, on some of them again, and over the ranges.
     readings : dict
         What `read` has found.
+    subsets : tuple of (Question, int)
+        Where a record releases only some of its features: a question for every subset of them, and in how many of the
+        equally likely choices it is that one.
+    per : {"feature", "record"}
+        What an epsilon is stated for.
     """
 
     classifier: Classifier
@@ -59,6 +66,8 @@ class Question:
     y: NDArray[Any] | None
     asked: int = 0
     readings: dict[Callable[[Question], Any], Any] = field(default_factory=dict)
+    subsets: tuple[tuple[Question, int], ...] = ()
+    per: Unit = "feature"
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -176,7 +185,6 @@ def ask(
         raise ValueError(f"{error}{hint}") from None
     found = families(mechanisms)
     grid = _epsilon_grid(epsilons)
-    labels, queries = _reference_labels(classifier, records)
     built = [[family.build(float(epsilon)) for epsilon in grid] for family in found]
     if quantise is not None:
         built = [[quantised(release, quantise) for release in row] for row in built]
@@ -194,9 +202,17 @@ def ask(
             for one, row in zip(found, built, strict=True)
             for text in _what_to_know(one.name, row[0], features)
         ),
-        labels=labels,
-        y=None if y is None else _true_labels(y, labels, classifier),
+        labels=UNASKED,
+        y=None,
     )
+    return asked(question, y)
+
+
+def asked(question: Question, y: ArrayLike | None) -> Question:
+    """Return a question with the labels of its records; see that the classifier answers steadily."""
+    classifier = question.classifier
+    labels, queries = _reference_labels(classifier, question.records)
+    question = replace(question, labels=labels, y=None if y is None else _true_labels(y, labels, classifier))
     return replace(question, asked=queries + _ask_over_the_ranges(question))
 
 

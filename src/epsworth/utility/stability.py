@@ -14,6 +14,7 @@ from epsworth.arrays import Rng, generator
 from epsworth.bounds import Risk
 from epsworth.deprecation import renamed
 from epsworth.mechanisms.family import Build
+from epsworth.release import Policy
 from epsworth.rounding import float_below
 from epsworth.space import Domain
 from epsworth.utility.curves import Bounds, Curves
@@ -21,6 +22,7 @@ from epsworth.utility.engines.assembly import assemble, curves_of, run, with_pub
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.plan import Method, known, methods
 from epsworth.utility.engines.sampled import Over
+from epsworth.utility.policies import ask_about
 from epsworth.utility.question import Question, ask
 
 DEFAULT_MECHANISMS = ("pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr")
@@ -31,9 +33,9 @@ def stability(
     model: Any,
     X: Any,
     *,
-    sensitive: str | int | Sequence[str | int],
+    sensitive: str | int | Sequence[str | int] | None = None,
     mechanisms: str | Iterable[str] | Mapping[str, Build] = DEFAULT_MECHANISMS,
-    epsilons: ArrayLike,
+    epsilons: ArrayLike | None = None,
     domain: Domain | Mapping[str | int, object] | str | Path | None = None,
     method: Method = "auto",
     confidence: float = 0.999,
@@ -43,6 +45,7 @@ def stability(
     over: Over = "auto",
     at_least: float | None = None,
     quantise: int | None = None,
+    policy: Policy | str | Path | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Curves:
     """Bound the probability that a classifier keeps its label when users perturb their features.
@@ -60,8 +63,8 @@ def stability(
     X : array_like of shape ``(n, d)``, data frame, or mapping from column names to columns
         Records in natural units.
     sensitive : str, int or sequence of them
-        The features that users perturb, by name or by column of X, each independently with the same epsilon;
-        the others stay.
+        The features that users perturb, by name or by column of X, each independently with the same epsilon; the others
+        stay.  Needed, like ``epsilons``, unless there is a policy.
     mechanisms : str, sequence of str, or mapping
         Words such as ``"pm"``, ``"krr:k=33"``, ``"pm:indicator=0.1"``, or name -> function of epsilon.
     epsilons : array_like, shape ``(m,)``
@@ -108,6 +111,10 @@ def stability(
     quantise : int, optional
         Round every continuous output to this many grid points.  It is another mechanism with the same
         promise, and exactly answerable for any classifier.
+    policy : Policy or path, optional
+        Analyse what clients release under a policy: its features, mechanisms and epsilons, missing and undeclared
+        values and ``[sample]`` as it says, in the very integers and doubles that leave.  In place of ``sensitive``,
+        ``mechanisms``, ``epsilons``, ``domain`` and ``quantise``; the one epsilon of the result is per *record*.
     progress : callable, optional
         Called with the share of the work that is done, from 0 to 1.
 
@@ -131,9 +138,22 @@ def stability(
     began = time.perf_counter()
     _check(method, confidence, tolerance, over, at_least)
     random = generator(rng)
-    question = ask(
-        model, X, sensitive=sensitive, mechanisms=mechanisms, epsilons=epsilons, domain=domain, y=y, quantise=quantise
-    )
+    if policy is not None:
+        own = None if mechanisms is DEFAULT_MECHANISMS else mechanisms
+        _check_alone(
+            {"sensitive": sensitive, "mechanisms": own, "epsilons": epsilons, "domain": domain, "quantise": quantise}
+        )
+        if method == "paper":
+            raise ValueError("method='paper' knows no policy; leave it out")
+        question = ask_about(policy, model, X, y=y)
+    elif sensitive is None or epsilons is None:
+        missing = "sensitive" if sensitive is None else "epsilons"
+        raise TypeError(f"{missing} is missing; give both sensitive= and epsilons=, or a policy=")
+    else:
+        question = ask(
+            model, X, sensitive=sensitive, mechanisms=mechanisms, epsilons=epsilons, domain=domain, y=y,
+            quantise=quantise,
+        )  # fmt: skip
     settings = Settings(Risk.of(confidence), tolerance, at_least, random, progress or (lambda share: None))
     answered, chosen = run(question, method, settings, over)
     curves = curves_of(question, answered, assemble(question, answered), chosen, settings, time.perf_counter() - began)
@@ -147,6 +167,13 @@ def answer_question(
     settings = Settings(Risk.of(confidence), tolerance, None, rng, lambda share: None)
     found = assemble(question, run(question, method, settings, "auto")[0])
     return found.stability, float_below(found.spent)
+
+
+def _check_alone(given: Mapping[str, object]) -> None:
+    """Refuse what a policy says already."""
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name} is given beside a policy, which says its own; leave {name} out, or the policy")
 
 
 def _check(method: str, confidence: float, tolerance: float, over: str, at_least: float | None) -> None:

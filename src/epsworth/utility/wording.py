@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from epsworth.guarantees import Guarantee, ceiling, epsilon_needed
+from epsworth.results import how_sure
 from epsworth.rounding import round_down, round_up, show_down, show_up, up
 from epsworth.utility.choice import Choice, Scanned
-from epsworth.utility.curves import MET, Curves, span
+from epsworth.utility.curves import MET, Curves
+from epsworth.utility.views import span
 
 ROUNDED = 1e-9  # width of intervals that are exact but for rounding
 SURE = 0.999999999  # beyond, an observer may as well be certain
@@ -36,7 +40,9 @@ def _for(asked: Scanned, choice: Choice) -> list[str]:
         f"The {subject_of(asked.on, asked.of)} is at least {_shown(choice.lower, asked.at_least)} there, "
         f"{choice.above}; the least wanted was {exactly(asked.at_least)}.",
     ]
-    if choice.epsilon == asked.curves.epsilons[0]:
+    if asked.on == "average" and len(asked.curves.labels) > 1:
+        lines.append(_population(asked, choice))
+    if choice.epsilon == asked.curves.epsilons[0] and len(asked.curves.epsilons) > 1:
         lines.append("That is the smallest epsilon asked about: a smaller one may suffice, too.")
     if others := [name for name in asked.undecided if name != choice.mechanism]:
         lines.append(f"The intervals cannot tell it apart from {', '.join(others)}.")
@@ -46,6 +52,18 @@ def _for(asked: Scanned, choice: Choice) -> list[str]:
         lines.append(_ceiling(asked.ceiling, asked.labels, choice.guarantee))
     lines.append(protection(choice.guarantee))
     return lines + [f"{note}." for note in asked.curves.notes if note.startswith(f"{choice.mechanism}:")]
+
+
+def _population(asked: Scanned, choice: Choice) -> str:
+    """Say what the choice does for others than these records."""
+    curves = asked.curves
+    found = curves.population(asked.of, at=[int(np.flatnonzero(curves.epsilons == choice.epsilon)[0])])
+    lower, upper = (side[curves.mechanisms.index(choice.mechanism), 0] for side in (found.lower, found.upper))
+    return (
+        f"For people like those in the table (if its {found.records} rows are drawn independently of one another and "
+        f"of the classifier) it lies between {round_down(float(lower)):g} and {round_up(float(upper)):g}, "
+        f"{how_sure(found.confidence)}."
+    )
 
 
 def protection(promise: Guarantee) -> str:
@@ -74,7 +92,7 @@ def _against(asked: Scanned) -> list[str]:
     m, e = max(((m, int(asked.lower[m].argmax())) for m in asked.scans), key=lambda point: float(asked.lower[point]))
     lines = [
         f"No mechanism{admitted_only} is guaranteed to reach {subject_of(asked.on, asked.of)} of "
-        f"{exactly(asked.at_least)} for {span(curves.epsilons)} per feature.",
+        f"{exactly(asked.at_least)} for {span(curves.epsilons)} per {curves.unit}.",
         f"The best is {curves.mechanisms[m]} at epsilon {show_up(curves.epsilons[e])}: "
         f"at least {round_down(float(asked.lower[m, e])):g}.",
         *_left_open(asked),

@@ -16,6 +16,7 @@ from epsworth.rounding import down, float_below, show_up, up
 from epsworth.utility.curves import Bounds, Curves
 from epsworth.utility.engines import table
 from epsworth.utility.engines.engine import Answer, Engine, Settings
+from epsworth.utility.engines.mixture import Mixture
 from epsworth.utility.engines.paper import published
 from epsworth.utility.engines.plan import Method, Part, plan
 from epsworth.utility.engines.sampled import Over, Sampled
@@ -31,6 +32,8 @@ def run(question: Question, method: Method, settings: Settings, over: Over) -> t
 
     Return the answers, and what was bounded to the tolerance.  Each run that may draw has one share of the risk.
     """
+    if question.subsets:
+        return _over_subsets(question, method, settings, over)
     parts, answered = plan(question, method), Answered()
     left = [m for part in parts if isinstance(part.engine, Sampled) for m in part.mechanisms]
     why = next((part.why for part in parts if isinstance(part.engine, Sampled)), "")
@@ -51,6 +54,24 @@ def run(question: Question, method: Method, settings: Settings, over: Over) -> t
     answer = _run(question, part, settings, share, start, 1 - start)
     assert answer is not None
     return [*answered, (part, answer)], chosen
+
+
+def _over_subsets(question: Question, method: Method, settings: Settings, over: Over) -> tuple[Answered, str]:
+    """Answer about every subset of the features that a record may release, and average."""
+    used: list[str] = []
+    bounded: list[str] = []
+
+    def answering(subset: Question, own: Settings) -> Answer:
+        answered, chosen = run(subset, method, own, over)
+        used.extend(part.engine.name for part, _ in answered)
+        bounded.append(chosen)
+        return assemble(subset, answered)
+
+    engine = Mixture(answering)
+    found = engine.bound(question, settings)
+    engines = ", ".join(sorted(set(used)))
+    why = f"{engine.because}: {len(question.subsets)} subsets, answered by {engines}"
+    return [(Part((0,), engine, why), found)], "dataset" if "dataset" in bounded else "records"
 
 
 def _run(question: Question, part: Part, settings: Settings, risk: Risk, start: float, size: float) -> Answer | None:
@@ -118,6 +139,7 @@ def curves_of(
         seconds=seconds,
         notes=(*question.notes, *_reasons(question, answered)),
         spent=float_below(found.spent),
+        unit=question.per,
     )
     return replace(curves, notes=(*curves.notes, *_too_wide(curves, settings.at_least)))
 

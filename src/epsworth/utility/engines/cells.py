@@ -28,6 +28,7 @@ from epsworth.utility.engines.contraction import (
     Table,
     agreement,
     mass_error,
+    merged,
     outward,
     stays_in_range,
     within,
@@ -70,7 +71,7 @@ class Draft:
 
     def cells(self, classes: NDArray[Any]) -> Cells:
         """Return the finished cells, without the edges across which no label changes."""
-        edges, labels = _merge(self.edges, self.labels)
+        edges, labels = merged(self.edges, self.labels)
         return Cells(edges, Table(labels, classes))
 
 
@@ -186,10 +187,10 @@ def given_to(question: Question, model: TreeModel) -> tuple[Floats, Through] | s
     if given is None:
         return Obstacle("the trees are given columns that are not numbers")
     missing: Bools = np.asarray(np.isnan(given).any(axis=0))
-    if model.missing is None and missing.any():
+    fed = np.isin(np.arange(given.shape[1]), [c for p in question.positions for c in model.before.fed_by(p)])
+    if model.missing is None and (missing & ~fed).any():
         return Obstacle("the trees are given missing values, whose way is not read; impute them before")
-    moved = list(question.positions)
-    if (missing[model.before.columns.uses[:, moved].any(axis=1)] if model.before.steps else missing[moved]).any():
+    if model.before.steps and (missing & fed).any():  # without steps a released value stands in their place
         return Obstacle("the trees are given missing values of a sensitive feature; impute them before")
     return given, through
 

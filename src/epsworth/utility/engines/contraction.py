@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,19 @@ class Table:
     def agrees(self, label: Any) -> Floats:
         """Return 1.0 in the cells that have this label."""
         return np.asarray(self.kinds[self.labels] == label, dtype=np.float64)
+
+
+def merged(
+    edges: Sequence[NDArray[Any]], labels: NDArray[np.intp]
+) -> tuple[tuple[NDArray[Any], ...], NDArray[np.intp]]:
+    """Drop edges across which no label changes."""
+    kept = []
+    for axis, edge in enumerate(edges):
+        along = np.moveaxis(labels, axis, 0).reshape(labels.shape[axis], -1)
+        changes = np.concatenate([[True], (along[1:] != along[:-1]).any(axis=1)])
+        labels = np.compress(changes, labels, axis=axis)
+        kept.append(np.concatenate([edge[:-1][changes], edge[-1:]]))
+    return tuple(kept), labels
 
 
 def contract(table: Floats, masses: Sequence[Floats]) -> Floats:
@@ -106,12 +120,32 @@ def below(feature: Feature, mechanism: Mechanism, law: Law, values: Floats) -> F
     expanded = law[..., np.newaxis]
     if mechanism.points is None:
         return expanded.cdf(unit_edges(feature, values))
+    released, order = _released(feature, mechanism.points)
+    count = np.searchsorted(released, values, side="right")
     grid = np.arange(mechanism.points) / (mechanism.points - 1)
-    released = as_floats(feature.from_unit(grid, points=mechanism.points))  # these very doubles are compared
-    order = np.argsort(released)  # categories come in any order; to add up k of their masses costs another k units
-    cumulated = expanded.cdf(grid) if feature.categories is None else np.cumsum(expanded.pmf(grid[order]), axis=-1)
+    if order is None:
+        return np.where(count > 0, expanded.cdf(grid[count - 1]), 0.0)  # of what is asked for alone: grids are fine
+    cumulated = np.cumsum(expanded.pmf(grid[order]), axis=-1)  # to add up k masses costs another k units
     padded = np.concatenate([np.zeros((*law.shape, 1)), cumulated], axis=-1)
-    return np.asarray(padded[..., np.searchsorted(released[order], values, side="right")])
+    return np.asarray(padded[..., count])
+
+
+def _released(feature: Feature, points: int) -> tuple[Floats, NDArray[np.intp] | None]:
+    """Return the natural values on a feature's grid, rising, and their order where it is another than the grid's."""
+    return _numbers(feature, points) if feature.categories is None else _rising(feature, points)
+
+
+@lru_cache(maxsize=32)  # the same for every record
+def _numbers(feature: Feature, points: int) -> tuple[Floats, NDArray[np.intp] | None]:
+    return _rising(feature, points)
+
+
+def _rising(feature: Feature, points: int) -> tuple[Floats, NDArray[np.intp] | None]:
+    values = as_floats(feature.from_unit(np.arange(points) / (points - 1), points=points))  # these doubles are compared
+    if (values[1:] >= values[:-1]).all():
+        return values, None
+    order = np.argsort(values, kind="stable")
+    return values[order], order
 
 
 class LawsOverEpsilon:
@@ -138,10 +172,10 @@ class LawsOverEpsilon:
         """Return the mass of one closed interval on the unit scale, shape ``(epsilons,)``."""
         return np.concatenate([np.atleast_1d(mechanism.law(x).mass(*side)) for mechanism in self.stacks[m][j]])
 
-    def points(self, m: int, j: int, x: float, grid: Floats) -> Floats:
-        """Return point masses on a grid, shape ``(epsilons, points)``."""
+    def runs(self, m: int, j: int, x: float, first: Floats, last: Floats) -> Floats:
+        """Return the masses of runs of values on the unit scale, ends included, shape ``(epsilons, runs)``."""
         laws = (mechanism.law(x) for mechanism in self.stacks[m][j])
-        return np.concatenate([np.atleast_2d(law[..., np.newaxis].pmf(grid)) for law in laws])
+        return np.concatenate([np.atleast_2d(law[..., np.newaxis].mass(first, last)) for law in laws])
 
 
 def stack(mechanisms: Sequence[Mechanism]) -> list[Mechanism]:

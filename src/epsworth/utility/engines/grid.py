@@ -7,14 +7,17 @@ from collections.abc import Hashable, Iterator
 
 import numpy as np
 
+from epsworth.arrays import Floats
 from epsworth.records import Indices
 from epsworth.utility.engines.cells import cells_for
-from epsworth.utility.engines.contraction import LawsOverEpsilon, Table, agreement, mass_error, outward
+from epsworth.utility.engines.contraction import LawsOverEpsilon, Table, agreement, mass_error, merged, outward
 from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, targets
+from epsworth.utility.engines.linear import linear_for
 from epsworth.utility.question import Question
 
 MOST_POINTS = 2_000_000  # of one record's grid
 CHEAP_GRID = 2_000_000  # queries over all records up to which a grid is asked even where cells are known
+FINEST = 1_024  # values of one feature up to which a grid is asked even where cells, or sums, are known
 LARGEST_GRID = 50_000_000  # queries over all records beyond which sampling is the better bargain
 
 
@@ -39,8 +42,12 @@ class Grid(ByRecord):
 
     def worthwhile(self, question: Question, m: int) -> bool:
         """Tell whether all decision tables, one per set of public features, cost less than what else there is."""
-        queries = math.prod(grid_sizes(question, m) or ()) * len(question.read(_same_public))
-        return queries <= (LARGEST_GRID if isinstance(question.read(cells_for), str) else CHEAP_GRID)
+        sizes = grid_sizes(question, m) or ()
+        queries = math.prod(sizes) * len(question.read(_same_public))
+        if not isinstance(question.read(cells_for), str):
+            return queries <= CHEAP_GRID and max(sizes) <= FINEST
+        sums = question.read(linear_for) if max(sizes) > FINEST else ""
+        return queries <= LARGEST_GRID and (isinstance(sums, str) or len(sums.weights) > 1)
 
     def why(self, question: Question, m: int) -> str:
         """Name the grid."""
@@ -53,17 +60,25 @@ class Grid(ByRecord):
     def found(self, question: Question, settings: Settings) -> Iterator[Found]:
         """Yield exact bounds for mechanisms that share their grid: one query per grid point and public record."""
         sizes, m = grid_sizes(question, 0) or (), question.shape[0]
-        laws, grids = LawsOverEpsilon(question), [np.arange(k) / (k - 1) for k in sizes]
+        laws, every = LawsOverEpsilon(question), [np.arange(k + 1) for k in sizes]
         for group, table in _tables(question, sizes, question.read(_same_public)):
+            edges, labels = merged(every, table.labels)  # runs of values between which no label changes
+            runs, own = [_ends(edge, k) for edge, k in zip(edges, sizes, strict=True)], Table(labels, table.kinds)
+            error = mass_error(sum(labels.shape))
             for record in group.tolist():
                 masses = [
-                    np.concatenate([laws.points(i, j, question.unit[record, j], grid) for i in range(m)])
-                    for j, grid in enumerate(grids)
+                    np.concatenate([laws.runs(i, j, question.unit[record, j], *ends) for i in range(m)])
+                    for j, ends in enumerate(runs)
                 ]
-                shares = agreement(table, targets(question, record), masses)
+                shares = agreement(own, targets(question, record), masses)
                 possible = len(set(table.kinds.tolist()) | {question.labels[record]})
                 asked = table.labels.size if record == group[0] else 0
-                yield Found(record, [outward(share, mass_error(sum(sizes))) for share in shares], possible, asked)
+                yield Found(record, [outward(share, error) for share in shares], possible, asked)
+
+
+def _ends(edges: Indices, k: int) -> tuple[Floats, Floats]:
+    """Return the first and the last value of every run on the unit scale."""
+    return edges[:-1] / (k - 1), (edges[1:] - 1) / (k - 1)
 
 
 def _same_public(question: Question) -> list[Indices]:

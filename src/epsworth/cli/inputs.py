@@ -1,0 +1,165 @@
+"""What MODEL, TABLE and the options beside them name: loaded once, then asked the one question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from epsworth.cli.options import epsilon_grid, families, progress_bar, split_commas
+
+if TYPE_CHECKING:
+    import polars as pl
+    import typer
+
+    from epsworth.space import Domain
+    from epsworth.utility.curves import Curves
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What MODEL, TABLE and the options beside them name.
+
+    Attributes
+    ----------
+    model : classifier
+    frame : polars data frame
+        Without the column of true labels.
+    truth : ndarray or None
+    names : list of str
+        Sensitive columns.
+    domain : Domain or None
+        Declared ranges.
+    """
+
+    model: Any
+    frame: pl.DataFrame
+    truth: Any
+    names: list[Any]
+    domain: Domain | None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], model: Path, table: Path) -> Self:
+        """Load what the options name."""
+        from epsworth.space import Domain
+        from epsworth.table_files import read_table
+
+        if given["domain"] is not None and given["domain_from_data"]:
+            raise ValueError("--domain and --domain-from-data exclude each other; keep --domain")
+        declared = None if given["domain"] is None else Domain.load(given["domain"])
+        frame = read_table(table)
+        truth = column_of(frame, "--target", given["target"])
+        frame = frame if truth is None else frame.drop(given["target"])
+        names = [column_named(name, frame.columns) for name in split_commas(given["sensitive"] or [], frame.columns)]
+        if given["domain_from_data"]:
+            declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
+        return cls(classifier(model, trust=given["trust"]), frame, truth, names, declared)
+
+    def check_row(self, row: int) -> None:
+        """Refuse a record that the table does not hold."""
+        if not 0 <= row < len(self.frame):
+            raise ValueError(f"there is no record {row}; the table holds records 0 to {len(self.frame) - 1}")
+
+    def record(self, row: int) -> pl.DataFrame:
+        """Return a record, as a table of one row."""
+        self.check_row(row)
+        return self.frame[row : row + 1]
+
+
+def compute(
+    given: Mapping[str, Any], model: Path, table: Path, rows: Sequence[int] = (), policy: Path | None = None
+) -> Curves:
+    """Load what the options name and ask the one question.
+
+    Parameters
+    ----------
+    given : mapping
+        The options of ``utility``, by name.
+    rows : sequence of int
+        Records that must exist.
+    policy : path, optional
+        What clients run, in place of features, mechanisms and epsilons.
+    """
+    from epsworth.utility.stability import stability
+
+    per_record = given["record_epsilon"] is not None
+    words = ("record_epsilon", "--record-epsilon") if per_record else ("epsilon", "--epsilon")
+    grid = epsilon_grid(given[words[0]], words[1])
+    asked = Inputs.of(given, model, table)
+    for row in rows:
+        asked.check_row(row)
+    question: dict[str, Any] = {"policy": policy}
+    if policy is None:
+        question = {
+            "sensitive": asked.names,
+            "mechanisms": families(given["mechanism"]),
+            "epsilons": [shared_evenly(one, len(asked.names)) for one in grid] if per_record else grid,
+            "domain": asked.domain,
+            "quantise": given["quantise"],
+        }
+    with progress_bar("asking the classifier") as progress:
+        return stability(
+            asked.model, asked.frame, rng=given["seed"], y=asked.truth, progress=progress, **question,
+            **{name: given[name] for name in ("confidence", "tolerance", "over", "method")},
+        )  # fmt: skip
+
+
+def refuse_beside_policy(context: typer.Context) -> None:
+    """Refuse options that a policy answers already, instead of ignoring them."""
+    for name in ("sensitive", "mechanism", "epsilon", "record_epsilon", "domain", "domain_from_data", "quantise"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise ValueError(
+                f"--{name.replace('_', '-')} and --policy exclude each other: a policy says its own; keep one"
+            )
+
+
+def shared_evenly(total: float, features: int) -> float:
+    """Return the largest double so many of which do not sum to more than the total.
+
+    Examples
+    --------
+    >>> shared_evenly(4.0, 2), 3 * Fraction(shared_evenly(1.0, 3)) <= 1
+    (2.0, True)
+    """
+    from epsworth.rounding import float_below
+
+    return float_below(Fraction(total) / max(features, 1))
+
+
+def column_of(frame: pl.DataFrame, option: str, name: str | None) -> Any:
+    """Return the values of the column that an option names; None for none."""
+    from epsworth.records import shown_names
+
+    if name is None:
+        return None
+    if name not in frame.columns:
+        raise ValueError(f"{option}: the table has no column {name!r}; {shown_names(frame.columns)}")
+    return frame[name].to_numpy()
+
+
+def classifier(path: Path, *, trust: bool) -> Any:
+    """Load a classifier: one that learn fit wrote, else as `load_model` does."""
+    import numpy as np
+
+    from epsworth.classifiers import load_model
+    from epsworth.learner import Classifier
+
+    if not Classifier.wrote(path):
+        return load_model(path, trust=trust)
+    learnt = Classifier.load(path)
+    learnt.feature_names_in_ = np.array(learnt.config.names, dtype=object)  # columns of a table go by name, x0 too
+    return learnt
+
+
+def column_named(name: str, columns: list[str]) -> Any:
+    """Return the column that a text names, or numbers where the table has a header."""
+    from epsworth.records import looks_like_header, shown_names
+
+    if name in columns:
+        return name
+    if name.isdigit() and int(name) < len(columns) and looks_like_header(columns):
+        return columns[int(name)]
+    raise ValueError(f"--sensitive: the table has no column {name!r}; {shown_names(columns)}")

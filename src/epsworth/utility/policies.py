@@ -1,0 +1,152 @@
+"""A question about a policy: what is analysed is what its clients release."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+from math import comb
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsworth.classifiers import Classifier, ClassifierError, as_classifier
+from epsworth.mechanisms.record import RecordRelease
+from epsworth.records import FrameRecords, Records, as_records, shown_names
+from epsworth.release import Policy
+from epsworth.release.analysis import Released, Scaled, encoded, unsampled
+from epsworth.release.rules import Rule
+from epsworth.rounding import float_above, show_up, sum_above
+from epsworth.space import Feature
+from epsworth.utility.question import UNASKED, Question, answer, asked
+
+MOST_SUBSETS = 256
+NAME = "policy"
+
+
+def ask_about(policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike | None) -> Question:
+    """Check what the user gave beside a policy, and return the question of what clients release under it.
+
+    Its one epsilon is the stated total of a record.
+    """
+    policy = policy if isinstance(policy, Policy) else Policy.load(policy)
+    classifier = as_classifier(model)
+    records = as_records(X, features=classifier.features, count=classifier.count)
+    rules = _read_rules(policy, records)
+    question = Question(
+        classifier=classifier,
+        records=records,
+        positions=tuple(_at(records, rule) for rule in rules),
+        features=tuple(Scaled.of(policy, rule.feature) for rule in rules),
+        unit=np.column_stack([encoded(rule, records.column(_at(records, rule))) for rule in rules]),
+        names=(NAME,),
+        epsilons=np.array([float_above(Fraction(policy.total))]),
+        releases=((RecordRelease(tuple(map(Released.of, rules)), 0.0, policy.guarantee, _tight(policy)),),),
+        notes=tuple(_notes(policy, rules)),
+        labels=UNASKED,
+        y=None,
+        per="record",
+    )
+    question = asked(question, y)
+    return replace(question, subsets=tuple(_subsets(policy, question)))
+
+
+def _at(records: Records, rule: Rule) -> int:
+    return records.names.index(rule.feature.name)
+
+
+def _read_rules(policy: Policy, records: Records) -> list[Rule]:
+    """Return the rules for columns that the classifier reads; every other must at least stand in the table."""
+    for name in policy.names:
+        if name not in (*records.given, *records.names):
+            told = shown_names(records.given)
+            raise ValueError(f"the table lacks the column {name!r}, which the policy perturbs; {told}")
+    rules = [rule for rule in policy.rules if rule.feature.name in records.names]
+    if not rules:
+        raise ValueError(
+            f"the policy perturbs {', '.join(policy.names)}, none of which the classifier reads, so that its labels "
+            "never change; give the policy of its features"
+        )
+    return rules
+
+
+def _tight(policy: Policy) -> float:
+    """Return the pure loss of the features that are released together, at most."""
+    return sum_above(sorted((rule.kernel.loss() for rule in policy.rules), reverse=True)[: policy.released])
+
+
+def _notes(policy: Policy, rules: Sequence[Rule]) -> list[str]:
+    """Say what is analysed."""
+    parts = ", ".join(f"{r.feature.name} by {r.mechanism} at epsilon {show_up(float(r.epsilon))}" for r in rules)
+    notes = [f"{NAME} {policy.fingerprint[:12]}: {parts}; the very integers and doubles that its clients release"]
+    if unread := [name for name in policy.names if name not in {rule.feature.name for rule in rules}]:
+        notes.append(f"{NAME}: the classifier does not read {', '.join(unread)}, which cost epsilon all the same")
+    return notes
+
+
+def _subsets(policy: Policy, question: Question) -> list[tuple[Question, int]]:
+    """Return the questions about the features that a record may release, and how many choices each stands for."""
+    if policy.sampling is None:
+        return []
+    read = frozenset(feature.name for feature in question.features)
+    released, others = policy.sampling.features, len(policy.rules) - len(read)
+    sizes = range(max(0, released - others), min(released, len(read)) + 1)
+    if (count := sum(comb(len(read), size) for size in sizes)) > MOST_SUBSETS:
+        raise ValueError(
+            f"sample.features: {released} of {len(policy.rules)} features can be chosen in {count} ways that matter, "
+            f"of which at most {MOST_SUBSETS} can be analysed; let a policy sample from fewer features"
+        )
+    return [
+        (_given(policy, question, kept), comb(others, released - size))
+        for size in sizes
+        for kept in combinations(range(len(read)), size)
+    ]
+
+
+def _given(policy: Policy, question: Question, kept: Sequence[int]) -> Question:
+    """Return the question about records that release some of the features that the classifier reads, by number."""
+    left = [(p, f) for j, (p, f) in enumerate(zip(question.positions, question.features, strict=True)) if j not in kept]
+    records = _without(policy, question.records, left) if left else question.records
+    _check_missing(question.classifier, records)
+    release = question.releases[0][0]
+    return replace(
+        question,
+        records=records,
+        positions=tuple(question.positions[j] for j in kept),
+        features=tuple(question.features[j] for j in kept),
+        unit=question.unit[:, list(kept)],
+        releases=((replace(release, mechanisms=tuple(release.mechanisms[j] for j in kept)),),),
+        notes=(),
+        asked=0,
+        readings={},
+    )
+
+
+def _without(policy: Policy, records: Records, left: Sequence[tuple[int, Feature]]) -> Records:
+    """Return the records with what stands for features that they do not release.
+
+    In columns of the kind that `perturb` gives them, those of values and gaps together: so a row with values leads, and
+    goes again.
+    """
+    count, columns = len(records), {}
+    for position, feature in left:
+        gaps = unsampled(policy, feature, count)
+        if isinstance(records, FrameRecords) and gaps.dtype.kind == "f" and np.isnan(gaps).any():
+            gaps = np.full(count, None, dtype=object)  # in a frame a gap is null
+        columns[position] = np.concatenate([feature.from_unit([0.0]).astype(gaps.dtype), gaps])
+    led = records.take(np.concatenate([[0], np.arange(count)]), columns)
+    whole = as_records(led, features=records.names)
+    return as_records(whole.take(np.arange(1, count + 1)), features=records.names)
+
+
+def _check_missing(classifier: Classifier, records: Records) -> None:
+    try:
+        answer(classifier, records, np.arange(1))
+    except ClassifierError as error:
+        raise ValueError(
+            f"sample.unsampled: the policy leaves features out, and the classifier does not take such a record "
+            f"({error}); give a model that takes missing values, or a policy that scales"
+        ) from None

@@ -1,0 +1,179 @@
+"""From the average over some rows to the average over the population that they come from.
+
+Rows X_1, .., X_n are drawn independently of one another and of the classifier, and rho_i = rho(X_i) lies in [0, 1].
+For a mean of mu and a stake c in (0, 1] the capital
+
+    K(mu) = mean over c of prod_i (1 - c + c rho_i / mu)
+
+has expectation 1, so that it reaches 1 / miss with probability at most ``miss`` (Markov).  It falls in mu: every m
+with K(m) >= 1 / miss lies below mu but for that probability.  It rises in every rho_i, so that lower bounds may stand
+for them, and it asks for no order of the rows.  Where only a bound a on the rows' average is known (`Bounds.pooled`),
+the logarithm of each factor, concave in rho_i, lies above its chord: K(m) is at least what n a ones and n (1 - a)
+zeros give.
+
+Waudby-Smith & Ramdas 2024 bet so, one row after the other; a mixture of constant stakes: Orabona & Jun 2024.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.special import logsumexp
+
+from epsworth.arrays import Floats
+from epsworth.bounds import Interval, Risk, check_spent
+from epsworth.results import Result, how_sure
+from epsworth.rounding import UNIT, down, float_below, round_down, round_up, up
+
+HALVINGS = 20  # of [0, 1]: the bound is found to 1e-6, from below
+LEAST = 1 / 8  # of the stake that rows of the largest spread ask for: smaller ones gain nothing
+TOGETHER = 1 << 22  # factors at a time
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Population(Result):
+    """Bounds on the average over the population that the records come from.
+
+    Claim: if the records are drawn independently of one another and of the classifier (they are none of those it was
+    fitted on), all bounds hold together with probability at least ``confidence`` over the records and our own draws.
+
+    Attributes
+    ----------
+    lower, upper : ndarray, shape ``(mechanisms, epsilons)``
+    confidence : float
+    records : int
+        How many there are.
+    spent : float
+        Probability that was spent on misses, those of the records' own bounds among them, rounded down.
+    """
+
+    lower: Floats
+    upper: Floats
+    confidence: float
+    records: int
+    spent: float
+
+    @property
+    def words(self) -> str:
+        """What is bounded, on what condition, and how surely."""
+        return (
+            f"average over the population, if these {self.records} records are independent draws of it, "
+            f"{how_sure(self.confidence)}"
+        )
+
+    def rows(self) -> list[list[str]]:
+        """Return the bounds as they are printed, by mechanism and epsilon, rounded outwards."""
+        sides = zip(self.lower.tolist(), self.upper.tolist(), strict=True)
+        return [
+            [f"{round_down(low):.3f}-{round_up(high):.3f}" for low, high in zip(lower, upper, strict=True)]
+            for lower, upper in sides
+        ]
+
+    def __str__(self) -> str:
+        """Return what is bounded, and by what at most, rounded to the safe side."""
+        low, high = round_down(float(self.lower.min())), round_up(float(self.upper.max()))
+        return f"{self.words}: between {low:g} and {high:g}"
+
+
+def default_confidence(confidence: float) -> float:
+    """Leave as much for the draw of the records as the bounds on them may miss; .001 where those hold for certain.
+
+    Examples
+    --------
+    >>> default_confidence(1.0), round(default_confidence(0.99), 12)
+    (0.999, 0.98)
+    """
+    return 0.999 if confidence == 1 else confidence - min(1 - confidence, confidence / 2)
+
+
+def population_bounds(rows: Interval, average: Interval, *, confidence: float, spent: float, among: int) -> Population:
+    """Bound the average over the population.
+
+    Parameters
+    ----------
+    rows : Interval of ndarray, shape ``(mechanisms, epsilons, records)``
+        Bounds for every record.
+    average : Interval of ndarray, shape ``(mechanisms, epsilons)``
+        Bounds on the average over the records.
+    confidence : float
+        Of all bounds, those on the records among them.
+    spent : float
+        What the bounds on the records spent, rounded down.
+    among : int
+        How many averages share the confidence, those that are not asked for here among them.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
+    risk, shape = Risk.of(confidence), rows.lower.shape
+    used = Fraction(math.nextafter(spent, 1)) if spent else Fraction(0)
+    if used >= risk.total:
+        raise ValueError(
+            f"confidence {confidence:g} leaves nothing for the draw of the records, as their bounds spent {spent:g} "
+            "already; ask for less confidence here, or for more of the bounds"
+        )
+    own, rest = risk.divide([used / risk.total, 1 - used / risk.total])
+    own.spend()
+    miss = rest.split(2 * among).spend(2 * among)  # a side each
+    check_spent(risk.spent, confidence)
+    lower = mean_above(rows.lower, average.lower, miss)
+    upper = up(1 - mean_above(np.maximum(down(1 - rows.upper), 0), np.maximum(down(1 - average.upper), 0), miss))
+    return Population(lower, np.minimum(upper, 1.0), float(confidence), shape[2], float_below(risk.spent))
+
+
+def mean_above(rows: Floats, average: Floats, miss: float) -> Floats:
+    """Return what a mean exceeds but for a probability, given lower bounds on n draws, and on their average.
+
+    Parameters
+    ----------
+    rows : ndarray, shape ``(.., n)``
+        In [0, 1].
+    average : ndarray, shape ``(..)``
+
+    Examples
+    --------
+    >>> bool(0.9 < mean_above(np.ones((1, 100)), np.ones(1), 0.001)[0] < 0.94)  # 0.001 ** (1 / 100) at best
+    True
+    """
+    n = rows.shape[-1]
+    flat, low, high = rows.reshape(-1, n), np.zeros(average.size), np.ones(average.size)
+    stakes = _stakes(n, miss)
+    step = max(1, TOGETHER // n)
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        grown = np.concatenate(
+            [
+                _passes(flat[at : at + step], average.ravel()[at : at + step], middle[at : at + step], stakes, miss)
+                for at in range(0, len(flat), step)
+            ]
+        )
+        low, high = np.where(grown, middle, low), np.where(grown, high, middle)
+    return low.reshape(average.shape)
+
+
+def _stakes(n: int, miss: float) -> list[float]:
+    """Return powers of 1/2, down to what rows of the largest spread ask for: sqrt(2 ln(1 / miss) / n)."""
+    least = LEAST * math.sqrt(-2 * math.log(miss) / n)
+    return [0.5**j for j in range(max(1, 2 + math.floor(-math.log2(least))))]
+
+
+def _passes(rows: Floats, average: Floats, mean: Floats, stakes: list[float], miss: float) -> Floats:
+    """Tell where the capital reaches 1 / miss for certain.
+
+    A factor is off by 2 units of itself, its logarithm by 2 units and 4 of itself; sums of n add n of the sizes'.
+    """
+    n, grown = rows.shape[-1], []
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for c in stakes:
+            terms = np.log((1 - c) + c * (rows / mean[:, np.newaxis]))
+            size = np.abs(terms).sum(axis=-1)
+            each = terms.sum(axis=-1) - UNIT * (2 * n + (n + 8) * size)
+            ends = (1 - average) * math.log1p(-c) if c < 1 else np.where(average == 1, 0.0, -np.inf)
+            chord = average * np.log((1 - c) + c / mean)
+            both = n * (ends + chord) - UNIT * 16 * n * (1 + np.abs(ends) + np.abs(chord))
+            grown.append(np.fmax(np.nan_to_num(each, nan=-np.inf), np.nan_to_num(both, nan=-np.inf)))
+    wanted = -math.log(miss) + math.log(len(stakes))
+    capital = logsumexp(np.array(grown), axis=0)
+    return np.asarray(capital >= wanted + 64 * UNIT * (wanted + np.abs(capital) + 1))

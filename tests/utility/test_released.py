@@ -1,0 +1,284 @@
+"""What is analysed is what is released: policies against their integers, their doubles and real draws."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.stats import binom
+from sklearn.datasets import load_iris
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+import epsworth as ew
+from epsworth.release import Rule, Sampling
+from epsworth.release.columns import Column
+from epsworth.space import Feature
+from epsworth.utility.curves import Curves
+
+X, Y = load_iris(return_X_y=True)
+FOREST = RandomForestClassifier(20, random_state=0).fit(X, Y)
+SUMS = LogisticRegression().fit(X[:100], Y[:100])
+THREE = LogisticRegression(max_iter=1_000).fit(X, Y)
+RANGES = ew.Domain.of({"x0": (4, 8), "x2": (1, 7)})
+ROWS = [0, 60, 99]
+WORDS = ["pm", "sw", "laplace_clipped", "gaussian_clipped", "bounded_laplace", "duchi", "hybrid", "staircase"]
+WORDS += ["pm_affine", "krr:k=33", "exponential:k=17", "pb_grr:k=33", "pm:quantise=33", "krr:k=33,quantise=5"]
+
+
+def true_share(policy, model, row):
+    """Return Pr[the label stays], over every released value, in fractions; one rule, arrays."""
+    (rule,) = policy.rules
+    column, at = Column(rule), int(rule.feature.name[1:])
+    index = int(column.encode(row[[at]].astype(float))[0])
+    table = np.tile(row, (column.values.size, 1))
+    table[:, at] = column.values
+    kept = model.predict(table) == model.predict(row[np.newaxis])[0]
+    weights = rule.kernel.weights(index)
+    return Fraction(sum(w for w, stays in zip(weights, kept, strict=True) if stays), rule.kernel.total(index))
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_a_policy_is_analysed_as_its_integers_say(words):
+    policy = ew.Policy.of(words, 2, ew.Domain.of({"x2": (1, 7)}), bits=12)
+    for model in (FOREST, SUMS):
+        curves = ew.stability(model, X[ROWS], policy=policy)
+        for lower, upper, row in zip(curves.lower[0, 0], curves.upper[0, 0], X[ROWS], strict=True):
+            assert Fraction(lower) <= true_share(policy, model, row) <= Fraction(upper)  # excess: none
+            assert upper - lower <= 1e-9
+
+
+@pytest.mark.parametrize("model", [FOREST, SUMS, FOREST.predict], ids=["cells", "lattice", "grid"])
+def test_sixteen_bits_are_analysed_to_rounding(model):
+    policy = ew.Policy.of("sw", 4, ew.Domain.of({"x2": (1, 7)}))
+    curves = ew.stability(model, X[60:61], policy=policy)
+    truth = true_share(policy, FOREST if callable(model) else model, X[60])
+    assert Fraction(curves.lower.item()) <= truth <= Fraction(curves.upper.item())
+    assert curves.upper.item() - curves.lower.item() <= 1e-9
+    assert curves.confidence == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "width"),
+    [
+        (SUMS, "lattice", 1e-9),
+        (LogisticRegression(max_iter=1_000).fit(X, Y), "polygons", 0.01),
+        (FOREST, "cells", 1e-9),
+    ],
+)
+def test_two_values_are_analysed_together(model, method, width):
+    policy = ew.Policy.of("pm", {"x0": 1, "x2": "2.5"}, RANGES, bits=8)
+    curves = ew.stability(model, X[[60]], policy=policy, method=method)
+    weights = []
+    for rule in policy.rules:
+        index = int(Column(rule).encode(X[[60], int(rule.feature.name[1:])])[0])
+        weights.append([Fraction(w, rule.kernel.total(index)) for w in rule.kernel.weights(index)])
+    first, second = (Column(rule).values for rule in policy.rules)
+    table = np.tile(X[60], (first.size * second.size, 1))
+    table[:, 0], table[:, 2] = np.repeat(first, second.size), np.tile(second, first.size)
+    kept = (model.predict(table) == model.predict(X[[60]])).reshape(first.size, second.size)
+    truth = sum(p * sum(q for q, stays in zip(weights[1], row, strict=True) if stays)
+                for p, row in zip(weights[0], kept, strict=True))  # fmt: skip
+    assert Fraction(curves.lower.item()) <= truth <= Fraction(curves.upper.item())
+    assert curves.upper.item() - curves.lower.item() <= width
+
+
+def inside(policy, model, table, curves, draws):
+    """Tell whether the labels of so many real releases of each row lie within exact bounds; false alarm: 1e-9 a row."""
+    own = model.predict(table)
+    for row in range(len(table)):
+        copies = table.iloc[[row] * draws].reset_index(drop=True)
+        kept = int((model.predict(ew.perturb(policy, copies)) == own[row]).sum())
+        lower, upper = curves.lower[0, 0, row], curves.upper[0, 0, row]
+        if binom.sf(kept - 1, draws, upper) < 5e-10 or binom.cdf(kept, draws, lower) < 5e-10:
+            return False
+    return True
+
+
+class Deals:
+    """Labels of records with a number, a word and gaps; no scikit-learn model."""
+
+    @staticmethod
+    def predict(table):
+        age = np.asarray(table["age"], dtype=float)
+        job = np.asarray(table["job"], dtype=object)
+        late = np.where(np.isnan(age), 40, age) > np.where(job == "nurse", 30, 55)
+        return late.astype(int) + 2 * np.array([word is None for word in job])
+
+
+def deals():
+    """Return records with what a policy clamps, and what it has a substitute for."""
+    return pd.DataFrame({"age": [31.0, np.nan, 64, 130], "job": ["nurse", "clerk", "pilot", None], "id": [1, 2, 3, 4]})
+
+
+def rules(**more):
+    """Return two rules of different mechanisms and epsilons."""
+    age = Rule(Feature("age", 0, 100), "laplace_clipped", "0.7", bits=8, missing=40, **more)
+    job = Feature("job", categories=("clerk", "nurse", "other"))
+    return age, Rule(job, "krr", "1.3", missing="other", outside="other")
+
+
+@pytest.mark.parametrize("sampling", [None, Sampling(1), Sampling(1, "scaled")], ids=["all", "missing", "scaled"])
+@pytest.mark.parametrize("draws", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_real_draws_of_perturb_lie_inside(sampling, draws):
+    if sampling is not None and sampling.unsampled == "scaled":  # false alarm: 4e-9 a case
+        policy = ew.Policy((rules()[0], Rule(Feature("id", 0, 9), "pm", 2, bits=8)), sampling)
+        model = DecisionTreeClassifier(random_state=0).fit(_numbers(400, 0), np.arange(400) % 3)
+        table = _numbers(3, 1)
+    else:
+        policy, model, table = ew.Policy(rules(), sampling), Deals(), deals()
+    curves = ew.stability(model.predict, table, policy=policy)
+    assert curves.confidence == 1
+    assert (curves.upper - curves.lower).max() < 1e-9
+    assert inside(policy, model, table, curves, draws)
+    assert inside(policy, model, table, curves, 20_000)  # and once more: no release is the one before
+
+
+def _numbers(n, seed):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({"age": rng.uniform(0, 100, n), "job": rng.integers(0, 3, n), "id": rng.uniform(0, 9, n)})
+
+
+def test_draws_under_another_policy_lie_outside():
+    table = deals()
+    curves = ew.stability(Deals().predict, table, policy=ew.Policy(rules()))
+    other = Rule(Feature("age", 0, 100), "laplace_clipped", "0.9", bits=8, missing=40)
+    assert not inside(ew.Policy((other, rules()[1])), Deals(), table, curves, 20_000)
+
+
+def test_trees_and_sums_behind_a_sample_are_read_too():
+    policy = ew.Policy.of("pm", {"x0": 1, "x2": 2}, RANGES, sample=1)
+    scaled = ew.Policy(policy.rules, Sampling(1, "scaled"))
+    curves = ew.stability(FOREST, X[ROWS], policy=scaled)
+    by_grid = ew.stability(FOREST.predict, X[ROWS], policy=scaled, method="grid")
+    assert curves.confidence == 1
+    assert "cells" in " ".join(curves.notes)
+    assert curves.method[0, 0] == "mixture"
+    assert (curves.lower <= by_grid.upper).all()
+    assert (by_grid.lower <= curves.upper).all()
+
+
+def test_a_sample_is_the_average_over_its_subsets():
+    ranges = ew.Domain.of({"x0": (4, 8), "x2": (1, 7), "x3": (0, 3)})
+    policy = ew.Policy.of("krr:k=5", {"x0": 1, "x2": 2, "x3": 3}, ranges, sample=2)
+    centred = ew.Policy(policy.rules, Sampling(2, "scaled"))
+    total = Fraction(0)
+    own = FOREST.predict(X[[60]])[0]
+    for chosen in combinations(range(3), 2):
+        tables, weights = [], []
+        for point in np.ndindex(5, 5):
+            row, weight = X[60].copy(), Fraction(1)
+            for j, rule in enumerate(policy.rules):
+                at, column = int(rule.feature.name[1:]), Column(rule)
+                centre = (rule.feature.lower + rule.feature.upper) / 2
+                row[at] = centre
+                if j in chosen:
+                    k, index = point[chosen.index(j)], int(column.encode(X[[60], at])[0])
+                    row[at] = centre + 1.5 * (column.values[k] - centre)
+                    weight *= Fraction(rule.kernel.weights(index)[k], rule.kernel.total(index))
+            tables.append(row)
+            weights.append(weight)
+        total += sum(w for w, label in zip(weights, FOREST.predict(np.array(tables)), strict=True) if label == own) / 3
+    curves = ew.stability(FOREST, X[[60]], policy=centred)
+    assert Fraction(curves.lower.item()) <= total <= Fraction(curves.upper.item())
+    assert curves.guarantees[0][0] == centred.guarantee  # the two largest of three
+
+
+def test_gaps_that_a_policy_fills_do_not_stand_in_the_way_of_trees():
+    model = HistGradientBoostingClassifier(max_iter=5).fit(np.where(X > 6, np.nan, X), Y)
+    table = X[ROWS].copy()
+    table[1, 2] = np.nan
+    rule = Rule(Feature("x2", 1, 7), "pm", 2, missing=4)
+    curves = ew.stability(model, table, policy=ew.Policy((rule,)))
+    by_grid = ew.stability(model.predict, table, policy=ew.Policy((rule,)))
+    assert (curves.method[0, 0], by_grid.method[0, 0]) == ("cells", "grid")
+    assert (curves.lower <= by_grid.upper).all()
+    assert (by_grid.lower <= curves.upper).all()
+
+
+def test_a_feature_that_the_model_does_not_read_is_paid_for_all_the_same():
+    table = pd.DataFrame(X, columns=["a", "b", "c", "d"]).assign(job="clerk")
+    model = RandomForestClassifier(10, random_state=0).fit(table[["a", "c"]], Y)
+    policy = ew.Policy((Rule(Feature("c", 1, 7), "pm", 2), rules()[1]))
+    curves = ew.stability(model, table.iloc[ROWS], policy=policy)
+    assert curves.features == ("c",)
+    assert curves.epsilons.tolist() == [3.3000000000000003]
+    assert curves.guarantees[0][0] == policy.guarantee
+    assert any("does not read job" in note for note in curves.notes)
+    sampled = ew.Policy(policy.rules, Sampling(1, "missing"))
+    half = ew.stability(_missing_are_zero(model), table.iloc[ROWS], policy=sampled)
+    assert (half.lower <= half.upper).all()
+    assert half.confidence == 1
+    alone = ew.Policy((rules()[1],))
+    with pytest.raises(ValueError, match="none of which the classifier reads"):
+        ew.stability(model, table.iloc[ROWS], policy=alone)
+
+
+def _missing_are_zero(model):
+    return lambda table: model.predict(table[["a", "c"]].fillna(0))
+
+
+def test_one_epsilon_per_record_is_told_saved_and_loaded(tmp_path):
+    policy = ew.Policy.of("pm", {"x0": "0.5", "x2": 2}, RANGES)
+    policy.save(tmp_path / "policy.toml")
+    curves = ew.stability(FOREST, X[::5], policy=tmp_path / "policy.toml")
+    assert curves.unit == "record"
+    assert curves.epsilons.tolist() == [2.5]
+    assert curves.mechanisms == ("policy",)
+    assert "by epsilon per record" in str(curves)
+    assert "per feature" not in str(curves)
+    assert "x0 by pm at epsilon 0.5, x2 by pm at epsilon 2" in str(curves)
+    document = curves.to_dict()
+    assert document["epsilons_per_record"] == [2.5]
+    assert "epsilons_per_feature" not in document
+    assert str(Curves.from_dict(document)) == str(curves)
+    found = ew.recommend(curves, at_least=0.5)
+    assert "per feature" not in found.reason
+    assert "epsilon_per_feature" not in found.to_dict()["choice"]
+    with pytest.raises(ValueError, match="about a policy"):
+        found.policy(RANGES)
+
+
+def test_polars_gaps_and_words_are_encoded_as_perturb_does():
+    table = pl.DataFrame({"age": [31.0, None, 64, 130], "job": ["nurse", "clerk", "pilot", None], "id": [1, 2, 3, 4]})
+
+    def model(frame):
+        return Deals.predict({"age": frame["age"].to_numpy(), "job": np.array(frame["job"].to_list(), dtype=object)})
+
+    curves = ew.stability(model, table, policy=ew.Policy(rules()))
+    other = ew.stability(Deals().predict, deals(), policy=ew.Policy(rules()))
+    assert curves.lower[..., :3].tolist() == other.lower[..., :3].tolist()  # a gap in a word is None here, NaN there
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"sensitive": 0}, "sensitive is given beside a policy"),
+        ({"mechanisms": "pm"}, "mechanisms is given beside a policy"),
+        ({"epsilons": [1]}, "epsilons is given beside a policy"),
+        ({"domain": RANGES}, "domain is given beside a policy"),
+        ({"quantise": 5}, "quantise is given beside a policy"),
+        ({"method": "paper"}, "knows no policy"),
+    ],
+)
+def test_what_a_policy_says_is_not_said_twice(given, told):
+    with pytest.raises(ValueError, match=told):
+        ew.stability(FOREST, X[ROWS], policy=ew.Policy.of("pm", 1, RANGES), **given)
+
+
+def test_what_a_policy_refuses_is_refused_by_its_row():
+    age, job = rules()
+    refusing = ew.Policy((Rule(age.feature, "pm", 1), job))
+    with pytest.raises(ValueError, match=r"row 1, age: the value is missing, and the policy refuses that"):
+        ew.stability(Deals().predict, deals(), policy=refusing)
+    with pytest.raises(ValueError, match="lacks the column 'age'"):
+        ew.stability(Deals().predict, deals()[["job", "id"]], policy=refusing)
+    with pytest.raises(ValueError, match="does not take such a record"):
+        ew.stability(SUMS, X[ROWS], policy=ew.Policy.of("pm", 1, RANGES, sample=1))
+    with pytest.raises(TypeError, match="or a policy="):
+        ew.stability(SUMS, X[ROWS], epsilons=[1])
