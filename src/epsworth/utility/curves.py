@@ -140,8 +140,8 @@ class Curves(Result):
         Wall-clock time.
     notes : tuple of str
         What a reader must know besides, such as the cost of a privacy indicator.
-    sound : bool
-        True: the bounds are guaranteed (heuristics carry False).
+    sound, stopped : bool
+        Whether the bounds are guaranteed (a heuristic's are not); whether the run ended before its work was done.
     check : Bounds or None
         Beside a heuristic: guaranteed bounds on the same question.
     spent : float
@@ -167,6 +167,7 @@ class Curves(Result):
     sound: bool = True
     check: Bounds | None = None
     spent: float = 0.0
+    stopped: bool = False
 
     def __post_init__(self) -> None:
         if self.sound and Fraction(self.spent) > 1 - Fraction(self.confidence):
@@ -330,6 +331,7 @@ class Curves(Result):
             sound=bool(document["sound"]),
             check=None if check is None else Bounds.from_dict(check),
             spent=float(document.get("spent", 0.0)),
+            stopped=bool(document.get("stopped", False)),
         )
         m, e, n = curves.lower.shape
         found = {

@@ -19,6 +19,7 @@ from epsworth.mechanisms.family import Build, Release, families, quantised
 from epsworth.mechanisms.record import RecordRelease, record_release, stand_ins
 from epsworth.records import Indices, Records, as_records
 from epsworth.space import Domain, Feature, unit_domain
+from epsworth.utility.pace import Pace
 
 SPREAD = 512  # values over the sensitive ranges, for answers that may be scores
 ASKED_AGAIN = 64, 256  # rows, least and most, that are asked about a second time
@@ -44,6 +45,10 @@ class Question:
         Queries spent before any engine: on the records, on some of them again, and over the ranges.
     readings : dict
         What `read` has found.
+    pace : Pace
+        When to stop asking.
+    start : int
+        Records before this one are answered already: those who go through the records leave them out.
     """
 
     classifier: Classifier
@@ -59,6 +64,8 @@ class Question:
     y: NDArray[Any] | None
     asked: int = 0
     readings: dict[Callable[[Question], Any], Any] = field(default_factory=dict)
+    pace: Pace = field(default_factory=Pace)
+    start: int = 0
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -80,9 +87,19 @@ class Question:
         found: T = self.readings[reading]
         return found
 
-    def ask(self, rows: Indices, values: Sequence[NDArray[Any]]) -> Labels:
-        """Return the labels of records whose sensitive features were replaced (natural units)."""
-        return answer(self.classifier, self.records, rows, dict(zip(self.positions, values, strict=True)))
+    def ask(
+        self, rows: Indices, values: Sequence[NDArray[Any]], answered: Callable[[int], None] = lambda rows: None
+    ) -> Labels:
+        """Return the labels of records whose sensitive features were replaced (natural units).
+
+        Raises Stopped between two steps where the pace says so; ``answered`` is told the rows of every step.
+        """
+        found = []
+        for step in self.pace.steps(len(rows), len(rows)):
+            given = {position: column[step] for position, column in zip(self.positions, values, strict=True)}
+            found.append(answer(self.classifier, self.records, rows[step], given))
+            answered(len(found[-1]))
+        return np.concatenate(found) if found else self.labels[:0]
 
 
 def answer(
