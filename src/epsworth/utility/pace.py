@@ -109,6 +109,15 @@ class Pace:
         if self.stopped is not None:
             raise Stopped(self.stopped)
 
+    @property
+    def free(self) -> bool:
+        """Whether nobody may stop the run."""
+        return self.seconds is None and self.watch is None
+
+    def size(self, most: int, unit: str = "rows") -> int:
+        """Return the size of the next step, of at most so many rows or records."""
+        return most if self.free else min(most, self.sizes[unit])
+
     def steps(self, count: int, most: int, unit: str = "rows") -> Iterator[slice]:
         """Cut work into steps of about `STEP` seconds, by what the step before took; `check` before each.
 
@@ -120,11 +129,11 @@ class Pace:
             Rows, or records, of a step.
         unit : {"rows", "records"}
         """
-        start, free = 0, self.seconds is None and self.watch is None
+        start = 0
         while start < count:
-            if not free:
+            if not self.free:
                 self.check()
-            size, began = min(most if free else self.sizes[unit], count - start), self.clock()
+            size, began = min(self.size(most, unit), count - start), self.clock()
             yield slice(start, start + size)
             start += size
             if size == self.sizes[unit]:  # a shorter one tells less of the speed

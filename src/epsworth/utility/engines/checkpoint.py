@@ -15,7 +15,7 @@ import json
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
@@ -135,6 +135,11 @@ class Kept:
         """Whether there is a checkpoint."""
         return self.checkpoint is not None
 
+    @property
+    def due(self) -> bool:
+        """Whether it is time to write again."""
+        return self.checkpoint is not None and self.checkpoint.clock() - self.checkpoint.written >= EVERY
+
     def under(self, word: str) -> Kept:
         """Return the place of a part of the run."""
         return Kept(self.checkpoint, f"{self.part}/{word}")
@@ -143,6 +148,11 @@ class Kept:
         """Leave arrays and numbers; arrays that change later must be copied."""
         if self.checkpoint is not None:
             self.checkpoint.keep(self.part, state)
+
+    def drop(self) -> None:
+        """Leave nothing here any more."""
+        if self.checkpoint is not None:
+            self.checkpoint.parts.pop(self.part, None)
 
     def found(self, **like: Any) -> Arrays | None:
         """Return what an earlier run left, in the shapes and kinds of ``like``, and put the generator back; or None."""
@@ -169,8 +179,22 @@ class Kept:
         return ValueError(f"checkpoint {path}: is damaged, or its generator is of another kind; remove it")
 
 
+def labels_text(seen: Iterable[set[Any]]) -> str:
+    """Return sets of labels as JSON; refuse labels that it cannot hold."""
+    plain = [[label.item() if isinstance(label, np.generic) else label for label in labels] for labels in seen]
+    if not all(isinstance(label, (str, int, float)) for labels in plain for label in labels):
+        raise ValueError("a checkpoint holds labels that are texts, numbers or booleans only; leave it out")
+    return json.dumps(plain)
+
+
+def labels_of(text: NDArray[Any]) -> list[set[Any]]:
+    """Return what `labels_text` wrote."""
+    return [set(labels) for labels in json.loads(str(text))]
+
+
 def described(question: Question, **settings: object) -> dict[str, str]:
     """Say what a question is, by the words of a refusal: by digests where there is much to say, or data."""
+    labels_text([set(question.labels.tolist())])  # refused now, or never
     columns = [question.records.column(p) for p in range(len(question.records.names))]
     rng = np.random.default_rng(0)
     rows = rng.integers(len(question.records), size=PROBES)

@@ -239,6 +239,7 @@ class RecordLog:
         while self.first < len(self.known) and self.known[self.first]:
             self.first += 1
         if self.settings.kept.wanted and one.whole:
+            self.settings.kept.under("record").drop()
             spent = self.spent + self.settings.risk.spent - self.before
             self.settings.kept.keep(
                 sides=self.sides, possible=self.possible, start=self.first, queries=self.queries,

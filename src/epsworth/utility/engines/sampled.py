@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -25,13 +26,14 @@ from epsworth.laws import uniforms
 from epsworth.records import Indices
 from epsworth.rounding import float_below
 from epsworth.utility.curves import Bounds
-from epsworth.utility.engines.checkpoint import Kept
+from epsworth.utility.engines.checkpoint import Kept, labels_of, labels_text
 from epsworth.utility.engines.engine import Answer, Counts, Engine, Progress, Settings, kinds
 from epsworth.utility.engines.tally import Tally
 from epsworth.utility.pace import Stopped
 from epsworth.utility.question import Question
 
 FIRST_LOOK, FIRST_LOOK_OF_MANY = 256, 64
+KEPT = 8_192  # rows of a task of a run that is kept: what is lost of it at most, with the step that was stopped
 MOST_QUERIES_PER_RECORD_MODE = 100_000_000
 
 Over = Literal["auto", "records", "dataset"]
@@ -66,6 +68,7 @@ class Sampler:
 
     def __init__(self, question: Question, settings: Settings) -> None:
         self.question, self.settings = question, settings
+        self.batch = min(settings.batch, KEPT) if settings.kept.wanted else settings.batch
         self.queries = 0
         self.seen: list[set[Any]] = [{label} for label in question.labels.tolist()]
 
@@ -81,10 +84,13 @@ class Sampler:
                 inside &= (unit >= 0) & (unit <= 1)
         return Task(m, e, rows, inside.size // rows.size, values, inside)
 
-    def run(self, tasks: Iterator[Task], sink: Sink, expected: int, progress: Progress) -> None:
+    def run(
+        self, tasks: Iterator[Task], sink: Sink, expected: int, progress: Progress, after: Callable[[int], None]
+    ) -> None:
         """Ask in batches of at most about ``batch`` rows; hand each task's agreements to ``sink``.
 
-        Progress is told with every step of a query, by the share of the ``expected`` rows.
+        Progress is told with every step of a query, by the share of the ``expected`` rows; ``after`` is told how many
+        tasks are finished with each batch.
         """
         before = self.queries
 
@@ -95,11 +101,13 @@ class Sampler:
         waiting: list[Task] = []
         for task in tasks:
             waiting.append(task)
-            if sum(t.size for t in waiting) >= self.settings.batch:
+            if sum(t.size for t in waiting) >= self.question.pace.size(self.settings.batch):
                 self._ask(waiting, sink, answered)
+                after(len(waiting))
                 waiting = []
         if waiting:
             self._ask(waiting, sink, answered)
+            after(len(waiting))
 
     def _ask(self, tasks: list[Task], sink: Sink, answered: Callable[[int], None]) -> None:
         question = self.question
@@ -130,14 +138,14 @@ class Sampler:
 
     def state(self) -> dict[str, Any]:
         """Return what a run that goes on needs."""
-        return {"queries": self.queries, "seen": json.dumps([list(labels) for labels in self.seen])}
+        return {"queries": self.queries, "seen": labels_text(self.seen)}
 
     def restore(self, kept: Kept, found: Mapping[str, NDArray[Any]]) -> None:
         """Take over the state of an earlier run."""
-        seen = json.loads(str(found["seen"]))
+        seen = labels_of(found["seen"])
         if len(seen) != len(self.seen):
             raise kept.damaged()
-        self.queries, self.seen = int(found["queries"]), [set(labels) for labels in seen]
+        self.queries, self.seen = int(found["queries"]), seen
 
 
 class Sampled(Engine):
@@ -174,6 +182,7 @@ def each_record(question: Question, settings: Settings) -> Answer:
         return tally.unsettled(settings.tolerance, wanted)
 
     with suppress(Stopped):
+        question.pace.check()  # before anything is drawn from a generator that the run will be given again
         _draw_records(sampler, tally, schedule, unfinished, settings.progress, settings.kept)
     return _answer(question, sampler, tally)
 
@@ -194,6 +203,7 @@ def whole_dataset(question: Question, settings: Settings) -> Answer:
         return tally.rivals(settings.tolerance, wanted)
 
     with suppress(Stopped):
+        question.pace.check()
         schedule = _schedule(question, pooled, settings, of_average, FIRST_LOOK)
         kept = settings.kept.under("average")
         _draw_pooled(sampler, pooled, schedule, lambda share: settings.progress(share / 3), kept)
@@ -231,39 +241,58 @@ def _draw_records(
         tally.agree[task.mechanism, task.epsilon, task.records] += agree.reshape(-1, task.copies).sum(axis=1)
         tally.right[task.mechanism, task.epsilon, task.records] += right.reshape(-1, task.copies).sum(axis=1)
 
-    def draw(draws: int, told: Progress) -> None:
-        tasks = _record_tasks(sampler, streams, tally.open, draws)
-        sampler.run(tasks, count, draws * int(tally.open.sum()), told)
+    def tasks(draws: int) -> Iterator[Task]:
+        return _record_tasks(sampler, streams, tally.open, draws)
 
-    if seeds is not None:  # where the streams of open records were at the last look: a word per uniform
+    if tally.looked:  # where the streams of open records were at the last look: a word per uniform
         for stream in streams:
             stream.bit_generator.advance(schedule[len(tally.looked) - 1].draws * s)  # type: ignore[attr-defined]
-    _go_through(sampler, tally, schedule, draw, unfinished, progress, lambda: kept.keep(
-        **tally.state(), **sampler.state(), looked=json.dumps(tally.looked), seeds=np.array(seed)
-    ))  # fmt: skip
+    _go_through(sampler, tally, schedule, tasks, count, unfinished, progress, kept, lambda: {"seeds": np.array(seed)})
 
 
 def _go_through(
     sampler: Sampler,
     tally: Tally,
     schedule: tuple[Look, ...],
-    draw: Callable[[int, Progress], None],
+    tasks: Callable[[int], Iterator[Task]],
+    count: Sink,
     unfinished: Callable[[], NDArray[np.bool_]],
     progress: Progress,
-    keep: Callable[[], None],
+    kept: Kept,
+    streams: Callable[[], Mapping[str, Any]],
 ) -> None:
-    """Draw up to every look that was not made yet, and look, until no point is open."""
-    done = len(tally.looked)
+    """Draw up to every look that was not made yet, and look, until no point is open.
+
+    What is kept between two looks are counts, which show nothing, and how many of the look's tasks they are of: who
+    goes on draws all of these again, from where the ``streams`` were at the last look, and asks about the others.
+    """
+
+    def keep() -> None:
+        if kept.wanted:
+            kept.keep(**tally.state(), **sampler.state(), **at_look)
+
+    def after(finished: int) -> None:
+        tally.tasks += finished
+        if kept.due:
+            keep()
+
+    done, at_look = len(tally.looked), streams()
     drawn = schedule[done - 1].draws if done else 0
     for look in schedule[done:]:
         if not tally.open.any():
             break
-        draw(look.draws - drawn, _part(progress, drawn, look.draws, schedule))
+        draws, told = look.draws - drawn, _part(progress, drawn, look.draws, schedule)
+        try:
+            left = islice(tasks(draws), tally.tasks, None)
+            sampler.run(left, count, draws * int(tally.open.sum()), told, after)
+        except Stopped:
+            keep()
+            raise
         drawn = look.draws
         tally.look(look, sampler.question.y is not None)
         tally.open = tally.open & unfinished() if look is not schedule[-1] else np.zeros_like(tally.open)
-        if sampler.settings.kept.wanted:
-            keep()
+        at_look = streams()
+        keep()
     progress(1.0)
 
 
@@ -271,8 +300,7 @@ def _restored(
     sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], kept: Kept, **more: Any
 ) -> dict[str, NDArray[Any]] | None:
     """Put a tally and its sampler where an earlier run left them; return what else it kept, or None."""
-    like = {**tally.state(), "queries": 0, "seen": "", "looked": "", **more}
-    found = kept.found(**like)
+    found = kept.found(**tally.state(), queries=0, seen="", **more) if kept.wanted else None
     if found is not None:
         tally.restore(kept, found, schedule)
         sampler.restore(kept, found)
@@ -281,7 +309,7 @@ def _restored(
 
 def _record_tasks(sampler: Sampler, streams: Generators, open_: NDArray[np.bool_], draws: int) -> Iterator[Task]:
     """Yield ``draws`` new draws for every open point, block by block of records, in bounded memory."""
-    batch, s = sampler.settings.batch, len(sampler.question.features)
+    batch, s = sampler.batch, len(sampler.question.features)
     chunk = min(draws, batch)
     rows = np.flatnonzero(open_.any(axis=(0, 1)))
     blocks = np.array_split(rows, max(1, -(-rows.size * chunk // batch))) if rows.size else []
@@ -310,22 +338,19 @@ def _draw_pooled(sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], pro
         tally.right[task.mechanism, task.epsilon] += right.sum()
 
     def tasks(draws: int) -> Iterator[Task]:
-        for done in range(0, draws, settings.batch):
-            size = min(settings.batch, draws - done)
+        for done in range(0, draws, sampler.batch):
+            size = min(sampler.batch, draws - done)
             rows, u = which.integers(n, size=size), uniforms(noise, (size, s))
             for m, e in zip(*np.nonzero(tally.open), strict=True):
                 yield sampler.perturbed(int(m), int(e), rows, u)
 
-    def draw(draws: int, told: Progress) -> None:
-        sampler.run(tasks(draws), count, draws * int(tally.open.sum()), told)
-
     def unfinished() -> NDArray[np.bool_]:
         return tally.unsettled(settings.tolerance, wanted)
 
-    _go_through(sampler, tally, schedule, draw, unfinished, progress, lambda: kept.keep(
-        **tally.state(), **sampler.state(), looked=json.dumps(tally.looked),
-        streams=json.dumps([which.bit_generator.state, noise.bit_generator.state]),
-    ))  # fmt: skip
+    def streams() -> dict[str, str]:
+        return {"streams": json.dumps([which.bit_generator.state, noise.bit_generator.state])}
+
+    _go_through(sampler, tally, schedule, tasks, count, unfinished, progress, kept, streams)
 
 
 def _seeds(rng: np.random.Generator) -> list[int]:

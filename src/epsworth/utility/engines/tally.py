@@ -21,8 +21,8 @@ class Tally:
     """Running counts and the bounds drawn from them, for points of one shape.
 
     ``agree`` counts labels equal to the record's own, ``right`` labels equal to y.  ``open`` points are still drawn;
-    ``looked`` holds the number of points that each look so far was paid for.  Bounds change in `look` only: between two
-    looks they are those of the last one, whenever a run is stopped.
+    ``looked`` holds the number of points that each look so far was paid for, ``tasks`` counts those finished since.
+    Bounds change in `look` only: between two looks they are those of the last one, whenever a run is stopped.
     """
 
     shape: tuple[int, ...]
@@ -32,6 +32,7 @@ class Tally:
     accuracy: Interval = field(init=False)
     open: NDArray[np.bool_] = field(init=False)
     looked: list[int] = field(init=False, default_factory=list)
+    tasks: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self.agree, self.right = np.zeros(self.shape, np.int64), np.zeros(self.shape, np.int64)
@@ -48,27 +49,29 @@ class Tally:
             bounds.lower[open_] = np.maximum(bounds.lower[open_], now.lower)
             bounds.upper[open_] = np.minimum(bounds.upper[open_], now.upper)
         self.looked.append(int(open_.sum()) * len(pairs))
+        self.tasks = 0
 
     def state(self) -> dict[str, Any]:
         """Return what a run that goes on needs, in copies."""
         arrays = {"agree": self.agree, "right": self.right, "stability": np.stack(self.stability),
                   "accuracy": np.stack(self.accuracy), "open": self.open}  # fmt: skip
-        return {name: array.copy() for name, array in arrays.items()}
+        counts = {"looked": json.dumps(self.looked), "tasks": self.tasks}
+        return counts | {name: array.copy() for name, array in arrays.items()}
 
     def restore(self, kept: Kept, found: Mapping[str, NDArray[Any]], schedule: Sequence[Look]) -> None:
         """Take over the state of an earlier run, and pay for the looks that it made."""
         looked = json.loads(str(found["looked"]))
-        drawn = schedule[len(looked) - 1].draws if 0 < len(looked) <= len(schedule) else -1
+        most = schedule[min(len(looked), len(schedule) - 1)].draws
         for name in ("agree", "right"):
             getattr(self, name)[...] = found[name]
-            if found[name].min(initial=0) < 0 or found[name].max(initial=0) > drawn:
+            if found[name].min(initial=0) < 0 or found[name].max(initial=0) > most:
                 raise kept.damaged()
         for name in ("stability", "accuracy"):
             lower, upper = found[name]
             if not ((lower >= 0) & (lower <= upper) & (upper <= 1)).all():
                 raise kept.damaged()
             getattr(self, name).lower[...], getattr(self, name).upper[...] = lower, upper
-        self.open, self.looked = found["open"].copy(), looked
+        self.open, self.looked, self.tasks = found["open"].copy(), looked, int(found["tasks"])
         for look, bounds in zip(schedule, looked, strict=False):
             look.risk.spend(bounds)
 
