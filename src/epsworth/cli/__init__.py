@@ -27,8 +27,7 @@ from epsworth.cli import (
     recommend,
     utility,
 )
-
-INTERRUPTED = 130
+from epsworth.cli.running import INTERRUPTED
 
 app = typer.Typer(
     name="epsworth",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -86,7 +87,22 @@ Json = Annotated[
 ]
 Plot = Annotated[Path | None, typer.Option("--plot", help="Write a plot to this .png, .svg or .pdf file.")]
 
+WithinSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--within-seconds", help="End by then with what is proven: valid bounds, wider where they are not finished."
+    ),
+]
+Resume = Annotated[
+    Path | None,
+    typer.Option(
+        "--resume",
+        help="File in which the run is kept: go on from it where it is there. It is computed from raw data.",
+    ),
+]
+
 MOST_EPSILONS = 10_000
+LEAST = 1e-3  # seconds of a run whose time was spent before it began
 
 
 def apart(command: Callable[..., None]) -> Callable[..., None]:
@@ -200,20 +216,20 @@ def families(words: list[str] | None) -> list[str]:
     return [name for part in named for name in (FAMILIES if part == "all" else [part])]
 
 
-def check_outputs(json_file: str | None, plot: Path | None, other: Path | None = None) -> None:
+def check_outputs(json_file: str | None, plot: Path | None, *others: Path | None) -> None:
     """Refuse outputs that cannot be written before any long work starts; `apart` tells them from inputs."""
     from epsworth.drawing import check_plot
     from epsworth.files import check_writable
 
-    for path in (json_file, other):
+    for path in (json_file, *others):
         if path not in (None, "-"):
             check_writable(path)
     if plot is not None:
         check_plot(plot)
 
 
-def compute(given: Mapping[str, Any], model: Path, table: Path, rows: Sequence[int] = ()) -> Curves:
-    """Load what the options name and ask the one question.
+def compute(given: Mapping[str, Any], model: Path, table: Path, rows: Sequence[int] = ()) -> tuple[Curves, bool]:
+    """Load what the options name and ask the one question; return the answer, and whether Ctrl-C has cut it short.
 
     Parameters
     ----------
@@ -222,10 +238,12 @@ def compute(given: Mapping[str, Any], model: Path, table: Path, rows: Sequence[i
     rows : sequence of int
         Records that must exist.
     """
+    from epsworth.cli.running import bar, running
     from epsworth.records import read_table
     from epsworth.space import Domain
     from epsworth.utility.stability import stability
 
+    began, within = time.monotonic(), within_seconds(given["within_seconds"])
     grid = epsilon_grid(given["epsilon"])
     if given["domain"] is not None and given["domain_from_data"]:
         raise ValueError("--domain and --domain-from-data exclude each other; keep --domain")
@@ -239,12 +257,23 @@ def compute(given: Mapping[str, Any], model: Path, table: Path, rows: Sequence[i
     names = [_column(name, frame.columns) for name in split_commas(given["sensitive"], frame.columns)]
     if given["domain_from_data"]:
         declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
-    with progress_bar("asking the classifier") as progress:
-        return stability(
-            classifier(model, trust=given["trust"]), frame, sensitive=names, mechanisms=families(given["mechanism"]),
-            epsilons=grid, domain=declared, rng=given["seed"], y=truth, progress=progress,
+    asked = classifier(model, trust=given["trust"])
+    with bar() as show, running("asking the classifier", show) as run:
+        left = None if within is None else max(within - (time.monotonic() - began), LEAST)
+        curves = stability(
+            asked, frame, sensitive=names, mechanisms=families(given["mechanism"]), epsilons=grid, domain=declared,
+            rng=given["seed"], y=truth, progress=run.progress, seconds=left,
+            checkpoint=given["resume"], watch=None if given["method"] == "paper" else run.watch,
             **{name: given[name] for name in ("confidence", "tolerance", "over", "method", "quantise")},
         )  # fmt: skip
+    return curves, curves.stopped and run.interrupted
+
+
+def within_seconds(seconds: float | None) -> float | None:
+    """Check a deadline."""
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise ValueError(f"--within-seconds must be positive and finite, got {seconds:g}")
+    return seconds
 
 
 def column_of(frame: pl.DataFrame, option: str, name: str | None) -> Any:
@@ -285,19 +314,8 @@ def _column(name: str, columns: list[str]) -> Any:
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
     """Show a bar on standard error while it is a terminal; yield the function that moves it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from epsworth.cli.running import bar
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-    )
-    console = Console(stderr=True)
-    if not console.is_terminal:  # some versions of rich end a disabled bar with an empty line
-        yield lambda share: None
-        return
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, total=1.0)
-        yield lambda share: bar.update(task, completed=share)
+    with bar() as show:
+        show(what, 0.0)
+        yield lambda share: show(what, share)

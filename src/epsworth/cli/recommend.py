@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from epsworth.cli import options, show
+from epsworth.cli.running import leave_if
 
 
 def recommend(
@@ -32,6 +33,8 @@ def recommend(
     confidence: options.Confidence = 0.999,
     tolerance: options.Tolerance = 0.01,
     seed: options.Seed = None,
+    within_seconds: options.WithinSeconds = None,
+    resume: options.Resume = None,
     trust: options.Trust = False,
     json: options.Json = None,
     plot: options.Plot = None,
@@ -39,13 +42,17 @@ def recommend(
         Path | None, typer.Option("--policy", help="Write what clients must run to this .toml file (see perturb).")
     ] = None,
 ) -> None:
-    """Find the smallest epsilon that keeps at least so many labels."""
+    """Find the smallest epsilon that keeps at least so many labels.
+
+    Ctrl-C ends the run with what is proven so far, and exit status 130; a second one ends it at once.
+    """
     from epsworth.release.policy import check_policy
     from epsworth.space import Domain
     from epsworth.utility.curves import Curves
     from epsworth.utility.recommendation import recommend as choose
 
-    options.check_outputs(json, plot, policy)
+    options.check_outputs(json, plot, policy, resume)
+    interrupted = False
     if policy is not None:
         check_policy(policy)
     if policy is not None and domain_from_data:
@@ -64,7 +71,7 @@ def recommend(
             raise ValueError("--sensitive is missing; name the features that users perturb")
         if of == "accuracy" and target is None:
             raise ValueError("--of accuracy needs the true labels; name their column with --target")
-        curves = options.compute(context.params, source, table, [view] if isinstance(view, int) else ())
+        curves, interrupted = options.compute(context.params, source, table, [view] if isinstance(view, int) else ())
     found = choose(curves, at_least=at_least, on=view, of=of, delta=delta)  # type: ignore[arg-type]  # checked there
     if policy is not None and found.feasible:
         found.policy(Domain.load(domain) if domain is not None else None).save(policy)
@@ -73,6 +80,7 @@ def recommend(
 
         plot_curves(curves, plot, on=[view], of=found.of)
     if show.told(json, lambda: {"recommendation": found.to_dict(), "curves": curves.to_dict()}):
+        leave_if(interrupted)
         return
     show.print_curves(curves, [view], of=found.of)
     show.print_facts(curves)
@@ -81,6 +89,7 @@ def recommend(
     out.print(found.reason, style="bold" if found.feasible else "bold yellow")
     if policy is not None:
         out.print(f"Policy for clients: {policy}" if found.feasible else f"No policy was written to {policy}.")
+    leave_if(interrupted)
 
 
 def _view(on: str) -> str | int:

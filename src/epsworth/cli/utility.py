@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from epsworth.cli import options, show
+from epsworth.cli.running import leave_if
 
 
 def utility(
@@ -26,22 +27,27 @@ def utility(
     confidence: options.Confidence = 0.999,
     tolerance: options.Tolerance = 0.01,
     seed: options.Seed = None,
+    within_seconds: options.WithinSeconds = None,
+    resume: options.Resume = None,
     trust: options.Trust = False,
     json: options.Json = None,
     plot: options.Plot = None,
 ) -> None:
-    """Bound how often the label stays, by epsilon."""
-    options.check_outputs(json, plot)
-    curves = options.compute(context.params, model, table, record or ())
+    """Bound how often the label stays, by epsilon.
+
+    Ctrl-C ends the run with what is proven so far, and exit status 130; a second one ends it at once.
+    """
+    options.check_outputs(json, plot, resume)
+    curves, interrupted = options.compute(context.params, model, table, record or ())
     views = show.views_of(curves) + (record or [])
     if plot is not None:
         from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot, on=views)
-    if show.told(json, curves.to_dict):
-        return
-    show.print_curves(curves, views)
-    if curves.accuracy is not None:
-        show.print_curves(curves, views[:1], of="accuracy")
-    show.print_check(curves)
-    show.print_facts(curves)
+    if not show.told(json, curves.to_dict):
+        show.print_curves(curves, views)
+        if curves.accuracy is not None:
+            show.print_curves(curves, views[:1], of="accuracy")
+        show.print_check(curves)
+        show.print_facts(curves)
+    leave_if(interrupted)

@@ -21,7 +21,7 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 
 STEP = 0.25  # seconds that a query of a run that may be stopped is to take
-FIRST = {"rows": 256, "records": 1}  # of the first step
+FIRST = {"rows": 64, "records": 1}  # of the first step
 FASTER = 4  # times as many rows as before, at most
 
 
@@ -102,7 +102,7 @@ class Pace:
         """Raise Stopped where the run must end; once it must, it must for good."""
         passed = self.clock() - self.began
         if self.stopped is None and self.seconds is not None and passed >= self.seconds:
-            self.stopped = f"at the end of its {self.seconds:g} seconds"
+            self.stopped = f"by its deadline, after {passed:.1f} seconds"
         if self.stopped is None and self.watch is not None:
             standing = Standing(self.done, passed, self.mechanisms, self.epsilons, self.proven)
             self.stopped = f"on request, after {passed:.1f} seconds" if self.watch(standing) is True else None
@@ -136,13 +136,13 @@ class Pace:
             size, began = min(self.size(most, unit), count - start), self.clock()
             yield slice(start, start + size)
             start += size
-            if size == self.sizes[unit]:  # a shorter one tells less of the speed
-                self._adapt(unit, most, self.clock() - began)
+            self._adapt(unit, size, most, self.clock() - began)
 
-    def _adapt(self, unit: str, most: int, took: float) -> None:
+    def _adapt(self, unit: str, size: int, most: int, took: float) -> None:
         left = math.inf if self.seconds is None else self.seconds - (self.clock() - self.began)
         factor = FASTER if took <= 0 else min(FASTER, max(0.0, min(STEP, left)) / took)
-        self.sizes[unit] = int(min(max(self.sizes[unit] * factor, 1), most))
+        if size == self.sizes[unit] or size * factor < self.sizes[unit]:  # short steps tell of slowness only
+            self.sizes[unit] = int(min(max(size * factor, 1), most))
 
 
 def nothing() -> Interval:

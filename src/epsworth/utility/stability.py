@@ -17,7 +17,7 @@ from epsworth.mechanisms.family import Build
 from epsworth.rounding import float_below
 from epsworth.space import Domain
 from epsworth.utility.curves import Bounds, Curves
-from epsworth.utility.engines.assembly import assemble, curves_of, run, with_published_claim
+from epsworth.utility.engines.assembly import READ, assemble, curves_of, run, with_published_claim
 from epsworth.utility.engines.checkpoint import Checkpoint, described
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.plan import Method, known, methods
@@ -155,6 +155,7 @@ def stability(
     question = ask(
         model, X, sensitive=sensitive, mechanisms=mechanisms, epsilons=epsilons, domain=domain, y=y, quantise=quantise
     )
+    pace.progress(READ / 2)
     settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
     if checkpoint is None:
         answered, chosen = run(question, method, settings, over, pace)

@@ -181,8 +181,8 @@ def _unfinished(curves: Curves, open_: Bools, why: str) -> str:
     half = round_up(float(_widths(curves.stability, curves.over, None).max()) / 2)
     return (
         f"the run was stopped {why}: all bounds hold, but they are finished for "
-        f"{', '.join(parts)} only, with a half-width of up to {half:g}; more time narrows them, and a checkpoint lets "
-        "a run go on where this one ended"
+        f"{', '.join(parts)} only, with a half-width of up to {half:g}; more time narrows them, and "
+        "with a checkpoint the next run goes on where this one ended"
     )
 
 
