@@ -159,8 +159,10 @@ class ByRecord(Engine):
         bounds = [Bounds(lower, upper) for lower, upper in log.sides]
         settings.follow(bounds[0])
         try:
-            question.pace.check()
-            for one in self.found(replace(question, start=log.start), settings):
+            if log.done < n:
+                question.pace.check()
+            left = self.found(replace(question, start=log.start), settings) if log.done < n else iter(())
+            for one in left:
                 if one is None:
                     return None
                 log.note(one)
@@ -222,6 +224,7 @@ class RecordLog:
                 int(found["queries"]),
                 Fraction(str(found["spent"])),
             )
+            settings.kept.check(0 <= log.start <= len(log.known), *found["sides"].swapaxes(0, 1))
             log.sides[..., : log.start] = found["sides"][..., : log.start]
             log.possible[: log.start], log.known[: log.start] = found["possible"][: log.start], True
             log.first = log.done = log.start

@@ -54,15 +54,17 @@ class Grid(ByRecord):
         """Yield exact bounds for mechanisms that share their grid: one query per grid point and public record."""
         sizes, m = grid_sizes(question, 0) or (), question.shape[0]
         laws, grids = LawsOverEpsilon(question), [np.arange(k) / (k - 1) for k in sizes]
-        for group, table in _tables(question, sizes, question.read(_same_public)):
-            for record in group.tolist():
+        groups = [group for group in question.read(_same_public) if group[-1] >= question.start]
+        for group, table in _tables(question, sizes, groups):
+            left = group[group >= question.start]
+            for record in left.tolist():
                 masses = [
                     np.concatenate([laws.points(i, j, question.unit[record, j], grid) for i in range(m)])
                     for j, grid in enumerate(grids)
                 ]
                 shares = agreement(table, targets(question, record), masses)
                 possible = len(set(table.kinds.tolist()) | {question.labels[record]})
-                asked = table.labels.size if record == group[0] else 0
+                asked = table.labels.size if record == left[0] else 0
                 yield Found(record, [outward(share, mass_error(sum(sizes))) for share in shares], possible, asked)
 
 

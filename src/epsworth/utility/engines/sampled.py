@@ -143,8 +143,7 @@ class Sampler:
     def restore(self, kept: Kept, found: Mapping[str, NDArray[Any]]) -> None:
         """Take over the state of an earlier run."""
         seen = labels_of(found["seen"])
-        if len(seen) != len(self.seen):
-            raise kept.damaged()
+        kept.check(len(seen) == len(self.seen))
         self.queries, self.seen = int(found["queries"]), seen
 
 

@@ -64,12 +64,10 @@ class Tally:
         most = schedule[min(len(looked), len(schedule) - 1)].draws
         for name in ("agree", "right"):
             getattr(self, name)[...] = found[name]
-            if found[name].min(initial=0) < 0 or found[name].max(initial=0) > most:
-                raise kept.damaged()
+            kept.check(found[name].min(initial=0) >= 0 and found[name].max(initial=0) <= most)
         for name in ("stability", "accuracy"):
             lower, upper = found[name]
-            if not ((lower >= 0) & (lower <= upper) & (upper <= 1)).all():
-                raise kept.damaged()
+            kept.check(len(looked) <= len(schedule), lower, upper)
             getattr(self, name).lower[...], getattr(self, name).upper[...] = lower, upper
         self.open, self.looked, self.tasks = found["open"].copy(), looked, int(found["tasks"])
         for look, bounds in zip(schedule, looked, strict=False):
