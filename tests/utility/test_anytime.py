@@ -19,7 +19,7 @@ from epsworth.utility.question import ask
 X = np.random.default_rng(0).random((12, 2))
 Y = np.arange(12) % 2
 SAMPLED = {"sensitive": [0, 1], "mechanisms": ["pm", "laplace_clipped"], "epsilons": [1.0, 4.0], "tolerance": 0.05}
-STRATA = SAMPLED | {"mechanisms": ["krr:k=5001", "pm"]}
+STRATA = SAMPLED | {"mechanisms": ["krr:k=5001", "pm"], "epsilons": [1.0, 2.0, 4.0]}
 
 
 def diagonal(records):
@@ -65,6 +65,7 @@ def test_bounds_on_the_way_hold_the_final_ones(given, over):
     watch = After(10**9)
     whole = ew.stability(diagonal, X, rng=1, over=over, watch=watch, **given)
     assert not whole.stopped
+    assert ("strata" in whole.method) == (given is STRATA)
     assert watch.shares == sorted(watch.shares)
     lower, upper = (np.array(side) for side in zip(*watch.averages, strict=True))
     assert (np.diff(lower, axis=0) >= 0).all()
