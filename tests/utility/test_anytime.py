@@ -142,14 +142,11 @@ def test_branch_and_bound_keeps_what_it_has_decided_of_a_record(checks):
 
 
 def misses_of_a_greedy_stop(run):
-    """Stop where the lower bound of the average looks best, as late as looks like it; return whether it misses."""
+    """Stop at the moment at which the lower bound is wrong, if there is one; return whether there was."""
     truth = 0.7
-    best = [0.0]
 
     def watch(standing):
-        lower = float(standing.average().lower[0, 0])
-        best[0] = max(best[0], lower)
-        return lower > truth  # the moment it is wrong, and never otherwise
+        return bool(standing.average().lower[0, 0] > truth)
 
     def coin(records):
         return records[:, 0] < truth
@@ -158,15 +155,15 @@ def misses_of_a_greedy_stop(run):
         coin, [[0.5]], sensitive=0, mechanisms=["krr:k=100001"], epsilons=[1e-9], method="sampled", confidence=0.8,
         tolerance=0.04, rng=run, watch=watch,
     )  # fmt: skip
-    return not curves.lower[0, 0, 0] <= truth <= curves.upper[0, 0, 0] + 1e-5
+    return curves.lower[0, 0, 0] > truth
 
 
 @pytest.mark.slow
 def test_whoever_stops_when_it_looks_best_is_not_more_often_wrong():
-    """Stopping at the very moment a bound misses is the worst rule there is; false alarm: 1e-6."""
+    """Stopping at the very moment a bound misses is the worst rule there is; half of .2 is lost below.  False alarm: 1e-6."""
     runs = 400
     misses = sum(map(misses_of_a_greedy_stop, range(runs)))
-    assert misses <= binom.isf(1e-6, runs, 0.2)
+    assert misses <= binom.isf(1e-6, runs, 0.1)
 
 
 def test_a_deadline_is_met_to_within_a_step():
