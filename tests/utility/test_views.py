@@ -1,4 +1,4 @@
-"""Linear, quadratic and network models behind compositions: against masses in sixty digits between predict's own turns."""
+"""Linear, quadratic, network models behind compositions: against masses in sixty digits between predict's turns."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ LINEAR = {
 
 
 def kept(model, record, own):
-    """Return the parts of the range of age, on [0, 1], in which a label is answered: predict's turns, to the last bit."""
+    """Return the parts of the range of age, on [0, 1], where a label is answered: predict's turns to the last bit."""
 
     def labels(ages):
         return model.predict(pd.concat([record] * len(ages), ignore_index=True).assign(age=ages))

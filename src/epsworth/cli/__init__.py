@@ -31,8 +31,7 @@ from epsworth.cli import (
     split,
     utility,
 )
-
-INTERRUPTED = 130
+from epsworth.cli.running import INTERRUPTED
 
 app = typer.Typer(
     name="epsworth",

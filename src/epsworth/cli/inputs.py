@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from epsworth.cli.options import epsilon_grid, families, progress_bar, split_commas
+from epsworth.cli.options import epsilon_grid, families, split_commas
 
 if TYPE_CHECKING:
     import polars as pl
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
     from epsworth.space import Domain
     from epsworth.utility.curves import Curves
+
+
+LEAST = 1e-3  # seconds of a run whose time was spent before it began
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,8 @@ class Inputs:
 
 def compute(
     given: Mapping[str, Any], model: Path, table: Path, rows: Sequence[int] = (), policy: Path | None = None
-) -> Curves:
-    """Load what the options name and ask the one question.
+) -> tuple[Curves, bool]:
+    """Load what the options name and ask the one question; return the answer, and whether Ctrl-C has cut it short.
 
     Parameters
     ----------
@@ -82,8 +87,10 @@ def compute(
     policy : path, optional
         What clients run, in place of features, mechanisms and epsilons.
     """
+    from epsworth.cli.running import bar, running
     from epsworth.utility.stability import stability
 
+    began, within = time.monotonic(), within_seconds(given["within_seconds"])
     per_record = given["record_epsilon"] is not None
     words = ("record_epsilon", "--record-epsilon") if per_record else ("epsilon", "--epsilon")
     grid = epsilon_grid(given[words[0]], words[1])
@@ -99,11 +106,21 @@ def compute(
             "domain": asked.domain,
             "quantise": given["quantise"],
         }
-    with progress_bar("asking the classifier") as progress:
-        return stability(
-            asked.model, asked.frame, rng=given["seed"], y=asked.truth, progress=progress, **question,
+    with bar() as show, running("asking the classifier", show) as run:
+        left = None if within is None else max(within - (time.monotonic() - began), LEAST)
+        curves = stability(
+            asked.model, asked.frame, rng=given["seed"], y=asked.truth, progress=run.progress, seconds=left,
+            checkpoint=given["resume"], watch=None if given["method"] == "paper" else run.watch, **question,
             **{name: given[name] for name in ("confidence", "tolerance", "over", "method")},
         )  # fmt: skip
+    return curves, curves.stopped and run.interrupted
+
+
+def within_seconds(seconds: float | None) -> float | None:
+    """Check a deadline."""
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise ValueError(f"--within-seconds must be positive and finite, got {seconds:g}")
+    return seconds
 
 
 def refuse_beside_policy(context: typer.Context) -> None:

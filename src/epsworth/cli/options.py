@@ -97,6 +97,20 @@ PolicyOut = Annotated[
 Record = Annotated[int, typer.Option("--record", "-r", help="Row of the table, counted from 0.")]
 Plot = Annotated[Path | None, typer.Option("--plot", help="Write a plot to this .png, .svg or .pdf file.")]
 
+WithinSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--within-seconds", help="End by then with what is proven: valid bounds, wider where they are not finished."
+    ),
+]
+Resume = Annotated[
+    Path | None,
+    typer.Option(
+        "--resume",
+        help="File in which the run is kept: go on from it where it is there. It is computed from raw data.",
+    ),
+]
+
 MOST_EPSILONS = 10_000
 
 
@@ -213,12 +227,12 @@ def families(words: list[str] | None) -> list[str]:
     return [name for part in named for name in (FAMILIES if part == "all" else [part])]
 
 
-def check_outputs(json_file: str | None, plot: Path | None, other: Path | None = None) -> None:
+def check_outputs(json_file: str | None, plot: Path | None, *others: Path | None) -> None:
     """Refuse outputs that cannot be written before any long work starts; `apart` tells them from inputs."""
     from epsworth.drawing import check_plot
     from epsworth.files import check_writable
 
-    for path in (json_file, other):
+    for path in (json_file, *others):
         if path not in (None, "-"):
             check_writable(path)
     if plot is not None:
@@ -238,19 +252,8 @@ def check_policy_out(policy: Path | None, domain_from_data: bool) -> None:
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
     """Show a bar on standard error while it is a terminal; yield the function that moves it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from epsworth.cli.running import bar
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-    )
-    console = Console(stderr=True)
-    if not console.is_terminal:  # some versions of rich end a disabled bar with an empty line
-        yield lambda share: None
-        return
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, total=1.0)
-        yield lambda share: bar.update(task, completed=share)
+    with bar() as show:
+        show(what, 0.0)
+        yield lambda share: show(what, share)

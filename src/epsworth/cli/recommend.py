@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from epsworth.cli import inputs, options, show
+from epsworth.cli.running import leave_if
 
 
 def recommend(
@@ -33,6 +34,8 @@ def recommend(
     confidence: options.Confidence = 0.999,
     tolerance: options.Tolerance = 0.01,
     seed: options.Seed = None,
+    within_seconds: options.WithinSeconds = None,
+    resume: options.Resume = None,
     trust: options.Trust = False,
     json: options.Json = None,
     plot: options.Plot = None,
@@ -41,14 +44,18 @@ def recommend(
         bool, typer.Option("--recheck", help="Analyse the policy as well, as clients will release under it.")
     ] = False,
 ) -> None:
-    """Find the smallest epsilon that keeps at least so many labels."""
+    """Find the smallest epsilon that keeps at least so many labels.
+
+    Ctrl-C ends the run with what is proven so far, and exit status 130; a second one ends it at once.
+    """
     from epsworth.rounding import round_down
     from epsworth.space import Domain
     from epsworth.utility.curves import Curves
     from epsworth.utility.recommendation import recommend as choose
 
-    options.check_outputs(json, plot, policy)
+    options.check_outputs(json, plot, policy, resume)
     options.check_policy_out(policy, domain_from_data)
+    interrupted = False
     if recheck and (policy is None or table is None):
         raise ValueError("--recheck analyses what is written to --policy, for a model and a table; give all three")
     view = _view(on)
@@ -65,19 +72,21 @@ def recommend(
             raise ValueError("--sensitive is missing; name the features that users perturb")
         if of == "accuracy" and target is None:
             raise ValueError("--of accuracy needs the true labels; name their column with --target")
-        curves = inputs.compute(context.params, source, table, [view] if isinstance(view, int) else ())
+        curves, interrupted = inputs.compute(context.params, source, table, [view] if isinstance(view, int) else ())
     found = choose(curves, at_least=at_least, on=view, of=of, delta=delta)  # type: ignore[arg-type]  # checked there
     again = None
     if policy is not None and found.feasible:
         found.policy(Domain.load(domain) if domain is not None else None).save(policy)
         if recheck and table is not None:
-            again = inputs.compute(context.params, source, table, policy=policy)
+            again, stopped = inputs.compute(context.params | {"resume": None}, source, table, policy=policy)
+            interrupted = interrupted or stopped
     if plot is not None:
         from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot, on=[view], of=found.of)
     released = {} if again is None else {"released": again.to_dict()}
     if show.told(json, lambda: {"recommendation": found.to_dict(), "curves": curves.to_dict(), **released}):
+        leave_if(interrupted)
         return
     show.print_curves(curves, [view], of=found.of)
     show.print_facts(curves)
@@ -92,16 +101,15 @@ def recommend(
         out.print(f"What clients release under it: at least {round_down(lower):g}{kept}.")
     elif policy is not None and found.feasible:
         out.print(found.as_released)
-    if not found.feasible:
-        return
-    if policy is not None:
+    if policy is not None and found.feasible:
         show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
-    else:
+    elif found.feasible:
         asked = () if table is None else (table, "-s", ",".join(curves.features))
         show.suggest(
             "recommend", source, *asked, *show.domain_words(domain), "--at-least", at_least, "--policy", "policy.toml",
             why="write what clients must run",
         )  # fmt: skip
+    leave_if(interrupted)
 
 
 def _view(on: str) -> str | int:

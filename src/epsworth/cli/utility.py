@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from epsworth.cli import inputs, options, show
+from epsworth.cli.running import leave_if
 
 
 def utility(
@@ -28,6 +29,8 @@ def utility(
     confidence: options.Confidence = 0.999,
     tolerance: options.Tolerance = 0.01,
     seed: options.Seed = None,
+    within_seconds: options.WithinSeconds = None,
+    resume: options.Resume = None,
     trust: options.Trust = False,
     json: options.Json = None,
     plot: options.Plot = None,
@@ -36,19 +39,23 @@ def utility(
         typer.Option("--policy", help="Analyse what clients release under this .toml file, in place of -s, -m, -e."),
     ] = None,
 ) -> None:
-    """Bound how often the label stays, by epsilon or under a policy."""
-    options.check_outputs(json, plot)
+    """Bound how often the label stays, by epsilon or under a policy.
+
+    Ctrl-C ends the run with what is proven so far, and exit status 130; a second one ends it at once.
+    """
+    options.check_outputs(json, plot, resume)
     if policy is not None:
         inputs.refuse_beside_policy(context)
     elif not sensitive:
         raise ValueError("--sensitive is missing; name the features that users perturb, or give a --policy")
-    curves = inputs.compute(context.params, model, table, record or (), policy)
+    curves, interrupted = inputs.compute(context.params, model, table, record or (), policy)
     views = show.views_of(curves) + (record or [])
     if plot is not None:
         from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot, on=views)
     if show.told(json, curves.to_dict):
+        leave_if(interrupted)
         return
     show.print_curves(curves, views)
     if curves.accuracy is not None:
@@ -58,6 +65,7 @@ def utility(
     show.print_facts(curves)
     if policy is not None:
         show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
-        return
-    asked = (model, table, "-s", ",".join(curves.features), *show.domain_words(domain)) if json is None else (json,)
-    show.suggest("recommend", *asked, "--at-least", 0.9, why="the least epsilon that keeps 90 % of the labels")
+    else:
+        asked = (model, table, "-s", ",".join(curves.features), *show.domain_words(domain)) if json is None else (json,)
+        show.suggest("recommend", *asked, "--at-least", 0.9, why="the least epsilon that keeps 90 % of the labels")
+    leave_if(interrupted)

@@ -141,8 +141,8 @@ class Curves(Result):
         Wall-clock time.
     notes : tuple of str
         What a reader must know besides, such as the cost of a privacy indicator.
-    sound : bool
-        True: the bounds are guaranteed (heuristics carry False).
+    sound, stopped : bool
+        Whether the bounds are guaranteed (a heuristic's are not); whether the run ended before its work was done.
     check : Bounds or None
         Beside a heuristic: guaranteed bounds on the same question.
     spent : float
@@ -171,6 +171,7 @@ class Curves(Result):
     check: Bounds | None = None
     spent: float = 0.0
     unit: Unit = "feature"
+    stopped: bool = False
 
     def __post_init__(self) -> None:
         if self.sound and Fraction(self.spent) > 1 - Fraction(self.confidence):
@@ -375,6 +376,7 @@ class Curves(Result):
             check=None if check is None else Bounds.from_dict(check),
             spent=float(document.get("spent", 0.0)),
             unit=unit,
+            stopped=bool(document.get("stopped", False)),
         )
         m, e, n = curves.lower.shape
         found = {

@@ -20,6 +20,7 @@ from epsworth.mechanisms.family import Build, Release, families, quantised
 from epsworth.mechanisms.record import RecordRelease, record_release, stand_ins
 from epsworth.records import Indices, Records, as_records
 from epsworth.space import Domain, Feature, unit_domain
+from epsworth.utility.pace import Pace
 
 SPREAD = 512  # values over the sensitive ranges, for answers that may be scores
 ASKED_AGAIN = 64, 256  # rows, least and most, that are asked about a second time
@@ -51,6 +52,10 @@ class Question:
         equally likely choices it is that one.
     per : {"feature", "record"}
         What an epsilon is stated for.
+    pace : Pace
+        When to stop asking.
+    start : int
+        Records before this one are answered already: those who go through the records leave them out.
     """
 
     classifier: Classifier
@@ -68,6 +73,8 @@ class Question:
     readings: dict[Callable[[Question], Any], Any] = field(default_factory=dict)
     subsets: tuple[tuple[Question, int], ...] = ()
     per: Unit = "feature"
+    pace: Pace = field(default_factory=Pace)
+    start: int = 0
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -89,9 +96,19 @@ class Question:
         found: T = self.readings[reading]
         return found
 
-    def ask(self, rows: Indices, values: Sequence[NDArray[Any]]) -> Labels:
-        """Return the labels of records whose sensitive features were replaced (natural units)."""
-        return answer(self.classifier, self.records, rows, dict(zip(self.positions, values, strict=True)))
+    def ask(
+        self, rows: Indices, values: Sequence[NDArray[Any]], answered: Callable[[int], None] = lambda rows: None
+    ) -> Labels:
+        """Return the labels of records whose sensitive features were replaced (natural units).
+
+        Raises Stopped between two steps where the pace says so; ``answered`` is told the rows of every step.
+        """
+        found = []
+        for step in self.pace.steps(len(rows), len(rows)):
+            given = {position: column[step] for position, column in zip(self.positions, values, strict=True)}
+            found.append(answer(self.classifier, self.records, rows[step], given))
+            answered(len(found[-1]))
+        return np.concatenate(found) if found else self.labels[:0]
 
 
 def answer(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,18 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Rng, generator
 from epsworth.bounds import Risk
 from epsworth.deprecation import renamed
+from epsworth.files import check_writable
 from epsworth.mechanisms.family import Build
 from epsworth.release import Policy
 from epsworth.rounding import float_below
 from epsworth.space import Domain
 from epsworth.utility.curves import Bounds, Curves
-from epsworth.utility.engines.assembly import assemble, curves_of, run, with_published_claim
+from epsworth.utility.engines.assembly import READ, assemble, curves_of, run, with_published_claim
+from epsworth.utility.engines.checkpoint import Checkpoint, described
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.plan import Method, known, methods
 from epsworth.utility.engines.sampled import Over
+from epsworth.utility.pace import Pace, Watch
 from epsworth.utility.policies import ask_about
 from epsworth.utility.question import Question, ask
 
@@ -47,6 +49,9 @@ def stability(
     quantise: int | None = None,
     policy: Policy | str | Path | None = None,
     progress: Callable[[float], None] | None = None,
+    seconds: float | None = None,
+    watch: Watch | None = None,
+    checkpoint: str | Path | None = None,
 ) -> Curves:
     """Bound the probability that a classifier keeps its label when users perturb their features.
 
@@ -117,6 +122,18 @@ def stability(
         ``mechanisms``, ``epsilons``, ``domain`` and ``quantise``; the one epsilon of the result is per *record*.
     progress : callable, optional
         Called with the share of the work that is done, from 0 to 1.
+    seconds : float, optional
+        Time after which the run ends with what is proven by then: valid bounds, wider than the tolerance where it was
+        not finished, and 0 to 1 where it had not begun (``Curves.stopped``, and ``notes``).  Everything counts from
+        the call on; looking into the classifier is not cut short, and a query that has begun is waited for (it is
+        cut so as to take about a quarter of a second).
+    watch : callable, optional
+        Called between queries and records with the run's `Standing`: ``.done``, ``.seconds``, ``.average()``.  Where it
+        returns True the run ends, as after ``seconds``; for whatever reason it does, all bounds hold.
+    checkpoint : path, optional
+        A file that the run is kept in, every half minute and whenever it ends, by an exception too; where the file is
+        there, the run goes on from it, to the bounds it would have had without a break.  It must belong to the same
+        question.  It is computed from raw data: keep it as you keep the table.
 
     Returns
     -------
@@ -135,8 +152,12 @@ def stability(
     ----------
     Zheng & Hu 2025 state the question; Clopper & Pearson 1934 give the interval.
     """
-    began = time.perf_counter()
+    pace = Pace(_seconds(seconds), watch, progress)
     _check(method, confidence, tolerance, over, at_least)
+    if method == "paper" and not (seconds is None and watch is None and checkpoint is None):
+        raise ValueError("method='paper' runs to its end; leave out seconds, watch and checkpoint")
+    if checkpoint is not None:
+        check_writable(checkpoint)
     random = generator(rng)
     if policy is not None:
         own = None if mechanisms is DEFAULT_MECHANISMS else mechanisms
@@ -146,6 +167,8 @@ def stability(
         if method == "paper":
             raise ValueError("method='paper' knows no policy; leave it out")
         question = ask_about(policy, model, X, y=y)
+        if question.subsets and checkpoint is not None:
+            raise ValueError("a policy that samples features is analysed in one run; leave out the checkpoint")
     elif sensitive is None or epsilons is None:
         missing = "sensitive" if sensitive is None else "epsilons"
         raise TypeError(f"{missing} is missing; give both sensitive= and epsilons=, or a policy=")
@@ -154,10 +177,17 @@ def stability(
             model, X, sensitive=sensitive, mechanisms=mechanisms, epsilons=epsilons, domain=domain, y=y,
             quantise=quantise,
         )  # fmt: skip
-    settings = Settings(Risk.of(confidence), tolerance, at_least, random, progress or (lambda share: None))
-    answered, chosen = run(question, method, settings, over)
-    curves = curves_of(question, answered, assemble(question, answered), chosen, settings, time.perf_counter() - began)
-    return with_published_claim(question, curves, settings, began) if method == "paper" else curves
+    pace.progress(READ / 2)
+    settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
+    if checkpoint is None:
+        answered, chosen = run(question, method, settings, over, pace)
+    else:
+        asked = described(question, method=method, over=over, confidence=confidence, tolerance=tolerance,
+                          at_least=at_least)  # fmt: skip
+        with Checkpoint(checkpoint, asked, random) as kept:
+            answered, chosen = run(question, method, settings, over, pace, kept)
+    curves = curves_of(question, answered, assemble(question, answered), chosen, settings, pace)
+    return with_published_claim(question, curves, settings, pace.began) if method == "paper" else curves
 
 
 def answer_question(
@@ -174,6 +204,14 @@ def _check_alone(given: Mapping[str, object]) -> None:
     for name, value in given.items():
         if value is not None:
             raise ValueError(f"{name} is given beside a policy, which says its own; leave {name} out, or the policy")
+
+
+def _seconds(seconds: float | None) -> float | None:
+    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (float, int, np.number))):
+        raise TypeError(f"seconds must be a number, got {seconds!r}")
+    if seconds is not None and not 0 < seconds < np.inf:
+        raise ValueError(f"seconds must be positive and finite, got {seconds!r}; leave it out to run to the end")
+    return None if seconds is None else float(seconds)
 
 
 def _check(method: str, confidence: float, tolerance: float, over: str, at_least: float | None) -> None:

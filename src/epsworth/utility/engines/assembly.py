@@ -10,40 +10,51 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Floats
-from epsworth.bounds import Interval, Risk
-from epsworth.rounding import down, float_below, show_up, up
+from epsworth.arrays import Bools, Floats
+from epsworth.bounds import Interval
+from epsworth.rounding import down, float_below, round_up, show_up, up
 from epsworth.utility.curves import Bounds, Curves
 from epsworth.utility.engines import table
+from epsworth.utility.engines.checkpoint import Checkpoint, Kept
 from epsworth.utility.engines.engine import Answer, Engine, Settings
 from epsworth.utility.engines.mixture import Mixture
 from epsworth.utility.engines.paper import published
 from epsworth.utility.engines.plan import Method, Part, plan
 from epsworth.utility.engines.sampled import Over, Sampled
+from epsworth.utility.pace import Pace
 from epsworth.utility.question import Question
 
 Answered = list[tuple[Part, Answer]]
 
 MOST_NAMED = 5  # epsilons that a note lists
+READ = 0.02  # share of the work that is told as done once the classifier is read
 
 
-def run(question: Question, method: Method, settings: Settings, over: Over) -> tuple[Answered, str]:
+def run(
+    question: Question, method: Method, settings: Settings, over: Over, pace: Pace | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> tuple[Answered, str]:  # fmt: skip
     """Run every part of a plan, and sample what turns out too hard for its engine with the rest.
 
     Return the answers, and what was bounded to the tolerance.  Each run that may draw has one share of the risk.
+    Reading the classifier and planning are never cut short; a part that the pace stops says what it has not finished.
     """
     if question.subsets:
-        return _over_subsets(question, method, settings, over)
+        return _over_subsets(question, method, settings, over, pace)
     parts, answered = plan(question, method), Answered()
+    if pace is not None:
+        question = _followed(question, answered, pace)
+        settings = replace(settings, progress=lambda share: pace.progress(READ + (1 - READ) * share))
+        pace.progress(READ)
     left = [m for part in parts if isinstance(part.engine, Sampled) for m in part.mechanisms]
     why = next((part.why for part in parts if isinstance(part.engine, Sampled)), "")
     weight, shares = 1 / len(parts), settings.risk.split(max(1, drawing_runs([part.engine for part in parts])))
     for number, part in enumerate(part for part in parts if not isinstance(part.engine, Sampled)):
-        answer = _run(question, part, settings, shares.take(int(part.engine.draws)), number * weight, weight)
+        kept = Kept(checkpoint, f"{number} {part.engine.name}")
+        share = shares.take(int(part.engine.draws))
+        answer = _run(question, part, answered, replace(settings, kept=kept, risk=share), number * weight, weight)
         if answer is None:
             left += part.mechanisms
-        else:
-            answered.append((part, answer))
     if not left:
         settings.progress(1.0)
         return answered, "records"
@@ -51,18 +62,23 @@ def run(question: Question, method: Method, settings: Settings, over: Over) -> t
     part = Part(tuple(left), engine, why or engine.why(question, left[0]))
     share, start = shares.take(), len(answered) * weight
     chosen = engine.chosen(rest, replace(settings, risk=share))
-    answer = _run(question, part, settings, share, start, 1 - start)
-    assert answer is not None
-    return [*answered, (part, answer)], chosen
+    kept = Kept(checkpoint, f"sampled {chosen}")
+    _run(question, part, answered, replace(settings, kept=kept, risk=share), start, 1 - start)
+    return answered, chosen
 
 
-def _over_subsets(question: Question, method: Method, settings: Settings, over: Over) -> tuple[Answered, str]:
+def _over_subsets(
+    question: Question, method: Method, settings: Settings, over: Over, pace: Pace | None
+) -> tuple[Answered, str]:
     """Answer about every subset of the features that a record may release, and average."""
     used: list[str] = []
     bounded: list[str] = []
+    if pace is not None:
+        pace.mechanisms, pace.epsilons = question.names, question.epsilons
+        pace.proven = lambda: Interval(np.zeros(question.shape[:2]), np.ones(question.shape[:2]))
 
     def answering(subset: Question, own: Settings) -> Answer:
-        answered, chosen = run(subset, method, own, over)
+        answered, chosen = run(subset if pace is None else replace(subset, pace=pace), method, own, over)
         used.extend(part.engine.name for part, _ in answered)
         bounded.append(chosen)
         return assemble(subset, answered)
@@ -74,15 +90,38 @@ def _over_subsets(question: Question, method: Method, settings: Settings, over: 
     return [(Part((0,), engine, why), found)], "dataset" if "dataset" in bounded else "records"
 
 
-def _run(question: Question, part: Part, settings: Settings, risk: Risk, start: float, size: float) -> Answer | None:
-    """Return the answer of a part, which takes a share of the work, with what it spent."""
+def _run(
+    question: Question, part: Part, answered: Answered, settings: Settings, start: float, size: float
+) -> Answer | None:
+    """Append the answer of a part, which takes a share of the work, with what it spent; None if it hands over.
+
+    While it runs, what it has proven stands at the end of ``answered``.
+    """
 
     def progress(done: float) -> None:
         settings.progress(min(1.0, start + size * done))
 
-    before = risk.spent
-    answer = part.engine.bound(question.only(part.mechanisms), replace(settings, progress=progress, risk=risk))
-    return None if answer is None else replace(answer, spent=risk.spent - before)
+    def follow(bounds: Bounds) -> None:
+        answered.append((part, Answer(bounds, None, np.zeros(0, dtype=np.int64), 0)))
+
+    before, finished = settings.risk.spent, len(answered)
+    answer = part.engine.bound(question.only(part.mechanisms), replace(settings, progress=progress, follow=follow))
+    del answered[finished:]
+    if answer is not None:
+        answer = replace(answer, spent=answer.spent + settings.risk.spent - before)
+        answered.append((part, answer))
+    return answer
+
+
+def _followed(question: Question, answered: Answered, pace: Pace) -> Question:
+    """Return the question at a pace that knows what is proven at any time."""
+
+    def proven() -> Interval:
+        found = _joined(question, [(part, answer.stability) for part, answer in answered])
+        return _with_coin(found, question, np.ones(len(question.records))).average()
+
+    pace.mechanisms, pace.epsilons, pace.proven = question.names, question.epsilons, proven
+    return replace(question, pace=pace)
 
 
 def drawing_runs(engines: Sequence[Engine]) -> int:
@@ -104,12 +143,22 @@ def assemble(question: Question, answered: Answered) -> Answer:
         np.max([answer.labels_possible for _, answer in answered], axis=0),
         sum(answer.queries for _, answer in answered),
         sum((answer.spent for _, answer in answered), Fraction(0)),
+        _open(question, answered),
     )
 
 
+def _open(question: Question, answered: Answered) -> Bools | None:
+    """Return where engines were stopped, by mechanism and record of the whole question."""
+    found = np.zeros((question.shape[0], question.shape[2]), dtype=bool)
+    for part, answer in answered:
+        if answer.open is not None:
+            found[list(part.mechanisms)] = answer.open
+    return found if found.any() else None
+
+
 def _joined(question: Question, parts: list[tuple[Part, Bounds]]) -> Bounds:
-    lower, upper = np.empty(question.shape), np.empty(question.shape)
-    pooled = Interval(np.empty(question.shape[:2]), np.empty(question.shape[:2]))
+    lower, upper = np.zeros(question.shape), np.ones(question.shape)  # of parts that have not begun
+    pooled = Interval(np.zeros(question.shape[:2]), np.ones(question.shape[:2]))
     for part, bounds in parts:
         at = list(part.mechanisms)
         lower[at], upper[at] = bounds.lower, bounds.upper
@@ -118,7 +167,7 @@ def _joined(question: Question, parts: list[tuple[Part, Bounds]]) -> Bounds:
 
 
 def curves_of(
-    question: Question, answered: Answered, found: Answer, over: str, settings: Settings, seconds: float
+    question: Question, answered: Answered, found: Answer, over: str, settings: Settings, pace: Pace
 ) -> Curves:
     """Return the answer as curves: promises, units and methods beside the bounds."""
     curves = Curves(
@@ -136,12 +185,32 @@ def curves_of(
         confidence=float(1 - settings.risk.total) if found.spent else 1.0,
         tolerance=float(settings.tolerance),
         queries=found.queries + question.asked,
-        seconds=seconds,
+        seconds=pace.clock() - pace.began,
         notes=(*question.notes, *_reasons(question, answered)),
         spent=float_below(found.spent),
+        stopped=found.open is not None,
         unit=question.per,
     )
-    return replace(curves, notes=(*curves.notes, *_too_wide(curves, settings.at_least)))
+    wide = (
+        _too_wide(curves, settings.at_least)
+        if found.open is None
+        else [_unfinished(curves, found.open, str(pace.stopped))]
+    )
+    return replace(curves, notes=(*curves.notes, *wide))
+
+
+def _unfinished(curves: Curves, open_: Bools, why: str) -> str:
+    """Say why a run ended early, how far it came, and what would help."""
+    parts = []
+    for name, row in zip(curves.mechanisms, open_, strict=True):
+        if row.any():
+            parts.append(f"{name} on {row.size - int(row.sum())} of {row.size} records")
+    half = round_up(float(_widths(curves.stability, curves.over, None).max()) / 2)
+    return (
+        f"the run was stopped {why}: all bounds hold, but they are finished for "
+        f"{', '.join(parts)} only, with a half-width of up to {half:g}; more time narrows them, and "
+        "with a checkpoint the next run goes on where this one ended"
+    )
 
 
 def _too_wide(curves: Curves, at_least: float | None) -> list[str]:
@@ -230,7 +299,7 @@ def with_published_claim(question: Question, curves: Curves, settings: Settings,
         check=curves.stability,
         method=np.full(curves.method.shape, "paper"),
         queries=curves.queries + found.queries,
-        seconds=time.perf_counter() - began,
+        seconds=time.monotonic() - began,
         notes=(*question.notes, *_too_wide(curves, settings.at_least), heuristic),
         sound=False,
     )

@@ -9,6 +9,7 @@ draws of the mechanism *given* that region bound the share q of it that agrees, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -25,6 +26,7 @@ from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon, below, mass_error, widened
 from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, kinds, records_of
 from epsworth.utility.engines.verdicts import Boxes, Inside, Verdict
+from epsworth.utility.pace import Stopped
 from epsworth.utility.question import Question
 
 MOST_RECORDS = 16  # under auto; beyond, sampling every one costs less
@@ -71,7 +73,7 @@ class Region:
         self.final = np.concatenate([self.final[~gone], np.zeros(some.sum(), dtype=bool)])
 
 
-def branch(boxes: Boxes, mass: Mass, label: int, enough: float) -> Region:
+def branch(boxes: Boxes, mass: Mass, label: int, enough: float, check: Callable[[], None] = lambda: None) -> Region:
     """Decide as much mass as ``boxes.most`` looks allow, the heaviest boxes first, until ``enough`` is left.
 
     Parameters
@@ -80,6 +82,8 @@ def branch(boxes: Boxes, mass: Mass, label: int, enough: float) -> Region:
         Boxes -> their masses, shape ``(boxes, points)``.
     label : int
         Index of the class that must stay.
+    check : callable
+        Raises Stopped where no more looks are to be made: what is not decided then stays so.
     """
     low, high = boxes.start()
     masses = mass(low, high)
@@ -87,6 +91,10 @@ def branch(boxes: Boxes, mass: Mass, label: int, enough: float) -> Region:
     region = Region(np.zeros(points), np.zeros(points), low, high, masses, np.zeros(len(low), dtype=bool))
     while region.looked < boxes.most and region.mass.sum(axis=0).max() > enough:
         waiting = np.flatnonzero(~region.final)
+        try:
+            check()
+        except Stopped:
+            break
         if not waiting.size:
             break  # only boxes that the classifier alone could decide
         many = min(max(boxes.together, waiting.size // 8), boxes.most - region.looked)
@@ -120,9 +128,21 @@ def _enough(settings: Settings) -> float:
 def _finish(
     question: Question, record: int, label: object, region: Region, settings: Settings, risk: Risk
 ) -> tuple[Interval, int]:
-    """Bound the undecided mass by draws from within it, point by point, until the tolerance is met."""
+    """Bound the undecided mass by draws from within it, until the tolerance is met or the run is stopped."""
+    lower, upper = widened(region.agrees, 1 - region.differs, region.error)
+    asked = 0
+    with suppress(Stopped):
+        for asked in _narrowed(question, record, label, region, settings, risk, lower, upper):  # noqa: B007
+            question.pace.check()
+    return Interval(lower, upper), asked
+
+
+def _narrowed(
+    question: Question, record: int, label: object, region: Region, settings: Settings, risk: Risk, lower: Floats,
+    upper: Floats,
+) -> Iterator[int]:  # fmt: skip
+    """Narrow the bounds point by point, look by look; yield how many rows were asked about."""
     error, open_mass, asked = region.error, region.mass.sum(axis=0), 0
-    lower, upper = widened(region.agrees, 1 - region.differs, error)
     releases = [release for row in question.releases for release in row]
     for point in np.flatnonzero(open_mass > _enough(settings)):
         g = float(open_mass[point])
@@ -139,9 +159,9 @@ def _finish(
             q = look.risk.interval(hits, drawn)
             now = widened(region.agrees[point] + g * q.lower, region.agrees[point] + g * q.upper, error)
             lower[point], upper[point] = max(lower[point], now.lower), min(upper[point], now.upper)
+            yield asked
             if upper[point] - lower[point] <= 2 * settings.tolerance:
                 break
-    return Interval(lower, upper), asked
 
 
 def _batches(total: int) -> list[int]:
@@ -184,13 +204,14 @@ class Branching(ByRecord):
             for label in labels:
                 index = np.flatnonzero(inside.classes == label)
                 if index.size:
-                    region = branch(boxes, mass, int(index[0]), _enough(settings))
+                    region = branch(boxes, mass, int(index[0]), _enough(settings), question.pace.check)
                     bound, asked = _finish(question, record, label, region, settings, risk.take(m * e))
                     queries += asked
                 else:  # a label that the classifier does not know
                     bound = Interval(*np.zeros((2, m * e)))
                 bounds.append(bound)
-            yield Found(record, bounds, 1 + int((bounds[0].upper < 1).any()), queries)
+            whole = question.pace.stopped is None
+            yield Found(record, bounds, 1 + int((bounds[0].upper < 1).any()), queries, whole)
 
 
 class BranchAndBound(Branching):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Floats
+from epsworth.arrays import Bools, Floats
 from epsworth.records import as_records
 from epsworth.utility.curves import Bounds
 from epsworth.utility.engines.contraction import LawsOverEpsilon, mass_error, widened
@@ -86,9 +86,13 @@ class ByCategory:
         found = np.ones((m, e, 1))
         for j, k in zip(self.held, self.levels, strict=True):
             x, grid = question.unit[record, j], np.arange(k) / (k - 1)
-            own = np.stack([laws.points(i, j, x, grid) for i in range(m)])
+            own = np.stack([laws.runs(i, j, x, grid, grid) for i in range(m)])
             found = (found[..., np.newaxis] * own[:, :, np.newaxis]).reshape(m, e, -1)
         return found
+
+    def some(self, rows: Bools) -> Bools:
+        """Tell of which records some combination is marked, shape ``(mechanisms, records)``."""
+        return np.asarray(rows.reshape(len(rows), -1, self.combinations).any(axis=-1))
 
     def possible(self, counts: Counts) -> Counts:
         """Return how many labels can occur, at least: within a combination, or among them."""

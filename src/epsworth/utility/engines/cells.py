@@ -274,8 +274,8 @@ class CellTables(ByRecord):
         (m, e, n), builder = question.shape, self.read(question)
         laws, stays = LawsOverEpsilon(question), np.array([stays_in_range(row) for row in question.releases])
         summed = [len(feature.categories or ()) for feature in question.features]  # one by one (`below`)
-        for start in range(0, n, BLOCK):
-            block, before = range(start, min(start + BLOCK, n)), builder.queries
+        for step in question.pace.steps(n - question.start, BLOCK, "records"):
+            block, before = range(question.start, n)[step], builder.queries
             built = builder.of(block)
             if built is None:
                 yield None
@@ -292,6 +292,6 @@ class CellTables(ByRecord):
                 if len(reached) == 1:  # mechanisms that stay in the range cannot change the label
                     for share, label in zip(shares, labels, strict=True):
                         share[stays] = float(reached[0] == label)
-                asked = builder.queries - before if record == start else 0
+                asked = builder.queries - before if record == block[0] else 0
                 error = mass_error(sum((len(e) + k) * (1 + k // 48) for e, k in zip(cells.edges, summed, strict=True)))
                 yield Found(record, [outward(share, error) for share in shares], len(reached), asked)

@@ -9,16 +9,19 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsworth.arrays import Bools
 from epsworth.bounds import Interval, Risk
 from epsworth.utility.curves import Bounds
 from epsworth.utility.engines.categories import ByCategory, by_category
+from epsworth.utility.engines.checkpoint import Kept
+from epsworth.utility.pace import Stopped
 from epsworth.utility.question import Question
 
 BATCH = 65_536  # rows per query: bounds memory, amortises the classifier's overhead
@@ -39,6 +42,10 @@ class Settings:
         Half-width at which drawing stops.
     at_least : float or None
         Stop a point, too, as soon as its intervals (stability, and accuracy if asked for) lie on one side of it.
+    follow : callable
+        Is given, once, the arrays of bounds on stability that the engine tightens: what is proven at any time.
+    kept : Kept
+        What an earlier run left for this one, and where this one leaves what it has.
     """
 
     risk: Risk
@@ -47,13 +54,16 @@ class Settings:
     rng: np.random.Generator
     progress: Progress
     batch: int = BATCH
+    follow: Callable[[Bounds], None] = lambda bounds: None
+    kept: Kept = field(default_factory=Kept)
 
 
 @dataclass(frozen=True)
 class Answer:
     """What an engine returns, before the privacy indicator's coin is accounted for.
 
-    ``spent`` is what its bounds spent of the probability of a miss, filled in by whoever ran the engine.
+    ``spent`` is what its bounds spent of the probability of a miss: the engine says what an earlier run spent, whoever
+    ran the engine adds the rest.  ``open`` tells, by mechanism and record, where the run was stopped before the end.
     """
 
     stability: Bounds
@@ -61,6 +71,7 @@ class Answer:
     labels_possible: Counts
     queries: int
     spent: Fraction = Fraction(0)
+    open: Bools | None = None
 
 
 class Obstacle(str):
@@ -180,7 +191,8 @@ class ByRecord(Engine):
             return self._bounded(question, settings)
         parts = question.read(by_category)
         assert isinstance(parts, ByCategory)
-        answer = self._bounded(parts.about(question), settings)
+        numbers = replace(parts.about(question), pace=question.pace)
+        answer = self._bounded(numbers, replace(settings, follow=lambda bounds: None))  # of rows that are no records
         if answer is None:
             return None
         return Answer(
@@ -188,34 +200,105 @@ class ByRecord(Engine):
             None if answer.accuracy is None else parts.mixed(question, answer.accuracy),
             parts.possible(answer.labels_possible),
             answer.queries + parts.kinds.size * parts.combinations,
+            answer.spent,
+            None if answer.open is None else parts.some(answer.open),
         )
 
     def _bounded(self, question: Question, settings: Settings) -> Answer | None:
-        m, e, n = question.shape
-        sides = np.empty((kinds(question), 2, m, e, n))  # quantity, lower and upper
-        possible, queries = np.ones(n, dtype=np.int64), 0
-        for done, one in enumerate(self.found(question, settings), start=1):
-            if one is None:
-                return None
-            for quantity, side in enumerate(sides):
-                side[..., one.record] = np.reshape(one.bounds[min(quantity, len(one.bounds) - 1)], (2, m, e))
-            possible[one.record] = one.possible
-            queries += one.queries
-            settings.progress(done / n)
-        bounds = [Bounds(lower, upper) for lower, upper in sides]
-        return Answer(bounds[0], None if question.y is None else bounds[1], possible, queries)
+        m, _, n = question.shape
+        log = RecordLog.of(question, settings)
+        bounds = [Bounds(lower, upper) for lower, upper in log.sides]
+        settings.follow(bounds[0])
+        try:
+            if log.done < n:
+                question.pace.check()
+            left = self.found(replace(question, start=log.start), settings) if log.done < n else iter(())
+            for one in left:
+                if one is None:
+                    return None
+                log.note(one)
+                settings.progress(log.done / n)
+                if log.done < n:
+                    question.pace.check()
+        except Stopped:
+            pass
+        open_ = None if log.done == n else np.repeat([~log.known], m, axis=0)
+        return Answer(bounds[0], None if question.y is None else bounds[1], log.possible, log.queries, log.spent, open_)
 
 
 class Found(NamedTuple):
     """What was found for a record: bounds for each of its `targets`, of as many entries as there are points.
 
-    ``possible`` counts the labels that can occur within the ranges.
+    ``possible`` counts the labels that can occur within the ranges; ``whole`` is False where the run was stopped within
+    the record: its bounds hold, and could be narrower.
     """
 
     record: int
     bounds: list[Interval]
     possible: int
     queries: int = 0
+    whole: bool = True
+
+
+class RecordLog:
+    """What is known record by record; what is not yet lies between 0 and 1.
+
+    Attributes
+    ----------
+    sides : ndarray, shape ``(quantities, 2, mechanisms, epsilons, records)``
+        Lower and upper bounds.
+    known : ndarray of bool, shape ``(records,)``
+        Records that are finished.
+    start : int
+        Records before this one were finished by an earlier run, which spent ``spent``.
+    first : int
+        The first record that is not finished; ``done`` are.
+    """
+
+    def __init__(self, question: Question, settings: Settings) -> None:
+        m, e, n = question.shape
+        self.settings, self.before = settings, settings.risk.spent
+        self.sides = np.zeros((kinds(question), 2, m, e, n))
+        self.sides[:, 1] = 1.0
+        self.known, self.possible = np.zeros(n, dtype=bool), np.ones(n, dtype=np.int64)
+        self.start = self.first = self.done = self.queries = 0
+        self.spent = Fraction(0)
+
+    @classmethod
+    def of(cls, question: Question, settings: Settings) -> RecordLog:
+        """Return what an earlier run kept, or nothing yet."""
+        log = cls(question, settings)
+        found = settings.kept.found(sides=log.sides, possible=log.possible, start=0, queries=0, spent="")
+        if found is not None:
+            log.start, log.queries, log.spent = (
+                int(found["start"]),
+                int(found["queries"]),
+                Fraction(str(found["spent"])),
+            )
+            settings.kept.check(0 <= log.start <= len(log.known), *found["sides"].swapaxes(0, 1))
+            log.sides[..., : log.start] = found["sides"][..., : log.start]
+            log.possible[: log.start], log.known[: log.start] = found["possible"][: log.start], True
+            log.first = log.done = log.start
+        return log
+
+    def note(self, one: Found) -> None:
+        """Take in what was found for a record; keep it once all before it are finished too."""
+        for quantity, side in enumerate(self.sides):
+            found = one.bounds[min(quantity, len(one.bounds) - 1)]
+            side[..., one.record] = np.reshape(found, side[..., one.record].shape)
+        self.possible[one.record] = one.possible
+        self.queries += one.queries
+        self.done += one.whole and not self.known[one.record]
+        self.known[one.record] = one.whole
+        while self.first < len(self.known) and self.known[self.first]:
+            self.first += 1
+        if self.settings.kept.wanted and one.whole:
+            self.settings.kept.under("record").drop()
+            spent = self.spent + self.settings.risk.spent - self.before
+            self.settings.kept.keep(
+                sides=self.sides, possible=self.possible, start=self.first, queries=self.queries,
+                spent=str(spent),
+            )  # fmt: skip
 
 
 def targets(question: Question, record: int) -> list[Any]:
@@ -230,6 +313,6 @@ def kinds(question: Question) -> int:
 
 
 def records_of(question: Question) -> Iterator[tuple[int, list[Any]]]:
-    """Yield every record with its `targets`."""
-    for record in range(len(question.records)):
+    """Yield every record that is not answered yet with its `targets`."""
+    for record in range(question.start, len(question.records)):
         yield record, targets(question, record)

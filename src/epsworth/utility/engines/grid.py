@@ -61,18 +61,20 @@ class Grid(ByRecord):
         """Yield exact bounds for mechanisms that share their grid: one query per grid point and public record."""
         sizes, m = grid_sizes(question, 0) or (), question.shape[0]
         laws, every = LawsOverEpsilon(question), [np.arange(k + 1) for k in sizes]
-        for group, table in _tables(question, sizes, question.read(_same_public)):
+        groups = [group for group in question.read(_same_public) if group[-1] >= question.start]
+        for group, table in _tables(question, sizes, groups):
             edges, labels = merged(every, table.labels)  # runs of values between which no label changes
             runs, own = [_ends(edge, k) for edge, k in zip(edges, sizes, strict=True)], Table(labels, table.kinds)
             error = mass_error(sum(labels.shape))
-            for record in group.tolist():
+            left = group[group >= question.start]
+            for record in left.tolist():
                 masses = [
                     np.concatenate([laws.runs(i, j, question.unit[record, j], *ends) for i in range(m)])
                     for j, ends in enumerate(runs)
                 ]
                 shares = agreement(own, targets(question, record), masses)
                 possible = len(set(table.kinds.tolist()) | {question.labels[record]})
-                asked = table.labels.size if record == group[0] else 0
+                asked = table.labels.size if record == left[0] else 0
                 yield Found(record, [outward(share, error) for share in shares], possible, asked)
 
 

@@ -40,12 +40,14 @@ class Mixture(Engine):
             found.append(self.answering(subset, own) if subset.positions else _fixed(subset))
         choices = np.array([count for _, count in question.subsets], dtype=np.float64)
         accuracies = [one.accuracy for one in found if one.accuracy is not None]
+        stopped = [one.open for one in found if one.open is not None]
         return Answer(
             _average([one.stability for one in found], choices),
             _average(accuracies, choices) if accuracies else None,
             np.max([one.labels_possible for one in found], axis=0),
             sum(one.queries for one in found),
             settings.risk.spent - before,
+            np.any(stopped, axis=0) if stopped else None,
         )
 
 

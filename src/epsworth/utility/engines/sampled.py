@@ -9,72 +9,36 @@ curves are smooth, and the draws do not depend on the batch size.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.bounds import Interval, Look, Risk, draws_needed, looks
+from epsworth.bounds import Look, Risk, draws_needed, looks
 from epsworth.laws import uniforms
 from epsworth.records import Indices
 from epsworth.rounding import float_below
 from epsworth.utility.curves import Bounds
 from epsworth.utility.engines.categories import ByCategory, by_category
+from epsworth.utility.engines.checkpoint import Kept, labels_of, labels_text
 from epsworth.utility.engines.engine import Answer, Counts, Engine, Obstacle, Progress, Settings, kinds
+from epsworth.utility.engines.tally import Tally
+from epsworth.utility.pace import Stopped
 from epsworth.utility.question import Question
 
 FIRST_LOOK, FIRST_LOOK_OF_MANY = 256, 64
+KEPT = 8_192  # rows of a task of a run that is kept: what is lost of it at most, with the step that was stopped
 MOST_QUERIES_PER_RECORD_MODE = 100_000_000
 
 Over = Literal["auto", "records", "dataset"]
 Generators = list[np.random.Generator]
-
-
-@dataclass(eq=False)
-class Tally:
-    """Running counts and the bounds drawn from them, for points of one shape.
-
-    ``agree`` counts labels equal to the record's own, ``right`` labels equal to y.
-    """
-
-    shape: tuple[int, ...]
-    agree: Counts = field(init=False)
-    right: Counts = field(init=False)
-    stability: Interval = field(init=False)
-    accuracy: Interval = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.agree, self.right = np.zeros(self.shape, np.int64), np.zeros(self.shape, np.int64)
-        self.stability = Interval(np.zeros(self.shape), np.ones(self.shape))
-        self.accuracy = Interval(np.zeros(self.shape), np.ones(self.shape))
-
-    def look(self, at: Look, open_: NDArray[np.bool_], with_accuracy: bool) -> None:
-        """Tighten the bounds of open points; intersecting with earlier looks keeps them nested."""
-        pairs = [(self.agree, self.stability)] + ([(self.right, self.accuracy)] if with_accuracy else [])
-        for counts, bounds in pairs:
-            now = at.risk.interval(counts[open_], at.draws)
-            bounds.lower[open_] = np.maximum(bounds.lower[open_], now.lower)
-            bounds.upper[open_] = np.minimum(bounds.upper[open_], now.upper)
-
-    def unsettled(self, tolerance: float, wanted: list[Floats]) -> NDArray[np.bool_]:
-        """Return the points whose intervals are still wide and on both sides of the target."""
-        found = np.zeros(self.shape, dtype=bool)
-        for bounds, target in zip((self.stability, self.accuracy), wanted, strict=False):
-            found |= (bounds.upper - bounds.lower > 2 * tolerance) & _undecided(bounds, target)
-        return found
-
-    def rivals(self, tolerance: float, wanted: list[Floats]) -> NDArray[np.bool_]:
-        """Return the records (last axis) that may still lower a worst case that is not decided."""
-        found = np.zeros(self.shape, dtype=bool)
-        for bounds, target in zip((self.stability, self.accuracy), wanted, strict=False):
-            worst = bounds.upper.min(axis=-1, keepdims=True)
-            open_ = (worst >= target) | (target > 1)
-            found |= (bounds.lower < worst - 2 * tolerance) & (bounds.lower < target) & open_
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +69,7 @@ class Sampler:
 
     def __init__(self, question: Question, settings: Settings) -> None:
         self.question, self.settings = question, settings
+        self.batch = min(settings.batch, KEPT) if settings.kept.wanted else settings.batch
         self.queries = 0
         self.seen: list[set[Any]] = [{label} for label in question.labels.tolist()]
 
@@ -120,23 +85,36 @@ class Sampler:
                 inside &= (unit >= 0) & (unit <= 1)
         return Task(m, e, rows, inside.size // rows.size, values, inside)
 
-    def run(self, tasks: Iterator[Task], sink: Sink) -> None:
-        """Ask in batches of at most about ``batch`` rows; hand each task's agreements to ``sink``."""
+    def run(
+        self, tasks: Iterator[Task], sink: Sink, expected: int, progress: Progress, after: Callable[[int], None]
+    ) -> None:
+        """Ask in batches of at most about ``batch`` rows; hand each task's agreements to ``sink``.
+
+        Progress is told with every step of a query, by the share of the ``expected`` rows; ``after`` is told how many
+        tasks are finished with each batch.
+        """
+        before = self.queries
+
+        def answered(rows: int) -> None:
+            self.queries += rows
+            progress((self.queries - before) / max(expected, 1))
+
         waiting: list[Task] = []
         for task in tasks:
             waiting.append(task)
-            if sum(t.size for t in waiting) >= self.settings.batch:
-                self._ask(waiting, sink)
+            if sum(t.size for t in waiting) >= self.question.pace.size(self.settings.batch):
+                self._ask(waiting, sink, answered)
+                after(len(waiting))
                 waiting = []
         if waiting:
-            self._ask(waiting, sink)
+            self._ask(waiting, sink, answered)
+            after(len(waiting))
 
-    def _ask(self, tasks: list[Task], sink: Sink) -> None:
+    def _ask(self, tasks: list[Task], sink: Sink, answered: Callable[[int], None]) -> None:
         question = self.question
         rows = np.concatenate([np.repeat(t.records, t.copies) for t in tasks])
         values = [np.concatenate([t.values[j] for t in tasks]) for j in range(len(question.features))]
-        labels = question.ask(rows, values)
-        self.queries += rows.size
+        labels = question.ask(rows, values, answered)
         agree = labels == question.labels[rows]
         right = agree if question.y is None else labels == question.y[rows]
         self._remember(rows, labels, ~agree & np.concatenate([t.inside for t in tasks]))
@@ -158,6 +136,16 @@ class Sampler:
     def labels_possible(self) -> Counts:
         """Number of labels seen per record, its own included."""
         return np.array([len(labels) for labels in self.seen], dtype=np.int64)
+
+    def state(self) -> dict[str, Any]:
+        """Return what a run that goes on needs."""
+        return {"queries": self.queries, "seen": labels_text(self.seen)}
+
+    def restore(self, kept: Kept, found: Mapping[str, NDArray[Any]]) -> None:
+        """Take over the state of an earlier run."""
+        seen = labels_of(found["seen"])
+        kept.check(len(seen) == len(self.seen))
+        self.queries, self.seen = int(found["queries"]), seen
 
 
 class Sampled(Engine):
@@ -194,15 +182,17 @@ class Sampled(Engine):
 def each_record(question: Question, settings: Settings) -> Answer:
     """Bound every record at every point to the tolerance."""
     sampler, tally = Sampler(question, settings), Tally(question.shape)
+    settings.follow(Bounds(*tally.stability))
     schedule = _schedule(question, tally, settings, settings.risk, FIRST_LOOK)
     wanted = _wanted(question, settings)
 
     def unfinished() -> NDArray[np.bool_]:
         return tally.unsettled(settings.tolerance, wanted)
 
-    _draw_records(sampler, tally, schedule, unfinished, settings.progress)
-    accuracy = None if question.y is None else Bounds(*tally.accuracy)
-    return Answer(Bounds(*tally.stability), accuracy, sampler.labels_possible, sampler.queries)
+    with suppress(Stopped):
+        question.pace.check()  # before anything is drawn from a generator that the run will be given again
+        _draw_records(sampler, tally, schedule, unfinished, settings.progress, settings.kept)
+    return _answer(question, sampler, tally)
 
 
 def whole_dataset(question: Question, settings: Settings) -> Answer:
@@ -213,20 +203,29 @@ def whole_dataset(question: Question, settings: Settings) -> Answer:
     """
     sampler = Sampler(question, settings)
     of_average, of_records = settings.risk.split(2)
-    pooled = Tally(question.shape[:2])
-    schedule = _schedule(question, pooled, settings, of_average, FIRST_LOOK)
-    _draw_pooled(sampler, pooled, schedule, lambda share: settings.progress(share / 3))
-
-    tally = Tally(question.shape)
-    schedule = _schedule(question, tally, settings, of_records, FIRST_LOOK_OF_MANY)
+    pooled, tally = Tally(question.shape[:2]), Tally(question.shape)
+    settings.follow(Bounds(*tally.stability, pooled.stability))
     wanted = _wanted(question, settings)
 
     def in_the_race() -> NDArray[np.bool_]:
         return tally.rivals(settings.tolerance, wanted)
 
-    _draw_records(sampler, tally, schedule, in_the_race, lambda share: settings.progress((1 + 2 * share) / 3))
-    accuracy = None if question.y is None else Bounds(*tally.accuracy, pooled.accuracy)
-    return Answer(Bounds(*tally.stability, pooled.stability), accuracy, sampler.labels_possible, sampler.queries)
+    with suppress(Stopped):
+        question.pace.check()
+        schedule = _schedule(question, pooled, settings, of_average, FIRST_LOOK)
+        kept = settings.kept.under("average")
+        _draw_pooled(sampler, pooled, schedule, lambda share: settings.progress(share / 3), kept)
+        schedule = _schedule(question, tally, settings, of_records, FIRST_LOOK_OF_MANY)
+        kept = settings.kept.under("records")
+        _draw_records(sampler, tally, schedule, in_the_race, lambda share: settings.progress((1 + 2 * share) / 3), kept)
+    return _answer(question, sampler, tally, pooled)
+
+
+def _answer(question: Question, sampler: Sampler, tally: Tally, pooled: Tally | None = None) -> Answer:
+    direct = (None, None) if pooled is None else (pooled.stability, pooled.accuracy)
+    accuracy = None if question.y is None else Bounds(*tally.accuracy, direct[1])
+    open_ = np.asarray(tally.open.any(axis=1)) if tally.open.any() else None
+    return Answer(Bounds(*tally.stability, direct[0]), accuracy, sampler.labels_possible, sampler.queries, open=open_)
 
 
 def _schedule(question: Question, tally: Tally, settings: Settings, risk: Risk, first: int) -> tuple[Look, ...]:
@@ -240,48 +239,105 @@ def _draw_records(
     schedule: tuple[Look, ...],
     unfinished: Callable[[], NDArray[np.bool_]],
     progress: Progress,
+    kept: Kept,
 ) -> None:
-    question, drawn = sampler.question, 0
-    streams = _streams(sampler.settings.rng, len(question.records))
+    seeds = _restored(sampler, tally, schedule, kept, seeds=np.zeros(8, dtype=np.int64))
+    seed = _seeds(sampler.settings.rng) if seeds is None else seeds["seeds"].tolist()
+    streams, s = _streams(seed, len(sampler.question.records)), len(sampler.question.features)
 
     def count(task: Task, agree: NDArray[np.bool_], right: NDArray[np.bool_]) -> None:
         tally.agree[task.mechanism, task.epsilon, task.records] += agree.reshape(-1, task.copies).sum(axis=1)
         tally.right[task.mechanism, task.epsilon, task.records] += right.reshape(-1, task.copies).sum(axis=1)
 
-    open_ = np.ones(question.shape, dtype=bool)
-    for look in schedule:
-        tasks = _record_tasks(sampler, streams, open_, look.draws - drawn, _part(progress, drawn, look.draws, schedule))
-        sampler.run(tasks, count)
-        drawn = look.draws
-        tally.look(look, open_, question.y is not None)
-        open_ = open_ & unfinished()
-        if not open_.any():
+    def tasks(draws: int) -> Iterator[Task]:
+        return _record_tasks(sampler, streams, tally.open, draws)
+
+    if tally.looked:  # where the streams of open records were at the last look: a word per uniform
+        for stream in streams:
+            stream.bit_generator.advance(schedule[len(tally.looked) - 1].draws * s)  # type: ignore[attr-defined]
+    _go_through(sampler, tally, schedule, tasks, count, unfinished, progress, kept, lambda: {"seeds": np.array(seed)})
+
+
+def _go_through(
+    sampler: Sampler,
+    tally: Tally,
+    schedule: tuple[Look, ...],
+    tasks: Callable[[int], Iterator[Task]],
+    count: Sink,
+    unfinished: Callable[[], NDArray[np.bool_]],
+    progress: Progress,
+    kept: Kept,
+    streams: Callable[[], Mapping[str, Any]],
+) -> None:
+    """Draw up to every look that was not made yet, and look, until no point is open.
+
+    What is kept between two looks are counts, which show nothing, and how many of the look's tasks they are of: who
+    goes on draws all of these again, from where the ``streams`` were at the last look, and asks about the others.
+    """
+
+    def keep() -> None:
+        if kept.wanted:
+            kept.keep(**tally.state(), **sampler.state(), **at_look)
+
+    def after(finished: int) -> None:
+        tally.tasks += finished
+        if kept.due:
+            keep()
+
+    done, at_look = len(tally.looked), streams()
+    drawn = schedule[done - 1].draws if done else 0
+    for look in schedule[done:]:
+        if not tally.open.any():
             break
+        draws, told = look.draws - drawn, _part(progress, drawn, look.draws, schedule)
+        try:
+            left = islice(tasks(draws), tally.tasks, None)
+            sampler.run(left, count, draws * int(tally.open.sum()), told, after)
+        except Stopped:
+            keep()
+            raise
+        drawn = look.draws
+        tally.look(look, sampler.question.y is not None)
+        tally.open = tally.open & unfinished() if look is not schedule[-1] else np.zeros_like(tally.open)
+        at_look = streams()
+        keep()
     progress(1.0)
 
 
-def _record_tasks(
-    sampler: Sampler, streams: Generators, open_: NDArray[np.bool_], draws: int, progress: Progress
-) -> Iterator[Task]:
+def _restored(
+    sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], kept: Kept, **more: Any
+) -> dict[str, NDArray[Any]] | None:
+    """Put a tally and its sampler where an earlier run left them; return what else it kept, or None."""
+    found = kept.found(**tally.state(), queries=0, seen="", **more) if kept.wanted else None
+    if found is not None:
+        tally.restore(kept, found, schedule)
+        sampler.restore(kept, found)
+    return found
+
+
+def _record_tasks(sampler: Sampler, streams: Generators, open_: NDArray[np.bool_], draws: int) -> Iterator[Task]:
     """Yield ``draws`` new draws for every open point, block by block of records, in bounded memory."""
-    batch, s = sampler.settings.batch, len(sampler.question.features)
+    batch, s = sampler.batch, len(sampler.question.features)
     chunk = min(draws, batch)
     rows = np.flatnonzero(open_.any(axis=(0, 1)))
     blocks = np.array_split(rows, max(1, -(-rows.size * chunk // batch))) if rows.size else []
-    for number, block in enumerate(blocks):
+    for block in blocks:
         for done in range(0, draws, chunk):
             size = min(chunk, draws - done)
             u = np.stack([uniforms(streams[row], (size, s)) for row in block])
             for m, e in zip(*np.nonzero(open_[:, :, block].any(axis=2)), strict=True):
                 keep = open_[m, e, block]
                 yield sampler.perturbed(int(m), int(e), block[keep], u[keep])
-            progress((number + (done + size) / draws) / len(blocks))
 
 
-def _draw_pooled(sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], progress: Progress) -> None:
+def _draw_pooled(sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], progress: Progress, kept: Kept) -> None:
     """Draw (record, noise) jointly, records with replacement, so that one binomial bounds the average."""
-    question, settings, drawn = sampler.question, sampler.settings, 0
-    which, noise = _streams(settings.rng, 2)
+    question, settings = sampler.question, sampler.settings
+    found = _restored(sampler, tally, schedule, kept, streams="")
+    which, noise = _streams(_seeds(settings.rng) if found is None else [0], 2)
+    if found is not None:
+        for stream, state in zip((which, noise), json.loads(str(found["streams"])), strict=True):
+            stream.bit_generator.state = state
     n, s = question.unit.shape
     wanted = [target.mean(axis=2) for target in _wanted(question, settings)]
 
@@ -289,37 +345,34 @@ def _draw_pooled(sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], pro
         tally.agree[task.mechanism, task.epsilon] += agree.sum()
         tally.right[task.mechanism, task.epsilon] += right.sum()
 
-    def tasks(open_: NDArray[np.bool_], draws: int, progress: Progress) -> Iterator[Task]:
-        for done in range(0, draws, settings.batch):
-            size = min(settings.batch, draws - done)
+    def tasks(draws: int) -> Iterator[Task]:
+        for done in range(0, draws, sampler.batch):
+            size = min(sampler.batch, draws - done)
             rows, u = which.integers(n, size=size), uniforms(noise, (size, s))
-            for m, e in zip(*np.nonzero(open_), strict=True):
+            for m, e in zip(*np.nonzero(tally.open), strict=True):
                 yield sampler.perturbed(int(m), int(e), rows, u)
-            progress((done + size) / draws)
 
-    wide = np.ones(question.shape[:2], dtype=bool)
-    for look in schedule:
-        sampler.run(tasks(wide, look.draws - drawn, _part(progress, drawn, look.draws, schedule)), count)
-        drawn = look.draws
-        tally.look(look, wide, question.y is not None)
-        wide = wide & tally.unsettled(settings.tolerance, wanted)
-        if not wide.any():
-            break
-    progress(1.0)
+    def unfinished() -> NDArray[np.bool_]:
+        return tally.unsettled(settings.tolerance, wanted)
+
+    def streams() -> dict[str, str]:
+        return {"streams": json.dumps([which.bit_generator.state, noise.bit_generator.state])}
+
+    _go_through(sampler, tally, schedule, tasks, count, unfinished, progress, kept, streams)
 
 
-def _streams(rng: np.random.Generator, count: int) -> Generators:
-    seeds = np.random.SeedSequence(rng.integers(2**32, size=8).tolist())
-    return [np.random.Generator(np.random.PCG64DXSM(seed)) for seed in seeds.spawn(count)]
+def _seeds(rng: np.random.Generator) -> list[int]:
+    found: list[int] = rng.integers(2**32, size=8).tolist()
+    return found
+
+
+def _streams(seeds: list[int], count: int) -> Generators:
+    return [np.random.Generator(np.random.PCG64DXSM(seed)) for seed in np.random.SeedSequence(seeds).spawn(count)]
 
 
 def _part(progress: Progress, start: int, end: int, schedule: tuple[Look, ...]) -> Progress:
     last = schedule[-1].draws
     return lambda share: progress((start + share * (end - start)) / last)
-
-
-def _undecided(bounds: Interval, target: Floats) -> NDArray[np.bool_]:
-    return (bounds.lower < target) & ((bounds.upper >= target) | (target > 1))
 
 
 def _wanted(question: Question, settings: Settings) -> list[Floats]:

@@ -8,19 +8,23 @@ q_j therefore hold for *every* epsilon at once.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
 
 from epsworth.arrays import Floats
-from epsworth.bounds import Interval, Risk, looks
+from epsworth.bounds import Interval, Look, Risk, looks
 from epsworth.laws.grid import nearest_index
 from epsworth.mechanisms import KRR
 from epsworth.records import Indices
 from epsworth.rounding import UNIT
+from epsworth.utility.engines.checkpoint import Kept, labels_of, labels_text
 from epsworth.utility.engines.contraction import widened
-from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, kinds, records_of
+from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Progress, Settings, kinds, records_of
+from epsworth.utility.pace import Stopped
 from epsworth.utility.question import Question
 
 NEGLIGIBLE = 0.05  # strata whose weights stay below this share of the tolerance, together, are not drawn
@@ -78,9 +82,14 @@ class SharedDraws(ByRecord):
         risk = settings.risk.split(n * s * kinds(question))
         for record, labels in records_of(question):
             strata = Strata(question, record, k, labels)
-            strata.run(weights, settings, risk.take(s * len(labels)))
+            told = partial(_told, settings.progress, record, n)
+            whole = strata.run(weights, settings, risk.take(s * len(labels)), told)
             bounds = [widened(weights @ q.lower, weights @ q.upper, weights_error(s)) for q in strata.q]
-            yield Found(record, bounds, len(strata.seen), strata.queries)
+            yield Found(record, bounds, len(strata.seen), strata.queries, whole)
+
+
+def _told(progress: Progress, record: int, n: int, share: float) -> None:
+    progress((record + share) / n)
 
 
 class Strata:
@@ -105,23 +114,57 @@ class Strata:
         self.seen |= set(labels.tolist())
         return [int((labels == target).sum()) for target in self.targets]
 
-    def run(self, weights: Floats, settings: Settings, risk: Risk) -> None:
-        """Draw every stratum that matters until all epsilons are as narrow as asked for."""
+    def run(self, weights: Floats, settings: Settings, risk: Risk, progress: Progress) -> bool:
+        """Draw every stratum that matters until all epsilons are as narrow as asked for; return whether they are.
+
+        Where the run is stopped before, the bounds are those of the last look.
+        """
         heaviest = weights.max(axis=0)
         order = np.argsort(heaviest[1:]) + 1
         skipped = order[np.cumsum(heaviest[order]) <= NEGLIGIBLE * settings.tolerance]
         drawn_strata = np.setdiff1d(np.arange(1, self.s + 1), skipped)
+        kept, schedule = settings.kept.under("record"), looks((1 - NEGLIGIBLE) * settings.tolerance, risk)
         hits, drawn = np.zeros((len(self.targets), self.s + 1), dtype=np.int64), 0
-        for look in looks((1 - NEGLIGIBLE) * settings.tolerance, risk):
-            for j in drawn_strata:
-                hits[:, j] += self._draw(int(j), look.draws - drawn, settings.rng)
-            drawn = look.draws
+        done = self._restore(kept, hits, schedule, drawn_strata.size)
+        for number, look in enumerate(schedule):
+            drawn, before = look.draws, drawn
+            if number < done:
+                continue
+            try:
+                for j in drawn_strata:
+                    hits[:, j] += self._draw(int(j), drawn - before, settings.rng)
+            except Stopped:
+                return False
             for q, counts in zip(self.q, hits, strict=True):
                 now = look.risk.interval(counts[drawn_strata], drawn)
                 q.lower[drawn_strata] = np.maximum(q.lower[drawn_strata], now.lower)
                 q.upper[drawn_strata] = np.minimum(q.upper[drawn_strata], now.upper)
+            progress(drawn / schedule[-1].draws)
             if max((weights @ (q.upper - q.lower)).max() for q in self.q) <= 2 * settings.tolerance:
                 break
+            if kept.wanted:
+                kept.keep(**self._state(hits, number + 1))
+        return True
+
+    def _state(self, hits: Indices, looked: int) -> dict[str, Any]:
+        """Return what a run that goes on within the record needs."""
+        seen, q = labels_text([self.seen]), np.array(self.q)
+        return {"record": self.record, "hits": hits.copy(), "q": q, "looked": looked, "queries": self.queries,
+                "seen": seen}  # fmt: skip
+
+    def _restore(self, kept: Kept, hits: Indices, schedule: Sequence[Look], strata: int) -> int:
+        """Take over what an earlier run has of the record, pay for its looks, and return how many these are."""
+        found = kept.found(**self._state(hits, 0)) if kept.wanted else None
+        if found is None or int(found["record"]) != self.record:
+            return 0
+        hits[...], looked = found["hits"], int(found["looked"])
+        kept.check(0 <= looked <= len(schedule), found["q"][:, 0], found["q"][:, 1])
+        for q, (lower, upper) in zip(self.q, found["q"], strict=True):
+            q.lower[:], q.upper[:] = lower, upper
+        self.queries, self.seen = int(found["queries"]), labels_of(found["seen"])[0]
+        for look in schedule[:looked]:
+            look.risk.spend(strata * len(self.targets))
+        return looked
 
     def _draw(self, j: int, draws: int, rng: np.random.Generator) -> Indices:
         """Redraw a random j-subset uniformly on the grid, ``draws`` times; return the hits per target."""

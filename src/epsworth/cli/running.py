@@ -1,0 +1,104 @@
+"""A run on the screen: how far it is and what it has proven so far; the first Ctrl-C ends it gently."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from epsworth.rounding import round_down, round_up, show_up
+
+if TYPE_CHECKING:
+    from epsworth.utility.pace import Standing
+
+INTERRUPTED = 130  # exit status where Ctrl-C ended a run, whether it had something to print or not
+EVERY = 0.25  # seconds between two looks at the bounds
+
+
+@dataclass
+class Run:
+    """What a command gives to `stability`: how to show it, and whether it must end."""
+
+    show: Callable[[str, float], None]
+    what: str
+    interrupted: bool = False
+    shown: float = field(default=-EVERY)
+
+    def progress(self, share: float) -> None:
+        """Move the bar."""
+        self.show(self.what, share)
+
+    def watch(self, standing: Standing) -> bool:
+        """Show the bounds now and then; tell whether Ctrl-C was pressed."""
+        now = time.monotonic()
+        if not self.interrupted and now - self.shown >= EVERY:
+            self.shown, self.what = now, told(standing)
+            self.show(self.what, standing.done)
+        return self.interrupted
+
+
+def told(standing: Standing) -> str:
+    """Say in a few words what is proven: the best mechanism at the middle epsilon, average over the records."""
+    e = (len(standing.epsilons) - 1) // 2
+    lower, upper = (side[:, e] for side in standing.average())
+    m = int(lower.argmax())
+    low, high = round_down(float(lower[m]), 2), round_up(float(upper[m]), 2)
+    return (
+        f"{standing.mechanisms[m]} at epsilon {show_up(standing.epsilons[e])} keeps {low:.2f} to {high:.2f} on average"
+    )
+
+
+@contextmanager
+def running(what: str, bar: Callable[[str, float], None]) -> Iterator[Run]:
+    """Yield a run; the first Ctrl-C asks it to end after the query it is in, the second one ends the command."""
+    run = Run(bar, what)
+    if threading.current_thread() is not threading.main_thread():  # a signal cannot be caught elsewhere
+        yield run
+        return
+
+    def caught(number: int, frame: object) -> None:
+        if run.interrupted:
+            raise KeyboardInterrupt
+        run.interrupted = True
+        with suppress(OSError):  # not print: the signal may have come while something is printed
+            os.write(2, b"epsworth: ending with what is proven so far; Ctrl-C again ends at once\n")
+
+    before = signal.signal(signal.SIGINT, caught)
+    try:
+        yield run
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def bar() -> Iterator[Callable[[str, float], None]]:
+    """Show a bar on standard error while it is a terminal; yield the function that names and moves it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]}"), TimeElapsedColumn()
+    console = Console(stderr=True)
+    if not console.is_terminal:  # some versions of rich end a disabled bar with an empty line
+        yield lambda what, share: None
+        return
+    with Progress(*columns, console=console, transient=True) as shown:
+        task = shown.add_task("", total=None, done="")  # moves to and fro until something is done
+
+        def show(what: str, share: float) -> None:
+            done = f"{int(100 * share):3d} %" if share else ""
+            shown.update(task, description=what, total=1.0 if share else None, completed=share, done=done)
+
+        yield show
+
+
+def leave_if(interrupted: bool) -> None:
+    """Exit with `INTERRUPTED` once everything is told, where Ctrl-C has cut the answer short."""
+    if interrupted:
+        print("epsworth: interrupted; what is told holds, and could be narrower", file=sys.stderr)
+        sys.exit(INTERRUPTED)
