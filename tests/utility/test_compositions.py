@@ -200,3 +200,12 @@ def test_what_is_not_understood_is_sampled_and_named(step, reason):
     assert any(reason in note for note in found.notes)
     exact = ew.stability(fitted, TABLE[:2], sensitive=["hours"], **given)
     assert (exact.method == "cells").all()
+
+
+def test_what_a_sparse_matrix_leaves_out_is_missing_to_xgboost():
+    xgboost = pytest.importorskip("xgboost")
+    fitted = make_pipeline(PREPARED["sparse"](), xgboost.XGBClassifier(n_estimators=5, n_jobs=1)).fit(TABLE, LABELS)
+    question = ask(fitted, TABLE[:2], sensitive=["age"], mechanisms="pm", epsilons=[1.0], y=None, domain=DOMAIN)
+    assert "missing to the trees" in cells_for(question)
+    dense = make_pipeline(PREPARED["selected"](), xgboost.XGBClassifier(n_estimators=5, n_jobs=1)).fit(TABLE, LABELS)
+    assert check_cells(dense, TABLE, 2, 200) == 0

@@ -1,4 +1,4 @@
-"""Linear, quadratic and network models behind compositions: against masses in sixty digits between predict's own turns."""
+"""Linear, quadratic and network models behind compositions: against sixty digits between predict's own turns."""
 
 from __future__ import annotations
 
@@ -27,14 +27,13 @@ from sklearn.preprocessing import KBinsDiscretizer, MinMaxScaler, OneHotEncoder,
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from strategies import sparing
-
 import epsworth as ew
 from epsworth.classifiers.scalers import opened
 from epsworth.classifiers.views import View, viewed
 from epsworth.records import as_records
 from epsworth.utility.engines import categories
 from epsworth.utility.question import ask
+from strategies import sparing
 
 pd = pytest.importorskip("pandas")
 
@@ -84,7 +83,7 @@ LINEAR = {
 
 
 def kept(model, record, own):
-    """Return the parts of the range of age, on [0, 1], in which a label is answered: predict's turns, to the last bit."""
+    """Return the parts of the range of age, on [0, 1], in which a label is answered, by predict's own turns."""
 
     def labels(ages):
         return model.predict(pd.concat([record] * len(ages), ignore_index=True).assign(age=ages))

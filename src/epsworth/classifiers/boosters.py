@@ -3,7 +3,8 @@
 Neither library is imported: a fitted model writes its own trees down as text.  The two differ from
 scikit-learn, and from each other:
 
-- XGBoost sends a value left where ``float32(x) < threshold``, strictly, and sums leaves in single precision;
+- XGBoost sends a value left where ``float32(x) < threshold``, strictly, and sums leaves in single precision; what
+  a sparse matrix leaves out is missing to it;
 - LightGBM compares doubles with ``<=``, but takes values up to ``1e-35`` for zero.
 
 Whatever is read must reproduce the model's own margins and labels on probes at its thresholds.  A model that
@@ -45,7 +46,7 @@ def xgboost_model(model: Any) -> TreeModel | None:
     """
     margins = partial(model.predict, output_margin=True, validate_features=False)
     found = _read(_xgboost_trees, model, margins, dtype=np.float32, strict=True)
-    return found and replace(found, tie=_single_precision_tie(found))
+    return found and replace(found, tie=_single_precision_tie(found), sparse=False)
 
 
 def lightgbm_model(model: Any) -> TreeModel | None:

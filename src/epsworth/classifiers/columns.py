@@ -103,7 +103,7 @@ class Columns:
 
     def mixed(self, matrix: Floats, shift: ArrayLike) -> Columns:
         """Return ``matrix @ columns + shift``; what a zero of the matrix stands before is not used."""
-        used: Bools = np.not_equal(matrix, 0)
+        used: Bools = np.asarray(matrix != 0)
         uses = (used.astype(np.intp) @ self.uses.astype(np.intp)) > 0
         bent = (used.astype(np.intp) @ np.where(np.isnan(self.slopes), 1, 0)) > 0
         unsized = (used.astype(np.intp) @ np.where(np.isnan(self.terms), 1, 0)) > 0
@@ -116,7 +116,7 @@ class Columns:
 
     def blended(self, width: int) -> Columns:
         """Return as many functions of all columns together, of which no more is known."""
-        uses = np.repeat(self.uses.any(axis=0)[np.newaxis], width, axis=0)
+        uses = np.repeat(np.atleast_2d(self.uses.any(axis=0)), width, axis=0)
         return Columns(
             uses, np.zeros(width, dtype=np.int8), np.where(uses, np.nan, 0.0), np.where(uses, np.nan, 0.0),
             np.full(width, np.nan), np.full(width, ""),

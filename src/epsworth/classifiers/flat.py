@@ -40,6 +40,8 @@ class TreeModel:
         Whether a value equal to the threshold goes right.
     zero : float
         Values up to this size are taken for zero.
+    sparse : bool
+        Whether what a sparse matrix leaves out is zero; else it is missing.
     tie : float
         Margins below this, per tree, are too small to trust: the classifier itself decides.
     before : Preprocessing
@@ -57,6 +59,7 @@ class TreeModel:
     dtype: Any
     strict: bool = False
     zero: float = 0.0
+    sparse: bool = True
     tie: float = TIE
     before: Preprocessing = NOTHING
 

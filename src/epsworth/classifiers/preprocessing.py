@@ -42,12 +42,16 @@ class Preprocessing:
     columns: Columns
     features: tuple[str, ...] | None = None
 
-    def __call__(self, records: Any) -> NDArray[Any]:
-        """Return what the estimator sees of records in their native container, shape ``(n, width)``."""
+    def handed_on(self, records: Any) -> Any:
+        """Return what the estimator is given of records in their native container: an array, a matrix or a frame."""
         with ignoring_names():
             for step in self.steps:
                 records = step.transform(records)
-        return np.asarray(records.toarray() if hasattr(records, "toarray") else records)
+        return records
+
+    def __call__(self, records: Any) -> NDArray[Any]:
+        """Return what the estimator sees of records in their native container, shape ``(n, width)``."""
+        return as_array(self.handed_on(records))
 
     def fed_by(self, position: int) -> NDArray[np.intp]:
         """Return the columns that depend on a record's column and on nothing else."""
@@ -101,6 +105,11 @@ class Preprocessing:
                     "ordinal bins"
                 )
         return None
+
+
+def as_array(handed: Any) -> NDArray[Any]:
+    """Return what is handed on as an array, whatever held it."""
+    return np.asarray(handed.toarray() if hasattr(handed, "toarray") else handed)
 
 
 NOTHING = Preprocessing((), Columns.of_records(0))

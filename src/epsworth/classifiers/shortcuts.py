@@ -6,7 +6,7 @@ the record.  The branch is the fitted step itself, and must hand on, bit by bit,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.classifiers.genuine import kind_of
-from epsworth.classifiers.preprocessing import Preprocessing
+from epsworth.classifiers.preprocessing import Preprocessing, as_array
 from epsworth.classifiers.scalers import ignoring_names
 from epsworth.records import Records
 
@@ -66,22 +66,30 @@ class ShortCuts:
     branches: dict[int, Branch]
 
     @classmethod
-    def found(cls, before: Preprocessing, records: Records, positions: Sequence[int]) -> Self:
-        """Find the branches that some columns take, and keep those that hand on the same bits as all steps do."""
-        whole, branches = cls(before, records, {}), {}
-        if len(before.steps) == 1 and kind_of(before.steps[0]) == "ColumnTransformer":
-            numbers = [_number(records, position) for position in positions]
-            moved = {
-                position: np.concatenate([np.where(position == other, PROBES, number) for other in positions])
-                for position, number in zip(positions, numbers, strict=True)
-            }
-            handed = whole.all_steps(moved)
-            for j, position in enumerate(positions):
-                part = handed[j * len(PROBES) : (j + 1) * len(PROBES)]
-                branch = _branch(before.steps[0], records, position, part[len(PROBES) // 2])
-                if branch is not None and _same(branch, part):
-                    branches[position] = branch
-        return cls(before, records, branches)
+    def found(cls, before: Preprocessing, records: Records, own: Mapping[int, Floats]) -> tuple[Any, Self]:
+        """Return what is handed on of every record, and the branches that hand on the same bits as all steps do.
+
+        Parameters
+        ----------
+        own : mapping
+            Of columns that move, the records' values as they are released; a table's own precision may be another.
+        """
+        n, branches = len(records), dict[int, Branch]()
+        probed = list(own) if len(before.steps) == 1 and kind_of(before.steps[0]) == "ColumnTransformer" else []
+        values = {
+            position: np.concatenate([column, *(np.where(position == p, PROBES, column[0]) for p in probed)])
+            for position, column in own.items()
+        }
+        rows = np.concatenate([np.arange(n), np.zeros(len(probed) * len(PROBES), dtype=np.intp)])
+        handed = before.handed_on(records.take(rows, values))  # at once: frames take their time for each call
+        if not hasattr(handed, "toarray"):
+            handed = np.asarray(handed)
+        for position, start in zip(probed, range(n, len(rows), len(PROBES)), strict=True):
+            part = as_array(handed[start : start + len(PROBES)])
+            branch = _branch(before.steps[0], records, own, position, part[len(PROBES) // 2])
+            if branch is not None and _same(branch, part):
+                branches[position] = branch
+        return handed[:n], cls(before, records, branches)
 
     def all_steps(self, moved: dict[int, Floats]) -> NDArray[Any]:
         """Return what all steps hand on of copies of the first record with some columns replaced."""
@@ -94,11 +102,9 @@ class ShortCuts:
         return self.all_steps({position: values}) if branch is None else branch(values)
 
 
-def _number(records: Records, position: int) -> float:
-    return float(records.column(position)[0])
-
-
-def _branch(step: Any, records: Records, position: int, row: NDArray[Any]) -> Branch | None:
+def _branch(
+    step: Any, records: Records, moved: Mapping[int, Floats], position: int, row: NDArray[Any]
+) -> Branch | None:
     """Return the branch that a column takes; None where it takes several, or is handed on as it is."""
     taken = {name: [int(at) for at in places] for name, places in step._transformer_to_input_indices.items()}
     taking = [(name, inner) for name, inner, _ in step.transformers_ if position in taken[name]]
@@ -106,7 +112,7 @@ def _branch(step: Any, records: Records, position: int, row: NDArray[Any]) -> Br
         return None
     name, inner = taking[0]
     try:
-        own = np.array([_number(records, column) for column in taken[name]])
+        own = np.array([float(moved.get(column, records.column(column))[0]) for column in taken[name]])
         return Branch(inner, own, taken[name].index(position), row.astype(np.float64), step.output_indices_[name])
     except (TypeError, ValueError):  # texts among the columns
         return None

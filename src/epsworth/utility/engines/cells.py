@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.preprocessing import Through, as_array
+from epsworth.classifiers.reading import answers_as_read as reading_agrees
+from epsworth.classifiers.scalers import Predict, steps_of
 from epsworth.classifiers.shortcuts import ShortCuts
 from epsworth.classifiers.trees import tree_model
 from epsworth.records import Indices
@@ -32,7 +35,7 @@ from epsworth.utility.engines.contraction import (
 from epsworth.utility.engines.engine import ByRecord, Found, Obstacle, Settings, targets
 from epsworth.utility.engines.leaves import LeafBoxes
 from epsworth.utility.engines.partition import Sweep, sum_of_boxes
-from epsworth.utility.engines.probing import answers_as_read
+from epsworth.utility.engines.probing import answers_as_read, probes
 from epsworth.utility.question import Question
 
 MOST_FEATURES = 3
@@ -73,11 +76,9 @@ class Draft:
 class TreeCells:
     """Builds the cells of any record of a question; the thresholds are located once."""
 
-    def __init__(self, question: Question, model: TreeModel, given: NDArray[Any]) -> None:
+    def __init__(self, question: Question, model: TreeModel, given: NDArray[Any], through: Through) -> None:
         self.question, self.model, self.seen = question, model, model.seen(given)
-        self.sweep = Sweep.over(
-            model, question.positions, ShortCuts.found(model.before, question.records, question.positions)
-        )
+        self.sweep = Sweep.over(model, question.positions, through)
         self.queries = 0
 
     def of(self, records: Sequence[int]) -> list[Cells] | None:
@@ -160,15 +161,27 @@ def _merge(edges: tuple[Floats, ...], labels: Indices) -> tuple[tuple[Floats, ..
     return tuple(kept), labels
 
 
-def given_to(model: TreeModel, question: Question) -> Floats | None:
-    """Return what the trees are given of every record; None where that is no table of numbers."""
+def given_to(question: Question, model: TreeModel) -> tuple[Floats, Through] | str:
+    """Return what the trees are given of every record, and of values of a column; or why they cannot be read there."""
     if not model.before.steps:
-        return question.records.numbers()
-    released = [feature.from_unit(u) for feature, u in zip(question.features, question.unit.T, strict=True)]
-    own = dict(zip(question.positions, released, strict=True))  # steps may round a table's own precision otherwise
-    given = model.before(question.records.take(np.arange(len(question.records)), own))
+        given, through = question.records.numbers(), ShortCuts(model.before, question.records, {})
+    else:
+        released = [feature.from_unit(u) for feature, u in zip(question.features, question.unit.T, strict=True)]
+        own = dict(zip(question.positions, released, strict=True))
+        handed, through = ShortCuts.found(model.before, question.records, own)
+        if hasattr(handed, "toarray") and not model.sparse:
+            return Obstacle("what a sparse matrix leaves out is missing to the trees; use sparse_output=False")
+        given = _numbers(as_array(handed))
+    if given is None:
+        return Obstacle("the trees are given columns that are not numbers")
+    if np.isnan(given).any():
+        return Obstacle("the trees are given missing values, whose way is not read; impute them before")
+    return given, through
+
+
+def _numbers(handed: NDArray[Any]) -> Floats | None:
     try:
-        return given.astype(np.float64, copy=False)
+        return handed.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         return None
 
@@ -194,23 +207,36 @@ def cells_for(question: Question) -> TreeCells | str:
 
 def _read(question: Question, model: TreeModel) -> TreeCells | str:
     """Return the builder of cells if the classifier answers as they say."""
-    given = given_to(model, question)
-    if given is None:
-        return Obstacle("the trees are given columns that are not numbers")
-    if np.isnan(given).any():
-        return Obstacle("the trees are given missing values, whose way is not read; impute them before")
-    builder = TreeCells(question, model, given)
+    found = given_to(question, model)
+    if isinstance(found, str):
+        return found
+    builder = TreeCells(question, model, *found)
+    agree = _agrees_behind if model.before.steps else _agrees
+    return builder if agree(question, builder, found[0]) else Obstacle("its answers are not those of its trees")
+
+
+def _agrees(question: Question, builder: TreeCells, given: Floats) -> bool:
+    """Tell whether the classifier answers as its trees, at the records, over the ranges and beside thresholds."""
 
     def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
-        if model.before.steps:
-            moved = dict(zip(question.positions, values, strict=True))
-            return model.labels(model.before(question.records.take(rows, moved)))
         table = given[rows]
         table[:, list(question.positions)] = np.column_stack(values)
-        return model.labels(table)
+        return builder.model.labels(table)
 
-    agree = answers_as_read(question, read, builder.sweep.edges)
-    return builder if agree else Obstacle("its answers are not those of its trees")
+    return answers_as_read(question, read, builder.sweep.edges)
+
+
+def _agrees_behind(question: Question, builder: TreeCells, given: Floats) -> bool:
+    """Tell the same of an estimator behind steps: of what they hand on, which is prepared once for it and its trees.
+
+    The whole classifier's own labels of the records are known already.
+    """
+    model, (rows, values) = builder.model, probes(question, builder.sweep.edges)
+    moved = dict(zip(question.positions, values, strict=True))
+    handed = model.before.handed_on(question.records.take(rows, moved))
+    labels = Predict(steps_of(question.classifier.inside)[0])(handed)
+    same = reading_agrees(np.asarray(labels), *model.labels(as_array(handed)))
+    return same and reading_agrees(question.labels, *model.labels(given))
 
 
 class CellTables(ByRecord):

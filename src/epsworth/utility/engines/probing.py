@@ -32,6 +32,12 @@ def answers_as_read(question: Question, read: Reading, near: Sequence[Floats] = 
     near : sequence of ndarray
         Per sensitive feature the last values before each threshold, in natural units.
     """
+    asked, points = probes(question, near)
+    return agrees(question.ask(asked, points), *read(asked, points))
+
+
+def probes(question: Question, near: Sequence[Floats] = ()) -> tuple[Indices, list[NDArray[Any]]]:
+    """Return the records, and the values of their sensitive features, at which a reading is compared."""
     own = np.arange(min(len(question.records), MOST_RECORDS))
     rng = np.random.default_rng(0)
     rows = rng.integers(len(question.records), size=SPREAD)
@@ -41,8 +47,7 @@ def answers_as_read(question: Question, read: Reading, near: Sequence[Floats] = 
     if any(edges.size for edges in near):
         groups.append((rows, [_beside(e, s, rng) for e, s in zip(near, ranges, strict=True)]))
     asked = np.concatenate([rows for rows, _ in groups])  # at once: forests take their time for each call
-    points = [np.concatenate(column) for column in zip(*(values for _, values in groups), strict=True)]
-    return agrees(question.ask(asked, points), *read(asked, points))
+    return asked, [np.concatenate(column) for column in zip(*(values for _, values in groups), strict=True)]
 
 
 def _spread(question: Question, j: int, rng: np.random.Generator) -> NDArray[Any]:

@@ -59,7 +59,7 @@ def tree_radius(asked: Asked, rng: np.random.Generator, budget: int) -> Found | 
     here = _given(asked, model, dict(zip(asked.positions, asked.point[:, np.newaxis], strict=True)))
     if here.dtype.kind not in "fiu" or not np.isfinite(here).all():
         return None  # missing values take ways of their own
-    sweep = Sweep.over(model, asked.positions, ShortCuts.found(model.before, asked.records, asked.positions))
+    sweep = Sweep.over(model, asked.positions, ShortCuts(model.before, asked.records, {}))
     if not _agrees(asked, model, sweep.edges):
         return None
     leaves = reachable_leaves(sweep, here, model)
