@@ -236,7 +236,8 @@ def _agrees_behind(question: Question, builder: TreeCells, given: Floats) -> boo
     handed = model.before.handed_on(question.records.take(rows, moved))
     labels = Predict(steps_of(question.classifier.inside)[0])(handed)
     same = reading_agrees(np.asarray(labels), *model.labels(as_array(handed)))
-    return same and reading_agrees(question.labels, *model.labels(given))
+    own = question.labels if question.answered is None else question.answered
+    return same and reading_agrees(own, *model.labels(given))
 
 
 class CellTables(ByRecord):
