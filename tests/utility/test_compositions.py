@@ -78,6 +78,10 @@ PREPARED = {
         [("n", make_pipeline(SimpleImputer(), MinMaxScaler((-1, 0))), NUMBERS), ("w", words(OneHotEncoder()), WORDS)],
         sparse_threshold=1,
     ),
+    "weighed": lambda: ColumnTransformer(
+        [("n", make_pipeline(SimpleImputer(), StandardScaler()), NUMBERS), ("w", words(), WORDS)],
+        transformer_weights={"n": -0.5},
+    ),
     "a remainder, by kinds": lambda: ColumnTransformer(
         [("w", words(OrdinalEncoder()), make_column_selector(dtype_exclude="number")), ("d", SimpleImputer(), [4])],
         remainder="passthrough",
