@@ -40,7 +40,9 @@ class Question:
     releases : tuple of tuples
         ``releases[m][e]``: what leaves a record under mechanism m at epsilon e.
     labels : ndarray, shape ``(records,)``
-        The classifier's labels of the unperturbed records.
+        The labels that are to be kept: the classifier's of the unperturbed records.
+    answered : ndarray, shape ``(records,)``, optional
+        The classifier's labels of the records as they stand here, where other ones are to be kept.
     y : ndarray or None
         True labels, when given.
     asked : int
@@ -75,6 +77,7 @@ class Question:
     per: Unit = "feature"
     pace: Pace = field(default_factory=Pace)
     start: int = 0
+    answered: Labels | None = None
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -115,16 +115,18 @@ def by_category(question: Question) -> ByCategory | str | None:
     rows, at = np.repeat(np.arange(n), count), np.unravel_index(np.tile(np.arange(count), n), levels)
     units = [i / (k - 1) for i, k in zip(at, levels, strict=True)]
     values = {question.positions[j]: question.features[j].from_unit(u) for j, u in zip(held, units, strict=True)}
+    records = as_records(question.records.take(rows, values), features=question.records.names)
+    labels = answer(question.classifier, records, np.arange(len(rows)))
     asked = replace(
         question,
-        records=as_records(question.records.take(rows, values), features=question.records.names),
+        records=records,
         positions=tuple(question.positions[j] for j in moving),
         features=tuple(question.features[j] for j in moving),
         unit=question.unit[rows][:, moving],
         labels=question.labels[rows],
         y=None if question.y is None else question.y[rows],
         readings={},
+        answered=labels,
     )
-    labels = answer(question.classifier, asked.records, np.arange(len(rows))).reshape(n, count)
-    kinds = np.array([len(set(row)) for row in labels.tolist()], dtype=np.int64)
+    kinds = np.array([len(set(row)) for row in labels.reshape(n, count).tolist()], dtype=np.int64)
     return ByCategory(asked, moving, held, levels, kinds)

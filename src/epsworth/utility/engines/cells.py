@@ -258,7 +258,8 @@ def _agrees_behind(question: Question, builder: TreeCells, given: Floats, last: 
     moved = dict(zip(question.positions, values, strict=True))
     handed = model.before.handed_on(question.records.take(rows, moved))
     same = reading_agrees(np.asarray(Predict(last)(handed)), *model.labels(as_array(handed)))
-    return same and reading_agrees(question.labels, *model.labels(given))
+    own = question.labels if question.answered is None else question.answered
+    return same and reading_agrees(own, *model.labels(given))
 
 
 class CellTables(ByRecord):
