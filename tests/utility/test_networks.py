@@ -19,7 +19,8 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PolynomialFeatures
 
 import epsworth as ew
 from epsworth.classifiers.layers import LOGISTIC, TANH, Affine, Network, Rectifier, network_of
-from epsworth.classifiers.networks import DOUBLE, network_model
+from epsworth.classifiers.networks import DOUBLE, network_behind
+from epsworth.classifiers.preprocessing import preprocessing_before
 from epsworth.classifiers.steadiness import ALONE
 from epsworth.utility.engines.propagation import NetworkBoxes, PropagatedBounds, bounds_for
 from epsworth.utility.question import ASKED_AGAIN, ask
@@ -159,10 +160,10 @@ def test_boxes_narrow_to_the_scores():
 @pytest.mark.parametrize("classes", [2, 3])
 def test_networks_are_read_as_they_predict(name, classes):
     model = fitted(name, classes)
-    found = network_model(model)
+    found, steps = network_behind(model)
     assert isinstance(found, Network)
     Z = np.random.default_rng(0).uniform(0, 8, (2_000, 4))
-    scores = found.scores(Z)
+    scores = found.scores(preprocessing_before(model, steps)(Z))
     lead = np.abs(np.diff(np.sort(scores, axis=1)[:, -2:])).ravel()
     assert (found.classes[scores.argmax(axis=1)] == model.predict(Z))[lead > 1e-9].all()
     assert (lead > 1e-9).mean() > 0.99
@@ -323,8 +324,8 @@ CODES = {"categories": [0.1, 0.2]}
     ("model", "more", "message"),
     [
         (LogisticRegression(max_iter=500), {}, "is not a network that can be looked into"),
-        (make_pipeline(PolynomialFeatures(), perceptron(3)), {}, "not a plain per-column scaler"),
-        (make_pipeline(MinMaxScaler(clip=True), perceptron(3)), {}, "not a plain per-column scaler"),
+        (make_pipeline(PolynomialFeatures(), perceptron(3)), {}, "is not an affine function of it"),
+        (make_pipeline(MinMaxScaler(clip=True), perceptron(3)), {}, "is not an affine function of it"),
         (perceptron(3), {"mechanisms": "laplace"}, "its outputs leave the declared range"),
         (perceptron(3), {"domain": {0: CODES}, "X": [[0.1] * 6]}, "a sensitive feature is categorical"),
         (perceptron(3), {"sensitive": range(6)}, "there are more than 5 sensitive features"),

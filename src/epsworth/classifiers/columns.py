@@ -85,6 +85,16 @@ class Columns:
             terms=np.where(self.uses, np.nan, 0.0), constants=np.full(len(self), np.nan),
         )  # fmt: skip
 
+    def filled(self, values: Sequence[Any]) -> Columns:
+        """Return the same columns, in which a value may stand for what is missing: sizes hold for that, too."""
+        sizes = [abs(value) if isinstance(value, (float, int, np.number)) else 0.0 for value in values]
+        return replace(self, constants=self.constants + np.nan_to_num(np.array(sizes, dtype=np.float64)))
+
+    def bounded(self, size: float) -> Columns:
+        """Return any functions of single columns that are exact, and no larger than a size."""
+        found = self.bent(0)
+        return replace(found, terms=np.zeros(found.terms.shape), constants=np.full(len(self), size))
+
     def constant(self, size: float) -> Columns:
         """Return functions of single columns that do not change, of a size."""
         nothing = np.zeros(self.slopes.shape)
@@ -95,13 +105,13 @@ class Columns:
         """Return ``matrix @ columns + shift``; what a zero of the matrix stands before is not used."""
         used: Bools = np.not_equal(matrix, 0)
         uses = (used.astype(np.intp) @ self.uses.astype(np.intp)) > 0
-        bent = np.where(np.isnan(self.slopes), 1, 0)
-        unknown = (used.astype(np.intp) @ bent) > 0
+        bent = (used.astype(np.intp) @ np.where(np.isnan(self.slopes), 1, 0)) > 0
+        unsized = (used.astype(np.intp) @ np.where(np.isnan(self.terms), 1, 0)) > 0
         slopes, terms = (np.nan_to_num(part, nan=0.0) for part in (self.slopes, self.terms))
         constants = np.where(used, np.abs(matrix) * self.constants, 0.0).sum(axis=1) + np.abs(shift)
         return Columns(
-            uses, np.zeros(len(uses), dtype=np.int8), np.where(unknown, np.nan, matrix @ slopes),
-            np.where(unknown, np.nan, np.abs(matrix) @ terms), constants, np.full(len(uses), ""),
+            uses, np.zeros(len(uses), dtype=np.int8), np.where(bent, np.nan, matrix @ slopes),
+            np.where(unsized, np.nan, np.abs(matrix) @ terms), constants, np.full(len(uses), ""),
         )  # fmt: skip
 
     def blended(self, width: int) -> Columns:

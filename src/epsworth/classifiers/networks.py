@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
 from epsworth.classifiers.modules import is_module, module_network
-from epsworth.classifiers.scalers import behind_scalers, per_column, steps_of
+from epsworth.classifiers.scalers import opened
 
 DOUBLE = 2.0**-53  # unit roundoff
 HIDDEN: dict[str, tuple[Activation, ...]] = {
@@ -20,22 +19,30 @@ HIDDEN: dict[str, tuple[Activation, ...]] = {
 }
 
 
-def network_model(model: Any) -> Network | str:
-    """Return the inside of a supported network, or why there is none.
+def network_behind(model: Any) -> tuple[Network, list[Any]] | str:
+    """Return the inside of a supported network and the steps that stand before it, or why there is none.
 
-    Supported: ``MLPClassifier``, also behind the per-column scalers of a pipeline, and ``torch.nn.Sequential``.
+    Supported: ``MLPClassifier``, also at the end of a pipeline, and ``torch.nn.Sequential``.
     """
     if is_module(model):
-        return module_network(model)
-    if kind_of(steps_of(model)[0]) != "MLPClassifier":
+        found = module_network(model)
+        return found if isinstance(found, str) else (found, [])
+    parts = opened(model)
+    if parts is None or parts[1] != "MLPClassifier":
         return "the classifier is not a network that can be looked into (MLPClassifier, torch.nn.Sequential)"
-    found = behind_scalers(model)
-    if found is None:
-        return "a step of the pipeline is not a plain per-column scaler, or it answers by code of its own"
-    return _perceptron(found[0], found[2])
+    found = _perceptron(parts[0])
+    return found if isinstance(found, str) else (found, parts[2])
 
 
-def _perceptron(estimator: Any, scalers: list[Any]) -> Network | str:
+def network_model(estimator: Any) -> Network | str:
+    """Return the inside of a supported network that sees records themselves, or why there is none."""
+    found = network_behind(estimator)
+    if isinstance(found, str):
+        return found
+    return found[0] if not found[1] else "steps stand before the network"
+
+
+def _perceptron(estimator: Any) -> Network | str:
     layers = [
         Affine.of(np.asarray(weights, dtype=np.float64).T, np.asarray(biases, dtype=np.float64))
         for weights, biases in zip(estimator.coefs_, estimator.intercepts_, strict=True)
@@ -44,9 +51,6 @@ def _perceptron(estimator: Any, scalers: list[Any]) -> Network | str:
     if np.ndim(estimator.classes_) != 1 or not (binary or estimator.out_activation_ == "softmax"):
         return "it answers several labels at once"
     steps: list[Affine | Activation] = []
-    for scaler in scalers:
-        scale, shift = per_column(scaler, layers[0].weights.shape[1])
-        steps.append(Affine.per_column(scale, shift, np.abs(shift)))
     for layer in layers[:-1]:
         steps += [layer, *HIDDEN[estimator.activation]]
     return network_of([*steps, layers[-1]], np.asarray(estimator.classes_), DOUBLE)

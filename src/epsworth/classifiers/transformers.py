@@ -77,7 +77,7 @@ def _function(step: Any, given: Columns) -> Columns | None:
 def _imputer(step: Any, given: Columns) -> Columns:
     """Return the columns that are not empty; a number that stands for a gap (0, -1) breaks the order."""
     empty = np.array([_is_nan(value) for value in step.statistics_], dtype=bool)
-    values = given if _stands_for_nothing(step.missing_values) else given.bent(0)
+    values = given.filled(step.statistics_) if _stands_for_nothing(step.missing_values) else given.bent(0)
     found = values if step.keep_empty_features else values.taken(~empty)
     if not step.add_indicator:
         return found
@@ -109,7 +109,7 @@ def _bins(step: Any, given: Columns) -> Columns:
 
 
 def _one_hot(step: Any, given: Columns) -> Columns:
-    return given.taken(np.repeat(np.arange(len(given)), np.asarray(step._n_features_outs, dtype=np.intp))).bent(0)
+    return given.taken(np.repeat(np.arange(len(given)), np.asarray(step._n_features_outs, dtype=np.intp))).bounded(1.0)
 
 
 def _target_encoder(step: Any, given: Columns) -> Columns:

@@ -339,7 +339,7 @@ def _best_for_linear(asked: Question, laws: list[Law], model: LinearModel) -> tu
     for one in model.comparisons(0, asked.labels[0]):
         sign = 1 if one.positive else -1
         slopes, constant = sign * one.weights, sign * one.constant
-        slack = _rounding(asked) * (float(model.sizes[0]) + abs(constant) + np.abs(slopes).sum())
+        slack = _rounding(asked, model) * (float(model.sizes[0]) + abs(constant) + np.abs(slopes).sum())
         rivals.append((slopes, float(slopes @ x) + constant - slack))
     if min(budget for _, budget in rivals) <= 0:
         return None
@@ -351,11 +351,11 @@ def _best_for_linear(asked: Question, laws: list[Law], model: LinearModel) -> tu
     return box, len(laws) == 1 or bool(mass * NEARLY >= np.exp(min(bounds)))
 
 
-def _rounding(asked: Question) -> float:
+def _rounding(asked: Question, model: LinearModel) -> float:
     """Return the rounding of a score in the table's own precision, relative to its terms (see `MARGIN`)."""
     kinds = [asked.records.column(p).dtype for p in range(len(asked.records.names))]
     coarsest = max((float(np.finfo(kind).eps) for kind in kinds if kind.kind == "f"), default=0.0)
-    return max(MARGIN, 2 * (len(kinds) + 12) * coarsest)
+    return max(MARGIN, 2 * model.additions * coarsest)
 
 
 def _run_around(agrees: Bools, at: int) -> tuple[int, int]:

@@ -169,6 +169,7 @@ def _given_boxes(
 class Branching(ByRecord):
     """Decides boxes as far as their number allows, and samples the rest; what it reads is an `Inside`."""
 
+    of_ranges = True
     draws = True
 
     def found(self, question: Question, settings: Settings) -> Iterator[Found]:

@@ -233,6 +233,7 @@ class CellTables(ByRecord):
 
     name, because = "cells", "a tree model with {features}"
     hands_over = True  # where some record has too many cells
+    of_ranges = True
     reading, most_features = cells_for, MOST_FEATURES
 
     def found(self, question: Question, settings: Settings) -> Iterator[Found | None]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from epsworth.bounds import Interval, Risk
 from epsworth.utility.curves import Bounds
+from epsworth.utility.engines.categories import ByCategory, by_category
 from epsworth.utility.question import Question
 
 BATCH = 65_536  # rows per query: bounds memory, amortises the classifier's overhead
@@ -120,6 +121,10 @@ class Engine(ABC):
         """Return what else keeps the engine from a mechanism; None: nothing."""
         return None
 
+    def asked(self, question: Question, m: int) -> Question:
+        """Return what the engine is in fact asked about mechanism ``m``, which it supports."""
+        return question
+
     def worthwhile(self, question: Question, m: int) -> bool:
         """Tell whether ``auto`` should take a mechanism that is supported."""
         return True
@@ -139,14 +144,53 @@ class Engine(ABC):
 
 
 class ByRecord(Engine):
-    """An engine that bounds record by record."""
+    """An engine that bounds record by record.
+
+    Attributes
+    ----------
+    of_ranges : bool
+        Whether it knows numbers alone: beside categories it is asked once per combination of them (`categories`).
+    """
+
+    of_ranges: ClassVar[bool] = False
+
+    def supports(self, question: Question, m: int) -> str | None:
+        """Return why the engine cannot answer, not even once per combination of categories."""
+        why = super().supports(question, m)
+        parts = question.read(by_category) if why is not None and self.of_ranges else None
+        if parts is None:
+            return why
+        return parts if isinstance(parts, str) else super().supports(parts.about(question), m)
+
+    def asked(self, question: Question, m: int) -> Question:
+        """Return the question about the numbers alone where the engine cannot take categories with them."""
+        if super().supports(question, m) is None:
+            return question
+        parts = question.read(by_category)
+        assert isinstance(parts, ByCategory)
+        return parts.about(question)
 
     @abstractmethod
     def found(self, question: Question, settings: Settings) -> Iterator[Found | None]:
         """Yield what is found for every record, in any order; None hands all mechanisms over to sampling."""
 
     def bound(self, question: Question, settings: Settings) -> Answer | None:
-        """Put what is found into one answer."""
+        """Put what is found into one answer; that about combinations of categories is mixed."""
+        if all(self.asked(question, m) is question for m in range(len(question.names))):
+            return self._bounded(question, settings)
+        parts = question.read(by_category)
+        assert isinstance(parts, ByCategory)
+        answer = self._bounded(parts.about(question), settings)
+        if answer is None:
+            return None
+        return Answer(
+            parts.mixed(question, answer.stability),
+            None if answer.accuracy is None else parts.mixed(question, answer.accuracy),
+            parts.possible(answer.labels_possible),
+            answer.queries + parts.kinds.size * parts.combinations,
+        )
+
+    def _bounded(self, question: Question, settings: Settings) -> Answer | None:
         m, e, n = question.shape
         sides = np.empty((kinds(question), 2, m, e, n))  # quantity, lower and upper
         possible, queries = np.ones(n, dtype=np.int64), 0

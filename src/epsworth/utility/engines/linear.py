@@ -12,25 +12,28 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
-from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.reading import leading
-from epsworth.classifiers.scalers import affine, behind_scalers, dense, ignoring_names, per_column, steps_of
+from epsworth.classifiers.scalers import dense, ignoring_names, opened
+from epsworth.classifiers.views import View, viewed
 from epsworth.laws import Law
 from epsworth.records import Indices
 from epsworth.rounding import UNIT
 from epsworth.utility.engines.brackets import bracketed
-from epsworth.utility.engines.engine import ByRecord, Found, Settings
+from epsworth.utility.engines.engine import ByRecord, Found, Obstacle, Settings
 from epsworth.utility.engines.probing import answers_as_read
 from epsworth.utility.engines.sums import CLOSE, MARGIN, MARGIN_FEATURES, at_most
 from epsworth.utility.question import Question
 
 LINEAR = (
     "LogisticRegression",
+    "LogisticRegressionCV",
     "LinearSVC",
     "LinearDiscriminantAnalysis",
     "RidgeClassifier",
+    "RidgeClassifierCV",
     "SGDClassifier",
     "Perceptron",
+    "PassiveAggressiveClassifier",
 )
 
 
@@ -43,19 +46,22 @@ class LinearModel:
     Attributes
     ----------
     weights : ndarray, shape ``(scores, sensitive)``
-        On the unit scale: scalers and declared ranges are folded in.
+        On the unit scale: the steps before the estimator and the declared ranges are folded in.
     constants : ndarray, shape ``(records, scores)``
         With all sensitive features at 0.
     sizes : ndarray, shape ``(records,)``
-        Sum of the absolute terms of a score, the scalers' own terms among them, with each sensitive feature at the
+        Sum of the absolute terms of a score, those of the steps among them, with each sensitive feature at the
         end of its range that lies farther from 0: what all rounding errors of scores, weights and natural values are
         relative to.
+    additions : int
+        Rounded operations behind a score.
     """
 
     weights: Floats
     constants: Floats
     sizes: Floats
     classes: Any
+    additions: int
 
     def comparisons(self, record: int, label: Any) -> list[Comparison]:
         """Return what must hold for a label to be answered; nothing where the model does not know it."""
@@ -112,18 +118,17 @@ def settled(comparisons: Sequence[Comparison], slack: float) -> float | None:
 def linear_for(question: Question) -> LinearModel | str:
     """Return the question's linear model, or why there is none."""
     model = question.classifier.inside
-    estimator, scalers = steps_of(model)
-    if kind_of(estimator) not in LINEAR or not hasattr(estimator, "coef_"):
-        return "the classifier is not a supported linear model"
-    if behind_scalers(model) is None:
-        return "a step of the pipeline is not a plain per-column scaler, or it answers by code of its own"
+    found = None if model is None else opened(model)
+    if found is None or found[1] not in LINEAR or not hasattr(found[0], "coef_"):
+        return "the classifier is not a supported linear model, or a part of it answers by code of its own"
     if any(feature.categories is not None for feature in question.features):
         return "a sensitive feature is categorical"
-    natural = question.records.numbers()
-    if natural is None:
-        return "the table holds columns that are not numbers"
-    found = _read(question, natural, model, scalers)
-    return found if _agrees(question, found) else "its answers are not those of its coefficients"
+    lower = np.array([feature.lower for feature in question.features])
+    view = viewed(model, found[2], question.records, question.positions, lower)
+    if isinstance(view, str):
+        return Obstacle(view)
+    read = _read(question, view, model, found[0])
+    return read if _agrees(question, read) else "its answers are not those of its coefficients"
 
 
 def _agrees(question: Question, model: LinearModel) -> bool:
@@ -140,25 +145,19 @@ def _agrees(question: Question, model: LinearModel) -> bool:
     return answers_as_read(question, read)
 
 
-def _read(question: Question, natural: Floats, model: Any, scalers: Sequence[Any]) -> LinearModel:
-    """Fold scalers and ranges into the coefficients; no difference of scores, in which public terms cancel, is read."""
-    at, estimator = list(question.positions), steps_of(model)[0]
-    lower = np.array([feature.lower for feature in question.features])
-    upper = np.array([feature.upper for feature in question.features])
-    everything, width = np.arange(len(question.records)), len(question.records.names)
+def _read(question: Question, view: View, model: Any, estimator: Any) -> LinearModel:
+    """Fold steps and ranges into the coefficients; no difference of scores, in which public terms cancel, is read."""
+    lower, upper = (np.array([getattr(f, end) for f in question.features]) for end in ("lower", "upper"))
+    everything = np.arange(len(question.records))
     base = dict(zip(question.positions, np.broadcast_to(lower, (len(everything), len(lower))).T, strict=True))
     with ignoring_names():
         constants = _columns(model.decision_function(question.records.take(everything, base)))
     coefficients = np.atleast_2d(dense(estimator.coef_))
-    reach = np.abs(natural)
-    reach[:, at] = np.maximum(np.abs(lower), np.abs(upper))
-    for scaler in scalers:
-        factor, shift = per_column(scaler, width)
-        reach = np.abs(factor) * reach + np.abs(shift)
-    terms = reach @ np.abs(coefficients).T + np.abs(np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)))
-    slopes = affine(scalers, width)[0][at] * (upper - lower)
-    sizes = terms.max(axis=1) * max(1.0, width / MARGIN_FEATURES)
-    return LinearModel(coefficients[:, at] * slopes, constants, sizes, estimator.classes_)
+    seen = view.sizes(np.maximum(np.abs(lower), np.abs(upper)))
+    terms = seen @ np.abs(coefficients).T + np.abs(np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)))
+    additions = view.width + view.additions
+    sizes = terms.max(axis=1) * max(1.0, additions / MARGIN_FEATURES)
+    return LinearModel(coefficients @ view.slopes * (upper - lower), constants, sizes, estimator.classes_, additions)
 
 
 def _columns(scores: Any) -> Floats:
@@ -187,6 +186,7 @@ class Brackets(ByRecord):
     """What the engines that bracket linear models share."""
 
     brackets = True
+    of_ranges = True
     reading = linear_for
 
     @abstractmethod

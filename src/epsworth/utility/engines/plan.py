@@ -41,12 +41,19 @@ def plan(question: Question, method: Method) -> list[Part]:
     for m in range(len(question.names)):
         engine = _chosen(question, m, method, asked)
         key = engine.name, engine.together(question, m)
-        why = "asked for" if engine.name == method == "sampled" else engine.why(question, m)
+        why = "asked for" if engine.name == method == "sampled" else _why(engine, question, m)
         before = found.get(key, Part((), engine, why))
         found[key] = Part((*before.mechanisms, m), engine, before.why)
     if method == "cells" and any(part.engine.name == "branch_and_bound" for part in found.values()):
         warn("method='cells' with more than three sensitive features", "method='branch_and_bound'", depth=DEPTH)
     return list(found.values())
+
+
+def _why(engine: Engine, question: Question, m: int) -> str:
+    """Say in a note why an engine answers, and that it is asked about numbers alone where it is."""
+    asked = engine.asked(question, m)
+    apart = "" if asked is question else ", for every combination of the sensitive categories"
+    return engine.why(asked, m) + apart
 
 
 def _asked_for(method: Method) -> list[Engine]:
@@ -69,7 +76,7 @@ def _chosen(question: Question, m: int, method: Method, asked: Sequence[Engine])
     able = []
     for engine in asked:
         if engine.supports(question, m) is None:
-            if engine.worthwhile(question, m):
+            if engine.worthwhile(engine.asked(question, m), m):
                 return engine
             able.append(engine)
     if not able:

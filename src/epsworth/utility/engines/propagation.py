@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.classifiers.layers import Activation, Affine, Network
-from epsworth.classifiers.networks import DOUBLE, network_model
+from epsworth.classifiers.networks import DOUBLE, network_behind
 from epsworth.classifiers.reading import leading
+from epsworth.classifiers.views import View, viewed
 from epsworth.records import Indices
 from epsworth.utility.engines.branch_and_bound import Branching
 from epsworth.utility.engines.contraction import stays_in_range
@@ -37,8 +38,8 @@ LARGE = 1e30  # sizes beyond which single precision could overflow
 class PropagatedBounds:
     """Bounds the scores of any record of a question."""
 
-    def __init__(self, question: Question, network: Network, natural: Floats) -> None:
-        self.question, self.network, self.natural = question, network, natural
+    def __init__(self, question: Question, network: Network, view: View) -> None:
+        self.question, self.network, self.view = question, network, view
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -46,19 +47,17 @@ class PropagatedBounds:
         return self.network.classes
 
     def boxes(self, record: int) -> NetworkBoxes:
-        """Return the network of the sensitive features alone, the others held at the record's values."""
-        first, moved = self.network.affine[0], list(self.question.positions)
-        fixed = np.delete(np.arange(self.natural.shape[1]), moved)
-        held = self.natural[record, fixed]
-        local = Affine(
-            first.weights[:, moved],
-            first.weights[:, fixed] @ held + first.biases,
-            first.terms[:, moved],
-            first.terms[:, fixed] @ np.abs(held) + first.constants,
-            first.additions,
+        """Return the network of the sensitive features alone, what else is seen held at the record's values."""
+        first, view = self.network.affine[0], self.view
+        seen = Affine(
+            view.slopes,
+            view.base[record] - view.slopes @ view.origin,
+            view.terms,
+            view.fixed[record] + view.terms @ np.abs(view.origin),
+            view.additions,
         )
         lower, upper = (as_floats([getattr(f, end) for f in self.question.features]) for end in ("lower", "upper"))
-        return NetworkBoxes(self.network, local, lower, upper)
+        return NetworkBoxes(self.network, first.after(seen), lower, upper)
 
 
 class NetworkBoxes:
@@ -155,28 +154,28 @@ def _times(functions: Floats, weights: Floats) -> Floats:
 def bounds_for(question: Question) -> PropagatedBounds | str:
     """Return bounds on the scores of the question's network, or why there are none."""
     model = question.classifier.inside
-    network = "the classifier is a function" if model is None else network_model(model)
-    if isinstance(network, str):
-        return network
+    found = "the classifier is a function" if model is None else network_behind(model)
+    if isinstance(found, str):
+        return found
+    network, steps = found
     if len(question.features) > MOST_FEATURES:
         return f"there are more than {MOST_FEATURES} sensitive features"
     if any(feature.categories is not None for feature in question.features):
         return "a sensitive feature is categorical"
-    natural = question.records.numbers()
-    if natural is None:
-        return "the table holds columns that are not numbers"
-    if not _agrees(question, network, natural):
+    lower = np.array([feature.lower for feature in question.features])
+    view = viewed(model, steps, question.records, question.positions, lower)
+    if isinstance(view, str):
+        return view
+    if not _agrees(question, network, view):
         return "its labels are not those of its weights"
-    return PropagatedBounds(question, network, natural)
+    return PropagatedBounds(question, network, view)
 
 
-def _agrees(question: Question, network: Network, natural: Floats) -> bool:
+def _agrees(question: Question, network: Network, view: View) -> bool:
     """Check the reading of a network against the classifier."""
 
     def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
-        table = natural[rows]
-        table[:, list(question.positions)] = np.column_stack(values)
-        scores = network.scores(table)
+        scores = network.scores(view.at(rows, np.column_stack(values)))
         places, lead = leading(scores)
         return network.classes[places], lead > CLEAR * (1 + np.abs(scores).max(axis=1))
 

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
 from epsworth.classifiers.quadratics import QuadraticScores, quadratic_scores
-from epsworth.classifiers.scalers import affine, behind_scalers
+from epsworth.classifiers.scalers import opened
+from epsworth.classifiers.views import View, viewed
 from epsworth.laws import Law
 from epsworth.laws.noise import Noise
 from epsworth.mechanisms import Mechanism
 from epsworth.records import Indices
 from epsworth.utility.engines.brackets import batches, bracketed
-from epsworth.utility.engines.engine import ByRecord, Found, Settings
+from epsworth.utility.engines.engine import ByRecord, Found, Obstacle, Settings
 from epsworth.utility.engines.probing import SPREAD, answers_as_read
 from epsworth.utility.engines.slabs import TAIL, Leads, bracket, span_of
 from epsworth.utility.question import Question
@@ -80,43 +81,44 @@ class QuadraticModel:
 
 def quadratic_for(question: Question) -> QuadraticModel | str:
     """Return what the question's classifier is on the unit scale, or why sections cannot be taken."""
-    found = None if question.classifier.inside is None else behind_scalers(question.classifier.inside)
+    model = question.classifier.inside
+    found = None if model is None else opened(model)
     scores = None if found is None else quadratic_scores(found[0])
     if found is None or scores is None:
-        return "the classifier has no quadratic scores, or stands behind other steps than per-column scalers"
+        return "the classifier has no quadratic scores that can be read, or a part of it answers by code of its own"
     if scores.unit > np.finfo(float).eps:
         return "the classifier was fitted in single precision, whose rounding would leave too much open"
     if len(question.features) > MOST_FEATURES:
         return f"there are more than {MOST_FEATURES} sensitive features"
     if any(feature.categories is not None for feature in question.features):
         return "a sensitive feature is categorical"
-    natural = question.records.numbers()
-    if natural is None or not np.isfinite(natural).all():
-        return "the table holds columns that are not numbers, or missing values"
-    model = _read(question, scores, natural, *affine(found[2], natural.shape[1]))
-    return model if _agrees(question, model) else "its answers are not those of its scores"
+    lower = np.array([feature.lower for feature in question.features])
+    view = viewed(model, found[2], question.records, question.positions, lower)
+    if isinstance(view, str):
+        return Obstacle(view)
+    read = _read(question, scores, view)
+    return read if _agrees(question, read) else "its answers are not those of its scores"
 
 
-def _read(question: Question, scores: QuadraticScores, natural: Floats, scale: Floats, shift: Floats) -> QuadraticModel:
+def _read(question: Question, scores: QuadraticScores, view: View) -> QuadraticModel:
     """Expand the scores around the lower ends of the sensitive features."""
-    at, lower = list(question.positions), np.array([f.lower for f in question.features])
+    lower, size = view.origin, np.abs(view.origin)
     width = np.array([f.upper for f in question.features]) - lower
-    base, moves = natural.copy(), np.zeros((natural.shape[1], 2))
-    base[:, at] = lower
-    moves[at, range(2 - len(at), 2)] = scale[at] * width
-    sizes, grows = np.abs(scale * base) + np.abs(shift), np.zeros((2, len(scale)))
-    grows[0, at] = np.abs(scale[at]) * width
-    grows[1, at] = np.abs(scale[at]) * (2 * np.abs(lower) + width)  # |lower (1 - u)| + |upper u|
+    moves = np.zeros((view.width, 2))
+    moves[:, 2 - len(lower) :] = view.slopes * width
+    sizes = view.sizes(size)
+    grows = np.stack([view.terms @ width, view.terms @ (2 * size + width)])  # |lower (1 - u)| + |upper u|
     curvature, slope, value, fixed, growing = [], [], [], [], []
     for root, mean, constant, terms in zip(scores.roots, scores.means, scores.constants, scores.terms, strict=True):
-        here, moved = (base * scale + shift - mean) @ root.T, root @ moves
+        here, moved = (view.base - mean) @ root.T, root @ moves
         curvature.append(-0.5 * moved.T @ moved)
         slope.append(-here @ moved)
         value.append(constant - 0.5 * (here**2).sum(axis=1))
         # (u + v)^2 <= 2 u^2 + 2 v^2
         fixed.append((((sizes + np.abs(mean)) @ np.abs(root).T) ** 2).sum(axis=1) + terms)
         growing.append(((grows @ np.abs(root).T) ** 2).sum(axis=1))
-    unit = 8 * (natural.shape[1] + 4) * scores.unit  # 3 d + 15 roundings in a score of theirs, 3 d + 16 in ours
+    # 3 d + 15 roundings in a score of theirs, 3 d + 16 in ours, and twice those of the steps, as values are squared
+    unit = 8 * (view.width + view.additions + 4) * scores.unit
     return QuadraticModel(
         np.array(curvature), np.stack(slope, axis=1), np.stack(value, axis=1), np.stack(fixed, axis=1),
         np.array(growing).T, unit, scores.classes,
@@ -171,6 +173,7 @@ class SlabBounds(ByRecord):
     name, because = "slabs", "quadratic scores, {features}"
     brackets = True
     hands_over = True  # where rounding, or an atom on a boundary, leaves so much open that sampling does better
+    of_ranges = True
     reading = quadratic_for
 
     def lacks(self, question: Question, m: int) -> str | None:

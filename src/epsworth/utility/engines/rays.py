@@ -173,6 +173,7 @@ class Rays(ByRecord):
 
     name, because = "rays", "noise of one shape on a linear model: the draws serve all epsilons"
     draws = True
+    of_ranges = True
     reading = linear_for
 
     def lacks(self, question: Question, m: int) -> str | None:

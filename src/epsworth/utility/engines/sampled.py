@@ -23,6 +23,7 @@ from epsworth.laws import uniforms
 from epsworth.records import Indices
 from epsworth.rounding import float_below
 from epsworth.utility.curves import Bounds
+from epsworth.utility.engines.categories import ByCategory, by_category
 from epsworth.utility.engines.engine import Answer, Counts, Engine, Obstacle, Progress, Settings, kinds
 from epsworth.utility.question import Question
 
@@ -170,7 +171,10 @@ class Sampled(Engine):
 
     def why(self, question: Question, m: int) -> str:
         """Say what stands in the way of the engines that read models of this kind."""
-        found = dict.fromkeys(reason for reason in question.readings.values() if isinstance(reason, Obstacle))
+        parts = question.readings.get(by_category)
+        readings = parts.asked.readings if isinstance(parts, ByCategory) else question.readings
+        told = [parts] if isinstance(parts, str) else [r for r in readings.values() if isinstance(r, Obstacle)]
+        found = dict.fromkeys(told)
         return f"{self.because}: {'; '.join(found)}" if found else self.because
 
     def bound(self, question: Question, settings: Settings) -> Answer:

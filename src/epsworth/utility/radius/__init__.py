@@ -169,11 +169,10 @@ def radius(
 
 def _look_inside(asked: Asked, rng: np.random.Generator, budget: int) -> Found | None:
     """Return what a method that knows the model finds, or None."""
-    inside = asked.inside()
-    if inside is None:
-        return None
-    found = linear_radius(asked, inside) or quadratic_radius(asked, inside, budget)
-    found = found or tree_radius(asked, inside, rng, budget) or network_radius(asked, inside, rng)
+    found, inside = tree_radius(asked, rng, budget), asked.inside()
+    if found is None and inside is not None:
+        found = linear_radius(asked, inside) or quadratic_radius(asked, inside, budget)
+        found = found or network_radius(asked, inside, rng)
     if found is not None and found.witness is None and math.isfinite(found.lower):
         return replace(found, witness=nearest_flip(asked, rng))  # scores so flat that rounding decides: look for a flip
     return found

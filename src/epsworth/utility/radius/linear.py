@@ -71,15 +71,15 @@ def _certain(
     """Return a distance within which the rival stays behind, whatever both scores are rounded to.
 
     The rounding grows with the ball, so a boundary at an absurd distance may only be excluded in a smaller one.  In
-    units: a score of d terms is off by d + 6 of their sizes (scaler 2, moved value 1, weight, product, constant).  Both
-    scores are off so here, as we read them, and there, as they are answered: 4 pays for both, and for the slopes twice.
-    The dual norm is off by 2 s + 6 of itself.
+    units: a score of d terms is off by d + 6 of their sizes and by what the steps before it are off by.  Both scores
+    are off so here, as we read them, and there, as they are answered: 4 pays for both, and for the slopes twice.  The
+    dual norm is off by 2 s + 6 of itself.
     """
     best = 0.0
     for reach in distance * np.geomspace(1, 1e-16, 9):
         sizes = scores.sizes(inside.sizes(reach))
-        slack = 4 * (inside.row.size + 8) * UNIT * float(sizes[list(pair)].sum())
-        best = max(best, min(float(reach), down((lead - slack) / dual, ulps=2 * inside.moved.size + 8)))
+        slack = 4 * (inside.additions + 8) * UNIT * float(sizes[list(pair)].sum())
+        best = max(best, min(float(reach), down((lead - slack) / dual, ulps=2 * inside.slopes.shape[1] + 8)))
     return best
 
 
@@ -90,7 +90,7 @@ def linear_radius(asked: Asked, inside: Inside) -> Found | None:
         return None
     own = inside.own
     values = scores(inside.seen[np.newaxis])[0]
-    slopes = (scores.weights - scores.weights[own])[:, inside.moved] * inside.slopes
+    slopes = (scores.weights - scores.weights[own]) @ inside.slopes
     dual = np.abs(slopes).sum(axis=1) if math.isinf(asked.norm) else np.linalg.norm(slopes, axis=1)
     rivals = np.flatnonzero((np.arange(len(values)) != own) & (dual > 0))
     lower, offsets = math.inf, []

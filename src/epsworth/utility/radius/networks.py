@@ -39,12 +39,12 @@ def network_of_relus(estimator: Any) -> Network | None:
 def around(network: Network, inside: Inside) -> Network:
     """Return the network as a function of natural offsets of the moved features."""
     first, *others = network.affine
-    local = Affine.of(first.weights[:, inside.moved] * inside.slopes, first.weights @ inside.seen + first.biases)
+    local = Affine.of(first.weights @ inside.slopes, first.weights @ inside.seen + first.biases)
     return replace(network, affine=(local, *others))
 
 
-def rounding(network: Network, sizes: Floats) -> float:
-    """Bound the rounding errors of the two scores of a lead, for inputs of these absolute sizes.
+def rounding(network: Network, sizes: Floats, before: int) -> float:
+    """Bound the rounding errors of the two scores of a lead, for inputs of these sizes, after so many operations.
 
     Each layer errs by its ``additions``, in units of its absolute terms (Higham 2002, section 3.1), and passes on what
     its inputs err by through the same terms: a score is off by the sum of all additions.  Two scores, theirs and ours
@@ -52,7 +52,7 @@ def rounding(network: Network, sizes: Floats) -> float:
     """
     for layer in network.affine:
         sizes = layer.terms @ sizes + layer.constants
-    additions = sum(layer.additions for layer in network.affine)
+    additions = before + sum(layer.additions for layer in network.affine)
     return (
         8 * additions * network.unit * (1 + float(sizes.max()))
     )  # 1: logistic and softmax cannot tell scores 1e-16 apart
@@ -73,7 +73,7 @@ def network_radius(asked: Asked, inside: Inside, rng: np.random.Generator) -> Fo
     reach = scale(asked) * SHELLS[-1] if flip is None else flip.distance * (1 + 1e-6)
     if not asked.agrees(inside, found.scores, reach):
         return None
-    slack = rounding(found, inside.sizes(reach))
+    slack = rounding(found, inside.sizes(reach), inside.additions)
     lower, offsets = reach, []
     for k in rivals:
         bound, offset_found = _nearest(local, k, own, reach, slack)

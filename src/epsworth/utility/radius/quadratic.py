@@ -217,8 +217,8 @@ def quadratic_radius(asked: Asked, inside: Inside, budget: int) -> Found | None:
         quadric = Quadric(a - a_own, b - b_own, c - c_own)
         rough = _nearest(quadric, asked.norm, 0)
         # of both scores, there (3 d + 15 units: see `epsworth.utility.engines.quadratic`) and here, where the quadric
-        # is read (3 d + 16), turned into its eigenbasis and evaluated (d each)
-        rounding = 8 * (inside.row.size + 8) * scores.unit * (sizes[k] + sizes[own])
+        # is read (3 d + 16), turned into its eigenbasis and evaluated (d each), and of the steps before them
+        rounding = 8 * (inside.additions + 8) * scores.unit * (sizes[k] + sizes[own])
         certain = _nearest(quadric.raised(*rounding.tolist()), asked.norm, budget)
         lower = min(lower, certain.lower)
         offsets += [rough.offsets, certain.offsets]
@@ -230,7 +230,7 @@ def quadratic_radius(asked: Asked, inside: Inside, budget: int) -> Found | None:
 def _form(scores: QuadraticScores, inside: Inside, k: int) -> tuple[Floats, Floats, float]:
     """Return curvature, slope and value at the record of score k, in natural offsets of the moved features."""
     root = scores.roots[k]
-    at, moved = root @ (inside.seen - scores.means[k]), root[:, inside.moved] * inside.slopes
+    at, moved = root @ (inside.seen - scores.means[k]), root @ inside.slopes
     return -0.5 * moved.T @ moved, -moved.T @ at, float(scores.constants[k] - 0.5 * at @ at)
 
 
@@ -238,7 +238,7 @@ def _sizes(scores: QuadraticScores, inside: Inside, k: int) -> tuple[float, floa
     """Bound the absolute terms of score k by ``a + b |t|^2``, for rounding errors: (u + v)^2 <= 2 u^2 + 2 v^2."""
     root = np.abs(scores.roots[k])
     here = ((root @ (inside.sizes(0.0) + np.abs(scores.means[k]))) ** 2).sum()
-    per_unit = ((root[:, inside.moved] @ np.abs(inside.slopes)) ** 2).sum()
+    per_unit = ((root @ inside.view.terms.sum(axis=1)) ** 2).sum()
     return float(2 * here + scores.terms[k]), float(2 * per_unit)
 
 

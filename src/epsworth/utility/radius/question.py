@@ -9,14 +9,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers import Classifier, Labels, as_classifier
 from epsworth.classifiers.classifier import known_labels
 from epsworth.classifiers.reading import answers_as_read, leading
-from epsworth.classifiers.scalers import affine, behind_scalers
+from epsworth.classifiers.scalers import opened
 from epsworth.classifiers.steadiness import check_alone, unsteady
+from epsworth.classifiers.views import View, viewed
 from epsworth.records import Records, as_records, one_record
 from epsworth.rounding import down, up
 from epsworth.utility.question import ASKED_AGAIN, answer
@@ -52,36 +52,37 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Inside:
-    """The estimator behind per-column scalers: it sees ``scale * natural + shift``; ``own`` is its label's place."""
+    """The estimator behind the steps of a pipeline, and what it sees while the record moves.
+
+    ``own`` is the place of its label.
+    """
 
     estimator: Any
     own: int
-    row: Floats
-    scale: Floats
-    shift: Floats
-    moved: NDArray[np.intp]
+    view: View
 
     @property
     def seen(self) -> Floats:
         """The record as the estimator sees it."""
-        return self.scale * self.row + self.shift
+        return np.asarray(self.view.base[0])
 
     @property
     def slopes(self) -> Floats:
-        """Change of the seen values per natural unit, for the moved features."""
-        return self.scale[self.moved]
+        """Change of the seen values per natural unit of the moved features, shape ``(width, moved)``."""
+        return self.view.slopes
+
+    @property
+    def additions(self) -> int:
+        """Rounded operations behind a sum over what is seen."""
+        return self.view.width + self.view.additions
 
     def sizes(self, radius: float) -> Floats:
         """Return bounds on the absolute terms of the seen values within a radius, for rounding errors."""
-        natural = np.abs(self.row)
-        natural[self.moved] += radius
-        return np.asarray(np.abs(self.scale) * natural + np.abs(self.shift))
+        return np.asarray(self.view.sizes(np.abs(self.view.origin) + radius)[0])
 
     def at(self, points: Floats) -> Floats:
         """Return the seen rows of moved points."""
-        rows = np.repeat(self.row[np.newaxis], len(points), axis=0)
-        rows[:, self.moved] = points
-        return np.asarray(rows * self.scale + self.shift)
+        return self.view.at(np.zeros(len(points), dtype=np.intp), points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,20 +147,13 @@ class Asked:
         return self.nearest(candidates.reshape(-1, len(self.point)))
 
     def inside(self) -> Inside | None:
-        """Look through the per-column scalers of a pipeline; None where there is something else."""
+        """Look through the steps of a pipeline; None where what is seen is not affine in what moves."""
         model = self.classifier.inside
-        found, classes = (None, None) if model is None else (behind_scalers(model), known_labels(model))
+        found, classes = (None, None) if model is None else (opened(model), known_labels(model))
         if found is None or classes is None or self.label not in classes.tolist():
             return None
-        try:
-            row = np.array([float(self.records.column(c)[0]) for c in range(len(self.records.names))])
-        except (TypeError, ValueError):
-            return None
-        if not np.isfinite(row).all():
-            return None  # missing values take ways of their own
-        estimator, _, scalers = found
-        own = classes.tolist().index(self.label)
-        return Inside(estimator, own, row, *affine(scalers, len(row)), np.array(self.positions))
+        view = viewed(model, found[2], self.records, self.positions, self.point)
+        return None if isinstance(view, str) else Inside(found[0], classes.tolist().index(self.label), view)
 
     def agrees(self, inside: Inside, scores: Callable[[Floats], Floats], radius: float) -> bool:
         """Check a reading of the model against the classifier, at random points up to twice a radius away."""

@@ -9,8 +9,11 @@ otherwise.  Thresholds are located to the last bit by the model's own comparison
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.flat import TreeModel
@@ -19,16 +22,16 @@ from epsworth.classifiers.trees import tree_model
 from epsworth.records import Indices
 from epsworth.utility.engines.partition import Leaves, Sweep, sum_of_boxes
 from epsworth.utility.radius.boxes import nearest_first
-from epsworth.utility.radius.question import Asked, Found, Inside, Witness
+from epsworth.utility.radius.question import Asked, Found, Witness
 from epsworth.utility.radius.sampled import nearest_flip
 
 BATCH = 32
 MOST_CELLS = 2_000_000  # up to which all cells are summed at once, instead of searched
 
 
-def reachable_leaves(sweep: Sweep, inside: Inside, model: TreeModel) -> Leaves:
-    """Return the leaves that the record can reach; a split on a feature that stays sends it its way."""
-    seen = model.seen(model.before(inside.row[np.newaxis]))[0]
+def reachable_leaves(sweep: Sweep, given: NDArray[Any], model: TreeModel) -> Leaves:
+    """Return the leaves that a record can reach; a split on a feature that stays sends what is given its way."""
+    seen = model.seen(given)[0]
     return sweep.leaves(model.turns(seen[model.feature])).compact()
 
 
@@ -43,20 +46,23 @@ def nearest(edges: tuple[Floats, ...], point: Floats, low: Indices, high: Indice
     return np.stack(columns, axis=1)
 
 
-def tree_radius(asked: Asked, inside: Inside, rng: np.random.Generator, budget: int) -> Found | None:
+def tree_radius(asked: Asked, rng: np.random.Generator, budget: int) -> Found | None:
     """Return the exact distance, or two-sided bounds where the budget of boxes ran out; None for other models.
 
     A flip found by sampling comes first: boxes beyond it are not looked at.
     """
-    model = tree_model(asked.classifier.inside)
-    if model is None or model.decision is not None:
+    model = None if asked.classifier.inside is None else tree_model(asked.classifier.inside)
+    if model is None or model.decision is not None or asked.label not in model.classes.tolist():
         return None
     if model.before.steps and model.before.obstacle(asked.positions) is not None:
         return None
+    here = _given(asked, model, dict(zip(asked.positions, asked.point[:, np.newaxis], strict=True)))
+    if here.dtype.kind not in "fiu" or not np.isfinite(here).all():
+        return None  # missing values take ways of their own
     sweep = Sweep.over(model, asked.positions, ShortCuts.found(model.before, asked.records, asked.positions))
-    if not _agrees(asked, inside, model, sweep.edges):
+    if not _agrees(asked, model, sweep.edges):
         return None
-    leaves = reachable_leaves(sweep, inside, model)
+    leaves = reachable_leaves(sweep, here, model)
     if len(model.roots) == 1:
         points = nearest(leaves.edges, asked.point, leaves.low.T, leaves.high.T)
         witness = asked.nearest(points)
@@ -67,13 +73,18 @@ def tree_radius(asked: Asked, inside: Inside, rng: np.random.Generator, budget: 
     return _search(asked, leaves, leads, model.tie, nearest_flip(asked, rng), budget)
 
 
-def _agrees(asked: Asked, inside: Inside, model: TreeModel, edges: tuple[Floats, ...]) -> bool:
+def _given(asked: Asked, model: TreeModel, values: Mapping[int, Floats]) -> NDArray[Any]:
+    """Return what the trees are given of the record with other values."""
+    rows = np.zeros(len(next(iter(values.values()))), dtype=np.intp)
+    given = model.before(asked.records.take(rows, values))
+    return given.astype(np.float64) if given.dtype == object and asked.records.numbers() is not None else given
+
+
+def _agrees(asked: Asked, model: TreeModel, edges: tuple[Floats, ...]) -> bool:
     """Check the reading against the classifier, near the record, at thresholds and far away."""
 
     def read(points: Floats) -> tuple[Bools, Bools]:
-        table = np.repeat(inside.row[np.newaxis], len(points), axis=0)
-        table[:, inside.moved] = points
-        labels, clear = model.labels(model.before(table))
+        labels, clear = model.labels(_given(asked, model, dict(zip(asked.positions, points.T, strict=True))))
         return np.asarray(labels != asked.label), clear
 
     finite = [np.append(np.abs(e[np.isfinite(e)] - x), 0.0) for e, x in zip(edges, asked.point, strict=True)]

@@ -1,0 +1,126 @@
+"""Sensitive categories beside numbers: an engine that reads ranges alone is asked once per combination of categories.
+
+Features are released independently, so for a label of a record and all combinations c of its categories
+
+    rho = sum over c of Pr[c] rho_c,
+
+where rho_c is how often the *record's* label is answered while its categories are held at c and its numbers move.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Floats
+from epsworth.records import as_records
+from epsworth.utility.curves import Bounds
+from epsworth.utility.engines.contraction import LawsOverEpsilon, mass_error, widened
+from epsworth.utility.question import Question, answer
+
+Counts = NDArray[np.int64]
+
+MOST_COMBINATIONS = 4_096  # of categories, per record
+MOST_ROWS = 50_000  # records times combinations
+
+
+@dataclass(frozen=True, eq=False)
+class ByCategory:
+    """A question about the numbers alone, with every record once per combination of the categories.
+
+    Attributes
+    ----------
+    asked : Question
+        ``combinations`` rows per record, in the order of C; each of them is asked for its record's own labels.
+    moving, held : tuple of int
+        Which sensitive features are numbers, and which are categories.
+    levels : tuple of int
+        How many categories each of ``held`` has.
+    kinds : ndarray of int, shape ``(records,)``
+        Labels that the classifier gives a record's combinations while its numbers stay.
+    """
+
+    asked: Question
+    moving: tuple[int, ...]
+    held: tuple[int, ...]
+    levels: tuple[int, ...]
+    kinds: Counts
+
+    @property
+    def combinations(self) -> int:
+        """How many rows a record has become."""
+        return math.prod(self.levels)
+
+    def about(self, question: Question) -> Question:
+        """Return the question about the mechanisms of another one: what is released of the numbers."""
+        releases = tuple(
+            tuple(replace(r, mechanisms=tuple(r.mechanisms[j] for j in self.moving)) for r in row)
+            for row in question.releases
+        )
+        return replace(self.asked, names=question.names, releases=releases)
+
+    def mixed(self, question: Question, bounds: Bounds) -> Bounds:
+        """Mix the bounds on every combination by their probabilities; what is certain whatever is sent stays so.
+
+        The probabilities are off as those of a product partition are (see `mass_error`); a sum of c products, in any
+        order, adds c units.
+        """
+        m, e, n = question.shape
+        sides = [side.reshape(m, e, n, self.combinations) for side in (bounds.lower, bounds.upper)]
+        error, laws = mass_error(sum(self.levels) + self.combinations), LawsOverEpsilon(question)
+        lower, upper = np.empty((2, m, e, n))
+        for record in range(n):
+            weights = self._weights(question, laws, record)
+            low, high = (side[:, :, record] for side in sides)
+            found = widened((weights * low).sum(axis=-1), (weights * high).sum(axis=-1), error)
+            lower[..., record] = np.where((low == 1).all(axis=-1), 1.0, found.lower)
+            upper[..., record] = np.where((high == 0).all(axis=-1), 0.0, found.upper)
+        return Bounds(lower, upper)
+
+    def _weights(self, question: Question, laws: LawsOverEpsilon, record: int) -> Floats:
+        """Return the probabilities of a record's combinations, shape ``(mechanisms, epsilons, combinations)``."""
+        m, e, _ = question.shape
+        found = np.ones((m, e, 1))
+        for j, k in zip(self.held, self.levels, strict=True):
+            x, grid = question.unit[record, j], np.arange(k) / (k - 1)
+            own = np.stack([laws.points(i, j, x, grid) for i in range(m)])
+            found = (found[..., np.newaxis] * own[:, :, np.newaxis]).reshape(m, e, -1)
+        return found
+
+    def possible(self, counts: Counts) -> Counts:
+        """Return how many labels can occur, at least: within a combination, or among them."""
+        return np.asarray(np.maximum(counts.reshape(-1, self.combinations).max(axis=1), self.kinds))
+
+
+def by_category(question: Question) -> ByCategory | str | None:
+    """Return the question about the numbers alone, or why there is none; None where not both are sensitive."""
+    held = tuple(j for j, feature in enumerate(question.features) if feature.categories is not None)
+    moving = tuple(j for j in range(len(question.features)) if j not in held)
+    if not held or not moving:
+        return None
+    levels = tuple(len(question.features[j].categories or ()) for j in held)
+    count, n = math.prod(levels), len(question.records)
+    if count > MOST_COMBINATIONS or count * n > MOST_ROWS:
+        return (
+            f"the sensitive categories have {count} combinations for each of {n} records, and at most "
+            f"{MOST_COMBINATIONS} for a record and {MOST_ROWS} in all are gone through: give fewer records"
+        )
+    rows, at = np.repeat(np.arange(n), count), np.unravel_index(np.tile(np.arange(count), n), levels)
+    units = [i / (k - 1) for i, k in zip(at, levels, strict=True)]
+    values = {question.positions[j]: question.features[j].from_unit(u) for j, u in zip(held, units, strict=True)}
+    asked = replace(
+        question,
+        records=as_records(question.records.take(rows, values), features=question.records.names),
+        positions=tuple(question.positions[j] for j in moving),
+        features=tuple(question.features[j] for j in moving),
+        unit=question.unit[rows][:, moving],
+        labels=question.labels[rows],
+        y=None if question.y is None else question.y[rows],
+        readings={},
+    )
+    labels = answer(question.classifier, asked.records, np.arange(len(rows))).reshape(n, count)
+    kinds = np.array([len(set(row)) for row in labels.tolist()], dtype=np.int64)
+    return ByCategory(asked, moving, held, levels, kinds)
