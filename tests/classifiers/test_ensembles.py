@@ -26,6 +26,7 @@ from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, Tune
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
@@ -34,6 +35,7 @@ from epsworth.classifiers.flat import TreeModel, in_doubles
 from epsworth.classifiers.reading import beside
 from epsworth.classifiers.trees import tree_reading
 from epsworth.utility.engines.cells import TreeCells, cells_for
+from epsworth.utility.engines.linear import LinearModel, linear_for
 from epsworth.utility.question import ask
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -338,6 +340,46 @@ def test_searches_and_nested_pipelines_of_linear_models_are_read():
     model.fit(IRIS, LABELS[2])
     found = ew.stability(model, ROWS, **{**SETTINGS, "mechanisms": "pm"})
     assert (found.method == "lattice").all()
+
+
+LINEAR = {
+    "threshold": lambda: FixedThresholdClassifier(logistic(), threshold=0.3),
+    "threshold on the first class": lambda: FixedThresholdClassifier(logistic(), threshold=0.35, pos_label="no"),
+    "threshold on scores": lambda: FixedThresholdClassifier(
+        LinearSVC(), threshold=0.2, response_method="decision_function", pos_label="no"
+    ),
+    "tuned": lambda: TunedThresholdClassifierCV(logistic(), cv=2),
+    "sigmoid": lambda: calibrated(LinearSVC()),
+    "isotonic": lambda: make_pipeline(StandardScaler(), calibrated(logistic(), method="isotonic")),
+    "threshold on a sigmoid": lambda: GridSearchCV(
+        FixedThresholdClassifier(make_pipeline(MinMaxScaler(), calibrated(LinearSVC()))), {"threshold": [0.4]}, cv=2
+    ),
+}
+
+
+def logistic():
+    return LogisticRegression(max_iter=1_000)
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_thresholds_on_linear_scores(name):
+    """Against the grid, and the label on both sides of the boundary that was read."""
+    model = LINEAR[name]().fit(IRIS, LABELS[2])
+    read = linear_for(ask(model, ROWS, **{**SETTINGS, "y": None}))
+    assert isinstance(read, LinearModel), read
+    rng = np.random.default_rng(0)
+    unit = rng.uniform(0, 1, (2_000, 2))
+    for record, row in enumerate(ROWS):
+        weights, constant = read.weights[0], read.constants[record, 0]
+        unit[:, 1] = -(constant + unit[:, 0] * weights[0] + rng.choice([-1, 1], 2_000) * 1e-7) / weights[1]
+        rows = np.tile(row, (2_000, 1))
+        rows[:, 0], rows[:, 2] = 4 + 4 * unit[:, 0], 1 + 6 * unit[:, 1]
+        score = unit @ weights + constant
+        clear = np.abs(score) > 5e-8
+        np.testing.assert_array_equal(read.classes[(score[clear] > 0).astype(int)], model.predict(rows)[clear])
+    found = ew.stability(model, ROWS, **{**SETTINGS, "mechanisms": "pm"})
+    assert (found.method == "lattice").all()
+    assert found.confidence == 1
 
 
 def gappy(table):

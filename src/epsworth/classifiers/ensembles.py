@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.classifiers.branches import Chosen
 from epsworth.classifiers.columns import Columns
+from epsworth.classifiers.cuts import UNKNOWN, Rule, calibration, held, threshold_rule
 from epsworth.classifiers.flat import LEAF, TreeModel
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.members import Choice, Member, Read, added_up, cut_off, together
@@ -37,8 +38,6 @@ from epsworth.classifiers.scalers import steps_of
 from epsworth.classifiers.sklearn_trees import genuine_trees
 
 SINGLE = ("DecisionTreeClassifier", "ExtraTreeClassifier")
-CALIBRATORS = ("_SigmoidCalibration", "IsotonicRegression")
-UNKNOWN = "answers that are not those of trees"
 
 Reader = Callable[[Any, Columns, Read], Member | str]
 
@@ -79,7 +78,7 @@ def _by_votes(model: Any, members: Sequence[Member], weights: Floats) -> Member 
     trees, places, slack = found
     votes = [(Votes(_renamed(one.trees), len(model.classes_)), at) for one, at in zip(members, places, strict=True)]
     decision = Largest(Average(tuple(votes), weights), slack)
-    return Member(replace(trees, classes=np.asarray(model.classes_), decision=decision))
+    return Member(trees=replace(trees, classes=np.asarray(model.classes_), decision=decision))
 
 
 def _renamed(trees: TreeModel) -> Callable[..., Any]:
@@ -102,7 +101,7 @@ def _by_probabilities(model: Any, members: Sequence[Member], weights: Floats) ->
         ]
         total = float(weights.sum())
         trees = added_up([one.sums for one in members], np.array(scale) / total)
-        return Member(replace(trees, classes=np.asarray(model.classes_)), Shares(1))
+        return Member(trees=replace(trees, classes=np.asarray(model.classes_)), probabilities=Shares(1))
     known = [response for response in responses if response is not None]
     found = together([one.sums for one in members])
     if len(known) < len(members):
@@ -112,7 +111,7 @@ def _by_probabilities(model: Any, members: Sequence[Member], weights: Floats) ->
     trees, places, slack = found
     average = Average(tuple(zip(known, places, strict=True)), weights / weights.sum())
     decided = replace(trees, classes=np.asarray(model.classes_), decision=Largest(average, slack))
-    return Member(decided, average, raw=decided)
+    return Member(trees=decided, probabilities=average, raw=decided)
 
 
 def bagging(model: Any, given: Columns, read: Read) -> Member | str:
@@ -130,16 +129,17 @@ def bagging(model: Any, given: Columns, read: Read) -> Member | str:
         members.append(_spread(one, width))
     scale = np.array([1 / one.probabilities.trees for one in members if isinstance(one.probabilities, Shares)])
     trees = added_up([one.sums for one in members], scale / len(members))
-    return Member(replace(trees, classes=np.asarray(model.classes_)), Shares(1))
+    return Member(trees=replace(trees, classes=np.asarray(model.classes_)), probabilities=Shares(1))
 
 
 def _of_all_columns(one: Member, columns: NDArray[np.intp], given: Columns) -> Member:
     """Return a member that sees some columns as one that is given all: bare trees just look at other places."""
     trees = one.sums
     if trees.before.steps:
-        return Member(trees, one.probabilities).behind([Chosen(columns)])
+        return Member(trees=trees, probabilities=one.probabilities).behind([Chosen(columns)])
     feature = np.where(trees.left == LEAF, LEAF, columns[trees.feature])
-    return Member(replace(trees, feature=feature, before=replace(trees.before, columns=given)), one.probabilities)
+    trees = replace(trees, feature=feature, before=replace(trees.before, columns=given))
+    return Member(trees=trees, probabilities=one.probabilities)
 
 
 def _spread(one: Member, width: int) -> Member:
@@ -159,7 +159,7 @@ def _spread(one: Member, width: int) -> Member:
         values[:, known] = trees.values
     if width == 2:
         values, offset = values[:, 1:] - values[:, :1], np.zeros(1)
-    return Member(replace(trees, values=values, offset=offset), one.probabilities)
+    return Member(trees=replace(trees, values=values, offset=offset), probabilities=one.probabilities)
 
 
 def ada_boost(model: Any, given: Columns, read: Read) -> Member | str:
@@ -182,7 +182,8 @@ def ada_boost(model: Any, given: Columns, read: Read) -> Member | str:
     factor = 2.0 if len(classes) == 2 else 1.0
     found = added_up(trees, factor * weights[: len(members)] / weights.sum())
     found = replace(found, classes=np.asarray(classes))
-    return Member(found, Logistic() if len(classes) == 2 else Logistic(1 / (len(classes) - 1)), Sums())
+    slope = 1.0 if len(classes) == 2 else 1 / (len(classes) - 1)
+    return Member(trees=found, probabilities=Logistic(slope), scores=Sums())
 
 
 def _leaf_votes(tree: Any, classes: NDArray[Any]) -> Floats:
@@ -212,9 +213,9 @@ def one_vs_rest(model: Any, given: Columns, read: Read) -> Member | str:
         return found
     trees, places, slack = found
     if all(isinstance(response, Sums) for response in known):
-        return Member(replace(trees, classes=np.asarray(model.classes_), tie=2 * slack.max() / len(trees.roots)))
+        return Member(trees=replace(trees, classes=np.asarray(model.classes_), tie=2 * slack.max() / len(trees.roots)))
     decision = Largest(Side(tuple(zip(known, places, strict=True))), slack)
-    return Member(replace(trees, classes=np.asarray(model.classes_), decision=decision))
+    return Member(trees=replace(trees, classes=np.asarray(model.classes_), decision=decision))
 
 
 def calibrated(model: Any, given: Columns, read: Read) -> Member | str:
@@ -225,70 +226,40 @@ def calibrated(model: Any, given: Columns, read: Read) -> Member | str:
         return members
     found: list[Response] = []
     for one, part in zip(members, parts, strict=True):
-        inner = one.response(part.estimator, ("decision_function", "predict_proba"))[1]
-        if kind_of(part) != "_CalibratedClassifier" or any(kind_of(c) not in CALIBRATORS for c in part.calibrators):
-            return "a calibrator is neither a sigmoid nor isotonic, or answers by code of its own"
-        if inner is None:
-            return f"the scores that are calibrated are {UNKNOWN}"
-        if not np.array_equal(part.estimator.classes_, part.classes) or not np.array_equal(
-            part.classes, model.classes_
-        ):
-            return "a part of the CalibratedClassifierCV knows other classes"
-        found.append(Calibrated(inner, tuple(part.calibrators)))
+        response = calibration(part, one, model.classes_)
+        if isinstance(response, str):
+            return response
+        found.append(response)
     if len(model.classes_) < 2:
         return "the CalibratedClassifierCV knows one class only"
     if len(members) == 1 and len(model.classes_) == 2:
-        cut = cut_off(members[0].sums, found[0], 1, 0.5, (0, 1))
+        cut = cut_off(members[0].sums, Rule(found[0], 1, 0.5, (0, 1)))
         if cut is not None:
-            return Member(replace(cut, classes=np.asarray(model.classes_)), found[0], raw=members[0].sums)
+            return Member(
+                trees=replace(cut, classes=np.asarray(model.classes_)), probabilities=found[0], raw=members[0].sums
+            )
     beside = together([one.sums for one in members])
     if isinstance(beside, str):
         return beside
     trees, places, slack = beside
     average = Average(tuple(zip(found, places, strict=True)), np.full(len(found), 1 / len(found)))
     decided = replace(trees, classes=np.asarray(model.classes_), decision=Largest(average, slack))
-    return Member(decided, average, raw=decided)
+    return Member(trees=decided, probabilities=average, raw=decided)
 
 
-def fixed_threshold(model: Any, given: Columns, read: Read) -> Member | str:
-    """Read a `FixedThresholdClassifier`."""
-    inner = getattr(model, "estimator_", model.estimator)
-    return _threshold(model, inner, given, read, model.pos_label, model.threshold)
-
-
-def tuned_threshold(model: Any, given: Columns, read: Read) -> Member | str:
-    """Read a `TunedThresholdClassifierCV`."""
-    if kind_of(model._curve_scorer) != "_CurveScorer":
-        return "the scorer of the threshold answers by code of its own"
-    positive = model._curve_scorer._get_pos_label()
-    return _threshold(model, model.estimator_, given, read, positive, float(model.best_threshold_))
-
-
-def _threshold(model: Any, inner: Any, given: Columns, read: Read, positive: Any, level: float | str) -> Member | str:
-    one, classes = read(inner, given), np.asarray(model.classes_)
+def threshold(model: Any, given: Columns, read: Read) -> Member | str:
+    """Read a `FixedThresholdClassifier` or a `TunedThresholdClassifierCV`."""
+    one = read(held(model), given)
     if isinstance(one, str):
         return one
-    method, response = one.response(inner, model._get_response_method())
-    if response is None or len(classes) != 2:
-        return f"the scores that are compared with the threshold are {UNKNOWN}"
-    own = 1 if positive is None else int(np.flatnonzero(classes == positive)[0])
-    at = (0.5 if method == "predict_proba" else 0.0) if isinstance(level, str) else float(level)
-    places = (1 - own, own)
-    if method == "predict_proba":
-        column = own
-    else:
-        column, at, response = 0, at, response if own == 1 else Turned(response)
-    named = replace(one.sums, classes=classes)
-    cut = cut_off(named, response, column, at, places)
-    if cut is not None:
-        return Member(cut, one.probabilities, one.scores, raw=one.sums)
-    slack = np.full(named.values.shape[1], named.slack)
-    return Member(
-        replace(named, decision=AtLeast(response, slack, column, at, places)),
-        one.probabilities,
-        one.scores,
-        raw=one.sums,
-    )
+    rule = threshold_rule(model, one)
+    if isinstance(rule, str):
+        return rule
+    named = replace(one.sums, classes=np.asarray(model.classes_))
+    decided = cut_off(named, rule)
+    if decided is None:
+        decided = replace(named, decision=AtLeast(*rule, slack=np.full(named.values.shape[1], named.slack)))
+    return Member(trees=decided, probabilities=one.probabilities, scores=one.scores, raw=one.sums)
 
 
 ENSEMBLES: dict[str, Reader] = {
@@ -297,6 +268,6 @@ ENSEMBLES: dict[str, Reader] = {
     "AdaBoostClassifier": ada_boost,
     "OneVsRestClassifier": one_vs_rest,
     "CalibratedClassifierCV": calibrated,
-    "FixedThresholdClassifier": fixed_threshold,
-    "TunedThresholdClassifierCV": tuned_threshold,
+    "FixedThresholdClassifier": threshold,
+    "TunedThresholdClassifierCV": threshold,
 }

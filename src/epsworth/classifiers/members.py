@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.branches import after, side_by_side
 from epsworth.classifiers.columns import Columns
+from epsworth.classifiers.cuts import Answers, Rule, change_of
 from epsworth.classifiers.flat import LEAF, Decision, TreeModel, beside
 from epsworth.classifiers.reading import leading
-from epsworth.classifiers.responses import Ends, Response, slices
-from epsworth.search import last_passing
+from epsworth.classifiers.responses import slices
 
 MOST_SUMS = 64  # beside each other, on every cell
 
 
-@dataclass(frozen=True, eq=False)
-class Member:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Member(Answers):
     """A classifier that was read.
 
     Attributes
@@ -35,8 +35,6 @@ class Member:
     """
 
     trees: TreeModel
-    probabilities: Response | None = None
-    scores: Response | None = None
     raw: TreeModel | None = None
 
     @property
@@ -49,13 +47,6 @@ class Member:
         trees, raw = (m and replace(m, before=after(steps, m.before)) for m in (self.trees, self.raw))
         assert trees is not None
         return replace(self, trees=trees, raw=raw)
-
-    def response(self, model: Any, methods: str | Sequence[str]) -> tuple[str, Response | None]:
-        """Return the first of some methods that a model has, and what it answers."""
-        for method in [methods] if isinstance(methods, str) else methods:
-            if hasattr(model, method):
-                return method, self.probabilities if method == "predict_proba" else self.scores
-        return "", None
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,50 +98,23 @@ def _on_common_columns(trees: Sequence[TreeModel]) -> list[TreeModel]:
     ]
 
 
-def cut_off(
-    trees: TreeModel, response: Response, column: int, level: float, places: tuple[int, int]
-) -> TreeModel | None:
-    """Return trees of a single sum whose labels follow from whether a response reaches a level.
+def cut_off(trees: TreeModel, rule: Rule) -> TreeModel | None:
+    """Return trees of a single sum whose labels follow from a rule; None for several sums.
 
-    Where it does is found between two sums, by bisection over the doubles of the response as it is computed; what lies
-    between them, and so near that rounding could change it, is left to the classifier.
-
-    Parameters
-    ----------
-    places : tuple of int
-        Of the labels below the level, and from it on.
+    What lies in the bracket of the one change is left to the classifier.
     """
     if trees.decision is not None or trees.values.shape[1] != 1:
         return None
-    reach = trees.slack + float(_reach(trees) + abs(trees.offset[0]))
-
-    def ends(sums: Floats) -> Ends:
-        found = response(sums[:, np.newaxis], np.zeros(1))
-        return Ends(found.low[:, column], found.high[:, column])
-
-    bottom, top = ends(np.array([-reach])), ends(np.array([reach]))
-    sign = 1.0 if bottom.low[0] <= top.low[0] else -1.0
-    low, high = np.array([-reach]), np.array([reach])
-    below = _last(lambda s: ends(sign * s).high < level, low, high)
-    above = _last(lambda s: ~(ends(sign * s).low > level), low, high)
-    middle, room = (below + above) / 2, (above - below) / 2
+    sign, middle, room = change_of(rule, trees.slack + float(_reach(trees) + abs(trees.offset[0])))
     return replace(
         trees,
         values=sign * trees.values,
         offset=sign * trees.offset - middle,
-        tie=trees.tie + room / len(trees.roots) * (1 + 1e-9),
-        classes=trees.classes[list(places)],
+        tie=trees.tie + room / len(trees.roots),
+        classes=trees.classes[list(rule.places)],
     )
 
 
 def _reach(trees: TreeModel) -> float:
     """Bound the size of the sums."""
     return float(np.maximum.reduceat(np.abs(trees.values[:, 0]), trees.roots).sum())
-
-
-def _last(passes: Callable[[Floats], Bools], low: Floats, high: Floats) -> float:
-    """Return the last sum within reach that passes; just beyond reach where none or all do."""
-    beyond = 2 * float(high[0]) + 1
-    if not passes(low)[0]:
-        return -beyond
-    return beyond if passes(high)[0] else float(last_passing(passes, low, high)[0])

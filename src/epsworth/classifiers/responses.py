@@ -188,10 +188,10 @@ class AtLeast:
     """One of two labels where a value of a response reaches a level, the other below it."""
 
     response: Response
-    slack: Floats
     column: int
     level: float
     places: tuple[int, int]
+    slack: Floats
 
     def __call__(self, sums: Floats) -> tuple[NDArray[np.intp], Bools]:
         """Return the places of labels, and where they are clear."""

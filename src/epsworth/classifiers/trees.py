@@ -75,7 +75,8 @@ def member(model: Any, given: Columns) -> Member | str:
     if trees is None:
         return f"what this {kind} holds is not understood: it has parts, options or answers of another kind"
     trees = trees if trees.before.steps else replace(trees, before=Preprocessing((), given))
-    return Member(trees, *_responses(kind, model, trees))
+    probabilities, scores = _responses(kind, model, trees)
+    return Member(trees=trees, probabilities=probabilities, scores=scores)
 
 
 def _pipeline(model: Any, given: Columns) -> Member | str:

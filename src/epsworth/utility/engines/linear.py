@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
+from epsworth.classifiers.cuts import Scored, change_of, scored
 from epsworth.classifiers.reading import leading
-from epsworth.classifiers.scalers import dense, ignoring_names, opened
+from epsworth.classifiers.responses import Logistic
+from epsworth.classifiers.scalers import dense, ignoring_names
 from epsworth.classifiers.views import View, viewed
 from epsworth.laws import Law
 from epsworth.records import Indices
@@ -35,6 +37,9 @@ LINEAR = (
     "Perceptron",
     "PassiveAggressiveClassifier",
 )
+NOT_LINEAR = "the classifier is not a supported linear model, or a part of it answers by code of its own"
+REACH = 1e6  # of scores among which the change of a label is looked for
+WIDEST = 1e-6  # bracket of a change, on the scale of the scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,16 +123,18 @@ def settled(comparisons: Sequence[Comparison], slack: float) -> float | None:
 def linear_for(question: Question) -> LinearModel | str:
     """Return the question's linear model, or why there is none."""
     model = question.classifier.inside
-    found = None if model is None else opened(model)
-    if found is None or found[1] not in LINEAR or not hasattr(found[0], "coef_"):
-        return "the classifier is not a supported linear model, or a part of it answers by code of its own"
+    found = NOT_LINEAR if model is None else scored(model)
+    if isinstance(found, str) or found.kind not in LINEAR or not hasattr(found.estimator, "coef_"):
+        return NOT_LINEAR
     if any(feature.categories is not None for feature in question.features):
         return "a sensitive feature is categorical"
     lower = np.array([feature.lower for feature in question.features])
-    view = viewed(model, found[2], question.records, question.positions, lower)
+    view = viewed(model, found.steps, question.records, question.positions, lower)
     if isinstance(view, str):
         return Obstacle(view)
-    read = _read(question, view, model, found[0])
+    read: LinearModel | str = _read(question, view, model, found)
+    if isinstance(read, str):
+        return Obstacle(read)
     return read if _agrees(question, read) else "its answers are not those of its coefficients"
 
 
@@ -145,19 +152,50 @@ def _agrees(question: Question, model: LinearModel) -> bool:
     return answers_as_read(question, read)
 
 
-def _read(question: Question, view: View, model: Any, estimator: Any) -> LinearModel:
+def _read(question: Question, view: View, model: Any, found: Scored) -> LinearModel | str:
     """Fold steps and ranges into the coefficients; no difference of scores, in which public terms cancel, is read."""
     lower, upper = (np.array([getattr(f, end) for f in question.features]) for end in ("lower", "upper"))
-    everything = np.arange(len(question.records))
+    estimator, everything = found.estimator, np.arange(len(question.records))
     base = dict(zip(question.positions, np.broadcast_to(lower, (len(everything), len(lower))).T, strict=True))
     with ignoring_names():
-        constants = _columns(model.decision_function(question.records.take(everything, base)))
+        if found.rule is None:
+            constants = _columns(model.decision_function(question.records.take(everything, base)))
+        else:
+            constants = _columns(estimator.decision_function(view.base))  # calibration answers no scores
     coefficients = np.atleast_2d(dense(estimator.coef_))
     seen = view.sizes(np.maximum(np.abs(lower), np.abs(upper)))
     terms = seen @ np.abs(coefficients).T + np.abs(np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)))
     additions = view.width + view.additions
     sizes = terms.max(axis=1) * max(1.0, additions / MARGIN_FEATURES)
-    return LinearModel(coefficients @ view.slopes * (upper - lower), constants, sizes, estimator.classes_, additions)
+    weights = coefficients @ view.slopes * (upper - lower)
+    read = LinearModel(weights, constants, sizes, estimator.classes_, additions)
+    return read if found.rule is None else _cut(read, found, view)
+
+
+def _cut(read: LinearModel, found: Scored, view: View) -> LinearModel | str:
+    """Move the scores of two classes so that their sign tells the labels that a rule gives; the bracket is slack."""
+    if len(read.weights) != 1 or found.rule is None:
+        return "a threshold on the scores of more than two classes"
+    if hasattr(found.estimator, "predict_proba") and not _logistic(found.estimator, view):
+        return "the probabilities of the linear model are not logistic functions of its scores"
+    sign, middle, room = change_of(found.rule, REACH)
+    if room > WIDEST or abs(middle) > REACH:
+        return "the score at which the label changes is not found: the threshold lies where scores hardly matter"
+    return replace(
+        read,
+        weights=sign * read.weights,
+        constants=sign * read.constants - middle,
+        sizes=read.sizes + abs(middle) + room / MARGIN,
+        classes=np.asarray(found.classes)[list(found.rule.places)],
+    )
+
+
+def _logistic(estimator: Any, view: View) -> bool:
+    """Compare probabilities with what they are taken for."""
+    with ignoring_names():
+        scores, shares = estimator.decision_function(view.base), estimator.predict_proba(view.base)
+    low, high = Logistic()(np.asarray(scores, dtype=np.float64)[:, np.newaxis], np.zeros(1))
+    return bool(((low <= shares) & (shares <= high)).all())
 
 
 def _columns(scores: Any) -> Floats:
