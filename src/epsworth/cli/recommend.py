@@ -25,6 +25,7 @@ def recommend(
     domain_from_data: options.DomainFromData = False,
     mechanism: options.Mechanisms = None,
     epsilon: options.Epsilons = "1:8:0.5",
+    record_epsilon: options.RecordEpsilons = None,
     target: options.Target = None,
     method: options.Method = "auto",
     quantise: options.Quantise = None,
@@ -35,25 +36,19 @@ def recommend(
     trust: options.Trust = False,
     json: options.Json = None,
     plot: options.Plot = None,
-    policy: Annotated[
-        Path | None, typer.Option("--policy", help="Write what clients must run to this .toml file (see perturb).")
-    ] = None,
+    policy: options.PolicyOut = None,
     recheck: Annotated[
         bool, typer.Option("--recheck", help="Analyse the policy as well, as clients will release under it.")
     ] = False,
 ) -> None:
     """Find the smallest epsilon that keeps at least so many labels."""
-    from epsworth.release.policy import check_policy
     from epsworth.rounding import round_down
     from epsworth.space import Domain
     from epsworth.utility.curves import Curves
     from epsworth.utility.recommendation import recommend as choose
 
     options.check_outputs(json, plot, policy)
-    if policy is not None:
-        check_policy(policy)
-    if policy is not None and domain_from_data:
-        raise ValueError("--policy is handed to every client, and --domain-from-data is a leak; declare --domain")
+    options.check_policy_out(policy, domain_from_data)
     if recheck and (policy is None or table is None):
         raise ValueError("--recheck analyses what is written to --policy, for a model and a table; give all three")
     view = _view(on)
@@ -97,6 +92,16 @@ def recommend(
         out.print(f"What clients release under it: at least {round_down(lower):g}{kept}.")
     elif policy is not None and found.feasible:
         out.print(found.as_released)
+    if not found.feasible:
+        return
+    if policy is not None:
+        show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
+    else:
+        asked = () if table is None else (table, "-s", ",".join(curves.features))
+        show.suggest(
+            "recommend", source, *asked, *show.domain_words(domain), "--at-least", at_least, "--policy", "policy.toml",
+            why="write what clients must run",
+        )  # fmt: skip
 
 
 def _view(on: str) -> str | int:

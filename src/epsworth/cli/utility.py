@@ -19,6 +19,7 @@ def utility(
     domain_from_data: options.DomainFromData = False,
     mechanism: options.Mechanisms = None,
     epsilon: options.Epsilons = "1:8:1",
+    record_epsilon: options.RecordEpsilons = None,
     target: options.Target = None,
     record: Annotated[list[int] | None, typer.Option(help="Show this record, too (row number from 0); repeat.")] = None,
     method: options.Method = "auto",
@@ -38,7 +39,7 @@ def utility(
     """Bound how often the label stays, by epsilon or under a policy."""
     options.check_outputs(json, plot)
     if policy is not None:
-        options.refuse_beside_policy(context)
+        _refuse_beside_policy(context)
     elif not sensitive:
         raise ValueError("--sensitive is missing; name the features that users perturb, or give a --policy")
     curves = options.compute(context.params, model, table, record or (), policy)
@@ -55,3 +56,18 @@ def utility(
     show.print_population(curves)
     show.print_check(curves)
     show.print_facts(curves)
+    if policy is not None:
+        show.suggest("perturb", policy, table, "released.csv", why="what every client runs")
+        return
+    asked = (model, table, "-s", ",".join(curves.features), *show.domain_words(domain)) if json is None else (json,)
+    show.suggest("recommend", *asked, "--at-least", 0.9, why="the least epsilon that keeps 90 % of the labels")
+
+
+def _refuse_beside_policy(context: typer.Context) -> None:
+    """Refuse options that a policy answers already, instead of ignoring them."""
+    for name in ("sensitive", "mechanism", "epsilon", "record_epsilon", "domain", "domain_from_data", "quantise"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise ValueError(
+                f"--{name.replace('_', '-')} and --policy exclude each other: a policy says its own; keep one"
+            )

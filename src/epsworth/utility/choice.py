@@ -52,8 +52,8 @@ class Choice(Result):
     def words(self) -> str:
         """The mechanism and its promise."""
         if self.unit == "record":
-            return f"the {self.mechanism} ({self.guarantee})"
-        return f"{self.mechanism} with epsilon {show_up(self.epsilon)} per feature ({self.guarantee})"
+            return f"the {self.mechanism}: {self.guarantee}"
+        return f"{self.mechanism}: {self.guarantee} ({show_up(self.epsilon)} per feature)"
 
     @property
     def above(self) -> str:
