@@ -113,7 +113,12 @@ def test_a_policy_is_analysed_as_clients_release_it(cli, place):
     code, out, err = cli("utility", *QUESTION[:4], "--policy", "p.toml", "--json", "u.json")
     assert (code, err) == (0, "")
     code, out, _ = cli("utility", *QUESTION[:4], "--policy", "p.toml")
-    for words in ("ε is per record (age, bmi):", "average over the population", "age by pm at epsilon", "for certain"):
+    for words in (
+        "ε is per record, shared out over age, bmi by the policy",
+        "average over the population",
+        "age by pm at epsilon",
+        "for certain",
+    ):
         assert words in out
     assert json.loads((place / "u.json").read_text())["unit"] == "record"
 

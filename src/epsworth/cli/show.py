@@ -133,7 +133,7 @@ def print_facts(curves: Curves) -> None:
     out = console()
     count, features = len(curves.features), ", ".join(curves.features)
     if curves.unit == "record":
-        out.print(f"ε is per record: what {features} pay together.")
+        out.print(f"ε is per record, shared out over {features} by the policy.")
     elif epsilons_per_record(curves) is None:
         out.print(f"ε is per feature ({features}); per record it adds up:")
     elif count > 1:

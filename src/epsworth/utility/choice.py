@@ -52,7 +52,7 @@ class Choice(Result):
     def words(self) -> str:
         """The mechanism and its promise."""
         if self.unit == "record":
-            return f"the {self.mechanism} ({self.guarantee})"
+            return f"the {self.mechanism}: {self.guarantee}"
         return f"{self.mechanism}: {self.guarantee} ({show_up(self.epsilon)} per feature)"
 
     @property
