@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from typer.models import OptionInfo
 
+from epsworth.cli.trust import trusted
 from epsworth.deprecation import warn
 from epsworth.numerals import exact_decimal, fits
 
@@ -29,7 +30,7 @@ B = TypeVar("B")
 T = TypeVar("T")
 
 Model = Annotated[
-    Path, typer.Argument(help="Fitted classifier: a .skops file, a file of learn fit, or a pickle with --trust.")
+    Path, typer.Argument(help="Fitted classifier: .skops, .onnx, a booster's own file, one of learn fit; see --trust.")
 ]
 RECORDS = typer.Argument(help="Records: .csv, .csv.gz or .parquet, natural units.")
 PERTURBED = typer.Option("--sensitive", "-s", help="Feature that users perturb; repeat, or separate by commas.")
@@ -76,7 +77,16 @@ Tolerance = Annotated[float, typer.Option(help="Half-width of the intervals at w
 Seed = Annotated[
     int | None, typer.Option(help="Seed of the analysis, for repeatable figures (nothing here is a release).")
 ]
-Trust = Annotated[bool, typer.Option("--trust", help="Load pickles and unknown types: runs the code in the file.")]
+Trust = Annotated[
+    Any,
+    typer.Option(
+        "--trust",
+        parser=trusted,
+        metavar="[TYPE,TYPE]",
+        show_default=False,
+        help="Types that a skops file may hold; alone: load pickles, programs and all types, which runs their code.",
+    ),
+]
 STREAM_OR_FILE = "FILE"  # metavar of texts that name a file, or by - a standard stream
 Json = Annotated[
     str | None,
@@ -258,7 +268,7 @@ def column_of(frame: pl.DataFrame, option: str, name: str | None) -> Any:
     return frame[name].to_numpy()
 
 
-def classifier(path: Path, *, trust: bool) -> Any:
+def classifier(path: Path, *, trust: bool | tuple[str, ...]) -> Any:
     """Load a classifier: one that learn fit wrote, else as `load_model` does."""
     import numpy as np
 
