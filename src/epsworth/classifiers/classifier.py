@@ -14,6 +14,7 @@ from epsworth.classifiers.answers import Answered, ClassifierError
 from epsworth.classifiers.forests import forest_answer
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.modules import Answering, check_module, is_module, known_shape
+from epsworth.classifiers.onnx_models import is_onnx, onnx_answer
 from epsworth.classifiers.scalers import Predict, steps_of
 
 Labels = NDArray[Any]
@@ -109,6 +110,13 @@ def as_classifier(model: Any) -> Classifier:
         check_module(model)
         count, classes = known_shape(model)
         return Classifier(f"torch {type(model).__name__}", Answering(model), count=count, classes=classes, model=model)
+    if is_onnx(model):
+        answer = onnx_answer(model)
+        inputs = answer.inputs
+        names = tuple(one.name for one in inputs) if len(inputs) > 1 else None
+        width = inputs[0].shape[1] if names is None and len(inputs[0].shape) == 2 else None
+        count = len(inputs) if names else width if isinstance(width, int) else None
+        return Classifier("ONNX model", answer, names, count, answer.output.classes, model)
     if kind_of(model) == "Booster":
         raise TypeError(
             f"the model is a Booster of {type(model).__module__.split('.')[0]}, whose predict answers scores; give the "

@@ -9,6 +9,8 @@ import numpy as np
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
 from epsworth.classifiers.modules import is_module, module_network
+from epsworth.classifiers.onnx_models import is_onnx
+from epsworth.classifiers.onnx_reading import onnx_network
 from epsworth.classifiers.scalers import behind_scalers, per_column, steps_of
 
 DOUBLE = 2.0**-53  # unit roundoff
@@ -23,10 +25,13 @@ HIDDEN: dict[str, tuple[Activation, ...]] = {
 def network_model(model: Any) -> Network | str:
     """Return the inside of a supported network, or why there is none.
 
-    Supported: ``MLPClassifier``, also behind the per-column scalers of a pipeline, and ``torch.nn.Sequential``.
+    Supported: ``MLPClassifier``, also behind the per-column scalers of a pipeline, ``torch.nn.Sequential``, and the
+    linear layers and activations of an ONNX model.
     """
     if is_module(model):
         return module_network(model)
+    if is_onnx(model):
+        return onnx_network(model)
     if kind_of(steps_of(model)[0]) != "MLPClassifier":
         return "the classifier is not a network that can be looked into (MLPClassifier, torch.nn.Sequential)"
     found = behind_scalers(model)

@@ -16,6 +16,8 @@ from epsworth.arrays import Floats
 from epsworth.classifiers.boosters import lightgbm_model, xgboost_model
 from epsworth.classifiers.flat import LEAF, TreeModel, added, flat_model, with_offset
 from epsworth.classifiers.genuine import all_of_kind, kind_of
+from epsworth.classifiers.onnx_models import is_onnx
+from epsworth.classifiers.onnx_reading import onnx_trees
 from epsworth.classifiers.preprocessing import preprocessing_before
 from epsworth.classifiers.scalers import opened
 
@@ -25,8 +27,10 @@ def tree_model(model: Any) -> TreeModel | None:
 
     Supported: decision trees, random forests, extra trees, gradient boosting (with a constant start),
     histogram gradient boosting without categorical splits, XGBoost and LightGBM (see `boosters`); each also behind
-    steps that can be seen through (see `preprocessing`).
+    steps that can be seen through (see `preprocessing`).  And the trees of an ONNX model (see `onnx_reading`).
     """
+    if is_onnx(model):
+        return onnx_trees(model)
     found = opened(model)
     if found is None:
         return None
