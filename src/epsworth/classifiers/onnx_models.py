@@ -117,6 +117,10 @@ class OnnxAnswer(Predict):
     session: Any = None
     output: Output = field(default_factory=lambda: Output("", "label"))
 
+    def __reduce__(self) -> Any:
+        """Return what another process builds its own session from."""
+        return onnx_answer, (self.model,)
+
     @property
     def inputs(self) -> list[Any]:
         """The session's inputs."""

@@ -1,8 +1,8 @@
 """Networks that other libraries wrap: Keras models, skorch nets, programs of ``torch.export``.
 
-None of these libraries is imported here.  A Keras model's last layer says what its outputs mean: a softmax over several,
-or several logits, name the largest; one sigmoid is compared with 1/2.  Anything else is refused: nothing says which score
-is which label.
+None of these libraries is imported here.  A Keras model's last layer says what its outputs mean: a softmax over
+several, or several logits, name the largest; one sigmoid is compared with 1/2.  Anything else is refused: nothing says
+which score is which label.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ class KerasAnswer(Predict):
     def __call__(self, records: Any) -> Any:
         """Return the place of the largest output, or whether the one probability exceeds 1/2."""
         keras: Any = sys.modules["keras"]
-        found = np.asarray(
-            keras.ops.convert_to_numpy(self.model(np.array(records, dtype=np.float32), training=False))
-        )
+        found = np.asarray(keras.ops.convert_to_numpy(self.model(np.array(records, dtype=np.float32), training=False)))
         if found.ndim != 2 or len(found) != len(records):
-            raise ClassifierError(f"the Keras model answered {len(records)} records with outputs of shape {found.shape}")
+            raise ClassifierError(
+                f"the Keras model answered {len(records)} records with outputs of shape {found.shape}"
+            )
         if np.isnan(found).any():
             raise ClassifierError("an output of the Keras model is NaN")
         return (found[:, 0] > 0.5).astype(np.int64) if self.sigmoid else found.argmax(axis=1)
 
 
 def keras_answer(model: Any) -> tuple[KerasAnswer, int | None, int]:
-    """Return the function that answers with a model's labels, how many features it takes, and how many labels it has."""
+    """Return the function that answers with a model's labels, and how many features and labels there are."""
     shape = model.output_shape if model.built else None
     if not isinstance(shape, tuple) or len(shape) != 2 or not isinstance(shape[1], int):
         raise ValueError(
