@@ -116,7 +116,8 @@ def argmax_module(net: Any) -> Any:
     plain = type(net) is skorch.NeuralNetClassifier and not {"predict", "predict_proba", "infer"} & set(vars(net))
     if not plain or net.predict_nonlinearity not in ("auto", None) or not is_module(module):
         return None
-    return module.eval()  # which asking it does, too
+    evaluated: Any = module
+    return evaluated.eval()  # which asking it does, too
 
 
 @dataclass(frozen=True, eq=False)
