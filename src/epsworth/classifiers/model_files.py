@@ -53,7 +53,7 @@ def load_model(path: str | Path, *, trust: bool | Sequence[str] = False) -> Any:
     if ending in NATIVE:
         return NATIVE[ending](path)
     what = "a pickle" if ending in PICKLES else "a program"
-    if trust is not True:
+    if trust is not True:  # names of types are not enough
         raise ValueError(
             f"the model {path} is {what}, and loading it runs code of whoever wrote it; "
             "save it with skops.io.dump or as ONNX, or pass --trust if you made it yourself"
