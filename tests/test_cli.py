@@ -141,7 +141,7 @@ def test_types_are_trusted_by_name(cli):
     code, _, err = cli(*question, "--trust", metric)
     assert (code, "warning: near.skops" in err) == (0, False)
     code, _, err = cli(*question, "--trust")
-    assert (code, f"every type that it names ({metric})" in err) == (0, True)
+    assert (code, "every type that it names (" in err, metric in err) == (0, True, True)
 
 
 def test_mechanisms_lists_every_family(cli):
