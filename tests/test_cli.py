@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 from skops import io
 
 from epsworth.cli.options import epsilon_grid
@@ -161,6 +162,22 @@ def test_pickles_need_trust(cli):
     code, _, err = cli("utility", "model.pkl", *QUESTION[1:], "--trust", "-m", "pm", "-e", "2")
     assert code == 0
     assert "warning: model.pkl is a pickle" in err
+
+
+@pytest.mark.filterwarnings("always")
+def test_types_are_trusted_by_name(cli):
+    metric = "sklearn.metrics._dist_metrics.MinkowskiDistance64"
+    rows = np.random.default_rng(0).uniform(0, 1, (40, 2))
+    io.dump(KNeighborsClassifier(p=3, algorithm="kd_tree").fit(rows, rows[:, 0] > 0.5), "near.skops")
+    pl.DataFrame(rows[:3], schema=["age", "bmi"]).write_csv("near.csv")
+    question = ("utility", "near.skops", "near.csv", "-s", "age", "--domain", "domain.toml", "-m", "krr", "-e", "2")
+    code, _, err = cli(*question)
+    assert code == 2
+    assert f"pass --trust {metric} if you made it yourself" in err
+    code, _, err = cli(*question, "--trust", metric)
+    assert (code, "warning: near.skops" in err) == (0, False)
+    code, _, err = cli(*question, "--trust")
+    assert (code, "every type that it names (" in err, metric in err) == (0, True, True)
 
 
 def test_mechanisms_lists_every_family(cli):

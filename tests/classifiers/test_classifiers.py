@@ -353,13 +353,14 @@ def test_unknown_types_in_a_skops_file_need_trust(tmp_path):
     io.dump(Unknown().fit([[0.0], [1.0]], [0, 1]), tmp_path / "m.skops")
     with pytest.raises(ValueError, match=r"types that skops does not know: .*Unknown"):
         load_model(tmp_path / "m.skops")
-    assert load_model(tmp_path / "m.skops", trust=True).predict([[1.0]]) == [1]
+    with pytest.warns(UserWarning, match="every type that it names"):
+        assert load_model(tmp_path / "m.skops", trust=True).predict([[1.0]]) == [1]
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("m.onnx", b"", "has the ending .onnx; give a .skops file"),
+        ("m.hdf5", b"", "has the ending .hdf5; give one of .skops, .onnx"),
         ("m.skops", b"nonsense", "is not a skops file"),
         ("none.skops", None, "there is no such file"),
     ],

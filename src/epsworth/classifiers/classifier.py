@@ -15,6 +15,16 @@ from epsworth.classifiers.boosters import booster_classifier
 from epsworth.classifiers.forests import forest_answer
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.modules import Answering, check_module, is_module, known_shape
+from epsworth.classifiers.onnx_models import is_onnx, onnx_answer
+from epsworth.classifiers.other_networks import (
+    SkorchAnswer,
+    argmax_module,
+    exported_answer,
+    is_exported,
+    is_keras,
+    is_skorch,
+    keras_answer,
+)
 from epsworth.classifiers.scalers import Predict, steps_of
 
 Labels = NDArray[Any]
@@ -84,12 +94,14 @@ def as_classifier(model: Any) -> Classifier:
 
     Parameters
     ----------
-    model : fitted scikit-learn classifier or pipeline, booster, PyTorch module, callable, or Classifier
+    model : fitted scikit-learn classifier or pipeline, booster, PyTorch module, ONNX model, callable, or Classifier
         Anything with ``predict`` (checked to be a fitted classifier where scikit-learn can tell), a function
         ``records -> labels``, or a ``torch.nn.Module`` in evaluation mode that returns logits: the label is the
-        largest one's index, or with a single logit 1 where that is positive and else 0.  It must be deterministic,
-        and answer labels: what looks like scores is refused (see `answers`).  A ``Booster`` of XGBoost or LightGBM
-        answers labels 0, 1, .. where its objective says what these are (logistic, softmax).
+        largest one's index, or with a single logit 1 where that is positive and else 0; so are TorchScript,
+        ``torch.export`` and skorch answered.  An ``onnx.ModelProto`` or ``onnxruntime.InferenceSession`` answers by
+        its output of labels (see `onnx_models`), a Keras model by its last layer (see `other_networks`), a ``Booster``
+        of XGBoost or LightGBM labels 0, 1, .. where its objective says what these are (logistic, softmax).  It must be
+        deterministic, and answer labels: what looks like scores is refused (see `answers`).
         Clusterings and mixtures that predict are taken for classifiers whose labels are the numbers of their
         clusters or components.
 
@@ -107,10 +119,9 @@ def as_classifier(model: Any) -> Classifier:
         return model
     if isinstance(model, type):
         raise TypeError(f"the model is the class {model.__name__}, not an instance; fit one first")
-    if is_module(model):
-        check_module(model)
-        count, classes = known_shape(model)
-        return Classifier(f"torch {type(model).__name__}", Answering(model), count=count, classes=classes, model=model)
+    found = _from_network(model)
+    if found is not None:
+        return found
     if kind_of(model) == "Booster":
         return _from_estimator(booster_classifier(model))
     if hasattr(model, "predict"):
@@ -121,6 +132,36 @@ def as_classifier(model: Any) -> Classifier:
         f"the model is a {type(model).__name__}, which has no predict and is not a function; "
         "give a fitted classifier or a function from records to labels"
     )
+
+
+def _from_network(model: Any) -> Classifier | None:
+    """Wrap a network, or a graph, whose outputs are scores; None for other models."""
+    name = type(model).__name__
+    if is_keras(model):
+        answer, features, labels = keras_answer(model)
+        return Classifier(f"Keras {name}", answer, count=features, classes=tuple(range(labels)), model=model)
+    if is_module(model):
+        check_module(model)
+        count, classes = known_shape(model)
+        return Classifier(f"torch {name}", Answering(model), count=count, classes=classes, model=model)
+    if is_exported(model):
+        exported = exported_answer(model)
+        return Classifier(f"torch {name}", exported, model=exported.model)
+    if is_skorch(model) and hasattr(model, "module_"):
+        module = argmax_module(model)
+        if module is None:
+            return Classifier(f"skorch {name}", SkorchAnswer(model), classes=tuple(range(len(model.classes_))))
+        check_module(module)
+        count, classes = known_shape(module)
+        return Classifier(f"skorch {name}", Answering(module), count=count, classes=classes, model=module)
+    if is_onnx(model):
+        graph = onnx_answer(model)
+        inputs = graph.inputs
+        names = tuple(one.name for one in inputs) if len(inputs) > 1 else None
+        width = inputs[0].shape[1] if names is None and len(inputs[0].shape) == 2 else None
+        count = len(inputs) if names else width if isinstance(width, int) else None
+        return Classifier("ONNX model", graph, names, count, graph.output.classes, model)
+    return None
 
 
 def _from_estimator(model: Any) -> Classifier:
@@ -151,7 +192,7 @@ def _from_estimator(model: Any) -> Classifier:
         _described(model),
         forest_answer(model),
         features=None if features is None else tuple(map(str, features)),
-        count=getattr(model, "n_features_in_", None),
+        count=getattr(model, "n_features_in_", None) or None,  # 0 of a CatBoost file
         classes=None if classes is None else tuple(classes.tolist()),
         model=model,
     )

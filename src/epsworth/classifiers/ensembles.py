@@ -19,19 +19,16 @@ from epsworth.classifiers.branches import Chosen
 from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.cuts import UNKNOWN, Rule, calibration, held, threshold_rule
 from epsworth.classifiers.flat import LEAF, TreeModel
-from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.members import Choice, Member, Read, added_up, cut_off, together
 from epsworth.classifiers.responses import (
     AtLeast,
     Average,
-    Calibrated,
     Largest,
     Logistic,
     Response,
     Shares,
     Side,
     Sums,
-    Turned,
     Votes,
 )
 from epsworth.classifiers.scalers import steps_of

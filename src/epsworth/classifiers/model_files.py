@@ -1,69 +1,118 @@
-"""Model files are code: skops files by default, pickles only when the user says so."""
+"""Model files: data is loaded as it is, programs only when the user says so.
+
+skops files may hold what is harmless (see `harmless`), or what the user names; ONNX files, and those that XGBoost,
+LightGBM and CatBoost write, hold numbers (see `native_files`).  Pickles, Keras archives and PyTorch programs run when
+they are loaded or asked.
+"""
 
 from __future__ import annotations
 
+import io
+import json
 import pickle
 import warnings
+import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from epsworth.classifiers.archives import ArchiveError, check_archive
+from epsworth.classifiers.archives import SCHEMA, ArchiveError, check_archive
+from epsworth.classifiers.harmless import doubtful
+from epsworth.classifiers.native_files import NATIVE, PROGRAMS
+from epsworth.classifiers.walkable import WalkError, check_walks
 from epsworth.files import check_readable
 
 PICKLES = (".pkl", ".pickle", ".joblib")
 
 
-def load_model(path: str | Path, *, trust: bool = False) -> Any:
+def load_model(path: str | Path, *, trust: bool | Sequence[str] = False) -> Any:
     """Load a fitted classifier.
 
     Parameters
     ----------
     path : str or Path
-        ``.skops`` (its unknown types are refused), or a pickle (``.pkl``, ``.pickle``, ``.joblib``).
-    trust : bool
-        Run whatever the file contains.  Loading a pickle executes code of whoever wrote it.
+        By its ending: ``.skops``; ``.onnx``; ``.ubj`` or ``.json`` of XGBoost, ``.txt`` of LightGBM, ``.cbm`` of
+        CatBoost; and, with ``trust=True``, a pickle (``.pkl``, ``.pickle``, ``.joblib``), a PyTorch program
+        (``.pt2`` of ``torch.export``, ``.pt`` of TorchScript) or ``.keras``.
+    trust : bool or sequence of str
+        Names of types that a skops file may hold besides the harmless ones, such as ``("mypackage.MyScaler",)``.
+        True runs whatever the file contains, which is code of whoever wrote it, and says so in a warning.
     """
     path = check_readable(path, "model")
     ending = path.suffix.lower()
-    if ending not in (".skops", *PICKLES):
+    loaders = NATIVE | PROGRAMS
+    if ending not in (".skops", *PICKLES, *loaders):
         raise ValueError(
-            f"the model {path} has the ending {path.suffix or '(none)'}; give a .skops file, "
-            f"or with --trust one of {', '.join(PICKLES)} (a learner's: learner.Classifier.load)"
+            f"the model {path} has the ending {path.suffix or '(none)'}; give one of .skops, {', '.join(NATIVE)}, "
+            f"or with --trust one of {', '.join((*PICKLES, *PROGRAMS))} (a learner's: learner.Classifier.load)"
         )
     if not path.stat().st_size:
         raise ValueError(f"cannot read the model {path}: the file is empty; save the model again")
     if ending == ".skops":
-        return _load_skops(path, trust)
-    if not trust:
+        return _load_skops(path, trust if isinstance(trust, bool) else _types(trust))
+    if ending in NATIVE:
+        return NATIVE[ending](path)
+    what = "a pickle" if ending in PICKLES else "a program"
+    if trust is not True:  # names of types are not enough
         raise ValueError(
-            f"the model {path} is a pickle, and loading it runs code of whoever wrote it; "
-            "save it with skops.io.dump, or pass --trust if you made it yourself"
+            f"the model {path} is {what}, and loading it runs code of whoever wrote it; "
+            "save it with skops.io.dump or as ONNX, or pass --trust if you made it yourself"
         )
-    warnings.warn(f"{path} is a pickle: loading it runs the code it contains", UserWarning, stacklevel=2)
-    return _load_pickle(path)
+    warnings.warn(f"{path} is {what}: loading it runs the code it contains", UserWarning, stacklevel=2)
+    return _load_pickle(path) if ending in PICKLES else PROGRAMS[ending](path)
 
 
-def _load_skops(path: Path, trust: bool) -> Any:
-    from skops import io
+def _types(trust: Sequence[str]) -> set[str]:
+    """Return the names of trusted types."""
+    names = [trust] if isinstance(trust, str) else list(trust)
+    for name in names:
+        if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")) or "." not in name:
+            raise ValueError(
+                f"trust names {name!r}, which is no type; give names such as 'mypackage.module.Type', "
+                "or True to run whatever the file contains"
+            )
+    return set(names)
 
+
+def _load_skops(path: Path, trust: bool | set[str]) -> Any:
+    from skops import io as skops_io
+
+    trusted = trust if isinstance(trust, set) else set()
     try:
         data = path.read_bytes()  # once: what is checked is what is loaded
-        if not trust:
+        if trust is not True:
             check_archive(data)
-        unknown = io.get_untrusted_types(data=data)
-        if not unknown or trust:
-            return io.loads(data, trusted=unknown)
-    except ArchiveError as error:
+        unknown = skops_io.get_untrusted_types(data=data)
+        refused = [] if trust is True else [name for name in _doubtful(data, unknown) if name not in trusted]
+        if not refused:
+            model = skops_io.loads(data, trusted=unknown)
+            if trust is not True:
+                check_walks(model)
+    except (ArchiveError, WalkError) as error:
         raise ValueError(f"the model {path} {error}; pass --trust if you made it yourself") from None
     except Exception as error:
         raise ValueError(
             f"the model {path} is not a skops file, or not a whole one: {_first_line(error)}; "
             "save it with skops.io.dump"
         ) from error
-    raise ValueError(
-        f"the model {path} contains types that skops does not know: {', '.join(sorted(unknown))}; "
-        "pass --trust if you made it yourself"
-    )
+    if refused:
+        raise ValueError(
+            f"the model {path} contains types that skops does not know: {', '.join(refused)}; "
+            f"pass --trust {','.join(refused)} if you made it yourself"
+        )
+    if trust is True and unknown:
+        warnings.warn(
+            f"{path} is loaded with every type that it names ({', '.join(sorted(unknown))}), which may run code; "
+            "name the types to trust instead",
+            UserWarning,
+            stacklevel=3,
+        )
+    return model
+
+
+def _doubtful(data: bytes, unknown: list[str]) -> list[str]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return doubtful(json.loads(archive.read(SCHEMA)), unknown)
 
 
 def _load_pickle(path: Path) -> Any:

@@ -8,6 +8,8 @@ import numpy as np
 
 from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
 from epsworth.classifiers.modules import is_module, module_network
+from epsworth.classifiers.onnx_models import is_onnx
+from epsworth.classifiers.onnx_reading import onnx_network
 from epsworth.classifiers.scalers import opened
 
 DOUBLE = 2.0**-53  # unit roundoff
@@ -22,10 +24,11 @@ HIDDEN: dict[str, tuple[Activation, ...]] = {
 def network_behind(model: Any) -> tuple[Network, list[Any]] | str:
     """Return the inside of a supported network and the steps that stand before it, or why there is none.
 
-    Supported: ``MLPClassifier``, also at the end of a pipeline, and ``torch.nn.Sequential``.
+    Supported: ``MLPClassifier``, also at the end of a pipeline, ``torch.nn.Sequential``, and the linear layers and
+    activations of an ONNX model.
     """
-    if is_module(model):
-        found = module_network(model)
+    if is_module(model) or is_onnx(model):
+        found = module_network(model) if is_module(model) else onnx_network(model)
         return found if isinstance(found, str) else (found, [])
     parts = opened(model)
     if parts is None or parts[1] != "MLPClassifier":

@@ -18,6 +18,8 @@ from epsworth.classifiers.ensembles import ENSEMBLES
 from epsworth.classifiers.flat import TreeModel
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.members import Member
+from epsworth.classifiers.onnx_models import is_onnx
+from epsworth.classifiers.onnx_reading import onnx_trees
 from epsworth.classifiers.preprocessing import NOTHING, Preprocessing
 from epsworth.classifiers.responses import SINGLE_ROUNDING, Logistic, Response, Shares, Sums
 from epsworth.classifiers.scalers import delegate, steps_of
@@ -39,8 +41,10 @@ def tree_reading(model: Any) -> TreeModel | str:
 
     Supported: decision trees, random forests, extra trees, gradient boosting (with a constant start),
     histogram gradient boosting, XGBoost and LightGBM (see `boosters`); each also behind steps that can be seen through
-    (see `preprocessing`), and in ensembles (see `ensembles`).
+    (see `preprocessing`), and in ensembles (see `ensembles`).  And the trees of an ONNX model (see `onnx_reading`).
     """
+    if is_onnx(model):
+        return onnx_trees(model) or NO_TREES
     width, names = getattr(model, "n_features_in_", None), getattr(model, "feature_names_in_", None)
     if not isinstance(width, (int, np.integer)):
         return NO_TREES

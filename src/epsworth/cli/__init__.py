@@ -32,6 +32,7 @@ from epsworth.cli import (
     utility,
 )
 from epsworth.cli.running import INTERRUPTED
+from epsworth.cli.trust import spelt_out
 
 app = typer.Typer(
     name="epsworth",
@@ -85,7 +86,7 @@ def main() -> None:
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when a reader such as head has seen enough
     try:
-        code = app(prog_name="epsworth", standalone_mode=False) or 0
+        code = app(spelt_out(sys.argv[1:]), prog_name="epsworth", standalone_mode=False) or 0
         if code == INTERRUPTED:  # the parser turns Ctrl-C inside a command into this
             raise KeyboardInterrupt
         sys.exit(code)

@@ -157,7 +157,7 @@ def column_of(frame: pl.DataFrame, option: str, name: str | None) -> Any:
     return frame[name].to_numpy()
 
 
-def classifier(path: Path, *, trust: bool) -> Any:
+def classifier(path: Path, *, trust: bool | tuple[str, ...]) -> Any:
     """Load a classifier: one that learn fit wrote, else as `load_model` does."""
     import numpy as np
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from typer.models import OptionInfo
 
+from epsworth.cli.trust import trusted
 from epsworth.deprecation import warn
 from epsworth.numerals import exact_decimal, fits
 
@@ -26,7 +27,7 @@ B = TypeVar("B")
 T = TypeVar("T")
 
 Model = Annotated[
-    Path, typer.Argument(help="Fitted classifier: a .skops file, a file of learn fit, or a pickle with --trust.")
+    Path, typer.Argument(help="Fitted classifier: .skops, .onnx, a booster's own file, one of learn fit; see --trust.")
 ]
 RECORDS = typer.Argument(
     help="Records in natural units: .csv, .csv.gz, .jsonl or .parquet; - reads standard input.", metavar="TABLE"
@@ -83,7 +84,16 @@ Tolerance = Annotated[float, typer.Option(help="Half-width of the intervals at w
 Seed = Annotated[
     int | None, typer.Option(help="Seed of the analysis, for repeatable figures (nothing here is a release).")
 ]
-Trust = Annotated[bool, typer.Option("--trust", help="Load pickles and unknown types: runs the code in the file.")]
+Trust = Annotated[
+    Any,
+    typer.Option(
+        "--trust",
+        parser=trusted,
+        metavar="[TYPE,TYPE]",
+        show_default=False,
+        help="Types that a skops file may hold; alone: load pickles, programs and all types, which runs their code.",
+    ),
+]
 STREAM_OR_FILE = "FILE"  # metavar of texts that name a file, or by - a standard stream
 Json = Annotated[
     str | None,

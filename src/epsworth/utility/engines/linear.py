@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
 from epsworth.classifiers.cuts import Scored, change_of, scored
+from epsworth.classifiers.onnx_models import is_onnx
+from epsworth.classifiers.onnx_reading import onnx_network
 from epsworth.classifiers.reading import leading
 from epsworth.classifiers.responses import Logistic
 from epsworth.classifiers.scalers import dense, ignoring_names
@@ -21,6 +23,7 @@ from epsworth.laws import Law
 from epsworth.records import Indices
 from epsworth.rounding import UNIT
 from epsworth.utility.engines.brackets import bracketed
+from epsworth.utility.engines.contraction import stays_in_range
 from epsworth.utility.engines.engine import ByRecord, Found, Obstacle, Settings
 from epsworth.utility.engines.probing import answers_as_read
 from epsworth.utility.engines.sums import CLOSE, MARGIN, MARGIN_FEATURES, at_most
@@ -123,6 +126,8 @@ def settled(comparisons: Sequence[Comparison], slack: float) -> float | None:
 def linear_for(question: Question) -> LinearModel | str:
     """Return the question's linear model, or why there is none."""
     model = question.classifier.inside
+    if is_onnx(model):
+        return _of_graph(question, model)
     found = NOT_LINEAR if model is None else scored(model)
     if isinstance(found, str) or found.kind not in LINEAR or not hasattr(found.estimator, "coef_"):
         return NOT_LINEAR
@@ -136,6 +141,30 @@ def linear_for(question: Question) -> LinearModel | str:
     if isinstance(read, str):
         return Obstacle(read)
     return read if _agrees(question, read) else "its answers are not those of its coefficients"
+
+
+def _of_graph(question: Question, model: Any) -> LinearModel | str:
+    """Read the linear layer of an ONNX model, which computes in single precision."""
+    network, natural = onnx_network(model), question.records.numbers()
+    if isinstance(network, str) or network.activations or natural is None:
+        return network if isinstance(network, str) else "the ONNX model is not linear in a table of numbers"
+    if any(feature.categories is not None for feature in question.features):
+        return "a sensitive feature is categorical"
+    if not all(map(stays_in_range, question.releases)):
+        return "an output leaves the declared range, where single precision is not bounded"
+    layer, at = network.affine[0], list(question.positions)
+    lower, upper = (np.array([getattr(f, end) for f in question.features]) for end in ("lower", "upper"))
+    reach = np.abs(natural)
+    reach[:, at] = np.maximum(np.abs(lower), np.abs(upper))
+    natural = natural.copy()
+    natural[:, at] = lower
+    constants = natural @ layer.weights.T + layer.biases
+    terms = (reach @ layer.terms.T + layer.constants).max(axis=1)
+    rounding = 4 * layer.additions * network.unit / MARGIN  # of both scores that are compared, as read and as answered
+    found = LinearModel(
+        layer.weights[:, at] * (upper - lower), constants, (1 + rounding) * terms, network.classes, layer.additions
+    )
+    return found if _agrees(question, found) else "its answers are not those of its coefficients"
 
 
 def _agrees(question: Question, model: LinearModel) -> bool:

@@ -1,0 +1,144 @@
+"""Types that skops files may hold without being trusted by the user, besides those that skops itself vouches for.
+
+A type is listed where nothing that the author of a file can write down makes it run the author's code: not as an object
+made without its constructor and given any attributes, nor when the model answers.  Each name counts only for the way of
+loading that it is listed under, so that nothing listed here is ever *called* on loading; of functions a file may hold
+the name, as a fitted step remembers it.  What chooses what is called, by name or by attribute (``operator``, bound
+methods, ``functools.partial`` of other functions than `CHECKED`), is not listed and never will be.
+
+Three kinds of objects are walked by compiled code that checks no index: they are listed because `walkable` does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+Ways = dict[str, set[str]]
+"""From a name in a file to the ways in which skops is told to load it."""
+
+
+def _all(module: str, names: str) -> set[str]:
+    return {f"{module}.{name}" for name in names.split()}
+
+
+WALKED = {  # compiled trees, whose indices are checked after loading
+    "sklearn.tree._tree.Tree",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.neighbors._kd_tree.KDTree",
+    "sklearn.neighbors._ball_tree.BallTree",
+}
+OBJECTS = (
+    WALKED
+    # Metrics without parameters of their own; those with vectors or matrices index these unchecked.
+    | _all("sklearn.metrics._dist_metrics", "EuclideanDistance64 ManhattanDistance64 ChebyshevDistance64")
+    # Plain Python that holds fitted numbers, or settings of a search that is over: no method is a hook of loading.
+    | _all("sklearn.calibration", "_CalibratedClassifier _SigmoidCalibration _TemperatureScaling")
+    | _all("sklearn.compose._column_transformer", "make_column_selector")  # a regular expression and types
+    | _all("sklearn.neural_network._stochastic_optimizers", "AdamOptimizer SGDOptimizer")
+    | _all("sklearn.gaussian_process._gpc", "_BinaryGaussianProcessClassifierLaplace")
+    | _all(
+        "sklearn.gaussian_process.kernels",
+        "ConstantKernel WhiteKernel RBF Matern RationalQuadratic ExpSineSquared DotProduct Sum Product Exponentiation",
+    )
+    | _all("sklearn.multiclass", "_ConstantPredictor")
+    | _all(
+        "sklearn.model_selection._split",
+        "KFold StratifiedKFold GroupKFold StratifiedGroupKFold ShuffleSplit StratifiedShuffleSplit RepeatedKFold "
+        "RepeatedStratifiedKFold TimeSeriesSplit LeaveOneOut",
+    )
+    | _all("sklearn.metrics._scorer", "_PassthroughScorer _Scorer _CurveScorer")
+    | _all("sklearn.utils._metadata_requests", "MetadataRequest MethodMetadataRequest")
+    # Boosters hold their library's own format, which it parses as data: what their native files hold.
+    | _all("xgboost.sklearn", "XGBClassifier XGBRFClassifier")
+    | _all("xgboost.core", "Booster")
+    | _all("lightgbm.sklearn", "LGBMClassifier")
+    | _all("lightgbm.basic", "Booster")
+)
+CHECKED = "sklearn.utils.validation.check_array"  # what histogram boosting does to numeric columns beside categories
+FUNCTIONS = (  # pure functions of arrays, by which columns or parameters were chosen; only `CHECKED` is called later
+    {CHECKED}
+    | _all("sklearn.feature_selection._univariate_selection", "f_classif chi2")
+    | _all("sklearn.feature_selection._mutual_info", "mutual_info_classif")
+    | _all(
+        "sklearn.metrics._classification",
+        "accuracy_score balanced_accuracy_score f1_score precision_score recall_score log_loss brier_score_loss "
+        "matthews_corrcoef jaccard_score",
+    )
+    | _all("sklearn.metrics._ranking", "roc_auc_score average_precision_score")
+)
+ALLOWED: Ways = (
+    {name: {"ObjectNode"} for name in OBJECTS}
+    | {name: {"FunctionNode"} for name in FUNCTIONS}
+    | {
+        "sklearn.tree._tree.Tree": {"TreeNode"},
+        "sklearn.utils._bunch.Bunch": {"DictNode"},  # a dict whose entries are attributes, too
+        "numpy.dtype": {"DTypeNode"},  # that of an empty array without objects
+        "numpy.number": {"TypeNode"},  # a class, named by make_column_selector
+        "collections.OrderedDict": {"TypeNode", "DictNode"},
+        "functools.partial": {"PartialNode"},  # of `CHECKED` alone
+    }
+)
+
+
+def doubtful(schema: Any, unknown: list[str]) -> list[str]:
+    """Return the unknown types of a file that are not listed here, or are not loaded as they are listed.
+
+    Parameters
+    ----------
+    schema : object
+        The file's description of what it holds, as parsed from JSON.
+    unknown : list of str
+        Types that skops does not vouch for.
+
+    Examples
+    --------
+    >>> node = {"__module__": "numpy", "__class__": "dtype", "__loader__": "DTypeNode"}
+    >>> doubtful(node, ["numpy.dtype", "os.system"])
+    ['os.system']
+    >>> doubtful(node | {"__loader__": "ConstructorFromReduceNode"}, ["numpy.dtype"])
+    ['numpy.dtype']
+    """
+    ways: Ways = {}
+    for name, node in _nodes(schema):
+        allowed = name != "functools.partial" or _named(_part(node, "content", "func")) == (CHECKED, "FunctionNode")
+        ways.setdefault(name, set()).add(str(node.get("__loader__")) if allowed else "of another function")
+    twice = _names_twice(schema)
+    return sorted(name for name in unknown if twice or name not in ways or not ways[name] <= ALLOWED.get(name, set()))
+
+
+def _nodes(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield all that a schema says is to be loaded, and the names of their types."""
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if "__loader__" in part:
+                yield _named(part)[0], part
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+
+
+def _named(node: Any) -> tuple[str, str]:
+    if not isinstance(node, dict):
+        return "", ""
+    return f"{node.get('__module__')}.{node.get('__class__')}", str(node.get("__loader__"))
+
+
+def _part(node: Any, *path: str) -> Any:
+    for step in path:
+        node = node.get(step) if isinstance(node, dict) else None
+    return node
+
+
+def _names_twice(schema: Any) -> bool:
+    """Tell whether one number stands for two things: skops loads the first of them in the place of the second."""
+    known: dict[str, tuple[str, str]] = {}
+    for _, node in _nodes(schema):
+        if node.get("__id__") is not None and node.get("__loader__") != "CachedNode":
+            key = json.dumps(node["__id__"])
+            if known.setdefault(key, _named(node)) != _named(node):
+                return True
+    return False

@@ -1,0 +1,131 @@
+"""Files that hold a model as data (ONNX, XGBoost, LightGBM, CatBoost), and programs of PyTorch and Keras.
+
+Boosters hold scores and an objective.  Where the objective says what a label is, the model becomes its library's
+classifier, which answers labels; else it is refused, since no threshold on a score is ours to choose.  The files of
+XGBoost and LightGBM hold no names of classes: their labels are 0, 1, 2, ...
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epsworth.classifiers.boosters import LIGHTGBM_OBJECTIVES, XGBOOST_OBJECTIVES
+
+CATBOOST_OBJECTIVES = ("Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll")
+PROBES = 16
+
+
+def _imported(package: str, extra: str, path: Path) -> Any:
+    """Import a package, or say how to install it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise ValueError(
+            f"the model {path} needs the package {package.split('.')[0]}, which is not installed: "
+            f'pip install "epsworth[{extra}]"'
+        ) from None
+
+
+def _parsed(path: Path, what: str, load: Callable[[], Any]) -> Any:
+    """Load a file, or say in one sentence that it is none of the library's."""
+    try:
+        return load()
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        raise ValueError(
+            f"the model {path} is not {what} file, or not a whole one: {reason}; save the model again"
+        ) from error
+
+
+def _scores_only(path: Path, objective: str, known: tuple[str, ...]) -> ValueError:
+    names = ", ".join(name.split(" ")[0] for name in known)
+    return ValueError(
+        f"the model {path} answers scores of the objective {objective!r}, which does not say what a label is; "
+        f"give a model of one of {names}, or a function from records to labels"
+    )
+
+
+def _xgboost(path: Path) -> Any:
+    xgboost = _imported("xgboost", "boosting", path)
+    model = xgboost.XGBClassifier()
+    _parsed(path, "an XGBoost", lambda: xgboost.Booster().load_model(path))
+    config = xgboost.Booster(model_file=path).save_config()
+    objective = re.search(r'"objective":\{.*?"name":"([^"]*)"', config)
+    if objective is None or objective[1] not in XGBOOST_OBJECTIVES:
+        raise _scores_only(path, objective[1] if objective else "unknown", XGBOOST_OBJECTIVES)
+    model.load_model(path)
+    return model
+
+
+def _lightgbm(path: Path) -> Any:
+    """Put a booster into the classifier that LightGBM's own ``fit`` would have put it in, and compare their answers."""
+    lightgbm = _imported("lightgbm", "boosting", path)
+    booster = _parsed(path, "a LightGBM", lambda: lightgbm.Booster(model_file=path))
+    objective = re.search(r"^objective=(.*)$", booster.model_to_string(num_iteration=1), flags=re.MULTILINE)
+    if objective is None or not objective[1].startswith(LIGHTGBM_OBJECTIVES):
+        raise _scores_only(path, objective[1] if objective else "unknown", LIGHTGBM_OBJECTIVES)
+    from sklearn.preprocessing import LabelEncoder
+
+    count, width = max(2, booster.num_model_per_iteration()), booster.num_feature()
+    model = lightgbm.LGBMClassifier()
+    model._Booster, model.fitted_, model._le = booster, True, LabelEncoder().fit(np.arange(count))
+    model._classes, model._n_classes, model._objective = np.arange(count), count, objective[1].split(" ")[0]
+    model._n_features = model._n_features_in = width
+    probes = np.random.default_rng(0).normal(size=(PROBES, width))
+    scores = booster.predict(probes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the probes carry no names
+        same = model.predict(probes) == (scores > 0.5 if scores.ndim == 1 else scores.argmax(axis=1))
+    if not same.all():
+        raise ValueError(f"the model {path} is answered in another way by this version of lightgbm; save it with skops")
+    return model
+
+
+def _catboost(path: Path) -> Any:
+    catboost = _imported("catboost", "catboost", path)
+    plain = _parsed(path, "a CatBoost", lambda: catboost.CatBoost().load_model(str(path)))
+    objective = str(plain.get_all_params().get("loss_function", "unknown")).split(":")[0]
+    if objective not in CATBOOST_OBJECTIVES:
+        raise _scores_only(path, objective, CATBOOST_OBJECTIVES)
+    return catboost.CatBoostClassifier().load_model(str(path))
+
+
+def _onnx(path: Path) -> Any:
+    onnx = _imported("onnx", "onnx", path)
+    _imported("onnxruntime", "onnx", path)
+    model = _parsed(path, "an ONNX", lambda: onnx.load(path))
+    _parsed(path, "an ONNX", lambda: onnx.checker.check_model(model))
+    return model
+
+
+def _exported(path: Path) -> Any:
+    torch = _imported("torch", "torch", path)
+    return _parsed(path, "a torch.export", lambda: torch.export.load(path))
+
+
+def _scripted(path: Path) -> Any:
+    torch = _imported("torch", "torch", path)
+    return _parsed(path, "a TorchScript", lambda: torch.jit.load(path, map_location="cpu")).eval()
+
+
+def _keras(path: Path) -> Any:
+    keras = _imported("keras", "keras", path)
+    return _parsed(path, "a Keras", lambda: keras.saving.load_model(path, compile=False))
+
+
+Loader = Callable[[Path], Any]
+NATIVE: dict[str, Loader] = {
+    ".onnx": _onnx,
+    ".ubj": _xgboost,
+    ".json": _xgboost,
+    ".txt": _lightgbm,
+    ".cbm": _catboost,
+}
+PROGRAMS: dict[str, Loader] = {".pt2": _exported, ".pt": _scripted, ".keras": _keras}

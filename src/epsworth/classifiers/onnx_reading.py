@@ -1,0 +1,353 @@
+"""What can be seen inside ONNX models: a tree ensemble, or linear layers and activations, from the input to the label.
+
+A graph is data, and says all that onnxruntime does; what it computes in single precision is rounded, so near ties are
+asked about.  Which score wins is the runtime's own rule, asked of it node by node (`_winner`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Floats
+from epsworth.classifiers.columns import Columns
+from epsworth.classifiers.flat import LEAF, TreeModel
+from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
+from epsworth.classifiers.onnx_models import Graph, attributes, graph_of, onnx_answer
+from epsworth.classifiers.preprocessing import Preprocessing
+
+SINGLE = 2.0**-24  # unit roundoff of single precision
+ELEMENTWISE = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide}
+SQUASHED = 64.0  # absolute terms of a score that is compared behind a softmax or sigmoid: 6e-5 of it stays open
+FLOAT, DOUBLE = 1, 11  # kinds of elements in ONNX
+MODES = {
+    b"BRANCH_LEQ": (False, False),
+    b"BRANCH_LT": (True, False),
+    b"BRANCH_GTE": (True, True),
+    b"BRANCH_GT": (False, True),
+}
+"""Per comparison: whether equal values take the other way, and whether the true branch is that of larger values."""
+WAYS = ("nodes_truenodeids", "nodes_falsenodeids")
+UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError, StopIteration)
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """A node that scales or shifts every column by itself, in the precision of the graph."""
+
+    kind: str
+    numbers: tuple[NDArray[Any], ...]
+    dtype: Any
+
+    def transform(self, records: Any) -> NDArray[Any]:
+        """Return what is handed on: the operations of the runtime, in its order."""
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            seen = np.asarray(records).astype(self.dtype)
+            first, *others = (one.astype(self.dtype) for one in self.numbers)
+            if self.kind == "Scaler":
+                return np.asarray((seen - first) * others[0])
+            return np.asarray(ELEMENTWISE[self.kind](seen, first))
+
+    def affine(self) -> tuple[Floats, Floats]:
+        """Return what is multiplied, and what is then added."""
+        zero, one = (self.transform(np.full(self.numbers[0].size, end)).astype(np.float64) for end in (0.0, 1.0))
+        number = self.numbers[-1].astype(np.float64)
+        scale = number if self.kind in ("Scaler", "Mul") else 1 / number if self.kind == "Div" else one * 0 + 1
+        return scale, zero
+
+
+def scale_of(graph: Graph, node: Any, dtype: Any) -> Scale | None:
+    """Read a node that scales or shifts columns by constants; None for other nodes."""
+    if node.op_type == "Scaler":
+        given = attributes(node)
+        return Scale("Scaler", (np.asarray(given["offset"]), np.asarray(given["scale"])), dtype)
+    if node.op_type not in ELEMENTWISE or node.input[1] not in graph.constants:
+        return None
+    number = graph.constants[node.input[1]]
+    return Scale(node.op_type, (number.ravel(),), dtype) if number.size == number.shape[-1] else None
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """What lies between the one input of a graph and its label: nodes that each take what the one before it gives."""
+
+    graph: Graph
+    nodes: tuple[Any, ...]
+    kind: int  # of the input's elements
+    classes: NDArray[Any]
+    rule: str
+
+    def operations(self) -> list[str]:
+        """Return the nodes' kinds."""
+        return [node.op_type for node in self.nodes]
+
+
+def path_of(model: Any) -> Path | str:
+    """Return the way from the input of a model to its label, or why it is not a plain one."""
+    graph = graph_of(model)
+    if graph is None:
+        return "the session does not hold its file"
+    if len(graph.inputs) != 1:
+        return "the ONNX model has several inputs"
+    output = onnx_answer(model).output
+    if output.classes is None:
+        return "the ONNX model does not say its labels"
+    nodes: list[Any] = []
+    name, (start, kind) = output.name, next(iter(graph.inputs.items()))
+    while name != start:
+        node = graph.producers.get(name)
+        if node is None or node in nodes:
+            return "the label does not depend on the input alone"
+        nodes.append(node)
+        given = [one for one in node.input if one and one not in graph.constants]
+        if _complement(graph, node):
+            given = given[-1:]
+        if len(given) != 1:
+            return f"its ONNX node {node.op_type} joins several values"
+        name = given[0]
+    return Path(graph, tuple(reversed(nodes)), kind, np.asarray(output.classes), output.rule)
+
+
+def _complement(graph: Graph, node: Any) -> bool:
+    """Tell whether a node puts 1 - p beside p, as skl2onnx does with the one probability of a network."""
+    if node.op_type != "Concat" or len(node.input) != 2:
+        return False
+    other = graph.producers.get(node.input[0])
+    return (
+        other is not None
+        and other.op_type == "Sub"
+        and other.input[1] == node.input[1]
+        and bool(np.all(graph.constants.get(other.input[0], 0) == 1))
+    )
+
+
+def onnx_trees(model: Any) -> TreeModel | None:
+    """Return the trees of a ``TreeEnsembleClassifier`` that is given the records, scaled at most; else None."""
+    path = path_of(model)
+    if isinstance(path, str) or path.rule != "label" or path.kind not in (FLOAT, DOUBLE):
+        return None
+    try:
+        at = path.operations().index("TreeEnsembleClassifier")
+        if path.graph.producers[path.nodes[at].output[0]] is not path.nodes[at]:
+            return None
+        if not all(kind in ("Identity", "Cast", "Reshape") for kind in path.operations()[at + 1 :]):
+            return None
+        single = path.kind == FLOAT or any(_casts_to(node, FLOAT) for node in path.nodes[:at])
+        found = _ensemble(attributes(path.nodes[at]), np.float32 if single else np.float64, path.classes)
+        steps = _steps_before(path, at)
+        return None if found is None or steps is None else _behind(found, steps, path)
+    except UNREADABLE:
+        return None
+
+
+def _casts_to(node: Any, kind: int) -> bool:
+    return bool(node.op_type == "Cast" and attributes(node).get("to") == kind)
+
+
+def _steps_before(path: Path, at: int) -> list[Scale] | None:
+    """Return the scalers before a node, or None where something else is there; imputers leave numbers as they are."""
+    steps, dtype = [], np.float32 if path.kind == FLOAT else np.float64
+    for node in path.nodes[:at]:
+        dtype = np.float32 if _casts_to(node, FLOAT) or node.op_type == "Scaler" else dtype
+        step = scale_of(path.graph, node, dtype)
+        if step is not None:
+            steps.append(step)
+        elif not (node.op_type == "Identity" or _casts_to(node, FLOAT) or _fills_gaps(node, attributes(node))):
+            return None
+    return steps
+
+
+def _fills_gaps(node: Any, given: dict[str, Any]) -> bool:
+    return bool(node.op_type == "Imputer" and np.isnan(given.get("replaced_value_float", 0.0)))
+
+
+def _behind(found: TreeModel, steps: list[Scale], path: Path) -> TreeModel:
+    if not steps:
+        return found
+    width = max(number.size for step in steps for number in step.numbers)
+    columns = Columns.of_records(width)
+    for step in steps:
+        scale, shift = (np.broadcast_to(part, width) for part in step.affine())
+        columns = columns.scaled(scale, shift)
+    return replace(found, before=Preprocessing(tuple(steps), columns))
+
+
+def _ensemble(given: dict[str, Any], dtype: Any, classes: NDArray[Any]) -> TreeModel | None:
+    """Read an ensemble; None where it holds what is not read, such as equalities and numbers of double precision."""
+    if any(name.endswith("_as_tensor") for name in given) or set(given["nodes_modes"]) - {*MODES, b"LEAF"}:
+        return None
+    given = _in_a_row(given)
+    place = {key: i for i, key in enumerate(zip(given["nodes_treeids"], given["nodes_nodeids"], strict=True))}
+    leaf = np.array([mode == b"LEAF" for mode in given["nodes_modes"]])
+    below, larger = np.array([MODES.get(mode, (False, False)) for mode in given["nodes_modes"]]).T
+    true, false = (
+        np.array([place.get((tree, node), LEAF) for tree, node in zip(given["nodes_treeids"], given[way], strict=True)])
+        for way in WAYS
+    )
+    threshold = np.asarray(given["nodes_values"], dtype=np.float32).astype(dtype)
+    threshold = np.where(below, np.nextafter(threshold, dtype(-np.inf)), threshold)  # x < t: x <= the number before it
+    left, right = np.where(larger, false, true), np.where(larger, true, false)
+    children = np.sort(np.concatenate([left[~leaf], right[~leaf]]))
+    roots = np.setdiff1d(np.arange(len(leaf)), children)
+    starts = np.unique(given["nodes_treeids"], return_index=True)[1]
+    if LEAF in children or (np.diff(children) == 0).any() or not np.array_equal(roots, starts):
+        return None  # a child of two nodes, or of none
+    scores = _scores(given, place, leaf, len(classes))
+    if scores is None:
+        return None
+    values, offset = scores
+    found = TreeModel(
+        feature=np.where(leaf, LEAF, given["nodes_featureids"]).astype(np.intp),
+        left=np.where(leaf, LEAF, left).astype(np.intp),
+        right=np.where(leaf, LEAF, right).astype(np.intp),
+        threshold=threshold.astype(np.float64),
+        roots=roots.astype(np.intp),
+        values=values,
+        offset=offset,
+        classes=classes,
+        dtype=dtype,
+    )
+    # a sum of n numbers in single precision is off by n units of the sum of their sizes (Higham 2002, section 4.2)
+    largest = np.zeros((len(found.roots), values.shape[1]))
+    np.maximum.at(largest, np.unique(given["nodes_treeids"], return_inverse=True)[1], np.abs(values))
+    sizes = largest.sum(axis=0) + np.abs(offset) + 1
+    return replace(found, tie=float(4 * (len(found.roots) + 2) * SINGLE * sizes.max() / len(found.roots)))
+
+
+def _in_a_row(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the nodes of every tree in a row, its root first."""
+    trees, nodes = np.asarray(given["nodes_treeids"]), np.asarray(given["nodes_nodeids"])
+    ways = [np.asarray(given[way])[[mode != b"LEAF" for mode in given["nodes_modes"]]] for way in WAYS]
+    inner = trees[[mode != b"LEAF" for mode in given["nodes_modes"]]]
+    below = {(tree, node) for way in ways for tree, node in zip(inner.tolist(), way.tolist(), strict=True)}
+    child = np.array([key in below for key in zip(trees.tolist(), nodes.tolist(), strict=True)])
+    order = np.lexsort((np.arange(len(trees)), child, trees))
+    return given | {
+        name: [given[name][i] for i in order] for name in given if name.startswith("nodes_") and len(given[name])
+    }
+
+
+def _scores(
+    given: dict[str, Any], place: dict[tuple[int, int], int], leaf: NDArray[np.bool_], classes: int
+) -> tuple[Floats, Floats] | None:
+    """Return what leaves add to the scores, and the offset, such that the label is read as `TreeModel` says.
+
+    onnxruntime's rule, of two classes: of weights for one of them, label 1 where their sum exceeds 1/2 if no weight is
+    negative, and else 0; of weights for both, label 1 where its own sum exceeds 0.  Of more classes the first largest
+    sum, among those that have any.
+    """
+    ids, weights = np.asarray(given["class_ids"]), np.asarray(given["class_weights"], dtype=np.float64)
+    base = np.asarray(given.get("base_values", ()), dtype=np.float64)
+    at = np.array([place[key] for key in zip(given["class_treeids"], given["class_nodeids"], strict=True)])
+    if not leaf[at].all():
+        return None
+    sums = np.zeros((len(leaf), classes))
+    np.add.at(sums, (at, ids), weights)
+    if classes > 2:
+        given_at = np.zeros((len(leaf), classes), dtype=bool)
+        given_at[at, ids] = True
+        every_class = given_at.any(axis=0).all() and base.size in (0, classes)
+        return (sums, np.zeros(classes) if not base.size else base) if every_class else None
+    if classes != 2 or base.size > 1:
+        return None
+    if len(set(ids.tolist())) == 1:
+        cut = 0.5 if (weights >= 0).all() else 0.0
+        return sums[:, ids[0]][:, np.newaxis], np.array([base.sum() - cut])
+    both = np.zeros(len(leaf), dtype=bool)
+    both[at[ids == 1]] = True
+    return (sums[:, 1:], np.zeros(1)) if both[leaf].all() else None
+
+
+def onnx_network(model: Any) -> Network | str:
+    """Return the linear layers and activations of a model, or why there are none."""
+    path = path_of(model)
+    if isinstance(path, str):
+        return path
+    try:
+        return _network(path)
+    except UNREADABLE:
+        return "its ONNX nodes are not those of a network"
+
+
+def _network(path: Path) -> Network | str:
+    steps: list[Affine | Activation] = []
+    squashed, chosen, smooth = False, path.rule == "argmax", False
+    for node in path.nodes:
+        given, kind = attributes(node), node.op_type
+        if kind == "Identity" or (chosen and kind in ("Reshape", "Cast", "ArrayFeatureExtractor")):
+            continue
+        if _casts_to(node, FLOAT) or _fills_gaps(node, given):
+            continue
+        if chosen and path.rule == "label":
+            return f"its ONNX node {kind} follows the choice of a label"
+        if kind == "ArgMax":
+            if given.get("axis", 0) not in (1, -1) or given.get("select_last_index", 0):
+                return "its ONNX node ArgMax is not over the scores"
+            chosen = True
+        elif kind in ("Softmax", "Concat") or (kind == "Sigmoid" and node is _last(path)):
+            if kind == "Softmax" and given.get("axis", -1) not in (1, -1):
+                return "its softmax is not over the scores"
+            if kind == "Sigmoid" and not (steps and isinstance(steps[-1], Affine) and len(steps[-1].biases) == 1):
+                return "its several sigmoids are all 1 where scores are large"
+            squashed = True
+        elif squashed:
+            return f"its ONNX node {kind} follows probabilities"
+        elif kind == "LinearClassifier":
+            steps.append(_linear_classifier(given, smooth))
+            chosen = True
+        else:
+            step = _step(path.graph, node, given, smooth)
+            if step is None:
+                return f"its ONNX node {kind} is not supported"
+            smooth = not isinstance(step, (Affine, Rectifier))
+            steps.append(step)
+    if squashed and steps and isinstance(steps[-1], Affine):
+        steps[-1] = replace(steps[-1], constants=steps[-1].constants + SQUASHED)
+    if path.kind not in (FLOAT, DOUBLE) or not (chosen or path.rule in ("half", "sign")):
+        return "its label is not that of its largest score"
+    return network_of(steps, path.classes, SINGLE)
+
+
+def _last(path: Path) -> Any:
+    """Return the last node that computes anything before a label is chosen."""
+    shaping = ("Identity", "Reshape", "Flatten", "ArrayFeatureExtractor", "Cast", "ArgMax", "Concat")
+    return next(node for node in reversed(path.nodes) if node.op_type not in shaping)
+
+
+def _linear_classifier(given: dict[str, Any], smooth: bool) -> Affine:
+    intercepts = np.asarray(given["intercepts"], dtype=np.float64)
+    return _affine(np.asarray(given["coefficients"], dtype=np.float64).reshape(len(intercepts), -1), intercepts, smooth)
+
+
+def _affine(weights: Floats, biases: Floats, smooth: bool) -> Affine:
+    """Return a layer; behind a smooth activation, which the runtime approximates, its inputs count as at least 1."""
+    found = Affine.of(weights, biases)
+    return replace(found, constants=found.constants + np.abs(weights).sum(axis=1)) if smooth else found
+
+
+def _step(graph: Graph, node: Any, given: dict[str, Any], smooth: bool) -> Affine | Activation | None:
+    kind, constants = node.op_type, [graph.constants[one] for one in node.input if one in graph.constants]
+    first = bool(node.input) and node.input[0] not in graph.constants
+    numbers = [np.asarray(one, dtype=np.float64) for one in constants]
+    if kind == "Gemm" and first and not given.get("transA", 0):
+        weights = given.get("alpha", 1.0) * (numbers[0] if given.get("transB", 0) else numbers[0].T)
+        biases = given.get("beta", 1.0) * numbers[1] if len(numbers) > 1 else np.zeros(1)
+        return _affine(weights, np.zeros(len(weights)) + biases.ravel(), smooth)
+    if kind == "MatMul" and first and numbers[0].ndim == 2:
+        return _affine(numbers[0].T, np.zeros(numbers[0].shape[1]), smooth)
+    scaled = scale_of(graph, node, np.float64)
+    if scaled is not None:
+        scale, shift = scaled.affine()
+        return Affine.per_column(scale, shift, np.abs(shift))
+    if kind == "BatchNormalization" and len(numbers) == 4 and not given.get("training_mode", 0):
+        factor, shift, mean, variance = numbers
+        scale = factor / np.sqrt(variance + given.get("epsilon", 1e-5))
+        return Affine.per_column(scale, shift - scale * mean, np.abs(shift) + np.abs(scale * mean))
+    if kind == "LeakyRelu":
+        leak = given.get("alpha", 0.01)
+        return Rectifier(leak) if 0 <= leak <= 1 else None
+    plain: dict[str, Activation] = {"Relu": Rectifier(), "Tanh": TANH, "Sigmoid": LOGISTIC}
+    return plain.get(kind)
