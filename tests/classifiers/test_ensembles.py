@@ -32,7 +32,6 @@ from threadpoolctl import threadpool_limits
 
 import epsworth as ew
 from epsworth.classifiers.flat import TreeModel, in_doubles
-from epsworth.classifiers.reading import beside
 from epsworth.classifiers.trees import tree_reading
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.engines.linear import LinearModel, linear_for
@@ -380,49 +379,3 @@ def test_thresholds_on_linear_scores(name):
     found = ew.stability(model, ROWS, **{**SETTINGS, "mechanisms": "pm"})
     assert (found.method == "lattice").all()
     assert found.confidence == 1
-
-
-def gappy(table):
-    table = table.copy()
-    table[np.random.default_rng(0).random(table.shape) < 0.1] = np.nan
-    return table
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("gaps", [None, "Min", "Max"])
-def test_catboost(classes, gaps):
-    catboost = pytest.importorskip("catboost", reason="catboost is not installed")
-    model = catboost.CatBoostClassifier(
-        iterations=10, depth=3, nan_mode=gaps or "Min", verbose=0, allow_writing_files=False, thread_count=1
-    )
-    assert_read(model.fit(IRIS if gaps is None else gappy(IRIS), LABELS[classes]), gaps is not None)
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_explainable_boosting(classes):
-    glassbox = pytest.importorskip("interpret.glassbox", reason="interpret is not installed")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = glassbox.ExplainableBoostingClassifier(
-            max_rounds=30, interactions=2 * (classes == 2), outer_bags=2, n_jobs=1
-        ).fit(gappy(IRIS), LABELS[classes])
-        assert_read(model, True)
-
-
-def assert_read(model, gaps):
-    """Compare labels on and beside thresholds, and cells."""
-    rng, read = np.random.default_rng(0), tree_reading(model)
-    assert not isinstance(read, str), read
-    points = rng.choice(IRIS, (3_000, 4))[:, 0]
-    for j in range(4):
-        ordinary = np.abs(read.threshold) < 1e30  # others part missing values from all others
-        own = np.unique(read.threshold[(read.feature == j) & ordinary]).astype(read.dtype)
-        values = np.concatenate([beside(own), IRIS[:, j], [np.nan] * gaps])
-        points[:, j] = rng.choice(values, len(points))
-    labels, clear = read.labels(points)
-    np.testing.assert_array_equal(labels[clear], ew.as_classifier(model).labels(points)[clear])
-    assert clear.mean() > 0.9
-    names = ew.as_classifier(model).features or [f"x{j}" for j in range(4)]  # interpret gives names of its own
-    domain = dict(zip(names, RANGES.values(), strict=True))
-    for row, cells in zip(ROWS, cells_of(model, domain=domain).of(range(3)), strict=True):
-        assert_agrees(model, cells, row, [rng.uniform(0, 9, 500) for _ in range(2)])
