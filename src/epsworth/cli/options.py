@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from typer.models import OptionInfo
 
+from epsworth.cli import services
 from epsworth.deprecation import warn
 from epsworth.numerals import exact_decimal, fits
 
@@ -29,7 +30,13 @@ B = TypeVar("B")
 T = TypeVar("T")
 
 Model = Annotated[
-    Path, typer.Argument(help="Fitted classifier: a .skops file, a file of learn fit, or a pickle with --trust.")
+    Path,
+    typer.Argument(
+        parser=services.file_or_address,
+        metavar="MODEL",
+        help="Fitted classifier: a .skops file, a file of learn fit, a pickle with --trust, or a service's address "
+        "(http://HOST/v2/models/NAME).",
+    ),
 ]
 RECORDS = typer.Argument(help="Records: .csv, .csv.gz or .parquet, natural units.")
 PERTURBED = typer.Option("--sensitive", "-s", help="Feature that users perturb; repeat, or separate by commas.")
@@ -212,13 +219,15 @@ def check_outputs(json_file: str | None, plot: Path | None, other: Path | None =
         check_plot(plot)
 
 
-def compute(given: Mapping[str, Any], model: Path, table: Path, rows: Sequence[int] = ()) -> Curves:
+def compute(given: Mapping[str, Any], model: Path | str, table: Path, rows: Sequence[int] = ()) -> Curves:
     """Load what the options name and ask the one question.
 
     Parameters
     ----------
     given : mapping
         The options of ``utility``, by name.
+    model : Path or str
+        A file, or the address of a service.
     rows : sequence of int
         Records that must exist.
     """
@@ -241,7 +250,7 @@ def compute(given: Mapping[str, Any], model: Path, table: Path, rows: Sequence[i
         declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
     with progress_bar("asking the classifier") as progress:
         return stability(
-            classifier(model, trust=given["trust"]), frame, sensitive=names, mechanisms=families(given["mechanism"]),
+            classifier(model, given), frame, sensitive=names, mechanisms=families(given["mechanism"]),
             epsilons=grid, domain=declared, rng=given["seed"], y=truth, progress=progress,
             **{name: given[name] for name in ("confidence", "tolerance", "over", "method", "quantise")},
         )  # fmt: skip
@@ -258,15 +267,18 @@ def column_of(frame: pl.DataFrame, option: str, name: str | None) -> Any:
     return frame[name].to_numpy()
 
 
-def classifier(path: Path, *, trust: bool) -> Any:
-    """Load a classifier: one that learn fit wrote, else as `load_model` does."""
+def classifier(path: Path | str, given: Mapping[str, Any]) -> Any:
+    """Load a classifier: one that learn fit wrote, else as `load_model` does; or find the service behind an address."""
+    if isinstance(path, str):
+        return services.service(path, given)
+    services.refuse_for_files(path, given)
     import numpy as np
 
     from epsworth.classifiers import load_model
     from epsworth.learner import Classifier
 
     if not Classifier.wrote(path):
-        return load_model(path, trust=trust)
+        return load_model(path, trust=given["trust"])
     learnt = Classifier.load(path)
     learnt.feature_names_in_ = np.array(learnt.config.names, dtype=object)  # columns of a table go by name, x0 too
     return learnt

@@ -7,13 +7,18 @@ from typing import Annotated
 
 import typer
 
-from epsworth.cli import options, show
+from epsworth.cli import options, services, show
 
 
 def recommend(
     context: typer.Context,
     source: Annotated[
-        Path, typer.Argument(help="Fitted classifier (then a table must follow), or curves from utility --json.")
+        Path,
+        typer.Argument(
+            parser=services.file_or_address,
+            metavar="SOURCE",
+            help="Fitted classifier or address of a service (then a table must follow), or curves from utility --json.",
+        ),
     ],
     table: Annotated[Path | None, options.RECORDS] = None,
     at_least: Annotated[float, typer.Option(help="The least stability or accuracy, in (0, 1].")] = 0.9,
@@ -33,6 +38,12 @@ def recommend(
     tolerance: options.Tolerance = 0.01,
     seed: options.Seed = None,
     trust: options.Trust = False,
+    budget: services.Budget = None,
+    cache: services.Cache = None,
+    batch: services.Batch = None,
+    timeout: services.Timeout = None,
+    inputs: services.Inputs = None,
+    output: services.Output = None,
     json: options.Json = None,
     plot: options.Plot = None,
     policy: Annotated[
@@ -53,7 +64,7 @@ def recommend(
     view = _view(on)
     _check_choice(at_least, of, delta)
     if table is None:
-        if source.suffix != ".json":
+        if services.is_address(source) or source.suffix != ".json":
             raise ValueError(
                 f"{source} is not curves (.json), so it needs a table: epsworth recommend MODEL TABLE -s FEATURE"
             )

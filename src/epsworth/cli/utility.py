@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from epsworth.cli import options, show
+from epsworth.cli import options, services, show
 
 
 def utility(
@@ -27,6 +27,12 @@ def utility(
     tolerance: options.Tolerance = 0.01,
     seed: options.Seed = None,
     trust: options.Trust = False,
+    budget: services.Budget = None,
+    cache: services.Cache = None,
+    batch: services.Batch = None,
+    timeout: services.Timeout = None,
+    inputs: services.Inputs = None,
+    output: services.Output = None,
     json: options.Json = None,
     plot: options.Plot = None,
 ) -> None:

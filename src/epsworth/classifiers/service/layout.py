@@ -68,7 +68,9 @@ def layout_of(metadata: dict[str, Any], inputs: Inputs | None, name: str) -> Lay
     shapes: list[list[int]] = []
     for one in metadata.get("inputs") or ():
         told, kind, shape = map(one.get, ("name", "datatype", "shape")) if isinstance(one, dict) else (None,) * 3
-        if not (isinstance(told, str) and kind in KINDS and isinstance(shape, list) and _is_shape(shape)):
+        if not (isinstance(told, str) and isinstance(kind, str) and isinstance(shape, list)):
+            told, kind, shape = "", "", []
+        if kind not in KINDS or not _is_shape(shape):
             raise ClassifierError(f"{name} declares an input that is none of the protocol's; check its metadata")
         declared.append((told, kind))
         shapes.append(shape)

@@ -160,7 +160,7 @@ def read(body: bytes, headers: Mapping[str, str], n: int, *, mark: str, output: 
     parts = _binary_parts(outputs, rest)
     at = _chosen(outputs, output, name)
     kind = outputs[at].get("datatype")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise ClassifierError(
             f"{name} answered by an output of the kind {_shown(kind)}, which the protocol does not know"
         )

@@ -69,7 +69,7 @@ class Transport:
         """Run questions in an event loop of their own, in a thread of its own; Ctrl-C cancels them."""
         httpx, portals = _imported()
         if self._security is None:
-            self._security = httpx.create_ssl_context()
+            self._security = self.url.startswith("https") and httpx.create_ssl_context()
 
         async def run() -> T:
             async with httpx.AsyncClient(
@@ -109,14 +109,16 @@ class Asking:
         import asyncio
 
         end, tries, pause = time.monotonic() + patience, 0, FIRST_PAUSE
+        failure: Exception | None = None
         while True:
             sent()
             tries += 1
+            left = end - time.monotonic()
             try:
-                reply = await self._once(method, url, request, most, end - time.monotonic())
+                reply = await self._once(method, url, request, most, left)
                 return reply if isinstance(reply, int) else read(reply)
             except (_Passing, Broken) as error:
-                failure = error
+                failure = error if failure is None or left >= self.to.timeout else failure  # not that time ran out
             wait = max(getattr(failure, "after", 0.0), pause * random.SystemRandom().uniform(0.5, 1))
             if time.monotonic() + wait >= end:
                 raise ClassifierError(self._given_up(failure, tries, patience, wait)) from None
