@@ -110,7 +110,8 @@ def test_what_is_known_is_not_asked_again(tmp_path):
 RUN = """
 import sys, numpy as np, epsworth as ew
 flowers = np.load(sys.argv[2])
-curves = ew.stability(ew.remote(sys.argv[1], cache=sys.argv[3], batch=16), flowers, rng=0, sensitive=[0], domain={0: (1, 7)},
+service = ew.remote(sys.argv[1], cache=sys.argv[3], batch=16)
+curves = ew.stability(service, flowers, rng=0, sensitive=[0], domain={0: (1, 7)},
     mechanisms=["krr"], epsilons=[1.0, 4.0])
 np.save(sys.argv[4], [curves.lower, curves.upper])
 """
@@ -281,7 +282,7 @@ chance = random.Random(0)
     ids=["random", "by the batch", "alone or not"],
 )
 def test_an_unsteady_service_is_refused(answer):
-    # false alarm of the random one: its first 150 records are asked about in 11 requests with 1 + 9 * 8 known ones, 2^-73
+    # false alarm of the random one: 150 records take 11 requests, with 1 + 9 * 8 known ones among them, 2^-73
     with serving(answer) as server, pytest.raises(ew.ClassifierError, match="different labels for the same record"):
         ew.remote(server.url, batch=16).labels(IRIS[:, :2])
 
