@@ -17,10 +17,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
 import epsworth as ew
+from epsworth.classifiers.service.cache import digests
+from epsworth.classifiers.service.protocol import Tensor
 
 pytest.importorskip("httpx", reason="services are asked by httpx: pip install 'epsworth[remote]'")
 sys.path.insert(0, str(Path(__file__).parent))
@@ -103,6 +107,20 @@ def test_what_is_known_is_not_asked_again(tmp_path):
         other.labels(FLOWERS)
         assert server.requests > requests
     assert (tmp_path / "c").stat().st_mode & 0o777 == 0o600
+
+
+texts = st.one_of(st.none(), st.text("ab€\0", max_size=3))
+
+
+@given(st.lists(st.tuples(st.floats(allow_nan=False), texts, texts), min_size=2, max_size=6))
+@example([(0.0, "ab", "c"), (0.0, "a", "bc"), (-0.0, None, ""), (0.0, None, ""), (0.0, "", None), (0.0, "", "")])
+def test_different_records_are_never_taken_for_one(records):
+    columns = [np.array([*column, None], dtype=object)[:-1] for column in zip(*records, strict=True)]
+    tensors = [Tensor("a", "FP64", columns[0].astype(float)), *(Tensor("b", "BYTES", c) for c in columns[1:])]
+    found = digests(tensors)
+    for one, first in zip(found, records, strict=True):
+        for other, second in zip(found, records, strict=True):
+            assert (one == other) == (repr(first) == repr(second))  # -0.0 is not 0.0
 
 
 # --- interruptions ---
@@ -229,9 +247,9 @@ HOSTILE = {
     "a bomb": (lambda h: h.give(b"\x1f\x8b", Content_Encoding="gzip"), "compressed"),
     "cut connections": (cut, "cut"),
     "nothing": (lambda h: setattr(h, "close_connection", True), "cut"),
-    "a drip": (drip, "no whole answer within"),
-    "a drip of headers": (drip_headers, "no whole answer within"),
-    "silence": (lambda h: time.sleep(5), "no whole answer within"),
+    "a drip": (drip, "no whole answer within 0.[45] s"),
+    "a drip of headers": (drip_headers, "no whole answer within 0.[45] s"),
+    "silence": (lambda h: time.sleep(5), "no whole answer within 0.[45] s"),
     "503 for ever": (lambda h: h.give(b"", 503), "not available"),
     "an hour's wait": (lambda h: h.give(b"", 429, Retry_After="3600"), "asks to wait 3600 s"),
     "a length beyond": (lambda h: h.give(b"{}", Inference_Header_Content_Length="99"), "shorter than it says"),
@@ -252,6 +270,18 @@ def test_a_hostile_service_gets_one_sentence_in_time(name):
         assert time.monotonic() - started < FAST["patience"] + 0.8
     assert "\n" not in str(refused.value)
     assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize("name", ["silence", "a drip", "a drip of headers", "a flood"])
+def test_strangers_have_little_time_and_room(name):
+    trouble, told = HOSTILE[name]
+    with serving(above) as server:
+        server.trouble = lambda handler: trouble(handler) or True
+        asked = ew.remote(server.url, timeout=0.4, patience=0.4)
+        started = time.monotonic()
+        with pytest.raises(ew.ClassifierError, match=told):
+            asked.labels(FLOWERS[:5])
+        assert time.monotonic() - started < 1.5
 
 
 def test_a_redirection_is_not_followed():
