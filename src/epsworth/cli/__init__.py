@@ -17,6 +17,7 @@ from epsworth.cli import (
     audit,
     convert,
     demo,
+    init,
     learn,
     mechanisms,
     noise,
@@ -24,7 +25,10 @@ from epsworth.cli import (
     perturb,
     privatize,
     profile,
+    radius,
     recommend,
+    safe_box,
+    split,
     utility,
 )
 
@@ -41,8 +45,12 @@ app = typer.Typer(
 )
 for command in (
     demo.demo,
+    init.init,
     utility.utility,
     recommend.recommend,
+    split.split,
+    radius.radius,
+    safe_box.safe_box,
     audit.audit,
     perturb.perturb,
     privatize.privatize,

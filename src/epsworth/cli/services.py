@@ -9,7 +9,10 @@ from typing import Annotated, Any
 import typer
 
 SCHEMES = ("http://", "https://")
-ONLY_SERVICES = ("budget", "cache", "batch", "timeout", "inputs", "output")
+ONLY_SERVICES = {  # parameters of commands -> arguments of `remote`; a --budget of radius is another one
+    "most_asked": "budget",
+    **{name: name for name in ("cache", "batch", "timeout", "inputs", "output")},
+}
 
 Budget = Annotated[
     int | None, typer.Option("--budget", help="Of a service: the most records to send; stop before there are more.")
@@ -59,4 +62,4 @@ def refuse_for_files(model: object, given: Mapping[str, Any]) -> None:
 
 
 def _given(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: given[name] for name in ONLY_SERVICES if given.get(name) is not None}
+    return {word: given[name] for name, word in ONLY_SERVICES.items() if given.get(name) is not None}
