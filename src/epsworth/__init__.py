@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from epsworth import pac as pac
     from epsworth import release as release
     from epsworth.classifiers import Classifier, ClassifierError, as_classifier, load_model
+    from epsworth.classifiers.service import remote
     from epsworth.guarantees import Approximate, Probabilistic, Pure, ceiling, compose, epsilon_needed
     from epsworth.mechanisms import FAMILIES, Mechanism, PrivacyIndicator, gaussian_sigma
     from epsworth.release import Policy, Receipt, perturb, perturb_file
@@ -40,6 +41,7 @@ _HOMES = {
     "ClassifierError": "classifiers",
     "as_classifier": "classifiers",
     "load_model": "classifiers",
+    "remote": "classifiers.service",
     "Bounds": "utility.curves",
     "Curves": "utility.curves",
     "Population": "utility.population",
@@ -104,6 +106,7 @@ __all__ = [
     "perturb_file",
     "radius",
     "recommend",
+    "remote",
     "safe_box",
     "split_budget",
     "stability",

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from epsworth.cli.inputs import column_named
+from epsworth.cli.asking import column_named
 from epsworth.cli.privatize import _pool
 from epsworth.coverage.tables import encode
 from epsworth.learner import LatticeConfig

@@ -21,7 +21,7 @@ from skops.io import dump
 
 import epsworth as ew
 from epsworth.cli import show
-from epsworth.cli.inputs import shared_evenly
+from epsworth.cli.asking import shared_evenly
 from epsworth.mechanisms import FAMILIES
 from epsworth.table_files import read_table
 

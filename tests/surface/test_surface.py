@@ -24,7 +24,8 @@ def test_public_names_are_frozen():
         "FAMILIES", "Approximate", "Bounds", "Classifier", "ClassifierError", "Curves", "Domain", "Feature",
         "LeakWarning", "Mechanism", "Perturb", "Policy", "Population", "PrivacyIndicator", "Probabilistic", "Pure",
         "Radius", "Receipt", "Recommendation", "SafeBox", "Split", "as_classifier", "ceiling", "compose",
-        "epsilon_needed", "gaussian_sigma", "load_model", "perturb", "perturb_file", "radius", "recommend", "safe_box",
+        "epsilon_needed", "gaussian_sigma", "load_model", "perturb", "perturb_file", "radius", "recommend", "remote",
+        "safe_box",
         "split_budget", "stability",
     ]  # fmt: skip
     for name in ew.__all__:

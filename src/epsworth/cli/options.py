@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from typer.models import OptionInfo
 
+from epsworth.cli import services
 from epsworth.cli.trust import trusted
 from epsworth.deprecation import warn
 from epsworth.numerals import exact_decimal, fits
@@ -27,7 +28,13 @@ B = TypeVar("B")
 T = TypeVar("T")
 
 Model = Annotated[
-    Path, typer.Argument(help="Fitted classifier: .skops, .onnx, a booster's own file, one of learn fit; see --trust.")
+    Path,
+    typer.Argument(
+        parser=services.file_or_address,
+        metavar="MODEL",
+        help="Fitted classifier: .skops, .onnx, a booster's own file, one of learn fit (see --trust), or a service's "
+        "http:// address.",
+    ),
 ]
 RECORDS = typer.Argument(
     help="Records in natural units: .csv, .csv.gz, .jsonl or .parquet; - reads standard input.", metavar="TABLE"

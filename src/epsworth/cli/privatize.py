@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsworth.cli import inputs, options, show
+from epsworth.cli import asking, options, show
 from epsworth.rounding import round_up, show_up
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _pool(
     from epsworth.table_files import read_table
 
     frame = read_table(table)
-    labels, groups = inputs.column_of(frame, "--target", target), inputs.column_of(frame, "--group", group)
+    labels, groups = asking.column_of(frame, "--target", target), asking.column_of(frame, "--group", group)
     features = frame.drop([name for name in (target, group) if name is not None])
     declared = None if domain is None else Domain.load(domain)
     columns, header = [], looks_like_header(frame.columns)

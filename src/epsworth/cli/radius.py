@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from epsworth.cli import inputs, options, show
+from epsworth.cli import asking, options, services, show
 
 
 def radius(
@@ -24,6 +24,11 @@ def radius(
     confidence: options.Confidence = 0.999,
     seed: options.Seed = None,
     trust: options.Trust = False,
+    cache: services.Cache = None,
+    batch: services.Batch = None,
+    timeout: services.Timeout = None,
+    inputs: services.Inputs = None,
+    output: services.Output = None,
     json: options.Json = None,
 ) -> None:
     """Bound how far a record can move before its label changes."""
@@ -33,7 +38,7 @@ def radius(
     if norm not in ("2", "inf"):
         raise ValueError(f"--norm must be 2 or inf, got {norm!r}")
     given = context.params | {"sensitive": feature, "domain": None, "domain_from_data": False}
-    asked = inputs.Inputs.of(given, model, table)
+    asked = asking.Inputs.of(given, model, table)
     found = ew.radius(
         asked.model, asked.record(record), norm=2 if norm == "2" else "inf", features=asked.names or None,
         confidence=confidence, rng=seed, failing=failing, budget=budget,

@@ -7,14 +7,19 @@ from typing import Annotated
 
 import typer
 
-from epsworth.cli import inputs, options, show
+from epsworth.cli import asking, options, services, show
 from epsworth.cli.running import leave_if
 
 
 def recommend(
     context: typer.Context,
     source: Annotated[
-        Path, typer.Argument(help="Fitted classifier (then a table must follow), or curves from utility --json.")
+        Path,
+        typer.Argument(
+            parser=services.file_or_address,
+            metavar="SOURCE",
+            help="Fitted classifier or address of a service (then a table must follow), or curves from utility --json.",
+        ),
     ],
     table: Annotated[Path | None, options.RECORDS] = None,
     at_least: Annotated[float, typer.Option(help="The least stability or accuracy, in (0, 1].")] = 0.9,
@@ -37,6 +42,12 @@ def recommend(
     within_seconds: options.WithinSeconds = None,
     resume: options.Resume = None,
     trust: options.Trust = False,
+    most_asked: services.Budget = None,
+    cache: services.Cache = None,
+    batch: services.Batch = None,
+    timeout: services.Timeout = None,
+    inputs: services.Inputs = None,
+    output: services.Output = None,
     json: options.Json = None,
     plot: options.Plot = None,
     policy: options.PolicyOut = None,
@@ -61,7 +72,7 @@ def recommend(
     view = _view(on)
     _check_choice(at_least, of, delta)
     if table is None:
-        if source.suffix != ".json":
+        if services.is_address(source) or source.suffix != ".json":
             raise ValueError(
                 f"{source} is not curves (.json), so it needs a table: epsworth recommend MODEL TABLE -s FEATURE"
             )
@@ -72,13 +83,13 @@ def recommend(
             raise ValueError("--sensitive is missing; name the features that users perturb")
         if of == "accuracy" and target is None:
             raise ValueError("--of accuracy needs the true labels; name their column with --target")
-        curves, interrupted = inputs.compute(context.params, source, table, [view] if isinstance(view, int) else ())
+        curves, interrupted = asking.compute(context.params, source, table, [view] if isinstance(view, int) else ())
     found = choose(curves, at_least=at_least, on=view, of=of, delta=delta)  # type: ignore[arg-type]  # checked there
     again = None
     if policy is not None and found.feasible:
         found.policy(Domain.load(domain) if domain is not None else None).save(policy)
         if recheck and table is not None:
-            again, stopped = inputs.compute(context.params | {"resume": None}, source, table, policy=policy)
+            again, stopped = asking.compute(context.params | {"resume": None}, source, table, policy=policy)
             interrupted = interrupted or stopped
     if plot is not None:
         from epsworth.utility.figures import plot_curves

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from epsworth.cli import inputs, options, show
+from epsworth.cli import asking, options, services, show
 from epsworth.rounding import round_down
 
 
@@ -26,13 +26,19 @@ def safe_box(
     confidence: options.Confidence = 0.999,
     seed: options.Seed = None,
     trust: options.Trust = False,
+    most_asked: services.Budget = None,
+    cache: services.Cache = None,
+    batch: services.Batch = None,
+    timeout: services.Timeout = None,
+    inputs: services.Inputs = None,
+    output: services.Output = None,
     json: options.Json = None,
 ) -> None:
     """Find ranges of the sensitive features that keep a record's label."""
     import epsworth as ew
 
     options.check_outputs(json, None)
-    asked = inputs.Inputs.of(context.params, model, table)
+    asked = asking.Inputs.of(context.params, model, table)
     found = ew.safe_box(
         asked.model, asked.record(record), sensitive=asked.names, domain=asked.domain, mechanism=mechanism,
         epsilon=epsilon, confidence=confidence, rng=seed,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from epsworth.cli import inputs, options, show
+from epsworth.cli import asking, options, services, show
 
 
 def split(
@@ -27,6 +27,12 @@ def split(
     tolerance: options.Tolerance = 0.01,
     seed: options.Seed = None,
     trust: options.Trust = False,
+    most_asked: services.Budget = None,
+    cache: services.Cache = None,
+    batch: services.Batch = None,
+    timeout: services.Timeout = None,
+    inputs: services.Inputs = None,
+    output: services.Output = None,
     json: options.Json = None,
     plot: options.Plot = None,
     policy: options.PolicyOut = None,
@@ -39,7 +45,7 @@ def split(
     options.check_policy_out(policy, domain_from_data)
     if on not in ("average", "worst"):
         raise ValueError(f"--on must be average or worst, got {on!r}")
-    asked = inputs.Inputs.of(context.params, model, table)
+    asked = asking.Inputs.of(context.params, model, table)
     with options.progress_bar("sharing out") as progress:
         found = ew.split_budget(
             asked.model, asked.frame, sensitive=asked.names, total=record_epsilon, mechanism=mechanism,

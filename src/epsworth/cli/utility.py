@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from epsworth.cli import inputs, options, show
+from epsworth.cli import asking, options, services, show
 from epsworth.cli.running import leave_if
 
 
@@ -32,6 +32,12 @@ def utility(
     within_seconds: options.WithinSeconds = None,
     resume: options.Resume = None,
     trust: options.Trust = False,
+    most_asked: services.Budget = None,
+    cache: services.Cache = None,
+    batch: services.Batch = None,
+    timeout: services.Timeout = None,
+    inputs: services.Inputs = None,
+    output: services.Output = None,
     json: options.Json = None,
     plot: options.Plot = None,
     policy: Annotated[
@@ -45,10 +51,10 @@ def utility(
     """
     options.check_outputs(json, plot, resume)
     if policy is not None:
-        inputs.refuse_beside_policy(context)
+        asking.refuse_beside_policy(context)
     elif not sensitive:
         raise ValueError("--sensitive is missing; name the features that users perturb, or give a --policy")
-    curves, interrupted = inputs.compute(context.params, model, table, record or (), policy)
+    curves, interrupted = asking.compute(context.params, model, table, record or (), policy)
     views = show.views_of(curves) + (record or [])
     if plot is not None:
         from epsworth.utility.figures import plot_curves

@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from epsworth.cli import services
 from epsworth.cli.options import epsilon_grid, families, split_commas
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Inputs:
     domain: Domain | None
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], model: Path, table: Path) -> Self:
+    def of(cls, given: Mapping[str, Any], model: Path | str, table: Path) -> Self:
         """Load what the options name."""
         from epsworth.space import Domain
         from epsworth.table_files import read_table
@@ -60,7 +61,7 @@ class Inputs:
         names = [column_named(name, frame.columns) for name in split_commas(given["sensitive"] or [], frame.columns)]
         if given["domain_from_data"]:
             declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
-        return cls(classifier(model, trust=given["trust"]), frame, truth, names, declared)
+        return cls(classifier(model, given), frame, truth, names, declared)
 
     def check_row(self, row: int) -> None:
         """Refuse a record that the table does not hold."""
@@ -74,7 +75,7 @@ class Inputs:
 
 
 def compute(
-    given: Mapping[str, Any], model: Path, table: Path, rows: Sequence[int] = (), policy: Path | None = None
+    given: Mapping[str, Any], model: Path | str, table: Path, rows: Sequence[int] = (), policy: Path | None = None
 ) -> tuple[Curves, bool]:
     """Load what the options name and ask the one question; return the answer, and whether Ctrl-C has cut it short.
 
@@ -82,6 +83,8 @@ def compute(
     ----------
     given : mapping
         The options of ``utility``, by name.
+    model : Path or str
+        A file, or the address of a service.
     rows : sequence of int
         Records that must exist.
     policy : path, optional
@@ -157,15 +160,18 @@ def column_of(frame: pl.DataFrame, option: str, name: str | None) -> Any:
     return frame[name].to_numpy()
 
 
-def classifier(path: Path, *, trust: bool | tuple[str, ...]) -> Any:
-    """Load a classifier: one that learn fit wrote, else as `load_model` does."""
+def classifier(path: Path | str, given: Mapping[str, Any]) -> Any:
+    """Load a classifier: one that learn fit wrote, else as `load_model` does; or find the service behind an address."""
+    if isinstance(path, str):
+        return services.service(path, given)
+    services.refuse_for_files(path, given)
     import numpy as np
 
     from epsworth.classifiers import load_model
     from epsworth.learner import Classifier
 
     if not Classifier.wrote(path):
-        return load_model(path, trust=trust)
+        return load_model(path, trust=given["trust"])
     learnt = Classifier.load(path)
     learnt.feature_names_in_ = np.array(learnt.config.names, dtype=object)  # columns of a table go by name, x0 too
     return learnt
