@@ -24,6 +24,7 @@ PARTS = (
     "peers",
     "release",
     "perturb",
+    "gateway",
     "pac",
     "coverage",
     "noise",

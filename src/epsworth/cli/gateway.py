@@ -10,7 +10,7 @@ import typer
 
 from epsworth.cli import options
 
-NEEDED = ("starlette", "uvicorn", "httpx")
+NEEDED = ("starlette", "uvicorn", "aiohttp")
 
 
 def gateway(

@@ -214,7 +214,7 @@ def application(settings: Settings, upstream: Upstream, counts: Counts | None = 
             yield
         finally:
             draws.close()
-            await upstream.transport.aclose()
+            await upstream.way.close()
 
     routes = [Route(f"{path}/infer", gateway.tensors, methods=["POST"]) for path in (MODEL, VERSIONED)]
     routes += [Route(path, gateway.objects, methods=["POST"]) for path in OBJECTS]

@@ -20,7 +20,7 @@ from epsworth.gateway.counts import Counts
 from epsworth.gateway.logs import only_ours, say
 from epsworth.gateway.people import People
 from epsworth.gateway.settings import Settings
-from epsworth.gateway.upstream import Upstream, transport
+from epsworth.gateway.upstream import Network, Upstream
 
 STOPS = (signal.SIGTERM, signal.SIGINT)
 BACKLOG = 2048
@@ -76,7 +76,7 @@ def serve(settings: Settings, *, host: str, port: int, workers: int = 1, ca: Pat
         raise ValueError(f"workers: must be at least 1, got {workers}")
     if workers > 1 and not hasattr(os, "fork"):
         raise ValueError("workers: this system knows no fork; leave it at 1")
-    transport(ca)  # refuses certificates
+    Network(ca)  # refuses certificates
     if settings.ledger is not None:
         People(settings).close()  # refuses ledgers, before a worker does
     bound = listening(host, port)
@@ -94,7 +94,7 @@ def serve(settings: Settings, *, host: str, port: int, workers: int = 1, ca: Pat
 def _work(settings: Settings, bound: socket.socket, counts: Counts, worker: int, ca: Path | None) -> None:
     """Serve from this process."""
     counts.become(worker)
-    app = application(settings, Upstream(settings, transport(ca)), counts)
+    app = application(settings, Upstream(settings, Network(ca)), counts)
     longest = settings.seconds * (settings.retries + 1) + GRACE
     config = uvicorn.Config(
         app,
