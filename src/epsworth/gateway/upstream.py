@@ -108,6 +108,8 @@ class Network:
     """
 
     def __init__(self, ca: Path | None = None) -> None:
+        import aiohttp  # noqa: F401  half a second that the first request should not take
+
         try:
             self.context = ssl.create_default_context(cafile=None if ca is None else str(ca))
         except (OSError, ssl.SSLError):
