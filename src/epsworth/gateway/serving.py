@@ -15,7 +15,7 @@ from types import FrameType
 
 import uvicorn
 
-from epsworth.gateway.application import application
+from epsworth.gateway.application import Gateway, application
 from epsworth.gateway.counts import Counts
 from epsworth.gateway.logs import only_ours, say
 from epsworth.gateway.people import People
@@ -31,6 +31,10 @@ AGAIN_AFTER = 1.0  # seconds before a worker that died is started anew
 class Server(uvicorn.Server):
     """uvicorn's server; a signal ends it with exit status 0, a second one at once."""
 
+    def __init__(self, config: uvicorn.Config, gateway: Gateway) -> None:
+        super().__init__(config)
+        self.gateway = gateway
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Stop at a signal, without passing it on afterwards."""
@@ -40,8 +44,7 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop accepting; tell /readyz."""
-        gateway = self.config.app.state.gateway  # type: ignore[union-attr]
-        gateway.draining = True
+        self.gateway.draining = True
         super().handle_exit(sig, frame)
 
 
@@ -109,7 +112,7 @@ def _work(settings: Settings, bound: socket.socket, counts: Counts, worker: int,
         backlog=BACKLOG,
         timeout_graceful_shutdown=int(longest) + 1,
     )
-    Server(config).run(sockets=[bound])
+    Server(config, app.state.gateway).run(sockets=[bound])
 
 
 class _Workers:
