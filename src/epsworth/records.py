@@ -6,21 +6,16 @@ because classifiers are particular about what they are fed.
 
 from __future__ import annotations
 
-import codecs
-import gzip
 import re
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.files import GZIP, check_readable, check_separators, check_text
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -329,67 +324,3 @@ def _frame_records(X: Any, features: Sequence[str] | None) -> Records:
             )
         frame = frame.select(*features)
     return FrameRecords(frame, tuple(columns))
-
-
-def read_table(path: str | Path) -> Any:
-    """Read a CSV (also gzipped) or Parquet file into a polars data frame."""
-    import polars as pl
-
-    path = check_readable(path, "table")
-    name = path.name.lower()
-    if not name.endswith((".csv", ".csv.gz", ".parquet")):
-        raise ValueError(f"the table {path} has an unknown ending; give a .csv, .csv.gz or .parquet file")
-    local = path.absolute()  # polars takes other names for patterns, addresses or home folders
-    try:
-        if name.endswith(".parquet"):
-            return pl.read_parquet(local, glob=False, hive_partitioning=False)
-        _check_csv(path, gzipped=name.endswith(".gz"))
-        table = pl.read_csv(local, infer_schema_length=None, null_values=MISSING, glob=False)
-        _check_header(path, pl.read_csv(local, has_header=False, n_rows=1, infer_schema=False, glob=False).row(0))
-        return table
-    except pl.exceptions.NoDataError:
-        raise ValueError(f"the table {path} is empty; give a header and at least one row") from None
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise ValueError(f"cannot read the table {path}: {_without_values(error)}") from None
-
-
-def _check_header(path: Path, names: Sequence[str | None]) -> None:
-    """Refuse a header that names a column twice: polars would rename the second and the first would be taken."""
-    for name in names:
-        if names.count(name) > 1:
-            if name and not looks_like_header(names):
-                raise ValueError(f"the table {path} names a column twice, and {NO_HEADER}")
-            raise ValueError(f"the table {path} names the column {name or ''!r} twice; rename one")
-
-
-def _check_csv(path: Path, *, gzipped: bool) -> None:
-    """Refuse a file that begins like something else than UTF-8 text in columns separated by commas."""
-    with path.open("rb") as stream:
-        packed = stream.read(len(GZIP)) == GZIP
-    if gzipped and not packed:
-        raise ValueError(f"the table {path} is not compressed with gzip; rename it to .csv")
-    try:
-        with gzip.open(path) if gzipped else path.open("rb") as stream:
-            header = stream.readline(1 << 16)
-            binary = 0 in header
-            while chunk := stream.read(1 << 20):
-                binary = binary or 0 in chunk
-    except (EOFError, zlib.error):
-        raise ValueError(f"the table {path} is damaged or cut short; fetch it again") from None
-    check_text(header, f"the table {path}")
-    try:
-        names = codecs.getincrementaldecoder("utf-8")().decode(header)  # which may be cut within a character
-    except UnicodeDecodeError:
-        raise ValueError(f"cannot read the table {path}: it is not UTF-8 text; convert it first") from None
-    if binary or any(ord(sign) < 32 and sign not in "\t\r\n" for sign in names):
-        raise ValueError(f"the table {path} holds bytes that no text does, such as NUL; it is binary or damaged")
-    check_separators(names, f"the table {path}")
-
-
-def _without_values(error: Exception) -> str:
-    """Return what went wrong with a table; the parser's own words may show a record's."""
-    if isinstance(error, OSError):
-        return f"{error.strerror or 'it is damaged'}; check the file"
-    if "utf" in str(error).lower():
-        return "it is not UTF-8 text; convert it first"
-    return "it is damaged, of another format than its ending says, or its rows do not fit its header; check the file"

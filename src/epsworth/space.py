@@ -289,10 +289,14 @@ class Domain:
 
     def save(self, path: str | Path) -> None:
         """Write a ``.toml`` or ``.json`` file, whole or not at all."""
+        json_form = Path(path).suffix == ".json"
+        write_text(path, json.dumps(self.to_dict(), indent=2) if json_form else self.to_toml())
+
+    def to_toml(self) -> str:
+        """Return the text of a ``.toml`` file."""
         import tomli_w
 
-        json_form = Path(path).suffix == ".json"
-        write_text(path, json.dumps(self.to_dict(), indent=2) if json_form else tomli_w.dumps(self.to_dict()))
+        return tomli_w.dumps(self.to_dict())
 
 
 KEYS = ("lower", "upper", "points", "categories")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from epsworth.files import OutputError, check_distinct, check_readable, check_writable, replacing, write_text
-from epsworth.records import read_table
+from epsworth.table_files import read_table
 
 
 def test_text_is_replaced_whole(tmp_path):

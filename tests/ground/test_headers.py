@@ -13,10 +13,11 @@ from epsworth.coverage.tables import encode
 from epsworth.learner import LatticeConfig
 from epsworth.learner.report_files import column
 from epsworth.pac.pool import check_columns, check_finite
-from epsworth.records import NO_HEADER, as_records, read_table, shown_names
+from epsworth.records import NO_HEADER, as_records, shown_names
 from epsworth.release import Policy
 from epsworth.release.tables import Perturbation
 from epsworth.space import Domain
+from epsworth.table_files import read_table
 
 RECORD = ("63.75", "female", "27.15")
 VALUES = [

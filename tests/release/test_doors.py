@@ -19,10 +19,10 @@ import pytest
 
 import epsworth as ew
 from epsworth.files import OutputError
-from epsworth.records import read_table
 from epsworth.release import Policy, Rule, audit_policy, audit_sampler, perturb_file, text
 from epsworth.release.ledger import LEDGER
 from epsworth.results import Result
+from epsworth.table_files import read_table
 
 POLICY = Policy((Rule(ew.Feature("age", 0, 100), "pm", Decimal(1), bits=8),))
 

@@ -18,6 +18,7 @@ from epsworth.cli import (
     convert,
     demo,
     gateway,
+    init,
     learn,
     mechanisms,
     noise,
@@ -25,7 +26,10 @@ from epsworth.cli import (
     perturb,
     privatize,
     profile,
+    radius,
     recommend,
+    safe_box,
+    split,
     utility,
 )
 
@@ -42,8 +46,12 @@ app = typer.Typer(
 )
 for command in (
     demo.demo,
+    init.init,
     utility.utility,
     recommend.recommend,
+    split.split,
+    radius.radius,
+    safe_box.safe_box,
     audit.audit,
     perturb.perturb,
     gateway.gateway,

@@ -146,7 +146,7 @@ def predict(
 
     from epsworth.learner import Classifier
     from epsworth.learner.report_files import check_table, columns, write_table
-    from epsworth.records import read_table
+    from epsworth.table_files import read_table
 
     check_table(destination)
     learnt = Classifier.load(model)

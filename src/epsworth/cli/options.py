@@ -7,10 +7,11 @@ import inspect
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 import typer
 from typer.models import OptionInfo
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from epsworth.space import Domain
     from epsworth.utility.curves import Curves
 
 B = TypeVar("B")
@@ -31,7 +33,9 @@ T = TypeVar("T")
 Model = Annotated[
     Path, typer.Argument(help="Fitted classifier: a .skops file, a file of learn fit, or a pickle with --trust.")
 ]
-RECORDS = typer.Argument(help="Records: .csv, .csv.gz or .parquet, natural units.")
+RECORDS = typer.Argument(
+    help="Records in natural units: .csv, .csv.gz, .jsonl or .parquet; - reads standard input.", metavar="TABLE"
+)
 PERTURBED = typer.Option("--sensitive", "-s", help="Feature that users perturb; repeat, or separate by commas.")
 Table = Annotated[Path, RECORDS]
 Sensitive = Annotated[list[str], PERTURBED]
@@ -55,6 +59,14 @@ Mechanisms = Annotated[
 Epsilons = Annotated[
     str,
     typer.Option("--epsilon", "-e", help="Privacy parameter per feature: first:last:step, or a list 1,2,4."),
+]
+RecordEpsilons = Annotated[
+    str | None,
+    typer.Option(
+        "--record-epsilon",
+        "-E",
+        help="The same per record, shared evenly by the features: what a person pays. Instead of --epsilon.",
+    ),
 ]
 Target = Annotated[
     str | None, typer.Option("--target", help="Column of true labels; the accuracy is then bounded, too.")
@@ -84,6 +96,10 @@ Json = Annotated[
         "--json", metavar=STREAM_OR_FILE, help="Write everything as JSON to this file; - for standard output."
     ),
 ]
+PolicyOut = Annotated[
+    Path | None, typer.Option("--policy", help="Write what clients must run to this .toml file (see perturb).")
+]
+Record = Annotated[int, typer.Option("--record", "-r", help="Row of the table, counted from 0.")]
 Plot = Annotated[Path | None, typer.Option("--plot", help="Write a plot to this .png, .svg or .pdf file.")]
 
 MOST_EPSILONS = 10_000
@@ -114,13 +130,15 @@ def check_files(named: Mapping[str, Path | str | Sequence[Path] | None]) -> None
     """Refuse files of which two are one, before any of them is read; - is a standard stream."""
     from epsworth.files import check_distinct
 
-    given = {
-        word: ["/dev/stdout" if value == "-" else value] if isinstance(value, (str, Path)) else value or ()
-        for word, value in named.items()
-    }
+    given = {word: [_stream(value)] if isinstance(value, (str, Path)) else value or () for word, value in named.items()}
     for (word, paths), (other, others) in combinations(given.items(), 2):
         for path, second in product(paths, others):
             check_distinct(**{word: path, other: second})
+
+
+def _stream(value: Path | str) -> Path | str:
+    """Return the file that - stands for: a Path is an input, a text an output."""
+    return value if str(value) != "-" else "/dev/stdin" if isinstance(value, Path) else "/dev/stdout"
 
 
 def epsilon_grid(text: str, option: str = "--epsilon", above: float = 0.0) -> list[float]:
@@ -212,6 +230,66 @@ def check_outputs(json_file: str | None, plot: Path | None, other: Path | None =
         check_plot(plot)
 
 
+def check_policy_out(policy: Path | None, domain_from_data: bool) -> None:
+    """Refuse, before any work, a policy that cannot be written, or that would hand out a table's extremes."""
+    from epsworth.release.policy import check_policy
+
+    if policy is not None:
+        check_policy(policy)
+    if policy is not None and domain_from_data:
+        raise ValueError("--policy is handed to every client, and --domain-from-data is a leak; declare --domain")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What MODEL, TABLE and the options beside them name.
+
+    Attributes
+    ----------
+    model : classifier
+    frame : polars data frame
+        Without the column of true labels.
+    truth : ndarray or None
+    names : list of str
+        Sensitive columns.
+    domain : Domain or None
+        Declared ranges.
+    """
+
+    model: Any
+    frame: pl.DataFrame
+    truth: Any
+    names: list[Any]
+    domain: Domain | None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], model: Path, table: Path) -> Self:
+        """Load what the options name."""
+        from epsworth.space import Domain
+        from epsworth.table_files import read_table
+
+        if given["domain"] is not None and given["domain_from_data"]:
+            raise ValueError("--domain and --domain-from-data exclude each other; keep --domain")
+        declared = None if given["domain"] is None else Domain.load(given["domain"])
+        frame = read_table(table)
+        truth = column_of(frame, "--target", given["target"])
+        frame = frame if truth is None else frame.drop(given["target"])
+        names = [column_named(name, frame.columns) for name in split_commas(given["sensitive"] or [], frame.columns)]
+        if given["domain_from_data"]:
+            declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
+        return cls(classifier(model, trust=given["trust"]), frame, truth, names, declared)
+
+    def check_row(self, row: int) -> None:
+        """Refuse a record that the table does not hold."""
+        if not 0 <= row < len(self.frame):
+            raise ValueError(f"there is no record {row}; the table holds records 0 to {len(self.frame) - 1}")
+
+    def record(self, row: int) -> pl.DataFrame:
+        """Return a record, as a table of one row."""
+        self.check_row(row)
+        return self.frame[row : row + 1]
+
+
 def compute(given: Mapping[str, Any], model: Path, table: Path, rows: Sequence[int] = ()) -> Curves:
     """Load what the options name and ask the one question.
 
@@ -222,29 +300,36 @@ def compute(given: Mapping[str, Any], model: Path, table: Path, rows: Sequence[i
     rows : sequence of int
         Records that must exist.
     """
-    from epsworth.records import read_table
-    from epsworth.space import Domain
     from epsworth.utility.stability import stability
 
-    grid = epsilon_grid(given["epsilon"])
-    if given["domain"] is not None and given["domain_from_data"]:
-        raise ValueError("--domain and --domain-from-data exclude each other; keep --domain")
-    declared = None if given["domain"] is None else Domain.load(given["domain"])
-    frame = read_table(table)
-    truth = column_of(frame, "--target", given["target"])
-    frame = frame if truth is None else frame.drop(given["target"])
+    if given["record_epsilon"] is None:
+        grid = epsilon_grid(given["epsilon"])
+    else:
+        total = epsilon_grid(given["record_epsilon"], "--record-epsilon")
+    asked = Inputs.of(given, model, table)
     for row in rows:
-        if not 0 <= row < len(frame):
-            raise ValueError(f"there is no record {row}; the table holds records 0 to {len(frame) - 1}")
-    names = [_column(name, frame.columns) for name in split_commas(given["sensitive"], frame.columns)]
-    if given["domain_from_data"]:
-        declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
+        asked.check_row(row)
+    if given["record_epsilon"] is not None:
+        grid = [shared_evenly(one, len(asked.names)) for one in total]
     with progress_bar("asking the classifier") as progress:
         return stability(
-            classifier(model, trust=given["trust"]), frame, sensitive=names, mechanisms=families(given["mechanism"]),
-            epsilons=grid, domain=declared, rng=given["seed"], y=truth, progress=progress,
+            asked.model, asked.frame, sensitive=asked.names, mechanisms=families(given["mechanism"]), epsilons=grid,
+            domain=asked.domain, rng=given["seed"], y=asked.truth, progress=progress,
             **{name: given[name] for name in ("confidence", "tolerance", "over", "method", "quantise")},
         )  # fmt: skip
+
+
+def shared_evenly(total: float, features: int) -> float:
+    """Return the largest double so many of which do not sum to more than the total.
+
+    Examples
+    --------
+    >>> shared_evenly(4.0, 2), 3 * Fraction(shared_evenly(1.0, 3)) <= 1
+    (2.0, True)
+    """
+    from epsworth.rounding import float_below
+
+    return float_below(Fraction(total) / max(features, 1))
 
 
 def column_of(frame: pl.DataFrame, option: str, name: str | None) -> Any:
@@ -272,7 +357,8 @@ def classifier(path: Path, *, trust: bool) -> Any:
     return learnt
 
 
-def _column(name: str, columns: list[str]) -> Any:
+def column_named(name: str, columns: list[str]) -> Any:
+    """Return the column that a text names, or numbers where the table has a header."""
     from epsworth.records import looks_like_header, shown_names
 
     if name in columns:

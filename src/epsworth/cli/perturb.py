@@ -47,3 +47,5 @@ def perturb(
     if receipt is not None:
         show.write_json(str(receipt), found.to_dict())
     print(found, file=sys.stderr if destination == "-" else sys.stdout)
+    if destination != "-":
+        show.suggest("audit", policy, why="check the draws of this installation")

@@ -110,8 +110,9 @@ def _pool(
     """Return column names, numbers, labels and groups."""
     import numpy as np
 
-    from epsworth.records import looks_like_header, read_table, shown_name
+    from epsworth.records import looks_like_header, shown_name
     from epsworth.space import Domain
+    from epsworth.table_files import read_table
 
     frame = read_table(table)
     labels, groups = options.column_of(frame, "--target", target), options.column_of(frame, "--group", group)

@@ -25,6 +25,7 @@ def recommend(
     domain_from_data: options.DomainFromData = False,
     mechanism: options.Mechanisms = None,
     epsilon: options.Epsilons = "1:8:0.5",
+    record_epsilon: options.RecordEpsilons = None,
     target: options.Target = None,
     method: options.Method = "auto",
     quantise: options.Quantise = None,
@@ -35,21 +36,15 @@ def recommend(
     trust: options.Trust = False,
     json: options.Json = None,
     plot: options.Plot = None,
-    policy: Annotated[
-        Path | None, typer.Option("--policy", help="Write what clients must run to this .toml file (see perturb).")
-    ] = None,
+    policy: options.PolicyOut = None,
 ) -> None:
     """Find the smallest epsilon that keeps at least so many labels."""
-    from epsworth.release.policy import check_policy
     from epsworth.space import Domain
     from epsworth.utility.curves import Curves
     from epsworth.utility.recommendation import recommend as choose
 
     options.check_outputs(json, plot, policy)
-    if policy is not None:
-        check_policy(policy)
-    if policy is not None and domain_from_data:
-        raise ValueError("--policy is handed to every client, and --domain-from-data is a leak; declare --domain")
+    options.check_policy_out(policy, domain_from_data)
     view = _view(on)
     _check_choice(at_least, of, delta)
     if table is None:
@@ -81,6 +76,16 @@ def recommend(
     out.print(found.reason, style="bold" if found.feasible else "bold yellow")
     if policy is not None:
         out.print(f"Policy for clients: {policy}" if found.feasible else f"No policy was written to {policy}.")
+    if not found.feasible:
+        return
+    if policy is not None:
+        show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
+    else:
+        asked = () if table is None else (table, "-s", ",".join(curves.features))
+        show.suggest(
+            "recommend", source, *asked, *show.domain_words(domain), "--at-least", at_least, "--policy", "policy.toml",
+            why="write what clients must run",
+        )  # fmt: skip
 
 
 def _view(on: str) -> str | int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -58,10 +59,13 @@ def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "sta
     names, curve = max(map(len, curves.mechanisms)), len(curves.epsilons)
     shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names - curve - 2) // 7)))
     what = "label stability" if of == "stability" else of
+    totals = epsilons_per_record(curves)
+    unit, epsilons = ("feature", curves.epsilons) if totals is None else ("record", totals)
     for view in views:
         lower, upper = curves.select(view, of)
-        out.print(f"[bold]{what}, {view_of(view, len(curves.labels))}[/bold] ({_width(curves, lower, upper)})")
-        heads = [f"ε={show_up(curves.epsilons[e])}" for e in shown]
+        title = f"{what}, {view_of(view, len(curves.labels))}"
+        out.print(f"[bold]{title}, by ε per {unit}[/bold] ({_width(curves, lower, upper)})")
+        heads = [f"ε={show_up(epsilons[e])}" for e in shown]
         found = table("mechanism", *heads, "curve", left=("mechanism", "curve"))
         for column in found.columns[1:-1]:
             column.min_width = 5
@@ -70,6 +74,13 @@ def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "sta
             found.add_row(name, *numbers, small_curve(lower[m].tolist()))
         out.print(found)
         out.print()
+
+
+def epsilons_per_record(curves: Curves) -> list[float] | None:
+    """Return what a record pays at each epsilon of the grid; None where mechanisms differ in it."""
+    columns = zip(*([promise.epsilon for promise in row] for row in curves.guarantees), strict=True)
+    totals = [set(column) for column in columns]
+    return [total.pop() for total in totals] if all(len(total) == 1 for total in totals) else None
 
 
 def views_of(curves: Curves) -> list[str | int]:
@@ -105,15 +116,48 @@ def print_facts(curves: Curves) -> None:
     from epsworth.utility.curves import promises
 
     out = console()
-    out.print(f"ε is per feature ({', '.join(curves.features)}); per record it adds up:")
+    count, features = len(curves.features), ", ".join(curves.features)
+    if epsilons_per_record(curves) is None:
+        out.print(f"ε is per feature ({features}); per record it adds up:")
+    elif count > 1:
+        out.print(f"ε is per record: {features} pay 1/{count} of it each, which is what --epsilon and policies name.")
+    else:
+        out.print(f"ε is per record, all of it paid by {features}.")
     for promised in promises(curves):
         out.print(f"  {promised}")
+    for meant in meanings(curves):
+        out.print(meant)
     out.print(_what_numbers_are(curves))
     for note in curves.notes:
         out.print(f"Note, {note}.")
     out.print(
         f"{curves.queries:,} queries in {curves.seconds:.1f} s, engine {', '.join(sorted(set(curves.method.flat)))}."
     )
+
+
+def meanings(curves: Curves) -> list[str]:
+    """Say what the least and the largest epsilon protect, in an observer's chances."""
+    from epsworth.utility.wording import protection
+
+    found = []
+    for e in sorted({0, len(curves.epsilons) - 1}):
+        weakest = max((row[e] for row in curves.guarantees), key=lambda promise: (promise.epsilon, promise.delta))
+        meant = protection(weakest)
+        found.append(f"At ε={show_up(weakest.epsilon)} per record: {meant[0].lower()}{meant[1:]}")
+    return found
+
+
+def suggest(*words: object, why: str) -> None:
+    """Print which command to run next; words that are None are left out, and - is a table that is gone."""
+    given = ["TABLE" if str(word) == "-" else str(word) for word in words if word is not None]
+    out = console()
+    out.print()
+    out.print(f"Next: epsworth {shlex.join(given)}   ({why})", markup=False, soft_wrap=True)
+
+
+def domain_words(domain: object) -> tuple[object, ...]:
+    """Return the option that names declared ranges, where some were given."""
+    return () if domain is None else ("--domain", domain)
 
 
 def write_json(destination: str, document: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ def utility(
     domain_from_data: options.DomainFromData = False,
     mechanism: options.Mechanisms = None,
     epsilon: options.Epsilons = "1:8:1",
+    record_epsilon: options.RecordEpsilons = None,
     target: options.Target = None,
     record: Annotated[list[int] | None, typer.Option(help="Show this record, too (row number from 0); repeat.")] = None,
     method: options.Method = "auto",
@@ -45,3 +46,5 @@ def utility(
         show.print_curves(curves, views[:1], of="accuracy")
     show.print_check(curves)
     show.print_facts(curves)
+    asked = (model, table, "-s", ",".join(curves.features), *show.domain_words(domain)) if json is None else (json,)
+    show.suggest("recommend", *asked, "--at-least", 0.9, why="the least epsilon that keeps 90 % of the labels")

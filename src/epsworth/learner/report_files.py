@@ -85,7 +85,7 @@ def report_file(config: LatticeConfig, source: Path, destination: Path, target: 
     target : str
         Column of labels.
     """
-    from epsworth.records import read_table
+    from epsworth.table_files import read_table
 
     check_distinct(table=source, reports=destination)
     records = fingerprint_of(source)

@@ -50,7 +50,7 @@ class Choice(Result):
     @property
     def words(self) -> str:
         """The mechanism and its promise."""
-        return f"{self.mechanism} with epsilon {show_up(self.epsilon)} per feature ({self.guarantee})"
+        return f"{self.mechanism}: {self.guarantee} ({show_up(self.epsilon)} per feature)"
 
     @property
     def above(self) -> str:

@@ -1,0 +1,105 @@
+"""``epsworth init``: draft the file of public ranges that everything else starts from."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from epsworth.cli import options, show
+
+if TYPE_CHECKING:
+    from epsworth.space import Feature
+
+MOST_CATEGORIES = 100
+DRAFT = """\
+# Public ranges of the sensitive features: what anybody could know of them without this table.
+"""
+LEAK = """\
+# DRAFT, TAKEN FROM THE TABLE: {names}.
+# Extreme values and rare categories of real people stand below, and every policy made from this file shows them.
+# Replace them by ranges that are public knowledge, then delete these three lines.
+"""
+
+
+def init(
+    table: options.Table,
+    sensitive: Annotated[list[str] | None, options.PERTURBED] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The .toml file to write.")] = Path("ranges.toml"),
+    draft: Annotated[
+        bool, typer.Option("--draft", help="Ask nothing: take the ranges from the table, and say that this leaks.")
+    ] = False,
+) -> None:
+    """Draft the public ranges of the sensitive features, asking for each."""
+    from epsworth.files import check_writable, write_text
+    from epsworth.space import Domain
+    from epsworth.table_files import read_table
+
+    check_writable(output)
+    if output.suffix != ".toml":
+        raise ValueError(f"--output must end in .toml, got {output}")
+    if output.exists():
+        raise ValueError(f"{output} exists; name another file with --output, or move it away")
+    if not draft and (not sys.stdin.isatty() or str(table) == "-"):
+        raise ValueError("init asks questions, and standard input is no terminal; give --draft to take what leaks")
+    frame = read_table(table)
+    words = options.split_commas(sensitive or [], frame.columns)
+    if not words and draft:
+        raise ValueError("--sensitive is missing; name the features that users perturb")
+    names = [options.column_named(word, frame.columns) for word in words or _asked_names(frame.columns)]
+    features = [_seen(name, frame[name]) if draft else _asked(name, frame[name]) for name in names]
+    head = DRAFT + (LEAK.format(names=", ".join(map(str, names))) if draft else "")
+    write_text(output, head + "\n" + Domain(tuple(features)).to_toml())
+    out = show.console()
+    out.print(f"Wrote {output}: {', '.join(map(str, names))}.", markup=False)
+    if draft:
+        print(
+            f"epsworth: warning: {output} holds extreme values of the table, which no mechanism protects; replace them "
+            "by public ranges before anybody else sees it",
+            file=sys.stderr,
+        )
+    chosen = ",".join(map(str, names))
+    show.suggest("utility", "MODEL", table, "-s", chosen, "--domain", output, why="what each epsilon keeps")
+
+
+def _asked_names(columns: list[str]) -> list[str]:
+    typer.echo(f"The table has the columns {', '.join(columns)}.")
+    answer = typer.prompt("Which of them do users perturb (separated by commas)")
+    return options.split_commas([answer], columns)
+
+
+def _asked(name: Any, column: Any) -> Feature:
+    """Ask for a feature's public range or categories until they are ones; nothing of the table is shown."""
+    from epsworth.space import Feature
+
+    while True:
+        try:
+            if not column.dtype.is_numeric():
+                words = typer.prompt(f"{name}: all values that anybody could have (separated by commas)")
+                return Feature(name, categories=tuple(word.strip() for word in words.split(",") if word.strip()))
+            lower = typer.prompt(f"{name}: the least value that anybody could have", type=float)
+            upper = typer.prompt(f"{name}: the largest value that anybody could have", type=float)
+            return Feature(name, lower, upper)
+        except ValueError as error:
+            typer.echo(f"{error}; again:")
+
+
+def _seen(name: Any, column: Any) -> Feature:
+    """Take a feature's range or categories from the table."""
+    from epsworth.space import Feature
+
+    present = column.drop_nulls()
+    if present.len() == 0:
+        raise ValueError(f"the column {name!r} holds no value; leave it out, or answer the questions without --draft")
+    if present.dtype.is_numeric():
+        low, high = float(present.min()), float(present.max())
+        return Feature(name, low, high if high > low else low + 1)
+    found = sorted(map(str, present.unique().to_list()))
+    if not 2 <= len(found) <= MOST_CATEGORIES:
+        raise ValueError(
+            f"the column {name!r} holds {len(found)} different texts, and 2 to {MOST_CATEGORIES} can be categories; "
+            "leave it out"
+        )
+    return Feature(name, categories=tuple(found))
