@@ -128,8 +128,9 @@ def test_deltas_have_a_budget(ledger):
 def test_the_file_tells_nobody_who_the_people_are(opened, ledger):
     client = opened(**ledger)
     assert client.post("/predict", json=[ONE | {"who": "jane-roe-42"}]).status_code == 200
-    files = ledger["ledger"].parent.glob("people.sqlite*")
+    files = list(ledger["ledger"].parent.glob("people.sqlite*"))
     assert not any(b"jane" in path.read_bytes() for path in files)
+    assert all(path.stat().st_mode & 0o077 == 0 for path in files)
 
 
 def test_a_ledger_of_another_key_or_kind_is_refused(ledger, policy, monkeypatch, tmp_path):

@@ -57,7 +57,7 @@ def check_covered(name: Any, settings: Settings) -> None:
 
 def check_complete(values: Mapping[str, Any], settings: Settings) -> None:
     """Refuse a request that lacks a feature of the policy, or the person: leaving out would release something else."""
-    for name in settings.policy.names:
+    for name in settings.features:
         if name not in values:
             raise Refusal("lacking", f"the request lacks {name!r}, which the policy perturbs; send it", field=name)
     if settings.person is not None and settings.person not in values:

@@ -32,7 +32,7 @@ def read_objects(document: Any, settings: Settings) -> Asked:
         check_public(name, [record.get(name) for record in records])
 
     def rebuilt(released: Released) -> Any:
-        names = settings.policy.names
+        names = settings.features
         rows = zip(*(released[name] for name in names), strict=True)
         leaving = [
             dict(zip(names, row, strict=True)) | {name: record[name] for name in public if name in record}
@@ -40,7 +40,7 @@ def read_objects(document: Any, settings: Settings) -> Asked:
         ]
         return leaving if container is None else {container: leaving}
 
-    asked = (*settings.policy.names, *([settings.person] if settings.person is not None else []))
+    asked = (*settings.features, *([settings.person] if settings.person is not None else []))
     values = {name: [record[name] for record in records] for name in asked}
     people = people_of(values, settings)
-    return Asked(len(records), {name: values[name] for name in settings.policy.names}, people, rebuilt)
+    return Asked(len(records), {name: values[name] for name in settings.features}, people, rebuilt)

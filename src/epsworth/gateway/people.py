@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -60,12 +61,13 @@ class People:
         self.cost = Fraction(settings.policy.total), Fraction(settings.policy.guarantee.delta)
         self._key = account_key()
         try:
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # for its owner's eyes; SQLite keeps that
             self._file = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
             self._file.execute("PRAGMA journal_mode = WAL")
             self._file.execute("PRAGMA synchronous = FULL")  # a transaction that returned survives a loss of power
             with self._alone():
                 self._open(settings)
-        except (sqlite3.Error, LedgerError):
+        except (sqlite3.Error, LedgerError, OSError):
             raise ValueError(
                 f"the ledger {self.path} cannot be opened, or is none: nobody knows what left before; give another file"
             ) from None

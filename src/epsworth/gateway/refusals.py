@@ -38,7 +38,7 @@ def shown(name: object) -> str:
     Examples
     --------
     >>> shown("age"), shown("a" * 70)[-5:], shown(7)
-    ("'age'", "aaa..", 'of no name')
+    ("'age'", 'aaa..', 'of no name')
     """
     if not isinstance(name, str):
         return "of no name"

@@ -119,7 +119,23 @@ class Settings:
 
     def covers(self, name: str) -> bool:
         """Tell whether an input of that name may stand in a request."""
-        return name in self.policy.names or name in self.public or name == self.person
+        return name in self._inputs
+
+    @cached_property
+    def _inputs(self) -> frozenset[str]:
+        return frozenset((*self.policy.names, *self.public, *([] if self.person is None else [self.person])))
+
+    @cached_property
+    def features(self) -> tuple[str, ...]:
+        """The perturbed features, in the policy's order."""
+        return self.policy.names
+
+    @cached_property
+    def datatypes(self) -> dict[str, str]:
+        """In which datatype each feature leaves in a tensor of its own: a matter of the policy alone."""
+        kinds = {r.feature.name: {type(c) for c in r.feature.categories or (0.0,)} for r in self.policy.rules}
+        words = {str: "BYTES", bool: "BOOL", int: "INT64", float: self.datatype}
+        return {name: words[kind.pop()] if len(kind) == 1 else "BYTES" for name, kind in kinds.items()}
 
     @cached_property
     def words(self) -> frozenset[str]:

@@ -69,7 +69,7 @@ def read_tensors(document: Any, settings: Settings) -> Asked:
         inputs = [_leaving(tensor, values, released, settings) for tensor in tensors]
         return {"inputs": [tensor for tensor in inputs if tensor is not None]} | asks | top
 
-    return Asked(rows, {name: values[name] for name in settings.policy.names}, people_of(values, settings), rebuilt)
+    return Asked(rows, {name: values[name] for name in settings.features}, people_of(values, settings), rebuilt)
 
 
 def _tensor(given: Any, settings: Settings) -> Tensor:
@@ -161,18 +161,7 @@ def _leaving(
     columns = [released[name] if name in released else values[name] for name in stay]
     data = columns[0] if len(columns) == 1 else [value for row in zip(*columns, strict=True) for value in row]
     shape = [tensor.shape[0], len(stay)] if len(tensor.shape) == 2 else tensor.shape
-    perturbed = [name for name in stay if name in released]
-    datatype = _datatype(perturbed, len(stay), settings) if perturbed else tensor.datatype
+    alone, perturbed = len(stay) == 1, any(name in released for name in stay)
+    datatype = tensor.datatype if not perturbed else settings.datatypes[stay[0]] if alone else settings.datatype
     leaving = {"name": tensor.name, "shape": shape, "datatype": datatype, "data": data}
     return leaving | ({"parameters": tensor.parameters} if tensor.parameters else {})
-
-
-def _datatype(perturbed: list[str], width: int, settings: Settings) -> str:
-    """Return the datatype of released values: a matter of the policy alone."""
-    if width > 1:
-        return settings.datatype
-    rule = next(rule for rule in settings.policy.rules if rule.feature.name == perturbed[0])
-    kinds = {type(category) for category in rule.feature.categories or (0.0,)}
-    return (
-        {str: "BYTES", bool: "BOOL", int: "INT64"}.get(kinds.pop(), settings.datatype) if len(kinds) == 1 else "BYTES"
-    )
