@@ -25,6 +25,7 @@ PARTS = (
     "peers",
     "release",
     "perturb",
+    "gateway",
     "pac",
     "coverage",
     "noise",

@@ -41,6 +41,7 @@ CASES = [
     ("audit", "r.toml", "--json", "r.toml"),
     ("audit", "--sampler", "module:draw", "--trust", "--json", "module.py"),
     ("perturb", "r.toml", "t.csv", "new.csv", "--receipt", "r.toml"),
+    ("gateway", "r.toml", "--upstream", "http://m", "--person", "who", "--ledger", "r.toml"),
     ("learn", "aggregate", "c.json", "t.csv", "-o", "c.json"),
     ("learn", "fit", "c.json", "c.json"),
     ("learn", "predict", "m.skops", "t.csv", "t.csv"),

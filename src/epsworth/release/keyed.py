@@ -19,7 +19,7 @@ class Fingerprint:
     """A keyed hash of an input: equal for equal bytes on this account, meaningless to anybody else."""
 
     def __init__(self) -> None:
-        self._hash = hashlib.blake2b(key=_key(), digest_size=16)
+        self._hash = hashlib.blake2b(key=account_key(), digest_size=16)
 
     def update(self, block: bytes) -> None:
         """Add bytes."""
@@ -53,7 +53,7 @@ def fingerprint_of(path: Path) -> str:
     return found.result()
 
 
-def _key() -> bytes:
+def account_key() -> bytes:
     """Return this account's key, made on first use, readable by its owner only."""
     path = state_folder() / KEY
     try:

@@ -1,0 +1,65 @@
+"""Bodies that every reader reads alike: no member twice, no NaN, modest depth."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from epsworth.gateway.refusals import Refusal
+
+DIGITS = 300  # of a whole number: more are no category, and beyond 308 no double
+DEPTH = 16
+
+
+def read_body(body: bytes) -> Any:
+    """Return the document of a body; what two readers could read differently is refused.
+
+    Examples
+    --------
+    >>> read_body(b'{"a": [1, null]}')
+    {'a': [1, None]}
+    >>> read_body(b'{"a": 1, "a": 2}')  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    epsworth.gateway.refusals.Refusal: the body is not JSON as every reader reads it; ...
+    """
+    try:
+        document = _strict.decode(body.decode("utf-8"))
+        if body.count(b"[") + body.count(b"{") > DEPTH:  # else it cannot be that deep
+            _check_depth(document, DEPTH)
+    except (ValueError, RecursionError):  # the decoder's own words show a part of the body
+        raise Refusal(
+            "form", "the body is not JSON as every reader reads it; send UTF-8, no member twice, no NaN"
+        ) from None
+    return document
+
+
+def write_body(document: Any) -> bytes:
+    """Return the text of a document; all its numbers are finite."""
+    return json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("twice")
+    return found
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError("no number of JSON")
+
+
+def _whole_number(digits: str) -> int | float:
+    return int(digits) if len(digits) <= DIGITS else float(digits)
+
+
+def _check_depth(value: Any, left: int) -> None:
+    if left == 0:
+        raise ValueError("deep")
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        if isinstance(item, (dict, list)):
+            _check_depth(item, left - 1)
+
+
+_strict = json.JSONDecoder(object_pairs_hook=_members, parse_constant=_no_number, parse_int=_whole_number)

@@ -1,0 +1,152 @@
+"""A gateway's ledger: charged on the disk before a draw leaves, exactly, for every worker."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import pytest
+
+import epsworth as ew
+
+pytest.importorskip("starlette", reason="a gateway needs the extra gateway")
+
+from epsworth.gateway.people import People
+from epsworth.gateway.settings import Settings
+from epsworth.gateway.upstream import Answer
+
+ONE = {"age": 31, "bmi": 22, "job": "nurse"}
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return {"person": "who", "ledger": tmp_path / "people.sqlite"}
+
+
+def test_a_person_has_a_budget_and_no_more_leaves(opened, upstream, ledger):
+    client = opened(**ledger, budget="7")
+    told = [client.post("/predict", json=[ONE | {"who": "jane"}]).status_code for _ in range(4)]
+    assert told == [200, 200, 429, 429]  # 3 + 3 fit into 7
+    assert client.post("/predict", json=[ONE | {"who": "joe"}]).status_code == 200
+    assert len(upstream.bodies) == 3
+    assert b"who" not in b"".join(upstream.bodies)
+
+
+def test_of_a_request_everybody_is_charged_or_nobody(opened, upstream, ledger, policy):
+    client = opened(**ledger, budget="6")
+    assert client.post("/predict", json=[ONE | {"who": "jane"}] * 3).status_code == 429
+    assert client.post("/predict", json=[ONE | {"who": "jane"}] * 2).status_code == 200
+    assert client.post("/predict", json=[ONE | {"who": "joe"}, ONE | {"who": "jane"}]).status_code == 429
+    people = People(Settings(policy, "http://m", **ledger))
+    assert [people.spent(who)[0] for who in ("jane", "joe")] == [6, 0]
+
+
+def test_a_refused_request_charges_nobody(opened, ledger, policy):
+    client = opened(**ledger, budget="3")
+    assert client.post("/predict", json=[ONE | {"who": "jane", "job": "pilot"}]).status_code == 400
+    assert client.post("/predict", json=[ONE | {"who": "jane"}]).status_code == 200
+
+
+@pytest.mark.parametrize("who", [None, "", True, 1.5, [7]])
+def test_a_record_of_nobody_is_refused(opened, upstream, ledger, who):
+    assert opened(**ledger).post("/predict", json=[ONE | {"who": who}]).status_code == 400
+    assert not upstream.bodies
+
+
+def test_a_record_without_the_declared_person_is_refused(opened, upstream, ledger, record):
+    client = opened(**ledger)
+    assert client.post("/predict", json=[ONE]).status_code == 400
+    assert client.post("/v2/models/m/infer", json={"inputs": record()}).status_code == 400
+    assert client.post("/v2/models/m/infer", json={"inputs": record(who="jane")}).status_code == 200
+    assert [tensor["name"] for tensor in upstream.last["inputs"]] == ["age", "bmi", "job"]
+
+
+def test_a_charge_is_on_the_disk_before_a_draw_leaves(opened, upstream, ledger):
+    def look():
+        with sqlite3.connect(ledger["ledger"]) as file:  # another connection sees what was committed
+            (draws,) = file.execute("SELECT sum(draws) FROM charges").fetchone()
+        return Answer(200 if draws == len(upstream.bodies) else 500, b"{}", "application/json")
+
+    upstream.answers[:] = [look]
+    client = opened(**ledger)
+    assert [client.post("/predict", json=[ONE | {"who": 7}]).status_code for _ in range(5)] == [200] * 5
+
+
+def test_the_number_and_the_word_are_one_person(opened, ledger):
+    client = opened(**ledger, budget="3")
+    assert [client.post("/predict", json=[ONE | {"who": who}]).status_code for who in (7, "7")] == [200, 429]
+
+
+def test_the_same_draw_leaves_for_a_person_whatever_the_record_holds(opened, upstream, ledger):
+    """False alarm: below 1e-4 (two numbers of 2^16 and a word)."""
+    client = opened(**ledger, budget="3", same=True)
+    for age in (31, 99, 0):
+        assert client.post("/predict", json=[ONE | {"who": "jane", "age": age}]).status_code == 200
+    assert client.post("/predict", json=[ONE | {"who": "joe"}, ONE | {"who": "jane"}]).status_code == 200
+    assert len(set(upstream.bodies[:3])) == 1
+    assert upstream.last[1:] == json.loads(upstream.bodies[0])
+    assert upstream.last[0] != upstream.last[1]
+
+
+def test_two_records_of_one_person_in_one_request_share_the_same_draw(opened, upstream, ledger, policy):
+    client = opened(**ledger, same=True)
+    assert client.post("/predict", json=[ONE | {"who": "jane"}, ONE | {"who": "jane", "age": 80}]).status_code == 200
+    assert upstream.last[0] == upstream.last[1]
+    assert People(Settings(policy, "http://m", **ledger)).spent("jane")[0] == 3
+
+
+def test_workers_share_one_budget(opened, upstream, ledger):
+    clients = [opened(**ledger, budget="60") for _ in range(2)]
+    with ThreadPoolExecutor(8) as threads:
+        told = list(
+            threads.map(lambda i: clients[i % 2].post("/predict", json=[ONE | {"who": 1}]).status_code, range(40))
+        )
+    assert sorted(told) == [200] * 20 + [429] * 20
+    assert len(upstream.bodies) == 20
+
+
+def test_charges_under_another_policy_count_exactly(ledger, policy):
+    one = Settings(policy, "http://m", **ledger)
+    tenth = Settings(ew.Policy.split("pm", "0.1", ew.Domain.of({"age": (0, 1)})), "http://m", **ledger, budget="3.3")
+    assert People(one).charge([["jane"]]) == [True]
+    people = People(tenth)
+    assert people.charge([["jane"]] * 4) == [True, True, True, False]
+    assert people.spent("jane") == (Fraction(33, 10), 0)
+
+
+def test_deltas_have_a_budget(ledger):
+    policy = ew.Policy.split("gaussian_clipped:delta=0.00001", 1, ew.Domain.of({"age": (0, 1)}))
+    with pytest.raises(ValueError, match="delta_budget"):
+        Settings(policy, "http://m", **ledger, budget="9")
+    enough = 2.5 * policy.guarantee.delta
+    people = People(Settings(policy, "http://m", **ledger, budget="9", delta_budget=enough))
+    assert people.charge([["jane"]] * 3) == [True, True, False]
+
+
+def test_the_file_tells_nobody_who_the_people_are(opened, ledger):
+    client = opened(**ledger)
+    assert client.post("/predict", json=[ONE | {"who": "jane-roe-42"}]).status_code == 200
+    files = list(ledger["ledger"].parent.glob("people.sqlite*"))
+    assert not any(b"jane" in path.read_bytes() for path in files)
+    assert all(path.stat().st_mode & 0o077 == 0 for path in files)
+
+
+def test_a_ledger_of_another_key_or_kind_is_refused(ledger, policy, monkeypatch, tmp_path):
+    People(Settings(policy, "http://m", **ledger)).close()
+    monkeypatch.setenv("EPSWORTH_STATE", str(tmp_path / "other"))
+    with pytest.raises(ValueError, match="another key"):
+        People(Settings(policy, "http://m", **ledger))
+    (tmp_path / "text").write_text("no ledger, but a text that is long enough to be looked at" * 20)
+    with pytest.raises(ValueError, match="cannot be opened"):
+        People(Settings(policy, "http://m", person="who", ledger=tmp_path / "text"))
+
+
+def test_nothing_leaves_where_the_ledger_cannot_be_written(opened, upstream, ledger):
+    client = opened(**ledger)
+    with sqlite3.connect(ledger["ledger"]) as file:
+        file.execute("DROP TABLE charges")
+    file.close()
+    assert client.post("/predict", json=[ONE | {"who": "jane"}]).status_code == 503
+    assert not upstream.bodies
