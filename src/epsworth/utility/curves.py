@@ -19,9 +19,10 @@ from epsworth.documents import read_json
 from epsworth.files import reading
 from epsworth.guarantees import Guarantee, Unit, ceiling, promise_from_dict, promise_to_dict, weakness
 from epsworth.results import Result, Table
-from epsworth.rounding import down, round_down, round_up, show_down, show_up, up
+from epsworth.rounding import round_down, show_down, show_up
 from epsworth.utility.figures import draw_bands
 from epsworth.utility.population import Population, default_confidence, population_bounds
+from epsworth.utility.quantities import Bounds
 from epsworth.utility.views import promises, span, view_of
 
 if TYPE_CHECKING:
@@ -35,71 +36,6 @@ MET = 1 + 1e-9  # a half-width of so many tolerances meets the tolerance but for
 FEWEST_ROWS = 20  # of which a printed table says something of their population
 MOST_SHOWN = 8  # epsilons in a printed table
 WIDTH = 110
-
-
-@dataclass(frozen=True, eq=False)
-class Bounds(Result):
-    """Two-sided bounds on one quantity.
-
-    Attributes
-    ----------
-    lower, upper : ndarray, shape ``(mechanisms, epsilons, records)``
-        ``lower <= truth <= upper`` for every entry.
-    pooled : Interval, optional
-        A direct interval for the average over the records, shape ``(mechanisms, epsilons)``.
-    """
-
-    lower: Floats
-    upper: Floats
-    pooled: Interval | None = None
-
-    def average(self) -> Interval:
-        """Return bounds on the average over these records, shape ``(mechanisms, epsilons)``."""
-        units = self.lower.shape[2] + 1  # one per sum and for the quotient; no average lies beyond all its terms
-        lower = np.maximum(down(self.lower.mean(axis=2), ulps=units), self.lower.min(axis=2))
-        upper = np.minimum(up(self.upper.mean(axis=2), ulps=units), self.upper.max(axis=2))
-        if self.pooled is not None:  # both hold at once, so does their intersection
-            lower, upper = np.maximum(lower, self.pooled.lower), np.minimum(upper, self.pooled.upper)
-        return Interval(lower, upper)
-
-    def worst(self) -> Interval:
-        """Return bounds on the smallest value over *these* records (not over the population)."""
-        return Interval(self.lower.min(axis=2), self.upper.min(axis=2))
-
-    def of_record(self, record: int) -> Interval:
-        """Return the bounds of one record."""
-        count = self.lower.shape[2]
-        if not -count <= record < count:
-            raise ValueError(f"on: there is no record {record}; the curves hold records 0 to {count - 1}")
-        return Interval(self.lower[:, :, record], self.upper[:, :, record])
-
-    def __str__(self) -> str:
-        """Return their number and how wide they are, rounded up."""
-        m, e, n = self.lower.shape
-        half = round_up(float((self.upper - self.lower).max()) / 2)
-        return f"bounds for {m} mechanisms x {e} epsilons x {n} records, half-width at most {half:g}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form: full precision, nothing rounded."""
-        sides = {"average": self.average(), "worst": self.worst()}
-        return {
-            "lower": self.lower.tolist(),
-            "upper": self.upper.tolist(),
-            **{name: {"lower": low.tolist(), "upper": high.tolist()} for name, (low, high) in sides.items()},
-        }
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        pooled = Interval(*(np.array(document["average"][side], dtype=np.float64) for side in ("lower", "upper")))
-        lower, upper = (np.array(document[side], dtype=np.float64) for side in ("lower", "upper"))
-        if lower.ndim != 3 or lower.shape != upper.shape or not (lower <= upper).all():
-            raise ValueError("lower and upper must be mechanisms x epsilons x records with lower <= upper")
-        if pooled.lower.shape != lower.shape[:2] or pooled.upper.shape != lower.shape[:2]:
-            raise ValueError("average must be mechanisms x epsilons")
-        if not (pooled.lower <= pooled.upper).all():
-            raise ValueError("the average's lower bound exceeds its upper bound")
-        return cls(lower, upper, pooled)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
