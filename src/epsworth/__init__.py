@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from epsworth.release.transformer import Perturb
     from epsworth.space import Domain, Feature, LeakWarning
     from epsworth.utility.boxes import SafeBox, safe_box
-    from epsworth.utility.curves import Bounds, Curves
+    from epsworth.utility.curves import Curves
+from epsworth.utility.quantities import Bounds
     from epsworth.utility.population import Population
     from epsworth.utility.radius import Radius, radius
     from epsworth.utility.recommendation import Recommendation, recommend
@@ -42,7 +43,7 @@ _HOMES = {
     "as_classifier": "classifiers",
     "load_model": "classifiers",
     "remote": "classifiers.service",
-    "Bounds": "utility.curves",
+    "Bounds": "utility.quantities",
     "Curves": "utility.curves",
     "Population": "utility.population",
     "stability": "utility.stability",

@@ -10,6 +10,7 @@ import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
+from epsworth.results import Result
 from epsworth.rounding import down, round_up, up
 
 

@@ -17,7 +17,7 @@ from epsworth.mechanisms.family import Build
 from epsworth.release import Policy
 from epsworth.rounding import float_below
 from epsworth.space import Domain
-from epsworth.utility.curves import Bounds, Curves
+from epsworth.utility.curves import Curves
 from epsworth.utility.engines.assembly import READ, assemble, curves_of, run, with_published_claim
 from epsworth.utility.engines.checkpoint import Checkpoint, described
 from epsworth.utility.engines.engine import Settings
@@ -25,6 +25,7 @@ from epsworth.utility.engines.plan import Method, known, methods
 from epsworth.utility.engines.sampled import Over
 from epsworth.utility.pace import Pace, Watch
 from epsworth.utility.policies import ask_about
+from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question, ask
 
 DEFAULT_MECHANISMS = ("pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr")

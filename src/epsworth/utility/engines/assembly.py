@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
 from epsworth.rounding import down, float_below, round_up, show_up, up
-from epsworth.utility.curves import Bounds, Curves
+from epsworth.utility.curves import Curves
 from epsworth.utility.engines import table
 from epsworth.utility.engines.checkpoint import Checkpoint, Kept
 from epsworth.utility.engines.engine import Answer, Engine, Settings
@@ -22,6 +22,7 @@ from epsworth.utility.engines.paper import published
 from epsworth.utility.engines.plan import Method, Part, plan
 from epsworth.utility.engines.sampled import Over, Sampled
 from epsworth.utility.pace import Pace
+from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question
 
 Answered = list[tuple[Part, Answer]]

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.records import as_records
-from epsworth.utility.curves import Bounds
 from epsworth.utility.engines.contraction import LawsOverEpsilon, mass_error, widened
+from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question, answer
 
 Counts = NDArray[np.int64]

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
 from epsworth.bounds import Interval, Risk
-from epsworth.utility.curves import Bounds
 from epsworth.utility.engines.categories import ByCategory, by_category
 from epsworth.utility.engines.checkpoint import Kept
 from epsworth.utility.pace import Stopped
+from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question
 
 BATCH = 65_536  # rows per query: bounds memory, amortises the classifier's overhead

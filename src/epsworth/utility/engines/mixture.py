@@ -11,8 +11,8 @@ import numpy as np
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.rounding import down, up
-from epsworth.utility.curves import Bounds
 from epsworth.utility.engines.engine import Answer, Engine, Progress, Settings
+from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question, answer
 
 # Clients choose a subset by the order of 64-bit words; two of d <= 1,000 are equal with probability d^2 / 2^65 at most

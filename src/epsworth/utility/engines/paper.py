@@ -15,9 +15,9 @@ from itertools import product
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.utility.curves import Bounds
 from epsworth.utility.engines.contraction import LawsOverEpsilon
 from epsworth.utility.engines.engine import BATCH, Answer, Progress
+from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question
 
 OMEGA, TAU = 0.05, 0.01

@@ -25,12 +25,12 @@ from epsworth.bounds import Look, Risk, draws_needed, looks
 from epsworth.laws import uniforms
 from epsworth.records import Indices
 from epsworth.rounding import float_below
-from epsworth.utility.curves import Bounds
 from epsworth.utility.engines.categories import ByCategory, by_category
 from epsworth.utility.engines.checkpoint import Kept, labels_of, labels_text
 from epsworth.utility.engines.engine import Answer, Counts, Engine, Obstacle, Progress, Settings, kinds
 from epsworth.utility.engines.tally import Tally
 from epsworth.utility.pace import Stopped
+from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question
 
 FIRST_LOOK, FIRST_LOOK_OF_MANY = 256, 64
