@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from epsworth.space import Domain, Feature, LeakWarning
     from epsworth.utility.boxes import SafeBox, safe_box
     from epsworth.utility.curves import Curves
-from epsworth.utility.quantities import Bounds
     from epsworth.utility.population import Population
+    from epsworth.utility.quantities import Bounds
     from epsworth.utility.radius import Radius, radius
     from epsworth.utility.recommendation import Recommendation, recommend
     from epsworth.utility.splitting import Split, split_budget
