@@ -200,7 +200,7 @@ def booster_classifier(booster: Any) -> Any:
     and are refused with a sentence.
     """
     library = type(booster).__module__.split(".")[0]
-    found = {"xgboost": _xgboost_classifier, "lightgbm": _lightgbm_classifier}[library](booster)
+    found = {"xgboost": _xgboost_classifier, "lightgbm": lightgbm_classifier}[library](booster)
     if found is None:
         raise TypeError(
             f"the model is a Booster of {library} whose objective does not say what a label is, so that its predict "
@@ -222,7 +222,8 @@ def _xgboost_classifier(booster: Any) -> Any | None:
     return model
 
 
-def _lightgbm_classifier(booster: Any) -> Any | None:
+def lightgbm_classifier(booster: Any) -> Any | None:
+    """Put a booster into the classifier that LightGBM's own ``fit`` would have put it in; None if it has no labels."""
     header = _fields(booster.model_to_string(num_iteration=1).split("\nTree=")[0])
     if not header.get("objective", "").startswith(LIGHTGBM_OBJECTIVES):
         return None

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.classifiers.boosters import LIGHTGBM_OBJECTIVES, XGBOOST_OBJECTIVES
+from epsworth.classifiers.boosters import LIGHTGBM_OBJECTIVES, XGBOOST_OBJECTIVES, lightgbm_classifier
 
 CATBOOST_OBJECTIVES = ("Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll")
 PROBES = 16
@@ -65,20 +65,14 @@ def _xgboost(path: Path) -> Any:
 
 
 def _lightgbm(path: Path) -> Any:
-    """Put a booster into the classifier that LightGBM's own ``fit`` would have put it in, and compare their answers."""
+    """Load a booster as a classifier, and compare their answers."""
     lightgbm = _imported("lightgbm", "boosting", path)
     booster = _parsed(path, "a LightGBM", lambda: lightgbm.Booster(model_file=path))
-    objective = re.search(r"^objective=(.*)$", booster.model_to_string(num_iteration=1), flags=re.MULTILINE)
-    if objective is None or not objective[1].startswith(LIGHTGBM_OBJECTIVES):
+    model = lightgbm_classifier(booster)
+    if model is None:
+        objective = re.search(r"^objective=(.*)$", booster.model_to_string(num_iteration=1), flags=re.MULTILINE)
         raise _scores_only(path, objective[1] if objective else "unknown", LIGHTGBM_OBJECTIVES)
-    from sklearn.preprocessing import LabelEncoder
-
-    count, width = max(2, booster.num_model_per_iteration()), booster.num_feature()
-    model = lightgbm.LGBMClassifier()
-    model._Booster, model.fitted_, model._le = booster, True, LabelEncoder().fit(np.arange(count))
-    model._classes, model._n_classes, model._objective = np.arange(count), count, objective[1].split(" ")[0]
-    model._n_features = model._n_features_in = width
-    probes = np.random.default_rng(0).normal(size=(PROBES, width))
+    probes = np.random.default_rng(0).normal(size=(PROBES, booster.num_feature()))
     scores = booster.predict(probes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the probes carry no names
