@@ -157,7 +157,8 @@ def test_odd_labels_are_compared_and_missing_ones_refused():
     [
         ({"mechanisms": [ew.FAMILIES["pm"](1.0)]}, "a mechanism is given by name"),
         ({"mechanisms": ew.FAMILIES["pm"]}, "mechanisms must be names"),
-        ({"sensitive": None}, "sensitive must name features, got None"),
+        ({"sensitive": None}, "sensitive is missing; give both"),
+        ({"sensitive": 1.5}, "sensitive must name features, got 1.5"),
         ({"confidence": "0.9"}, "confidence must be a number, got '0.9'"),
         ({"domain": 3}, "domain must be a Domain, a mapping or the path of a file, got int"),
     ],

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 import epsworth as ew
 from epsworth.bounds import Risk, clopper_pearson
 from epsworth.classifiers.flat import LEAF, TreeModel
+from epsworth.classifiers.shortcuts import ShortCuts
 from epsworth.mechanisms import FAMILIES, PrivacyIndicator, gaussian_sigma, hockey_stick
 from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
 from epsworth.utility.engines.engine import Settings
@@ -244,7 +245,7 @@ def as_tree_model(trees):
     feature, left, right, threshold, values = (np.array(column) for column in zip(*nodes, strict=True))
     return TreeModel(
         feature, left, right, threshold.astype(float), np.array(roots), values, np.zeros(len(labels)),
-        np.array(labels), (), np.float64,
+        np.array(labels), np.float64,
     )  # fmt: skip
 
 
@@ -260,7 +261,10 @@ def test_the_cell_engine_is_exact(entry):
         mechanisms={"it": lambda epsilon: mechanism(given, epsilon)}, epsilons=[given["eps_per_dim"]],
         domain=None, y=None,
     )  # fmt: skip
-    asked.readings[cells_for] = TreeCells(asked, as_tree_model(given["trees"]), np.array([given["x"]]))
+    model = as_tree_model(given["trees"])
+    asked.readings[cells_for] = TreeCells(
+        asked, model, np.array([given["x"]]), ShortCuts(model.before, asked.records, {})
+    )
     found = CellTables().bound(asked, Settings(Risk(0), 0.01, None, np.random.default_rng(0), lambda share: None))
     assert found.stability.lower.item() == pytest.approx(float(entry["value"]), abs=entry["abs_tol"])
     assert found.stability.upper.item() == pytest.approx(float(entry["value"]), abs=entry["abs_tol"])

@@ -89,8 +89,8 @@ def print_population(curves: Curves, of: Quantity = "stability") -> None:
 
     if len(curves.labels) < FEWEST_ROWS or not curves.sound:
         return
-    out, names = console(), max(map(len, curves.mechanisms))
-    shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names - 2) // 13)))
+    out, names = console(), max(map(len, ("mechanism", *curves.mechanisms)))
+    shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names) // 13)))
     within = curves.population(of, at=shown)
     out.print(f"[bold]{'label stability' if of == 'stability' else of}[/bold], {within.words}")
     found = table("mechanism", *(f"ε={show_up(curves.epsilons[e])}" for e in shown), left=("mechanism",))

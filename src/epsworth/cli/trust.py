@@ -22,7 +22,7 @@ def spelt_out(words: list[str]) -> list[str]:
     """
     if words[:1] == ["audit"]:  # whose own --trust takes no value
         return words
-    following = [*words[1:], ""]
+    following = [*words[1:], ""] if words else []
     return [
         f"--trust={ALL}" if word == "--trust" and not _names_types(after) else word
         for word, after in zip(words, following, strict=True)
