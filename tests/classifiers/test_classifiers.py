@@ -537,3 +537,9 @@ def test_a_classifier_that_fails_tells_no_value_of_the_record():
     with pytest.raises(ew.ClassifierError, match=r"cannot handle \.\.\. in column 1 of 2, \.\.\.") as caught:
         ew.stability(picky, [[0.5, 87.2601234]], sensitive=0, epsilons=[1])
     assert "87.2" not in str(caught.value)
+
+
+def test_a_search_that_kept_no_model_is_told_to_refit():
+    search = GridSearchCV(LogisticRegression(), {"C": [1.0]}, refit=False, cv=2)
+    with pytest.raises(TypeError, match="GridSearchCV of refit=False.*refit=True"):
+        ew.as_classifier(search.fit(np.arange(8.0).reshape(-1, 1), [0, 1] * 4))
