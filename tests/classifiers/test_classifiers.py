@@ -16,6 +16,7 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.mixture import GaussianMixture
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -541,5 +542,5 @@ def test_a_classifier_that_fails_tells_no_value_of_the_record():
 
 def test_a_search_that_kept_no_model_is_told_to_refit():
     search = GridSearchCV(LogisticRegression(), {"C": [1.0]}, refit=False, cv=2)
-    with pytest.raises(TypeError, match="GridSearchCV of refit=False.*refit=True"):
+    with pytest.raises(TypeError, match=r"GridSearchCV of refit=False.*refit=True"):
         ew.as_classifier(search.fit(np.arange(8.0).reshape(-1, 1), [0, 1] * 4))

@@ -339,7 +339,11 @@ SCORES = {
         [("y", INTEGER, [None, 1])],
     ),
     "the scores beside a label": (
-        [SCALER, ("LinearClassifier", ["scaled"], ["label", "p"], CLASSIFYING), ("Cast", ["p"], ["y"], {"to": INTEGER})],
+        [
+            SCALER,
+            ("LinearClassifier", ["scaled"], ["label", "p"], CLASSIFYING),
+            ("Cast", ["p"], ["y"], {"to": INTEGER}),
+        ],
         [("y", INTEGER, [None, 3])],
     ),
     "a choice between a label and a score": (

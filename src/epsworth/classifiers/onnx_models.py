@@ -253,7 +253,7 @@ def _output(outputs: list[Any], graph: Graph | None) -> Output:
     if len(named) > 1:
         named = [one for one in named if "label" in one.name.lower()] or named
     if len(named) == 1:
-        return Output(named[0].name, "label", graph and graph.labels_of(named[0].name))
+        return Output(named[0].name, "label", None if graph is None else graph.labels_of(named[0].name))
     if named:
         names = ", ".join(one.name for one in named)
         raise ValueError(f"the ONNX model has several outputs that may be the label: {names}; name one of them 'label'")
