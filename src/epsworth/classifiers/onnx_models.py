@@ -263,8 +263,8 @@ def _output(outputs: list[Any], graph: Graph | None) -> Output:
         what = ", ".join(f"{one.name} ({one.type})" for one in outputs)
         if graph is None:
             raise ValueError(
-                f"the onnxruntime session does not hold its graph, and nothing says which label its outputs mean: {what}; "
-                "give the onnx.ModelProto, or the file"
+                f"the onnxruntime session does not hold its graph, and nothing says which label its outputs mean: "
+                f"{what}; give the onnx.ModelProto, or the file"
             )
         raise ValueError(
             "the ONNX model's outputs are scores or computed from them, and nothing says which label they mean: "
