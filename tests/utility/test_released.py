@@ -20,6 +20,7 @@ from epsworth.release import Rule, Sampling
 from epsworth.release.columns import Column
 from epsworth.space import Feature
 from epsworth.utility.curves import Curves
+from epsworth.utility.policies import ask_about
 
 X, Y = load_iris(return_X_y=True)
 FOREST = RandomForestClassifier(20, random_state=0).fit(X, Y)
@@ -187,6 +188,16 @@ def test_a_sample_is_the_average_over_its_subsets():
     curves = ew.stability(FOREST, X[[60]], policy=centred)
     assert Fraction(curves.lower.item()) <= total <= Fraction(curves.upper.item())
     assert curves.guarantees[0][0] == centred.guarantee  # the two largest of three
+
+
+def test_the_tight_epsilon_of_a_sample_is_that_of_the_costliest_features():
+    ranges = ew.Domain.of({"x0": (4, 8), "x2": (1, 7), "x3": (0, 3)})
+    policy = ew.Policy.of("krr:k=5", {"x0": 3, "x2": 1, "x3": 2}, ranges, sample=2)
+    scaled = ew.Policy(policy.rules, Sampling(2, "scaled"))
+    tight = ask_about(scaled, FOREST, X[[60]], y=None).releases[0][0].tight_epsilon
+    losses = [rule.kernel.loss() for rule in policy.rules]
+    assert tight >= max(map(sum, combinations(losses, 2)))
+    assert tight == pytest.approx(5, abs=1e-3)
 
 
 def test_gaps_that_a_policy_fills_do_not_stand_in_the_way_of_trees():
