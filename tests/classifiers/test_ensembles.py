@@ -199,10 +199,8 @@ def test_what_was_read_answers_as_predict_does_wherever_it_says_that_it_is_clear
 
 def test_an_open_vote_is_taken_for_nobody_and_counts_for_everybody():
     """One member of weight 2 is open: the other's vote does not settle it, and where it is clear it does."""
-    votes = [
-        Votes(lambda sums, slack, clear=clear: (np.array([0, 0]), np.array(clear, dtype=bool)), 3)
-        for clear in ([1, 0], [1, 1])
-    ]
+    clear = np.array([[True, False], [True, True]])
+    votes = [Votes(lambda sums, slack, one=one: (np.array([0, 0]), one), 3) for one in clear]
     low, high = votes[0](np.zeros((2, 1)), np.zeros(1))
     assert low.tolist() == [[1, 0, 0], [0, 0, 0]]
     assert high.tolist() == [[1, 0, 0], [1, 1, 1]]

@@ -279,7 +279,7 @@ def test_what_holds_for_some_combinations_only_is_not_certain():
         found = parts.mixed(question, Bounds(*(np.tile(side, (1, 1, 2)).astype(float) for side in (low, high))))
         np.testing.assert_allclose(found.lower[0, 0], weights @ low, rtol=0, atol=1e-12)
         np.testing.assert_allclose(found.upper[0, 0], weights @ high, rtol=0, atol=1e-12)
-        assert (0 < found.upper).all()
+        assert (found.upper > 0).all()
         assert (found.lower < 1).all()
     assert (parts.mixed(question, Bounds(*np.ones((2, 1, 1, 4)))).lower == 1).all()
     assert (parts.mixed(question, Bounds(*np.zeros((2, 1, 1, 4)))).upper == 0).all()
