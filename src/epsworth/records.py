@@ -183,6 +183,8 @@ def _as_before(new: nw.Series[Any], old: nw.Series[Any]) -> nw.Series[Any]:
     """
     import narwhals as nw
 
+    if isinstance(old.dtype, nw.Object) and old.implementation.is_pandas():
+        return nw.from_native(nw.to_native(new).astype(object), series_only=True)  # encoders go by the kind of a column
     if not isinstance(old.dtype, (nw.Categorical, nw.Enum)):
         return new
     if not old.implementation.is_pandas():

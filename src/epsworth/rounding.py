@@ -97,7 +97,7 @@ def float_below(value: Fraction) -> float:
     >>> float_below(Fraction(1, 2)), float_below(Fraction(1, 3)) <= Fraction(1, 3)
     (0.5, True)
     """
-    return -float_above(-value)
+    return -float_above(-value) + 0.0  # of zero, too, without its sign
 
 
 def round_down(value: float, digits: int = 3) -> float:

@@ -14,6 +14,7 @@ from sklearn.ensemble import (
 )
 from sklearn.feature_selection import SelectKBest, VarianceThreshold
 from sklearn.impute import KNNImputer, SimpleImputer
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
     Binarizer,
@@ -31,6 +32,10 @@ from sklearn.preprocessing import (
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
+from epsworth.classifiers import shortcuts
+from epsworth.classifiers.columns import Columns
+from epsworth.classifiers.preprocessing import Preprocessing
+from epsworth.classifiers.shortcuts import Branch
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.question import ask
 
@@ -213,3 +218,69 @@ def test_what_a_sparse_matrix_leaves_out_is_missing_to_xgboost():
     assert "missing to the trees" in cells_for(question)
     dense = make_pipeline(PREPARED["selected"](), xgboost.XGBClassifier(n_estimators=5, n_jobs=1)).fit(TABLE, LABELS)
     assert check_cells(dense, TABLE, 2, 200) == 0
+
+
+def test_a_column_that_a_branch_takes_twice_moves_as_one():
+    """Timestamps, of which the probes of a short cut know nothing: both copies move, and the bounds hold the truth."""
+    rng = np.random.default_rng(0)
+    table = np.column_stack([rng.uniform(1.6e9, 1.8e9, 300), rng.uniform(0, 10, 300)])
+    labels = ((table[:, 0] > 1.68e9) ^ (table[:, 1] > 7)).astype(int)
+    bins = ColumnTransformer([("b", KBinsDiscretizer(8, encode="ordinal"), [0, 0])], remainder="passthrough")
+    model = make_pipeline(bins, RandomForestClassifier(20, random_state=0)).fit(table, labels)
+    table[0, 0] = 1.6e9
+    settings = {"sensitive": 0, "mechanisms": "pm", "epsilons": [1.0], "domain": {"x0": (1.6e9, 1.8e9)}}
+    exact = ew.stability(model, table[:4], **settings)
+    drawn = ew.stability(model, table[:4], method="sampled", confidence=1 - 1e-6, rng=0, **settings)
+    assert (exact.method == "cells").all()
+    assert (drawn.lower <= exact.upper).all()
+    assert (exact.lower <= drawn.upper).all()
+
+
+def test_thresholds_that_a_short_cut_located_wrongly_are_noticed(monkeypatch):
+    rng = np.random.default_rng(0)
+    table = rng.uniform(0, 10, (200, 2))
+    scaled = ColumnTransformer([("s", StandardScaler(), [0])], remainder="passthrough")
+    model = make_pipeline(scaled, RandomForestClassifier(5, random_state=0)).fit(table, table.sum(axis=1) > 10)
+    settings = {"sensitive": 0, "mechanisms": "pm", "epsilons": [1.0], "domain": {"x0": (0, 10)}}
+    assert (ew.stability(model, table[:3], **settings).method == "cells").all()
+    exact = Branch.__call__
+    monkeypatch.setattr(
+        Branch, "__call__", lambda self, values: exact(self, np.where(values > 1e3, values, 2 * values))
+    )
+    monkeypatch.setattr(shortcuts, "_same", lambda branch, handed: True)
+    assert (ew.stability(model, table[:3], rng=0, **settings).method == "sampled").all()
+
+
+@pytest.mark.parametrize(("scaler", "flag"), [(StandardScaler(), "with_std"), (RobustScaler(), "with_scaling")])
+def test_what_a_transform_asks_after_fitting_counts(scaler, flag):
+    rng = np.random.default_rng(0)
+    table = np.column_stack([rng.uniform(0, 3.5, 400), rng.lognormal(3, 1, 400)])
+    labels = table[:, 0] + 0.02 * table[:, 1] + 0.3 * rng.normal(size=400) > 2.3
+    model = make_pipeline(scaler, LogisticRegression()).fit(table, labels)
+    model[0].set_params(**{flag: False})
+    settings = {"sensitive": 0, "mechanisms": "pm", "epsilons": [2.0], "domain": {"x0": (0, 3.5)}}
+    exact = ew.stability(model, table[:5], **settings)
+    drawn = ew.stability(model, table[:5], method="sampled", confidence=1 - 1e-6, rng=0, **settings)
+    assert (exact.method == "lattice").all()
+    assert (drawn.lower <= exact.upper).all()
+    assert (exact.lower <= drawn.upper).all()
+
+
+def test_numbers_in_a_column_of_objects_stay_objects():
+    """An encoder that was fitted on objects compares objects; randomised response in closed form."""
+    table = pd.DataFrame({"grade": pd.Series([0, 1, 2] * 20, dtype=object)})
+    model = make_pipeline(OneHotEncoder(), LogisticRegression()).fit(table, [0, 1, 1] * 20)
+    found = ew.stability(
+        model, table[:2], sensitive="grade", mechanisms="krr", epsilons=[1.0], domain={"grade": [0, 1, 2]}
+    )
+    own = np.e / (np.e + 2)
+    assert found.lower.ravel() == pytest.approx([own, own + (1 - own) / 2], abs=1e-9)
+
+
+def test_steps_that_answer_by_the_batch_are_not_read():
+    table = np.random.default_rng(0).normal(size=(20, 2))
+    centred = FunctionTransformer(lambda rows: rows - rows.mean(axis=0))
+    before = Preprocessing((centred.fit(table),), Columns.of_records(2))
+    assert not before.row_by_row(before(table), lambda row: table[[row]])
+    steady = Preprocessing((StandardScaler().fit(table),), Columns.of_records(2))
+    assert steady.row_by_row(steady(table), lambda row: table[[row]])

@@ -22,6 +22,7 @@ from epsworth.classifiers.transformers import all_stepped
 Through = Callable[[int, Floats], NDArray[Any]]
 """From a column of records and values of it to what the steps hand on, the other columns held at some record's."""
 Guess = tuple[Floats, Floats, Floats]  # values, how far off they may be, and sizes beyond which nothing can lie
+CLOSE = 1e-6  # by which a row handed on alone may differ from the same row among others
 LARGEST = float(np.finfo(float).max) / 4  # that of natural values at which models are asked
 
 
@@ -52,6 +53,20 @@ class Preprocessing:
     def __call__(self, records: Any) -> NDArray[Any]:
         """Return what the estimator sees of records in their native container, shape ``(n, width)``."""
         return as_array(self.handed_on(records))
+
+    def row_by_row(self, given: Floats, alone: Callable[[int], Any]) -> bool:
+        """Tell whether some rows are handed on alone as they were among others, but for rounding.
+
+        Parameters
+        ----------
+        given : ndarray
+            What was handed on of all rows together.
+        alone : callable
+            From a row's number to that row, in its native container.
+        """
+        rows = sorted({0, len(given) // 2, len(given) - 1})
+        found = np.concatenate([self(alone(row)).astype(np.float64) for row in rows])
+        return np.allclose(found, given[rows], rtol=CLOSE, atol=CLOSE, equal_nan=True)
 
     def fed_by(self, position: int) -> NDArray[np.intp]:
         """Return the columns that depend on a record's column and on nothing else."""

@@ -124,7 +124,8 @@ def per_column(scaler: Any, width: int) -> tuple[Floats, Floats]:
     kind, ones = kind_of(scaler), np.ones(width)
     if kind == "MinMaxScaler":
         return scaler.scale_ * ones, scaler.min_ * ones
-    spread = getattr(scaler, "scale_", None)
+    used = {"StandardScaler": "with_std", "RobustScaler": "with_scaling"}.get(kind or "")  # asked by every transform
+    spread = getattr(scaler, "scale_", None) if used is None or getattr(scaler, used) else None
     factor = ones if spread is None else ones / np.asarray(spread)
     centre = getattr(scaler, {"StandardScaler": "mean_", "RobustScaler": "center_"}.get(kind or "", ""), None)
     centred = getattr(

@@ -105,10 +105,10 @@ class ShortCuts:
 def _branch(
     step: Any, records: Records, moved: Mapping[int, Floats], position: int, row: NDArray[Any]
 ) -> Branch | None:
-    """Return the branch that a column takes; None where it takes several, or is handed on as it is."""
+    """Return the branch that a column takes; None where it takes several, or one twice, or is handed on as it is."""
     taken = {name: [int(at) for at in places] for name, places in step._transformer_to_input_indices.items()}
     taking = [(name, inner) for name, inner, _ in step.transformers_ if position in taken[name]]
-    if len(taking) != 1 or isinstance(taking[0][1], str):
+    if len(taking) != 1 or isinstance(taking[0][1], str) or taken[taking[0][0]].count(position) != 1:
         return None
     name, inner = taking[0]
     try:

@@ -17,6 +17,7 @@ from epsworth.records import Records
 ROUNDINGS = 4  # of a step in each column, besides the additions of one that mixes columns
 INNER = "transformers_", "steps", "transformer_list"  # where steps hold further ones, each the second of a tuple
 MISSING = "the estimator sees missing values"
+BY_BATCH = "a step hands on other values of a record alone than among others: its answer depends on the batch"
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +111,10 @@ def _seen(before: Preprocessing, records: Records, held: dict[int, float]) -> Fl
         found = given.astype(np.float64)
     except (TypeError, ValueError):
         return "the steps hand on columns that are not numbers"
+    if not before.row_by_row(
+        found, lambda row: records.take(every[[row]], {p: np.array([v]) for p, v in held.items()})
+    ):
+        return BY_BATCH
     return found if np.isfinite(found).all() else MISSING
 
 

@@ -195,12 +195,12 @@ def curves_of(
     wide = (
         _too_wide(curves, settings.at_least)
         if found.open is None
-        else [_unfinished(curves, found.open, str(pace.stopped))]
+        else [_unfinished(curves, found.open, str(pace.stopped), goes_on=not question.subsets)]
     )
     return replace(curves, notes=(*curves.notes, *wide))
 
 
-def _unfinished(curves: Curves, open_: Bools, why: str) -> str:
+def _unfinished(curves: Curves, open_: Bools, why: str, *, goes_on: bool) -> str:
     """Say why a run ended early, how far it came, and what would help."""
     parts = []
     for name, row in zip(curves.mechanisms, open_, strict=True):
@@ -209,8 +209,8 @@ def _unfinished(curves: Curves, open_: Bools, why: str) -> str:
     half = round_up(float(_widths(curves.stability, curves.over, None).max()) / 2)
     return (
         f"the run was stopped {why}: all bounds hold, but they are finished for "
-        f"{', '.join(parts)} only, with a half-width of up to {half:g}; more time narrows them, and "
-        "with a checkpoint the next run goes on where this one ended"
+        f"{', '.join(parts)} only, with a half-width of up to {half:g}; more time narrows them"
+        + (", and with a checkpoint the next run goes on where this one ended" if goes_on else "")
     )
 
 

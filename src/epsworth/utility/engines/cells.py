@@ -22,6 +22,7 @@ from epsworth.classifiers.reading import answers_as_read as reading_agrees
 from epsworth.classifiers.scalers import Predict, steps_of
 from epsworth.classifiers.shortcuts import ShortCuts
 from epsworth.classifiers.trees import NO_TREES, tree_reading
+from epsworth.classifiers.views import BY_BATCH
 from epsworth.records import Indices
 from epsworth.utility.engines.contraction import (
     LawsOverEpsilon,
@@ -36,7 +37,7 @@ from epsworth.utility.engines.contraction import (
 from epsworth.utility.engines.engine import ByRecord, Found, Obstacle, Settings, targets
 from epsworth.utility.engines.leaves import LeafBoxes
 from epsworth.utility.engines.partition import Sweep, sum_of_boxes
-from epsworth.utility.engines.probing import answers_as_read, probes
+from epsworth.utility.engines.probing import SPREAD, answers_as_read, probes
 from epsworth.utility.question import Question
 
 MOST_FEATURES = 3
@@ -184,6 +185,10 @@ def given_to(question: Question, model: TreeModel) -> tuple[Floats, Through] | s
         if hasattr(handed, "toarray") and not model.sparse:
             return Obstacle("what a sparse matrix leaves out is missing to the trees; use sparse_output=False")
         given = _numbers(as_array(handed))
+        if given is not None and not model.before.row_by_row(
+            given, lambda row: question.records.take(np.array([row]), {p: v[[row]] for p, v in own.items()})
+        ):
+            return Obstacle(BY_BATCH)
     if given is None:
         return Obstacle("the trees are given columns that are not numbers")
     missing: Bools = np.asarray(np.isnan(given).any(axis=0))
@@ -233,33 +238,34 @@ def _read(question: Question, model: TreeModel) -> TreeCells | str:
 
 def _agrees(question: Question, builder: TreeCells, given: Floats) -> bool:
     """Tell whether the classifier answers as its trees, at the records, over the ranges and beside thresholds."""
-    model = builder.model
-    last, steps = steps_of(question.classifier.inside)
-    if steps and list(map(id, steps)) == list(map(id, model.before.steps)):
-        return _agrees_behind(question, builder, given, last)
+    if builder.model.before.steps:
+        return _agrees_behind(question, builder, given)
 
     def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
-        if model.before.steps:  # those of members
-            moved = dict(zip(question.positions, values, strict=True))
-            return model.labels(model.before(question.records.take(rows, moved)))
         table = given[rows]
         table[:, list(question.positions)] = np.column_stack(values)
-        return model.labels(table)
+        return builder.model.labels(table)
 
     return answers_as_read(question, read, builder.sweep.edges)
 
 
-def _agrees_behind(question: Question, builder: TreeCells, given: Floats, last: Any) -> bool:
-    """Tell the same of an estimator behind steps: of what they hand on, which is prepared once for it and its trees.
+def _agrees_behind(question: Question, builder: TreeCells, given: Floats) -> bool:
+    """Tell the same behind steps, and whether the located thresholds turn what all steps hand on as its trees do.
 
-    The whole classifier's own labels of the records are known already.
+    An estimator at the end of the very steps is asked about what they hand on, which is prepared once for it and its
+    trees; the whole classifier's own labels of the records are known already.
     """
     model, (rows, values) = builder.model, probes(question, builder.sweep.edges)
     moved = dict(zip(question.positions, values, strict=True))
     handed = model.before.handed_on(question.records.take(rows, moved))
-    same = reading_agrees(np.asarray(Predict(last)(handed)), *model.labels(as_array(handed)))
+    seen, last = as_array(handed), slice(-2 * SPREAD, None)  # those over the ranges and beside thresholds
+    if not builder.sweep.turns_as([own[last] for own in values], seen[last]):
+        return False
+    estimator, steps = steps_of(question.classifier.inside)
+    behind = list(map(id, steps)) == list(map(id, model.before.steps))
+    labels = np.asarray(Predict(estimator)(handed)) if behind else question.ask(rows, values)
     own = question.labels if question.answered is None else question.answered
-    return same and reading_agrees(own, *model.labels(given))
+    return reading_agrees(labels, *model.labels(seen)) and reading_agrees(own, *model.labels(given))
 
 
 class CellTables(ByRecord):

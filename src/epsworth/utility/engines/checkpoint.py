@@ -208,11 +208,12 @@ def described(question: Question, **settings: object) -> dict[str, str]:
     return {
         "version of epsworth": version("epsworth"),
         "records": _digest([question.records.names, *(column.tolist() for column in columns)]),
+        "true values of the records": _digest(question.unit.tolist()),  # gaps and outliers as a policy reads them
         "labels of the records": _digest(question.labels.tolist()),
         "true labels": _digest(None if question.y is None else question.y.tolist()),
         "answers of the classifier": _digest(question.ask(rows, values).tolist()),
         "sensitive features": ", ".join(feature.name for feature in question.features),
-        "ranges": _digest([repr(feature) for feature in question.features]),
+        "ranges": _digest([[repr(f), f.from_unit(np.linspace(0, 1, len(PLACES))).tolist()] for f in question.features]),
         "mechanisms": ", ".join(question.names),
         "epsilons": ", ".join(f"{epsilon!r}" for epsilon in question.epsilons.tolist()),
         "laws of what is released": _digest(_laws(question)),

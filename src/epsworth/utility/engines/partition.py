@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.flat import LEAF, TreeModel
@@ -88,6 +89,26 @@ class Sweep:
     def closed(self) -> Bools:
         """The splits at which a record goes one way."""
         return np.asarray((self.axis < 0) & (self.model.left != LEAF))
+
+    def turns_as(self, values: Sequence[Floats], given: NDArray[Any]) -> bool:
+        """Tell whether records turn at every open split as the located thresholds say.
+
+        Parameters
+        ----------
+        values : sequence of ndarray
+            Per axis the records' natural values.
+        given : ndarray
+            What the whole preprocessing hands on of these records.
+        """
+        seen, falls = self.model.seen(given), self.left != self.model.left
+        for j, own in enumerate(values):
+            nodes = np.flatnonzero(self.axis == j)
+            if nodes.size:
+                near = np.asarray(own, dtype=np.float64)[:, np.newaxis] <= self.edges[j][self.place[nodes]]
+                left = self.model.turns_left(seen[:, self.model.feature[nodes]], self.model.threshold[nodes])
+                if not np.array_equal(near, left != falls[nodes]):
+                    return False
+        return True
 
     def leaves(self, turns: Bools) -> Leaves:
         """Return the leaves that can be reached by a record that goes left at the closed splits where ``turns``."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
 
@@ -22,7 +22,8 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval, Risk
 from epsworth.laws import Gaussian, Laplace, Law
 from epsworth.rounding import up
-from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, kinds, records_of
+from epsworth.utility.engines.checkpoint import Kept
+from epsworth.utility.engines.engine import BATCH, Answer, ByRecord, Found, Settings, kinds, records_of
 from epsworth.utility.engines.linear import LinearModel, linear_for
 from epsworth.utility.engines.sums import MARGIN
 from epsworth.utility.question import Question
@@ -183,6 +184,10 @@ class Rays(ByRecord):
     def worthwhile(self, question: Question, m: int) -> bool:
         """Tell whether there is more than one epsilon to share the draws."""
         return len(question.epsilons) > 1
+
+    def bound(self, question: Question, settings: Settings) -> Answer | None:
+        """Begin anew in a run that goes on: the draws serve all records, and so does what they spend."""
+        return super().bound(question, replace(settings, kept=Kept()))
 
     def found(self, question: Question, settings: Settings) -> Iterator[Found]:
         """Yield bounds for every epsilon from shared draws; records, labels and mechanisms share the risk."""
