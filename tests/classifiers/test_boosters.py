@@ -348,3 +348,12 @@ def test_a_model_that_contradicts_what_was_read_is_sampled(new, change, monkeypa
 def test_neither_library_is_imported_by_the_readers():
     code = "import epsworth.classifiers.boosters, sys; sys.exit(bool({'xgboost', 'lightgbm'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_random_forest_of_xgboost_says_why_it_is_sampled():
+    forest = package_or_skip("xgboost").XGBRFClassifier(n_estimators=3, n_jobs=1).fit(*load_iris(return_X_y=True))
+    curves = ew.stability(
+        forest, load_iris().data[:2], sensitive=[0], domain={0: (4, 8)}, mechanisms="pm", epsilons=[2.0],
+        tolerance=0.1, rng=0,
+    )  # fmt: skip
+    assert "XGBRFClassifier is not read" in " ".join(curves.notes)

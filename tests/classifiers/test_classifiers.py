@@ -16,6 +16,7 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.mixture import GaussianMixture
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -537,3 +538,9 @@ def test_a_classifier_that_fails_tells_no_value_of_the_record():
     with pytest.raises(ew.ClassifierError, match=r"cannot handle \.\.\. in column 1 of 2, \.\.\.") as caught:
         ew.stability(picky, [[0.5, 87.2601234]], sensitive=0, epsilons=[1])
     assert "87.2" not in str(caught.value)
+
+
+def test_a_search_that_kept_no_model_is_told_to_refit():
+    search = GridSearchCV(LogisticRegression(), {"C": [1.0]}, refit=False, cv=2)
+    with pytest.raises(TypeError, match=r"GridSearchCV of refit=False.*refit=True"):
+        ew.as_classifier(search.fit(np.arange(8.0).reshape(-1, 1), [0, 1] * 4))

@@ -307,6 +307,7 @@ def test_sessions_files_and_copies_answer_alike(tmp_path):
 
 
 REGRESSION = {"coefficients": [1.0, 1.0, 1.0, 1.0], "intercepts": [0.0]}
+CLASSIFYING = {"coefficients": WEIGHTS.T.ravel().tolist(), "intercepts": BIASES.tolist(), "classlabels_ints": [0, 1, 2]}
 SCORES = {
     "a regressor": (
         [("LinearRegressor", ["X"], ["y"], REGRESSION)],
@@ -316,6 +317,44 @@ SCORES = {
         [("LinearRegressor", ["X"], ["r"], REGRESSION), ("Cast", ["r"], ["y"], {"to": INTEGER})],
         [("y", INTEGER, [None, 1])],
     ),
+    "percentages": (
+        [
+            ("MatMul", ["X", "w"], ["z"], {}),
+            ("Softmax", ["z"], ["p"], {}),
+            ("Mul", ["p", "two"], ["q"], {}),
+            ("Cast", ["q"], ["label"], {"to": INTEGER}),
+        ],
+        [("label", INTEGER, [None, 3])],
+    ),
+    "a margin in whole numbers": (
+        [("MatMul", ["X", "w"], ["z"], {}), ("Cast", ["z"], ["y"], {"to": INTEGER})],
+        [("y", INTEGER, [None, 3])],
+    ),
+    "a score in words": (
+        [("LinearRegressor", ["X"], ["r"], REGRESSION), ("Cast", ["r"], ["y"], {"to": WORDS})],
+        [("y", WORDS, [None, 1])],
+    ),
+    "the best score of a ranking": (
+        [("TopK", ["X", "one"], ["best", "place"], {}), ("Cast", ["best"], ["y"], {"to": INTEGER})],
+        [("y", INTEGER, [None, 1])],
+    ),
+    "the scores beside a label": (
+        [
+            SCALER,
+            ("LinearClassifier", ["scaled"], ["label", "p"], CLASSIFYING),
+            ("Cast", ["p"], ["y"], {"to": INTEGER}),
+        ],
+        [("y", INTEGER, [None, 3])],
+    ),
+    "a choice between a label and a score": (
+        [
+            ("Greater", ["X", "two"], ["c"], {}),
+            ("Cast", ["X"], ["i"], {"to": INTEGER}),
+            ("Where", ["c", "one", "i"], ["y"], {}),
+        ],
+        [("y", INTEGER, [None, 4])],
+    ),
+    "the record itself": ([("Cast", ["X"], ["y"], {"to": INTEGER})], [("y", INTEGER, [None, 4])]),
     "one probability from a softmax": (
         [
             ("MatMul", ["X", "w"], ["z"], {}),
@@ -346,9 +385,56 @@ def test_no_score_is_taken_for_a_label(name):
     if any("one" in node[1] for node in nodes):
         constants |= {"one": np.array([1], dtype=np.int64)}
     if any("two" in node[1] for node in nodes):
-        constants |= {"two": np.array([2], dtype=np.int64)}
+        slices = any(node[0] == "Slice" for node in nodes)
+        constants |= {"two": np.array([2], dtype=np.int64 if slices else np.float32)}
     with pytest.raises(ValueError, match="nothing says which label they mean"):
         ew.as_classifier(graph(nodes, outputs, **constants))
+
+
+CHOICES = {
+    "the place of the largest": [("ArgMax", ["X"], ["y"], {"axis": 1})],
+    "the place of the least, as another kind": [
+        ("ArgMin", ["X"], ["i"], {"axis": 1}),
+        ("Cast", ["i"], ["f"], {"to": FLOAT}),
+        ("Cast", ["f"], ["y"], {"to": INTEGER}),
+    ],
+    "the first of a ranking": [("TopK", ["X", "one"], ["best", "y"], {})],
+    "a comparison": [
+        ("Gemm", ["X", "w"], ["z"], {}),
+        ("Greater", ["z", "two"], ["c"], {}),
+        ("Cast", ["c"], ["y"], {"to": INTEGER}),
+    ],
+    "one of two numbers": [
+        ("Gemm", ["X", "w"], ["z"], {}),
+        ("Less", ["z", "two"], ["c"], {}),
+        ("Where", ["c", "one", "four"], ["y"], {}),
+    ],
+    "an entry of a table": [("ArgMax", ["X"], ["i"], {"axis": 1}), ("Gather", ["four", "i"], ["y"], {})],
+    "a classifier's": [("LinearClassifier", ["X"], ["l", "p"], CLASSIFYING), ("Reshape", ["l", "shape"], ["y"], {})],
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_whole_numbers_that_were_chosen_are_labels(name):
+    known = {
+        "one": np.array([1]),
+        "two": np.array([2], np.float32),
+        "four": np.array([4, 5, 6, 7] if "table" in name else [4]),
+        "shape": np.array([-1, 1]),
+        "w": WEIGHTS[:, :1],
+    }
+    used = {one for _, inputs, _, _ in CHOICES[name] for one in inputs}
+    model = graph(CHOICES[name], [("y", INTEGER, [None, 1])], **{k: v for k, v in known.items() if k in used})
+    raw = runtime.InferenceSession(model.SerializeToString()).run(["y"], {"X": IRIS.astype(np.float32)})[0]
+    assert ew.as_classifier(model).labels(IRIS).tolist() == raw.ravel().tolist()
+
+
+def test_a_session_without_its_graph_is_refused(tmp_path):
+    onnx.save(graph(CHOICES["the place of the largest"], [("y", INTEGER, [None, 1])]), tmp_path / "m.onnx")
+    session = runtime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    (tmp_path / "m.onnx").unlink()
+    with pytest.raises(ValueError, match="does not hold its graph"):
+        ew.as_classifier(session)
 
 
 def test_models_that_take_no_records_are_refused(tmp_path):

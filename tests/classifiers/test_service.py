@@ -292,6 +292,15 @@ def test_a_redirection_is_not_followed():
         assert elsewhere.requests == 0
 
 
+def test_floats_are_labels_only_where_their_output_is_named():
+    with serving(lambda columns: above(columns).astype(float)) as server:
+        with pytest.raises(ew.ClassifierError, match=r"'y' of the kind FP64, which may be scores.*output="):
+            ew.remote(server.url).labels(FLOWERS)
+        assert ew.remote(server.url, output="y").labels(FLOWERS).tolist() == above([FLOWERS]).tolist()
+    with serving(lambda columns: columns[0][:, 0] / 7) as server, pytest.raises(ew.ClassifierError, match="broken"):
+        ew.remote(server.url, output="y").labels(FLOWERS)
+
+
 def test_scores_are_refused_though_they_are_whole():
     with serving(lambda columns: np.arange(len(columns[0]))) as server, pytest.raises(ew.ClassifierError):
         ew.remote(server.url).labels(np.random.default_rng(0).normal(size=(500, 2)))

@@ -107,6 +107,49 @@ def test_what_the_policy_does_not_cover_is_refused(opened, upstream, record, col
     assert not upstream.bodies
 
 
+ODD = [None, True, 0, 1.5, "", "x", [], {}, ["FP64"], {"FP64": 1}, [["age"]], [{}], [None], ["\ud800"]]
+
+
+@pytest.mark.parametrize("member", ["name", "shape", "datatype", "data", "columns"])
+def test_members_of_another_kind_are_refused_by_name(opened, upstream, member):
+    domain = ew.Domain.of({"age": (0, 100), "bmi": (10, 60)})
+    client = opened(policy=ew.Policy.split("pm", 2, domain), tensors={"t": ()})
+    for odd in ODD:
+        tensor = {"name": "t", "shape": [1, 2], "datatype": "FP64", "data": [31, 22]}
+        tensor["parameters"] = {"columns": ["age", "bmi"]}
+        (tensor["parameters"] if member == "columns" else tensor)[member] = odd
+        answer = client.post(INFER, json={"inputs": [tensor]})
+        assert answer.status_code in (400, 415), odd
+        assert member != "datatype" or "datatype" in answer.json()["error"]
+    assert not upstream.bodies
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_no_member_makes_the_gateway_fail(opened, upstream, record, odd):
+    """Whatever a member holds, the request is refused or forwarded without it."""
+    client = opened(outputs=("proba",), public=("sex",))
+    for more in (
+        {"outputs": odd},
+        {"outputs": [odd]},
+        {"outputs": [{"name": odd}]},
+        {"inputs": odd},
+        {"inputs": [odd]},
+    ):
+        left_out = more == {"outputs": None}
+        assert client.post(INFER, json={"inputs": record()} | more).status_code == (200 if left_out else 400)
+    upstream.bodies.clear()
+    for parameters in (odd, {"content_type": odd}):
+        inputs = record()
+        inputs[0]["parameters"] = parameters
+        assert client.post(INFER, json={"inputs": inputs, "parameters": parameters, "id": odd}).status_code == 200
+        assert "parameters" not in json.dumps(upstream.last)
+    for body in (odd, [odd], {"records": odd}, {"records": [odd]}):
+        assert client.post("/predict", json=body).status_code == 400
+    for name in ("age", "job", "sex"):
+        told = client.post("/predict", json=[{"age": 31, "bmi": 22, "job": "nurse"} | {name: odd}])
+        assert told.status_code in (200, 400)
+
+
 @pytest.mark.parametrize("more", [{"model": "x"}, {"outputs": [{"name": "proba"}]}, {"outputs": "proba"}])
 def test_members_that_nobody_declared_are_refused(opened, upstream, record, more):
     assert opened().post(INFER, json={"inputs": record()} | more).status_code == 400

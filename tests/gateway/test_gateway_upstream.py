@@ -44,6 +44,31 @@ def test_records_go_where_the_settings_say_and_nowhere_else(opened, upstream):
     assert len(upstream.bodies) == 1
 
 
+@pytest.mark.parametrize("status", [100, 101, 199, 204, 205, 206, 304, 600, 999])
+def test_statuses_that_are_no_plain_answer_are_not_handed_on(opened, upstream, status, capfd):
+    upstream.answers[:] = [Answer(status, b'{"age": 31.2598}', "application/json")]
+    client = opened()
+    answer = client.post("/predict", json=[ONE])
+    assert (answer.status_code, len(upstream.bodies)) == (502, 1)
+    assert "no answer that could be handed on" in answer.json()["error"]
+    assert client.get("/v2").status_code == 502
+    assert "31.2598" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["text/html; charset=é", "a€b", "a\udcffb", "text/plain\r\nset-cookie: a=b", "a\0"])
+def test_content_types_that_no_header_holds_are_not_handed_on(opened, upstream, kind):
+    upstream.answers[:] = [Answer(200, b"{}", kind)]
+    client = opened()
+    assert (client.post("/predict", json=[ONE]).status_code, client.get("/v2").status_code) == (502, 502)
+    assert 'outcome="upstream"} 1' in client.get("/metrics").text
+
+
+def test_an_answer_without_a_content_type_is_handed_on(opened, upstream):
+    upstream.answers[:] = [Answer(200, b"{}", "")]
+    answer = opened().post("/predict", json=[ONE])
+    assert (answer.status_code, answer.content) == (200, b"{}")
+
+
 def test_an_answer_that_says_no_is_handed_on(opened, upstream):
     upstream.answers[:] = [Answer(422, b'{"error": "shape"}', "application/json")]
     answer = opened().post("/predict", json=[ONE])

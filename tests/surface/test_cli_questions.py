@@ -71,7 +71,7 @@ def test_radius_prints_what_the_library_says(cli, place):
     assert (told["lower"], told["upper"], told["method"]) == (found.lower, found.upper, "linear")
     text = cli("radius", "model.skops", "table.csv", "-r", "3", "-f", "age").stdout
     assert str(ew.radius(model, table[3:4], features="age")) in text
-    assert "Next: epsworth safe-box model.skops table.csv --record 3 -s age" in text
+    assert "Next: epsworth safe-box model.skops table.csv --record 3 -s age --domain ranges.toml" in text
 
 
 def test_safe_box_prints_what_the_library_says(cli, place):
@@ -249,3 +249,14 @@ def test_bad_questions_end_in_one_sentence_and_status_2(cli, words, message):
     found = cli(*words, code=2)
     assert message in " ".join(found.stderr.split())
     assert found.stdout == ""
+
+
+@pytest.mark.parametrize("epsilon", ["inf", "nan", "1e400", "2,inf", "0", "5e-324"])
+def test_epsilons_that_are_none_get_one_sentence(cli, epsilon):
+    for words in (
+        ("utility", "--record-epsilon", epsilon), ("recommend", "--record-epsilon", epsilon),
+        ("utility", "--epsilon", epsilon), ("split", "-E", epsilon.split(",")[-1]),
+    ):  # fmt: skip
+        told = cli(words[0], "model.skops", "table.csv", *BOX, *words[1:], code=2).stderr
+        assert len(told.splitlines()) == 1, told
+        assert "epsilon" in told or "total" in told

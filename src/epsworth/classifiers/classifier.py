@@ -128,6 +128,11 @@ def as_classifier(model: Any) -> Classifier:
         return _from_estimator(model)
     if callable(model):
         return Classifier(getattr(model, "__name__", type(model).__name__), model)
+    if getattr(model, "refit", True) is False:  # a search, which kept none of the models that it tried
+        raise TypeError(
+            f"the model is a {type(model).__name__} of refit=False, which holds no classifier; "
+            "search with refit=True, or fit the estimator by the best_params_ and give that"
+        )
     raise TypeError(
         f"the model is a {type(model).__name__}, which has no predict and is not a function; "
         "give a fitted classifier or a function from records to labels"

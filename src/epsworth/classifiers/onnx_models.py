@@ -2,7 +2,8 @@
 
 Neither onnx nor onnxruntime is imported before somebody gives such a model.  The graph says what an output means:
 
-- an output of whole numbers, words or booleans is the label;
+- an output of whole numbers, words or booleans is the label where it comes from an operation that chooses (ArgMax, a
+  comparison, a classifier, a table of labels); one that is computed, such as a rounded score, is refused;
 - of several scores the label is the place of the largest, as for a PyTorch module;
 - a single score is compared with 1/2 behind a Sigmoid, and with 0 where it is that of a linear layer; any other one,
   such as a regressor's or a probability from elsewhere, is refused: nothing says which of its values is which label.
@@ -31,6 +32,14 @@ KINDS: dict[str, Any] = {
     "tensor(string)": np.object_,
 }
 SHAPING = ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten")  # leave values as they are
+PICKING = (*SHAPING, "Slice", "Gather", "ArrayFeatureExtractor")  # answer values of their first input, and no others
+CHOOSING = {  # operations that choose among few values, and the place of the output that holds the choice
+    **dict.fromkeys(("ArgMax", "ArgMin", "LabelEncoder", "Constant", "ConstantOfShape"), 0),
+    **dict.fromkeys(("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "Not", "And", "Or", "Xor"), 0),
+    **dict.fromkeys(("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"), 0),
+    "TopK": 1,
+}
+DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 REGRESSORS = ("LinearRegressor", "TreeEnsembleRegressor", "SVMRegressor", "TreeEnsemble")
 
 
@@ -75,6 +84,22 @@ class Graph:
             name = node.input[0]
             node = self.producers.get(name)
         return node
+
+    def holds_labels(self, name: str) -> bool:
+        """Tell whether a tensor's values were chosen among few, and not computed: whole numbers may be rounded scores.
+
+        Claim: of operations that are not known to choose, or to pick from what was chosen, none gives labels.
+        """
+        if name in self.constants:
+            return True
+        node = self.producers.get(name)
+        if node is None or node.domain not in DOMAINS:
+            return False
+        if node.op_type in PICKING:
+            return self.holds_labels(node.input[0])
+        if node.op_type == "Where":
+            return all(map(self.holds_labels, node.input[1:]))
+        return node.op_type in CHOOSING and node.output[CHOOSING[node.op_type]] == name
 
     def labels_of(self, name: str) -> tuple[Any, ...] | None:
         """Return the labels that an output can hold, where the graph says so."""
@@ -224,7 +249,7 @@ def _check_inputs(inputs: list[Any]) -> None:
 
 def _output(outputs: list[Any], graph: Graph | None) -> Output:
     """Choose the output that labels are read off."""
-    named = [one for one in outputs if one.type in NAMED and not _is_score(graph, one.name)]
+    named = [one for one in outputs if one.type in NAMED and graph is not None and graph.holds_labels(one.name)]
     if len(named) > 1:
         named = [one for one in named if "label" in one.name.lower()] or named
     if len(named) == 1:
@@ -236,16 +261,17 @@ def _output(outputs: list[Any], graph: Graph | None) -> Output:
     found = _rule(scores[0], graph) if len(scores) == 1 and len(outputs) == 1 else None
     if found is None:
         what = ", ".join(f"{one.name} ({one.type})" for one in outputs)
+        if graph is None:
+            raise ValueError(
+                f"the onnxruntime session does not hold its graph, and nothing says which label its outputs mean: "
+                f"{what}; give the onnx.ModelProto, or the file"
+            )
         raise ValueError(
-            f"the ONNX model's outputs are scores, and nothing says which label they mean: {what}; export it with its "
-            "labels, or give a function from records to labels"
+            "the ONNX model's outputs are scores or computed from them, and nothing says which label they mean: "
+            f"{what}; export it with its labels, as ArgMax or a comparison gives them, or give a function from records "
+            "to labels"
         )
     return found
-
-
-def _is_score(graph: Graph | None, name: str) -> bool:
-    node = None if graph is None else graph.made_by(name)
-    return node is not None and node.op_type in REGRESSORS
 
 
 def _ends_linearly(graph: Graph, node: Any) -> bool:

@@ -65,6 +65,8 @@ def member(model: Any, given: Columns) -> Member | str:
         return _pipeline(model, given)
     if (inner := delegate(model)) is not None:
         return member(inner, given)
+    if kind == "XGBRFClassifier":
+        return "the XGBRFClassifier is not read; an XGBClassifier of one round with num_parallel_tree is"
     if kind not in ENSEMBLES and kind not in READERS:
         return f"{NO_TREES}: {kind} is none"
     labels = getattr(model, "classes_", None)

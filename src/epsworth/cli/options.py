@@ -178,11 +178,16 @@ def epsilon_grid(text: str, option: str = "--epsilon", above: float = 0.0) -> li
     need = f"need {'' if above else '0 < '}first <= last and a positive step"
     try:
         if ":" not in text:
-            return [float(part) for part in text.split(",")]
+            listed = [float(part) for part in text.split(",")]
+            if not all(map(math.isfinite, listed)):
+                raise ValueError
+            return listed
         first, last, step = (exact_decimal(option, part) for part in text.split(":"))  # 0.1 steps hit the end
     except ValueError:
         told = f": {need}" if ":" in text else ""
-        raise ValueError(f"{option} must be first:last:step or a list like 1,2,4, got {text!r}{told}") from None
+        raise ValueError(
+            f"{option} must be first:last:step or a list of finite numbers like 1,2,4, got {text!r}{told}"
+        ) from None
     if not (above < first <= last and step > 0):
         raise ValueError(f"{option} {text}: {need}")
     if (last - first) / step > MOST_EPSILONS:

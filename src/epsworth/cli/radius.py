@@ -52,4 +52,7 @@ def radius(
         out.print(f"Another label is answered at about {values}.", markup=False, soft_wrap=True)
     out.print("This is computed from the record itself: show it to nobody who may not see the record.")
     first = found.features[0]
-    show.suggest("safe-box", model, table, "--record", record, "-s", first, why="safe ranges under a mechanism")
+    show.suggest(
+        "safe-box", model, table, "--record", record, "-s", first, "--domain", "ranges.toml",
+        why="safe ranges under a mechanism; epsworth init writes ranges.toml",
+    )  # fmt: skip

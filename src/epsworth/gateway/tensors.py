@@ -89,7 +89,8 @@ def _tensor(given: Any, settings: Settings) -> Tensor:
         raise Refusal(
             "form", f"the input {told} has no data in the JSON; binary and shared memory are not read", status=415
         )
-    if given.get("datatype") not in DATATYPES:
+    datatype = given.get("datatype")
+    if not isinstance(datatype, str) or datatype not in DATATYPES:
         raise Refusal("form", f"the input {told} has a datatype that the protocol does not know; send one that it does")
     shape = _shape(given.get("shape"), told)
     width = prod(shape[1:])
@@ -103,7 +104,7 @@ def _tensor(given: Any, settings: Settings) -> Tensor:
         data = [value for row in data for value in row]
     if len(data) != shape[0] * width:
         raise Refusal("form", f"the data of the input {told} do not fill its shape; send one value per entry")
-    return Tensor(name, columns, shape, given["datatype"], data, _content_type(parameters).get("parameters", {}))
+    return Tensor(name, columns, shape, datatype, data, _content_type(parameters).get("parameters", {}))
 
 
 def _columns(name: str, parameters: Any, settings: Settings) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 AGAIN = frozenset({502, 503, 504})
 REDIRECTS = range(300, 400)
+ANSWERS = frozenset({*range(200, 204), *range(207, 300), *range(400, 600)})  # 204 to 206 have no body, or a part of one
 FIRST_PAUSE = 0.05  # seconds before the second attempt, doubled before each further one
 TOKEN = "EPSWORTH_UPSTREAM_TOKEN"
 LARGEST_ANSWER = 64 << 20
@@ -84,7 +85,7 @@ class Upstream:
             if answer.status in REDIRECTS:  # records go where the settings say, and nowhere else
                 raise UpstreamError("redirect", attempts)
             if answer.status not in AGAIN:
-                return Answer(answer.status, answer.content, answer.kind, attempts)
+                return _checked(replace(answer, attempts=attempts))
             kind = f"status {answer.status}"
         raise UpstreamError(kind, attempts)
 
@@ -94,6 +95,15 @@ class Upstream:
             return (await self.ask(self.settings.health)).status == 200
         except UpstreamError:
             return False
+
+
+def _checked(answer: Answer) -> Answer:
+    """Refuse what could not be handed on as it is: another try would bring the same."""
+    if answer.status not in ANSWERS:
+        raise UpstreamError(f"status {answer.status}", answer.attempts)
+    if not (answer.kind.isascii() and answer.kind.isprintable()):
+        raise UpstreamError("content type", answer.attempts)
+    return answer
 
 
 class Network:

@@ -165,10 +165,14 @@ def read(body: bytes, headers: Mapping[str, str], n: int, *, mark: str, output: 
             f"{name} answered by an output of the kind {_shown(kind)}, which the protocol does not know"
         )
     values = _values(outputs[at], parts[at], kind, n, name)
+    labels = _labels(values, kind, outputs[at].get("name"), name)
+    if kind.startswith("FP") and output is None:  # margins and percentages may be whole, too
+        raise ClassifierError(
+            f"{name} answered by the output {_shown(outputs[at].get('name'))} of the kind {kind}, which may be "
+            "scores; let the service answer INT64, BYTES or BOOL, or name that output by output= if it holds labels"
+        )
     version = document.get("model_version")
-    return Labels(
-        kind, _labels(values, kind, outputs[at].get("name"), name), version if isinstance(version, str) else None
-    )
+    return Labels(kind, labels, version if isinstance(version, str) else None)
 
 
 def _parted(body: bytes, headers: Mapping[str, str]) -> tuple[bytes, bytes]:

@@ -48,7 +48,7 @@ def remote(
         Send all numbers as one tensor, or every column as a tensor of its name (texts as BYTES).  By default as the
         service's metadata declare; where they declare nothing, data frames by columns and arrays as one tensor.
     output : str, optional
-        The output that holds the labels, where the service answers several.
+        The output that holds the labels, where the service answers several, or floats.
     batch : int
         Records per request.
     timeout : float
