@@ -32,6 +32,7 @@ from threadpoolctl import threadpool_limits
 
 import epsworth as ew
 from epsworth.classifiers.flat import TreeModel, in_doubles
+from epsworth.classifiers.responses import Average, Largest, Votes
 from epsworth.classifiers.trees import tree_reading
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.engines.linear import LinearModel, linear_for
@@ -194,6 +195,18 @@ def test_what_was_read_answers_as_predict_does_wherever_it_says_that_it_is_clear
     np.testing.assert_array_equal(labels[clear], model.predict(points)[clear])
     assert clear.mean() > 0.6
     assert (read.decision is None) == (name not in BESIDE or name == "one against the rest")
+
+
+def test_an_open_vote_is_taken_for_nobody_and_counts_for_everybody():
+    """One member of weight 2 is open: the other's vote does not settle it, and where it is clear it does."""
+    clear = np.array([[True, False], [True, True]])
+    votes = [Votes(lambda sums, slack, one=one: (np.array([0, 0]), one), 3) for one in clear]
+    low, high = votes[0](np.zeros((2, 1)), np.zeros(1))
+    assert low.tolist() == [[1, 0, 0], [0, 0, 0]]
+    assert high.tolist() == [[1, 0, 0], [1, 1, 1]]
+    places = [slice(0, 1), slice(1, 2)]
+    decided = Largest(Average(tuple(zip(votes, places, strict=True)), np.array([2.0, 1.0])), np.zeros(2))
+    assert decided(np.zeros((2, 2)))[1].tolist() == [True, False]
 
 
 SPLIT = {  # per kind of comparison: type, strict, zero

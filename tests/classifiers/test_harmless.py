@@ -36,6 +36,7 @@ from sklearn.utils import check_array
 from skops import io
 
 from epsworth.classifiers import load_model
+from epsworth.classifiers.harmless import doubtful
 
 rng = np.random.default_rng(0)
 FRAME = pd.DataFrame(
@@ -148,6 +149,15 @@ def nodes(part, word):
     elif isinstance(part, list):
         for value in part:
             yield from nodes(value, word)
+
+
+def test_every_way_in_which_a_type_is_loaded_counts():
+    """A node that is loaded as it is listed hides none that is not, wherever it stands."""
+    good = {"__module__": "numpy", "__class__": "dtype", "__loader__": "DTypeNode"}
+    bad = good | {"__loader__": "ConstructorFromReduceNode"}
+    assert doubtful([good, {"inside": good}], ["numpy.dtype"]) == []
+    for schema in ([good, bad], [bad, good], {"content": bad, **good}, [good, {"inside": [bad]}, good]):
+        assert doubtful(schema, ["numpy.dtype"]) == ["numpy.dtype"]
 
 
 @pytest.mark.parametrize("loader", ["ConstructorFromReduceNode", "ListNode", "DictNode", "FunctionNode"])

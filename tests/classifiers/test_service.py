@@ -23,7 +23,7 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
 import epsworth as ew
-from epsworth.classifiers.service.cache import digests
+from epsworth.classifiers.service.cache import Cache, digests
 from epsworth.classifiers.service.protocol import Tensor
 
 pytest.importorskip("httpx", reason="services are asked by httpx: pip install 'epsworth[remote]'")
@@ -396,6 +396,16 @@ def test_no_secret_is_shown(monkeypatch, caplog, tmp_path):
     with pytest.raises(ValueError, match="one line") as refused:
         ew.remote(server.url, headers={"Authorization": "s3cret\r\nX: y"})
     assert "s3cret" not in str(refused.value)
+
+
+def test_services_that_share_a_file_know_their_own_answers_only(tmp_path):
+    one, other = (Cache(tmp_path / "c", service) for service in ("one", "other"))
+    one.keep({b"both": "yes", b"first": "yes"}, "BYTES", None)
+    other.keep({b"both": "no"}, "BYTES", None)
+    assert one.known([b"both", b"first"]) == {b"both": "yes", b"first": "yes"}
+    assert other.known([b"both", b"first"]) == {b"both": "no"}
+    other.drop()
+    assert Cache(tmp_path / "c", "one").known([b"both"]) == {b"both": "yes"}
 
 
 def test_files_that_are_no_cache_are_refused(tmp_path):

@@ -61,6 +61,8 @@ STEPS = {
     "imputer of zeros": SimpleImputer(missing_values=0, strategy="median"),
     "imputer with indicator": SimpleImputer(strategy="constant", fill_value=-7, add_indicator=True),
     "indicator": MissingIndicator(features="all"),
+    "indicator of zeros": MissingIndicator(missing_values=0, features="all"),
+    "imputer of zeros with indicator": SimpleImputer(missing_values=0, strategy="median", add_indicator=True),
     "neighbours": KNNImputer(add_indicator=True),
     "binarizer": Binarizer(threshold=0.5),
     "bins": KBinsDiscretizer(4, encode="ordinal", strategy="uniform"),

@@ -90,6 +90,15 @@ def test_the_same_draw_leaves_for_a_person_whatever_the_record_holds(opened, ups
     assert upstream.last[0] != upstream.last[1]
 
 
+def test_a_draw_under_one_policy_does_not_leave_under_another(ledger):
+    coarse, fine = (ew.Policy.split("pm", epsilon, ew.Domain.of({"age": (0, 100)})) for epsilon in ("0.1", 9))
+    first, second = (People(Settings(one, "http://m", **ledger, same=True)) for one in (coarse, fine))
+    assert first.keep([(["jane"], [(31,)])]) == [[(31,)]]
+    assert second.keep([(["jane"], [(62,)])]) == [[(62,)]]
+    assert [people.keep([(["jane"], [(9,)])]) for people in (first, second)] == [[[(31,)]], [[(62,)]]]
+    assert first.spent("jane")[0] == Fraction(91, 10)
+
+
 def test_two_records_of_one_person_in_one_request_share_the_same_draw(opened, upstream, ledger, policy):
     client = opened(**ledger, same=True)
     assert client.post("/predict", json=[ONE | {"who": "jane"}, ONE | {"who": "jane", "age": 80}]).status_code == 200

@@ -84,6 +84,28 @@ def test_what_the_records_bounds_spent_is_no_longer_there():
     assert [default_confidence(c) for c in (1.0, 0.5)] == [0.999, 0.25]
 
 
+def test_each_side_rests_on_its_own_ends_of_the_rows():
+    """Of rows of which nothing is known nothing follows, and bounds on what changes are those on what stays, turned."""
+    low, high = np.zeros((1, 1, 50)), np.ones((1, 1, 50))
+    unknown = population_bounds(
+        Interval(low, high), Interval(low[..., 0], high[..., 0]), confidence=0.99, spent=0.0, among=1
+    )
+    assert (unknown.lower.item(), unknown.upper.item()) == (0, 1)
+    low, high = low + 0.25, high - 0.125
+    for average in (Interval(low[..., 0], high[..., 0]), Interval(low[..., 0] + 0.25, high[..., 0] - 0.125)):
+        stays, changes = (
+            population_bounds(*sides, confidence=0.99, spent=0.0, among=1)
+            for sides in ((Interval(low, high), average), (turned(low, high), turned(*average)))
+        )
+        assert stays.lower < average.lower < average.upper < stays.upper < 1
+        assert stays.upper.item() == pytest.approx(1 - changes.lower.item(), abs=1e-12)
+        assert stays.lower.item() == pytest.approx(1 - changes.upper.item(), abs=1e-12)
+
+
+def turned(lower, upper):
+    return Interval(1 - upper, 1 - lower)
+
+
 def test_curves_say_it_of_every_point_together():
     X = np.random.default_rng(0).uniform(size=(40, 2))
     curves = ew.stability(below_half, X, **GIVEN, y=X[:, 0] <= 0.4)

@@ -16,10 +16,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
+from epsworth.bounds import Risk
 from epsworth.release import Rule, Sampling
 from epsworth.release.columns import Column
 from epsworth.space import Feature
 from epsworth.utility.curves import Curves
+from epsworth.utility.engines.engine import Answer, Settings
+from epsworth.utility.engines.mixture import Mixture
+from epsworth.utility.policies import ask_about
+from epsworth.utility.quantities import Bounds
 
 X, Y = load_iris(return_X_y=True)
 FOREST = RandomForestClassifier(20, random_state=0).fit(X, Y)
@@ -239,6 +244,28 @@ def test_a_sample_is_the_average_over_its_subsets():
     curves = ew.stability(FOREST, X[[60]], policy=centred)
     assert Fraction(curves.lower.item()) <= total <= Fraction(curves.upper.item())
     assert curves.guarantees[0][0] == centred.guarantee  # the two largest of three
+
+
+def test_a_record_that_is_open_in_one_subset_is_open():
+    policy = ew.Policy.of("krr:k=5", {"x0": 1, "x2": 2}, RANGES, sample=1)
+    question = ask_about(ew.Policy(policy.rules, Sampling(1, "scaled")), FOREST, X[ROWS], y=None)
+    half, possible = Bounds(*np.full((2, 1, 1, 3), 0.5)), np.ones(3, dtype=int)
+    first, second = np.array([[True, False, False]]), np.array([[True, True, False]])
+    for each, expected in [((first, second), second), ((first, None), first), ((None, None), None)]:
+        answers = iter(Answer(half, None, possible, 1, open=open_) for open_ in each)
+        mixture = Mixture(lambda subset, own, answers=answers: next(answers))
+        settings = Settings(Risk(0), 0.01, None, np.random.default_rng(0), lambda share: None)
+        np.testing.assert_array_equal(mixture.bound(question, settings).open, expected)
+
+
+def test_the_tight_epsilon_of_a_sample_is_that_of_the_costliest_features():
+    ranges = ew.Domain.of({"x0": (4, 8), "x2": (1, 7), "x3": (0, 3)})
+    policy = ew.Policy.of("krr:k=5", {"x0": 3, "x2": 1, "x3": 2}, ranges, sample=2)
+    scaled = ew.Policy(policy.rules, Sampling(2, "scaled"))
+    tight = ask_about(scaled, FOREST, X[[60]], y=None).releases[0][0].tight_epsilon
+    losses = [rule.kernel.loss() for rule in policy.rules]
+    assert tight >= max(map(sum, combinations(losses, 2)))
+    assert tight == pytest.approx(5, abs=1e-3)
 
 
 def test_gaps_that_a_policy_fills_do_not_stand_in_the_way_of_trees():

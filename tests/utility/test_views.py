@@ -32,6 +32,7 @@ from epsworth.classifiers.scalers import opened
 from epsworth.classifiers.views import View, viewed
 from epsworth.records import as_records
 from epsworth.utility.engines import categories
+from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import ask
 from strategies import sparing
 
@@ -187,6 +188,16 @@ def test_sizes_count_what_cancels_in_the_steps():
     assert view.sizes(np.array([1.0]))[0, 0] >= 0.999e9 / width
 
 
+def test_sizes_of_public_columns_count_what_is_seen_and_what_cancels():
+    table = pd.DataFrame({"near": RNG.normal(size=50), "far": 1e9 + RNG.normal(size=50), "bent": RNG.normal(size=50)})
+    steps = [("n", StandardScaler(), ["near", "far"]), ("b", KBinsDiscretizer(3, encode="ordinal"), ["bent"])]
+    model = make_pipeline(ColumnTransformer(steps), LogisticRegression()).fit(table, table["near"] > 0)
+    view = viewed(model, opened(model)[2], as_records(table, features=list(table)), (0,), np.array([0.0]))
+    sizes, seen = view.sizes(np.array([3.0])), model[:-1].transform(table)
+    assert (sizes[:, 1:] >= np.abs(seen[:, 1:])).all()  # not where a size is NaN
+    assert (sizes[:, 1] >= 1.999e9 / model[0].named_transformers_["n"].scale_[1]).all()
+
+
 CONDITIONED = [
     (LogisticRegression(), "lattice"),
     (DecisionTreeClassifier(max_depth=4, random_state=0), "cells"),
@@ -255,6 +266,29 @@ def test_labels_that_categories_alone_turn_are_possible_ones():
     truth = 1 / (1 + mpmath.exp(-1))
     assert all(low <= truth <= high for low, high in zip(found.lower.ravel(), found.upper.ravel(), strict=True))
     assert (found.upper - found.lower).max() < 1e-10
+
+
+def test_what_holds_for_some_combinations_only_is_not_certain():
+    """By the weights of randomised response, which sends the true one of two with probability e / (e + 1)."""
+    settings = {"sensitive": ["age", "sex"], "domain": DOMAIN, "mechanisms": "pm", "epsilons": [1.0], "y": None}
+    question = ask(fitted(LogisticRegression()), KNOWN[:2], **settings)
+    parts = question.read(categories.by_category)
+    true = np.e / (np.e + 1)
+    weights = np.where(np.array(DOMAIN["sex"]) == KNOWN["sex"].to_numpy()[:2, np.newaxis], true, 1 - true)
+    for low, high in [([1, 0.25], [1, 0.5]), ([0, 0], [0, 0.5]), ([0, 1], [0, 1])]:
+        found = parts.mixed(question, Bounds(*(np.tile(side, (1, 1, 2)).astype(float) for side in (low, high))))
+        np.testing.assert_allclose(found.lower[0, 0], weights @ low, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(found.upper[0, 0], weights @ high, rtol=0, atol=1e-12)
+        assert (found.upper > 0).all()
+        assert (found.lower < 1).all()
+    assert (parts.mixed(question, Bounds(*np.ones((2, 1, 1, 4)))).lower == 1).all()
+    assert (parts.mixed(question, Bounds(*np.zeros((2, 1, 1, 4)))).upper == 0).all()
+
+
+def test_a_record_one_of_whose_combinations_is_open_is_open():
+    settings = {"sensitive": ["age", "sex"], "domain": DOMAIN, "mechanisms": "pm", "epsilons": [1.0], "y": None}
+    parts = ask(fitted(LogisticRegression()), KNOWN[:3], **settings).read(categories.by_category)
+    assert parts.some(np.array([[False, False, True, False, True, True]])).tolist() == [[False, True, True]]
 
 
 @pytest.mark.parametrize("step", [KBinsDiscretizer(5, encode="onehot-dense"), PolynomialFeatures(2)])
