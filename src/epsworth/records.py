@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
 Indices = NDArray[np.intp]
+Words = Mapping[str, "tuple[Any, ...] | None"]  # of the columns that a policy releases; None: of numbers
 
 MISSING = ["", "NA", "N/A", "NaN", "nan", "null"]
 LONGEST_NAME = 40  # letters of a column's name that a message may show
@@ -77,6 +78,7 @@ class Records(ABC):
 
     names: tuple[str, ...]
     given: tuple[str, ...]
+    words: Words
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -88,6 +90,10 @@ class Records(ABC):
     @abstractmethod
     def take(self, rows: Indices, replaced: Mapping[int, NDArray[Any]] | None = None) -> Any:
         """Return the rows in their native container, with some columns replaced (position -> values)."""
+
+    def releasing(self, words: Words) -> Records:
+        """Return the records whose named columns are replaced by what a policy's clients release, in their kind."""
+        return self
 
     def position(self, column: str | int) -> int:
         """Return the position among ``names`` of a column given by name, or by its index in the user's table."""
@@ -123,6 +129,11 @@ class ArrayRecords(Records):
         """The columns as given: an array is never reordered."""
         return self.names
 
+    @property
+    def words(self) -> Words:  # type: ignore[override]
+        """None: an array has no kinds of its own for columns of words."""
+        return {}
+
     def __len__(self) -> int:
         return len(self.values)
 
@@ -148,6 +159,7 @@ class FrameRecords(Records):
 
     frame: nw.DataFrame[Any]
     given: tuple[str, ...]
+    words: Words = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -156,6 +168,10 @@ class FrameRecords(Records):
 
     def __len__(self) -> int:
         return len(self.frame)
+
+    def releasing(self, words: Words) -> FrameRecords:
+        """Return the records whose named columns are replaced by what a policy's clients release, in their kind."""
+        return replace(self, words=words)
 
     def column(self, position: int) -> NDArray[Any]:
         """Return one column."""
@@ -173,7 +189,52 @@ class FrameRecords(Records):
             # pandas aligns on the index; the taken rows repeat theirs
             taken = nw.from_native(nw.to_native(taken).reset_index(drop=True), eager_only=True)
         series = (nw.new_series(self.names[p], _plain(values), backend=kind) for p, values in replaced.items())
-        return nw.to_native(taken.with_columns(*(_as_before(new, taken.get_column(new.name)) for new in series)))
+        return nw.to_native(taken.with_columns(*(self._in_kind(new, taken.get_column(new.name)) for new in series)))
+
+    def order(self, name: str) -> list[Any]:
+        """Return the categories of a column in the order of its codes; none where it has no such order of its own."""
+        import narwhals as nw
+
+        column = self.frame.get_column(name)
+        own = column.implementation.is_pandas() or isinstance(column.dtype, nw.Enum)  # others: of a whole process
+        return list(getattr(nw.to_native(column).dtype, "categories", ())) if own else []
+
+    def _in_kind(self, new: nw.Series[Any], old: nw.Series[Any]) -> nw.Series[Any]:
+        """Return new values in the column's kind: the table's, or that of a policy's releases."""
+        if new.name not in self.words or not is_categorical(old):
+            return _as_before(new, old)
+        words = self.words[new.name]
+        if words is None:
+            return new
+        numbers = {word: i for i, word in enumerate(words)}
+        codes = [numbers.get(value, -1) for value in new.to_list()]
+        return categories_of(words, np.array(codes, dtype=np.intp), old)
+
+
+def is_categorical(series: nw.Series[Any]) -> bool:
+    """Tell whether a column is of a kind for categories, which has codes."""
+    import narwhals as nw
+
+    return isinstance(series.dtype, (nw.Categorical, nw.Enum))
+
+
+def categories_of(words: Sequence[Any], codes: NDArray[Any], like: nw.Series[Any]) -> nw.Series[Any]:
+    """Return a policy's words by their numbers (-1: missing), as categories of the same library as those given.
+
+    The categories are all words in the policy's order, never the table's: which words a table knows, and in which
+    order, may tell its values, and one record alone has to get the codes that it gets among many.
+    """
+    import narwhals as nw
+
+    native = nw.to_native(like)
+    if like.implementation.is_pandas() and hasattr(native.dtype, "categories"):
+        kind = type(native.dtype)(list(words), ordered=native.dtype.ordered)
+        coded = type(native.array).from_codes(codes, dtype=kind)
+        return nw.from_native(type(native)(coded, index=native.index, name=like.name), series_only=True)
+    kinds = nw.new_series(like.name, [*words, None], backend=like.implementation)
+    if all(isinstance(word, str) for word in words):
+        kinds = kinds.cast(nw.Enum(list(words)) if isinstance(like.dtype, nw.Enum) else nw.Categorical())
+    return kinds[np.where(codes < 0, len(words), codes)]
 
 
 def _as_before(new: nw.Series[Any], old: nw.Series[Any]) -> nw.Series[Any]:
@@ -190,7 +251,7 @@ def _as_before(new: nw.Series[Any], old: nw.Series[Any]) -> nw.Series[Any]:
     if not old.implementation.is_pandas():
         return new.cast(old.dtype)
     kind, native = nw.to_native(old).dtype, nw.to_native(new)
-    further = [value for value in native.unique() if value not in kind.categories]
+    further = [value for value in native.dropna().unique() if value not in kind.categories]
     wider = type(kind)([*kind.categories, *further], ordered=kind.ordered) if further else kind
     return nw.from_native(native.astype(wider), series_only=True)
 

@@ -30,6 +30,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_array
 from skops import io
@@ -80,19 +81,26 @@ def test_ordinary_pipelines_load_without_trust(tmp_path, name):
     assert (load_model(tmp_path / "m.skops").predict(FRAME) == model.predict(FRAME)).all()
 
 
-def test_boosters_and_categories_load_without_trust(tmp_path):
+def test_categories_load_without_trust(tmp_path):
     frame = FRAME.assign(town=FRAME["town"].astype("category"))
+    model = HistGradientBoostingClassifier(max_iter=2).fit(frame, TRUTH)  # with a partial of check_array
+    io.dump(model, tmp_path / "m.skops")
+    assert (load_model(tmp_path / "m.skops").predict(frame) == model.predict(frame)).all()
+
+
+def test_the_bytes_of_boosters_need_trust(tmp_path):
+    """Their libraries walk the trees in these bytes unchecked."""
     lightgbm = pytest.importorskip("lightgbm")
     xgboost = pytest.importorskip("xgboost")
-    models = [
-        HistGradientBoostingClassifier(max_iter=2).fit(frame, TRUTH),  # with a partial of check_array
-        lightgbm.LGBMClassifier(n_estimators=2, verbose=-1).fit(frame[["age", "pay"]], TRUTH),
-        xgboost.XGBClassifier(n_estimators=2).fit(frame[["age", "pay"]], TRUTH == "yes"),
-    ]
-    for model in models:
-        io.dump(model, tmp_path / "m.skops")
-        rows = frame if model is models[0] else frame[["age", "pay"]]
-        assert (load_model(tmp_path / "m.skops").predict(rows) == model.predict(rows)).all()
+    rows = FRAME[["age", "pay"]]
+    for model, name in [
+        (lightgbm.LGBMClassifier(n_estimators=2, verbose=-1), "lightgbm.basic.Booster"),
+        (xgboost.XGBClassifier(n_estimators=2), "xgboost.core.Booster"),
+    ]:
+        io.dump(model.fit(rows, TRUTH == "yes"), tmp_path / "m.skops")
+        with pytest.raises(ValueError, match=f"pass --trust {name} if"):
+            load_model(tmp_path / "m.skops")
+        assert (load_model(tmp_path / "m.skops", trust=(name,)).predict(rows) == model.predict(rows)).all()
 
 
 def calls_system(x):
@@ -248,3 +256,66 @@ def test_types_do_not_unlock_pickles(tmp_path):
     (tmp_path / "m.pkl").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
     with pytest.raises(ValueError, match="is a pickle, and loading it runs code"):
         load_model(tmp_path / "m.pkl", trust=("os.system",))
+
+
+def refused(tmp_path, model, reason):
+    io.dump(model, tmp_path / "m.skops")
+    with pytest.raises(ValueError, match=reason):
+        load_model(tmp_path / "m.skops")
+
+
+def test_columns_of_boosted_trees_are_counted(tmp_path):
+    """Compiled code adds the answers of the k-th column of trees to the k-th score, wherever that is."""
+    model = GradientBoostingClassifier(n_estimators=1).fit(FRAME[["pay"]], TRUTH)
+    model.estimators_ = np.repeat(model.estimators_, 40, axis=1)
+    refused(tmp_path, model, "not one column of trees per score")
+    model = GradientBoostingClassifier(n_estimators=1).fit(FRAME[["pay"]], FRAME["town"])
+    model.init_.class_prior_ = model.init_.class_prior_[:1]
+    model.init_.classes_, model.init_.n_classes_ = model.init_.classes_[:1], 1
+    refused(tmp_path, model, "another number of scores")
+    model = GradientBoostingClassifier(n_estimators=1, init=LogisticRegression()).fit(FRAME[["pay"]], TRUTH)
+    refused(tmp_path, model, "starts from a model of its own")
+
+
+def test_columns_of_histograms_are_counted(tmp_path):
+    model = HistGradientBoostingClassifier(max_iter=1).fit(FRAME[["pay"]], TRUTH)
+    model._preprocessor, model.n_features_in_ = FunctionTransformer().fit(FRAME[["pay"]]), 10**9
+    model._predictors[0][0].nodes["feature_idx"] = 5 * 10**8
+    refused(tmp_path, model, "prepares columns in a way of its own")
+    towns = np.repeat(np.arange(4.0), 20)[:, np.newaxis]
+    for kinds in ([0], [1, 1], [[1]]):
+        model = HistGradientBoostingClassifier(categorical_features=[0], max_iter=1).fit(towns, towns[:, 0] % 2)
+        model._bin_mapper.is_categorical_ = np.array(kinds, dtype=np.uint8)
+        refused(tmp_path, model, "column that has none|of each column whether")
+
+
+def test_no_attribute_takes_the_place_of_a_method(tmp_path):
+    model = DecisionTreeClassifier(max_depth=1).fit(FRAME[["pay"]], TRUTH)
+    model._validate_X_predict = check_array  # counts no columns
+    refused(tmp_path, make_pipeline(StandardScaler(), model), "'_validate_X_predict' in the place of a method")
+
+
+VECTORS = {
+    "counts": lambda model: vars(model).update(_n_support=np.array([10**6, 10**6], dtype=np.int32)),
+    "coefficients": lambda model: vars(model).update(_dual_coef_=model._dual_coef_[:, :1].copy()),
+    "intercepts": lambda model: vars(model).update(_intercept_=model._intercept_[:0].copy()),
+    "records": lambda model: vars(model).update(support_=model.support_[:1].copy()),
+    "vectors": lambda model: vars(model).update(support_vectors_=model.support_vectors_[:1].copy()),
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_support_vectors_and_coefficients_are_counted(tmp_path, name):
+    model = SVC().fit(FRAME[["pay"]], TRUTH)
+    io.dump(model, tmp_path / "m.skops")
+    load_model(tmp_path / "m.skops")
+    VECTORS[name](model)
+    refused(tmp_path, model, "holds numbers that do not fit together")
+
+
+def test_a_file_starts_no_processes(tmp_path):
+    forest = RandomForestClassifier(2, n_jobs=15).fit(FRAME[["pay"]], TRUTH)
+    io.dump(make_pipeline(StandardScaler(), forest), tmp_path / "m.skops")
+    loaded = load_model(tmp_path / "m.skops")
+    assert loaded[-1].n_jobs is None
+    assert all(vars(tree).get("n_jobs") is None for tree in loaded[-1].estimators_)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 
 import numpy as np
@@ -154,3 +156,67 @@ def test_no_score_of_a_function_is_taken_for_a_label(name, wrapped):
 def test_zeros_and_ones_of_any_kind_are_labels(kind):
     classifier = ew.as_classifier(lambda X: (X[:, 0] > 5.8).astype(kind))
     assert len(set(classifier.labels(IRIS).tolist())) == 2
+
+
+CHANGED = {  # of each split: its child to the left, its child to the right, its feature
+    "a circle": (lambda left, right, feature: (0, 0, feature)),
+    "a child twice": (lambda left, right, feature: (left, left, feature)),
+    "no such node": (lambda left, right, feature: (10**8, right, feature)),
+    "no such feature": (lambda left, right, feature: (left, right, 10**8)),
+    "a feature before the first": (lambda left, right, feature: (left, right, -1)),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_trees_of_xgboost_that_lead_out_of_themselves_are_refused(tmp_path, name):
+    xgboost = pytest.importorskip("xgboost")
+    settings = {"objective": "binary:logistic", "max_depth": 2}
+    xgboost.train(settings, xgboost.DMatrix(IRIS, TRUTHS["two"]), 2).save_model(tmp_path / "m.json")
+    held = json.loads((tmp_path / "m.json").read_text())
+    tree = held["learner"]["gradient_booster"]["model"]["trees"][-1]
+    parts = [tree[part] for part in ("left_children", "right_children", "split_indices")]
+    for node, left in enumerate(list(parts[0])):
+        if left != -1:
+            for part, value in zip(parts, CHANGED[name](*(part[node] for part in parts)), strict=True):
+                part[node] = value
+    (tmp_path / "m.json").write_text(json.dumps(held))
+    (tmp_path / "m.ubj").write_bytes((tmp_path / "m.json").read_bytes())  # the library looks at what is inside
+    for file in ("m.json", "m.ubj"):
+        with pytest.raises(ValueError, match=r"lead out of themselves|is not an XGBoost file"):
+            load_model(tmp_path / file)
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_trees_of_lightgbm_that_lead_out_of_themselves_are_refused(tmp_path, name):
+    lightgbm = pytest.importorskip("lightgbm")
+    settings = {"verbose": -1, "objective": "binary"}
+    text = lightgbm.train(settings, lightgbm.Dataset(IRIS, TRUTHS["two"]), 2).model_to_string()
+    lines = [
+        re.search(rf"^{part}=(.*)$", text, re.MULTILINE) for part in ("left_child", "right_child", "split_feature")
+    ]
+    splits = zip(*(map(int, line[1].split()) for line in lines), strict=True)
+    for line, values in zip(lines, zip(*(CHANGED[name](*split) for split in splits), strict=True), strict=True):
+        text = text.replace(line[0], line[0].split("=")[0] + "=" + " ".join(map(str, values)), 1)
+    (tmp_path / "m.txt").write_text(text)
+    with pytest.raises(ValueError, match="holds trees that lead out of themselves"):
+        load_model(tmp_path / "m.txt")
+
+
+def test_sizes_in_files_of_lightgbm_are_not_relied_on(tmp_path):
+    lightgbm = pytest.importorskip("lightgbm")
+    booster = lightgbm.train({"verbose": -1, "objective": "binary"}, lightgbm.Dataset(IRIS, TRUTHS["two"]), 2)
+    (tmp_path / "m.txt").write_text(re.sub("tree_sizes=.*", "tree_sizes=9 99999999", booster.model_to_string()))
+    assert (load_model(tmp_path / "m.txt").predict(IRIS) == (booster.predict(IRIS) > 0.5)).all()
+
+
+def test_categories_in_files_of_boosters_are_read(tmp_path):
+    lightgbm = pytest.importorskip("lightgbm")
+    towns = np.column_stack([np.arange(200) % 7, np.linspace(0, 1, 200)])
+    data = lightgbm.Dataset(towns, np.isin(towns[:, 0], [1, 4, 6]).astype(int), categorical_feature=[0])
+    booster = lightgbm.train({"verbose": -1, "objective": "binary", "min_data_per_group": 1}, data, 3)
+    text = booster.model_to_string()
+    (tmp_path / "m.txt").write_text(text)
+    assert (load_model(tmp_path / "m.txt").predict(towns) == (booster.predict(towns) > 0.5)).all()
+    (tmp_path / "m.txt").write_text(re.sub("^cat_boundaries=.*$", "cat_boundaries=0 99999", text, flags=re.MULTILINE))
+    with pytest.raises(ValueError, match="categor"):
+        load_model(tmp_path / "m.txt")

@@ -72,6 +72,43 @@ def test_categorical_dtypes_and_codes_are_kept():
     assert perturb(policy, frame).dtypes.astype(str).tolist() == ["int16", "category"]
 
 
+def words_of(column):
+    """Return the categories of a column of any library, by code."""
+    if isinstance(column, pd.Series):
+        return column.cat.categories.tolist()
+    return column.dtype.categories.to_list() if isinstance(column, pl.Series) else column.chunk(0).dictionary
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({"j": pd.Categorical(["a", "b"], categories=["d", "b", "a", "secret"])}),
+        pd.DataFrame({"j": pd.Categorical(["a", "b"], categories=["b", "a"], ordered=True)}),
+        pl.DataFrame({"j": pl.Series(["a", "b"], dtype=pl.Enum(["b", "a"]))}),
+        pa.table({"j": pa.array(["b", "a"]).dictionary_encode()}),
+    ],
+    ids=["pandas", "ordered", "enum", "arrow"],
+)
+@pytest.mark.parametrize("sampling", [None, Sampling(1)])
+def test_categories_of_a_release_are_the_policys_in_its_order(table, sampling):
+    """Whatever the table knows, whatever it draws: what occurs, and in which order, would tell values."""
+    one = Rule(ew.Feature("j", categories=["d", "a", "c", "b"]), "krr", Decimal(1))
+    policy = Policy((one, rule("v")), sampling)
+    if isinstance(table, pa.Table):
+        table = table.append_column("v", pa.array([0.5, 0.5]))
+    else:
+        table = table.assign(v=0.5) if isinstance(table, pd.DataFrame) else table.with_columns(v=pl.lit(0.5))
+    kinds = set()
+    for part in [table, table[:1], table[1:]] * 3:
+        column = perturb(policy, part)["j"]
+        assert [str(word) for word in words_of(column)] == ["d", "a", "c", "b"]
+        kinds.add(str(column.type if isinstance(column, pa.ChunkedArray) else column.dtype))
+        gaps = column.null_count if isinstance(column, pa.ChunkedArray) else pd.isna(column.to_list()).sum()
+        assert gaps == 0 or sampling is not None
+    assert len(kinds) == 1
+    assert not isinstance(table, pd.DataFrame) or column.cat.ordered == table.j.cat.ordered
+
+
 @pytest.mark.parametrize("words", ["pm", "sw", "krr:k=16", "exponential_tight:k=9", "laplace_clipped", "duchi"])
 def test_released_values_follow_the_kernel(words):
     """Chi-square at one input; false alarm 1e-6 for each of six mechanisms."""

@@ -63,6 +63,13 @@ def all_of_kind(models: Any, kinds: tuple[str, ...]) -> bool:
     return True
 
 
+def shadowed(part: Any) -> str | None:
+    """Return the name of an object's attribute that is found in the place of a method of its class; None without."""
+    kind = type(part)
+    own = ((name, _static(kind, name)) for name in getattr(part, "__dict__", ()))
+    return next((name for name, value in own if _acts(value) and not hasattr(type(value), "__set__")), None)
+
+
 def _kind_of_class(kind: type) -> type | None:
     """Return the first library class that a class is made from, if it is genuine and answers unchanged."""
     for parent in kind.__mro__:

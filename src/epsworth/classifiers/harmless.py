@@ -50,11 +50,9 @@ OBJECTS = (
     )
     | _all("sklearn.metrics._scorer", "_PassthroughScorer _Scorer _CurveScorer")
     | _all("sklearn.utils._metadata_requests", "MetadataRequest MethodMetadataRequest")
-    # Boosters hold their library's own format, which it parses as data: what their native files hold.
+    # Not the Booster within: its trees are bytes of its library, which walks them unchecked.
     | _all("xgboost.sklearn", "XGBClassifier XGBRFClassifier")
-    | _all("xgboost.core", "Booster")
     | _all("lightgbm.sklearn", "LGBMClassifier")
-    | _all("lightgbm.basic", "Booster")
 )
 CHECKED = "sklearn.utils.validation.check_array"  # what histogram boosting does to numeric columns beside categories
 FUNCTIONS = (  # pure functions of arrays, by which columns or parameters were chosen; only `CHECKED` is called later

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from epsworth.classifiers.archives import SCHEMA, ArchiveError, check_archive
+from epsworth.classifiers.compiled import WalkError
 from epsworth.classifiers.harmless import doubtful
 from epsworth.classifiers.native_files import NATIVE, PROGRAMS
-from epsworth.classifiers.walkable import WalkError, check_walks
+from epsworth.classifiers.walkable import check_walks
 from epsworth.files import check_readable
 
 PICKLES = (".pkl", ".pickle", ".joblib")

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from epsworth.classifiers.booster_files import TreeFileError, check_lightgbm, check_xgboost
 from epsworth.classifiers.boosters import LIGHTGBM_OBJECTIVES, XGBOOST_OBJECTIVES, lightgbm_classifier
 
 CATBOOST_OBJECTIVES = ("Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll")
@@ -37,6 +38,8 @@ def _parsed(path: Path, what: str, load: Callable[[], Any]) -> Any:
     """Load a file, or say in one sentence that it is none of the library's."""
     try:
         return load()
+    except TreeFileError as error:
+        raise ValueError(f"the model {path} {error}; save the model again") from None
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
         raise ValueError(
@@ -54,20 +57,25 @@ def _scores_only(path: Path, objective: str, known: tuple[str, ...]) -> ValueErr
 
 def _xgboost(path: Path) -> Any:
     xgboost = _imported("xgboost", "boosting", path)
-    model = xgboost.XGBClassifier()
-    _parsed(path, "an XGBoost", lambda: xgboost.Booster().load_model(path))
-    config = xgboost.Booster(model_file=path).save_config()
-    objective = re.search(r'"objective":\{.*?"name":"([^"]*)"', config)
+    data = bytearray(path.read_bytes())  # once: what is checked is what is loaded
+    booster = xgboost.Booster()
+    _parsed(path, "an XGBoost", lambda: booster.load_model(data))
+    _parsed(path, "an XGBoost", lambda: check_xgboost(bytes(booster.save_raw("json"))))
+    objective = re.search(r'"objective":\{.*?"name":"([^"]*)"', booster.save_config())
     if objective is None or objective[1] not in XGBOOST_OBJECTIVES:
         raise _scores_only(path, objective[1] if objective else "unknown", XGBOOST_OBJECTIVES)
-    model.load_model(path)
+    model = xgboost.XGBClassifier()
+    model.load_model(data)
     return model
 
 
 def _lightgbm(path: Path) -> Any:
     """Load a booster as a classifier, and compare their answers."""
     lightgbm = _imported("lightgbm", "boosting", path)
-    booster = _parsed(path, "a LightGBM", lambda: lightgbm.Booster(model_file=path))
+    text = _parsed(path, "a LightGBM", lambda: path.read_text(encoding="utf-8"))
+    _parsed(path, "a LightGBM", lambda: check_lightgbm(text))
+    text = re.sub(r"^tree_sizes=.*\n", "", text, flags=re.MULTILINE)  # places to read at, unchecked
+    booster = _parsed(path, "a LightGBM", lambda: lightgbm.Booster(model_str=text))
     model = lightgbm_classifier(booster)
     if model is None:
         objective = re.search(r"^objective=(.*)$", booster.model_to_string(num_iteration=1), flags=re.MULTILINE)

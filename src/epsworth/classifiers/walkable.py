@@ -1,38 +1,57 @@
 """Trees that are walked by compiled code, which checks no index: a file's are checked before anything is asked.
 
 scikit-learn follows a child, or looks a feature up, wherever the numbers of a tree point; with numbers that somebody
-wrote by hand that is outside the memory of the tree, or a walk without an end.
+wrote by hand that is outside the memory of the tree, or a walk without an end.  What checks the records that arrive are
+methods, hence no object may put an attribute in the place of one.
 """
 
 from __future__ import annotations
 
+import functools
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-
-class WalkError(ValueError):
-    """A tree that leads out of itself."""
+from epsworth.classifiers.compiled import WalkError, check_agreement
+from epsworth.classifiers.genuine import shadowed
 
 
 def check_walks(model: Any) -> None:
-    """Refuse a loaded model that holds a tree whose children, features or records lie outside of it."""
+    """Refuse a loaded model that leads compiled code out of its memory; let no part start processes of its own.
+
+    Refused are trees whose children, features or records lie outside of them, arrays whose sizes differ from what
+    compiled code takes for granted, and attributes in the place of methods.  Every ``n_jobs`` becomes None.
+    """
+    parts = _check_trees(model)
+    for part in parts:
+        check_agreement(part)
+        if "n_jobs" in getattr(part, "__dict__", ()):
+            part.__dict__["n_jobs"] = None
+
+
+def _check_trees(model: Any) -> list[Any]:
+    """Check the trees, and that no method is hidden, of all that a model is made of, which is returned."""
+    from sklearn.ensemble import IsolationForest
     from sklearn.ensemble._forest import BaseForest
     from sklearn.ensemble._gb import BaseGradientBoosting
+    from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
     from sklearn.neighbors import BallTree, KDTree
     from sklearn.tree import BaseDecisionTree
     from sklearn.tree._tree import Tree
 
+    owners = (BaseDecisionTree, BaseForest, BaseGradientBoosting, BaseHistGradientBoosting, IsolationForest)
     waiting: list[tuple[Any, Any]] = [(model, None)]  # what to look at, and how many features its owner lets through
     seen: set[tuple[int, Any]] = set()
+    parts: dict[int, Any] = {}
     while waiting:
         part, width = waiting.pop()
         if isinstance(part, (str, bytes, int, float, type, FunctionType, type(None))) or (id(part), width) in seen:
             continue
         seen.add((id(part), width))
+        parts[id(part)] = part
         if isinstance(part, Tree):
             _check_tree(part, width)
         elif isinstance(part, TreePredictor):
@@ -45,14 +64,24 @@ def check_walks(model: Any) -> None:
             waiting += [(one, width) for one in part.values()]
         elif isinstance(part, np.ndarray) and part.dtype == object:
             waiting += [(one, width) for one in part.ravel().tolist()]
-        elif hasattr(part, "__dict__"):
-            own = part.__dict__.get("n_features_in_")
+        elif isinstance(part, functools.partial):
+            waiting += [(one, None) for one in (*part.args, *part.keywords.values())]
+        if hasattr(part, "__dict__") and not isinstance(part, (np.ndarray, np.ufunc)):  # numpy's own keep such ones
+            hidden = shadowed(part)
+            if hidden:
+                raise WalkError(f"holds an attribute {hidden!r} in the place of a method of {type(part).__name__}")
             inside = isinstance(part, BaseDecisionTree) and width is not None
-            owner = isinstance(part, (BaseDecisionTree, BaseForest, BaseGradientBoosting)) or "_predictors" in vars(
-                part
-            )
-            let = min(own, width) if inside and isinstance(own, int) else own
-            waiting += [(one, let if owner else None) for one in vars(part).values()]
+            let = _let_through(part, width if inside else None) if isinstance(part, owners) else None
+            waiting += [(one, let) for one in vars(part).values()]
+    return list(parts.values())
+
+
+def _let_through(owner: Any, width: Any) -> Any:
+    """Return how many columns reach an owner's trees: what it says, or its own owner, or what it chose for each."""
+    subsets = vars(owner).get("estimators_features_", ())  # an isolation forest gives these, unchecked, to its trees
+    counts = [vars(owner).get("n_features_in_"), *(np.size(subset) for subset in subsets)]
+    counts += [] if width is None else [width]
+    return min(counts) if all(type(count) is int for count in counts) else None
 
 
 def _check_tree(tree: Any, width: Any) -> None:

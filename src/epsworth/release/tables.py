@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
 from epsworth.exact.entropy import SystemWords
-from epsworth.records import as_frame, shown_names
+from epsworth.records import as_frame, categories_of, is_categorical, shown_names
 from epsworth.release.beside import check_beside, without_notes
 from epsworth.release.columns import MISSING, Column, Indices, is_missing
 from epsworth.release.policy import Policy
@@ -38,7 +38,9 @@ def perturb(policy: Policy, table: Any) -> Any:
     Returns
     -------
     The same kind of table
-        Rows, order and other columns as they were.  Perturbed numbers are floats on the policy's public grid.
+        Rows, order and other columns as they were.  Perturbed numbers are floats on the policy's public grid;
+        perturbed columns of categories (pandas, polars, arrow) hold the policy's, all of them and in its order,
+        because the table's own may tell its values.
 
     Examples
     --------
@@ -140,12 +142,15 @@ class Perturbation:
             numbers = column.released(drawn, keep, self.policy)
             gaps = np.isnan(numbers).any()
             return nw.new_series(name, [None if v != v else v for v in numbers] if gaps else numbers, backend=backend)
+        before = frame.get_column(name)
+        if is_categorical(before):
+            codes = drawn if keep is None else np.where(keep, drawn, -1)
+            return categories_of(column.feature.categories, codes, before)
         if keep is not None:
             return nw.new_series(name, column.released(drawn, keep, self.policy).tolist(), backend=backend)
         kinds = nw.new_series(name, list(column.feature.categories), backend=backend)
-        before = frame.get_column(name).dtype
-        same = before == nw.Categorical or (before.is_integer() and kinds.dtype.is_integer())
-        return kinds[drawn].cast(before) if same else kinds[drawn]
+        same = before.dtype.is_integer() and kinds.dtype.is_integer()
+        return kinds[drawn].cast(before.dtype) if same else kinds[drawn]
 
 
 def check_unmasked(table: Any) -> None:

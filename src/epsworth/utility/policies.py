@@ -35,6 +35,7 @@ def ask_about(policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike |
     policy = policy if isinstance(policy, Policy) else Policy.load(policy)
     classifier = as_classifier(model)
     records = as_records(X, features=classifier.features, count=classifier.count)
+    records = records.releasing({rule.feature.name: rule.feature.categories for rule in policy.rules})
     rules = _read_rules(policy, records)
     question = Question(
         classifier=classifier,
@@ -45,7 +46,7 @@ def ask_about(policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike |
         names=(NAME,),
         epsilons=np.array([float_above(Fraction(policy.total))]),
         releases=((RecordRelease(tuple(map(Released.of, rules)), 0.0, policy.guarantee, _tight(policy)),),),
-        notes=tuple(_notes(policy, rules)),
+        notes=(*_notes(policy, rules), *_recoded(records)),
         labels=UNASKED,
         y=None,
         per="record",
@@ -85,6 +86,20 @@ def _notes(policy: Policy, rules: Sequence[Rule]) -> list[str]:
     if unread := [name for name in policy.names if name not in {rule.feature.name for rule in rules}]:
         notes.append(f"{NAME}: the classifier does not read {', '.join(unread)}, which cost epsilon all the same")
     return notes
+
+
+def _recoded(records: Records) -> list[str]:
+    """Say where a model that goes by the codes of categories sees others in a release than in the table."""
+    if not isinstance(records, FrameRecords):
+        return []
+    return [
+        f"{NAME}: releases hold the categories of {name} in the policy's order, which is not the table's; a model that "
+        "goes by their codes reads others, unless the policy's feature lists them as the model was trained"
+        for name, words in records.words.items()
+        if words is not None
+        and name in records.names
+        and any(own != new for own, new in zip(records.order(name), words, strict=False))
+    ]
 
 
 def _subsets(policy: Policy, question: Question) -> list[tuple[Question, int]]:
@@ -139,7 +154,7 @@ def _without(policy: Policy, records: Records, left: Sequence[tuple[int, Feature
         columns[position] = np.concatenate([feature.from_unit([0.0]).astype(gaps.dtype), gaps])
     led = records.take(np.concatenate([[0], np.arange(count)]), columns)
     whole = as_records(led, features=records.names)
-    return as_records(whole.take(np.arange(1, count + 1)), features=records.names)
+    return as_records(whole.take(np.arange(1, count + 1)), features=records.names).releasing(records.words)
 
 
 def _check_missing(classifier: Classifier, records: Records) -> None:

@@ -116,6 +116,7 @@ def by_category(question: Question) -> ByCategory | str | None:
     units = [i / (k - 1) for i, k in zip(at, levels, strict=True)]
     values = {question.positions[j]: question.features[j].from_unit(u) for j, u in zip(held, units, strict=True)}
     records = as_records(question.records.take(rows, values), features=question.records.names)
+    records = records.releasing(question.records.words)
     labels = answer(question.classifier, records, np.arange(len(rows)))
     asked = replace(
         question,
