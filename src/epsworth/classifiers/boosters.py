@@ -147,9 +147,14 @@ def _fields(text: str) -> dict[str, str]:
     return {name: value for name, _, value in (line.partition("=") for line in text.splitlines())}
 
 
+def width_of(model: Any) -> int:
+    """Return how many columns a model expects; CatBoost's own files tell it by their names alone."""
+    return int(getattr(model, "n_features_in_", 0) or len(getattr(model, "feature_names_", ()) or ()))
+
+
 def verified(found: TreeModel, model: Any, margins: Callable[[Floats], Any]) -> TreeModel | None:
     """Read the constant offset off the model's margins; None unless margins and labels are then reproduced."""
-    probes = _probes(found, model.n_features_in_)
+    probes = _probes(found, width_of(model))
     with ignoring_names():
         given = np.asarray(margins(probes), dtype=np.float64).reshape(PROBES, -1)
         labels = np.asarray(model.predict(probes))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.classifiers.boosters import lightgbm_model, xgboost_model
+from epsworth.classifiers.boosters import lightgbm_model, width_of, xgboost_model
 from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.ensembles import ENSEMBLES
 from epsworth.classifiers.flat import TreeModel
@@ -45,10 +45,10 @@ def tree_reading(model: Any) -> TreeModel | str:
     """
     if is_onnx(model):
         return onnx_trees(model) or NO_TREES
-    width, names = getattr(model, "n_features_in_", None), getattr(model, "feature_names_in_", None)
-    if not isinstance(width, (int, np.integer)):
+    names = getattr(model, "feature_names_in_", None)
+    if not (width := width_of(model)):
         return NO_TREES
-    found = member(model, Columns.of_records(int(width)))
+    found = member(model, Columns.of_records(width))
     if isinstance(found, str):
         return found
     features = None if names is None else tuple(map(str, names))
