@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 
 import pytest
 
 pytest.importorskip("starlette", reason="a gateway needs the extra gateway")
 
 from epsworth.gateway.settings import Settings
-from epsworth.gateway.upstream import Answer
+from epsworth.gateway.upstream import Answer, Network
 
 ONE = {"age": 31, "bmi": 22, "job": "nurse"}
 
@@ -38,10 +40,38 @@ def test_no_answer_is_said_without_its_words(opened, upstream, failure, capfd):
     assert 'outcome="upstream"} 1' in client.get("/metrics").text
 
 
-def test_records_go_where_the_settings_say_and_nowhere_else(opened, upstream):
-    upstream.answers[:] = [Answer(307, b"", "")]
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_records_go_where_the_settings_say_and_nowhere_else(opened, upstream, status):
+    upstream.answers[:] = [Answer(status, b"", "")]
     assert opened().post("/predict", json=[ONE]).status_code == 502
     assert len(upstream.bodies) == 1
+
+    asked = []
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked.append(self.path)
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status if self.path == "/here" else 200)
+            self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *words):
+            pass
+
+    async def sent(url):
+        network = Network()
+        try:
+            return await network.send(url, {}, b"[]")
+        finally:
+            await network.close()
+
+    with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        answer = asyncio.run(sent(f"http://127.0.0.1:{server.server_port}/here"))
+        server.shutdown()
+    assert (answer.status, asked) == (status, ["/here"])
 
 
 @pytest.mark.parametrize("status", [100, 101, 199, 204, 205, 206, 304, 600, 999])

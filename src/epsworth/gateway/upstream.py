@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from yarl import URL
 
 AGAIN = frozenset({502, 503, 504})
-REDIRECTS = range(300, 400)
 ANSWERS = frozenset({*range(200, 204), *range(207, 300), *range(400, 600)})  # 204 to 206 have no body, or a part of one
 FIRST_PAUSE = 0.05  # seconds before the second attempt, doubled before each further one
 TOKEN = "EPSWORTH_UPSTREAM_TOKEN"
@@ -82,8 +81,6 @@ class Upstream:
             except OSError as error:  # TimeoutError is one
                 kind = "timeout" if isinstance(error, TimeoutError) else "connection"
                 continue
-            if answer.status in REDIRECTS:  # records go where the settings say, and nowhere else
-                raise UpstreamError("redirect", attempts)
             if answer.status not in AGAIN:
                 return _checked(replace(answer, attempts=attempts))
             kind = f"status {answer.status}"
