@@ -140,8 +140,8 @@ def _row(
         return Row(f"{name}: {tried.method[0, 0]}", "bare", float("nan"), None, note), False
     found: list[Any] = []
     race = clock.race(
-        lambda: found.append(ew.stability(pipeline, **whole, **ASKED, tolerance=GAP)),
-        lambda: ew.stability(model, **bare, **ASKED, tolerance=GAP, rng=0),
+        lambda: found.append(ew.stability(pipeline, **whole, **ASKED, tolerance=GAP / 2)),
+        lambda: ew.stability(model, **bare, **ASKED, tolerance=GAP / 2, rng=0),
         runs=3,
     )
     gap = float((found[-1].upper - found[-1].lower).max())

@@ -275,7 +275,7 @@ def test_a_network_of_one_label_is_certain():
     assert (found.upper == 1).all()
     assert (found.lower >= 1 - 1e-11).all()
     assert found.confidence == 1
-    assert found.queries == 2 + 2 * ASKED_AGAIN[0] + 2 + ALONE  # the checks of the classifier, and no engine's
+    assert found.queries == 2 + 2 * ASKED_AGAIN[0] + ALONE  # the checks of the classifier, and no engine's
     assert (found.labels_possible == 1).all()
 
 
@@ -299,9 +299,11 @@ def test_labels_that_the_network_does_not_know_are_never_given():
     assert found.accuracy.lower[0, 0, 1] > 0
 
 
-def test_sampling_stays_the_default():
-    found = ew.stability(fitted("relu"), IRIS[:1], sensitive=[2], mechanisms="pm", epsilons=[1], domain=RANGES, rng=0)
-    assert (found.method == "sampled").all()
+def test_auto_proves_where_one_or_two_features_are_perturbed_and_samples_otherwise():
+    settings = {"mechanisms": "pm", "epsilons": [1], "domain": RANGES, "rng": 0, "tolerance": 0.05}
+    for sensitive, method in [([2], "propagation"), ([2, 3], "propagation"), ([0, 2, 3], "sampled")]:
+        found = ew.stability(fitted("relu"), IRIS[:1], sensitive=sensitive, **settings)
+        assert (found.method == method).all()
 
 
 def test_tables_and_scalers_of_frames():

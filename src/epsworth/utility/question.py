@@ -298,14 +298,13 @@ def _epsilon_grid(epsilons: ArrayLike) -> Floats:
 def _reference_labels(classifier: Classifier, records: Records) -> tuple[Labels, int]:
     """Return the records' labels, and the number of queries.
 
-    Asked again, in another order and several times over, they must be the same; and a few of them alone.
+    Asked again, in another order and several times over, they must be the same.
     """
     every, again = np.arange(len(records)), _again(len(records))
     labels = answer(classifier, records, every)
     if not np.array_equal(labels[again], answer(classifier, records, again)):
         raise unsteady(classifier.name, lambda: answer(classifier, records, every), labels, *SAME_RECORDS)
-    alone = check_alone(classifier.name, lambda rows: answer(classifier, records, rows), labels, *SAME_RECORDS)
-    return labels, len(every) + len(again) + alone
+    return labels, len(every) + len(again)
 
 
 def _again(n: int) -> Indices:

@@ -30,6 +30,7 @@ from epsworth.utility.engines.verdicts import Verdict
 from epsworth.utility.question import Question
 
 MOST_FEATURES = 5
+UNASKED = 2  # features up to which boxes settle a record for less than draws would cost
 CLEAR = 1e-3  # relative lead of the best score beyond which the classifier must answer as its weights say
 RELEASE = 16 * DOUBLE  # relative rounding of released values and of box ends
 LARGE = 1e30  # sizes beyond which single precision could overflow
@@ -193,5 +194,5 @@ class Propagation(Branching):
         return None if stays_in_range(question.releases[m]) else "its outputs leave the declared range"
 
     def worthwhile(self, question: Question, m: int) -> bool:
-        """Tell that sampling costs less; who wants proof asks by name."""
-        return False
+        """Tell whether boxes cost less than draws, and no coin adds its own width; who wants proof asks by name."""
+        return len(question.features) <= UNASKED and not any(release.reveal for release in question.releases[m])
