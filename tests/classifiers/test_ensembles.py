@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from sklearn.ensemble import (
     VotingClassifier,
 )
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
@@ -32,7 +33,7 @@ from threadpoolctl import threadpool_limits
 
 import epsworth as ew
 from epsworth.classifiers.flat import TreeModel, in_doubles
-from epsworth.classifiers.responses import Average, Largest, Votes
+from epsworth.classifiers.responses import Average, Largest, Pairs, Stacked, Sums, Votes
 from epsworth.classifiers.trees import tree_reading
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.engines.linear import LinearModel, linear_for
@@ -72,6 +73,10 @@ def soft(*members, **more):
 
 def hard(*members, **more):
     return VotingClassifier(named(*members), **more)
+
+
+def stacked(*members, **more):
+    return StackingClassifier(named(*members), cv=2, **more)
 
 
 def calibrated(model, **more):
@@ -132,8 +137,19 @@ BESIDE = {  # members decide by themselves: their sums stand beside each other
     "isotonic ensemble": lambda: calibrated(forest(), ensemble=True, method="isotonic"),
     "one against the rest": lambda: OneVsRestClassifier(boosted()),
     "one forest against the rest": lambda: OneVsRestClassifier(forest()),
+    "one boosting against one": lambda: OneVsOneClassifier(boosted(n_estimators=3)),
+    "one forest against one": lambda: make_pipeline(MinMaxScaler(), OneVsOneClassifier(forest(n_estimators=4))),
+    "one pipeline against one": lambda: OneVsOneClassifier(make_pipeline(StandardScaler(), tree())),
+    "stacking": lambda: stacked(forest(), boosted(), make_pipeline(StandardScaler(), histogram())),
+    "stacked scores": lambda: stacked(boosted(), histogram(), stack_method="decision_function"),
+    "stacking under a ridge": lambda: make_pipeline(
+        MinMaxScaler(), stacked(tree(), forest(), final_estimator=RidgeClassifier())
+    ),
 }
-TWICE = ("soft", "bagging", "bagging of few", "ada boost", "hard", "isotonic ensemble")  # with two classes, too
+TWICE = (  # with two classes, too
+    *("stacking", "stacked scores", "stacking under a ridge"),
+    *("soft", "bagging", "bagging of few", "ada boost", "hard", "isotonic ensemble"),
+)
 CASES = [
     *((name, 3) for name in [*ADDITIVE, *BESIDE]),
     *((name, 2) for name in [*TWICE, *BINARY]),
@@ -207,6 +223,38 @@ def test_an_open_vote_is_taken_for_nobody_and_counts_for_everybody():
     places = [slice(0, 1), slice(1, 2)]
     decided = Largest(Average(tuple(zip(votes, places, strict=True)), np.array([2.0, 1.0])), np.zeros(2))
     assert decided(np.zeros((2, 2)))[1].tolist() == [True, False]
+
+
+def pair_scores(trust, votes):
+    return [v + x / (3 * (abs(x) + 1)) for v, x in zip(votes, trust, strict=True)]
+
+
+COMBINED = {  # a response to three sums of one member each, and its value in fractions
+    "average": (
+        Average(tuple((Sums(), slice(i, i + 1)) for i in range(3)), np.array([0.1, 0.7, 0.2])),
+        lambda x: [Fraction(0.1) * x[0] + Fraction(0.7) * x[1] + Fraction(0.2) * x[2]],
+    ),
+    "stacked": (
+        Stacked(tuple((Sums(), slice(i, i + 1)) for i in range(3)), np.array([[0.1, -0.7, 1e3]]), np.array([0.3])),
+        lambda x: [Fraction(0.1) * x[0] - Fraction(0.7) * x[1] + 1000 * x[2] + Fraction(0.3)],
+    ),
+    "pairs": (
+        Pairs(tuple((Sums(), Votes(lambda s, _: ((s[:, 0] > 0).astype(int), s[:, 0] > 0), 2), slice(i, i + 1))
+                    for i in range(3)), 3),
+        lambda x: pair_scores([-x[0] - x[1], x[0] - x[2], x[1] + x[2]], [0, 1, 2]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMBINED)
+def test_the_ends_of_combined_answers_hold_their_exact_values(name):
+    response, exact = COMBINED[name]
+    sums = np.exp(np.random.default_rng(0).normal(0, 3, (200, 3)))
+    low, high = response(sums, np.zeros(3))
+    for row, given in enumerate(sums):
+        for value, a, b in zip(exact([Fraction(v) for v in given]), low[row], high[row], strict=True):
+            assert Fraction(a) < value < Fraction(b)
+    assert (high - low <= 1e-9 * (1 + np.abs(low))).all()
 
 
 SPLIT = {  # per kind of comparison: type, strict, zero
@@ -291,9 +339,11 @@ class Own(RandomForestClassifier):
 
 
 SAMPLED = {
-    "stacking": (lambda: StackingClassifier(named(tree(), forest()), cv=2), "not a supported tree model"),
+    "stacking beside the record": (lambda: stacked(tree(), passthrough=True), "not linear in its members"),
+    "stacking under a forest": (lambda: stacked(tree(), final_estimator=forest()), "not linear in its members"),
+    "stacked labels": (lambda: stacked(tree(), stack_method="predict"), "answers that are not read"),
     "a linear member": (lambda: hard(tree(), LogisticRegression(max_iter=500)), "LogisticRegression is none"),
-    "one by one": (lambda: OneVsOneClassifier(tree()), "OneVsOneClassifier is none"),
+    "one of two against the other": (lambda: OneVsOneClassifier(forest()), "has two classes"),
     "a member of one's own": (lambda: soft(Own(3), tree()), "Own answers by code of its own"),
     "a temperature": (lambda: calibrated(forest(), method="temperature"), "neither a sigmoid nor isotonic"),
     "bagged boosting": (lambda: BaggingClassifier(boosted(), 2), "not averages of leaves"),

@@ -18,6 +18,17 @@ from epsworth.classifiers.responses import Calibrated, Ends, Logistic, Response,
 from epsworth.classifiers.scalers import opened
 from epsworth.search import last_passing
 
+LINEAR = (
+    "LogisticRegression",
+    "LogisticRegressionCV",
+    "LinearSVC",
+    "LinearDiscriminantAnalysis",
+    "RidgeClassifier",
+    "RidgeClassifierCV",
+    "SGDClassifier",
+    "Perceptron",
+    "PassiveAggressiveClassifier",
+)
 CALIBRATORS = ("_SigmoidCalibration", "IsotonicRegression")
 THRESHOLDS = ("FixedThresholdClassifier", "TunedThresholdClassifierCV")
 CALIBRATED = ("decision_function", "predict_proba")  # what is calibrated: the first that a model has

@@ -17,21 +17,24 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.classifiers.branches import Chosen
 from epsworth.classifiers.columns import Columns
-from epsworth.classifiers.cuts import UNKNOWN, Rule, calibration, held, threshold_rule
+from epsworth.classifiers.cuts import LINEAR, UNKNOWN, Rule, calibration, held, threshold_rule
 from epsworth.classifiers.flat import LEAF, TreeModel
+from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.members import Choice, Member, Read, added_up, cut_off, together
 from epsworth.classifiers.responses import (
     AtLeast,
     Average,
     Largest,
     Logistic,
+    Pairs,
     Response,
     Shares,
     Side,
+    Stacked,
     Sums,
     Votes,
 )
-from epsworth.classifiers.scalers import steps_of
+from epsworth.classifiers.scalers import dense, steps_of
 from epsworth.classifiers.sklearn_trees import genuine_trees
 
 SINGLE = ("DecisionTreeClassifier", "ExtraTreeClassifier")
@@ -215,6 +218,58 @@ def one_vs_rest(model: Any, given: Columns, read: Read) -> Member | str:
     return Member(trees=replace(trees, classes=np.asarray(model.classes_), decision=decision))
 
 
+def one_vs_one(model: Any, given: Columns, read: Read) -> Member | str:
+    """Read a `OneVsOneClassifier` of more than two classes: votes of pairs, and confidences where these are equal."""
+    classes = np.asarray(model.classes_)
+    if len(classes) < 3 or model.pairwise_indices_ is not None:
+        return "the OneVsOneClassifier has two classes, or members that see similarities"
+    members = read_all(model.estimators_, given, read)
+    if isinstance(members, str):
+        return members
+    responses = [
+        one.response(estimator, ("decision_function", "predict_proba"))[1]
+        for one, estimator in zip(members, model.estimators_, strict=True)
+    ]
+    plain = all(one.raw is None and one.trees.classes.tolist() == [0, 1] for one in members)
+    known = [response for response in responses if response is not None]
+    if not plain or len(known) < len(members):
+        return f"the scores of a member of the ensemble are {UNKNOWN}"
+    all_columns = [Chosen(np.arange(len(given)))]  # it hands on an array
+    found = together([one.trees if not one.trees.before.steps else one.behind(all_columns).trees for one in members])
+    if isinstance(found, str):
+        return found
+    trees, places, slack = found
+    votes = [Votes(Choice(one.trees.decision), 2) for one in members]
+    decision = Largest(Pairs(tuple(zip(known, votes, places, strict=True)), len(classes)), slack)
+    return Member(trees=replace(trees, classes=classes, decision=decision))
+
+
+def stacking(model: Any, given: Columns, read: Read) -> Member | str:
+    """Read a `StackingClassifier` whose last step is linear in the probabilities, or scores, of its members."""
+    last, classes = model.final_estimator_, np.asarray(model.classes_)
+    linear = kind_of(last) in LINEAR and hasattr(last, "coef_")
+    if not linear or model.passthrough or last.classes_.tolist() != list(range(len(classes))):
+        return "the last step of the StackingClassifier is not linear in its members' probabilities alone"
+    members = read_all(model.estimators_, given, read)
+    if isinstance(members, str):
+        return members
+    responses = []
+    for one, estimator, method in zip(members, model.estimators_, model.stack_method_, strict=True):
+        response = None if method == "predict" else one.response(estimator, method)[1]
+        if response is None or one.sums.classes.tolist() != estimator.classes_.tolist():
+            return f"the scores of a member of the ensemble are {UNKNOWN}"
+        responses.append(response)
+    found = together([one.sums for one in members])
+    if isinstance(found, str):
+        return found
+    trees, places, slack = found
+    scores = Stacked(
+        tuple(zip(responses, places, strict=True)), np.atleast_2d(dense(last.coef_)), np.atleast_1d(last.intercept_)
+    )
+    decision = AtLeast(scores, 0, 0.0, (0, 1), slack) if len(classes) == 2 else Largest(scores, slack)
+    return Member(trees=replace(trees, classes=classes, decision=decision))
+
+
 def calibrated(model: Any, given: Columns, read: Read) -> Member | str:
     """Read a `CalibratedClassifierCV`: one monotone map of a single score, or averages over several of them."""
     parts = model.calibrated_classifiers_
@@ -264,6 +319,8 @@ ENSEMBLES: dict[str, Reader] = {
     "BaggingClassifier": bagging,
     "AdaBoostClassifier": ada_boost,
     "OneVsRestClassifier": one_vs_rest,
+    "OneVsOneClassifier": one_vs_one,
+    "StackingClassifier": stacking,
     "CalibratedClassifierCV": calibrated,
     "FixedThresholdClassifier": threshold,
     "TunedThresholdClassifierCV": threshold,

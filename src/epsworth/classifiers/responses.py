@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,6 +159,52 @@ class Side:
         found = [member(sums[:, at], slack[at]) for member, at in self.members]
         low, high = (np.column_stack([ends[side][:, -1] for ends in found]) for side in (0, 1))
         return Ends(low, high)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """One class against one: votes of all pairs of classes, and their summed confidences to part equal votes.
+
+    Members are the confidence that the later class of a pair is meant, the pair's vote, and where its sums stand.
+    """
+
+    members: tuple[tuple[Response, Votes, slice], ...]
+    classes: int
+
+    def __call__(self, sums: Floats, slack: Floats) -> Ends:
+        """Return the ends of votes + x / (3 (|x| + 1)), where x sums confidences for a class less those against it."""
+        votes, trust, sizes = np.zeros((3, 2, len(sums), self.classes))
+        for pair, (confidence, vote, at) in zip(combinations(range(self.classes), 2), self.members, strict=True):
+            low, high = (end[:, -1] for end in confidence(sums[:, at], slack[at]))
+            votes[..., pair] += np.stack(vote(sums[:, at], slack[at]))
+            trust[..., pair[0]] -= high, low
+            trust[..., pair[1]] += low, high
+            sizes[..., pair] += np.maximum(np.abs(low), np.abs(high))[:, np.newaxis]
+        trust += np.array([-ROUNDING, ROUNDING])[:, np.newaxis, np.newaxis] * sizes
+        return Ends(*(votes + trust / (3 * (np.abs(trust) + 1)))).wider(ROUNDING)
+
+
+@dataclass(frozen=True, eq=False)
+class Stacked:
+    """Linear scores of the members' responses side by side; of two classes, the last value of each.
+
+    ``weights`` has shape ``(scores, values)``.
+    """
+
+    members: tuple[tuple[Response, slice], ...]
+    weights: Floats
+    constants: Floats
+
+    def __call__(self, sums: Floats, slack: Floats) -> Ends:
+        """Return the ends of the scores."""
+        found = [member(sums[:, at], slack[at]) for member, at in self.members]
+        two = len(self.weights) == 1
+        low, high = (np.hstack([ends[side][:, -1:] if two else ends[side] for ends in found]) for side in (0, 1))
+        sizes = np.maximum(np.abs(low), np.abs(high))
+        size = np.abs(self.weights).T
+        room = (high - low) / 2 @ size + ROUNDING * (sizes @ size + np.abs(self.constants))
+        middle = (low + high) / 2 @ self.weights.T + self.constants
+        return Ends(middle - room, middle + room)
 
 
 def largest(ends: Ends) -> tuple[NDArray[np.intp], Bools]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
-from epsworth.classifiers.cuts import Scored, change_of, scored
+from epsworth.classifiers.cuts import LINEAR, Scored, change_of, scored
 from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.onnx_reading import onnx_network
 from epsworth.classifiers.reading import leading
@@ -29,17 +29,6 @@ from epsworth.utility.engines.probing import answers_as_read
 from epsworth.utility.engines.sums import CLOSE, MARGIN, MARGIN_FEATURES, at_most
 from epsworth.utility.question import Question
 
-LINEAR = (
-    "LogisticRegression",
-    "LogisticRegressionCV",
-    "LinearSVC",
-    "LinearDiscriminantAnalysis",
-    "RidgeClassifier",
-    "RidgeClassifierCV",
-    "SGDClassifier",
-    "Perceptron",
-    "PassiveAggressiveClassifier",
-)
 NOT_LINEAR = "the classifier is not a supported linear model, or a part of it answers by code of its own"
 REACH = 1e6  # of scores among which the change of a label is looked for
 WIDEST = 1e-6  # bracket of a change, on the scale of the scores

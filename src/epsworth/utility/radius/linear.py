@@ -15,11 +15,11 @@ import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.classifiers.classifier import known_labels
+from epsworth.classifiers.cuts import LINEAR
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.quadratics import quadratic_scores
 from epsworth.classifiers.scalers import dense
 from epsworth.rounding import UNIT, down
-from epsworth.utility.engines.linear import LINEAR
 from epsworth.utility.radius.question import Asked, Found, Inside, Witness
 
 
