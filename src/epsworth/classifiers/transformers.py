@@ -21,6 +21,8 @@ from epsworth.classifiers.scalers import AFFINE, per_column, plain, steps_of
 Rule = Callable[[Any, Columns], Columns | None]
 """From a fitted step and the columns that it is given to those that it hands on; None: they may be any functions."""
 
+INNER = "transformers_", "steps", "transformer_list"  # where steps hold further ones, each the second of a tuple
+
 
 def stepped(step: Any, given: Columns, width: int | None = None) -> Columns | str:
     """Return what a fitted step makes of columns, or why that is not known.
@@ -55,6 +57,19 @@ def all_stepped(steps: Sequence[Any], given: Columns) -> Columns | str:
     return found
 
 
+def parts_of(step: Any) -> list[Any]:
+    """Return the steps that a step holds."""
+    parts = [part[1] for name in INNER for part in getattr(step, name, None) or ()]
+    return [part for part in parts if part is not None and not isinstance(part, str)]
+
+
+def row_by_row(step: Any) -> bool:
+    """Tell whether a step takes each row by itself, all of its code being the library's."""
+    kind = kind_of(step)
+    alone = kind != "FunctionTransformer" or step.func is None or _elementwise(step)
+    return kind in RULES and alone and all(row_by_row(part) for part in parts_of(step))
+
+
 def _known(found: Columns | str) -> Columns:
     if isinstance(found, str):
         raise ValueError(found)
@@ -70,8 +85,11 @@ def _function(step: Any, given: Columns) -> Columns | None:
     """Return the columns themselves, or functions of single ones where a ufunc (``np.log1p``) is applied."""
     if step.func is None:
         return given
-    alone = isinstance(step.func, np.ufunc) and (step.func.nin, step.func.nout) == (1, 1) and not step.kw_args
-    return given.bent(0) if alone else None
+    return given.bent(0) if _elementwise(step) else None
+
+
+def _elementwise(step: Any) -> bool:
+    return isinstance(step.func, np.ufunc) and (step.func.nin, step.func.nout) == (1, 1) and not step.kw_args
 
 
 def _imputer(step: Any, given: Columns) -> Columns:

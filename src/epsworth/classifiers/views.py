@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.preprocessing import Preprocessing, preprocessing_before
+from epsworth.classifiers.transformers import parts_of
 from epsworth.records import Records
 
 ROUNDINGS = 4  # of a step in each column, besides the additions of one that mixes columns
-INNER = "transformers_", "steps", "transformer_list"  # where steps hold further ones, each the second of a tuple
 MISSING = "the estimator sees missing values"
 BY_BATCH = "a step hands on other values of a record alone than among others: its answer depends on the batch"
 
@@ -138,6 +138,5 @@ def _fixed(columns: Columns, records: Records, positions: Sequence[int]) -> Floa
 
 def _additions(step: Any, *, mixes: bool) -> int:
     """Bound the rounded operations of a step, of those within it, and of its sums over columns where it mixes some."""
-    inner = [part[1] for name in INNER for part in getattr(step, name, None) or ()]
     own = int(getattr(step, "n_features_in_", 0)) if mixes else 0
-    return ROUNDINGS + own + sum(_additions(part, mixes=mixes) for part in inner if not isinstance(part, str))
+    return ROUNDINGS + own + sum(_additions(part, mixes=mixes) for part in parts_of(step))
