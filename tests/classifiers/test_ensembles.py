@@ -225,6 +225,13 @@ def test_an_open_vote_is_taken_for_nobody_and_counts_for_everybody():
     assert decided(np.zeros((2, 2)))[1].tolist() == [True, False]
 
 
+def test_scores_against_the_rest_are_parted_by_both_their_slacks():
+    model = fitted("one against the rest", 3)
+    slack = max(tree_reading(one).slack for one in model.estimators_)
+    _, clear = tree_reading(model).decided(np.array([[1.9 * slack, 0, -1], [2.1 * slack, 0, -1]]))
+    assert clear.tolist() == [False, True]
+
+
 def pair_scores(trust, votes):
     return [v + x / (3 * (abs(x) + 1)) for v, x in zip(votes, trust, strict=True)]
 

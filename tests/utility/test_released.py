@@ -246,6 +246,17 @@ def test_a_sample_is_the_average_over_its_subsets():
     assert curves.guarantees[0][0] == centred.guarantee  # the two largest of three
 
 
+def test_subsets_that_equal_words_choose_unevenly_are_allowed_for():
+    policy = ew.Policy.of("krr:k=5", {"x0": 1, "x2": 2}, RANGES, sample=1)
+    question = ask_about(ew.Policy(policy.rules, Sampling(1, "scaled")), FOREST, X[ROWS], y=None)
+    half = Bounds(*np.full((2, 1, 1, 3), 0.5))
+    mixture = Mixture(lambda subset, own: Answer(half, None, np.ones(3, dtype=int), 1))
+    settings = Settings(Risk(0), 0.01, None, np.random.default_rng(0), lambda share: None)
+    found, equal = mixture.bound(question, settings).stability, 1_000**2 / 2**65  # two of a thousand words of 64 bits
+    assert (found.lower <= 0.5 - equal).all()
+    assert (found.upper >= 0.5 + equal).all()
+
+
 def test_a_record_that_is_open_in_one_subset_is_open():
     policy = ew.Policy.of("krr:k=5", {"x0": 1, "x2": 2}, RANGES, sample=1)
     question = ask_about(ew.Policy(policy.rules, Sampling(1, "scaled")), FOREST, X[ROWS], y=None)
