@@ -1,7 +1,7 @@
 """What can be seen inside ONNX models: a tree ensemble, or linear layers and activations, from the input to the label.
 
 A graph is data, and says all that onnxruntime does; what it computes in single precision is rounded, so near ties are
-asked about.  Which score wins is the runtime's own rule, asked of it node by node (`_winner`).
+asked about.  Which score wins is the runtime's own rule (`_scores`).
 """
 
 from __future__ import annotations
