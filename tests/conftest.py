@@ -6,7 +6,9 @@ EPSWORTH_EXAMPLES asks for more examples per property than the default run has t
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,9 @@ def cli(monkeypatch, capsys):
     """Run a command in the current folder; return exit status, standard output, standard error."""
     from epsworth.cli import main
 
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # `main` replaces it, and lets broken pipes kill
+    broken = signal.getsignal(signal.SIGPIPE) if hasattr(signal, "SIGPIPE") else None
+
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["epsworth", *words])
         with pytest.raises(SystemExit) as ended:
@@ -39,7 +44,9 @@ def cli(monkeypatch, capsys):
         printed = capsys.readouterr()
         return ended.value.code or 0, printed.out, printed.err
 
-    return run
+    yield run
+    if broken is not None:
+        signal.signal(signal.SIGPIPE, broken)
 
 
 @pytest.fixture

@@ -34,9 +34,7 @@ def step_until(passes: Callable[[Floats], Bools], start: Floats, fallback: Float
     return found
 
 
-def last_passing(
-    passes: Callable[[Floats], Bools], low: Floats, high: Floats, between: tuple[Floats, Floats] | None = None
-) -> Floats:
+def last_passing(passes: Callable[[Floats], Bools], low: Floats, high: Floats) -> Floats:
     """Return, elementwise, the last double at which a falling predicate still holds.
 
     Parameters
@@ -45,17 +43,11 @@ def last_passing(
         Elementwise; true up to the answer and false beyond it.
     low, high : ndarray
         ``passes(low)`` is true and ``passes(high)`` false.
-    between : pair of ndarray, optional
-        Where the answer should lie: a good guess halves the work, a bad one costs two steps.
 
     Notes
     -----
     Doubles are halved by their number, not their size: 64 steps reach the last bit of any answer, however near to zero.
     """
-    for near in between or ():
-        near = np.clip(near, low, high)
-        good = passes(near)
-        low, high = np.where(good, near, low), np.where(good, high, near)
     first, last = _numbered(low), _numbered(high)
     while (first < last - 1).any():
         middle = (first >> 1) + (last >> 1) + (first & last & 1)
@@ -73,8 +65,10 @@ def last_passing_by_many(
     ----------
     passes : callable
         Elementwise along the last axis, for values of shape ``(any, n)``.
-    low, high, between : ndarray, shape ``(n,)``
+    low, high : ndarray, shape ``(n,)``
         As for `last_passing`.
+    between : pair of ndarray
+        Where the answer should lie: a good guess saves most of the work, a bad one costs a step.
     ways : int
         Values between the ends that a step asks about.
     """

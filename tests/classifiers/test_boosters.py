@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from iris_cells import IRIS, RANGES, ROWS, SPECIES, assert_agrees, cells_of
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
@@ -18,12 +19,7 @@ import epsworth as ew
 from epsworth.classifiers import boosters
 from epsworth.classifiers.flat import TIE
 from epsworth.classifiers.trees import tree_model
-from epsworth.utility.engines.cells import TreeCells, cells_for
-from epsworth.utility.question import ask
 
-IRIS, SPECIES = load_iris(return_X_y=True)
-ROWS = IRIS[[0, 60, 90]]
-RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
 GRID = ["krr:k=17", "exponential_tight:k=9", "pm:quantise=12"]
 CONTINUOUS = ["pm", "sw", "laplace_clipped", "gaussian_clipped:delta=0.1", "laplace"]
 SETTINGS = {"sensitive": [0, 2], "mechanisms": CONTINUOUS, "epsilons": [0.5, 2, 6], "domain": RANGES}
@@ -74,20 +70,6 @@ def fitted(name, classes):
 def silent(model):
     """Predict without LightGBM's remark that scalers hand it arrays."""
     return ew.as_classifier(model).labels
-
-
-def cells_of(model, X=ROWS, **more):
-    found = cells_for(ask(model, X, **(SETTINGS | {"y": None} | more)))
-    assert isinstance(found, TreeCells), found
-    return found
-
-
-def assert_agrees(model, cells, row, at):
-    """Compare the cells of one record with predict, at values of features 0 and 2."""
-    rows = np.tile(row, (len(at[0]), 1))
-    rows[:, 0], rows[:, 2] = at
-    place = [np.searchsorted(e[1:-1], v, side="left") for e, v in zip(cells.edges, at, strict=True)]
-    np.testing.assert_array_equal(cells.table.kinds[cells.table.labels[tuple(place)]], silent(model)(rows))
 
 
 @every_booster

@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from iris_cells import IRIS, RANGES, ROWS, SPECIES, assert_agrees, cells_of
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_iris
 from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
@@ -35,14 +35,10 @@ import epsworth as ew
 from epsworth.classifiers.flat import TreeModel, in_doubles
 from epsworth.classifiers.responses import Average, Largest, Pairs, Stacked, Sums, Votes
 from epsworth.classifiers.trees import tree_reading
-from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.engines.linear import LinearModel, linear_for
 from epsworth.utility.question import ask
 
-IRIS, SPECIES = load_iris(return_X_y=True)
 NOISY = np.where(np.random.default_rng(0).random(150) < 0.4, SPECIES[::-1], SPECIES)
-ROWS = IRIS[[0, 60, 90]]
-RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
 SETTINGS = {"sensitive": [0, 2], "mechanisms": ["pm", "krr:k=9"], "epsilons": [0.5, 2, 6], "domain": RANGES}
 LABELS = {2: np.array(["no", "yes"])[(NOISY > 0).astype(int)], 3: np.array(["a", "b", "c"])[NOISY]}
 
@@ -163,21 +159,6 @@ def fitted(name, classes):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about small folds
         return ALL[name]().fit(IRIS, LABELS[classes])
-
-
-def cells_of(model, X=ROWS, **more):
-    found = cells_for(ask(model, X, **(SETTINGS | {"y": None} | more)))
-    assert isinstance(found, TreeCells), found
-    return found
-
-
-def assert_agrees(model, cells, row, at):
-    """Compare the cells of one record with predict, at values of features 0 and 2."""
-    rows = np.tile(row, (len(at[0]), 1))
-    rows[:, 0], rows[:, 2] = at
-    place = [np.searchsorted(e[1:-1], v, side="left") for e, v in zip(cells.edges, at, strict=True)]
-    found = cells.table.kinds[cells.table.labels[tuple(place)]]
-    np.testing.assert_array_equal(found, ew.as_classifier(model).labels(rows))
 
 
 @pytest.fixture(autouse=True, scope="module")

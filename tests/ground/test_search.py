@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epsworth.search import Scan, last_passing, step_until
+from epsworth.search import Scan, last_passing, last_passing_by_many, step_until
 
 anything = st.sampled_from([0.0, -0.0, 1e-300, -1e-300, 0.1, 1.0]) | st.floats(-1e6, 1e6)
 
@@ -21,9 +21,9 @@ def test_the_last_passing_double_is_found_exactly(thresholds):
     assert (found[edge == 0] == 0).all()
     for guess in (np.float32(edge).astype(float), edge[::-1].copy(), np.full(edge.shape, 5.0)):  # good and bad ones
         between = guess - 1e-6 * np.abs(guess), guess + 1e-6 * np.abs(guess)
-        again = last_passing(lambda x: x <= edge, np.full(edge.shape, -1e7), np.full(edge.shape, 1e7), between)
-        assert (again[~tiny] == edge[~tiny]).all()
-        assert (again <= edge).all()
+        for ways in (1, 5, 63):
+            ends = np.full(edge.shape, -1e7), np.full(edge.shape, 1e7)
+            assert (last_passing_by_many(lambda x: x <= edge, *ends, between, ways) == found).all()
 
 
 def test_a_root_is_moved_to_the_side_that_passes():

@@ -24,13 +24,12 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.classifiers.flat import LEAF, TreeModel, added, flat_model
-from epsworth.classifiers.reading import answers_as_read, beside, leading
+from epsworth.classifiers.reading import UNREADABLE, answers_as_read, beside, leading
 from epsworth.classifiers.scalers import ignoring_names
 
 XGBOOST_OBJECTIVES = ("binary:logistic", "multi:softprob", "multi:softmax")
 LIGHTGBM_OBJECTIVES = ("binary sigmoid:1", "multiclass num_class:")
 LIGHTGBM_ZERO = float(np.float32(1e-35))  # kZeroThreshold: entries up to it are dropped, hence zero
-UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # from a format of another version
 PROBES = 64
 GAPS = 0.1  # share of values in probes that are missing
 CLOSE = 1e-5  # by which the sums of leaves may miss the model's own margins, relatively above 1

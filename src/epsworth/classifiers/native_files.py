@@ -18,8 +18,8 @@ import numpy as np
 
 from epsworth.classifiers.booster_files import TreeFileError, check_lightgbm, check_xgboost
 from epsworth.classifiers.boosters import LIGHTGBM_OBJECTIVES, XGBOOST_OBJECTIVES, lightgbm_classifier
+from epsworth.classifiers.tables import CATBOOST_OBJECTIVES
 
-CATBOOST_OBJECTIVES = ("Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll")
 PROBES = 16
 
 

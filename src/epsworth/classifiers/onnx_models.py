@@ -77,10 +77,10 @@ class Graph:
             tuple(one.name for one in graph.output),
         )
 
-    def made_by(self, name: str, ignoring: tuple[str, ...] = SHAPING) -> Any:
+    def made_by(self, name: str) -> Any:
         """Return the node that computes a tensor, before those that only shape it; None for an input or constant."""
         node = self.producers.get(name)
-        while node is not None and node.op_type in ignoring:
+        while node is not None and node.op_type in SHAPING:
             name = node.input[0]
             node = self.producers.get(name)
         return node

@@ -1,7 +1,7 @@
 """What can be seen inside ONNX models: a tree ensemble, or linear layers and activations, from the input to the label.
 
 A graph is data, and says all that onnxruntime does; what it computes in single precision is rounded, so near ties are
-asked about.  Which score wins is the runtime's own rule, asked of it node by node (`_winner`).
+asked about.  Which score wins is the runtime's own rule (`_scores`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from epsworth.classifiers.flat import LEAF, TreeModel
 from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
 from epsworth.classifiers.onnx_models import Graph, attributes, graph_of, onnx_answer
 from epsworth.classifiers.preprocessing import Preprocessing
+from epsworth.classifiers.reading import UNREADABLE
 
 SINGLE = 2.0**-24  # unit roundoff of single precision
 ELEMENTWISE = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide}
@@ -31,7 +32,6 @@ MODES = {
 }
 """Per comparison: whether equal values take the other way, and whether the true branch is that of larger values."""
 WAYS = ("nodes_truenodeids", "nodes_falsenodeids")
-UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError, StopIteration)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +139,7 @@ def onnx_trees(model: Any) -> TreeModel | None:
         found = _ensemble(attributes(path.nodes[at]), np.float32 if single else np.float64, path.classes)
         steps = _steps_before(path, at)
         return None if found is None or steps is None else _behind(found, steps, path)
-    except UNREADABLE:
+    except (*UNREADABLE, StopIteration):
         return None
 
 
@@ -268,7 +268,7 @@ def onnx_network(model: Any) -> Network | str:
         return path
     try:
         return _network(path)
-    except UNREADABLE:
+    except (*UNREADABLE, StopIteration):
         return "its ONNX nodes are not those of a network"
 
 

@@ -98,11 +98,6 @@ class Preprocessing:
         bent = np.isnan(slope)
         return np.where(bent, 0.0, guess), np.where(bent, np.inf, room), np.where(bent, LARGEST, far)
 
-    def affine(self, positions: Sequence[int]) -> Bools | None:
-        """Return which columns depend on a record's columns at positions; None where one of them does not affinely."""
-        touched = np.asarray(self.columns.uses[:, list(positions)].any(axis=1))
-        return touched if np.isfinite(self.columns.slopes[touched]).all() else None
-
     def obstacle(self, positions: Sequence[int]) -> str | None:
         """Return why thresholds on the record's columns at positions cannot be located; None where they can.
 

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 
+UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # from what another version fitted, or wrote
+
 
 def answers_as_read(labels: NDArray[Any], read: NDArray[Any], clear: Bools) -> bool:
     """Tell whether a model's labels are those of its reading wherever that is clear.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -96,27 +96,9 @@ def plain(step: Any) -> bool:
     return not getattr(step, "clip", False)
 
 
-def behind_scalers(model: Any) -> tuple[Any, str, list[Any]] | None:
-    """Return what `opened` does; None where a step is no per-column scaler, or clips."""
-    found = opened(model)
-    if found is None or not all(kind_of(step) in AFFINE and plain(step) for step in found[2]):
-        return None
-    return found
-
-
 def dense(coefficients: Any) -> Floats:
     """Return coefficients as an array; ``sparsify`` makes them a sparse matrix."""
     return np.asarray(coefficients.toarray() if hasattr(coefficients, "toarray") else coefficients, dtype=np.float64)
-
-
-def affine(scalers: Sequence[Any], width: int) -> tuple[Floats, Floats]:
-    """Compose per-column scalers into ``scale * value + shift``."""
-    scale, shift = np.ones(width), np.zeros(width)
-    with ignoring_names():
-        for scaler in scalers:
-            a, b = per_column(scaler, width)
-            scale, shift = a * scale, a * shift + b
-    return scale, shift
 
 
 def per_column(scaler: Any, width: int) -> tuple[Floats, Floats]:

@@ -53,7 +53,7 @@ class Branch:
         with ignoring_names():
             found = self.step.transform(block)
         handed = np.repeat(self.row[np.newaxis], len(values), axis=0)
-        handed[:, self.place] = found.toarray() if hasattr(found, "toarray") else found
+        handed[:, self.place] = as_array(found)
         return handed
 
 

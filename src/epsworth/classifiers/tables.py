@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.classifiers.boosters import UNREADABLE, verified
+from epsworth.classifiers.boosters import verified
 from epsworth.classifiers.flat import LEAF, TreeModel, flat_model
+from epsworth.classifiers.reading import UNREADABLE
 
 CATBOOST_OBJECTIVES = ("Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll")
 LINKS = ("logit", "mlogit")

@@ -16,6 +16,7 @@ import numpy as np
 from epsworth.arrays import Floats
 from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.genuine import kind_of
+from epsworth.classifiers.reading import UNREADABLE
 from epsworth.classifiers.scalers import AFFINE, per_column, plain, steps_of
 
 Rule = Callable[[Any, Columns], Columns | None]
@@ -42,7 +43,7 @@ def stepped(step: Any, given: Columns, width: int | None = None) -> Columns | st
         found = None if rule is None else rule(step, given)
         if found is None:
             found = given.blended(len(step.get_feature_names_out()) if width is None else width)
-    except (AttributeError, TypeError, ValueError, IndexError, KeyError):  # fitted by another version, or not fitted
+    except UNREADABLE:  # or not fitted
         return f"the step {type(step).__name__} does not hold what it should"
     if width is not None and len(found) != width:
         return f"the step {type(step).__name__} hands on another number of columns than it should"

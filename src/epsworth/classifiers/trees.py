@@ -21,6 +21,7 @@ from epsworth.classifiers.members import Member
 from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.onnx_reading import onnx_trees
 from epsworth.classifiers.preprocessing import NOTHING, Preprocessing
+from epsworth.classifiers.reading import UNREADABLE
 from epsworth.classifiers.responses import SINGLE_ROUNDING, Logistic, Response, Shares, Sums
 from epsworth.classifiers.scalers import delegate, steps_of
 from epsworth.classifiers.sklearn_trees import forest_model, gradient_boosting_model, histogram_boosting_model
@@ -75,7 +76,7 @@ def member(model: Any, given: Columns) -> Member | str:
     if kind in ENSEMBLES:
         try:
             return ENSEMBLES[kind](model, given, member)
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # fitted by another version
+        except UNREADABLE:
             return f"the {kind} does not hold what it should"
     trees = READERS[kind](model, given) if kind == HISTOGRAM else READERS[kind](model)
     if trees is None:

@@ -14,7 +14,7 @@ NEEDED = ("starlette", "uvicorn", "aiohttp")
 
 
 def gateway(
-    policy: Annotated[Path, typer.Argument(help="Policy file (.toml), as recommend --policy writes it.")],
+    policy: options.PolicyFile,
     upstream: Annotated[
         str, typer.Option(help="Where perturbed requests go: http://host:port, or http://host:port/v2/models/NAME.")
     ],

@@ -97,7 +97,7 @@ def aggregate(
     settings: Config,
     sources: Annotated[list[Path], typer.Argument(help="Files of reports, or states of other aggregations.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Output: the state; states merge in any order.")],
-    jobs: Annotated[int | None, typer.Option(help="Workers; -1 for all cores.")] = None,
+    jobs: options.Jobs = None,
 ) -> None:
     """Add up reports and states, in bounded memory; the result does not depend on order or processes."""
     from epsworth.files import check_writable

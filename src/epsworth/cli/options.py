@@ -111,6 +111,8 @@ Json = Annotated[
 PolicyOut = Annotated[
     Path | None, typer.Option("--policy", help="Write what clients must run to this .toml file (see perturb).")
 ]
+PolicyFile = Annotated[Path, typer.Argument(help="Policy file (.toml), as recommend --policy writes it.")]
+Jobs = Annotated[int | None, typer.Option(help="Workers; -1 for all cores.")]
 Record = Annotated[int, typer.Option("--record", "-r", help="Row of the table, counted from 0.")]
 Plot = Annotated[Path | None, typer.Option("--plot", help="Write a plot to this .png, .svg or .pdf file.")]
 

@@ -12,7 +12,7 @@ from epsworth.cli import options, show
 
 
 def perturb(
-    policy: Annotated[Path, typer.Argument(help="Policy file (.toml), as recommend --policy writes it.")],
+    policy: options.PolicyFile,
     source: Annotated[str, typer.Argument(help="Records: .csv, .jsonl or .parquet; - for standard input.")],
     destination: Annotated[str, typer.Argument(help="Output of the same kind; - for standard output.")],
     again: Annotated[

@@ -50,7 +50,7 @@ def privatize(
             help="Make the list of worlds public and repeatable; it is secret without. The release has no seed."
         ),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Workers; -1 for all cores.")] = None,
+    jobs: options.Jobs = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Save trials here (as private as the pool), resume.")] = None,
     audit: Annotated[bool, typer.Option("--audit", help="Simulate the best attack on every record (exact).")] = False,
     json: options.Json = None,

@@ -132,9 +132,7 @@ def checked(column: Column, values: list[Any]) -> list[Any]:
     try:
         if column.feature.categories is not None:
             return [int(index) for index in column.resolve(column.kinds(values))]
-        for row, value in enumerate(values):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-                raise ValueError(f"row {row}, {name}: the value is not a number; recode it")
+        column.check_numbers(values)
         if None in values:
             column.encode_numbers([float("nan") if value is None else value for value in values])  # refuses, or not
             return [column.rule.missing if value is None else value for value in values]

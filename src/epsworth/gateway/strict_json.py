@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from epsworth.gateway.refusals import Refusal
+from epsworth.release.json_lines import unique, whole_number
 
-DIGITS = 300  # of a whole number: more are no category, and beyond 308 no double
 DEPTH = 16
 
 
@@ -39,19 +39,8 @@ def write_body(document: Any) -> bytes:
     return json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("twice")
-    return found
-
-
 def _no_number(word: str) -> Any:
     raise ValueError("no number of JSON")
-
-
-def _whole_number(digits: str) -> int | float:
-    return int(digits) if len(digits) <= DIGITS else float(digits)
 
 
 def _check_depth(value: Any, left: int) -> None:
@@ -62,4 +51,4 @@ def _check_depth(value: Any, left: int) -> None:
             _check_depth(item, left - 1)
 
 
-_strict = json.JSONDecoder(object_pairs_hook=_members, parse_constant=_no_number, parse_int=_whole_number)
+_strict = json.JSONDecoder(object_pairs_hook=unique, parse_constant=_no_number, parse_int=whole_number)

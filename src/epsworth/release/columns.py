@@ -91,6 +91,12 @@ class Column:
         low, high = self.feature.lower, self.feature.upper
         return self.rule.kernel.index((np.clip(natural, low, high) - low) / (high - low))
 
+    def check_numbers(self, values: Iterable[Any], first: int = 0) -> None:
+        """Refuse values of JSON that are neither numbers nor null; NumPy would read truths, and some texts, as such."""
+        for row, value in enumerate(values, start=first):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+                raise ValueError(f"row {row}, {self.feature.name}: the value is not a number; recode it")
+
     def kinds(self, values: Iterable[Any]) -> Indices:
         """Return the index of every category, `MISSING` for None and NaN, `OUTSIDE` for undeclared ones."""
         codes = {category: i for i, category in enumerate(self.feature.categories or ())}

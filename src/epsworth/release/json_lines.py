@@ -113,11 +113,12 @@ def _after_blank(text: str, at: int) -> int:
     return found.end()
 
 
-def _whole_number(digits: str) -> int | float:
+def whole_number(digits: str) -> int | float:
+    """Read a whole number, one of very many digits as a double."""
     return int(digits) if len(digits) <= DIGITS else float(digits)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object, in any depth, no member of which may stand there twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
@@ -126,9 +127,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 # Python writes NaN and Infinity, which JSON lacks: they pass where nothing is perturbed, and are no value to perturb
-_values = json.JSONDecoder(parse_int=_whole_number, parse_constant=lambda word: [word])  # nor a category NaN
-_flat = json.JSONDecoder(parse_int=_whole_number)
-_unique_names = json.JSONDecoder(parse_int=_whole_number, object_pairs_hook=_unique)
+_values = json.JSONDecoder(parse_int=whole_number, parse_constant=lambda word: [word])  # nor a category NaN
+_flat = json.JSONDecoder(parse_int=whole_number)
+_unique_names = json.JSONDecoder(parse_int=whole_number, object_pairs_hook=unique)
 decode: Callable[[str], Any] = _values.decode
 decode_flat: Callable[[str], Any] = _flat.decode
 decode_unique: Callable[[str], Any] = _unique_names.decode

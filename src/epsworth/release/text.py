@@ -260,7 +260,6 @@ class JsonSplicer(Splicer):
         )
 
     def _encode(self, column: Column, texts: list[str]) -> Indices:
-        name = column.feature.name
         try:
             values = json_lines.decode_values(texts)
         except (ValueError, RecursionError):
@@ -269,9 +268,7 @@ class JsonSplicer(Splicer):
         if column.feature.categories is not None:
             values = [repr(v) if isinstance(v, (list, dict)) else v for v in values]
             return column.resolve(column.kinds(values), self.rows)
-        for row, value in enumerate(values):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-                raise ValueError(f"row {self.rows + row}, {name}: the value is not a number; recode it")
+        column.check_numbers(values, self.rows)
         return column.encode_numbers([float("nan") if v is None else v for v in values], self.rows)
 
     def _drawn(self, column: Column, drawn: Indices, keep: Bools | None) -> tuple[list[Any], list[str]]:

@@ -41,7 +41,7 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
     def fit(self, X: Any, y: Any = None) -> Perturb:
         """Check that the table holds the policy's features; nothing is learnt from the values."""
         self.policy_ = self.policy if isinstance(self.policy, Policy) else Policy.load(self.policy)
-        names = self._names(X)
+        _, names = self._read(X)
         Perturbation(self.policy_).check_names(names)
         self.n_features_in_ = len(names)
         if self._named(X):
@@ -51,7 +51,7 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
     def transform(self, X: Any) -> Any:
         """Return the table, of the same kind, with its perturbed columns replaced."""
         check_is_fitted(self)
-        names = self._names(X)
+        table, names = self._read(X)
         if len(names) != self.n_features_in_:
             raise ValueError(
                 f"X has {len(names)} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
@@ -59,7 +59,7 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
             )
         if self._named(X) and list(getattr(self, "feature_names_in_", names)) != names:
             raise ValueError("The feature names should match those that were passed during fit; reorder the columns")
-        return perturb(self.policy_, X if self._named(X) else self._array(X))
+        return perturb(self.policy_, table)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the columns: those that came in."""
@@ -71,10 +71,12 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
         columns = getattr(X, "column_names", getattr(X, "columns", None))
         return columns is not None and all(isinstance(name, str) for name in columns)
 
-    def _names(self, X: Any) -> list[str]:
+    def _read(self, X: Any) -> tuple[Any, list[str]]:
+        """Return the table, checked where it is no data frame, and the names of its columns."""
         if self._named(X):
-            return list(as_frame(X).columns)
-        return [f"x{i}" for i in range(self._array(X).shape[1])]
+            return X, list(as_frame(X).columns)
+        array = self._array(X)
+        return array, [f"x{i}" for i in range(array.shape[1])]
 
     def _array(self, X: Any) -> Any:
         """Check what is not a data frame; missing and infinite values are the policy's business.

@@ -130,9 +130,9 @@ def _written(name: str, values: NDArray[Any], kind: str) -> NDArray[Any]:
     try:
         numbers = values if values.dtype.kind in "biuf" else np.array(values.tolist(), dtype=np.float64)
     except (TypeError, ValueError):
-        hint = '; ask by columns: inputs="columns"' if kind != "BYTES" else ""
         raise ClassifierError(
-            f"the column {name!r} holds texts, and the service takes numbers ({kind}) there{hint}"
+            f"the column {name!r} holds texts, and the service takes numbers ({kind}) there; "
+            'ask by columns: inputs="columns"'
         ) from None
     if KINDS[kind].kind == "f":
         if numbers.dtype.kind in "iu" and (np.abs(numbers.astype(np.float64)) > EXACT).any():

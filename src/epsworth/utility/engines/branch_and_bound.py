@@ -62,7 +62,7 @@ class Region:
         open_ = ~(verdict.sure | verdict.never)
         self.final[at[open_ & (verdict.axis < 0)]] = True
         halved = open_ & (verdict.axis >= 0)
-        low, high = _halves(self.low[at[halved]], self.high[at[halved]], verdict.axis[halved], verdict.cut[halved])
+        low, high = halves(self.low[at[halved]], self.high[at[halved]], verdict.axis[halved], verdict.cut[halved])
         gone = np.zeros(len(self.mass), dtype=bool)
         gone[at[~open_ | halved]] = True
         masses = mass(low, high)
@@ -103,7 +103,8 @@ def branch(boxes: Boxes, mass: Mass, label: int, enough: float, check: Callable[
     return region
 
 
-def _halves(low: Floats, high: Floats, axis: Indices, cut: Floats) -> tuple[Floats, Floats]:
+def halves(low: Floats, high: Floats, axis: Indices, cut: Floats) -> tuple[Floats, Floats]:
+    """Cut every box across an axis of its own."""
     rows = np.arange(len(low))
     left_high, right_low = high.copy(), low.copy()
     left_high[rows, axis], right_low[rows, axis] = cut, cut

@@ -163,17 +163,6 @@ class TreeCells:
             draft.labels[draft.tied] = found
 
 
-def _merge(edges: tuple[Floats, ...], labels: Indices) -> tuple[tuple[Floats, ...], Indices]:
-    """Drop edges across which no label changes."""
-    kept = []
-    for axis, edge in enumerate(edges):
-        along = np.moveaxis(labels, axis, 0).reshape(labels.shape[axis], -1)
-        changes = np.concatenate([[True], (along[1:] != along[:-1]).any(axis=1)])
-        labels = np.compress(changes, labels, axis=axis)
-        kept.append(np.concatenate([edge[:-1][changes], edge[-1:]]))
-    return tuple(kept), labels
-
-
 def given_to(question: Question, model: TreeModel) -> tuple[Floats, Through] | str:
     """Return what the trees are given of every record, and of values of a column; or why they cannot be read there."""
     if not model.before.steps:

@@ -13,22 +13,6 @@ from epsworth.utility.engines.engine import ByRecord, Found, Settings, records_o
 from epsworth.utility.question import Question
 
 
-class Constant(ByRecord):
-    """Asks nothing: there is no other label."""
-
-    name, because = "constant", "the classifier gives one label only"
-
-    def lacks(self, question: Question, m: int) -> str | None:
-        """Refuse whoever may give another label."""
-        return None if knows_one_label(question) else "the classifier may give more than one label"
-
-    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
-        """Yield 1 for the label, and 0 for any other."""
-        own, other = (Interval(*np.full((2, *question.shape[:2]), value)) for value in (1.0, 0.0))
-        for record, labels in records_of(question):
-            yield Found(record, [own, other][: len(labels)], 1)
-
-
 def knows_one_label(question: Question) -> bool:
     """Tell whether a model of the library, which answers itself, can give one label only."""
     model, classes = question.classifier.inside, question.classifier.classes
@@ -37,3 +21,20 @@ def knows_one_label(question: Question) -> bool:
     last, _ = steps_of(model)
     constant = kind_of(last) == "DummyClassifier" and last.strategy in ("most_frequent", "prior", "constant")
     return constant or len(classes) == 1
+
+
+class Constant(ByRecord):
+    """Asks nothing: there is no other label."""
+
+    name, because = "constant", "the classifier gives one label only"
+    reading = knows_one_label
+
+    def lacks(self, question: Question, m: int) -> str | None:
+        """Refuse whoever may give another label."""
+        return None if self.read(question) else "the classifier may give more than one label"
+
+    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+        """Yield 1 for the label, and 0 for any other."""
+        own, other = (Interval(*np.full((2, *question.shape[:2]), value)) for value in (1.0, 0.0))
+        for record, labels in records_of(question):
+            yield Found(record, [own, other][: len(labels)], 1)

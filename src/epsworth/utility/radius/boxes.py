@@ -8,6 +8,7 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats
 from epsworth.records import Indices
+from epsworth.utility.engines.branch_and_bound import halves
 
 BATCH = 256
 
@@ -52,6 +53,4 @@ def _halved(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Cut every box across its longest side."""
     rows, axis = np.arange(len(low)), (high - low).argmax(axis=1)
     middle = 0.5 * (low[rows, axis] + high[rows, axis])
-    left_high, right_low = high.copy(), low.copy()
-    left_high[rows, axis] = right_low[rows, axis] = middle
-    return np.concatenate([low, right_low]), np.concatenate([left_high, high])
+    return halves(low, high, axis, middle)

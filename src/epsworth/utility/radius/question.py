@@ -21,7 +21,6 @@ from epsworth.records import Records, as_records, one_record
 from epsworth.rounding import down, up
 from epsworth.utility.question import ASKED_AGAIN, answer
 
-EPS = float(np.finfo(float).eps)
 STEPS = np.concatenate([[0.0], np.geomspace(1e-16, 1e-5, 45)])  # how far behind a computed boundary to look
 SAME_RECORD = "record", "a radius"  # for the sentences that refuse a classifier
 CLEAR = 1e-9  # leads below this, relative to the largest score, are not compared: they may be rounding
