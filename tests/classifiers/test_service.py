@@ -499,6 +499,7 @@ def test_the_command_line_takes_an_address(cli, tmp_path, monkeypatch):
             lambda r: MODEL.predict(r), FLOWERS[:4], sensitive=0, domain={0: (1, 7)}, mechanisms="krr", epsilons=[4]
         )
         assert curves["stability"] == here.to_dict()["stability"]
+        assert signal.getsignal(signal.SIGPIPE) == signal.SIG_IGN  # a service that hangs up ends nothing
         requests = server.requests
         status, out, _ = cli("recommend", server.url, *rest, "--cache", "kept", "--at-least", "0.5")
         assert (status, server.requests) == (0, requests)

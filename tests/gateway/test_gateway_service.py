@@ -5,15 +5,18 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import sqlite3
+import struct
 import subprocess
 import sys
 import threading
 import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -124,6 +127,26 @@ def test_it_serves_and_a_stop_lets_finish_what_is_under_way(started, model):
         assert json.loads(told.splitlines()[-1])["event"] == "stopped"
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", process.port))
+
+
+def test_clients_that_hang_up_do_not_end_it(started, model):
+    """Requests in a row on one connection, cut while they are answered: the later answers have nowhere to go."""
+    body = json.dumps([ONE]).encode()
+    head = f"POST /predict HTTP/1.1\r\nhost: g\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+    with started() as process:
+        for pause in (0.0, 0.05, 0.1):
+            model.pause = pause
+            with socket.create_connection(("127.0.0.1", process.port)) as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closes by a reset
+                client.sendall((head + body) * 8)
+                time.sleep(0.03)
+        model.pause = 0.0
+        assert ask(process.port, [ONE])[0] == 200
+        assert process.poll() is None
+        signals = Path(f"/proc/{process.pid}/status")
+        if signals.exists():  # whether a late answer meets a closed socket is a matter of luck
+            ignored = re.search(r"^SigIgn:\s*(\w+)", signals.read_text(), re.M)
+            assert int(ignored[1], 16) >> (signal.SIGPIPE - 1) & 1
 
 
 @pytest.mark.slow

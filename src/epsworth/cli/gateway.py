@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from epsworth.cli import options
+from epsworth.cli.running import connections_may_break
 
 NEEDED = ("starlette", "uvicorn", "aiohttp")
 
@@ -94,6 +95,7 @@ def gateway(
         retries=retries,
         health=health,
     )
+    connections_may_break()
     serve(settings, host=host, port=port, workers=workers, ca=upstream_ca)
 
 

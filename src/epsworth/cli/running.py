@@ -21,6 +21,15 @@ INTERRUPTED = 130  # exit status where Ctrl-C ended a run, whether it had someth
 EVERY = 0.25  # seconds between two looks at the bounds
 
 
+def connections_may_break() -> None:
+    """Let writing to a connection that the other side has closed fail, where it would end the process.
+
+    `main` lets a closed pipe end commands quietly; a socket raises the same signal.
+    """
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+
+
 @dataclass
 class Run:
     """What a command gives to `stability`: how to show it, and whether it must end."""

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from epsworth.cli.running import connections_may_break
+
 SCHEMES = ("http://", "https://")
 ONLY_SERVICES = {  # parameters of commands -> arguments of `remote`; a --budget of radius is another one
     "most_asked": "budget",
@@ -47,6 +49,7 @@ def service(address: str, given: Mapping[str, Any]) -> Any:
     """Return the service behind an address, by the options given."""
     from epsworth.classifiers.service import remote
 
+    connections_may_break()
     try:
         return remote(address, **_given(given))
     except ImportError as error:
