@@ -6,6 +6,7 @@ EPSWORTH_EXAMPLES asks for more examples per property than the default run has t
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -40,6 +41,14 @@ def cli(monkeypatch, capsys):
         return ended.value.code or 0, printed.out, printed.err
 
     return run
+
+
+@pytest.fixture
+def interruptible():
+    """Let Ctrl-C reach what the test starts: in a shell's background job it is ignored, and that is inherited."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
