@@ -13,6 +13,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # a worker per core: threads of its own would only wait for one another
+    for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(threads, "1")
+
 EXAMPLES = int(os.environ.get("EPSWORTH_EXAMPLES", "20"))
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=EXAMPLES)

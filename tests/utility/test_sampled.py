@@ -194,8 +194,9 @@ def settings(**changes):
 
 @pytest.mark.parametrize("batch", [10, 1_000])
 def test_results_do_not_depend_on_the_batch_size(batch):
-    expected = sampled.each_record(small_question(), settings())
-    found = sampled.each_record(small_question(), settings(batch=batch, tolerance=0.03))
+    expected = sampled.each_record(small_question(), settings(tolerance=0.1))
+    found = sampled.each_record(small_question(), settings(batch=batch, tolerance=0.1))
+    assert expected.queries > 5 * batch
     np.testing.assert_array_equal(found.stability.lower, expected.stability.lower)
     assert found.queries == expected.queries
 
