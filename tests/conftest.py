@@ -14,6 +14,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # a worker per core: threads of its own would only wait for one another
+    for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(threads, "1")
+
 EXAMPLES = int(os.environ.get("EPSWORTH_EXAMPLES", "20"))
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=EXAMPLES)
@@ -47,6 +51,14 @@ def cli(monkeypatch, capsys):
     yield run
     if broken is not None:
         signal.signal(signal.SIGPIPE, broken)
+
+
+@pytest.fixture
+def interruptible():
+    """Let Ctrl-C reach what the test starts: in a shell's background job it is ignored, and that is inherited."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

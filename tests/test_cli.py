@@ -34,11 +34,11 @@ def place(tmp_path_factory):
     model = LogisticRegression(max_iter=1000).fit(table, sick)
     io.dump(model, folder / "model.skops")
     (folder / "model.pkl").write_bytes(pickle.dumps(model))
-    with_target = table.with_columns(sick.alias("sick"))
+    with_target = table.with_columns(sick.alias("sick"))[:20]
     with_target.write_csv(folder / "table.csv")
     with_target.write_parquet(folder / "table.parquet")
     with_target[:0].write_csv(folder / "empty.csv")
-    with_target.with_columns(age=pl.when(pl.col("bmi") > 44).then(None).otherwise(pl.col("age"))).write_csv(
+    with_target.with_columns(age=pl.when(pl.col("bmi") > 40).then(None).otherwise(pl.col("age"))).write_csv(
         folder / "gap.csv"
     )
     with_target.with_columns(age=pl.col("age") + 20).write_csv(folder / "old.csv")
@@ -70,11 +70,11 @@ QUESTION = (
 
 
 def test_utility_prints_tables_and_writes_json_and_a_plot(cli, place):
-    code, out, err = cli("utility", *QUESTION, "-e", "1:3:0.5", "--json", "u.json", "--plot", "u.png", "--record", "3")
+    code, out, err = cli("utility", *QUESTION, "-e", "1:3:1", "--json", "u.json", "--plot", "u.png", "--record", "3")
     assert (code, err) == (0, "")
     for words in (
-        "average over 60 records",
-        "worst of these 60 records",
+        "average over 20 records",
+        "worst of these 20 records",
         "record 3",
         "accuracy",
         "ε=3",
@@ -82,8 +82,8 @@ def test_utility_prints_tables_and_writes_json_and_a_plot(cli, place):
     ):
         assert words in out
     document = json.loads((place / "u.json").read_text())
-    assert np.shape(document["stability"]["lower"]) == (6, 5, 60)
-    assert document["epsilons_per_feature"][:2] == [1.0, 1.5]
+    assert np.shape(document["stability"]["lower"]) == (6, 3, 20)
+    assert document["epsilons_per_feature"][:2] == [1.0, 2.0]
     assert (place / "u.png").read_bytes().startswith(b"\x89PNG")
     for number in re.findall(r"(?<=pm  ).*", out.split("worst")[0]):
         shown = [float(v) for v in re.findall(r"0\.\d{3}", number)]
@@ -103,7 +103,7 @@ def test_parquet_and_csv_give_the_same_answer(cli, place):
 
 
 def test_a_policy_is_analysed_as_clients_release_it(cli, place):
-    command = ("recommend", *QUESTION[:-2], "-m", "pm,sw", "-e", "2,12", "--at-least", "0.6", "--policy", "p.toml")
+    command = ("recommend", *QUESTION, "-m", "pm,sw", "-e", "2,12", "--at-least", "0.6", "--policy", "p.toml")
     code, out, _ = cli(*command)
     assert code == 0
     assert "epsworth utility --policy" in out
@@ -111,9 +111,8 @@ def test_a_policy_is_analysed_as_clients_release_it(cli, place):
     code, out, _ = cli(*command, "--recheck")
     assert code == 0
     assert re.search(r"What clients release under it: at least 0\.\d+\.", out)
-    code, out, err = cli("utility", *QUESTION[:4], "--policy", "p.toml", "--json", "u.json")
+    code, out, err = cli("utility", *QUESTION[:4], "--policy", "p.toml", "--json", "u.json", "--tolerance", "0.05")
     assert (code, err) == (0, "")
-    code, out, _ = cli("utility", *QUESTION[:4], "--policy", "p.toml")
     for words in (
         "ε is per record, shared out over age, bmi by the policy",
         "average over the population",
@@ -258,7 +257,7 @@ def test_bad_tables_end_in_one_sentence_and_status_2(cli, table, message):
 
 def test_a_model_that_fails_on_one_row(cli, place):
     table = pl.read_csv(place / "table.csv").with_columns(
-        bmi=pl.when(pl.col("bmi") > 44).then(None).otherwise(pl.col("bmi"))
+        bmi=pl.when(pl.col("bmi") > 40).then(None).otherwise(pl.col("bmi"))
     )
     row = table["bmi"].is_null().arg_max()
     table.write_csv(place / "bmi.csv")
@@ -279,7 +278,7 @@ def test_a_model_that_fails_on_one_row(cli, place):
             ("recommend", *QUESTION, "--on", "median", "-m", "pm", "-e", "2"),
             "--on must be average, worst or a record number",
         ),
-        (("recommend", *QUESTION, "--on", "999"), "there is no record 999; the table holds records 0 to 59"),
+        (("recommend", *QUESTION, "--on", "999"), "there is no record 999; the table holds records 0 to 19"),
         (("recommend", *QUESTION, "--of", "speed"), "--of must be stability or accuracy"),
         (("recommend", "model.skops", "table.csv", "-s", "age", "--of", "accuracy"), "name their column with --target"),
         (("recommend", *QUESTION, "--delta", "nan"), "--delta must lie in [0, 1]"),
@@ -321,6 +320,7 @@ def test_ranges_hit_their_end():
     assert epsilon_grid("3") == [3.0]
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_nothing_behind(tmp_path):
     process = subprocess.Popen(
         [EPSWORTH, "demo", "--out", tmp_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

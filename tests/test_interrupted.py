@@ -95,6 +95,7 @@ def test_the_file_of_a_run_is_no_other_file(cli, place):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_tells_what_is_proven(place):
     process = started("utility", *QUESTION, "--tolerance", "0.005", "--json", "curves.json", "--resume", "run.npz")
     process.send_signal(signal.SIGINT)
@@ -110,6 +111,7 @@ def test_ctrl_c_tells_what_is_proven(place):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_twice_ends_at_once_and_leaves_no_partial_output(place):
     process = started("utility", *QUESTION, "--tolerance", "0.005", "--json", "curves.json")
     process.send_signal(signal.SIGINT)

@@ -71,18 +71,18 @@ def perturbed_fits(X, y, b, reg):
 
 
 def test_the_neighbour_sees_a_mean_ratio_of_one():
-    """E_y[exp l] = 1 for a density ratio.  Seed 21; 4.5 standard errors on three rows: false alarm 2e-5."""
+    """E_y[exp l] = 1 for a density ratio.  Seed 21; 4.5 standard errors on two rows: false alarm 1.4e-5."""
     X, y = world(30, 2)
     reg, scale = 1.0, 3.0
-    for i in (0, 7, 29):
-        b = OutputPerturbation(2, 1 / scale).sample(3000, np.random.default_rng(21))
+    for i in (0, 29):
+        b = OutputPerturbation(2, 1 / scale).sample(2000, np.random.default_rng(21))
         models = perturbed_fits(np.delete(X, i, 0), np.delete(y, i), b, reg)
         assert np.array_equal(  # what is checked once need not be checked for every model
             expost_objective(X, y, models[0], reg=reg, noise_scale=scale).losses,
             _expost(X, y, models[0], reg, scale, "laplace", "logistic").losses,
         )
         ratio = np.exp([_expost(X, y, m, reg, scale, "laplace", "logistic").losses[i] for m in models])
-        assert abs(ratio.mean() - 1) <= 4.5 * ratio.std() / math.sqrt(3000)
+        assert abs(ratio.mean() - 1) <= 4.5 * ratio.std() / math.sqrt(2000)
 
 
 def fitted(X, **changed):

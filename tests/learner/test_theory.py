@@ -206,19 +206,19 @@ def test_noise_of_the_published_mechanism_is_that_of_its_grain():
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("name", ["cosine", "hadamard"])
 def test_sums_drawn_at_once_have_the_law_of_users_drawn_one_by_one(name, classes):
-    """Means and variances of every count over 3000 simulations of either kind, within five standard errors."""
+    """Means and variances of every count over 1500 simulations of either kind, within five standard errors."""
     rng = np.random.default_rng(2)
     kernel = MECHANISMS[name](stated("1.5", "epsilon"), 2, 1, classes)
     users = Users(rng.random((40, 1)), rng.integers(classes, size=40), np.arange(40) % 8 == 0)
-    pick = [rng.integers(40, size=300) for _ in range(3000)]
+    pick = [rng.integers(40, size=300) for _ in range(1500)]
     one = [kernel.simulate(Users(*(part[rows] for part in users)), rng).counts.ravel() for rows in pick]
-    at_once = [kernel.simulate(users, rng, total=300).counts.ravel() for _ in range(3000)]
+    at_once = [kernel.simulate(users, rng, total=300).counts.ravel() for _ in range(1500)]
     a, b = np.array(one, dtype=float), np.array(at_once, dtype=float)
     assert (a.sum(axis=1) == 300).all()
     assert (b.sum(axis=1) == 300).all()
-    error = np.sqrt((a.var(axis=0) + b.var(axis=0)) / 3000)
+    error = np.sqrt((a.var(axis=0) + b.var(axis=0)) / 1500)
     assert (np.abs(a.mean(axis=0) - b.mean(axis=0)) < 5 * error).all()
-    np.testing.assert_allclose(a.var(axis=0), b.var(axis=0), rtol=5 * (4 / 3000) ** 0.5)
+    np.testing.assert_allclose(a.var(axis=0), b.var(axis=0), rtol=5 * (4 / 1500) ** 0.5)
 
 
 def test_few_users_and_many_cells_are_simulated_one_by_one():

@@ -126,7 +126,7 @@ def test_adaptive_series_keep_the_total():
     assert (left_by_the_first[0] == even).all()
     assert (left_by_the_first[1] != even).any()
     one = calibrate(first, 0.7, Shape(basis="diag"))
-    for _ in range(1500):
+    for _ in range(600):
         world = rng.integers(4)
         at = one.positions(first)
         seen = at[world] + one.law.from_words(rng.integers(0, 2**64, size=1, dtype=np.uint64))

@@ -277,6 +277,7 @@ def test_a_killed_run_leaves_the_old_output_or_the_whole_new_one(tmp_path):
     assert killed
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_nothing(tmp_path):
     POLICY.save(tmp_path / "policy.toml")
     process = subprocess.Popen(

@@ -99,7 +99,7 @@ def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, class
 @every_tree
 def test_cells_hold_the_sampled_truth_and_name_themselves(name):
     model = TREES[name].fit(IRIS, SPECIES)
-    settings = {"sensitive": [0, 2], "mechanisms": CONTINUOUS, "epsilons": [0.5, 2, 6], "domain": RANGES}
+    settings = {"sensitive": [0, 2], "mechanisms": CONTINUOUS, "epsilons": [0.5, 4], "domain": RANGES}
     exact = ew.stability(model, IRIS[[0, 70, 120]], y=[0, 1, 1], **settings)
     assert (exact.method == "cells").all()
     assert exact.confidence == 1
@@ -218,8 +218,9 @@ def test_quantising_makes_any_classifier_exact():
     assert (curves.method == "grid").all()
     assert curves.confidence == 1
     drawn = ew.stability(
-        neighbours, IRIS[:3], quantise=15, y=[0, 0, 1], method="sampled", rng=0, confidence=1 - 1e-6, **settings
-    )
+        neighbours, IRIS[:3], quantise=15, y=[0, 0, 1], method="sampled", rng=0, tolerance=0.03, confidence=1 - 1e-6,
+        **settings,
+    )  # fmt: skip
     for a, b in ((curves.stability, drawn.stability), (curves.accuracy, drawn.accuracy)):
         assert (b.lower <= a.upper).all()
         assert (a.lower <= b.upper).all()
@@ -257,18 +258,15 @@ def test_categorical_features_are_axes_of_the_cells(name):
     curves = ew.stability(model, X[:3], sensitive=[0, 1, 2], **settings)
     assert (curves.method == "cells").all()
     assert curves.confidence == 1
-    for e, epsilon in enumerate([0.5, 2.0, 6.0]):
-        job, smokes = FAMILIES["krr"](epsilon, k=4), FAMILIES["krr"](epsilon, k=2)
-        for r in range(3):
-            total = np.zeros(len(words))
-            for (i, kind), flag in itertools.product(enumerate(kinds), (0, 1)):
-                chance = job.law(kinds.index(X[r, 1]) / 3).pmf(i / 3) * smokes.law(X[r, 2]).pmf(flag)
-                fixed = X[[r]] * [1, 0, 0] + [0, kind, flag]
-                total += (
-                    chance
-                    * ew.stability(model, fixed, sensitive=0, y=curves.labels[[r]], **settings).accuracy.lower[:, e, 0]
-                )
-            np.testing.assert_allclose(curves.lower[:, e, r], total, atol=1e-10)
+    total = np.zeros_like(curves.lower)
+    for (i, kind), flag in itertools.product(enumerate(kinds), (0, 1)):
+        fixed = X[:3] * [1, 0, 0] + [0, kind, flag]
+        alone = ew.stability(model, fixed, sensitive=0, y=curves.labels, **settings).accuracy.lower
+        for (e, epsilon), r in itertools.product(enumerate([0.5, 2.0, 6.0]), range(3)):
+            job, smokes = FAMILIES["krr"](epsilon, k=4), FAMILIES["krr"](epsilon, k=2)
+            chance = job.law(kinds.index(X[r, 1]) / 3).pmf(i / 3) * smokes.law(X[r, 2]).pmf(flag)
+            total[:, e, r] += chance * alone[:, e, r]
+    np.testing.assert_allclose(curves.lower, total, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["pm", "sw", "laplace_clipped", "gaussian_clipped", "laplace"])
@@ -333,7 +331,7 @@ def test_branch_and_bound_finishes_the_undecided_mass_by_sampling(monkeypatch):
         "domain": RANGES,
     }
     direct = ew.stability(model, IRIS[[60]], method="sampled", rng=0, tolerance=0.01, confidence=1 - 1e-6, **settings)
-    for boxes in (32, 256, 4_096):
+    for boxes in (32, 4_096):
         monkeypatch.setattr("epsworth.utility.engines.leaves.LeafBoxes.most", boxes)
         found = ew.stability(model, IRIS[[60]], rng=1, tolerance=0.02, confidence=1 - 1e-6, **settings)
         assert (found.method == "branch_and_bound").all()

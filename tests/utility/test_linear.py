@@ -226,7 +226,7 @@ def test_a_threshold_that_rounding_moved_across_an_atom_or_a_constant_is_on_both
 
 def test_what_scores_are_rounded_by_grows_with_the_number_of_features():
     """A sum of d products errs by d units, and a difference of two scores by twice that."""
-    width = 9_000
+    width = 5_000
     model = LogisticRegression()
     model.coef_, model.intercept_, model.classes_ = np.ones((1, width)), np.zeros(1), np.arange(2)
     model.n_features_in_ = width

@@ -197,8 +197,11 @@ def test_decided_boxes_have_the_label_that_predict_gives(name, classes):
     assert (kinds > 0).all()
 
 
-@every_network
-@pytest.mark.parametrize("s", [1, 2, 3])
+CORNERS = [("relu", 3), ("scaled twice", 2), ("tanh", 2), *((name, 1) for name in NETWORKS)]
+PAIRS = [*CORNERS, *((name, s) for s in (2, 3) for name in NETWORKS if (name, s) not in CORNERS)]
+
+
+@pytest.mark.parametrize(("name", "s"), sparing(PAIRS, keep=range(len(CORNERS))))
 def test_certificates_meet_the_whole_grid(name, s):
     """Two ways to one number: quantised mechanisms and k-RR, answered by asking about every grid point."""
     model = fitted(name)
@@ -217,30 +220,30 @@ def test_certificates_meet_the_whole_grid(name, s):
 def test_four_features_are_finished_by_draws_that_hold(monkeypatch):
     """With few boxes most mass is sampled given the undecided region; the grid's answer stays inside.
 
-    Twelve bounds a run miss with probability 1e-6 together.
+    Eight bounds a run miss with probability 1e-6 together.
     """
     model = fitted("relu")
-    settings = {"sensitive": [0, 1, 2, 3], "mechanisms": ["pm:quantise=9", "krr:k=7"], "epsilons": [1, 2, 4]}
-    settings |= {"domain": RANGES, "rng": 0, "confidence": 1 - 1e-6, "tolerance": 0.02}
+    settings = {"sensitive": [0, 1, 2, 3], "mechanisms": ["pm:quantise=9", "krr:k=7"], "epsilons": [1, 4]}
+    settings |= {"domain": RANGES, "rng": 0, "confidence": 1 - 1e-6, "tolerance": 0.03}
     exact = ew.stability(model, IRIS[[60, 70]], method="grid", **settings)
-    for most in (100, 2_000):
+    for most in (100, 1_000):
         monkeypatch.setattr(NetworkBoxes, "most", most)
         found = ew.stability(model, IRIS[[60, 70]], method="propagation", **settings)
         assert found.confidence == 1 - 1e-6
         assert found.queries > 0
         assert (found.lower <= exact.upper).all()
         assert (exact.lower <= found.upper).all()
-        assert (found.upper - found.lower).max() <= 0.04
+        assert (found.upper - found.lower).max() <= 0.06
 
 
 @pytest.mark.parametrize("name", sparing(NETWORKS, keep=(0, 1)))
 def test_certificates_hold_the_sampled_truth(name):
-    """Continuous laws and atoms; 2 x 2 x 5 x 3 x 3 sampled bounds miss with probability 1e-6 together."""
-    settings = {"sensitive": [0, 2], "mechanisms": CONTINUOUS, "epsilons": [0.5, 2, 6], "domain": RANGES}
-    settings |= {"y": [0, 1, 1], "tolerance": 0.02}
-    model = fitted(name)
-    sure = ew.stability(model, IRIS[[0, 70, 120]], method="propagation", **settings)
-    drawn = ew.stability(model, IRIS[[0, 70, 120]], method="sampled", rng=0, confidence=1 - 1e-6, **settings)
+    """Continuous laws and atoms; 2 x 2 x 5 x 2 x 3 sampled bounds miss with probability 1e-6 together."""
+    settings = {"sensitive": [0, 2], "mechanisms": CONTINUOUS, "epsilons": [0.5, 4], "domain": RANGES}
+    settings |= {"y": [0, 1, 1]}
+    model, close = fitted(name), {"confidence": 1 - 1e-6, "tolerance": 0.03}
+    sure = ew.stability(model, IRIS[[0, 70, 120]], method="propagation", tolerance=0.02, **settings)
+    drawn = ew.stability(model, IRIS[[0, 70, 120]], method="sampled", rng=0, **close, **settings)
     assert sure.confidence == 1
     assert (sure.labels_possible >= 1).all()
     for a, b in ((sure.stability, drawn.stability), (sure.accuracy, drawn.accuracy)):

@@ -10,6 +10,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
 
 import epsworth as ew
 from epsworth.classifiers.trees import tree_model
@@ -28,6 +29,13 @@ SCALERS = {
 }
 every_scaling = pytest.mark.parametrize("name", SCALERS)
 every_model = pytest.mark.parametrize("kind", [RandomForestClassifier(8), HistGradientBoostingClassifier(max_iter=8)])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """Histogram boosting starts threads for every call, which takes longer than its few rows."""
+    with threadpool_limits(1):
+        yield
 
 
 def swept(name, kind, positions=(0, 2)):

@@ -506,7 +506,7 @@ def test_scores_are_checked_against_the_classifier():
 def test_the_table_of_cells_and_the_search_agree(norm, features, monkeypatch):
     for model in (RandomForestClassifier(12, random_state=0), RandomForestClassifier(4, random_state=1)):
         model.fit(IRIS, SPECIES)
-        for row in range(0, 150, 10):
+        for row in range(0, 150, 25):
             settings = {"norm": norm, "features": features, "rng": 0}
             table = radius(model, IRIS[row], **settings)
             with monkeypatch.context() as patched:

@@ -117,11 +117,11 @@ def test_bands_hold_the_deterministic_bracket_of_two_features(rows):
 
 
 def test_promises_are_kept_at_all_epsilons_at_once():
-    """100 bands at 80 % confidence over 60 epsilons, where the truth has a closed form; false-alarm rate 1e-6."""
+    """100 bands at 80 % confidence over 30 epsilons, where the truth has a closed form; false-alarm rate 1e-6."""
     keep = SPECIES > 0
     model = LogisticRegression(max_iter=5000, C=10).fit(IRIS[keep], SPECIES[keep])
     asked = question(
-        model, IRIS[[60]], [0, 1, 2, 3], mechanisms="gaussian:delta=0.1", epsilons=np.geomspace(0.1, 40, 60), y=[2]
+        model, IRIS[[60]], [0, 1, 2, 3], mechanisms="gaussian:delta=0.1", epsilons=np.geomspace(0.1, 40, 30), y=[2]
     )
     exact, broken = Lattice().bound(asked, settings(0, 1e-3, 0)), np.zeros(2, dtype=int)
     for seed in range(100):
@@ -142,7 +142,7 @@ def test_auto_shares_draws_where_three_features_or_more_are_perturbed(y):
     assert (found.method == "rays").all()
     assert found.confidence == 1 - 1e-6
     assert found.queries < 20 + 2 * ASKED_AGAIN[0]
-    drawn = ew.stability(model, rows, rng=0, method="sampled", confidence=1 - 1e-6, **given)
+    drawn = ew.stability(model, rows, rng=0, method="sampled", tolerance=0.02, confidence=1 - 1e-6, **given)
     assert (found.lower <= drawn.upper).all()
     assert (drawn.lower <= found.upper).all()
     if y is not None:

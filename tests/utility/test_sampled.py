@@ -42,7 +42,7 @@ def test_bounds_hold_for_every_family(over):
     """One run over all families; all 120 bounds hold together except with probability 1e-6."""
     curves = stability(
         below(0.4), X, sensitive=0, mechanisms=list(FAMILIES), epsilons=EPSILONS, rng=3,
-        confidence=1 - 1e-6, tolerance=0.02, over=over,
+        confidence=1 - 1e-6, tolerance=0.03, over=over,
     )  # fmt: skip
     exact = np.array([[truth(name, e, X[:, 0], 0.4) for e in EPSILONS] for name in FAMILIES])
     assert curves.lower.shape == curves.upper.shape == (len(FAMILIES), 3, 4)
@@ -51,9 +51,9 @@ def test_bounds_hold_for_every_family(over):
     for bounds, value in ((curves.average(), exact.mean(axis=2)), (curves.worst(), exact.min(axis=2))):
         assert (bounds.lower <= value).all()
         assert (value <= bounds.upper).all()
-        assert (bounds.upper - bounds.lower).max() <= 0.04 + 1e-12
+        assert (bounds.upper - bounds.lower).max() <= 0.06 + 1e-12
     if over == "records":
-        assert (curves.upper - curves.lower).max() <= 0.04
+        assert (curves.upper - curves.lower).max() <= 0.06
     assert curves.over == over
     assert (curves.method == "sampled").all()
     assert curves.labels_possible.tolist() == [2, 2, 2, 2]
@@ -97,7 +97,7 @@ def test_the_natural_counterexample_falls_with_epsilon():
     model, Z = logistic_on_breast_cancer()
     curves = stability(
         model, Z[455:456], sensitive=list(range(30)), mechanisms=["laplace_clipped", "pm"], epsilons=[1, 4, 8],
-        rng=1, confidence=1 - 1e-6,
+        rng=1, tolerance=0.02, confidence=1 - 1e-6,
     )  # fmt: skip
     known = np.array([[0.8834, 0.7636, 0.7067], [0.9781, 0.8274, 0.9301]])
     assert (curves.lower[..., 0] - 5e-4 <= known).all()  # the figures are printed to four digits, the fit may differ
@@ -194,8 +194,9 @@ def settings(**changes):
 
 @pytest.mark.parametrize("batch", [10, 1_000])
 def test_results_do_not_depend_on_the_batch_size(batch):
-    expected = sampled.each_record(small_question(), settings())
-    found = sampled.each_record(small_question(), settings(batch=batch, tolerance=0.03))
+    expected = sampled.each_record(small_question(), settings(tolerance=0.1))
+    found = sampled.each_record(small_question(), settings(batch=batch, tolerance=0.1))
+    assert expected.queries > 5 * batch
     np.testing.assert_array_equal(found.stability.lower, expected.stability.lower)
     assert found.queries == expected.queries
 
