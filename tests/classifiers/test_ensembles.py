@@ -353,6 +353,18 @@ def test_what_is_not_read_is_named(name):
         assert any(why in note for note in found.notes)
 
 
+@pytest.mark.parametrize("known", [[0], [1, 2]])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_stack_of_members_that_know_other_classes_is_not_read(known, classes):
+    """Fitted before, on a part of the classes, or on more of them than the stack chooses from."""
+    few = np.isin(SPECIES, known)
+    members = [forest().fit(IRIS[few], SPECIES[few]), tree().fit(IRIS, SPECIES)]
+    model = StackingClassifier(named(*members), cv="prefit").fit(IRIS, LABELS[classes])
+    assert (tree_reading(model) == "a member of the ensemble knows other classes") == (classes == 2 or len(known) == 1)
+    found = ew.stability(model, ROWS, **SETTINGS | {"mechanisms": "pm", "epsilons": [2.0]}, tolerance=0.1, rng=0)
+    assert found.confidence < 1 or isinstance(tree_reading(model), TreeModel)
+
+
 @pytest.mark.parametrize("part", ["search", "best", "member", "calibrator"])
 def test_a_part_that_answers_by_other_code_is_not_read(part):
     """Every layer must be the library's own."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import product
 
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.decomposition import PCA
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     GradientBoostingClassifier,
@@ -38,6 +40,7 @@ from epsworth.classifiers import shortcuts
 from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.preprocessing import Preprocessing
 from epsworth.classifiers.shortcuts import Branch
+from epsworth.classifiers.transformers import row_by_row
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.question import ask
 
@@ -286,3 +289,43 @@ def test_steps_that_answer_by_the_batch_are_not_read():
     assert not before.row_by_row(before(table), lambda row: table[[row]])
     steady = Preprocessing((StandardScaler().fit(table),), Columns.of_records(2))
     assert steady.row_by_row(steady(table), lambda row: table[[row]])
+
+
+def test_the_centre_of_components_is_not_certain_behind_a_step():
+    """Rounding of sums, which differs alone and among others, on the threshold of public components."""
+    rng = np.random.default_rng(0)
+    public = rng.integers(0, 4, (300, 5)).astype(float)
+    public = np.vstack([public, 3 - public])
+    table = np.column_stack([rng.uniform(size=600), public])
+    prepare = ColumnTransformer(
+        [("s", StandardScaler(), [0]), ("p", make_pipeline(PCA(3), Binarizer()), [1, 2, 3, 4, 5])]
+    )
+    many = prepare.fit_transform(table)[:, 1:].sum(axis=1) > 1.5
+    labels = np.where(many, table[:, 0] > 0.1, table[:, 0] > 0.6).astype(int)
+    model = make_pipeline(prepare, DecisionTreeClassifier(random_state=0)).fit(table, labels)
+    rows = np.vstack([[0.5, *[1.5] * 5], table[:60]])
+    alone = np.array([model.predict(row[np.newaxis])[0] for row in rows])
+    if (alone == model.predict(rows)).all():
+        pytest.skip("this machine adds up alike")
+    found = ew.stability(model, rows, sensitive=[0], mechanisms="pm", epsilons=[1.0], rng=0, tolerance=0.1)
+    assert found.confidence < 1
+
+
+ALONE = {
+    "scaler": (StandardScaler(), True),
+    "logarithm": (FunctionTransformer(np.log1p), True),
+    "components": (PCA(1), False),
+    "within": (make_pipeline(StandardScaler(), FeatureUnion([("a", StandardScaler()), ("b", PCA(1))])), False),
+    "own function": (FunctionTransformer(np.cumsum), False),
+    "own function as a ufunc": (FunctionTransformer(np.frompyfunc(float, 1, 1)), False),
+    "of several at once": (FunctionTransformer(np.linalg._umath_linalg.inv), False),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_only_steps_that_add_nothing_up_are_believed_to_take_rows_alone(name):
+    step, expected = ALONE[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = step.fit(np.random.default_rng(0).uniform(size=(3, 3)))
+    assert row_by_row(fitted) == expected

@@ -282,6 +282,22 @@ def test_a_network_of_one_label_is_certain():
     assert (found.labels_possible == 1).all()
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("steep", [1, 10, 100])
+@pytest.mark.parametrize("activation", ["tanh", "logistic"])
+def test_saturated_units_are_parted_until_they_differ(activation, steep):
+    """Constants bound a unit that is flat over a box: where it is not, narrower boxes tell."""
+    X = np.random.default_rng(0).uniform(0, 100, (300, 2))
+    model = perceptron(6, activation=activation).fit(X, X.sum(axis=1) > 100)
+    model.coefs_ = [steep * weights for weights in model.coefs_]
+    ranges = {"domain": {0: (0, 100), 1: (0, 100)}, "mechanisms": "pm", "epsilons": [1.0], "rng": 0}
+    found = ew.stability(model, X[:3], sensitive=[0, 1], **ranges)
+    assert found.confidence == 1
+    drawn = ew.stability(model, X[:3], sensitive=[0, 1], method="sampled", confidence=1 - 1e-6, **ranges)
+    assert (found.lower <= drawn.upper).all()
+    assert (drawn.lower <= found.upper).all()
+
+
 def test_ties_everywhere_are_left_to_the_classifier():
     """A dead network: no score leads, so nothing is certified and the classifier is asked."""
     model = step_at(0.5)

@@ -259,15 +259,22 @@ def stacking(model: Any, given: Columns, read: Read) -> Member | str:
         if response is None or one.sums.classes.tolist() != estimator.classes_.tolist():
             return f"the scores of a member of the ensemble are {UNKNOWN}"
         responses.append(response)
+    weights, counts = np.atleast_2d(dense(last.coef_)), [len(estimator.classes_) for estimator in model.estimators_]
+    widths = [_columns_of(method, n, classes) for method, n in zip(model.stack_method_, counts, strict=True)]
+    if min(counts) < 2 or (len(classes) == 2 < max(counts)) or sum(widths) != weights.shape[1]:
+        return "a member of the ensemble knows other classes"
     found = together([one.sums for one in members])
     if isinstance(found, str):
         return found
     trees, places, slack = found
-    scores = Stacked(
-        tuple(zip(responses, places, strict=True)), np.atleast_2d(dense(last.coef_)), np.atleast_1d(last.intercept_)
-    )
+    scores = Stacked(tuple(zip(responses, places, strict=True)), weights, np.atleast_1d(last.intercept_))
     decision = AtLeast(scores, 0, 0.0, (0, 1), slack) if len(classes) == 2 else Largest(scores, slack)
     return Member(trees=replace(trees, classes=classes, decision=decision))
+
+
+def _columns_of(method: str, known: int, classes: NDArray[Any]) -> int:
+    """Return how many columns a stack takes from a member that knows so many classes."""
+    return 1 if len(classes) == 2 or (method == "decision_function" and known == 2) else known
 
 
 def calibrated(model: Any, given: Columns, read: Read) -> Member | str:

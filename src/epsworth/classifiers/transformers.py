@@ -24,6 +24,8 @@ Rule = Callable[[Any, Columns], Columns | None]
 
 INNER = "transformers_", "steps", "transformer_list"  # where steps hold further ones, each the second of a tuple
 
+BY_SUMS = ("PCA", "TruncatedSVD", "Normalizer")  # a row alone may be added up in another order than among others
+
 
 def stepped(step: Any, given: Columns, width: int | None = None) -> Columns | str:
     """Return what a fitted step makes of columns, or why that is not known.
@@ -65,9 +67,9 @@ def parts_of(step: Any) -> list[Any]:
 
 
 def row_by_row(step: Any) -> bool:
-    """Tell whether a step takes each row by itself, all of its code being the library's."""
+    """Tell whether a step takes each row by itself to the last bit, all of its code being the library's."""
     kind = kind_of(step)
-    alone = kind != "FunctionTransformer" or step.func is None or _elementwise(step)
+    alone = kind not in BY_SUMS and (kind != "FunctionTransformer" or step.func is None or _elementwise(step))
     return kind in RULES and alone and all(row_by_row(part) for part in parts_of(step))
 
 
@@ -90,7 +92,11 @@ def _function(step: Any, given: Columns) -> Columns | None:
 
 
 def _elementwise(step: Any) -> bool:
-    return isinstance(step.func, np.ufunc) and (step.func.nin, step.func.nout) == (1, 1) and not step.kw_args
+    function = step.func
+    if not isinstance(function, np.ufunc) or function.signature is not None or step.kw_args:
+        return False
+    native = any("O" not in kinds for kinds in function.types)  # else somebody's own Python
+    return native and (function.nin, function.nout) == (1, 1)
 
 
 def _imputer(step: Any, given: Columns) -> Columns:

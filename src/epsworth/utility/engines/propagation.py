@@ -33,6 +33,7 @@ MOST_FEATURES = 5
 UNASKED = 2  # features up to which boxes settle a record for less than draws would cost
 CLEAR = 1e-3  # relative lead of the best score beyond which the classifier must answer as its weights say
 RELEASE = 16 * DOUBLE  # relative rounding of released values and of box ends
+ROUNDED = 1e4  # units, relative, within which bounds that are constants are taken for equal but for rounding
 LARGE = 1e30  # sizes beyond which single precision could overflow
 
 
@@ -95,9 +96,14 @@ class NetworkBoxes:
         sure, never = np.asarray((least > 0).all(axis=1)), np.asarray((most < 0).any(axis=1))
         rows, rival = np.arange(len(low)), np.argmin(least, axis=1)
         impact = np.abs(below[rows, :-1, rival]) + np.abs(above[rows, :-1, rival])
+        flat = (impact == 0).all(axis=1)  # saturated units are bounded by constants: any narrower box may help
+        impact[flat] = ((high - low) / (self.upper - self.lower))[flat]
+        apart = np.asarray(most[rows, rival] - least[rows, rival])
+        size = 1 + np.abs(most[rows, rival]) + np.abs(least[rows, rival])
         axis = np.argmax(impact, axis=1)
         cut = 0.5 * (low[rows, axis] + high[rows, axis])
-        splits = (impact[rows, axis] > 0) & (low[rows, axis] < cut) & (cut < high[rows, axis])
+        helps = ~flat | (apart > ROUNDED * self.unit * size)  # what is left is rounding
+        splits = helps & (low[rows, axis] < cut) & (cut < high[rows, axis])
         return Verdict(sure, never, np.where(splits, axis, -1), cut)
 
     def leads(self, low: Floats, high: Floats, label: int) -> tuple[Floats, Floats]:
