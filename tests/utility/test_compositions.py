@@ -40,7 +40,7 @@ from epsworth.classifiers import shortcuts
 from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.preprocessing import Preprocessing
 from epsworth.classifiers.shortcuts import Branch
-from epsworth.classifiers.transformers import row_by_row
+from epsworth.classifiers.transformers import row_by_row, stepped
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.question import ask
 
@@ -112,6 +112,12 @@ PREPARED = {
             ("hours", FeatureUnion([("b", Binarizer(threshold=39.5)), ("s", StandardScaler())],
                                    transformer_weights={"s": -3.0}), ["hours"]),
         ]
+    ),
+    "quantiles": lambda: make_pipeline(
+        ColumnTransformer(
+            [("n", make_pipeline(SimpleImputer(), QuantileTransformer(n_quantiles=30)), NUMBERS), ("w", words(), WORDS)]
+        ),
+        MinMaxScaler((-1, 1)),
     ),
     "selected": lambda: make_pipeline(
         ColumnTransformer(
@@ -329,3 +335,27 @@ def test_only_steps_that_add_nothing_up_are_believed_to_take_rows_alone(name):
         warnings.simplefilter("ignore")
         fitted = step.fit(np.random.default_rng(0).uniform(size=(3, 3)))
     assert row_by_row(fitted) == expected
+
+
+def quantiles(knots, values):
+    step = QuantileTransformer(n_quantiles=3).fit(np.arange(3.0)[:, np.newaxis])
+    step.quantiles_, step.references_ = np.array(knots, dtype=float)[:, np.newaxis], np.array(values)
+    return step
+
+
+def test_quantiles_have_an_order_where_doubles_beside_their_knots_do():
+    """1,000 interpolations: whatever is said to have an order has it at the knots, beside them and between them."""
+    rng, without = np.random.default_rng(0), 0
+    for _ in range(1_000):
+        knots = np.sort(rng.normal(size=5)) * 10 ** rng.uniform(-8, 8)
+        step = quantiles(knots, [0, *np.sort(rng.uniform(size=3)), 1])
+        points = [np.nextafter(knots, way) for way in (-np.inf, np.inf)] + [knots, rng.uniform(*knots[[0, -1]], 50)]
+        falls = (np.diff(step.transform(np.sort(np.concatenate(points))[:, np.newaxis]), axis=0) < 0).any()
+        order = stepped(step, Columns.of_records(1)).order[0]
+        assert not (order and falls)
+        without += not order
+    assert 0 < without < 100
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a slope that overflows
+        for knots in ([0, 1e-320, 1], [0, 2, 1]):
+            assert stepped(quantiles(knots, [0, 0.5, 1]), Columns.of_records(1)).order[0] == 0

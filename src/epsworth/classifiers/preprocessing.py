@@ -115,8 +115,8 @@ class Preprocessing:
                         f"{step} mixes the sensitive feature{feature} with other columns; give it a branch of its own"
                     )
                 return (
-                    f"{step} keeps no order of the sensitive feature{feature}; exact are scalers, imputers and "
-                    "ordinal bins"
+                    f"{step} keeps no order of the sensitive feature{feature}; exact are scalers, imputers, uniform "
+                    "quantiles and ordinal bins"
                 )
         return None
 

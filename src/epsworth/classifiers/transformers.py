@@ -17,7 +17,7 @@ from epsworth.arrays import Floats
 from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.reading import UNREADABLE
-from epsworth.classifiers.scalers import AFFINE, per_column, plain, steps_of
+from epsworth.classifiers.scalers import AFFINE, ignoring_names, per_column, plain, steps_of
 
 Rule = Callable[[Any, Columns], Columns | None]
 """From a fitted step and the columns that it is given to those that it hands on; None: they may be any functions."""
@@ -150,6 +150,22 @@ def _each(step: Any, given: Columns) -> Columns:
     return given.bent(0)
 
 
+def _quantiles(step: Any, given: Columns) -> Columns:
+    """Tell that uniform quantiles never fall, where they do not at their knots.
+
+    Between two knots ``np.interp`` computes ``slope * (x - knot) + value``, which doubles keep in order; its end may
+    lie a last bit beyond the next knot's value, so the doubles beside all knots are asked about.
+    """
+    knots, values = np.asarray(step.quantiles_, dtype=np.float64), np.asarray(step.references_, dtype=np.float64)
+    if step.output_distribution != "uniform" or step.ignore_implicit_zeros or (np.diff(values) < 0).any():
+        return given.bent(0)
+    near = np.sort(np.concatenate([np.nextafter(knots, -np.inf), knots, np.nextafter(knots, np.inf)]), axis=0)
+    with ignoring_names():
+        found = np.asarray(step.transform(near))
+    sorted_, rises = (np.diff(knots, axis=0) >= 0).all(axis=0), (np.diff(found, axis=0) >= 0).all(axis=0)
+    return given.bent(sorted_ & rises)
+
+
 def _binarizer(step: Any, given: Columns) -> Columns:
     return given.bent()
 
@@ -218,7 +234,7 @@ def _by_columns(step: Any, given: Columns) -> Columns:
     return Columns.joined(ordered, width)
 
 
-ELEMENTWISE = ("OrdinalEncoder", "QuantileTransformer", "PowerTransformer")
+ELEMENTWISE = ("OrdinalEncoder", "PowerTransformer")
 SELECTORS = (
     *("SelectKBest", "SelectPercentile", "SelectFpr", "SelectFdr", "SelectFwe", "GenericUnivariateSelect"),
     *("VarianceThreshold", "SelectFromModel", "RFE", "RFECV", "SequentialFeatureSelector"),
@@ -236,6 +252,7 @@ RULES: dict[str, Rule] = {
     "MissingIndicator": _indicator,
     "Binarizer": _binarizer,
     "KBinsDiscretizer": _bins,
+    "QuantileTransformer": _quantiles,
     "OneHotEncoder": _one_hot,
     "TargetEncoder": _target_encoder,
     "SplineTransformer": _splines,
