@@ -77,7 +77,7 @@ def test_utility_prints_tables_and_writes_json_and_a_plot(cli, place):
         "worst of these 20 records",
         "record 3",
         "accuracy",
-        "ε=3",
+        "ε=6",
         "for certain",
     ):
         assert words in out
@@ -89,6 +89,15 @@ def test_utility_prints_tables_and_writes_json_and_a_plot(cli, place):
         shown = [float(v) for v in re.findall(r"0\.\d{3}", number)]
         average = document["stability"]["average"]["lower"][0]
         assert all(any(0 <= value - s < 1e-3 for value in average) for s in shown)  # rounded down
+
+
+def test_all_tables_name_one_kind_of_epsilon(cli, place):
+    """Two features at 1 and 2 each: a record pays 2 and 4, which is at the head of every table."""
+    _, out, _ = cli("utility", *QUESTION, "-m", "pm", "-e", "1:2:1")
+    heads = [re.findall(r"ε=(\d+)", line) for line in out.splitlines() if line.startswith("mechanism")]
+    assert len(heads) > 3
+    assert all(head == ["2", "4"] for head in heads)
+    assert out.count("by ε per record") == len(heads)
 
 
 def test_parquet_and_csv_give_the_same_answer(cli, place):

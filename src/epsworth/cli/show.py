@@ -59,8 +59,7 @@ def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "sta
     names, curve = max(map(len, curves.mechanisms)), len(curves.epsilons)
     shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names - curve - 2) // 7)))
     what = "label stability" if of == "stability" else of
-    totals = epsilons_per_record(curves)
-    unit, epsilons = ("feature", curves.epsilons) if totals is None else ("record", totals)
+    unit, epsilons = _shown_epsilons(curves)
     for view in views:
         lower, upper = curves.select(view, of)
         title = f"{what}, {view_of(view, len(curves.labels))}"
@@ -74,6 +73,12 @@ def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "sta
             found.add_row(name, *numbers, small_curve(lower[m].tolist()))
         out.print(found)
         out.print()
+
+
+def _shown_epsilons(curves: Curves) -> tuple[str, Sequence[float]]:
+    """Return what the epsilons at the heads of tables are stated for, and these."""
+    totals = epsilons_per_record(curves)
+    return ("feature", curves.epsilons.tolist()) if totals is None else ("record", totals)
 
 
 def epsilons_per_record(curves: Curves) -> list[float] | None:
@@ -92,8 +97,10 @@ def print_population(curves: Curves, of: Quantity = "stability") -> None:
     out, names = console(), max(map(len, ("mechanism", *curves.mechanisms)))
     shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names) // 13)))
     within = curves.population(of, at=shown)
-    out.print(f"[bold]{'label stability' if of == 'stability' else of}[/bold], {within.words}")
-    found = table("mechanism", *(f"ε={show_up(curves.epsilons[e])}" for e in shown), left=("mechanism",))
+    unit, epsilons = _shown_epsilons(curves)
+    what = "label stability" if of == "stability" else of
+    out.print(f"[bold]{what}, by ε per {unit}[/bold], {within.words}")
+    found = table("mechanism", *(f"ε={show_up(epsilons[e])}" for e in shown), left=("mechanism",))
     for name, row in zip(curves.mechanisms, within.rows(), strict=True):
         found.add_row(name, *row)
     out.print(found)
