@@ -37,6 +37,7 @@ from epsworth.classifiers.responses import (
 from epsworth.classifiers.scalers import dense, steps_of
 from epsworth.classifiers.sklearn_trees import genuine_trees
 
+UNKNOWN_SCORES = f"the scores of a member of the ensemble are {UNKNOWN}"
 SINGLE = ("DecisionTreeClassifier", "ExtraTreeClassifier")
 
 Reader = Callable[[Any, Columns, Read], Member | str]
@@ -173,8 +174,7 @@ def ada_boost(model: Any, given: Columns, read: Read) -> Member | str:
     classes, weights = model.classes_, np.asarray(model.estimator_weights_, dtype=np.float64)
     if not weights.sum() > 0 or (weights < 0).any():
         return "the weights of the ensemble are negative, or all 0"
-    all_columns = [Chosen(np.arange(len(given)))]
-    members = [one.behind(all_columns) if one.trees.before.steps else one for one in members]
+    members = _given_arrays(members, given)
     trees = [
         replace(one.trees, values=_leaf_votes(tree, classes), offset=np.zeros(len(classes) if len(classes) > 2 else 1))
         for one, tree in zip(members, last, strict=True)
@@ -194,6 +194,23 @@ def _leaf_votes(tree: Any, classes: NDArray[Any]) -> Floats:
     return votes[:, 1:] if len(classes) == 2 else votes
 
 
+def _given_arrays(members: Sequence[Member], given: Columns) -> list[Member]:
+    """Return the members of an ensemble that makes an array of whatever it is given, before it hands that on."""
+    all_columns = [Chosen(np.arange(len(given)))]
+    return [one.behind(all_columns) if one.trees.before.steps else one for one in members]
+
+
+def _confidences(model: Any, members: Sequence[Member]) -> list[Response] | str:
+    """Return what an ensemble of two-class members compares: their scores, or else probabilities."""
+    found: list[Response] = []
+    for one, estimator in zip(members, model.estimators_, strict=True):
+        response = one.response(estimator, ("decision_function", "predict_proba"))[1]
+        if response is None:
+            return UNKNOWN_SCORES
+        found.append(response)
+    return found
+
+
 def one_vs_rest(model: Any, given: Columns, read: Read) -> Member | str:
     """Read a `OneVsRestClassifier` of more than two classes: the label of the largest score."""
     if model.label_binarizer_.y_type_ != "multiclass" or len(model.estimators_) != len(model.classes_):
@@ -201,13 +218,9 @@ def one_vs_rest(model: Any, given: Columns, read: Read) -> Member | str:
     members = read_all(model.estimators_, given, read)
     if isinstance(members, str):
         return members
-    responses = [
-        one.response(estimator, ("decision_function", "predict_proba"))[1]
-        for one, estimator in zip(members, model.estimators_, strict=True)
-    ]
-    known = [response for response in responses if response is not None]
-    if len(known) < len(members):
-        return f"the scores of a member of the ensemble are {UNKNOWN}"
+    known = _confidences(model, members)
+    if isinstance(known, str):
+        return known
     found = together([one.sums for one in members])
     if isinstance(found, str):
         return found
@@ -226,16 +239,12 @@ def one_vs_one(model: Any, given: Columns, read: Read) -> Member | str:
     members = read_all(model.estimators_, given, read)
     if isinstance(members, str):
         return members
-    responses = [
-        one.response(estimator, ("decision_function", "predict_proba"))[1]
-        for one, estimator in zip(members, model.estimators_, strict=True)
-    ]
-    plain = all(one.raw is None and one.trees.classes.tolist() == [0, 1] for one in members)
-    known = [response for response in responses if response is not None]
-    if not plain or len(known) < len(members):
-        return f"the scores of a member of the ensemble are {UNKNOWN}"
-    all_columns = [Chosen(np.arange(len(given)))]  # it hands on an array
-    found = together([one.trees if not one.trees.before.steps else one.behind(all_columns).trees for one in members])
+    known = _confidences(model, members)
+    if isinstance(known, str):
+        return known
+    if not all(one.raw is None and one.trees.classes.tolist() == [0, 1] for one in members):
+        return UNKNOWN_SCORES
+    found = together([one.trees for one in _given_arrays(members, given)])
     if isinstance(found, str):
         return found
     trees, places, slack = found
@@ -257,7 +266,7 @@ def stacking(model: Any, given: Columns, read: Read) -> Member | str:
     for one, estimator, method in zip(members, model.estimators_, model.stack_method_, strict=True):
         response = None if method == "predict" else one.response(estimator, method)[1]
         if response is None or one.sums.classes.tolist() != estimator.classes_.tolist():
-            return f"the scores of a member of the ensemble are {UNKNOWN}"
+            return UNKNOWN_SCORES
         responses.append(response)
     weights, counts = np.atleast_2d(dense(last.coef_)), [len(estimator.classes_) for estimator in model.estimators_]
     widths = [_columns_of(method, n, classes) for method, n in zip(model.stack_method_, counts, strict=True)]
