@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import coo_array
 from sklearn.datasets import load_breast_cancer, load_iris, make_classification
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier
@@ -14,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import MinMaxScaler
 
 import epsworth as ew
-from benchmarks.timing import Clock, Race, Row, shown
+from benchmarks.timing import Clock, Race, Row, seconds, shown
 from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.question import ask
 
@@ -31,7 +33,7 @@ def forest_and_records() -> tuple[RandomForestClassifier, np.ndarray]:
 
 
 def rows(clock: Clock) -> Iterator[Row]:
-    """Yield the forest's cells and curves, branch and bound, linear and quadratic brackets, the papers' tables."""
+    """Yield the forest's cells and curves, branch and bound, linear and quadratic brackets, regions, papers' tables."""
     forest, X = forest_and_records()
     yield from _forest(clock, forest, X)
     yield _against_sampling(
@@ -51,7 +53,30 @@ def rows(clock: Clock) -> Iterator[Row]:
         sensitive=[0, 2], domain={0: (4, 8), 2: (1, 7)}, mechanisms=["pm", "laplace_clipped"],
         epsilons=np.linspace(0.5, 8, clock.size(10, 2)),
     )  # fmt: skip
+    yield _regions(clock)
     yield from _paper_data(clock)
+
+
+def _regions(clock: Clock) -> Row:
+    """Time the kernel of any gain, integers and certificate, over the plain program: a row per ratio, and no proof."""
+    k, rng = clock.size(32, 6), np.random.default_rng(0)
+    gain = rng.random((k, k)) * rng.dirichlet(np.ones(k))[:, np.newaxis]
+    i, j, y = (part.ravel() for part in np.indices((k, k, k)))
+    i, j, y = i[i != j], j[i != j], y[i != j]
+    count, each, ones = np.arange(i.size), np.arange(k * k), np.ones(i.size)
+    places = np.tile(count, 2), np.concatenate([i * k + y, j * k + y])
+    ratios = coo_array((np.concatenate([ones, -np.e * ones]), places)).tocsr()
+    sums = coo_array((np.ones(k * k), (each // k, each))).tocsr()
+    bounds = {"b_ub": np.zeros(i.size), "b_eq": np.ones(k)}
+
+    def plain() -> object:
+        return linprog(-gain.ravel(), A_ub=ratios, A_eq=sums, **bounds)
+
+    found = clock.race(lambda: ew.exact.region_kernel(gain, 1), plain, runs=3)
+    many = clock.size(64, 8)
+    large = seconds(lambda: ew.exact.region_kernel(rng.random((many, many)), 1))
+    note = f"{_both(found)}; {many} regions {shown(large)}"
+    return Row(f"kernel between {k} regions, any gain", "the plain program, unproven", found.ratio, 0.1, note)
 
 
 def _forest(clock: Clock, forest: RandomForestClassifier, X: np.ndarray) -> Iterator[Row]:

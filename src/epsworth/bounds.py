@@ -7,8 +7,10 @@ bound).  `looks` divides it over the looks of a sampling run: stopping early nev
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Context, Decimal, DivisionByZero, InvalidOperation, Overflow, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from threading import Lock
@@ -18,8 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
-from epsworth.arrays import Floats
-from epsworth.rounding import down, float_below, up
+from epsworth.arrays import Floats, as_floats
+from epsworth.numerals import whole
+from epsworth.rounding import down, float_above, float_below, up
 
 # Units by which the inverse beta function may lie above the quantile x of a probability P.  With X the beta variable of
 # parameters >= 1, ln X has a log-concave density g; g as a function of P is concave (Bobkov 1996) and at the median at
@@ -29,6 +32,11 @@ from epsworth.rounding import down, float_below, up
 # sd ~ n^-1/2, so that x errs by some sqrt(n) units of its own, at most a few hundred times that at MOST_DRAWS: 2^23.
 QUANTILE_ULPS = 2**24
 MOST_DRAWS = 10**9
+# Of a mean: its values are rounded to doubles, their exact sum is, and its quotient is, by half a unit each, and units
+# differ by a factor of two at most.
+MEAN_ULPS = 4
+FIFTY = Context(50, Emin=-(10**6), Emax=10**6, traps=[InvalidOperation, DivisionByZero, Overflow])  # digits
+SLACK = Decimal("1e-40")  # far more than what fifty digits lose in a divergence, less than any that is asked for
 
 
 class Overspent(RuntimeError):
@@ -137,6 +145,16 @@ class Risk:
         """Return upper limits alone, each paid for by a share."""
         return self._one_sided(successes, trials).upper
 
+    def mean(self, values: ArrayLike, low: float = 0.0, high: float = 1.0) -> Interval:
+        """Return `mean_interval` of the values in each column, each column paid for by a share."""
+        found, _ = as_floats(values), _width(low, high)  # refused before anything is paid
+        if not found.ndim or not found.size or not ((found >= low) & (found <= high)).all():
+            raise ValueError(f"values must lie in [{low!r}, {high!r}], at least one of them; widen low and high")
+        columns = found.reshape(len(found), -1).T
+        means = [math.fsum(column) / len(found) for column in columns.tolist()]
+        bounds = mean_interval(means, len(found), self.spend(len(means)), low, high)
+        return Interval(*(np.reshape(bound, found.shape[1:]) for bound in bounds))
+
     def _one_sided(self, successes: ArrayLike, trials: ArrayLike) -> Interval:
         return clopper_pearson(successes, trials, 2 * self._pay_for(successes, trials))
 
@@ -211,6 +229,92 @@ def clopper_pearson(successes: ArrayLike, trials: ArrayLike, miss: ArrayLike) ->
     upper = betaincinv(np.maximum(failures, 0.5), hits + 1, side)  # of the failures: keeps the small tail exact
     lower, missed = (np.maximum(down(np.asarray(bound), ulps=QUANTILE_ULPS), 0.0) for bound in (lower, upper))
     return Interval(np.where(hits > 0, lower, 0.0), np.where(failures > 0, up(1 - missed), 1.0))
+
+
+def mean_interval(mean: ArrayLike, n: int, miss: float, low: float = 0.0, high: float = 1.0) -> Interval:
+    """Return the two-sided interval for the mean of bounded values, rounded outwards.
+
+    Claim: of n independent values on [low, high], whatever their laws, the average of the expected values lies in
+    the interval with probability at least 1 - miss, with at most miss/2 lost on either side.
+
+    Parameters
+    ----------
+    mean : array_like of float
+        Means of n values each, as ``math.fsum(values) / n`` rounds them.
+    n : int
+        At least 1.
+    miss : float
+        Probability, in [0, 1], that the interval misses; of each mean.
+    low, high : float
+        ``low < high``: what the values are *proven* to lie between, before any of them is seen.
+
+    Raises
+    ------
+    ValueError
+        If a mean lies outside [low, high], there are no values, or low is not below high.
+
+    Notes
+    -----
+    All mu with n kl(p, q) <= ln(2 / miss), where p and q are the mean and mu rescaled to [0, 1] and
+    kl(p, q) = p ln(p/q) + (1 - p) ln((1 - p)/(1 - q)).  The ends are found in doubles and then proved in fifty digits.
+    A mean is taken to be off by `MEAN_ULPS` units.
+
+    Examples
+    --------
+    >>> lower, upper = mean_interval([0.5, 1.0], 1000, 0.001)
+    >>> lower.round(3), upper.round(3)
+    (array([0.439, 0.992]), array([0.561, 1.   ]))
+
+    References
+    ----------
+    Hoeffding 1963, theorem 1.
+    """
+    means, n, width = as_floats(mean), whole("n", n), _width(low, high)
+    if not 0 <= miss <= 1:
+        raise ValueError(f"the probability of a miss must lie in [0, 1], got {miss!r}")
+    lowest, highest = down(means, ulps=MEAN_ULPS), up(means, ulps=MEAN_ULPS)
+    if not ((highest >= low) & (lowest <= high)).all():
+        raise ValueError(f"a mean of values on [{low!r}, {high!r}] must lie there, too; widen low and high")
+    start, lower, upper = Fraction(low), np.empty(means.shape), np.empty(means.shape)
+    for at in np.ndindex(means.shape):
+        least, most = ((Fraction(float(end[at])) - start) / width for end in (lowest, highest))
+        lower[at] = float_below(start + width * Fraction(_below(max(least, Fraction(0)), n, miss)))
+        upper[at] = float_above(start + width * (1 - Fraction(_below(max(1 - most, Fraction(0)), n, miss))))
+    return Interval(lower, upper)
+
+
+def _width(low: float, high: float) -> Fraction:
+    if not -1e300 <= low < high <= 1e300:
+        raise ValueError(f"low must be below high, and both within 1e300, got {low!r} and {high!r}; widen them")
+    return Fraction(high) - Fraction(low)
+
+
+def _below(p: Fraction, n: int, miss: float) -> float:
+    """Return q in [0, p] with n kl(p, q) >= ln(2 / miss), or 0: nothing below q has a smaller divergence."""
+    if not miss or not float(p):
+        return 0.0
+    with localcontext(FIFTY):
+        needed = (2 / Decimal(float(miss))).ln() / n
+        wanted, near = float(needed), float(p)
+        q, above = 0.0, near
+        while q < (middle := 0.5 * (q + above)) < above:
+            q, above = (middle, above) if _divergence(near, middle) >= wanted else (q, middle)
+        back = 2.0**-50 * near
+        while q > 0 and _divergence_in_digits(p, q) < needed * (1 + SLACK) + SLACK:
+            q, back = max(q - back, 0.0), 2 * back
+    return q
+
+
+def _divergence(p: float, q: float) -> float:
+    rest = (1 - p) * math.log1p((q - p) / (1 - q)) if p < 1 else 0.0
+    return p * math.log(p / q) + rest
+
+
+def _divergence_in_digits(p: Fraction, q: float) -> Decimal:
+    """Return kl(p, q) to some 48 digits after the point, in the context that is set."""
+    share, at = Decimal(p.numerator) / p.denominator, Decimal(q)
+    rest = (1 - share) * ((1 - share) / (1 - at)).ln() if share < 1 else Decimal(0)
+    return share * (share / at).ln() + rest
 
 
 @lru_cache(maxsize=256)  # the same for every record

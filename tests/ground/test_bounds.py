@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import copy
+import decimal
 import itertools
+import json
 import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from pathlib import Path
 
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
-from epsworth.bounds import Overspent, Risk, clopper_pearson, draws_needed, looks
+from epsworth.bounds import MEAN_ULPS, Overspent, Risk, clopper_pearson, draws_needed, looks, mean_interval
 from epsworth.rounding import float_below, round_down, round_up
 
 
@@ -266,3 +269,133 @@ def test_shares_that_are_taken_are_no_more_than_were_there_and_none_is_rounded_u
     assert all(Fraction(Risk(1).split(n).spend()) <= Fraction(1, n) for n in range(3, 60))
     for confidence in (0.1, 0.3, 0.45, 1 - 2.0**-53):  # where the difference of doubles is not exact, and where it is
         assert Risk.of(confidence).total == 1 - Fraction(confidence)
+
+
+REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "tailored.json").read_text())["mean_interval"]
+
+
+@pytest.mark.parametrize("case", REFERENCE["cases"])
+def test_intervals_of_means_are_those_of_the_reference(case):
+    found = mean_interval(case["mean"], case["n"], case["delta"], case["low"], case["high"])
+    assert [*map(float, found)] == pytest.approx(case["interval"], abs=REFERENCE["tolerance"])
+
+
+def divergence(p, q):
+    """Return kl(p, q) in sixty digits; p and q are digits already."""
+    return (p and p * mpmath.log(p / q)) + (1 - p and (1 - p) * mpmath.log((1 - p) / (1 - q)))
+
+
+HARD_MEANS = [  # where the divergence cancels, vanishes or cannot be bisected
+    (0.3, 10**12, 1e-9), (0.5, 10**15, 0.9), (1e-9, 10**6, 0.05), (1 - 1e-12, 10**6, 1e-3), (1e-300, 1, 0.5),
+    (0.0, 1, 0.05), (1.0, 1, 1e-300), (0.5, 1, 1.0), (5e-324, 10**9, 0.1), (1 / 3, 3, 1e-12),
+]  # fmt: skip
+
+
+@settings(max_examples=50)
+@given(share=st.floats(0, 1), n=st.integers(1, 10**7), miss=st.floats(1e-12, 1), low=st.sampled_from([0.0, -3.0, 0.31]))
+def test_ends_for_means_lie_outside_the_true_ones_and_close(share, n, miss, low):
+    """A mean is allowed its units on either side, which is what the ends must have room for."""
+    check_ends(low + share * (1.0 - low), n, miss, low, 1.0)
+
+
+@pytest.mark.parametrize(("mean", "n", "miss"), HARD_MEANS)
+def test_hard_means_have_safe_ends(mean, n, miss):
+    check_ends(mean, n, miss, 0.0, 1.0)
+
+
+def test_ends_for_means_are_rounded_outwards():
+    """A mean of 0 has next to no units of its own, which would hide the rounding of the ends."""
+    for n in range(1, 200):
+        check_ends(0.0, n, 0.05, -0.31, 1.0)
+
+
+def check_ends(mean, n, miss, low, high):
+    """Both ends are excluded by the divergence, and 1e-9 further inwards they would not be."""
+    ends = [float(end) for end in mean_interval(mean, n, miss, low, high)]
+    assert low <= ends[0] <= mean <= ends[1] <= high
+    off = MEAN_ULPS * math.ulp(mean)
+    with mpmath.workdps(60):
+        needed, width = mpmath.log(2 / mpmath.mpf(miss)) / n, mpmath.mpf(high) - low
+        for moved in (mpmath.mpf(mean) + by for by in (-off, 0, off)):  # of a mean that was rounded
+            p = min(max((moved - low) / width, 0), 1)
+            lower, upper = ((end - low) / width for end in map(mpmath.mpf, ends))
+            for share, q in ((p, lower), (1 - p, 1 - upper)):
+                assert q == 0 or (q < share and divergence(share, q) >= needed)
+                inwards = q + mpmath.mpf(1e-9) / width
+                assert inwards >= share or divergence(share, inwards) < needed
+
+
+def test_intervals_of_means_cover():
+    """500 runs at 0.1 miss more than 70 times with probability below 0.0018; of both laws one does with 0.0036.
+
+    Forty values of an uneven law near an end, Beta(0.3, 0.1) on [0.2, 1]; and coins, whose sums are the worst case.
+    """
+    rng = np.random.default_rng(7)
+    for values, truth in (
+        (0.2 + 0.8 * rng.beta(0.3, 0.1, (40, 500)), 0.8),
+        (np.where(rng.random((40, 500)) < 0.9, 1.0, 0.2), 0.92),
+    ):
+        many = Risk.apart(0.9, 500).mean(values, 0.2, 1.0)
+        assert ((many.lower > truth) | (many.upper < truth)).sum() <= 70
+        assert ((many.upper - many.lower) < 0.5).all()  # and say something
+
+
+@pytest.mark.parametrize("p", [0.02, 0.3, 0.5, 0.97])
+@pytest.mark.parametrize("n", [1, 4, 60])
+def test_intervals_of_means_of_coins_miss_at_most_as_often_as_they_may_on_either_side(n, p):
+    hits = np.arange(n + 1)
+    for miss in (0.5, 0.1, 1e-3):
+        lower, upper = mean_interval(hits / n, n, miss)
+        chances = binom.pmf(hits, n, p)
+        assert chances[lower > p].sum() <= miss / 2
+        assert chances[upper < p].sum() <= miss / 2
+
+
+def test_means_are_paid_for_and_summed_without_loss():
+    values = np.array([[1e16, 0.25], [1.0, 0.5], [-1e16, 0.75]])  # a plain sum would lose the one
+    several = Risk(0.01).split(3)
+    found = several.mean(values, -1e16, 1e16)
+    np.testing.assert_array_equal(found, mean_interval([1 / 3, 0.5], 3, several.each, -1e16, 1e16))
+    assert (several.left, several.spent) == (1, 2 * several.each)
+    one = Risk(0.1).mean([0.25, 0.5, 1.0])
+    assert one.lower.shape == ()
+    assert 0 < one.lower < 1.75 / 3 < one.upper < 1
+    full = Risk(0.1).mean([0.1] * 10, 0.0, 0.1)  # whatever the rounding of the mean
+    assert float(full.upper) == 0.1
+
+
+def test_no_context_of_decimals_moves_an_end():
+    expected = mean_interval(0.3, 50, 0.01)
+    with decimal.localcontext(decimal.Context(prec=3, rounding=decimal.ROUND_UP, traps=[decimal.Inexact])):
+        assert mean_interval(0.3, 50, 0.01) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0.5, 0, 0.1), "n must be a whole number of at least 1"),
+        ((0.5, 2.5, 0.1), "n must be a whole number of at least 1"),
+        ((0.5, 3, 1.5), r"must lie in \[0, 1\]"),
+        ((0.5, 3, math.nan), r"must lie in \[0, 1\]"),
+        ((0.5, 3, 0.1, 0.5, 0.5), "low must be below high"),
+        ((0.5, 3, 0.1, 1.0, 0.0), "low must be below high"),
+        ((0.5, 3, 0.1, 0.0, math.inf), "low must be below high"),
+        ((0.5, 3, 0.1, math.nan, 1.0), "low must be below high"),
+        ((1.001, 3, 0.1), "must lie there, too"),
+        (([0.5, math.nan], 3, 0.1), "must lie there, too"),
+    ],
+)
+def test_what_has_no_interval_is_refused_in_one_sentence(arguments, message):
+    with pytest.raises(ValueError, match=message) as told:
+        mean_interval(*arguments)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("values", [[], 0.5, [0.5, 1.5], [-1e-300], [math.nan, 0.5]])
+def test_values_that_leave_their_range_are_refused_before_anything_is_paid(values):
+    risk = Risk(0.1)
+    with pytest.raises(ValueError, match="widen low and high"):
+        risk.mean(values)
+    with pytest.raises(ValueError, match="low must be below high"):
+        risk.mean([0.5], 0.5, 0.5)
+    assert (risk.left, risk.spent) == (1, 0)

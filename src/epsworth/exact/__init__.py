@@ -7,6 +7,7 @@
 ``clipped``     discrete Laplace, staircase
 ``gaussian``    discrete Gaussian
 ``duchi``       Duchi's mechanism, the hybrid
+``regions``     any gain between regions, by a linear program and integers
 ``alias``       constant-time draws from integer weights
 ``entropy``     operating-system randomness, expanded by a cipher
 ``testing``     replayable draws, marked NOT PRIVATE
@@ -16,6 +17,7 @@
 
 from epsworth.exact.integer import Kernel
 from epsworth.exact.mechanism import KernelLaw, KernelMechanism
+from epsworth.exact.regions import RegionKernel, region_kernel
 from epsworth.exact.table import KERNELS, kernel
 
-__all__ = ["KERNELS", "Kernel", "KernelLaw", "KernelMechanism", "kernel"]
+__all__ = ["KERNELS", "Kernel", "KernelLaw", "KernelMechanism", "RegionKernel", "kernel", "region_kernel"]
