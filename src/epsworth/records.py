@@ -91,6 +91,10 @@ class Records(ABC):
     def take(self, rows: Indices, replaced: Mapping[int, NDArray[Any]] | None = None) -> Any:
         """Return the rows in their native container, with some columns replaced (position -> values)."""
 
+    @abstractmethod
+    def part(self, rows: Indices) -> Records:
+        """Return some of the records."""
+
     def releasing(self, words: Words) -> Records:
         """Return the records whose named columns are replaced by what a policy's clients release, in their kind."""
         return self
@@ -137,6 +141,10 @@ class ArrayRecords(Records):
     def __len__(self) -> int:
         return len(self.values)
 
+    def part(self, rows: Indices) -> ArrayRecords:
+        """Return some of the records."""
+        return replace(self, values=self.values[rows])
+
     def column(self, position: int) -> NDArray[Any]:
         """Return one column."""
         return self.values[:, position]
@@ -145,9 +153,8 @@ class ArrayRecords(Records):
         """Return rows as an array, of a kind wide enough for what is put in."""
         taken = self.values[rows]
         if replaced:
-            wide = [values.dtype for values in replaced.values()]
-            texts = any(dtype.kind in "USO" for dtype in [taken.dtype, *wide])
-            taken = taken.astype(object if texts else np.result_type(taken.dtype, *wide), copy=False)
+            wide = [taken.dtype, *(values.dtype for values in replaced.values())]
+            taken = taken.astype(object if any(k.kind in "USO" for k in wide) else np.result_type(*wide), copy=False)
             for position, values in replaced.items():
                 taken[:, position] = values
         return taken
@@ -172,6 +179,10 @@ class FrameRecords(Records):
     def releasing(self, words: Words) -> FrameRecords:
         """Return the records whose named columns are replaced by what a policy's clients release, in their kind."""
         return replace(self, words=words)
+
+    def part(self, rows: Indices) -> FrameRecords:
+        """Return some of the records."""
+        return replace(self, frame=self.frame[rows, :])
 
     def column(self, position: int) -> NDArray[Any]:
         """Return one column."""

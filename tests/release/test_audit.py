@@ -28,7 +28,7 @@ from epsworth.exact import kernel
 from epsworth.exact.testing import ReplayableWords
 from epsworth.exact.two_level import TwoLevel
 from epsworth.release import Policy, audit_policy, audit_sampler, black_box, perturb
-from epsworth.release.audit import CELLS, DRAWS, EXHAUSTIVE, Rows
+from epsworth.release.audit_rows import CELLS, DRAWS, EXHAUSTIVE, Rows
 from epsworth.release.black_box import log_ratio, low_bits
 from epsworth.release.columns import Column
 from epsworth.release.replays import replays

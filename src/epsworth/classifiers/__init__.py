@@ -7,6 +7,7 @@
 ``genuine``      whose code answers: the library's own, or another's
 ``answers``      labels, or scores taken for labels
 ``model_files``, ``archives``  loading fitted models from disk
+``fingerprints``  which classifier a copy was made of, by its answers
 """
 
 from epsworth.classifiers.answers import ClassifierError

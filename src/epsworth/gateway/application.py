@@ -203,7 +203,7 @@ def application(settings: Settings, upstream: Upstream, counts: Counts | None = 
     """
     people = None if settings.ledger is None else People(settings)
     draws = Draws(Perturbation(settings.policy), people, same=settings.same)
-    for column in draws.perturbation.columns.values():
+    for column in draws.perturbation.ruled.values():
         column.draw(column.rule.kernel.index([0.5]))  # tables are made on first use
         _ = column.values
     gateway = Gateway(settings, upstream, Counts(settings.policy.names) if counts is None else counts, draws)

@@ -43,7 +43,7 @@ class Draws:
 
     async def released(self, asked: Asked) -> Released:
         """Return released values, fresh; a request whose values the policy refuses is refused before any charge."""
-        inputs = {name: checked(self.perturbation.columns[name], values) for name, values in asked.values.items()}
+        inputs = {name: checked(self.perturbation.ruled[name], values) for name, values in asked.values.items()}
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Released] = loop.create_future()
         self._waiting.append((asked, inputs, future))
@@ -103,7 +103,7 @@ class Draws:
         """Return fresh draws for each request: one call per feature for all of them."""
         if not requests:
             return []
-        columns = self.perturbation.columns
+        columns = self.perturbation.ruled
         together = {
             name: column.encode_numbers([v for inputs in requests for v in inputs[name]])
             if column.feature.categories is None

@@ -64,6 +64,11 @@ class Settings:
     health: str = "/v2/health/ready"
 
     def __post_init__(self) -> None:
+        if self.policy.tailoring is not None:
+            raise ValueError(
+                "policy: it is a tailored one, whose columns are released together; a gateway perturbs each input by "
+                "itself: let clients run it (epsworth perturb), or give a policy of rules alone"
+            )
         check_upstream(self.upstream)
         for key in ("budget", "delta_budget"):
             if getattr(self, key) is not None:

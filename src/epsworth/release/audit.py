@@ -8,46 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from itertools import accumulate
-from math import inf, lcm
-from random import SystemRandom
+from functools import lru_cache
+from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Floats
 from epsworth.bounds import Risk
 from epsworth.exact import Kernel
-from epsworth.release.columns import Column, Indices
+from epsworth.release.audit_cases import audit_cases, mixed, widest
+from epsworth.release.audit_rows import CELLS, DRAWS, Check, Rows
+from epsworth.release.columns import Column
 from epsworth.release.policy import Policy
 from epsworth.release.replays import replays
 from epsworth.release.rules import Rule
 from epsworth.release.tables import Perturbation
+from epsworth.release.tailoring import Tailoring
 from epsworth.results import Result
 from epsworth.rounding import float_above, show_up
 
-EXHAUSTIVE = 256  # points up to which the weights of every input are read
-EXHAUSTIVE_DELTA = 64  # points up to which delta is computed for every pair of inputs, not for those with an end alone
-SPOTS = 8  # random inputs whose weights are read on larger grids, beside the ends and the middle
-DRAWS = 1 << 17  # per input whose draws are tested
-CELLS = 32  # groups of outputs whose shares are tested
 FALSE_ALARM = Fraction(1, 10**6)  # probability that chance alone fails a faultless policy
 OF_REPLAYS = Fraction(1, 1000)  # its share of the attempts at replays, which need no more; the draws have the rest
-DIGITS = 120
-UP, DOWN = Context(prec=DIGITS, rounding=ROUND_CEILING), Context(prec=DIGITS, rounding=ROUND_FLOOR)
-
-
-@dataclass(frozen=True)
-class Check:
-    """One obligation, whether it is met, and what was found."""
-
-    name: str
-    passed: bool
-    says: str
 
 
 @dataclass(frozen=True)
@@ -162,9 +145,14 @@ def audit_policy(policy: Policy, *, progress: Callable[[float], None] = lambda s
     risk = Risk(FALSE_ALARM)
     of_draws, of_replays = risk.divide([1 - OF_REPLAYS, OF_REPLAYS])
     read = lru_cache(maxsize=1)(Rows)  # the features of a policy often share one kernel; rows of a large grid are large
-    for rule, part in zip(policy.rules, of_draws.split(len(policy.rules)), strict=True):
+    count = len(policy.rules) + (policy.tailoring is not None)
+    shares = of_draws.split(count)
+    for rule, part in zip(policy.rules, shares, strict=False):  # what is left is the region's
         features.append(_audit_rule(rule, read(rule.kernel), part))
-        progress(len(features) / len(policy.rules))
+        progress(len(features) / count)
+    if policy.tailoring is not None:
+        features.append(_audit_tailoring(policy.tailoring, shares.take()))
+        progress(1.0)
     record = _total(policy), _replays(policy, of_replays)
     return Audit(policy.fingerprint, str(policy.guarantee), tuple(features), record, float_above(risk.spent))
 
@@ -180,78 +168,13 @@ def _audit_rule(rule: Rule, rows: Rows, risk: Risk) -> FeatureAudit:
     )  # fmt: skip
 
 
-def _inputs(points: int) -> list[int]:
-    last = points - 1
-    if points <= EXHAUSTIVE:
-        return list(range(points))
-    return sorted({0, 1, last // 2, last // 2 + 1, last - 1, last, *SystemRandom().sample(range(points), SPOTS)})
-
-
-class Rows:
-    """The weights of some inputs, each with its own sum: what is drawn has probabilities weight / sum."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel, self.inputs = kernel, _inputs(kernel.points)
-        self.weights = {i: kernel.weights(i) for i in self.inputs}
-        self.sums = {i: sum(row) for i, row in self.weights.items()}
-
-    @property
-    def faults(self) -> list[int]:
-        """Inputs whose weights are no probabilities, or do not add up to the total that is drawn from."""
-        kernel = self.kernel
-        shapes = {i: len(row) == kernel.points and min(row) >= 0 for i, row in self.weights.items()}
-        return [i for i in self.inputs if not shapes[i] or self.sums[i] != kernel.total(i)]
-
-    def scaled(self) -> Iterator[list[int]]:
-        """Yield every row over one common total."""
-        scale = lcm(*self.sums.values())
-        for i, row in self.weights.items():
-            factor = scale // self.sums[i]
-            yield row if factor == 1 else [factor * weight for weight in row]
-
-    @cached_property
-    def groups(self) -> dict[int, tuple[Indices, Floats]]:
-        """For the ends and the middle: the group of every output, and the groups' exact shares; about even groups."""
-        found, last = {}, self.kernel.points - 1
-        for i in sorted({0, last // 2, last}):
-            row, total = self.weights[i], self.sums[i]
-            group = [min(before * CELLS // total, CELLS - 1) for before in accumulate(row[:-1], initial=0)]
-            masses = [0] * CELLS
-            for at, weight in zip(group, row, strict=True):
-                masses[at] += weight
-            found[i] = np.array(group), np.array([mass / total for mass in masses])
-        return found
-
-    @cached_property
-    def loss(self) -> Fraction | None:
-        """The largest log ratio of the probabilities of one output, above by less than 1e-100; None: infinite."""
-        rows = self.scaled()
-        largest = smallest = next(rows)
-        for row in rows:
-            largest, smallest = list(map(max, largest, row)), list(map(min, smallest, row))
-        most, least = 1, 1
-        for a, b in zip(largest, smallest, strict=True):
-            if a * least > most * b:
-                most, least = a, b
-        return _log_above(most, least) if least else None
-
-    def delta(self, epsilon: Decimal) -> Fraction:
-        """Return the largest delta that a pair of inputs needs at ``epsilon``."""
-        bound = Fraction(DOWN.next_minus(DOWN.exp(epsilon)))
-        ends = {self.inputs[0], self.inputs[-1]}
-        worst = Fraction(0)
-        for i in self.inputs:
-            for j in self.inputs:
-                if i == j or (len(self.inputs) > EXHAUSTIVE_DELTA and not ends & {i, j}):
-                    continue
-                a, b = self.sums[j] * bound.denominator, self.sums[i] * bound.numerator
-                excess = sum(max(0, a * p - b * q) for p, q in zip(self.weights[i], self.weights[j], strict=True))
-                worst = max(worst, Fraction(excess, self.sums[i] * a))
-        return worst
-
-
-def _log_above(numerator: int, denominator: int) -> Fraction:
-    return Fraction(UP.next_plus(UP.ln(UP.divide(Decimal(numerator), Decimal(denominator)))))
+def _audit_tailoring(tailoring: Tailoring, risk: Risk) -> FeatureAudit:
+    randomiser = tailoring.randomiser
+    checks, found = audit_cases(tailoring, risk)
+    return FeatureAudit(
+        ", ".join(tailoring.names), f"tailored ({randomiser.kind})", str(tailoring.epsilon), randomiser.count,
+        randomiser.loss, inf if found is None else float_above(found), randomiser.count, checks,
+    )  # fmt: skip
 
 
 def _construction(kernel: Kernel) -> Check:
@@ -317,19 +240,26 @@ def _draws(column: Column, rows: Rows, risk: Risk) -> Check:
 
 def _replays(policy: Policy, risk: Risk) -> Check:
     """Try to make the whole release repeat itself, all features at once."""
-    rows = 2 * -(-DRAWS // (2 * len(policy.rules)))
+    rows = 2 * -(-DRAWS // (2 * len(policy.names)))
     inputs = {rule.feature.name: np.full(rows, rule.kernel.points // 2) for rule in policy.rules}
 
-    def release(values: NDArray[Any]) -> NDArray[Any]:
-        return np.concatenate([drawn for _, drawn, _ in Perturbation(policy).draw(inputs)])
+    places: dict[str, NDArray[Any]] = {}
+    if policy.tailoring is not None:
+        record = widest(policy.tailoring)
+        places = {grid.name: np.full(rows, place) for grid, place in zip(policy.tailoring.grids, record, strict=True)}
 
-    attempts = replays(release, np.zeros(rows * len(policy.rules)), risk)
+    def release(values: NDArray[Any]) -> NDArray[Any]:
+        drawn = [drawn for _, drawn, _ in Perturbation(policy).draw(inputs, places)]
+        return np.concatenate(drawn) if policy.tailoring is None else mixed(drawn)
+
+    attempts = replays(release, np.zeros(rows * (len(policy.rules) if policy.tailoring is None else 1)), risk)
     return Check("replay", not any(attempt.fault for attempt in attempts), "; ".join(map(str, attempts)))
 
 
 def _total(policy: Policy) -> Check:
     """Check that the record's quoted epsilon covers whatever features are released together."""
     parts = sorted((Fraction(rule.kernel.guarantee.epsilon) for rule in policy.rules), reverse=True)
-    total, quoted = Fraction(sum(parts[: policy.released])), policy.guarantee.epsilon
+    region = Fraction(0) if policy.tailoring is None else Fraction(policy.tailoring.randomiser.loss)
+    total, quoted = Fraction(sum(parts[: policy.released])) + region, policy.guarantee.epsilon
     says = f"what is released together adds up to epsilon {show_up(float_above(total))}, quoted {show_up(quoted)}"
     return Check("record", total <= Fraction(quoted), says)

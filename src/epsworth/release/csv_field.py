@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from epsworth.arrays import Bools
 from epsworth.records import MISSING as MISSING_WORDS
 from epsworth.release.columns import Column, Indices
+from epsworth.release.placed import Placed
 from epsworth.release.policy import Policy
 
 UNDECLARED = object()
@@ -22,24 +24,33 @@ class CsvField:
 
     missing: ClassVar[frozenset[bytes]] = frozenset(word.encode() for word in MISSING_WORDS)
 
-    def __init__(self, column: Column, *, alone: bool = False) -> None:
+    def __init__(self, column: Column | Placed, *, alone: bool = False) -> None:
         self.column, self.alone = column, alone
-        self.words = [_csv_word(value) for value in column.values.tolist()]
-        if any("\n" in word or "\r" in word for word in self.words):
+        categories = column.feature.categories or ()
+        if any("\n" in str(value) or "\r" in str(value) for value in categories):
             raise ValueError(
                 f"{column.feature.name}: a category holds a line break, which in CSV could end a row; release "
                 ".jsonl or .parquet"
             )
-        self.written = [self._quoted(word) for word in self.words]
-        categories = column.feature.categories or ()
         self.declared = {_csv_word(value): value for value in categories}
         self.declared |= {
             str(value): value for value in categories if isinstance(value, bool)
         }  # True, as Python writes it
         self.numbers = {float(value): value for value in categories if isinstance(value, (int, float))}
 
+    @cached_property
+    def words(self) -> list[str]:
+        """The words of all public values."""
+        return [_csv_word(value) for value in self.column.values.tolist()]
+
+    @cached_property
+    def written(self) -> list[bytes]:
+        """The fields that hold them."""
+        return [self._quoted(word) for word in self.words]
+
     def encode(self, fields: list[bytes], first: int) -> Indices:
         """Return the kernel's inputs for the raw fields of a block."""
+        assert isinstance(self.column, Column)
         if self.column.feature.categories is not None:
             return self.column.resolve(self.column.kinds(map(self._category, fields)), first)
         try:
@@ -62,8 +73,24 @@ class CsvField:
             return self.numbers.get(float(field.strip(b'" ')), UNDECLARED)
         return UNDECLARED
 
+    def places(self, fields: list[bytes]) -> Indices:
+        """Return where the raw fields of a block lie on a tailored policy's grid; none is refused."""
+        assert isinstance(self.column, Placed)
+        known = dict.fromkeys(fields)
+        if self.column.feature.categories is not None:
+            values: list[Any] = [self._category(field) for field in known]
+        else:
+            values = [_number_of(field, self.missing) for field in known]
+        known.update(zip(known, self.column.places(values).tolist(), strict=True))
+        return np.array([known[field] for field in fields], dtype=np.int64)
+
     def texts(self, drawn: Indices, keep: Bools | None, policy: Policy) -> tuple[list[str], list[bytes]]:
         """Return the words to write, and the fields that hold them."""
+        if isinstance(self.column, Placed):  # few of its values leave
+            sent, at = np.unique(np.asarray(drawn), return_inverse=True)
+            words = [_csv_word(value) for value in self.column.values[sent].tolist()]
+            written = [self._quoted(word) for word in words]
+            return [words[j] for j in at.tolist()], [written[j] for j in at.tolist()]
         if keep is None:
             indices, words, written = np.asarray(drawn).tolist(), self.words, self.written
             return [words[j] for j in indices], [written[j] for j in indices]
@@ -74,6 +101,12 @@ class CsvField:
     def _quoted(self, word: str) -> bytes:
         needed = any(c in word for c in ',"\r\n') or (self.alone and not word.strip())
         return ('"' + word.replace('"', '""') + '"' if needed else word).encode()
+
+
+def _number_of(field: bytes, missing: frozenset[bytes]) -> float | None:
+    """Return a field's number; None where it holds none."""
+    plain = field.strip(b'" ')
+    return float(plain) if field not in missing and _is_number(plain) else None
 
 
 def unquoted(field: bytes) -> str:

@@ -14,20 +14,35 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
+from textwrap import fill
 from typing import Any
+
+from numpy.typing import NDArray
 
 from epsworth.documents import read_toml
 from epsworth.exact.table import ALIASES
 from epsworth.files import check_readable, check_writable, reading, write_text
-from epsworth.guarantees import Approximate, Guarantee, compose
+from epsworth.guarantees import Approximate, Guarantee, Pure, compose
 from epsworth.mechanisms.family import parse
 from epsworth.numerals import decimal_below, exact_decimal, exact_sum
 from epsworth.release.reading import VERSION, check_stated, read_rules
 from epsworth.release.rules import BITS, UNSAMPLED, Rule, Sampling
+from epsworth.release.tailored_reading import read_tailoring
+from epsworth.release.tailoring import Tailoring
 from epsworth.results import Result, json_form
+from epsworth.rounding import show_up
 from epsworth.space import Domain
 
 HEADER = "# An epsworth policy: what every client runs before a record leaves the device. Everything in it is public.\n"
+TAILORED = """\
+# Clients find the region of their record in the classifier's map by the copy below, draw one at random once, and send
+# in place of {names} values that stand for the region that was drawn, or the default where none is within reach.
+# That region is all that is released of these columns: a single value alone means nothing, nor do
+# averages.  All other columns are sent as they are, but for those with a rule.
+# Whoever holds this file holds a copy of the classifier, or most of it: what it answers can be computed from here,
+# and so can inputs that mislead it.  A prior, if there is one, tells shares of its answers.
+"""
+WIDTH = 118  # letters of a line of numbers
 SHARE_PLACES = 12  # decimals of a split budget
 
 
@@ -48,16 +63,19 @@ class Policy(Result):
 
     rules: tuple[Rule, ...]
     sampling: Sampling | None = None
+    tailoring: Tailoring | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rules", tuple(self.rules))
-        if not self.rules:
+        if not self.rules and self.tailoring is None:
             raise ValueError("features: a policy needs at least one")
         for name in self.names:
             if self.names.count(name) > 1:
                 raise ValueError(f"features: there are two rules for {name!r}; keep one")
         if self.sampling is None:
             return
+        if self.tailoring is not None:
+            raise ValueError("sample: a tailored policy cannot sample its features too; leave out [sample]")
         _check_count(self.sampling.features, len(self.rules))
         if self.sampling.unsampled not in UNSAMPLED:
             raise ValueError(f"sample.unsampled: must be 'missing' or 'scaled', got {self.sampling.unsampled!r}")
@@ -112,14 +130,17 @@ class Policy(Result):
         """The promise per record: the sum over the features that are released together."""
         promises = [rule.kernel.guarantee for rule in self.rules]
         # any subset loses at most the largest epsilons and the largest deltas
-        by_epsilon = compose(sorted(promises, key=lambda p: p.epsilon)[-self.released :])
-        by_delta = compose(sorted(promises, key=lambda p: p.delta)[-self.released :])
+        # columns that their rules release first are charged twice: their region's epsilon comes on top (adaptively)
+        region: list[Pure | Approximate] = [] if self.tailoring is None else [Pure(self.tailoring.randomiser.loss)]
+        by_epsilon = compose(sorted(promises, key=lambda p: p.epsilon)[-self.released :] + region)
+        by_delta = compose(sorted(promises, key=lambda p: p.delta)[-self.released :] + region)
         return Approximate(by_epsilon.epsilon, by_delta.delta, "record") if by_delta.delta else by_epsilon
 
     @property
     def total(self) -> Decimal:
         """Stated epsilon per record: the exact sum over the features that are released together."""
-        return exact_sum(sorted((rule.epsilon for rule in self.rules), reverse=True)[: self.released])
+        of_rules = sorted((rule.epsilon for rule in self.rules), reverse=True)[: self.released]
+        return exact_sum(of_rules if self.tailoring is None else [*of_rules, self.tailoring.epsilon])
 
     @property
     def released(self) -> int:
@@ -128,14 +149,15 @@ class Policy(Result):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The perturbed features."""
-        return tuple(rule.feature.name for rule in self.rules)
+        """The perturbed features: those of the rules, then those that a tailored policy replaces."""
+        replaced = () if self.tailoring is None else self.tailoring.names
+        return tuple(rule.feature.name for rule in self.rules) + replaced
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of everything the policy says; spellings of one mechanism have one."""
         content = self._content()
-        for entry in content["features"].values():
+        for entry in content.get("features", {}).values():
             entry["mechanism"] = canonical(entry["mechanism"])
         return _digest(content)
 
@@ -143,6 +165,39 @@ class Policy(Result):
     def fingerprint_as_written(self) -> str:
         """The fingerprint that older versions gave, which told spellings of one mechanism apart."""
         return _digest(self._content())
+
+    def outcomes(self, record: Mapping[str, Any] | NDArray[Any]) -> list[tuple[Any, Fraction]]:
+        """Return all that one record can send, each with its exact probability: for audits, and for tests.
+
+        Claim: they sum to 1, and whatever the perturbed columns hold, the same can be sent, with probabilities
+        that differ by at most e^epsilon of the `guarantee` (a delta aside).
+
+        Parameters
+        ----------
+        record : mapping, or array of shape ``(d,)``
+            From column to value; what a tailored policy replaces may be missing, absent or absurd.  The columns of an
+            array are x0, x1, ..
+
+        Returns
+        -------
+        list of (dict or tuple, Fraction)
+            The record as it is sent - a tuple for an array - and how likely that is.
+
+        Raises
+        ------
+        ValueError
+            If the policy samples features, or its rules have more than 65,536 joint outcomes.
+
+        Examples
+        --------
+        >>> from epsworth import Domain, Policy
+        >>> policy = Policy.of("krr", "1", Domain.of({"smoker": ["no", "yes"]}))
+        >>> [(sent["smoker"], round(float(share), 3)) for sent, share in policy.outcomes({"smoker": "no", "id": 7})]
+        [('no', 0.731), ('yes', 0.269)]
+        """
+        from epsworth.release.outcomes import outcomes
+
+        return outcomes(self, record)
 
     def __repr__(self) -> str:
         """Return the fingerprint and the promise."""
@@ -154,11 +209,20 @@ class Policy(Result):
         lines += [f"  {rule.feature.name}: {rule.mechanism}, {rule.promise}" for rule in self.rules]
         if self.sampling is not None:
             lines.append(f"  each record releases {self.sampling.features} of {len(self.rules)} features")
+        if self.tailoring is not None:
+            names, epsilon = ", ".join(self.tailoring.names), show_up(float(self.tailoring.epsilon))
+            count, best = len(self.tailoring.labels), self.tailoring.randomiser.best
+            lines.append(
+                f"  {names}: tailored, epsilon {epsilon} for all of them together: one of {count} regions of the "
+                f"classifier, drawn as is best {best}; single values mean nothing"
+            )
         return "\n".join(lines)
 
     def _content(self) -> dict[str, Any]:
         sample = {} if self.sampling is None else {"sample": asdict(self.sampling)}
-        return {"version": VERSION} | sample | {"features": {rule.feature.name: rule.to_dict() for rule in self.rules}}
+        tailored = {} if self.tailoring is None else {"tailored": self.tailoring.to_dict()}
+        rules = {rule.feature.name: rule.to_dict() for rule in self.rules}
+        return {"version": VERSION} | sample | ({"features": rules} if rules else {}) | tailored
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the file says, as JSON has it: the nearest double of each decimal."""
@@ -174,7 +238,9 @@ class Policy(Result):
         """Return the file's text."""
         import tomli_w
 
-        return HEADER + tomli_w.dumps(self._document())
+        names = () if self.tailoring is None else self.tailoring.names
+        told = TAILORED.format(names=", ".join(map(_one_line, names))) if names else ""
+        return HEADER + told + _packed(tomli_w.dumps(self._document()))
 
     def save(self, path: str | Path) -> None:
         """Write the TOML file, whole or not at all."""
@@ -190,9 +256,15 @@ class Policy(Result):
     def from_toml(cls, text: str) -> Policy:
         """Read the text of a policy."""
         document = read_toml(text, Decimal)
-        policy = cls(*read_rules(document))
+        tailored = document.get("tailored")
+        policy = cls(*read_rules(document), None if tailored is None else read_tailoring(tailored))
         check_stated(document, policy.total, policy.guarantee, policy.fingerprint, policy.fingerprint_as_written)
         return policy
+
+
+def _one_line(name: str) -> str:
+    """Return a name as a comment can hold it."""
+    return name if name.isprintable() else json.dumps(name)
 
 
 def check_policy(path: str | Path) -> Path:
@@ -227,6 +299,18 @@ def canonical(words: str) -> str:
 def _digest(content: dict[str, Any]) -> str:
     plain = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(plain.encode()).hexdigest()
+
+
+_COLUMN = re.compile(
+    r"\[\n((?: *(?:-?\d+|\[[-\d, ]*\]),\n)+) *\]"
+)  # of whole numbers, or of lists of them; no text has line ends
+
+
+def _packed(text: str) -> str:
+    """Return TOML with as many whole numbers in a line as fit, not one: a forest's tables have thousands."""
+    for _ in range(2):  # the lists in a list, then the list
+        text = _COLUMN.sub(lambda found: f"[{fill(' '.join(found[1].split()), WIDTH).rstrip(',')}]", text)
+    return text
 
 
 _LIKE_A_NUMBER = re.compile(r'"*-?[0-9]+(/[0-9]+)?')

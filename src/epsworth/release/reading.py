@@ -13,7 +13,7 @@ from epsworth.release.rules import BITS, Rule, Sampling
 from epsworth.space import Domain
 
 VERSION = 1
-TOP = ("version", "fingerprint", "per_record", "sample", "features")
+TOP = ("version", "fingerprint", "per_record", "sample", "features", "tailored")
 PUBLIC = ("lower", "upper", "points", "categories")
 RULE = ("mechanism", "epsilon", "bits", "missing", "outside")
 
@@ -24,8 +24,8 @@ def read_rules(document: Mapping[str, Any]) -> tuple[tuple[Rule, ...], Sampling 
     version = document.get("version")
     if version != VERSION or isinstance(version, bool):
         raise ValueError(f"version: this library reads version {VERSION}, got {version!r}; write the policy anew")
-    features = _table("features", document.get("features"))
-    if not features:
+    features = _table("features", document.get("features", {}))
+    if not features and "tailored" not in document:
         raise ValueError("features: there is none; write one section [features.NAME] per feature")
     return tuple(_rule(name, entry) for name, entry in features.items()), _sampling(document.get("sample"))
 

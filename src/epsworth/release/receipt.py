@@ -27,6 +27,8 @@ class Receipt(Result):
         False if replayable randomness touched the output: then it must not leave the device.
     stated : float or None
         Epsilon per record as the policy states it, rounded up; never below ``epsilon`` but for rounding.
+    together : tuple of str
+        Columns whose values stand together for one region of a classifier.
     """
 
     policy: str
@@ -41,6 +43,7 @@ class Receipt(Result):
     private: bool = True
     delta_so_far: float | None = None
     stated: float | None = None
+    together: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return the receipt in a sentence or two."""
@@ -51,12 +54,25 @@ class Receipt(Result):
             f"epsilon {kept}{_delta(self.delta)} per record{'' if stated == kept else f' ({stated} is stated)'}; "
             f"policy {self.policy[:12]}, epsworth {self.version}."
         )
+        if self.together:
+            text += f" {meaning(self.together)}"
         if self.times_before is None:
             text += " No ledger was kept: perturbing the same records again adds the same epsilon."
         elif self.epsilon_so_far is not None and self.epsilon_so_far > self.epsilon:
             text += f" These records left before: epsilon {show_up(self.epsilon_so_far)}{_delta(self.delta_so_far)}"
             text += " per record in all."
         return text if self.private else f"NOT PRIVATE (replayable randomness): {text}"
+
+
+def meaning(names: tuple[str, ...]) -> str:
+    """Return what released values of a tailored policy's columns mean.
+
+    Examples
+    --------
+    >>> meaning(("age",))
+    'The values of age stand together for a region of the classifier; each alone means nothing.'
+    """
+    return f"The values of {', '.join(names)} stand together for a region of the classifier; each alone means nothing."
 
 
 def _delta(delta: float | None) -> str:

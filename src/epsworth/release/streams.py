@@ -23,6 +23,7 @@ from epsworth.release.outputs import charged
 from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
 from epsworth.release.tables import Perturbation
+from epsworth.release.tailored_json import TailoredJsonSplicer
 from epsworth.release.text import CsvSplicer, JsonSplicer
 from epsworth.rounding import float_above, sum_above
 
@@ -143,11 +144,13 @@ class _Job:
             version("epsworth"),
             private=perturbation.private,
             stated=float_above(Fraction(self.policy.total)),
+            together=() if self.policy.tailoring is None else self.policy.tailoring.names,
         )
 
     def _text(self, perturbation: Perturbation, sink: BinaryIO) -> tuple[int, str]:
         """Stream text; return how many rows, and the fingerprint of what was read."""
-        splicer = (CsvSplicer if self.kind == "csv" else JsonSplicer)(perturbation)
+        objects = JsonSplicer if self.policy.tailoring is None else TailoredJsonSplicer
+        splicer = (CsvSplicer if self.kind == "csv" else objects)(perturbation)
         with _opened(self.source) as stream:
             size = 0 if self.source == STANDARD else os.path.getsize(self.source)
             watched = Watched(stream)

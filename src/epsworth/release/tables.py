@@ -10,16 +10,20 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
 from epsworth.exact.entropy import SystemWords
+from epsworth.exact.testing import NotPrivate
 from epsworth.records import as_frame, categories_of, is_categorical, shown_names
 from epsworth.release.beside import check_beside, without_notes
 from epsworth.release.columns import MISSING, Column, Indices, is_missing
+from epsworth.release.placed import Placed, all_numbers, series_places
 from epsworth.release.policy import Policy
 
 if TYPE_CHECKING:
     import narwhals as nw
 
     from epsworth.exact.entropy import WordSource
+    from epsworth.release.tailoring import Tailoring
 
+Replaced = Column | Placed
 CHUNK = 1 << 16  # rows whose subsets are chosen together
 
 
@@ -69,21 +73,55 @@ class Perturbation:
 
     def __init__(self, policy: Policy, words: WordSource | None = None) -> None:
         self.policy, self.words = policy, words
-        self.columns = {rule.feature.name: Column(rule) for rule in policy.rules}
+        self.ruled = {rule.feature.name: Column(rule) for rule in policy.rules}
+        tailoring = policy.tailoring
+        self.seen = {} if tailoring is None else {grid.name: Placed(grid) for grid in tailoring.grids}
+        replaced = () if tailoring is None else tailoring.names
+        self.columns: dict[str, Replaced] = {**self.ruled, **{name: self.seen[name] for name in replaced}}
 
     @property
     def private(self) -> bool:
         """Whether its draws may leave a device."""
         return self.words is None or self.words.private
 
-    def draw(self, inputs: Mapping[str, Indices]) -> Iterator[tuple[Column, Indices, Bools | None]]:
-        """Yield every column with its draws and the rows that release it (None: all); inputs by feature name."""
-        rows = len(next(iter(inputs.values())))
-        if any(indices.shape != (rows,) for indices in inputs.values()):
+    def draw(
+        self, inputs: Mapping[str, Indices], places: Mapping[str, Indices] | None = None
+    ) -> Iterator[tuple[Replaced, Indices, Bools | None]]:
+        """Yield every perturbed column with its draws and the rows that release it (None: all).
+
+        Parameters
+        ----------
+        inputs : mapping
+            The kernels' inputs of what rules perturb, by feature name.
+        places : mapping, optional
+            Where records lie in the columns that a tailored policy sees (`seen`).
+        """
+        given = [*inputs.values(), *(places or {}).values()]
+        rows = len(given[0])
+        if any(indices.shape != (rows,) for indices in given):
             raise ValueError("the perturbed columns must hold one value per record each; give columns of one length")
         keep = self._released(rows)
-        for name, column in self.columns.items():
-            yield column, column.draw(inputs[name], self.words), keep.get(name)
+        drawn = {name: column.draw(inputs[name], self.words) for name, column in self.ruled.items()}
+        for name, column in self.ruled.items():
+            yield column, drawn[name], keep.get(name)
+        if self.policy.tailoring is not None:
+            sent = self._tailored(self.policy.tailoring, places or {}, drawn)
+            for position, name in enumerate(self.policy.tailoring.names):
+                yield self.columns[name], sent[:, position], None
+
+    def _tailored(self, tailoring: Tailoring, places: Mapping[str, Indices], drawn: Mapping[str, Indices]) -> Indices:
+        """Return what is sent in place of the sensitive columns; of a column with a rule only the region sees more.
+
+        What rules release is drawn before, and is all that the choice of regions within reach may see of it.
+        """
+        true = np.stack([places[name] for name in self.seen], axis=1)
+        seen = true.copy()
+        for position, (name, column) in enumerate(self.seen.items()):
+            if name in self.ruled:
+                released: Any = self.ruled[name].values[np.asarray(drawn[name])]
+                seen[:, position] = column.places(released)
+        sent = tailoring.released(true, seen, self.words)
+        return sent if self.private else sent.view(NotPrivate)
 
     def frame(self, frame: nw.DataFrame[Any], first: int = 0) -> nw.DataFrame[Any]:
         """Return the frame with its perturbed columns replaced; ``first`` numbers its first row in messages."""
@@ -92,33 +130,60 @@ class Perturbation:
         self.check_names(frame.columns)
         native = nw.to_native(frame)
         check_beside(self.columns, native)
-        inputs = {name: _encoded(column, frame.get_column(name), first) for name, column in self.columns.items()}
-        released = frame.with_columns(*(self._series(*drawn, frame) for drawn in self.draw(inputs)))
+        inputs = {name: _encoded(column, frame.get_column(name), first) for name, column in self.ruled.items()}
+        places = {name: series_places(column, frame.get_column(name)) for name, column in self.seen.items()}
+        released = frame.with_columns(*(self._series(*drawn, frame) for drawn in self.draw(inputs, places)))
         return nw.from_native(without_notes(nw.to_native(released)), eager_only=True)
 
     def array(self, table: NDArray[Any]) -> NDArray[Any]:
         """Return a copy of an array with its perturbed columns replaced."""
-        check_unmasked(table)
-        table = np.asarray(table)  # subclasses may index and assign in ways of their own
+        table = self.unmasked(table)
         if table.ndim != 2:
             raise ValueError(f"the table must have shape (records, features), got shape {table.shape}; reshape it")
         names = [f"x{i}" for i in range(table.shape[1])]
         self.check_names(names)
-        inputs = {name: column.encode(table[:, names.index(name)]) for name, column in self.columns.items()}
-        released = {c.feature.name: c.released(drawn, keep, self.policy) for c, drawn, keep in self.draw(inputs)}
+        inputs = {name: column.encode(table[:, names.index(name)]) for name, column in self.ruled.items()}
+        places = {name: column.places(table[:, names.index(name)]) for name, column in self.seen.items()}
+        released = {
+            c.feature.name: c.released(drawn, keep, self.policy) for c, drawn, keep in self.draw(inputs, places)
+        }
         kinds = [values.dtype for values in released.values()]
         texts = any(kind.kind in "USO" for kind in [table.dtype, *kinds])
+        if self.policy.tailoring is not None:  # what it replaces must not show in the type of the whole
+            table = table.astype(object)
+            table[:, [names.index(name) for name in self.columns]] = 0.0
+            texts = any(kind.kind in "USO" for kind in kinds) or not all_numbers(table)
+            table = table if texts else table.astype(np.float64)
         result = table.astype(object if texts else np.result_type(table.dtype, *kinds))
         for name, values in released.items():
             result[:, names.index(name)] = values
         return result
 
+    def unmasked(self, table: NDArray[Any]) -> NDArray[Any]:
+        """Return a plain array: subclasses may index and assign in ways of their own.
+
+        What is masked in a sensitive column is a gap, which must not be refused, as it tells of the record; other masks
+        are.
+        """
+        if self.seen and table.dtype.kind in "cmMV":  # a matter of the whole table's type, not of a value or a mask
+            raise ValueError(f"the table holds {table.dtype.name}, neither numbers nor words; recode it")
+        gaps = np.ma.getmaskarray(table) if np.ma.is_masked(table) else np.empty(0)
+        if self.policy.tailoring is None or gaps.dtype != bool or table.ndim != 2:
+            check_unmasked(table)
+            return np.asarray(table)
+        names = self.policy.tailoring.names
+        check_unmasked(table[:, [i for i in range(table.shape[1]) if f"x{i}" not in names]])
+        plain = np.array(table, dtype=object)
+        plain[gaps] = None
+        return plain
+
     def check_names(self, names: list[str]) -> None:
         """Refuse a table that lacks a feature: leaving it out silently would release something else."""
-        for name in self.columns:
+        for name in {**self.columns, **self.seen}:
             if name not in names:
                 given = shown_names(names)
-                raise ValueError(f"the table lacks the column {name!r}, which the policy perturbs; {given}")
+                does = "perturbs" if name in self.columns else "looks at"
+                raise ValueError(f"the table lacks the column {name!r}, which the policy {does}; {given}")
 
     def _released(self, rows: int) -> dict[str, Bools]:
         """Return which rows release each feature; empty where all do.  The choice does not look at the data."""
@@ -133,7 +198,7 @@ class Perturbation:
             np.put_along_axis(keep[start : start + size], order[:, :k], True, axis=1)
         return dict(zip(self.columns, keep.T, strict=True))
 
-    def _series(self, column: Column, drawn: Indices, keep: Bools | None, frame: nw.DataFrame[Any]) -> nw.Series[Any]:
+    def _series(self, column: Replaced, drawn: Indices, keep: Bools | None, frame: nw.DataFrame[Any]) -> nw.Series[Any]:
         """Return released values as a series of the frame's own kind."""
         import narwhals as nw
 
@@ -142,6 +207,8 @@ class Perturbation:
             numbers = column.released(drawn, keep, self.policy)
             gaps = np.isnan(numbers).any()
             return nw.new_series(name, [None if v != v else v for v in numbers] if gaps else numbers, backend=backend)
+        if isinstance(column, Placed):  # in the policy's own type: the table's may tell of what it held
+            return nw.new_series(name, list(column.feature.categories), backend=backend)[np.asarray(drawn)]
         before = frame.get_column(name)
         if is_categorical(before):
             codes = drawn if keep is None else np.where(keep, drawn, -1)

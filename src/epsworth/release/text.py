@@ -25,7 +25,7 @@ from epsworth.files import check_separators, check_text
 from epsworth.release import csv_lines, json_lines
 from epsworth.release.columns import Column, Indices
 from epsworth.release.csv_field import CsvField, unquoted
-from epsworth.release.tables import Perturbation
+from epsworth.release.tables import Perturbation, Replaced
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,6 +48,7 @@ class Splicer(ABC):
 
     def __init__(self, perturbation: Perturbation) -> None:
         self.perturbation, self.columns, self.rows = perturbation, perturbation.columns, 0
+        self.looked_at = {**perturbation.columns, **perturbation.seen}  # all whose values are read
 
     def run(self, source: Readable) -> Iterator[bytes]:
         """Yield the perturbed stream in order; memory is bounded by the block and the longest record.
@@ -98,6 +99,7 @@ class CsvSplicer(Splicer):
         self.width = 0  # fields of the header; 0 before it was read
         self.positions: list[int] = []
         self.fields: list[CsvField] = []
+        self.readers: dict[str, tuple[int, CsvField]] = {}  # of what a tailored policy looks at, with their positions
         self.blank = False  # whether blank lines were seen: only the end of the file may follow
 
     def block(self, block: bytes) -> bytes:
@@ -114,30 +116,37 @@ class CsvSplicer(Splicer):
         line = line.removeprefix(BYTE_ORDER_MARK)
         starts, ends = csv_lines.spans(line, 0, csv_lines.HEADER)
         names = [unquoted(line[a:b]) for a, b in zip(starts[0], ends[0], strict=True)]
-        for name in self.columns:
+        for name in self.looked_at:
             if names.count(name) > 1:
                 raise ValueError(f"the header names the column {name!r} twice; rename one")
-        if len(names) == 1 and names[0] not in self.columns:
+        if len(names) == 1 and names[0] not in self.looked_at:
             check_separators(names[0], "the input")
         self.perturbation.check_names(names)
         self.width = len(names)
         self.positions = sorted(names.index(name) for name in self.columns)
         self.fields = [CsvField(self.columns[names[at]], alone=self.width == 1) for at in self.positions]
+        self.readers = {name: (names.index(name), CsvField(column)) for name, column in self.perturbation.seen.items()}
 
     def _records(self, block: bytes) -> bytes:
         body = self._without_blank_lines(block)
         if not body:
             return block
         starts, ends = csv_lines.spans(body, self.width, self.rows)
-        starts, ends = starts[:, self.positions], ends[:, self.positions]
+
+        def raw(at: int) -> list[bytes]:
+            return [body[a:b] for a, b in zip(starts[:, at].tolist(), ends[:, at].tolist(), strict=True)]
+
         inputs = {
-            field.column.feature.name: field.encode([body[a:b] for a, b in zip(*span, strict=True)], self.rows)
-            for field, *span in zip(self.fields, starts.T.tolist(), ends.T.tolist(), strict=True)
+            field.column.feature.name: field.encode(raw(at), self.rows)
+            for at, field in zip(self.positions, self.fields, strict=True)
+            if field.column.feature.name in self.perturbation.ruled
         }
+        places = {name: field.places(raw(at)) for name, (at, field) in self.readers.items()}
+        starts, ends = starts[:, self.positions], ends[:, self.positions]
         words: dict[str, list[str]] = {}
         fields: dict[str, list[bytes]] = {}
         written = {field.column.feature.name: field for field in self.fields}
-        for column, drawn, keep in self.perturbation.draw(inputs):
+        for column, drawn, keep in self.perturbation.draw(inputs, places):
             name = column.feature.name
             words[name], fields[name] = written[name].texts(drawn, keep, self.perturbation.policy)
         replaced = list(chain.from_iterable(zip(*(fields[name] for name in written), strict=True)))
@@ -200,7 +209,7 @@ class JsonSplicer(Splicer):
         """The texts of all public values, by feature."""
         return {
             name: [json.dumps(value, ensure_ascii=False) for value in column.values.tolist()]
-            for name, column in self.columns.items()
+            for name, column in self.perturbation.ruled.items()
         }
 
     def block(self, block: bytes) -> bytes:
@@ -220,7 +229,7 @@ class JsonSplicer(Splicer):
             at += len(line)
         if not starts:
             return block
-        inputs = {name: self._encode(column, texts[name]) for name, column in self.columns.items()}
+        inputs = {name: self._encode(column, texts[name]) for name, column in self.perturbation.ruled.items()}
         values, new = {}, {}
         for column, drawn, keep in self.perturbation.draw(inputs):
             name = column.feature.name
@@ -241,12 +250,7 @@ class JsonSplicer(Splicer):
         except (ValueError, RecursionError):
             raise self._not_json(row) from None
         names = [name for name, *_ in found]
-        for name in self.columns:
-            if names.count(name) != 1:
-                what = "lacks the member" if name not in names else "holds twice the member"
-                raise ValueError(f"row {row} {what} {name!r}, which the policy perturbs; repair the row")
-        if len(set(names)) < len(names):
-            raise ValueError(f"row {row} holds two members of one name; repair the row")
+        self._check_names(names, row)
         found = [member for member in found if member[0] in self.columns]
         if names == self.names and not any('"' in name or "\\" in name for name in names):
             self.size = len(names)
@@ -254,26 +258,37 @@ class JsonSplicer(Splicer):
         self.names = names
         return found
 
+    def _check_names(self, names: list[str], row: int) -> None:
+        for name in self.perturbation.ruled:
+            if names.count(name) != 1:
+                what = "lacks the member" if name not in names else "holds twice the member"
+                raise ValueError(f"row {row} {what} {name!r}, which the policy perturbs; repair the row")
+        if len(set(names)) < len(names):
+            raise ValueError(f"row {row} holds two members of one name; repair the row")
+
     def _not_json(self, row: int) -> ValueError:
         return ValueError(
             f"row {row}: the line is not one JSON object whose members differ in name; write one such object per line"
         )
 
-    def _encode(self, column: Column, texts: list[str]) -> Indices:
+    def _values(self, texts: list[str]) -> list[Any]:
         try:
-            values = json_lines.decode_values(texts)
+            return json_lines.decode_values(texts)
         except (ValueError, RecursionError):
             row = next((i for i, text in enumerate(texts) if not json_lines.is_json(text)), 0)
             raise self._not_json(self.rows + row) from None
+
+    def _encode(self, column: Column, texts: list[str]) -> Indices:
+        values = self._values(texts)
         if column.feature.categories is not None:
             values = [repr(v) if isinstance(v, (list, dict)) else v for v in values]
             return column.resolve(column.kinds(values), self.rows)
         column.check_numbers(values, self.rows)
         return column.encode_numbers([float("nan") if v is None else v for v in values], self.rows)
 
-    def _drawn(self, column: Column, drawn: Indices, keep: Bools | None) -> tuple[list[Any], list[str]]:
+    def _drawn(self, column: Replaced, drawn: Indices, keep: Bools | None) -> tuple[list[Any], list[str]]:
         """Return released values, missing ones as None, and their texts."""
-        if keep is None:
+        if keep is None and isinstance(column, Column):
             indices, written = np.asarray(drawn).tolist(), self.written[column.feature.name]
             return column.values[indices].tolist(), [written[j] for j in indices]
         released: NDArray[Any] = column.released(drawn, keep, self.perturbation.policy)

@@ -83,10 +83,35 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
 
         Masks, and an index that `set_output` would put back, are lost in the array, so they are looked at before.
         """
-        check_unmasked(X)
+        X = self._objects(self._unmasked(X))
         labels = {f"x{i}": label for i, label in enumerate(getattr(X, "columns", ()))}
         check_beside({label for name in self.policy_.names for label in (name, labels.get(name, name))}, X)
+        if np.asarray(X).dtype.kind == "c":  # scikit-learn's refusal would show the values
+            raise ValueError("Complex data not supported; give numbers or words")
         return check_array(X, dtype=None, ensure_all_finite=False)
+
+    def _objects(self, X: Any) -> Any:
+        """Return records as they are, value by value: NumPy's common type of them would tell of sensitive columns."""
+        if self.policy_.tailoring is None or not (isinstance(X, (list, tuple)) or hasattr(X, "iloc")):
+            return X
+        turned = hasattr(X, "iloc")
+        lines = [X.iloc[:, j].tolist() for j in range(X.shape[1])] if turned else X
+        if not all(isinstance(line, (list, tuple)) or (isinstance(line, np.ndarray) and line.ndim) for line in lines):
+            return X
+        if len({len(line) for line in lines}) > 1:
+            raise ValueError("the records are not equally long; give every record one value for each column")
+        objects = np.empty((len(lines), len(lines[0]) if lines else 0), dtype=object)
+        for i, line in enumerate(lines):
+            for j, value in enumerate(line):
+                objects[i, j] = value
+        return objects.T if turned else objects
+
+    def _unmasked(self, X: Any) -> Any:
+        """Return what is no masked array; what is masked in a sensitive column of a tailored policy is a gap."""
+        if isinstance(X, np.ma.MaskedArray):
+            return Perturbation(self.policy_).unmasked(X)
+        check_unmasked(X)
+        return X
 
     def __sklearn_tags__(self) -> Any:
         """Declare that the result is random, and what may come in."""
