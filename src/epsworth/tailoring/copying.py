@@ -1,0 +1,297 @@
+"""Whole-number copies of classifiers that can be read, and where these are certain to answer as the classifiers do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsworth.arrays import Bools, Floats
+from epsworth.classifiers.classifier import known_labels
+from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.networks import DOUBLE
+from epsworth.classifiers.trees import tree_reading
+from epsworth.records import Records
+from epsworth.release.copies import LEAF, Copy, Indices, Layers, Trees
+from epsworth.release.grids import Grid
+from epsworth.tailoring.copying_sums import Sums, at_random, copy_of_sums, in_whole_numbers, spread, sums_of
+from epsworth.tailoring.copying_trees import copy_of_trees
+
+TOGETHER = 4_096  # records that are certified at once
+PROBES = 256
+ABOVE = 1 + 1e-9  # by which error bounds are raised for the rounding of their own sums
+
+
+def copy_of(model: Any, grids: Sequence[Grid], records: Records) -> Copy | str:
+    """Return a whole-number copy of a classifier's own trees or sums, or say what stands in the way.
+
+    Region k is the k-th of the labels that the model lists (``classes_``), or of a network's scores.
+
+    Parameters
+    ----------
+    model : fitted classifier
+    grids : sequence of Grid
+        One for each column of the records.
+    records : Records
+        At least one: what kind its columns are is what the model's steps are asked with.
+    """
+    if len(grids) != len(records.names):
+        return f"there are {len(grids)} grids for {len(records.names)} columns"
+    found = copy_of_trees(model, grids, records)
+    if isinstance(found, Trees):
+        order = _order(model)
+        return order if isinstance(order, str) else _ordered(found, order)
+    sums = copy_of_sums(model, grids, records)
+    return f"{found}; {sums}" if isinstance(sums, str) else sums
+
+
+def _order(model: Any) -> Indices | str:
+    """Return where the trees' score of each label stands: thresholds list the labels in an order of their own."""
+    trees, labels = tree_reading(model), known_labels(model)
+    if isinstance(trees, str):
+        return trees
+    own = np.asarray(trees.classes)
+    labels = own if labels is None else labels
+    if len(own) != max(2, trees.values.shape[1]) or sorted(map(repr, own.tolist())) != sorted(
+        map(repr, labels.tolist())
+    ):
+        return "the scores of its trees are not one for each label"
+    at = {label: place for place, label in enumerate(own.tolist())}
+    return np.array([at[label] for label in labels.tolist()], dtype=np.int64)
+
+
+def _ordered(copy: Trees, order: Indices) -> Trees:
+    return copy if (order == np.arange(len(order))).all() else replace(copy, values=copy.values[:, order])
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate(ABC):
+    """Where a copy is certain to answer as its classifier does; sufficient, and not necessary."""
+
+    copy: Copy
+    smooth: Bools
+
+    def __call__(self, places: Indices, between: ArrayLike = False) -> Bools:
+        """Tell of which records the classifier's label is that of the copy, for certain.
+
+        Claim: where this is true, the model's own ``predict`` gives the label of region ``copy(places)`` to *every*
+        record whose columns hold the grids' values at these places, and, in the columns that lie ``between``, any
+        number of the public range whose nearest place is this one.  Nothing is claimed of numbers beyond the range, or
+        missing ones, for which a place merely stands; nor of another model, however similar.
+
+        Parameters
+        ----------
+        places : ndarray of int, shape ``(n, inputs)``
+        between : array_like of bool, shape ``(inputs,)`` or ``(n, inputs)``
+            Columns whose numbers may lie up to half a step from their places.  What leaves a client holds the grids'
+            own values in the sensitive columns, and needs none of these.
+
+        Returns
+        -------
+        ndarray of bool, shape ``(n,)``
+        """
+        places = np.asarray(places, dtype=np.int64)
+        ordered = np.array([one.ordered for one in self.copy.inputs])
+        apart = np.broadcast_to(np.asarray(between, dtype=bool), places.shape) & ordered
+        known = ~(apart & ~self.smooth).any(axis=1)
+        cuts = range(TOGETHER, len(places), TOGETHER)
+        parts = zip(np.split(places, cuts), np.split(apart, cuts), strict=True)
+        return np.asarray(np.concatenate([self._leads(p, a) for p, a in parts]) & known)
+
+    @abstractmethod
+    def _leads(self, places: Indices, apart: Bools) -> Bools:
+        """Tell where the winning score leads all others by more than everything was rounded by."""
+
+
+def certificate_of(model: Any, grids: Sequence[Grid], records: Records, copy: Copy) -> Certificate | str:
+    """Return where a copy, made by `copy_of` of the same model on the same grids, answers as that; or why not known.
+
+    Every rounding counts: that of weights, leaves and shifts, that of the steps, and what the classifier computes by
+    floating-point numbers in any order.
+    """
+    if isinstance(copy, Layers):
+        sums = sums_of(model, grids, records)
+        return sums if isinstance(sums, str) else _of_sums(sums, copy)
+    trees, order = tree_reading(model), _order(model)
+    if isinstance(trees, str) or isinstance(order, str) or not isinstance(copy, Trees):
+        return next(part for part in (trees, order, "the copy is neither trees nor sums") if isinstance(part, str))
+    return _of_trees(trees, order, grids, records, copy)
+
+
+@dataclass(frozen=True, eq=False)
+class SumsCertificate(Certificate):
+    """Of sums: error bounds are carried through the layers.
+
+    ``residual`` holds, layer by layer, by how much weights and biases differ from those of the model in its units.
+    """
+
+    copy: Layers
+    sums: Sums
+    scales: list[float]
+    residual: list[tuple[Floats, Floats]]
+
+    def _leads(self, places: Indices, apart: Bools) -> Bools:
+        inputs = spread(self.sums.grids, places)
+        off = self._half_steps(apart)
+        rounding = np.broadcast_to(self.scales[0] * self.sums.rounding, (len(places), len(self.sums.rounding)))
+        pairs = pairwise(self.copy.layers)
+        for number, (layer, _) in enumerate(pairs):
+            change, of_bias = self.residual[number]
+            error = off @ np.abs(layer.weights.T) + (inputs + off) @ np.abs(change.T) + np.abs(of_bias) + rounding
+            error *= ABOVE
+            found = inputs @ layer.weights.T.astype(np.float64) + layer.biases
+            inputs = np.floor(np.maximum(found, 0) / 2.0**layer.shift)
+            off = np.where(found + error <= 0, 0.0, error / 2.0**layer.shift + 1)
+            later, unit = self.sums.network.affine[number + 1], self.sums.network.unit + 4 * DOUBLE
+            natural = (inputs + off) / (self.scales[number] / 2.0**layer.shift)
+            terms = natural @ later.terms.T + later.constants + 1  # softmax errs absolutely
+            rounding = self.scales[number + 1] * later.additions * unit * terms
+        return self._clear(inputs, off, rounding + self.scales[-1] * self.sums.slack)
+
+    def _half_steps(self, apart: Bools) -> Floats:
+        """Return how far the inputs may lie from what the model sees, in places."""
+        parts: list[Floats] = []
+        for j, grid in enumerate(self.sums.grids):
+            if not grid.input.ordered:
+                parts.append(np.zeros((len(apart), grid.input.places)))
+                continue
+            parts.append(np.where(apart[:, [j]], 0.5 + _blur(grid), 0.0))
+        return np.concatenate(parts, axis=1)
+
+    def _clear(self, inputs: Floats, off: Floats, rounding: Floats) -> Bools:
+        """Compare the leads of the last layer with their errors, in which what two scores share is counted once."""
+        layer, (change, of_bias) = self.copy.layers[-1], self.residual[-1]
+        weights = layer.weights.astype(np.float64)
+        scores = inputs @ weights.T + layer.biases
+        top, clear = np.argmax(scores, axis=1), np.ones(len(inputs), dtype=bool)
+        for own in np.unique(top):
+            rows = np.flatnonzero(top == own)
+            error = off[rows] @ np.abs(weights[own] - weights).T
+            error += (inputs + off)[rows] @ np.abs(change[own] - change).T + np.abs(of_bias[own] - of_bias)
+            error += rounding[rows] + rounding[rows][:, [own]]
+            leads = scores[rows][:, [own]] - scores[rows] > error * ABOVE
+            leads[:, own] = True
+            clear[rows] = leads.all(axis=1)
+        return clear
+
+
+def _of_sums(sums: Sums, copy: Layers) -> Certificate | str:
+    made, scales = in_whole_numbers(sums)
+    if made.to_dict() != copy.to_dict():
+        return "the copy is not that of this model on these grids"
+    handed, residual = 1.0, []
+    for layer, (weights, biases), scale in zip(made.layers, sums.layers, scales, strict=True):
+        residual.append((layer.weights - scale / handed * weights, layer.biases - scale * biases))
+        handed = scale / 2.0**layer.shift
+    return SumsCertificate(copy, sums.smooth & _sharp(sums.grids), sums, scales, residual)
+
+
+@dataclass(frozen=True, eq=False)
+class TreesCertificate(Certificate):
+    """Of sums of trees: where a number may lie on either side of a threshold, the worse side counts.
+
+    ``slack`` is by how much a lead can be rounded, in the copy's units.
+    """
+
+    copy: Trees
+    slack: float
+
+    def _leads(self, places: Indices, apart: Bools) -> Bools:
+        top, clear, copy = self.copy(places), np.ones(len(places), dtype=bool), self.copy
+        ends = self._ends(places, apart)
+        for own in np.unique(top):
+            rows = np.flatnonzero(top == own)
+            leads = self._least[own][ends[rows]].sum(axis=1) > self.slack
+            leads[:, own] = True
+            clear[rows] = leads.all(axis=1)
+        return clear if copy.regions > 1 else np.zeros_like(clear)
+
+    def _ends(self, places: Indices, apart: Bools) -> Indices:
+        """Walk down every tree, to a leaf or to the first node whose turn is open; return where the walks end."""
+        copy = self.copy
+        node = np.tile(copy.roots, (len(places), 1))
+        rows = np.broadcast_to(np.arange(len(places))[:, np.newaxis], node.shape)
+        walking = copy.feature[node] != LEAF
+        by_set, members = self._sets
+        while walking.any():
+            at, row = node[walking], rows[walking]
+            asked = copy.feature[at]
+            seen, threshold = places[row, asked], copy.threshold[at]
+            # turns change between the threshold and the next place, within half a step of both
+            halts = apart[row, asked] & ((seen == threshold) | (seen == threshold + 1))
+            left = np.where(by_set[at] >= 0, members[by_set[at], seen], seen <= threshold)
+            node[walking] = np.where(halts, at, np.where(left, copy.left[at], copy.right[at]))
+            walking[walking] = ~halts & (copy.feature[node[walking]] != LEAF)
+        return node
+
+    @cached_property
+    def _sets(self) -> tuple[Indices, Bools]:
+        """Return which row of the second table tells a node's words, -1 without; one more row for these."""
+        copy = self.copy
+        row = np.full(len(copy.feature), -1, dtype=np.int64)
+        row[list(copy.sets)] = np.arange(len(copy.sets))
+        members = np.zeros((len(copy.sets) + 1, max(one.places for one in copy.inputs)), dtype=bool)
+        for at, words in enumerate(copy.sets.values()):
+            members[at, list(words)] = True
+        return row, members
+
+    @cached_property
+    def _least(self) -> list[Indices]:
+        """Return by how much each score leads the others at least, among the leaves below each node."""
+        copy, found = self.copy, []
+        levels, level = [], np.unique(copy.roots)
+        while level.size:
+            inner = level[copy.feature[level] != LEAF]
+            levels.append(inner)
+            level = np.concatenate([copy.left[inner], copy.right[inner]])
+        for own in range(copy.regions):
+            least = copy.values[:, [own]] - copy.values
+            for inner in reversed(levels):
+                least[inner] = np.minimum(least[copy.left[inner]], least[copy.right[inner]])
+            found.append(least)
+        return found
+
+
+def _of_trees(
+    trees: TreeModel, order: Indices, grids: Sequence[Grid], records: Records, copy: Trees
+) -> TreesCertificate | str:
+    places = at_random(grids, PROBES)
+    values = {j: grid.values[places[:, j]] for j, grid in enumerate(grids)}
+    given = trees.before(records.take(np.zeros(len(places), dtype=np.intp), values))
+    scores = trees.scores(given)
+    scores = (scores if scores.shape[1] > 1 else np.hstack([np.zeros_like(scores), scores]))[:, order]
+    whole = copy.scores(places).astype(np.float64)
+    if not np.abs(scores).max() or not np.abs(whole).max():
+        return "all scores are zero"
+    scale = 2.0 ** np.rint(np.log2(np.abs(whole).max() / np.abs(scores).max()))
+    slack = len(trees.roots) + scale * trees.slack  # of a lead: half a unit of each leaf, of both scores
+    if (np.abs(whole - scale * scores) > slack).any():
+        return "the copy is not that of this model on these grids"
+    return TreesCertificate(copy, _kept_in_order(trees, len(grids)) & _sharp(grids), slack * ABOVE)
+
+
+def _kept_in_order(trees: TreeModel, width: int) -> Bools:
+    """Tell of which columns all that trees ask about keeps or reverses their order, between places, too."""
+    if not trees.before.steps:
+        return np.ones(width, dtype=bool)
+    asked = np.unique(trees.feature[trees.left != LEAF])
+    columns = trees.before.columns
+    lost: NDArray[np.bool_] = columns.uses[asked] & (columns.order[asked] == 0)[:, np.newaxis]
+    return np.asarray(~lost.any(axis=0))
+
+
+def _sharp(grids: Sequence[Grid]) -> Bools:
+    """Tell which numbers' nearest places are found by less than a quarter step's error."""
+    return np.array([grid.input.ordered and _blur(grid) < 0.25 for grid in grids])
+
+
+def _blur(grid: Grid) -> float:
+    """Bound the rounding of a number's place and of the grid's values, in steps."""
+    low, high = grid.feature.lower, grid.feature.upper
+    return 16 * DOUBLE * grid.input.places * (1 + (abs(low) + abs(high)) / (high - low))
