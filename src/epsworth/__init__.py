@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from epsworth.utility.recommendation import Recommendation, recommend
     from epsworth.utility.splitting import Split, split_budget
     from epsworth.utility.stability import stability
+    from epsworth.utility.tailored import Tailored, tailor
 
 _HOMES = {
     "Classifier": "classifiers",
@@ -67,6 +68,8 @@ _HOMES = {
     "SafeBox": "utility.boxes",
     "safe_box": "utility.boxes",
     "Split": "utility.splitting",
+    "Tailored": "utility.tailored",
+    "tailor": "utility.tailored",
     "split_budget": "utility.splitting",
     "Radius": "utility.radius",
     "radius": "utility.radius",
@@ -97,6 +100,7 @@ __all__ = [
     "Recommendation",
     "SafeBox",
     "Split",
+    "Tailored",
     "as_classifier",
     "ceiling",
     "compose",
@@ -111,6 +115,7 @@ __all__ = [
     "safe_box",
     "split_budget",
     "stability",
+    "tailor",
 ]
 
 

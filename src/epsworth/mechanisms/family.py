@@ -14,6 +14,7 @@ from epsworth.mechanisms.table import FAMILIES
 
 Release = Mechanism | PrivacyIndicator | LabelResponse
 LABEL_RESPONSE = "label_rr"
+TAILORED = "tailored"  # made for one classifier, of whole records: no family of mechanisms of features
 Build = Callable[[float], Release]
 
 
@@ -73,6 +74,17 @@ def parse(words: str) -> Words:
     )
 
 
+def is_tailored(words: object) -> bool:
+    """Tell whether words are those of a tailored mechanism.
+
+    Examples
+    --------
+    >>> is_tailored("tailored:wish=average"), is_tailored("pm")
+    (True, False)
+    """
+    return isinstance(words, str) and words.partition(":")[0] == TAILORED
+
+
 def family(words: str) -> Family:
     """Read a mechanism's words: a name of `FAMILIES`, then options after a colon.
 
@@ -88,6 +100,11 @@ def family(words: str) -> Family:
     if words == LABEL_RESPONSE:
         return Family(words, LabelResponse)
     read = parse(words)
+    if read.name == TAILORED:
+        raise ValueError(
+            f"mechanism {words!r} is made for one classifier and randomises whole records, no features: compare it by "
+            "ew.stability, make its policy by ew.tailor (epsworth tailor), and name another mechanism here"
+        )
     if read.name not in FAMILIES:
         close = difflib.get_close_matches(read.name, FAMILIES, n=1)
         hint = f"did you mean {close[0]!r}?" if close else "choose one of them"

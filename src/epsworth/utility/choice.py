@@ -14,6 +14,7 @@ import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.guarantees import STRENGTH, Guarantee, Unit, ceiling, epsilon_needed
+from epsworth.mechanisms.family import is_tailored
 from epsworth.results import Result
 from epsworth.rounding import round_down, show_up
 from epsworth.search import Scan
@@ -49,10 +50,17 @@ class Choice(Result):
         return f"{self.words}: at least {round_down(self.lower):g}, {self.above}"
 
     @property
+    def tailored(self) -> bool:
+        """Whether it is made for one classifier, and randomises whole records."""
+        return is_tailored(self.mechanism)
+
+    @property
     def words(self) -> str:
         """The mechanism and its promise."""
         if self.unit == "record":
-            return f"the {self.mechanism}: {self.guarantee}"
+            return f"the {self.mechanism}{' policy' if self.tailored else ''}: {self.guarantee}"
+        if self.tailored:
+            return f"{self.mechanism}: {self.guarantee} (released once, not {show_up(self.epsilon)} per feature)"
         return f"{self.mechanism}: {self.guarantee} ({show_up(self.epsilon)} per feature)"
 
     @property
@@ -65,7 +73,7 @@ class Choice(Result):
         promise = self.guarantee
         return {
             "mechanism": self.mechanism,
-            **({"epsilon_per_feature": self.epsilon} if self.unit == "feature" else {}),
+            **({"epsilon_per_feature": self.epsilon} if self.unit == "feature" and not self.tailored else {}),
             "epsilon_per_record": promise.epsilon,
             "delta_per_record": promise.delta,
             "notion": promise.notion,

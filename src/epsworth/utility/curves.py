@@ -85,6 +85,8 @@ class Curves(Result):
         Probability that was spent on misses, rounded down: at most 1 - ``confidence``, and 0 where nothing was drawn.
     unit : {"feature", "record"}
         What an epsilon of the grid is stated for; ``"record"`` where a policy gives each feature its own.
+    built_from : tuple of str
+        Mechanisms that were built from these very records: of a population these say nothing about them.
     """
 
     mechanisms: tuple[str, ...]
@@ -108,6 +110,7 @@ class Curves(Result):
     spent: float = 0.0
     unit: Unit = "feature"
     stopped: bool = False
+    built_from: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.sound and Fraction(self.spent) > 1 - Fraction(self.confidence):
@@ -146,6 +149,8 @@ class Curves(Result):
     ) -> Population:
         """Return bounds on the average over the population of which the records are independent draws.
 
+        Nothing, 0 to 1, of mechanisms that were built from these records.
+
         Parameters
         ----------
         confidence : float, optional
@@ -156,14 +161,16 @@ class Curves(Result):
         """
         if not self.sound:
             raise ValueError("these curves are a heuristic (method='paper'); only bounds say anything of a population")
-        found = self.bounds(of)
-        return population_bounds(
+        found, own = self.bounds(of), [self.mechanisms.index(name) for name in self.built_from]
+        within = population_bounds(
             Interval(found.lower[:, at], found.upper[:, at]),
             Interval(*(side[:, at] for side in found.average())),
             confidence=default_confidence(self.confidence) if confidence is None else confidence,
             spent=self.spent,
             among=self.tight_epsilons.size * (1 if self.accuracy is None else 2),
         )
+        within.lower[own], within.upper[own] = 0.0, 1.0  # they were fitted to these draws
+        return within
 
     def select(self, on: str | int, of: Quantity = "stability") -> Interval:
         """Return the bounds on the ``"average"``, the ``"worst"`` case, or a record by number."""
@@ -313,6 +320,7 @@ class Curves(Result):
             spent=float(document.get("spent", 0.0)),
             unit=unit,
             stopped=bool(document.get("stopped", False)),
+            built_from=tuple(map(str, document.get("built_from", ()))),
         )
         m, e, n = curves.lower.shape
         found = {
@@ -325,6 +333,8 @@ class Curves(Result):
             "labels_possible": (len(curves.labels_possible), n),
             "method": (curves.method.shape, (m, n)),
         }
+        if not set(curves.built_from) <= set(curves.mechanisms):
+            raise ValueError("built_from names a mechanism that is none of these")
         for key, (got, expected) in found.items():
             if got != expected:
                 raise ValueError(f"{key} has size {got}, expected {expected}")

@@ -33,6 +33,8 @@ def ask_about(policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike |
     Its one epsilon is the stated total of a record.
     """
     policy = policy if isinstance(policy, Policy) else Policy.load(policy)
+    if policy.tailoring is not None:  # its rules alone would be analysed, and its region left out
+        raise ValueError("policy: it is a tailored one, whose columns are released together; ask Tailored.stability")
     classifier = as_classifier(model)
     records = as_records(X, features=classifier.features, count=classifier.count)
     records = records.releasing({rule.feature.name: rule.feature.categories for rule in policy.rules})

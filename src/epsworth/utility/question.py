@@ -19,6 +19,7 @@ from epsworth.mechanisms import PrivacyIndicator
 from epsworth.mechanisms.family import Build, Release, families, quantised
 from epsworth.mechanisms.record import RecordRelease, record_release, stand_ins
 from epsworth.records import Indices, Records, as_records
+from epsworth.release.columns import is_missing
 from epsworth.space import Domain, Feature, unit_domain
 from epsworth.utility.pace import Pace
 
@@ -188,23 +189,21 @@ def ask(
     """Check everything the user gave, once, and return the question."""
     classifier = as_classifier(model)
     records = as_records(X, features=classifier.features, count=classifier.count)
-    positions = _positions(records, sensitive)
+    positions = sensitive_positions(records, sensitive)
     names = [records.names[p] for p in positions]
-    declared = _declared(domain)
-    if declared is None and any(records.column(p).dtype == bool for p in positions):
+    given = declared(domain)
+    if given is None and any(records.column(p).dtype == bool for p in positions):
         raise ValueError("a sensitive column holds booleans; declare its categories: domain={name: [False, True]}")
-    features = tuple((declared or unit_domain(names))[name] for name in names)
+    features = tuple((given or unit_domain(names))[name] for name in names)
     try:
         unit = np.column_stack([f.to_unit(records.column(p)) for f, p in zip(features, positions, strict=True)])
     except ValueError as error:
         hint = (
-            ""
-            if declared
-            else " (no domain was given, so the features must lie on [0, 1]: declare their public ranges)"
+            "" if given else " (no domain was given, so the features must lie on [0, 1]: declare their public ranges)"
         )
         raise ValueError(f"{error}{hint}") from None
     found = families(mechanisms)
-    grid = _epsilon_grid(epsilons)
+    grid = epsilon_grid(epsilons)
     built = [[family.build(float(epsilon)) for epsilon in grid] for family in found]
     if quantise is not None:
         built = [[quantised(release, quantise) for release in row] for row in built]
@@ -231,8 +230,8 @@ def ask(
 def asked(question: Question, y: ArrayLike | None) -> Question:
     """Return a question with the labels of its records; see that the classifier answers steadily."""
     classifier = question.classifier
-    labels, queries = _reference_labels(classifier, question.records)
-    question = replace(question, labels=labels, y=None if y is None else _true_labels(y, labels, classifier))
+    labels, queries = reference_labels(classifier, question.records)
+    question = replace(question, labels=labels, y=None if y is None else true_labels(y, labels, classifier))
     return replace(question, asked=queries + _ask_over_the_ranges(question))
 
 
@@ -258,7 +257,8 @@ def _what_to_know(name: str, release: Release, features: Sequence[Feature]) -> l
     return costs + stand_ins(release, features, explicit="k=" in name or "quantise=" in name)
 
 
-def _declared(domain: Domain | Mapping[str | int, object] | str | Path | None) -> Domain | None:
+def declared(domain: Domain | Mapping[str | int, object] | str | Path | None) -> Domain | None:
+    """Return what the user declares; None where nothing is."""
     if domain is None or isinstance(domain, Domain):
         return domain
     if isinstance(domain, (str, Path)):
@@ -268,7 +268,8 @@ def _declared(domain: Domain | Mapping[str | int, object] | str | Path | None) -
     return Domain.of(domain)
 
 
-def _positions(records: Records, sensitive: str | int | Sequence[str | int]) -> tuple[int, ...]:
+def sensitive_positions(records: Records, sensitive: str | int | Sequence[str | int]) -> tuple[int, ...]:
+    """Return where the named columns stand among the records'."""
     if not isinstance(sensitive, (str, int, np.integer, Iterable)):
         raise TypeError(f"sensitive must name features, got {sensitive!r}")
     chosen = [sensitive] if isinstance(sensitive, (str, int, np.integer)) else list(sensitive)
@@ -280,7 +281,8 @@ def _positions(records: Records, sensitive: str | int | Sequence[str | int]) -> 
     return positions
 
 
-def _epsilon_grid(epsilons: ArrayLike) -> Floats:
+def epsilon_grid(epsilons: ArrayLike) -> Floats:
+    """Return increasing, positive epsilons as an array."""
     try:
         grid = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
     except (TypeError, ValueError):
@@ -295,7 +297,7 @@ def _epsilon_grid(epsilons: ArrayLike) -> Floats:
     return grid
 
 
-def _reference_labels(classifier: Classifier, records: Records) -> tuple[Labels, int]:
+def reference_labels(classifier: Classifier, records: Records) -> tuple[Labels, int]:
     """Return the records' labels, and the number of queries.
 
     Asked again, in another order and several times over, they must be the same.
@@ -313,10 +315,13 @@ def _again(n: int) -> Indices:
     return np.arange(max(least, min(n, most)))[::-1] % n
 
 
-def _true_labels(y: ArrayLike, labels: Labels, classifier: Classifier) -> NDArray[Any]:
+def true_labels(y: ArrayLike, labels: Labels, classifier: Classifier) -> NDArray[Any]:
+    """Return the user's labels, one for each record, in the classifier's words."""
     truth = np.asarray(y)
     if truth.shape != labels.shape:
         raise ValueError(f"y must hold one label per record, shape {labels.shape}, got {truth.shape}")
+    if any(is_missing(label) for label in truth.tolist()):
+        raise ValueError("y holds gaps (NaN or None); leave out records without a label")
     if (truth.dtype.kind in "US") != (labels.dtype.kind in "US") and object not in (truth.dtype, labels.dtype):
         raise ValueError(f"y holds {_kind(truth)} but the classifier answers {_kind(labels)}; encode y as it does")
     if classifier.classes is not None and not set(truth.tolist()) & set(classifier.classes):

@@ -83,6 +83,11 @@ class Recommendation(Result):
 
         if self.choice is None:
             raise ValueError("there is nothing to write into a policy: no mechanism is enough")
+        if self.choice.tailored:
+            raise ValueError(
+                f"a tailored policy is made with its classifier: ew.tailor(model, X, sensitive={list(self.features)}, "
+                f"epsilon={show_up(self.choice.guarantee.epsilon)}), or epsworth tailor, writes it"
+            )
         if self.choice.unit == "record":
             raise ValueError("these curves are about a policy, which clients can run as it is")
         declared = domain or unit_domain(self.features)
@@ -92,6 +97,11 @@ class Recommendation(Result):
     @property
     def as_released(self) -> str:
         """What a policy changes about the answer, and how to get the number of what clients release."""
+        if self.choice is not None and self.choice.tailored:
+            return (
+                "Clients draw from the very integers that were analysed, under a policy that ew.tailor or epsworth "
+                "tailor writes; it holds records out, so that it may be built otherwise than this one was."
+            )
         return (
             "Clients draw from integers on a public grid, which differs a little from the law that was analysed (below "
             ".003 in any probability up to epsilon 8 per feature). For the number of what they release ask "

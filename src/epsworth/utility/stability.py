@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,10 @@ from epsworth.utility.pace import Pace, Watch
 from epsworth.utility.policies import ask_about
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question, ask
+from epsworth.utility.tailored_beside import Asked, alone, joined, rows_of, warn_public
+from epsworth.utility.tailored_policies import kept_under
 
+DEPTH = 3  # frames from a warning of `stability` up to whoever asks it
 DEFAULT_MECHANISMS = ("pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr")
 
 
@@ -72,7 +77,10 @@ def stability(
         The features that users perturb, by name or by column of X, each independently with the same epsilon; the others
         stay.  Needed, like ``epsilons``, unless there is a policy.
     mechanisms : str, sequence of str, or mapping
-        Words such as ``"pm"``, ``"krr:k=33"``, ``"pm:indicator=0.1"``, or name -> function of epsilon.
+        Words such as ``"pm"``, ``"krr:k=33"``, ``"pm:indicator=0.1"``, or name -> function of epsilon.  ``"tailored"``
+        (``"tailored:wish=average"``; options ``wish``, ``surrogate``, ``cells``, ``fidelity``) is what `tailor` would
+        make of these very records, at the same epsilon *per record*: X, y and the classifier are then taken for
+        public (`LeakWarning`), and nothing follows for a population.
     epsilons : array_like, shape ``(m,)``
         Increasing privacy parameters *per feature*; the record's total is the sum over its features.
     domain : Domain, mapping or path, optional
@@ -120,7 +128,8 @@ def stability(
     policy : Policy or path, optional
         Analyse what clients release under a policy: its features, mechanisms and epsilons, missing and undeclared
         values and ``[sample]`` as it says, in the very integers and doubles that leave.  In place of ``sensitive``,
-        ``mechanisms``, ``epsilons``, ``domain`` and ``quantise``; the one epsilon of the result is per *record*.
+        ``mechanisms``, ``epsilons``, ``domain`` and ``quantise``; the one epsilon of the result is per *record*.  A
+        tailored policy is enumerated, exactly, unless rules release some columns first: then releases are sampled.
     progress : callable, optional
         Called with the share of the work that is done, from 0 to 1.
     seconds : float, optional
@@ -159,7 +168,7 @@ def stability(
         raise ValueError("method='paper' runs to its end; leave out seconds, watch and checkpoint")
     if checkpoint is not None:
         check_writable(checkpoint)
-    random = generator(rng)
+    random, tailored, apart = generator(rng), None, Asked.of(mechanisms)
     if policy is not None:
         own = None if mechanisms is DEFAULT_MECHANISMS else mechanisms
         _check_alone(
@@ -167,6 +176,12 @@ def stability(
         )
         if method == "paper":
             raise ValueError("method='paper' knows no policy; leave it out")
+        policy = policy if isinstance(policy, Policy) else Policy.load(policy)
+        if policy.tailoring is not None:
+            if checkpoint is not None:
+                raise ValueError("a tailored policy is analysed in one run; leave out the checkpoint")
+            settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
+            return kept_under(policy, model, X, y=y, method=method, over=over, settings=settings, pace=pace)
         question = ask_about(policy, model, X, y=y)
         if question.subsets and checkpoint is not None:
             raise ValueError("a policy that samples features is analysed in one run; leave out the checkpoint")
@@ -175,9 +190,17 @@ def stability(
         raise TypeError(f"{missing} is missing; give both sensitive= and epsilons=, or a policy=")
     else:
         question = ask(
-            model, X, sensitive=sensitive, mechanisms=mechanisms, epsilons=epsilons, domain=domain, y=y,
-            quantise=quantise,
+            model, X, sensitive=sensitive, mechanisms=apart.to_check, epsilons=epsilons, domain=domain,
+            y=y, quantise=quantise,
         )  # fmt: skip
+        if apart.tailored:
+            apart.check(method, checkpoint)
+            warn_public(depth=DEPTH)
+            made = rows_of(apart, question, model, X, sensitive=sensitive, domain=domain, rng=_apart(random))
+            tailored = alone(question, made, tolerance, pace.clock() - pace.began)
+            if not apart.others:
+                pace.progress(1.0)
+                return tailored
     pace.progress(READ / 2)
     settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
     if checkpoint is None:
@@ -188,7 +211,14 @@ def stability(
         with Checkpoint(checkpoint, asked, random) as kept:
             answered, chosen = run(question, method, settings, over, pace, kept)
     curves = curves_of(question, answered, assemble(question, answered), chosen, settings, pace)
+    if tailored is not None:
+        return joined(curves, replace(tailored, seconds=curves.seconds), apart.names)
     return with_published_claim(question, curves, settings, pace.began) if method == "paper" else curves
+
+
+def _apart(rng: np.random.Generator) -> np.random.Generator:
+    """Return a generator of its own, which leaves the other one's draws as they are."""
+    return np.random.default_rng(copy.deepcopy(rng).integers(1 << 62))
 
 
 def answer_question(

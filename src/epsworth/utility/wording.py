@@ -51,12 +51,17 @@ def _for(asked: Scanned, choice: Choice) -> list[str]:
     if asked.ceiling is not None and asked.labels > 1:
         lines.append(_ceiling(asked.ceiling, asked.labels, choice.guarantee))
     lines.append(protection(choice.guarantee))
-    return lines + [f"{note}." for note in asked.curves.notes if note.startswith(f"{choice.mechanism}:")]
+    return lines + [f"{note}." for note in asked.curves.notes if note.startswith(f"{choice.mechanism}: ")]
 
 
 def _population(asked: Scanned, choice: Choice) -> str:
     """Say what the choice does for others than these records."""
     curves = asked.curves
+    if choice.mechanism in curves.built_from:
+        return (
+            "That is known of these records alone, as they built it: make its policy by ew.tailor, which holds records "
+            "out and says what others can expect."
+        )
     found = curves.population(asked.of, at=[int(np.flatnonzero(curves.epsilons == choice.epsilon)[0])])
     lower, upper = (side[curves.mechanisms.index(choice.mechanism), 0] for side in (found.lower, found.upper))
     return (
