@@ -1,9 +1,9 @@
-"""The whole story on data that ships with scikit-learn: two classifiers, ten mechanisms, one recommendation."""
+"""The whole story on data that ships with scikit-learn: two classifiers, eleven mechanisms, one recommendation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from epsworth.space import Domain
 from epsworth.utility.curves import Curves
 from epsworth.utility.recommendation import Recommendation, recommend
 from epsworth.utility.stability import stability
+from epsworth.utility.tailored import NAME, tailor
+from epsworth.utility.tailored_beside import joined
 
 SENSITIVE = ("mean radius", "mean texture")
 COLUMNS = (*SENSITIVE, "mean smoothness", "mean concavity", "mean symmetry")
@@ -20,24 +22,29 @@ MECHANISMS = (
     "laplace", "laplace_clipped", "bounded_laplace", "gaussian", "gaussian_clipped",
     "pm", "sw", "exponential", "exponential_tight", "krr",
 )  # fmt: skip  # those that a label is asked about in the literature; more would crowd the plot
+EPSILONS = np.arange(1, 8.5, 0.5)  # per feature
 AT_LEAST = 0.9
 
 
 @dataclass(frozen=True)
 class Story:
-    """One classifier of the demo: its curves and the recommendations drawn from them."""
+    """One classifier of the demo: its curves and the recommendations drawn from them.
+
+    The first two are among mechanisms that perturb feature by feature, the last one among all.
+    """
 
     title: str
     curves: Curves
     on_average: Recommendation
     for_the_worst: Recommendation
+    made_for_it: Recommendation
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         return {
             "model": self.title,
             "curves": self.curves.to_dict(),
-            "recommendations": [self.on_average.to_dict(), self.for_the_worst.to_dict()],
+            "recommendations": [each.to_dict() for each in (self.on_average, self.for_the_worst, self.made_for_it)],
         }
 
 
@@ -71,19 +78,33 @@ def stories(progress: Callable[[str, float], None]) -> list[Story]:
             table[test],
             sensitive=SENSITIVE,
             mechanisms=MECHANISMS,
-            epsilons=np.arange(1, 8.5, 0.5),
+            epsilons=EPSILONS,
             domain=RANGES,
             tolerance=0.025,
             over="dataset",
             y=data.target[test],
             progress=lambda share, title=title: progress(title, share),  # type: ignore[misc]
         )
+        own = _tailored(fitted, table[train], table[test], data.target[test])
+        every = joined(curves, replace(own, seconds=curves.seconds + own.seconds), (*MECHANISMS, NAME))
         found.append(
             Story(
                 title,
-                curves,
+                every,
                 recommend(curves, at_least=AT_LEAST),
                 recommend(curves, at_least=AT_LEAST, on="worst"),
+                recommend(every, at_least=AT_LEAST, on="worst"),
             )
         )
     return found
+
+
+def _tailored(model: Any, public: Any, others: Any, truth: Any) -> Curves:
+    """Make a policy for a model out of public patients, and ask about others at the same epsilons of the record."""
+    made = tailor(model, public, sensitive=SENSITIVE, epsilon=2, domain=RANGES, rng=0, public=True)
+    own = made.stability(len(SENSITIVE) * EPSILONS, others, y=truth)
+    told = (
+        f"{NAME}: a policy made for this model by epsworth tailor, out of {len(public)} other patients, who are taken "
+        "for public; it holds a copy of the model",
+    )
+    return replace(own, notes=told)

@@ -486,6 +486,27 @@ def test_without_httpx_the_extra_is_named(monkeypatch):
 # --- the command line ---
 
 
+@pytest.mark.slow
+def test_a_policy_is_tailored_to_a_service(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pl.DataFrame(IRIS[:, 2:], schema=["length", "width"]).write_csv("flowers.csv")
+    Path("ranges.toml").write_text("[features.length]\nlower = 1\nupper = 7\n")
+    rest = ["flowers.csv", "-s", "length", "--domain", "ranges.toml", "-e", "4", "--inputs", "tensor", "--public"]
+    with serving(species) as server:
+        asked = ("tailor", server.url, *rest, "--cache", "kept", "--seed", "1")
+        status, out, err = cli(*asked, "--policy", "p.toml", "--json", "-")
+        assert (status, err) == (0, "")
+        assert json.loads(out)["tailored"]["kept"] > 0.5
+        assert len(ew.Policy.load("p.toml").tailoring.labels) == 3
+        requests = server.requests
+        assert cli(*asked, "--json", "-")[:2] == (0, out)  # the cache answers
+        assert server.requests == requests
+        status, _, told = cli("tailor", server.url, *rest, "--budget", "20", "--policy", "q.toml")
+        assert status == 2
+        assert "the budget of 20 queries" in told
+        assert not Path("q.toml").exists()
+
+
 def test_the_command_line_takes_an_address(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pl.DataFrame(FLOWERS[:4], schema=["length", "width"]).write_csv("flowers.csv")

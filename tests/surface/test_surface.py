@@ -23,10 +23,10 @@ def test_public_names_are_frozen():
     assert ew.__all__ == [
         "FAMILIES", "Approximate", "Bounds", "Classifier", "ClassifierError", "Curves", "Domain", "Feature",
         "LeakWarning", "Mechanism", "Perturb", "Policy", "Population", "PrivacyIndicator", "Probabilistic", "Pure",
-        "Radius", "Receipt", "Recommendation", "SafeBox", "Split", "as_classifier", "ceiling", "compose",
+        "Radius", "Receipt", "Recommendation", "SafeBox", "Split", "Tailored", "as_classifier", "ceiling", "compose",
         "epsilon_needed", "gaussian_sigma", "load_model", "perturb", "perturb_file", "radius", "recommend", "remote",
         "safe_box",
-        "split_budget", "stability",
+        "split_budget", "stability", "tailor",
     ]  # fmt: skip
     for name in ew.__all__:
         assert name == "FAMILIES" or getattr(ew, name).__module__.startswith("epsworth")
@@ -63,7 +63,9 @@ def test_every_public_name_is_documented():
 def test_names_of_the_release_part_are_frozen_and_documented():
     from epsworth import exact
 
-    assert exact.__all__ == ["KERNELS", "Kernel", "KernelLaw", "KernelMechanism", "kernel"]
+    assert exact.__all__ == [
+        "KERNELS", "Kernel", "KernelLaw", "KernelMechanism", "RegionKernel", "kernel", "region_kernel",
+    ]  # fmt: skip
     reference, draws = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("reference", "draws"))
     for name in exact.__all__:
         assert f"`exact.{name}" in reference, name

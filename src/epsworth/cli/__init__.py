@@ -30,6 +30,7 @@ from epsworth.cli import (
     recommend,
     safe_box,
     split,
+    tailor,
     utility,
 )
 from epsworth.cli.running import INTERRUPTED
@@ -49,6 +50,7 @@ for command in (
     init.init,
     utility.utility,
     recommend.recommend,
+    tailor.tailor,
     split.split,
     radius.radius,
     safe_box.safe_box,

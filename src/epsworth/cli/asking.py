@@ -75,7 +75,12 @@ class Inputs:
 
 
 def compute(
-    given: Mapping[str, Any], model: Path | str, table: Path, rows: Sequence[int] = (), policy: Path | None = None
+    given: Mapping[str, Any],
+    model: Path | str,
+    table: Path,
+    rows: Sequence[int] = (),
+    policy: Path | None = None,
+    loaded: Inputs | None = None,
 ) -> tuple[Curves, bool]:
     """Load what the options name and ask the one question; return the answer, and whether Ctrl-C has cut it short.
 
@@ -89,6 +94,8 @@ def compute(
         Records that must exist.
     policy : path, optional
         What clients run, in place of features, mechanisms and epsilons.
+    loaded : Inputs, optional
+        What the options name, where it is loaded already: standard input is read once.
     """
     from epsworth.cli.running import bar, running
     from epsworth.utility.stability import stability
@@ -97,7 +104,7 @@ def compute(
     per_record = given["record_epsilon"] is not None
     words = ("record_epsilon", "--record-epsilon") if per_record else ("epsilon", "--epsilon")
     grid = epsilon_grid(given[words[0]], words[1])
-    asked = Inputs.of(given, model, table)
+    asked = loaded or Inputs.of(given, model, table)
     for row in rows:
         asked.check_row(row)
     question: dict[str, Any] = {"policy": policy}
@@ -175,6 +182,12 @@ def classifier(path: Path | str, given: Mapping[str, Any]) -> Any:
     learnt = Classifier.load(path)
     learnt.feature_names_in_ = np.array(learnt.config.names, dtype=object)  # columns of a table go by name, x0 too
     return learnt
+
+
+def others(paths: Sequence[Path], given: Mapping[str, Any]) -> list[Any]:
+    """Load further classifiers; the options of services are for those that are services."""
+    files = dict(given) | dict.fromkeys(services.ONLY_SERVICES)
+    return [classifier(path, given if services.is_address(path) else files) for path in paths]
 
 
 def column_named(name: str, columns: list[str]) -> Any:

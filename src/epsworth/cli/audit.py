@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsworth.cli import options, show
+from epsworth.cli import options, services, show
 
 if TYPE_CHECKING:
+    from epsworth.release import Policy
+    from epsworth.release.model_audit import ModelAudit
     from epsworth.release.replays import Sampler
 
 FAULT = 1  # exit status
@@ -29,11 +31,25 @@ def audit(
     delta: Annotated[float, typer.Option(help="What the sampler promises beside epsilon.")] = 0.0,
     draws: Annotated[int, typer.Option(help="From the sampler, per input.")] = 200_000,
     confidence: options.Confidence = 0.999,
-    trust: Annotated[bool, typer.Option("--trust", help="Import the sampler's module: runs the code in it.")] = False,
+    model: Annotated[
+        Any,
+        typer.Option(
+            "--model",
+            parser=services.file_or_address,
+            metavar="MODEL",
+            help="Of a tailored policy: ask this classifier, a file or an http:// address, whether it answers as the "
+            "one that was copied. Exit status 1 if not: the policy then keeps its epsilon, but fewer labels.",
+        ),
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Import the sampler's module, or load the model's pickle: runs their code.")
+    ] = False,
     json: options.Json = None,
 ) -> None:
     """Audit a policy's promises or a sampler; exit status 1 if a fault is found."""
     options.check_outputs(json, None)
+    if model is not None and policy is None:
+        raise ValueError("--model is compared with what a policy was made for; give the policy file, too")
     if policy is None and sampler is None:
         raise ValueError("there is nothing to audit; give a policy file, or --sampler module:function")
     if sampler is None and (epsilon is not None or delta):
@@ -43,11 +59,16 @@ def audit(
     if sampler is not None:
         module = sampler.partition(":")[0].replace(".", "/")
         options.check_files({"module of --sampler": f"{module}.py", "--json": json})
+    if isinstance(model, Path):
+        options.check_files({"--model": model, "--json": json, "policy": policy})
     found: dict[str, Any] = {}
     if policy is not None:
         rules = Policy.load(policy)
+        compared = None if model is None else _model(rules, model, trust)
         with options.progress_bar("proving again") as progress:
             found["policy"] = audit_policy(rules, progress=progress)
+        if compared is not None:
+            found["model"] = compared
     if sampler is not None:
         function = _function(sampler, trust)
         found["sampler"] = audit_sampler(function, _values(inputs), epsilon, delta, draws=draws, confidence=confidence)
@@ -56,6 +77,14 @@ def audit(
             typer.echo(str(result))
     if not all(result.passed for result in found.values()):
         raise typer.Exit(FAULT)
+
+
+def _model(policy: Policy, model: Any, trust: bool) -> ModelAudit:
+    """Compare a classifier's answers with those of the one that a policy copied."""
+    from epsworth.cli.asking import classifier
+    from epsworth.release.model_audit import audit_model
+
+    return audit_model(policy, classifier(model, {"trust": trust}))
 
 
 def _function(words: str, trust: bool) -> Sampler:

@@ -44,8 +44,9 @@ def demo(
         show.print_facts(story.curves)
         screen.print()
         for title, answer in (
-            ("on average", story.on_average),
-            ("for the worst record", story.for_the_worst),
+            ("on average, feature by feature", story.on_average),
+            ("for the worst record, feature by feature", story.for_the_worst),
+            ("for the worst record, with a policy made for this model", story.made_for_it),
         ):
             screen.print(f"[bold]Keep {AT_LEAST:.0%} of the labels {title}?[/bold] {answer.reason}\n")
     show.write_json(str(document), {"stories": [story.to_dict() for story in found]})

@@ -13,6 +13,12 @@ from epsworth.rounding import round_down, show_up
 if TYPE_CHECKING:
     from epsworth.mechanisms import Family
 
+TAILORED = (
+    "tailored: randomises in which region of one model a whole record lies, at one epsilon for all its features, so "
+    "that no law of a single value can be shown; epsworth tailor makes the policy, -m tailored compares it in utility "
+    "and recommend."
+)
+
 
 def mechanisms(
     epsilon: options.Epsilons = "1,2,4,8",
@@ -53,6 +59,8 @@ def mechanisms(
     out.print()
     for row in rows:
         out.print(f"{row['mechanism']}: {row['title']}. {row['reference']}.")
+    if mechanism is None:
+        out.print(TAILORED)
 
 
 def _row(family: Family, grid: list[float], x: float, radius: float) -> dict[str, Any]:

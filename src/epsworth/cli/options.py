@@ -56,7 +56,8 @@ Mechanisms = Annotated[
         "--mechanism",
         "-m",
         help="Mechanism, with options after a colon (krr:k=33, pm:indicator=0.1); repeat; 'all' for every family. "
-        "Default: the six pure families whose outputs stay in the declared range.",
+        "Default: the six pure families whose outputs stay in the declared range. 'tailored' is made for the model out "
+        "of TABLE, which must then be public (see tailor).",
     ),
 ]
 Epsilons = Annotated[

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from epsworth.cli import asking, options, services, show
 from epsworth.cli.running import leave_if
+
+if TYPE_CHECKING:
+    from epsworth.utility.choice import Choice
+    from epsworth.utility.tailored import Tailored
 
 
 def recommend(
@@ -66,7 +71,7 @@ def recommend(
 
     options.check_outputs(json, plot, policy, resume)
     options.check_policy_out(policy, domain_from_data)
-    interrupted = False
+    interrupted, loaded, made = False, None, None
     if recheck and (policy is None or table is None):
         raise ValueError("--recheck analyses what is written to --policy, for a model and a table; give all three")
     view = _view(on)
@@ -83,13 +88,20 @@ def recommend(
             raise ValueError("--sensitive is missing; name the features that users perturb")
         if of == "accuracy" and target is None:
             raise ValueError("--of accuracy needs the true labels; name their column with --target")
-        curves, interrupted = asking.compute(context.params, source, table, [view] if isinstance(view, int) else ())
+        rows = [view] if isinstance(view, int) else []
+        loaded = asking.Inputs.of(context.params, source, table)
+        curves, interrupted = asking.compute(context.params, source, table, rows, loaded=loaded)
     found = choose(curves, at_least=at_least, on=view, of=of, delta=delta)  # type: ignore[arg-type]  # checked there
     again = None
     if policy is not None and found.feasible:
-        found.policy(Domain.load(domain) if domain is not None else None).save(policy)
+        if loaded is not None and found.choice is not None and found.choice.tailored:
+            made = _tailored(found.choice, loaded, seed)
+            made.policy.save(policy)
+        else:
+            found.policy(Domain.load(domain) if domain is not None else None).save(policy)
         if recheck and table is not None:
-            again, stopped = asking.compute(context.params | {"resume": None}, source, table, policy=policy)
+            given = context.params | {"resume": None}
+            again, stopped = asking.compute(given, source, table, policy=policy, loaded=loaded)
             interrupted = interrupted or stopped
     if plot is not None:
         from epsworth.utility.figures import plot_curves
@@ -106,6 +118,8 @@ def recommend(
     out.print(found.reason, style="bold" if found.feasible else "bold yellow")
     if policy is not None:
         out.print(f"Policy for clients: {policy}" if found.feasible else f"No policy was written to {policy}.")
+    if made is not None:
+        out.print(str(made), markup=False, soft_wrap=True)
     if again is not None:
         lower = float(again.select(view, found.of).lower[0, 0])
         kept = "" if lower >= at_least else f", which is less than the {at_least:g} that was wanted: raise epsilon"
@@ -121,6 +135,19 @@ def recommend(
             why="write what clients must run",
         )  # fmt: skip
     leave_if(interrupted)
+
+
+def _tailored(choice: Choice, asked: asking.Inputs, seed: int | None) -> Tailored:
+    """Make the tailored policy that was chosen; what is public was said when it was compared."""
+    import epsworth as ew
+    from epsworth.mechanisms.family import parse
+
+    epsilon = min(len(asked.names) * Decimal(repr(choice.epsilon)), Decimal(choice.guarantee.epsilon))
+    with options.progress_bar("making the policy") as progress:
+        return ew.tailor(
+            asked.model, asked.frame, sensitive=asked.names, epsilon=epsilon, domain=asked.domain, y=asked.truth,
+            rng=seed, public=True, progress=progress, **parse(choice.mechanism).options,  # type: ignore[arg-type]  # checked
+        )  # fmt: skip
 
 
 def _view(on: str) -> str | int:

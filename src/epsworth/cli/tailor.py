@@ -1,0 +1,255 @@
+"""``epsworth tailor``: a policy made for one model, with which labels stay as often as any mechanism allows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from epsworth.cli import asking, options, services, show
+
+if TYPE_CHECKING:
+    from epsworth.space import Feature
+    from epsworth.utility.curves import Curves
+    from epsworth.utility.tailored import Tailored
+
+PARTS = 8  # epsilons of a plot, up to twice the policy's
+SHOWN = 10  # categories that a message names
+
+Substitute = list[str] | None
+
+
+def tailor(
+    context: typer.Context,
+    model: options.Model,
+    table: options.Table,
+    sensitive: options.Sensitive,
+    epsilon: Annotated[
+        str, typer.Option("--epsilon", "-e", "--record-epsilon", "-E", help="Epsilon of the whole record.")
+    ],
+    policy: options.PolicyOut = None,
+    domain: options.DomainFile = None,
+    missing: Annotated[
+        Substitute,
+        typer.Option(help="What stands for missing values: NAME=VALUE, repeat, or one value. Default: the usual one."),
+    ] = None,
+    outside: Annotated[
+        Substitute,
+        typer.Option(help="What stands for undeclared categories: NAME=VALUE, repeat, or one. Default: the commonest."),
+    ] = None,
+    wish: Annotated[
+        str, typer.Option(help="worst: best for the rarest label; average: most labels; accuracy: most true labels.")
+    ] = "worst",
+    target: Annotated[
+        str | None, typer.Option("--target", help="Column of true labels: for --wish accuracy, else left out.")
+    ] = None,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(
+            parser=services.file_or_address,
+            metavar="MODEL",
+            help="Another model that reads the same records: one release serves all; repeat.",
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="What the labels of each --also count beside MODEL's 1: a list like 2,0.5.")
+    ] = None,
+    cells: Annotated[int, typer.Option(help="Cut regions into so many cells: what is sent lies nearer.")] = 1,
+    fidelity: Annotated[
+        float, typer.Option(help="With --cells: what a distance of the whole range costs, in labels kept.")
+    ] = 0.0,
+    draw: Annotated[
+        bool, typer.Option("--draw", help="Send any of up to 64 listed records of a region instead of one.")
+    ] = False,
+    surrogate: Annotated[
+        str,
+        typer.Option(help="auto, exact, or the copy to learn: tree (or tree:32, tree:256, tree:1024), linear, relu."),
+    ] = "auto",
+    holdout: Annotated[
+        float, typer.Option(help="Share of the records that builds nothing, and measures what unseen ones keep.")
+    ] = 0.25,
+    confidence: Annotated[float, typer.Option(help="Probability that the bounds on unseen records hold.")] = 0.999,
+    public: Annotated[
+        bool, typer.Option("--public", help="The model was fitted on public data, or released with its own epsilon.")
+    ] = False,
+    seed: options.Seed = None,
+    trust: options.Trust = False,
+    most_asked: services.Budget = None,
+    cache: services.Cache = None,
+    batch: services.Batch = None,
+    timeout: services.Timeout = None,
+    inputs: services.Inputs = None,
+    output: services.Output = None,
+    json: options.Json = None,
+    plot: options.Plot = None,
+) -> None:
+    """Make a policy for one model: the most labels for a record's epsilon.
+
+    Clients randomise in which region of the model their record lies, and send an ordinary record that stands for it;
+    the service stays as it is.  TABLE must be public: its records choose what is sent.
+
+    \b
+    epsworth tailor model.skops public.csv -s age,bmi --domain ranges.toml --epsilon 2 --policy p.toml
+    epsworth tailor model.onnx public.csv -s job --domain ranges.toml -e 1 --outside job=other --policy p.toml
+    epsworth tailor a.skops public.csv -s age --domain ranges.toml -e 2 --also b.skops --weights 2 --policy p.toml
+    epsworth perturb p.toml people.csv released.csv
+    """  # noqa: D301  # the parser's mark for lines that stay as they are
+    import epsworth as ew
+    from epsworth.space import LeakWarning
+    from epsworth.utility.tailored import record_epsilon
+
+    options.check_outputs(json, plot, policy)
+    options.check_policy_out(policy, domain_from_data=False)
+    stated = record_epsilon(epsilon, "--epsilon")
+    _check_wishes(wish, target, plot, holdout)
+    counts = _weights(weights, also or [])
+    asked = asking.Inputs.of(context.params | {"domain_from_data": False}, model, table)
+    others = asking.others(also or [], context.params)
+    declared = _declared(asked)
+    absent, unknown = substitutes("--missing", missing, declared), substitutes("--outside", outside, declared)
+    with options.progress_bar("making the policy") as progress:
+        made = ew.tailor(
+            asked.model, asked.frame, sensitive=asked.names, epsilon=stated, domain=asked.domain, missing=absent,
+            outside=unknown, wish=wish,  # type: ignore[arg-type]  # checked there
+            y=asked.truth if wish == "accuracy" else None, classifiers=dict(zip(others, counts, strict=True)) or None,
+            cells=cells, fidelity=fidelity, draw=draw, surrogate=surrogate, rng=seed, holdout=holdout,
+            confidence=confidence, public=True, progress=progress,
+        )  # fmt: skip
+        curves = None if plot is None else _curves(made, asked, stated)
+    if not public:
+        warnings.warn(
+            "the policy tells about the model and about the table: its epsilon covers neither what the model was "
+            "fitted on nor these records; where all of them are public, or were released with an epsilon of their "
+            "own, say --public",
+            LeakWarning,
+            stacklevel=1,
+        )
+    if policy is not None:
+        made.policy.save(policy)
+    if plot is not None and curves is not None:
+        from epsworth.utility.figures import plot_curves
+
+        plot_curves(curves, plot)
+    drawn = {} if curves is None else {"curves": curves.to_dict()}
+    if show.told(json, lambda: {"tailored": made.to_dict(), **drawn}):
+        return
+    _print(made, curves)
+    if policy is None:
+        show.suggest(
+            "tailor", model, table, "-s", ",".join(asked.names), *show.domain_words(domain), "--epsilon", epsilon,
+            "--policy", "policy.toml", why="write what clients must run",
+        )  # fmt: skip
+        return
+    show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
+    show.suggest("audit", policy, why="prove its integers again, on this machine")
+
+
+def _print(made: Tailored, curves: Curves | None) -> None:
+    from epsworth.utility.wording import protection
+
+    out = show.console()
+    out.print(str(made), markup=False, soft_wrap=True)
+    out.print(protection(made.policy.guarantee), soft_wrap=True)
+    if curves is not None:
+        out.print()
+        show.print_curves(curves, show.views_of(curves))
+
+
+def _curves(made: Tailored, asked: asking.Inputs, epsilon: Decimal) -> Curves:
+    """Ask about the held-out records at other epsilons, too."""
+    grid = [float(epsilon) * 2 * (part + 1) / PARTS for part in range(PARTS)]
+    return made.stability(grid, asked.frame[made.rows.tolist()])
+
+
+def _check_wishes(wish: str, target: str | None, plot: Path | None, holdout: float) -> None:
+    if wish == "accuracy" and target is None:
+        raise ValueError("--wish accuracy needs the true labels; name their column with --target")
+    if plot is not None and holdout == 0:
+        raise ValueError("--plot draws the records that were held out, and --holdout 0 holds out none; drop one")
+
+
+def _weights(text: str | None, also: Sequence[Path]) -> list[float]:
+    """Read what each of the other models counts."""
+    if text is None:
+        return [1.0] * len(also)
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--weights must be numbers separated by commas, got {text!r}") from None
+    if len(found) != len(also):
+        raise ValueError(f"--weights must name one number for each --also ({len(also)}), got {text!r}")
+    return found
+
+
+def _declared(asked: asking.Inputs) -> list[Feature]:
+    """Return the features' ranges; those on [0, 1] by default must fit, or every record would count as its end."""
+    from epsworth.space import unit_domain
+
+    if asked.domain is not None:
+        return [asked.domain[name] for name in asked.names]
+    for name in asked.names:
+        column = asked.frame[name]
+        if not column.dtype.is_numeric():
+            raise ValueError(f"{name} holds words, not numbers; declare its categories with --domain")
+        if not column.drop_nulls().is_between(0, 1).all():
+            raise ValueError(f"{name} holds values outside 0 to 1, its range where none is declared; give --domain")
+    return list(unit_domain(asked.names).features)
+
+
+def substitutes(option: str, words: Substitute, features: Sequence[Feature]) -> dict[str | int, Any] | None:
+    """Read what stands for values: NAME=VALUE, or one value for all features that are not named.
+
+    Examples
+    --------
+    >>> from epsworth import Feature
+    >>> features = [Feature("age", 0, 100), Feature("job", categories=("clerk", "other"))]
+    >>> substitutes("--missing", ["age=40", "other"], features)
+    {'age': Decimal('40'), 'job': 'other'}
+    >>> substitutes("--outside", ["other"], features)
+    {'job': 'other'}
+    """
+    if not words:
+        return None
+    of = {feature.name: feature for feature in features if option == "--missing" or feature.categories is not None}
+    named: dict[str | int, Any] = {}
+    general: list[str] = []
+    for word in words:
+        name = next((feature.name for feature in features if word.startswith(f"{feature.name}=")), None)
+        if name is None:
+            general.append(word)
+        elif name in named:
+            raise ValueError(f"{option} {word}: {name} has a value already; keep one")
+        elif name not in of:
+            raise ValueError(f"{option} {word}: numbers outside the range of {name} count as its ends; leave it out")
+        else:
+            named[name] = _value(f"{option} {word}", word[len(name) + 1 :], of[name])
+    if len(general) > 1:
+        raise ValueError(f"{option}: {' and '.join(general)} name no feature; write NAME=VALUE, or one value for all")
+    rest = [feature for name, feature in of.items() if name not in named]
+    if general and not rest:
+        raise ValueError(f"{option} {general[0]}: there is no feature for it; write NAME=VALUE, or leave it out")
+    return named | {feature.name: _value(f"{option} {word}", word, feature) for word in general for feature in rest}
+
+
+def _value(told: str, text: str, feature: Feature) -> Any:
+    """Read a value that a feature can have."""
+    from epsworth.numerals import exact_decimal
+
+    name = feature.name
+    if feature.categories is not None:
+        found = [category for category in feature.categories if str(category) == text]
+        if not found:
+            shown = map(str, [*feature.categories[:SHOWN], *(["..."] if len(feature.categories) > SHOWN else [])])
+            raise ValueError(f"{told}: {name} has the categories {', '.join(shown)}")
+        return found[0]
+    try:
+        value = exact_decimal(told, text)
+    except ValueError:
+        raise ValueError(f"{told}: {name} is a number from {feature.lower:g} to {feature.upper:g}") from None
+    if not feature.lower <= value <= feature.upper:
+        raise ValueError(f"{told}: {name} is a number from {feature.lower:g} to {feature.upper:g}")
+    return value
