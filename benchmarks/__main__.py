@@ -25,6 +25,7 @@ PARTS = (
     "peers",
     "release",
     "perturb",
+    "tailored",
     "gateway",
     "pac",
     "coverage",
