@@ -217,11 +217,22 @@ def test_bad_wishes_end_in_one_sentence_and_write_nothing(cli, tmp_path, words, 
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+def test_without_further_words_the_whole_record_is_kept_within_the_public_ranges(cli):
+    """The shortest command: columns are those of the model, ranges and categories those of the public table."""
+    told = cli("tailor", "jobs.skops", "jobs.csv", "--epsilon", "2", "--policy", "p.toml", "--public")
+    assert "Ranges and categories are those in the table" in told.out
+    tailoring, table = ew.Policy.load("p.toml").tailoring, pl.read_csv("jobs.csv")
+    assert tailoring.names == ("age", "bmi", "job")
+    ranges = {grid.name: grid.feature for grid in tailoring.grids}
+    assert ranges["job"].categories == ("clerk", "nurse", "pilot")
+    assert table["age"].min() <= ranges["age"].lower < ranges["age"].upper <= table["age"].max()
+    cli("tailor", "model.skops", "table.csv", "--epsilon", "2", "--policy", "q.toml", "--public")
+    assert ew.Policy.load("q.toml").names == ("age", "bmi")  # the table holds labels, too
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("model.skops", "table.csv", "-s", "age,bmi"), "its range where none is declared; give --domain"),
-        (("jobs.skops", "jobs.csv", "-s", "job"), "job holds words, not numbers; declare its categories"),
         (("jobs.skops", "jobs.csv", *JOB, "--outside", "cook"), "job has the categories clerk"),
         (("model.skops", "none.csv", *BOX), "there is no such file"),
         (("none.skops", "table.csv", *BOX), "none.skops"),

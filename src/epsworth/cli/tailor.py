@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,12 +28,18 @@ def tailor(
     context: typer.Context,
     model: options.Model,
     table: options.Table,
-    sensitive: options.Sensitive,
     epsilon: Annotated[
         str, typer.Option("--epsilon", "-e", "--record-epsilon", "-E", help="Epsilon of the whole record.")
     ],
+    sensitive: Annotated[
+        list[str] | None,
+        typer.Option("--sensitive", "-s", help="Column that clients keep to themselves; repeat. Default: all of them."),
+    ] = None,
     policy: options.PolicyOut = None,
-    domain: options.DomainFile = None,
+    domain: Annotated[
+        Path | None,
+        typer.Option("--domain", help="Public ranges of these columns, .toml or .json; default: those in the table."),
+    ] = None,
     missing: Annotated[
         Substitute,
         typer.Option(help="What stands for missing values: NAME=VALUE, repeat, or one value. Default: the usual one."),
@@ -93,6 +100,7 @@ def tailor(
     the service stays as it is.  TABLE must be public: its records choose what is sent.
 
     \b
+    epsworth tailor model.skops public.csv --epsilon 2 --policy p.toml
     epsworth tailor model.skops public.csv -s age,bmi --domain ranges.toml --epsilon 2 --policy p.toml
     epsworth tailor model.onnx public.csv -s job --domain ranges.toml -e 1 --outside job=other --policy p.toml
     epsworth tailor a.skops public.csv -s age --domain ranges.toml -e 2 --also b.skops --weights 2 --policy p.toml
@@ -107,7 +115,7 @@ def tailor(
     stated = record_epsilon(epsilon, "--epsilon")
     _check_wishes(wish, target, plot, holdout)
     counts = _weights(weights, also or [])
-    asked = asking.Inputs.of(context.params | {"domain_from_data": False}, model, table)
+    asked = _with_columns(asking.Inputs.of(context.params | {"domain_from_data": False}, model, table))
     others = asking.others(also or [], context.params)
     declared = _declared(asked)
     absent, unknown = substitutes("--missing", missing, declared), substitutes("--outside", outside, declared)
@@ -137,7 +145,7 @@ def tailor(
     drawn = {} if curves is None else {"curves": curves.to_dict()}
     if show.told(json, lambda: {"tailored": made.to_dict(), **drawn}):
         return
-    _print(made, curves)
+    _print(made, curves, declared=domain is not None)
     if policy is None:
         show.suggest(
             "tailor", model, table, "-s", ",".join(asked.names), *show.domain_words(domain), "--epsilon", epsilon,
@@ -148,12 +156,14 @@ def tailor(
     show.suggest("audit", policy, why="prove its integers again, on this machine")
 
 
-def _print(made: Tailored, curves: Curves | None) -> None:
+def _print(made: Tailored, curves: Curves | None, *, declared: bool) -> None:
     from epsworth.utility.wording import protection
 
     out = show.console()
     out.print(str(made), markup=False, soft_wrap=True)
     out.print(protection(made.policy.guarantee), soft_wrap=True)
+    if not declared:
+        out.print("Ranges and categories are those in the table: declare with --domain what people may hold besides.")
     if curves is not None:
         out.print()
         show.print_curves(curves, show.views_of(curves))
@@ -186,18 +196,22 @@ def _weights(text: str | None, also: Sequence[Path]) -> list[float]:
 
 
 def _declared(asked: asking.Inputs) -> list[Feature]:
-    """Return the features' ranges; those on [0, 1] by default must fit, or every record would count as its end."""
-    from epsworth.space import unit_domain
+    """Return the features' ranges, those in the public table where none are declared."""
+    from epsworth.tailoring.columns import own_feature
 
     if asked.domain is not None:
         return [asked.domain[name] for name in asked.names]
-    for name in asked.names:
-        column = asked.frame[name]
-        if not column.dtype.is_numeric():
-            raise ValueError(f"{name} holds words, not numbers; declare its categories with --domain")
-        if not column.drop_nulls().is_between(0, 1).all():
-            raise ValueError(f"{name} holds values outside 0 to 1, its range where none is declared; give --domain")
-    return list(unit_domain(asked.names).features)
+    return [own_feature(name, asked.frame[name].to_numpy()) for name in asked.names]
+
+
+def _with_columns(asked: asking.Inputs) -> asking.Inputs:
+    """Take all columns that the model reads for sensitive where none is named."""
+    from epsworth.classifiers import as_classifier
+
+    if asked.names:
+        return asked
+    read = as_classifier(asked.model).features
+    return replace(asked, names=[name for name in asked.frame.columns if read is None or name in read])
 
 
 def substitutes(option: str, words: Substitute, features: Sequence[Feature]) -> dict[str | int, Any] | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from epsworth.records import Records
 from epsworth.release.columns import is_missing
 from epsworth.release.grids import NUMBERS, Grid
-from epsworth.space import Domain, Feature, unit_domain
+from epsworth.space import Domain, Feature
 
 MOST_POINTS = 1 << 16  # of a grid of whole numbers
 MOST_WORDS = 1 << 10  # of a public column
@@ -32,7 +32,8 @@ def grids_of(
     positions : tuple of int
         The sensitive columns.
     domain : Domain or None
-        Their public ranges and categories, and those of other columns where it declares them; None: [0, 1].
+        Their public ranges and categories, and those of other columns where it declares them; None: the records' own,
+        who are public; 0 to 1 where their numbers lie there.
     missing, outside : mapping from column to value, or one value, optional
         What stands for missing and undeclared values.  By default the median, or the most frequent word, of the public
         records.
@@ -40,14 +41,14 @@ def grids_of(
     names = [records.names[position] for position in positions]
     _check_named("missing", missing, names, records)
     _check_named("outside", outside, names, records)
-    declared = unit_domain(names) if domain is None else domain
-    if domain is None and any(records.column(p).dtype.kind not in "fiu" for p in positions):
-        raise ValueError("a sensitive column holds no numbers; declare its categories: domain={name: [...]}")
     grids = []
     for position, name in enumerate(records.names):
         column = records.column(position)
         sensitive = position in positions
-        feature = declared[name] if sensitive or name in declared else _own(name, column)
+        if domain is None:
+            feature = own_feature(name, column)
+        else:
+            feature = domain[name] if sensitive or name in domain else own_feature(name, column)
         grids.append(
             _grid(feature, column, _given(missing, name, records, sensitive), _given(outside, name, records, sensitive))
         )
@@ -72,11 +73,13 @@ def _given(substitutes: Substitutes, name: str, records: Records, sensitive: boo
     return substitutes.get(at)
 
 
-def _own(name: str, column: NDArray[Any]) -> Feature:
-    """Return the range, or the words, that a public column has."""
+def own_feature(name: str, column: NDArray[Any]) -> Feature:
+    """Return the range, or the words, that a public column has; 0 to 1 for numbers that lie there."""
     if column.dtype.kind in "fiu" or (column.dtype == object and _numbers(column)):
         values = _finite(column)
         low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
+        if low >= 0 and high <= 1:
+            return Feature(name, 0.0, 1.0)
         return Feature(name, low, high if high > low else low + 1.0)
     words = list(dict.fromkeys(value for value in column.tolist() if not is_missing(value)))
     if len(words) > MOST_WORDS:

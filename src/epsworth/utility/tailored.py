@@ -221,7 +221,8 @@ def tailor(
     epsilon : number or text
         Of the whole record.
     domain : Domain, mapping or path, optional
-        Public ranges and categories of the sensitive columns; without it they lie on [0, 1].
+        Public ranges and categories of the sensitive columns; without it those of the public records, or 0 to 1 where
+        their numbers lie there.  Values beyond a range are clamped: declare as much as people may hold.
     missing, outside : value, or mapping from column to value, optional
         What stands for a sensitive value that is missing or no number, and for an undeclared category.  By default the
         median, or the commonest category, of the public records: a client never refuses a record for what it holds.
