@@ -394,7 +394,7 @@ def test_what_a_shift_drops_is_counted():
     network.coefs_, grids = [np.ones((1, 1)), np.ones((1, 1))], [Grid(Feature("x0", 0, 65535), missing=0)]
     wrong = certain = 0
     for place in (5, 12345, 33333, 54321, 65000):
-        for margin in np.linspace(0, 2**-7, 40, endpoint=False) + 2**-14:
+        for margin in np.linspace(0, 2**-7, 12, endpoint=False) + 2**-14:
             network.intercepts_ = [np.zeros(1), np.array([margin - place])]
             records = as_records(np.array([[0.0]]))
             copy = copy_of(network, grids, records)
@@ -402,8 +402,8 @@ def test_what_a_shift_drops_is_counted():
             sure = certificate_of(network, grids, records, copy)(np.array([[place]]))[0]
             assert agrees or not sure
             wrong, certain = wrong + (not agrees), certain + sure
-    assert wrong > 5
-    assert certain > 100
+    assert wrong > 2
+    assert certain > 30
 
 
 def test_exact_ties_of_trees_are_certified_nowhere():

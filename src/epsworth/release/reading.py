@@ -34,7 +34,7 @@ def _rule(name: str, entry: object) -> Rule:
     where = f"features.{name}"
     table = _table(where, entry)
     _known(where, table, PUBLIC + RULE)
-    table = {key: value if key == "epsilon" else _number(value) for key, value in table.items()}
+    table = {key: value if key == "epsilon" else with_floats(value) for key, value in table.items()}
     declared = {key: table[key] for key in PUBLIC if key in table}
     feature = Domain.from_dict({"features": {name: declared}})[name]
     for key in ("mechanism", "epsilon"):
@@ -92,14 +92,21 @@ def _table(where: str, entry: object) -> Mapping[str, Any]:
     return entry
 
 
+def known_table(where: str, entry: object, keys: tuple[str, ...]) -> Mapping[str, Any]:
+    """Return a table whose entries are all known."""
+    table = _table(where, entry)
+    _known(where, table, keys)
+    return table
+
+
 def _known(where: str, table: Mapping[str, Any], keys: tuple[str, ...]) -> None:
     for key in table:
         if key not in keys:
             raise ValueError(f"{where and where + '.'}{key}: unknown entry; the entries are {', '.join(keys)}")
 
 
-def _number(value: object) -> Any:
+def with_floats(value: object) -> Any:
     """Return what is compared with a table's values as these values are: floats, where the text has decimals."""
     if isinstance(value, list):
-        return [_number(item) for item in value]
+        return [with_floats(item) for item in value]
     return float(value) if isinstance(value, Decimal) else value

@@ -14,6 +14,7 @@ from epsworth.numerals import exact_decimal
 from epsworth.release.copies import Copy, Indices, Input, Trees
 from epsworth.release.grids import Grid
 from epsworth.release.randomisers import Average, Gain, Randomiser, Worst
+from epsworth.release.reading import known_table, with_floats
 from epsworth.release.reading_copies import read_copy
 from epsworth.release.rules import BITS
 from epsworth.release.tailoring import Tailoring
@@ -35,7 +36,7 @@ def read_tailoring(entry: Any) -> Tailoring:
     ValueError
         If something is missing, is no whole number, is out of range, or a kernel does not keep the stated epsilon.
     """
-    table = _table("tailored", entry, TABLE)
+    table = known_table("tailored", entry, TABLE)
     for key in ("epsilon", "labels", "inputs", "kernel", "default", "representatives", "copy"):
         if key not in table:
             raise ValueError(f"tailored.{key}: is missing; write the policy anew")
@@ -77,7 +78,7 @@ def _label(value: Any) -> Any:
 
 def _grid(name: str, entry: Any) -> tuple[Grid, bool]:
     where = f"inputs.{name}"
-    table = {key: _number(value) for key, value in _table(where, entry, GRID).items()}
+    table = {key: with_floats(value) for key, value in known_table(where, entry, GRID).items()}
     declared = {key: table[key] for key in ("lower", "upper", "points", "categories") if key in table}
     try:
         feature = Domain.from_dict({"features": {name: declared}})[name]
@@ -101,7 +102,7 @@ def _randomiser(entry: Any, epsilon: Decimal, count: int, inputs: list[Input]) -
     kind = entry.get("kind") if isinstance(entry, Mapping) else None
     if kind not in KINDS:
         raise ValueError(f"kernel.kind: must be one of {', '.join(KINDS)}, got {kind!r}")
-    table = _table("kernel", entry, KINDS[kind])
+    table = known_table("kernel", entry, KINDS[kind])
     if kind == "worst":
         return Worst(epsilon, count)
     if kind == "average":
@@ -164,18 +165,3 @@ def _texts(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
         raise ValueError(f"{key}: must be a list of texts")
     return tuple(given)
-
-
-def _table(where: str, entry: Any, keys: tuple[str, ...]) -> Mapping[str, Any]:
-    if not isinstance(entry, Mapping):
-        raise ValueError(f"{where}: must be a table, got {entry!r}")
-    for key in entry:
-        if key not in keys:
-            raise ValueError(f"{where}.{key}: unknown entry; the entries are {', '.join(keys)}")
-    return entry
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_number(item) for item in value]
-    return float(value) if isinstance(value, Decimal) else value
