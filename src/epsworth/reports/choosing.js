@@ -2,6 +2,14 @@
 // Lower bounds there are rounded down and upper bounds up, to whole units of 10^-digits, as are targets: so "enough" here
 // is never said where it does not hold of the result itself. Points are pairs [mechanism, epsilon], by number.
 
+/** Unfold what the page holds once: epsilons per record, notions and deltas of every point. */
+function unfold(data) {
+  data.totals = data.totals.map((row) => row.map((at) => data.budgets[at]));
+  data.notions = data.promises.map((row) => row.map((at) => data.kinds[at][0]));
+  data.deltas = data.promises.map((row) => row.map((at) => data.kinds[at][1]));
+  return data;
+}
+
 /** Return the recommended point: strongest notion, then least epsilon per record, least delta, highest guarantee. */
 function choose(data, view, target) {
   let best = null;

@@ -51,6 +51,11 @@ class Frame:
         return self.last > FAR * self.first
 
     @property
+    def fine(self) -> int:
+        """How many steps of a path make a unit: fewer where panels are many."""
+        return 10 if self.width > 400 else 5
+
+    @property
     def span(self) -> int:
         """Width of the plot."""
         return self.width - self.left - self.right
@@ -113,11 +118,11 @@ def _panel(shown: Shown, number: int, frame: Frame, bold: Sequence[int], point: 
     what = f"{view.of}, {view.title}, by epsilon per record: {', '.join(shown.names[m] for m in bold)}"
     parts = [_axes(frame, shown, together)]
     if view.limited and int(shown.curves.labels_possible.max()) > 1:
-        parts.append(_ceiling(shown, frame, together))
+        parts.append(_ceiling(shown, frame, number, bold))
     parts.append(f"<defs>{''.join(_line(shown, view, frame, number, m) for m in bold)}</defs>")
     if not together:
         parts += [f'<use class="other" href="#v{number}m{m}"/>' for m in range(len(shown.names)) if m not in bold]
-    parts += [f'<path class="band c{m % 7}" transform="scale(.1)" d="{_band(shown, view, frame, m)}"/>' for m in bold]
+    parts += [f'<path class="band c{m % 7}" {_band(shown, view, frame, m)}/>' for m in bold]
     parts += [f'<use class="line c{m % 7}" href="#v{number}m{m}"/>' for m in bold]
     if together:
         parts += [_marks(shown, view, frame, m) for m in bold]
@@ -189,29 +194,32 @@ def _ticks(frame: Frame, most: int, divided: int = 1) -> list[float]:
     return [first, last]
 
 
-def _points(xs: Iterable[float], ys: Iterable[float]) -> str:
-    """Return a path in tenths, relative to its first point: a third of the letters of an absolute one."""
-    at = [(round(10 * float(x)), round(10 * float(y))) for x, y in zip(xs, ys, strict=True)]
+def _points(frame: Frame, xs: Iterable[float], ys: Iterable[float], end: str = "") -> str:
+    """Return a path in fine steps, each from the last point: a third of the letters of an absolute one."""
+    fine = frame.fine
+    at = [(round(fine * float(x)), round(fine * float(y))) for x, y in zip(xs, ys, strict=True)]
     steps = [(x - a, y - b) for (a, b), (x, y) in pairwise(at)]
     text = f"M{at[0][0]} {at[0][1]}l" + " ".join(f"{x} {y}" for x, y in steps or [(0, 0)])
-    return text.replace(" -", "-")
+    return f'transform="scale({1 / fine:g})" d="{text.replace(" -", "-")}{end}"'
 
 
 def _line(shown: Shown, view: View, frame: Frame, number: int, m: int) -> str:
-    path = _points(frame.x(shown.totals[m]), frame.y(view.bounds.lower[m]))
-    return f'<path class="curve" id="v{number}m{m}" transform="scale(.1)" d="{path}"/>'
+    path = _points(frame, frame.x(shown.totals[m]), frame.y(view.bounds.lower[m]))
+    return f'<path class="curve" id="v{number}m{m}" {path}/>'
 
 
 def _band(shown: Shown, view: View, frame: Frame, m: int) -> str:
     x, low, high = frame.x(shown.totals[m]), frame.y(view.bounds.lower[m]), frame.y(view.bounds.upper[m])
-    return _points([*x, *x[::-1]], [*low, *high[::-1]]) + "z"
+    return _points(frame, [*x, *x[::-1]], [*low, *high[::-1]], "z")
 
 
-def _ceiling(shown: Shown, frame: Frame, large: bool) -> str:
-    path = _points(frame.x(np.array(shown.stops)), frame.y(np.array(shown.caps)))
+def _ceiling(shown: Shown, frame: Frame, number: int, bold: Sequence[int]) -> str:
+    """Return what no mechanism can promise: drawn once, shown in every panel."""
+    path = _points(frame, frame.x(np.array(shown.stops)), frame.y(np.array(shown.caps)))
+    drawn = f'<defs><path class="curve" id="v{number}cap" {path}/></defs>' if 0 in bold else ""
     x, y = frame.left + 8, _short(float(frame.y(shown.caps[0])) + 18)
-    told = f'<text class="halo" x="{x}" y="{y}">ceiling</text>' if large else ""
-    return f'<path class="ceiling" transform="scale(.1)" d="{path}"/>{told}'
+    told = f'<text class="halo" x="{x}" y="{y}">ceiling</text>' if frame.width > 400 else ""
+    return f'{drawn}<use class="ceiling" href="#v{number}cap"/>{told}'
 
 
 def _marks(shown: Shown, view: View, frame: Frame, m: int) -> str:

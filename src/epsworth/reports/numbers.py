@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,10 @@ from epsworth.utility.recommendation import Recommendation
 DIGITS = 3  # of what is shown; more only where a target has more
 MOST_POINTS = 720  # mechanisms x epsilons on a page
 MOST_EPSILONS = 120
-SHARES = (100, 95, 75, 50)  # per cent of the records that keep at least so much
+MOST_MECHANISMS = 24
+SHARES = (95, 75, 50)  # per cent of the records that keep at least so much; all of them keep the worst case
 WORST = 5  # records that are listed, by mechanism and epsilon
+LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"  # that count places, in order
 SUBJECTS = {"stability": "the label stays the same", "accuracy": "the label is the true one"}
 
 
@@ -41,8 +43,8 @@ def units(values: Floats, digits: int, *, upwards: bool) -> list[Any]:
     """
     rounding = ROUND_CEILING if upwards else ROUND_FLOOR
     flat = [int(Decimal(repr(v)).scaleb(digits).to_integral_value(rounding)) for v in values.ravel().tolist()]
-    found = np.array(flat, dtype=np.int64).reshape(values.shape)
-    return list(found.tolist())
+    found: Any = np.array(flat, dtype=np.int64).reshape(values.shape).tolist()
+    return cast("list[Any]", found)
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,11 @@ class Shown:
     ) -> Shown:
         """Choose the epsilons that fit on a page, that of the choice among them."""
         count = len(curves.epsilons)
+        if len(curves.mechanisms) > MOST_MECHANISMS:
+            raise ValueError(
+                f"a page shows at most {MOST_MECHANISMS} mechanisms, these curves hold {len(curves.mechanisms)}; "
+                "ask again about fewer"
+            )
         most = max(2, min(MOST_EPSILONS, MOST_POINTS // len(curves.mechanisms)))
         at = np.linspace(0, count - 1, min(count, most)).round().astype(np.intp)
         if found.choice is not None:
@@ -219,22 +226,28 @@ class Shown:
     def numbers(self) -> dict[str, Any]:
         """What the script reads."""
         digits = self.digits
+        budgets = sorted(set(self.totals.ravel().tolist()))
+        kinds = sorted({self._kind(promise) for row in self.promises for promise in row})
         served = {of: self.curves.bounds(of).lower[:, self.at] for of in self.quantities}
-        shares, worst = {}, []
+        shares = {}
         for of in self.quantities:
             order = np.sort(served[of], axis=2)
             shares[of] = [units(order[:, :, _rank(share, order.shape[2])], digits, upwards=False) for share in SHARES]
         rows = served["stability"].argsort(axis=2, kind="stable")[:, :, :WORST]
         lowest = units(np.take_along_axis(served["stability"], rows, axis=2), digits, upwards=False)
-        worst = np.stack([rows, np.array(lowest)], axis=3).reshape(*rows.shape[:2], -1).tolist()
+        listed = np.unique(rows)
+        worst = (
+            np.stack([np.searchsorted(listed, rows), np.array(lowest)], axis=3).reshape(*rows.shape[:2], -1).tolist()
+        )
         return {
             "digits": digits,
             "unit": self.curves.unit,
             "names": self.names,
             "epsilons": self.curves.epsilons[self.at].tolist(),
-            "totals": self.totals.tolist(),
-            "deltas": [[promise.delta for promise in row] for row in self.promises],
-            "notions": [[STRENGTH.index(promise.notion) for promise in row] for row in self.promises],
+            "budgets": budgets,  # and where they stand: most are the same for all mechanisms
+            "totals": np.searchsorted(budgets, self.totals).tolist(),
+            "kinds": kinds,
+            "promises": [[kinds.index(self._kind(promise)) for promise in row] for row in self.promises],
             "delta": self.delta,
             "stops": self.stops,
             "caps": units(np.array(self.caps), digits, upwards=True),
@@ -247,8 +260,12 @@ class Shown:
             },
             "shares": shares,
             "worst": worst,
-            "labels": {str(r): cleaned(self.curves.labels[r], 40) for r in np.unique(rows).tolist()},
+            "records": [[r, cleaned(self.curves.labels[r], 40)] for r in listed.tolist()],  # by the number used there
         }
+
+    @staticmethod
+    def _kind(promise: Guarantee) -> tuple[int, float]:
+        return STRENGTH.index(promise.notion), promise.delta
 
     def _view(self, view: View) -> dict[str, Any]:
         lower, upper = view.bounds
@@ -257,11 +274,12 @@ class Shown:
             "of": view.of,
             "lower": units(lower, self.digits, upwards=False),
             "upper": units(upper, self.digits, upwards=True),
-            "rank": np.argsort(order, axis=0, kind="stable").tolist(),
+            "rank": ["".join(LETTERS[r] for r in row) for row in np.argsort(order, axis=0, kind="stable").tolist()],
             "where": view.where,
             "subject": SUBJECTS[view.of],
             "top": self.top(view),
             "average": view.on == "average",
+            "worst": view.on == "worst",
         }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from epsworth.reports.escaping import escaped, isolated
+from epsworth.reports.escaping import LONGEST, escaped, isolated
 from epsworth.reports.numbers import SHARES, Shown, View, units
 from epsworth.reports.sentences import WORDS, Standing, filled, percent
 from epsworth.results import how_sure
@@ -70,13 +70,14 @@ def now(standing: Standing) -> str:
         one = next(iter(shown.populations.values()))
         told = (
             f'<p class="caption" id="people"{away}>Population: on average over all from whom these {one.records} '
-            f"records are drawn, if they are independent draws that the classifier was not fitted on, {how_sure(one.confidence)}.</p>"
+            f"records come, if they are independent draws that the classifier was not fitted on, "
+            f"{how_sure(one.confidence)}.</p>"
         ).replace(" %", "\u00a0%")
     cap = f'<p class="caption" id="cap">{_cap(standing)}</p>' if limited(shown) else ""
     return section(
         "mechanisms",
         "The mechanisms at this ε",
-        '<div class="wide" role="region" tabindex="0" aria-label="The mechanisms at this ε"><table class="now'
+        '<div class="wide" role="region" tabindex="0" aria-label="Table of the mechanisms"><table class="now'
         f'{nobody}"><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody>'
         f"</table></div>{told}{cap}",
     )
@@ -127,18 +128,19 @@ def records(standing: Standing) -> str:
     """Return how the records differ: what shares of them keep, and who keeps least."""
     shown, point = standing.shown, standing.point or (0, 0)
     numbers, view, (m, e) = shown.numbers, standing.view, point
+    worst = next(one["lower"] for one in numbers["views"] if one["of"] == view.of and one["worst"])
     rows = "".join(
         f'<tr><th scope="row">{"every record" if share == 100 else f"{share} % of the records"}</th>'
         f'<td id="share-{i}">{percent(whole[m][e], shown.digits)}</td>'
         f"<td>{bar(whole[m][e] / 10 ** (shown.digits - 2), f'share-bar-{i}')}</td></tr>"
-        for i, (share, whole) in enumerate(zip(SHARES, numbers["shares"][view.of], strict=True))
+        for i, (share, whole) in enumerate(zip((100, *SHARES), [worst, *numbers["shares"][view.of]], strict=True))
     )
     listed, lowest = numbers["worst"][m][e], []
     for i in range(0, len(listed), 2):
-        record, lower = listed[i : i + 2]
-        label = isolated(shown.curves.labels[record], 40)
+        at, lower = listed[i : i + 2]
+        record, label = numbers["records"][at]
         lowest.append(
-            f'<tr data-i="{i // 2}"><th scope="row">{record}</th><td>{label}</td>'
+            f'<tr data-i="{i // 2}"><th scope="row">{record}</th><td>{isolated(label, LONGEST)}</td>'
             f"<td>{percent(lower, shown.digits)}</td></tr>"
         )
     loose = (

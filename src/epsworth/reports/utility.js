@@ -3,7 +3,7 @@
 // textContent, never into markup.
 
 (() => {
-  const data = JSON.parse(document.getElementById("numbers").textContent);
+  const data = unfold(JSON.parse(document.getElementById("numbers").textContent));
   const { digits, words } = data;
   const $ = (id) => document.getElementById(id);
   const target = $("target"), stop = $("stop"), prior = $("prior"), back = $("back");
@@ -102,15 +102,17 @@
     const mark = document.createElement("bdi");
     mark.textContent = data.names[m];
     $("served").replaceChildren("By ", mark, ` at ε = ${showUp(data.totals[m][e])} per record.`);
-    data.shares[view.of].forEach((whole, i) => {
+    const worst = data.views.find((one) => one.of === view.of && one.worst).lower;
+    [worst, ...data.shares[view.of]].forEach((whole, i) => {
       say($(`share-${i}`), percent(whole[m][e], digits));
       $(`share-bar-${i}`).setAttribute("width", whole[m][e] / 10 ** (digits - 2));
     });
     const listed = data.worst[m][e];
     document.querySelectorAll(".worst tbody tr").forEach((row, i) => {
-      const [record, lower] = listed.slice(2 * i, 2 * i + 2);
+      const [at, lower] = listed.slice(2 * i, 2 * i + 2);
+      const [record, label] = data.records[at];
       say(row.querySelector("th"), String(record));
-      say(row.querySelector("bdi"), data.labels[record]);
+      say(row.querySelector("bdi"), label);
       say(row.querySelector("td:last-child"), percent(lower, digits));
     });
   }
