@@ -24,7 +24,7 @@ def cleaned(text: object, most: int = LONGEST) -> str:
     shown = "".join(
         f"⟨U+{ord(letter):04X}⟩" if unicodedata.category(letter) in UNSEEN else letter for letter in given[: most + 1]
     )
-    return shown if len(given) <= most and len(shown) <= 4 * most else f"{shown[: most - 1]}…"
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
 def escaped(text: object, most: int = LONGEST) -> str:
