@@ -86,6 +86,6 @@ def table(html, kind):
     """Return the rows of a table as lists of texts."""
     found = re.search(rf'<table class="{kind}[^>]*>.*?</table>', html, re.S)[0]
     return [
-        [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)(?=<t[hd]|</tr>|<tr|</t)", row, re.S)]
+        [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)(?=<t[hd]|</t|$)", row, re.S)]
         for row in re.split(r"<tr", found)[1:]
     ]
