@@ -188,8 +188,7 @@ def _meaning(standing: Standing) -> str:
 def _unprotected(shown: Shown, origin: Origin) -> str:
     curves = shown.curves
     said = [
-        "Every other column, and that a person takes part, is seen as it is: perturbed are only "
-        f"{_names(shown)}.",
+        f"Every other column, and that a person takes part, is seen as it is: perturbed are only {_names(shown)}.",
         "The ε is for one release of a record: two releases cost twice as much.",
         "The numbers speak of this classifier, these ranges and these records; the worst case is the worst of these "
         "records, not of all people.",
