@@ -163,7 +163,7 @@ def test_what_the_script_recommends_is_what_the_library_does(opened, paths):
                 name = found.choice.mechanism + (" (approximate, δ 0.00001)" if found.choice.guarantee.delta else "")
                 lower = share(found.choice.lower)
                 total = found.choice.guarantee.epsilon
-                assert said.startswith(f"Use {name} at ε = {show_up(total)} per record"), (on, of, at)
+                assert said.startswith(f"Use {name} at ε\u00a0=\u00a0{show_up(total)} per record"), (on, of, at)
                 assert f"at least {lower}" in said
 
 

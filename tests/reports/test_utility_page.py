@@ -100,7 +100,7 @@ def test_every_number_is_the_results_rounded_to_the_safe_side(name):
     sentence = read.ids["sentence"]
     if found.choice is not None:
         assert sentence.startswith(f"Use {found.choice.mechanism}")
-        assert f"at ε = {show_up(found.choice.guarantee.epsilon)} per record" in sentence
+        assert f"at ε\u00a0=\u00a0{show_up(found.choice.guarantee.epsilon)} per record" in sentence
         assert f"at least {100 * round_down(found.choice.lower):.1f}\u00a0%" in sentence
     else:
         assert sentence.startswith("Nothing in this report is guaranteed to reach 99.95\u00a0%")
@@ -140,7 +140,7 @@ def test_epsilons_that_do_not_fit_are_left_out_and_said_so():
     assert kept in (120, 121)
     choice = ew.recommend(made, at_least=0.87).choice
     assert choice.epsilon in read.numbers["epsilons"]
-    assert f"ε = {show_up(choice.guarantee.epsilon)} per record" in read.ids["sentence"]
+    assert f"ε\u00a0=\u00a0{show_up(choice.guarantee.epsilon)} per record" in read.ids["sentence"]
 
 
 def test_what_was_saved_has_the_page_of_what_was_computed(tmp_path):
@@ -152,7 +152,7 @@ def test_what_was_saved_has_the_page_of_what_was_computed(tmp_path):
     document = {"recommendation": found.to_dict(), "curves": made.to_dict()}
     (tmp_path / "both.json").write_text(json.dumps(document))
     read = Read(ew.reports.report_file(tmp_path / "both.json").html)
-    assert read.ids["sentence"].startswith(f"Use {found.choice.mechanism} at ε = ")
+    assert read.ids["sentence"].startswith(f"Use {found.choice.mechanism} at ε\u00a0=\u00a0")
     assert "even for the worst of these 30 records" in read.ids["sentence"]
     document["recommendation"]["choice"]["mechanism"] = "another"
     (tmp_path / "both.json").write_text(json.dumps(document))

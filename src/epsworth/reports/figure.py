@@ -241,7 +241,7 @@ def _labels(shown: Shown, view: View, frame: Frame, bold: Sequence[int]) -> str:
     over = max(0.0, places[-1] - (frame.height - frame.bottom))
     places = [y - over for y in places]
     x, last = frame.width - frame.right, [_short(float(at)) for at in frame.x(shown.totals[:, -1])]
-    names = [escaped(name, LABEL) for name in shown.names]
+    names = [escaped(name, LABEL) for name in shown.curves.mechanisms]
     return "".join(
         f'<path class="leader" d="M{last[m]} {_short(y)}L{x + 10} {_short(place)}"/>'
         f'<use class="mark c{m % 7}" href="#k{m % len(SHAPES)}" x="{x + 14}" y="{_short(place)}"/>'

@@ -71,7 +71,7 @@ def report(
     >>> import epsworth as ew
     >>> curves = ew.stability(lambda X: X[:, 0] <= 0.5, [[0.2]], sensitive=0, mechanisms=["pm"], epsilons=[1, 2], rng=1)
     >>> page = ew.reports.report(curves, at_least=0.6)
-    >>> "Use pm at ε = " in page.html
+    >>> "Use pm at " in page.html
     True
     """
     document = result.to_dict()

@@ -11,17 +11,17 @@ from epsworth.reports.numbers import SUBJECTS, Shown, View, units
 from epsworth.results import how_sure
 from epsworth.rounding import show_up
 
-POINT = "ε = {total} per record{each}"
+POINT = "ε\u00a0=\u00a0{total} per record{each}"
 PROMISED = "{where} {subject} with probability at least {lower}, {sure}"
 WORDS = {  # which the script fills in by the same names
     "use": f"Use {{name}} at {POINT}: {PROMISED}; at least {{target}} was asked for.",
     "enough": (
         f"At {POINT} {{name}} is guaranteed most: {PROMISED}. That is enough for {{target}}; the recommendation is "
-        "{best} at ε = {least}."
+        "{best} at ε\u00a0=\u00a0{least}."
     ),
     "short": (
         f"At {POINT} nothing is guaranteed to be enough: {{name}} comes closest, {PROMISED}, and {{target}} was asked "
-        "for; the recommendation is {best} at ε = {least}."
+        "for; the recommendation is {best} at ε\u00a0=\u00a0{least}."
     ),
     "none": f"Nothing in this report is guaranteed to reach {{target}}: {{name}} comes closest at {POINT}, {PROMISED}.",
     "never": (
@@ -32,18 +32,18 @@ WORDS = {  # which the script fills in by the same names
     "each": " ({epsilon} per feature)",
     "pure": (
         "Whoever held it {prior} likely that your values are the ones they suspect is at most {after} sure of it "
-        "after seeing one release at ε = {total} per record."
+        "after seeing one release at ε\u00a0=\u00a0{total} per record."
     ),
     "weaker": (
         "Whoever must say which of two values is yours, and held one of them {prior} likely, is right in at most "
-        "{after} of the cases after seeing one release at ε = {total}, δ = {delta} per record."
+        "{after} of the cases after seeing one release at ε\u00a0=\u00a0{total}, δ\u00a0=\u00a0{delta} per record."
     ),
     "certain": (
         "Whoever held it {prior} likely that your values are the ones they suspect may be certain of it after seeing "
-        "one release at ε = {total} per record: this protects next to nothing."
+        "one release at ε\u00a0=\u00a0{total} per record: this protects next to nothing."
     ),
-    "cap": "No mechanism at ε = {total} per record can promise more than {cap} to every input.",
-    "free": "The ceiling is no obstacle: at ε = {total} per record it lies above {below}.",
+    "cap": "No mechanism at ε\u00a0=\u00a0{total} per record can promise more than {cap} to every input.",
+    "free": "The ceiling is no obstacle: at ε\u00a0=\u00a0{total} per record it lies above {below}.",
     "enough_word": "guaranteed",
     "open_word": "left open",
     "short_word": "not enough",

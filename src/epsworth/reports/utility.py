@@ -106,7 +106,7 @@ def _decision(standing: Standing) -> str:
     facts = (
         (show_up(standing.total), "ε per record", "total"),
         (lower, "guaranteed probability that it is kept", "lower"),
-        (after, f"the most an observer can know, from {PRIOR} %", "after"),
+        (after, f"at most so sure is an observer, from {PRIOR} %", "after"),
     )
     said = "".join(f'<div><dd id="fact-{name}">{value}</dd><dt>{word}</dt></div>' for value, word, name in facts)
     return section("decision", "The decision", f'{sentence}<dl class="facts">{said}</dl>', "" if feasible else " no")
