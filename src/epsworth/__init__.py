@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from epsworth import noise as noise
     from epsworth import pac as pac
     from epsworth import release as release
+    from epsworth import reports as reports
     from epsworth.classifiers import Classifier, ClassifierError, as_classifier, load_model
     from epsworth.classifiers.service import remote
     from epsworth.guarantees import Approximate, Probabilistic, Pure, ceiling, compose, epsilon_needed
@@ -126,6 +127,7 @@ _PARTS = (
     "noise",
     "pac",
     "release",
+    "reports",
 )  # reached as attributes: epsworth.exact.kernel(...)
 
 

@@ -17,7 +17,10 @@ from typing import Any
 import pytest
 
 FROZEN = Path(__file__).with_name("signatures.json")
-PARTS = ("epsworth", *(f"epsworth.{part}" for part in ("release", "exact", "pac", "learner", "noise", "coverage")))
+PARTS = (
+    "epsworth",
+    *(f"epsworth.{part}" for part in ("release", "exact", "pac", "learner", "noise", "coverage", "reports")),
+)
 
 
 def signature(call: Any) -> str:

@@ -116,6 +116,9 @@ PolicyFile = Annotated[Path, typer.Argument(help="Policy file (.toml), as recomm
 Jobs = Annotated[int | None, typer.Option(help="Workers; -1 for all cores.")]
 Record = Annotated[int, typer.Option("--record", "-r", help="Row of the table, counted from 0.")]
 Plot = Annotated[Path | None, typer.Option("--plot", help="Write a plot to this .png, .svg or .pdf file.")]
+Report = Annotated[
+    Path | None, typer.Option("--report", help="Write a page to this .html file: one file that asks for nothing.")
+]
 
 WithinSeconds = Annotated[
     float | None,
@@ -262,6 +265,16 @@ def check_outputs(json_file: str | None, plot: Path | None, *others: Path | None
             check_writable(path)
     if plot is not None:
         check_plot(plot)
+
+
+def check_page(page: Path | None) -> None:
+    """Refuse, before any work, a page that cannot be written."""
+    from epsworth.files import OutputError, check_writable
+
+    if page is not None:
+        check_writable(page)
+        if page.suffix.lower() not in (".html", ".htm"):
+            raise OutputError(f"cannot write {page}: a page ends in .html; change the ending")
 
 
 def check_policy_out(policy: Path | None, domain_from_data: bool) -> None:

@@ -55,6 +55,7 @@ def recommend(
     output: services.Output = None,
     json: options.Json = None,
     plot: options.Plot = None,
+    report: options.Report = None,
     policy: options.PolicyOut = None,
     recheck: Annotated[
         bool, typer.Option("--recheck", help="Analyse the policy as well, as clients will release under it.")
@@ -70,12 +71,13 @@ def recommend(
     from epsworth.utility.recommendation import recommend as choose
 
     options.check_outputs(json, plot, policy, resume)
+    options.check_page(report)
     options.check_policy_out(policy, domain_from_data)
     interrupted, loaded, made = False, None, None
     if recheck and (policy is None or table is None):
         raise ValueError("--recheck analyses what is written to --policy, for a model and a table; give all three")
-    view = _view(on)
-    _check_choice(at_least, of, delta)
+    view = view_asked(on)
+    check_choice(at_least, of, delta)
     if table is None:
         if services.is_address(source) or source.suffix != ".json":
             raise ValueError(
@@ -107,6 +109,10 @@ def recommend(
         from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot, on=[view], of=found.of)
+    if report is not None:
+        from epsworth.cli.report import write_page
+
+        write_page(report, curves, found, delta)
     released = {} if again is None else {"released": again.to_dict()}
     if show.told(json, lambda: {"recommendation": found.to_dict(), "curves": curves.to_dict(), **released}):
         leave_if(interrupted)
@@ -150,7 +156,8 @@ def _tailored(choice: Choice, asked: asking.Inputs, seed: int | None) -> Tailore
         )  # fmt: skip
 
 
-def _view(on: str) -> str | int:
+def view_asked(on: str) -> str | int:
+    """Read what --on names."""
     if on.isdecimal():
         return int(on)
     if on not in ("average", "worst"):
@@ -158,7 +165,8 @@ def _view(on: str) -> str | int:
     return on
 
 
-def _check_choice(at_least: float, of: str, delta: float | None) -> None:
+def check_choice(at_least: float, of: str, delta: float | None) -> None:
+    """Refuse a choice that nothing can answer."""
     if not 0 < at_least <= 1:
         raise ValueError(f"--at-least must lie in (0, 1], got {at_least:g}")
     if of not in ("stability", "accuracy"):
@@ -167,7 +175,7 @@ def _check_choice(at_least: float, of: str, delta: float | None) -> None:
         raise ValueError(f"--delta must lie in [0, 1], got {delta:g}")
 
 
-CHOICES = {"source", "table", "at_least", "on", "of", "delta", "json", "plot", "policy"}
+CHOICES = {"source", "table", "at_least", "on", "of", "delta", "json", "plot", "policy", "report"}
 
 
 def _refuse_questions(context: typer.Context, allowed: set[str]) -> None:

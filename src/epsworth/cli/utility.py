@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from epsworth.cli import asking, options, services, show
+from epsworth.cli.report import write_page
 from epsworth.cli.running import leave_if
 
 
@@ -40,6 +41,7 @@ def utility(
     output: services.Output = None,
     json: options.Json = None,
     plot: options.Plot = None,
+    report: options.Report = None,
     policy: Annotated[
         Path | None,
         typer.Option("--policy", help="Analyse what clients release under this .toml file, in place of -s, -m, -e."),
@@ -50,6 +52,7 @@ def utility(
     Ctrl-C ends the run with what is proven so far, and exit status 130; a second one ends it at once.
     """
     options.check_outputs(json, plot, resume)
+    options.check_page(report)
     if policy is not None:
         asking.refuse_beside_policy(context)
     elif not sensitive:
@@ -60,6 +63,7 @@ def utility(
         from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot, on=views)
+    write_page(report, curves)
     if show.told(json, curves.to_dict):
         leave_if(interrupted)
         return

@@ -1,0 +1,275 @@
+"""The pictures of the utility page, as SVG: curves with their bands, what was asked for, what is looked at.
+
+Everything that never moves is drawn here, once per view; the script moves three groups. Colours, dashes and
+type sizes stand in the style sheet, by class: the page's policy admits no style of an element's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from epsworth.arrays import Floats
+from epsworth.reports.escaping import escaped
+from epsworth.reports.numbers import Shown, View
+from epsworth.rounding import show_up
+
+TOGETHER = 5  # curves in one panel; more get a panel each
+FAR = 40  # ratio of epsilons from which on their axis is logarithmic
+APART = 16  # between two labels at the ends of curves
+LABEL = 13  # characters of such a label
+ROOM = 18  # above the target's line, for its name
+SHAPES = (  # one per curve, so that colour is never needed to tell them apart
+    '<circle r="3.6"/>', '<path d="M-3.4-3.4h6.8v6.8h-6.8z"/>', '<path d="M0-4.4L4.2 3.2H-4.2z"/>',
+    '<path d="M0-4.8L4.8 0 0 4.8-4.8 0z"/>', '<path d="M0 4.4L4.2-3.2H-4.2z"/>',
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where a panel's axes lie, and what they run from and to."""
+
+    width: int
+    height: int
+    left: int
+    right: int
+    top: int
+    bottom: int
+    first: float
+    last: float
+    low: float
+
+    @property
+    def log(self) -> bool:
+        """Whether the epsilons' axis is logarithmic."""
+        return self.last > FAR * self.first
+
+    @property
+    def fine(self) -> int:
+        """How many steps of a path make a unit: fewer where panels are many."""
+        return 10 if self.width > 400 else 5
+
+    @property
+    def span(self) -> int:
+        """Width of the plot."""
+        return self.width - self.left - self.right
+
+    @property
+    def tall(self) -> int:
+        """Height of the plot."""
+        return self.height - self.top - self.bottom
+
+    def x(self, total: float | Floats) -> Any:
+        """Return where an epsilon per record lies."""
+        at, first, last = (np.log(v) if self.log else np.asarray(v) for v in (total, self.first, self.last))
+        return self.left + self.span * ((at - first) / (last - first) if last > first else 0.5 + 0 * at)
+
+    def y(self, share: float | Floats) -> Any:
+        """Return where a probability lies."""
+        return self.top + self.tall * (1 - (np.maximum(share, self.low) - self.low) / (1 - self.low))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the script needs to move things."""
+        names = ("left", "span", "top", "tall", "first", "last", "low", "log")
+        return {name: getattr(self, name) for name in names}
+
+
+def frame_of(shown: Shown, view: View) -> Frame:
+    """Return the frame of a view's panels."""
+    low = min(0.5, math.floor(10 * float(view.bounds.lower.min())) / 10)
+    ends = shown.stops[0], shown.stops[-1]
+    if len(shown.names) <= TOGETHER:
+        return Frame(660, 380, 58, 132, 46, 46, *ends, low)
+    return Frame(300, 210, 50, 14, 12, 34, *ends, low)
+
+
+def figure(shown: Shown, number: int, point: tuple[int, int] | None) -> str:
+    """Return the panels of a view: one for a few curves, else one each, the others behind it in grey."""
+    view = shown.views[number]
+    frame, names = frame_of(shown, view), range(len(shown.names))
+    groups = [list(names)] if len(names) <= TOGETHER else [[m] for m in names]
+    return "".join(
+        f'<div class="panel{" alone" if len(groups) > 1 else ""}" data-of="{",".join(map(str, bold))}">'
+        + (f'<p class="name">{_key(bold[0])}<bdi>{escaped(shown.names[bold[0]])}</bdi></p>' if len(groups) > 1 else "")
+        + _panel(shown, number, frame, bold, point)
+        + "</div>"
+        for bold in groups
+    )
+
+
+def keys(count: int) -> str:
+    """Return the shapes that mark curves, to be used by name."""
+    shapes = "".join(f'<g id="k{m}">{SHAPES[m]}</g>' for m in range(min(count, len(SHAPES))))
+    return f'<svg class="hidden" aria-hidden="true" width="0" height="0"><defs>{shapes}</defs></svg>'
+
+
+def _key(m: int) -> str:
+    return f'<svg class="key" viewBox="0 0 26 8" aria-hidden="true"><path class="line c{m % 7}" d="M0 4h26"/></svg>'
+
+
+def _panel(shown: Shown, number: int, frame: Frame, bold: Sequence[int], point: tuple[int, int] | None) -> str:
+    view, together = shown.views[number], len(bold) > 1 or len(shown.names) == 1
+    what = f"{view.of}, {view.title}, by epsilon per record: {', '.join(shown.names[m] for m in bold)}"
+    parts = [_axes(frame, shown, together)]
+    if view.limited and int(shown.curves.labels_possible.max()) > 1:
+        parts.append(_ceiling(shown, frame, number, bold))
+    parts.append(f"<defs>{''.join(_line(shown, view, frame, number, m) for m in bold)}</defs>")
+    if not together:
+        parts += [f'<use class="other" href="#v{number}m{m}"/>' for m in range(len(shown.names)) if m not in bold]
+    parts += [f'<path class="band c{m % 7}" {_band(shown, view, frame, m)}/>' for m in bold]
+    parts += [f'<use class="line c{m % 7}" href="#v{number}m{m}"/>' for m in bold]
+    if together:
+        parts += [_marks(shown, view, frame, m) for m in bold]
+        parts.append(_labels(shown, view, frame, bold))
+    parts.append(_moving(shown, view, frame, bold, point))
+    return (
+        f'<svg viewBox="0 0 {frame.width} {frame.height}" role="img" aria-label="{escaped(what, 400)}">'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def _axes(frame: Frame, shown: Shown, large: bool) -> str:
+    right, base = frame.width - frame.right, frame.height - frame.bottom
+    parts = []
+    for share in _shares(frame.low, large):
+        y = _short(float(frame.y(share)))
+        parts.append(f'<path class="grid" d="M{frame.left} {y}H{right}"/>')
+        parts.append(f'<text class="end" x="{frame.left - 6}" y="{y}" dy=".32em">{round(100 * share)} %</text>')
+    for total in _ticks(frame, 7 if large else 4):
+        x = _short(float(frame.x(total)))
+        parts.append(
+            f'<path class="tick" d="M{x} {base}v4"/><text class="mid" x="{x}" y="{base + 18}">{total:g}</text>'
+        )
+    middle = frame.left + frame.span // 2
+    parts.append(f'<path class="axis" d="M{frame.left} {base}H{right}"/>')
+    parts.append(f'<text class="mid axis-name" x="{middle}" y="{base + (38 if large else 32)}">ε per record</text>')
+    count = len(shown.curves.features)
+    if large and count > 1 and shown.curves.unit == "feature" and _shared(shown):
+        parts.append(f'<path class="axis" d="M{frame.left} {frame.top}H{right}"/>')
+        for value in _ticks(frame, 7, count):
+            x = _short(float(frame.x(value * count)))
+            parts.append(f'<path class="tick" d="M{x} {frame.top}v-4"/>')
+            parts.append(f'<text class="mid" x="{x}" y="{frame.top - 8}">{value:g}</text>')
+        parts.append(f'<text class="mid axis-name" x="{middle}" y="{frame.top - 26}">ε per feature</text>')
+    return "".join(parts)
+
+
+def _shared(shown: Shown) -> bool:
+    """Tell whether every record pays the same multiple of an epsilon, as the upper axis says."""
+    per_feature = shown.curves.epsilons[shown.at] * len(shown.curves.features)
+    return bool(np.allclose(shown.totals, per_feature, rtol=1e-9))
+
+
+def _shares(low: float, large: bool) -> list[float]:
+    step = 0.1 if low >= 0.5 and large else 0.2 if low >= 0.2 or large else 0.5
+    count = int((1 - low) / step + 1e-9)
+    return [1 - step * i for i in range(count + 1)]
+
+
+def _ticks(frame: Frame, most: int, divided: int = 1) -> list[float]:
+    """Return round numbers within the axis, at most so many."""
+    first, last = frame.first / divided, frame.last / divided
+    if frame.log:
+        decades = range(math.floor(math.log10(first)), math.ceil(math.log10(last)) + 1)
+        for digits in ((1, 2, 5), (1, 3), (1,)):
+            found = [float(Decimal(d).scaleb(p)) for p in decades for d in digits]
+            found = [v for v in found if first <= v <= last]
+            if len(found) <= most:
+                return found
+        return found[:: math.ceil(len(found) / most)]
+    if last == first:
+        return [float(show_up(first, 3))]
+    for p in range(math.floor(math.log10(last - first)) - 1, 20):
+        for d in (1, 2, 5):
+            step = Decimal(d).scaleb(p)
+            low, high = math.ceil(Decimal(repr(first)) / step), math.floor(Decimal(repr(last)) / step)
+            if high - low < most:
+                return [float(i * step) for i in range(low, high + 1)]
+    return [first, last]
+
+
+def _points(frame: Frame, xs: Iterable[float], ys: Iterable[float], end: str = "") -> str:
+    """Return a path in fine steps, each from the last point: a third of the letters of an absolute one."""
+    fine = frame.fine
+    at = [(round(fine * float(x)), round(fine * float(y))) for x, y in zip(xs, ys, strict=True)]
+    steps = [(x - a, y - b) for (a, b), (x, y) in pairwise(at)]
+    text = f"M{at[0][0]} {at[0][1]}l" + " ".join(f"{x} {y}" for x, y in steps or [(0, 0)])
+    return f'transform="scale({1 / fine:g})" d="{text.replace(" -", "-")}{end}"'
+
+
+def _line(shown: Shown, view: View, frame: Frame, number: int, m: int) -> str:
+    path = _points(frame, frame.x(shown.totals[m]), frame.y(view.bounds.lower[m]))
+    return f'<path class="curve" id="v{number}m{m}" {path}/>'
+
+
+def _band(shown: Shown, view: View, frame: Frame, m: int) -> str:
+    x, low, high = frame.x(shown.totals[m]), frame.y(view.bounds.lower[m]), frame.y(view.bounds.upper[m])
+    return _points(frame, [*x, *x[::-1]], [*low, *high[::-1]], "z")
+
+
+def _ceiling(shown: Shown, frame: Frame, number: int, bold: Sequence[int]) -> str:
+    """Return what no mechanism can promise: drawn once, shown in every panel."""
+    path = _points(frame, frame.x(np.array(shown.stops)), frame.y(np.array(shown.caps)))
+    drawn = f'<defs><path class="curve" id="v{number}cap" {path}/></defs>' if 0 in bold else ""
+    x, y = frame.left + 8, _short(float(frame.y(shown.caps[0])) + 18)
+    told = f'<text class="halo" x="{x}" y="{y}">ceiling</text>' if frame.width > 400 else ""
+    return f'{drawn}<use class="ceiling" href="#v{number}cap"/>{told}'
+
+
+def _marks(shown: Shown, view: View, frame: Frame, m: int) -> str:
+    count, every = len(shown.at), max(1, len(shown.at) // 6)
+    at = range((m * every) // len(SHAPES) % max(1, count), count, every)
+    x, y = frame.x(shown.totals[m]), frame.y(view.bounds.lower[m])
+    return "".join(
+        f'<use class="mark c{m % 7}" href="#k{m % len(SHAPES)}" x="{_short(float(x[e]))}" y="{_short(float(y[e]))}"/>'
+        for e in at
+    )
+
+
+def _labels(shown: Shown, view: View, frame: Frame, bold: Sequence[int]) -> str:
+    """Name each curve at its end, moved apart where ends lie close."""
+    ends = sorted((float(frame.y(view.bounds.lower[m, -1])), m) for m in bold)
+    places: list[float] = []
+    for y, _ in ends:
+        places.append(max([y, *(places[-1:] and [places[-1] + APART])]))
+    over = max(0.0, places[-1] - (frame.height - frame.bottom))
+    places = [y - over for y in places]
+    x, last = frame.width - frame.right, [_short(float(at)) for at in frame.x(shown.totals[:, -1])]
+    names = [escaped(name, LABEL) for name in shown.curves.mechanisms]
+    return "".join(
+        f'<path class="leader" d="M{last[m]} {_short(y)}L{x + 10} {_short(place)}"/>'
+        f'<use class="mark c{m % 7}" href="#k{m % len(SHAPES)}" x="{x + 14}" y="{_short(place)}"/>'
+        f'<text class="label" x="{x + 22}" y="{_short(place)}" dy=".32em">{names[m]}</text>'
+        for (y, m), place in zip(ends, places, strict=True)
+    )
+
+
+def _moving(shown: Shown, view: View, frame: Frame, bold: Sequence[int], point: tuple[int, int] | None) -> str:
+    """Return what the script moves: the target, the epsilon looked at, a point on each curve."""
+    right, base = frame.width - frame.right, frame.height - frame.bottom
+    total = shown.stops[-1] if point is None else float(shown.totals[point])
+    target = _short(float(frame.y(shown.found.at_least)))
+    above = float(target) >= frame.top + ROOM
+    parts = [
+        f'<g class="target" transform="translate(0 {target})"><path d="M{frame.left} 0H{right}"/>'
+        f'<text class="halo" x="{frame.left + 4}" y="{-5 if above else 14}">asked for</text></g>',
+        f'<path class="cursor" transform="translate({_short(float(frame.x(total)))} 0)" d="M0 {frame.top}V{base}"/>',
+    ]
+    for m, e in enumerate(shown.affordable(total)):
+        if m in bold:
+            x, y = (0.0, 0.0) if e is None else (frame.x(shown.totals[m, e]), frame.y(view.bounds.lower[m, e]))
+            chosen = " chosen" if point is not None and m == point[0] else ""
+            place = f'transform="translate({_short(float(x))} {_short(float(y))})"'
+            hidden = ' visibility="hidden"' if e is None else ""
+            parts.append(f'<circle class="point c{m % 7}{chosen}" data-m="{m}" r="4" {place}{hidden}/>')
+    return "".join(parts)
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,193 @@
+"""From a result, or a file that holds one, to its page."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epsworth import __version__
+from epsworth.documents import read_json
+from epsworth.files import reading
+from epsworth.reports.numbers import Shown
+from epsworth.reports.page import Page
+from epsworth.reports.utility import Origin, utility_page
+from epsworth.space import LeakWarning
+from epsworth.utility.curves import FORMAT, Curves
+from epsworth.utility.population import Population
+from epsworth.utility.recommendation import Recommendation, recommend
+
+MOST_WHOLE = 90_000  # letters of a whole result within its page: with the rest it stays below 250 kB
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of curves: as for `recommend`; None where the file says it, or the default is meant."""
+
+    at_least: float | None = None
+    on: str | int | None = None
+    of: str | None = None
+    delta: float | None = None
+
+
+def report(
+    result: Curves,
+    *,
+    at_least: float = 0.9,
+    on: str | int = "average",
+    of: str = "stability",
+    delta: float | None = None,
+    command: str | None = None,
+) -> Page:
+    """Return a result as a page: the decision, the curves, what the epsilon means, who is served worst.
+
+    Claim: every number on the page is one of the result's, rounded to the safe side.  The page holds what was computed
+    from raw records, and says so.
+
+    Parameters
+    ----------
+    result : Curves
+        From `stability`.
+    at_least, on, of, delta
+        What is wanted, as for `recommend`; readers can move the first on the page.
+    command : str, optional
+        What made the result, to be shown.
+
+    Returns
+    -------
+    Page
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> curves = ew.stability(lambda X: X[:, 0] <= 0.5, [[0.2]], sensitive=0, mechanisms=["pm"], epsilons=[1, 2], rng=1)
+    >>> page = ew.reports.report(curves, at_least=0.6)
+    >>> "Use pm at " in page.html
+    True
+    """
+    document = result.to_dict()
+    content = (json.dumps(document, allow_nan=False) + "\n").encode()  # as `save` writes it
+    return _of_curves(result, Question(at_least, on, of, delta), content, command, document.get("population"))
+
+
+def report_file(
+    path: str | Path,
+    *,
+    at_least: float | None = None,
+    on: str | int | None = None,
+    of: str | None = None,
+    delta: float | None = None,
+) -> Page:
+    """Return the page of a file that --json wrote; see `report`.
+
+    Parameters
+    ----------
+    path : str or Path
+        JSON of `utility` or `recommend`.
+    at_least, on, of, delta
+        As for `report`; by default what the file itself asks.
+    """
+    with reading(path, "result file") as content:
+        document = read_json(content)
+        for fits, page in RESULTS.values():
+            if isinstance(document, Mapping) and fits(document):
+                return page(document, Question(at_least, on, of, delta), content)
+        raise ValueError(f"holds no result that has a page; write one with {' or '.join(RESULTS)}")
+
+
+def _curves_page(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
+    return _of_curves(Curves.from_dict(document), asked, content, None, document.get("population"))
+
+
+def _recommendation_page(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
+    """Ask the curves again what the file asked them, and refuse where the answers differ."""
+    made, held = document["recommendation"], document["curves"]
+    curves = Curves.from_dict(held)
+    try:
+        said = {name: made[name] for name in ("at_least", "on", "of")}
+        choice = made["choice"]
+        wanted = None if choice is None else (choice["mechanism"], choice["epsilon_per_record"])
+        limits = [None, 0.0 if choice is None else choice["delta_per_record"], 0.0]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"recommendation: damaged or incomplete ({type(error).__name__}: {error})") from None
+    if asked == Question():
+        for delta in limits:
+            found = _chosen(curves, Question(**said, delta=delta))
+            own = None if found.choice is None else (found.choice.mechanism, found.choice.guarantee.epsilon)
+            if own == wanted:
+                asked = Question(**said, delta=delta)
+                break
+        else:
+            raise ValueError("the recommendation is not what its curves say; ask again with epsworth recommend")
+    given = {name: getattr(asked, name) for name in said if getattr(asked, name) is not None}
+    asked = Question(**(said | given), delta=asked.delta)
+    return _of_curves(curves, asked, content, None, held.get("population"))
+
+
+def _of_curves(curves: Curves, asked: Question, content: bytes, command: str | None, population: Any = None) -> Page:
+    heuristic = not curves.sound
+    if heuristic:
+        if curves.check is None:
+            raise ValueError("these curves are a heuristic (method='paper') without bounds; report on method='auto'")
+        curves, population = replace(curves, stability=curves.check, accuracy=None, sound=True, check=None), None
+    found = _chosen(curves, asked)
+    shown = Shown.of(curves, found, 1.0 if asked.delta is None else asked.delta, _populations(curves, population))
+    origin = Origin(
+        version=__version__,
+        fingerprint=hashlib.sha256(content).hexdigest(),
+        size=len(content),
+        made=datetime.now(UTC).strftime("%Y-%m-%d"),
+        command=command,
+        heuristic=heuristic,
+    )
+    packed = base64.b64encode(gzip.compress(content, 9, mtime=0)).decode() if len(content) < 4_000_000 else ""
+    return utility_page(shown, origin, packed if len(packed) <= MOST_WHOLE else "")
+
+
+def _chosen(curves: Curves, asked: Question) -> Recommendation:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeakWarning)  # the page says so where one record is looked at
+        return recommend(
+            curves,
+            at_least=0.9 if asked.at_least is None else asked.at_least,
+            on=asked.on if asked.on is not None else "average" if len(curves.labels) > 1 else "worst",
+            of=asked.of or "stability",  # type: ignore[arg-type]  # checked there
+            delta=asked.delta,
+        )
+
+
+def _populations(curves: Curves, held: Any) -> dict[str, Population] | None:
+    """Return the populations that a file holds for these curves; None where they must be computed."""
+    if not isinstance(held, Mapping):
+        return None
+    found, shape = {}, curves.lower.shape
+    for of in ("stability", *(["accuracy"] if curves.accuracy is not None else [])):
+        try:
+            entry = held[of]
+            lower, upper = (np.array(entry[side], dtype=np.float64) for side in ("lower", "upper"))
+            one = Population(lower, upper, float(entry["confidence"]), int(entry["records"]), float(entry["spent"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"population: damaged or incomplete ({type(error).__name__}: {error})") from None
+        if not lower.shape == upper.shape == shape[:2] or not (lower <= upper).all():
+            raise ValueError("population: must be mechanisms x epsilons with lower <= upper; write the curves again")
+        found[of] = one
+    return found if len(curves.labels) >= 20 else {}
+
+
+Reader = Callable[[Mapping[str, Any], Question, bytes], Page]
+RESULTS: dict[str, tuple[Callable[[Mapping[str, Any]], bool], Reader]] = {
+    "epsworth utility --json": (lambda document: document.get("format") == FORMAT, _curves_page),
+    "epsworth recommend --json": (
+        lambda document: isinstance(document.get("recommendation"), dict) and isinstance(document.get("curves"), dict),
+        _recommendation_page,
+    ),
+}

@@ -1,0 +1,248 @@
+"""The utility page: what to choose, what it keeps, what it protects, who is served worst, and what is not protected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from epsworth.reports.escaping import NOTE, cleaned, escaped, isolated
+from epsworth.reports.figure import figure, frame_of, keys
+from epsworth.reports.numbers import SUBJECTS, Shown, View
+from epsworth.reports.page import Page, framed
+from epsworth.reports.sentences import WORDS, Standing, observed, observer, percent, sure
+from epsworth.reports.tables import bars, data, limited, now, records, section
+from epsworth.results import how_sure
+from epsworth.rounding import show_up
+
+SCRIPTS = ("rounding.js", "choosing.js", "utility.js")
+MOST_NAMES = 12  # features that are named
+MOST_NOTES = 12
+MOST_PRINTED = 4  # notes on paper; the style sheet leaves out the others
+PRIORS = (1, 10, 50, 90)  # per cent, in the table of what an epsilon means
+PRIOR = 50
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a page comes from.
+
+    Attributes
+    ----------
+    version : str
+        Of this library.
+    fingerprint : str
+        SHA-256 of the result's JSON.
+    size : int
+        Its bytes.
+    made : str
+        The day on which the page was made.
+    command : str or None
+        What made the result.
+    heuristic : bool
+        Whether a published heuristic was asked, beside which these bounds stood.
+    """
+
+    version: str
+    fingerprint: str
+    size: int
+    made: str
+    command: str | None
+    heuristic: bool
+
+
+def utility_page(shown: Shown, origin: Origin, whole: str) -> Page:
+    """Return the page; ``whole`` is the result itself, packed, or nothing where it is too large."""
+    standing = Standing.of(shown)
+    numbers = shown.numbers | {
+        "words": WORDS | {"sure": _sure(shown), "several": str(_several(shown))},
+        "frames": [frame_of(shown, view).to_dict() for view in shown.views],
+        "fingerprint": origin.fingerprint,
+    }
+    return framed(f"What is this epsilon worth? {_title(shown)}", _body(standing, origin, whole), numbers=numbers,
+                  scripts=SCRIPTS, whole=whole)  # fmt: skip
+
+
+def _body(standing: Standing, origin: Origin, whole: str) -> str:
+    shown = standing.shown
+    parts = [_decision(standing), _controls(standing), _curves(standing), now(standing), _meaning(standing)]
+    if len(shown.curves.labels) > 1:
+        parts.append(records(standing))
+    parts += [_unprotected(shown, origin), _origin(shown, origin), _downloads(origin, whole)]
+    heading = "What is this epsilon worth?"
+    count, names = len(shown.curves.labels), _names(shown)
+    rows = f"{count} records" if count > 1 else "one record"
+    return (
+        f'{keys(len(shown.names))}<header><h1>{heading}</h1><p class="about">{rows}; perturbed: {names}. '
+        f"Made by epsworth {origin.version} on {origin.made}.</p></header>\n<main>\n" + "\n".join(parts) + "\n</main>"
+    )
+
+
+def _several(shown: Shown) -> int:
+    """Return how many features share the epsilon of a record; 1 where the difference is not told."""
+    return len(shown.curves.features) if shown.curves.unit == "feature" else 1
+
+
+def _sure(shown: Shown) -> str:
+    return how_sure(shown.curves.confidence).replace(" %", "\u00a0%")
+
+
+def _title(shown: Shown) -> str:
+    return cleaned(", ".join(map(str, shown.curves.features[:MOST_NAMES])))
+
+
+def _names(shown: Shown) -> str:
+    names = shown.curves.features
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(isolated(name) for name in names[:MOST_NAMES]) + more
+
+
+def _decision(standing: Standing) -> str:
+    shown, point = standing.shown, standing.point
+    feasible = shown.found.feasible
+    sentence = f'<p class="sentence" id="sentence" aria-live="polite">{escaped(standing.sentence(), NOTE)}</p>'
+    if point is None:
+        return section("decision", "The decision", sentence)
+    lower = standing.words()["lower"]
+    after = sure(observed(standing.total, standing.delta, PRIOR / 100))
+    facts = (
+        (show_up(standing.total), "ε per record", "total"),
+        (lower, "guaranteed probability that it is kept", "lower"),
+        (after, f"at most so sure is an observer, from {PRIOR} %", "after"),
+    )
+    said = "".join(f'<div><dd id="fact-{name}">{value}</dd><dt>{word}</dt></div>' for value, word, name in facts)
+    return section("decision", "The decision", f'{sentence}<dl class="facts">{said}</dl>', "" if feasible else " no")
+
+
+def _controls(standing: Standing) -> str:
+    shown = standing.shown
+    target, stop = shown.targets.index(shown.target), shown.stops.index(standing.total)
+    radios = "".join(
+        f'<label><input type="radio" name="view" value="{i}"{" checked" if i == 0 else ""}> '
+        f"{escaped(_view_name(shown, view))}</label>"
+        for i, view in enumerate(shown.views)
+    )
+    return (
+        '<form class="controls" aria-label="Ask something else">'
+        f"<fieldset{' hidden' if len(shown.views) == 1 else ''}><legend>Look at</legend>{radios}</fieldset>"
+        f"{_slider('target', 'At least', target, len(shown.targets) - 1, percent(shown.target, shown.digits))}"
+        f"{_slider('stop', 'ε per record', stop, len(shown.stops) - 1, show_up(standing.total))}"
+        '<button type="button" id="back" disabled>Back to the recommendation</button></form>'
+    )
+
+
+def _slider(name: str, label: str, value: int, most: int, shown: str, least: int = 0) -> str:
+    return (
+        f'<p class="slider"><label for="{name}">{label}</label> <output for="{name}" id="{name}-shown">{shown}</output>'
+        f'<input type="range" id="{name}" min="{least}" max="{max(most, least)}" value="{value}" step="1" '
+        f'aria-valuetext="{shown}" autocomplete="off"></p>'
+    )
+
+
+def _view_name(shown: Shown, view: View) -> str:
+    return view.title if len(shown.quantities) == 1 else f"{view.of}: {view.title}"
+
+
+def _curves(standing: Standing) -> str:
+    shown = standing.shown
+    views = "".join(
+        f'<div class="view" data-view="{i}"><p class="what">{escaped(_what(shown, view), 400)}</p>'
+        f'<div class="panels">{figure(shown, i, standing.point)}</div>{data(shown, view)}</div>'
+        for i, view in enumerate(shown.views)
+    )
+    count = len(shown.curves.epsilons)
+    thinned = f" {len(shown.at)} of {count} epsilons are shown." if len(shown.at) < count else ""
+    ceiling = ""
+    if limited(shown):
+        ceiling = " Dotted, for the worst record: the ceiling, more than which no mechanism can promise to every input."
+    told = (
+        "Lines are guaranteed; the truth lies in the band above each. Dashed across: what is asked for. Upright: the ε "
+        f"looked at.{ceiling} All bands hold together {_sure(shown)}.{thinned}"
+    )
+    return section("curves", "How often the label is kept", f'{views}<p class="caption">{told}</p>')
+
+
+def _what(shown: Shown, view: View) -> str:
+    return f"Probability that {SUBJECTS[view.of]}, {view.where}, by ε per record"
+
+
+def _meaning(standing: Standing) -> str:
+    shown = standing.shown
+    total, delta = standing.total, standing.delta
+    drawn = bars((PRIOR, 100 * observed(total, delta, PRIOR / 100)), ("before", "at most after"), "knows")
+    stops = shown.stops[:: max(1, len(shown.stops) // 24)]
+    rows = "".join(
+        f"<tr><th scope=row>{show_up(stop)}{''.join(f'<td>{sure(observed(stop, 0.0, p / 100))}' for p in PRIORS)}"
+        for stop in stops
+    )
+    heads = "".join(f"<th scope=col>from {p} %" for p in PRIORS)
+    return section(
+        "meaning",
+        "What the ε means",
+        f'<p id="observer" aria-live="polite">{escaped(observer(total, delta, PRIOR), NOTE)}</p>'
+        f'<div class="controls">{_slider("prior", "Likely before", PRIOR, 99, f"{PRIOR} %", 1)}</div>'
+        f'<div class="bars" role="img" aria-label="How sure, before and after, as told above">{drawn}</div>'
+        '<details><summary>Numbers: how sure at most, by ε</summary><table class="data"><thead><tr>'
+        f"<th scope=col>pure, ε per record{heads}</thead><tbody>{rows}</tbody></table></details>",
+    )
+
+
+def _unprotected(shown: Shown, origin: Origin) -> str:
+    curves = shown.curves
+    said = [
+        f"Every other column, and that a person takes part, is seen as it is: perturbed are only {_names(shown)}.",
+        "The ε is for one release of a record: two releases cost twice as much.",
+        "The numbers speak of this classifier, these ranges and these records; the worst case is the worst of these "
+        "records, not of all people.",
+    ]
+    if not isinstance(shown.found.on, str):
+        said.append("A choice that is made for one record depends on it, and so reveals something about it.")
+    if any(promise.delta for row in shown.promises for promise in row):
+        said.append("With probability δ a mechanism that has one may show more than its ε says.")
+    if origin.heuristic:
+        said.append("The claims of the published search are no bounds; this page shows the bounds beside them.")
+    if curves.stopped:
+        said.append("The run ended before its work was done: the bounds hold, and could be narrower.")
+    notes = [f"Note: {escaped(note, NOTE)}." for note in curves.notes[:MOST_NOTES]]
+    if len(curves.notes) > MOST_NOTES:
+        notes.append(f"{len(curves.notes) - MOST_NOTES} more notes stand in the result.")
+    if len(notes) > MOST_PRINTED:
+        notes.insert(MOST_PRINTED - 1, '<span class="paper">More notes stand in the file this was printed from.</span>')
+    listed = "".join(f"<li>{one}</li>" for one in said) + "".join(f'<li class="note">{one}</li>' for one in notes)
+    raw = (
+        "<strong>This page is computed from raw records and is not private itself:</strong> show it to whom the table "
+        "may be shown."
+    )
+    return section("limits", "What is not protected", f'<p class="raw">{raw}</p><ul>{listed}</ul>')
+
+
+def _origin(shown: Shown, origin: Origin) -> str:
+    curves = shown.curves
+    engines = ", ".join(sorted({cleaned(word, 40) for word in curves.method.flat}))
+    facts = [
+        ("Perturbed", _names(shown)),
+        ("Records", f"{len(curves.labels):,}"),
+        ("Bounds hold", _sure(shown)),
+        ("Tolerance", show_up(curves.tolerance)),
+        ("Engines", escaped(engines, 200)),
+        ("Cost", f"{curves.queries:,} queries, {show_up(curves.seconds, 3)} s"),
+        ("Result", f'{origin.size:,} bytes, SHA-256 <code class="print">{origin.fingerprint}</code>'),
+    ]
+    if origin.command is not None:
+        facts.append(("Command", f"<code>{escaped(origin.command, NOTE)}</code>"))
+    said = "".join(f"<div><dt>{word}</dt><dd>{value}</dd></div>" for word, value in facts)
+    return section("origin", "How this was computed", f'<dl class="origin-facts">{said}</dl>')
+
+
+def _downloads(origin: Origin, whole: str) -> str:
+    buttons = '<button type="button" data-save="numbers">Numbers of this page (CSV)</button>'
+    if whole:
+        buttons = f'<button type="button" data-save="whole">The whole result (JSON)</button>{buttons}'
+        told = "The result holds every record's bounds and label."
+    else:
+        told = f"The whole result ({origin.size:,} bytes) is too large for a page; its fingerprint stands above."
+    policy = (
+        "For what clients must run: "
+        "<code>epsworth recommend RESULT.json --at-least … --domain … --policy policy.toml</code>"
+    )
+    return section(
+        "downloads", "Take it with you", f'<p class="buttons">{buttons}</p><p class="caption">{told} {policy}</p>'
+    )
