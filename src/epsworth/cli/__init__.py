@@ -28,6 +28,7 @@ from epsworth.cli import (
     profile,
     radius,
     recommend,
+    reproduce,
     safe_box,
     split,
     utility,
@@ -60,6 +61,7 @@ for command in (
     profile.profile,
     noise.noise,
     mechanisms.mechanisms,
+    reproduce.reproduce,
 ):
     app.command()(options.apart(command))
 app.add_typer(learn.app, name="learn")
