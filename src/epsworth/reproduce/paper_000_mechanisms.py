@@ -60,7 +60,7 @@ def section_4_1_1(setting: Setting) -> Outcome:
     return Outcome(
         judged(round(share, 2) == 0.86, corrected=abs(share - 0.86) < 0.01),
         f"{share:.4f}; at x = .1, theta = .15 {true:.4f}, by the formula {printed:.4f}",
-        f"it rounds to .85, and the case named for it would give {case:.2f}; the formula's second case holds only where "
+        f"it rounds to .85; the case named for it would give {case:.2f}; the formula's second case holds only where "
         "the window lies in the ball and the ball in [0, 1], and over-claims elsewhere",
     )
 

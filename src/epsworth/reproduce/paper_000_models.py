@@ -21,7 +21,7 @@ BOXES = (((0.0, 0.55), (0.0, 0.8)), ((0.0, 0.7), (0.0, 0.7)))
 
 
 def network() -> MLPClassifier:
-    """Return the network of Example 5 with the weights as they are printed; one output unit: second class less first."""
+    """Return the network of Example 5 as printed; one output unit: the second class less the first."""
     model = MLPClassifier((2,), max_iter=1, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it is fitted for its shape alone
@@ -124,7 +124,7 @@ def table_2(setting: Setting) -> Outcome:
     return Outcome(
         judged(ratio > 300),
         "ms, theory / 2000 draws: " + ", ".join(f"{w} {theory[w]:.2f} / {empirical[w]:.2f}" for w in theory),
-        f"drawing is vectorised here, and costs the exponential mechanism {ratio:.0f} times the formula, not 915 times; "
+        f"drawn as arrays, the exponential mechanism costs {ratio:.0f} times the formula, not 915 times; "
         "the paper's times leave out the search for the box, 1.2 to 2.7 million queries per record",
     )
 

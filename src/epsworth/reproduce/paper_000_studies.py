@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from sklearn.neural_network import MLPClassifier
 
 from epsworth.arrays import Floats
@@ -126,19 +127,15 @@ def figure_10(setting: Setting) -> Outcome:
         grid = np.repeat(row[np.newaxis], 101 * 101, axis=0)
         at = [found.table.columns.index(column) for column in STROKE.sensitive]
         grid[:, at] = np.stack(np.meshgrid(*[np.linspace(0, 1, 101)] * 2), axis=-1).reshape(-1, 2)
-        labels = np.asarray(found.model.predict(found.table.clear().vstack(_like(found.table, grid)))).reshape(101, 101)
+        labels = np.asarray(found.model.predict(pl.DataFrame(grid, schema=found.table.columns, orient="row"))).reshape(
+            101, 101
+        )
         changes[name] = int((labels[1:] != labels[:-1]).sum() + (labels[:, 1:] != labels[:, :-1]).sum())
     return Outcome(
         judged(changes["RF"] > 2 * changes["LR"]),
         f"steps of a 101 x 101 grid at which the label changes: {changes['LR']} for LR, {changes['RF']} for RF",
         "counted on the plane through record 4",
     )
-
-
-def _like(table, rows):  # type: ignore[no-untyped-def]
-    import polars as pl
-
-    return pl.DataFrame(rows, schema=table.columns, orient="row").cast(table.schema)
 
 
 def _over_dataset(setting: Setting, study: Study, model: str) -> Outcome:

@@ -81,7 +81,7 @@ def claim_1(setting: Setting) -> Outcome:
     away = [float(np.linalg.norm(basis - matrix @ turned)) for matrix in (printed, best)]
     return Outcome(
         judged(off < 1e-9 and math.isclose(away[0], away[1], rel_tol=1e-6)),
-        f"the printed matrix misses orthogonality by {off:.2f} and leaves {away[0]:.3f}; Procrustes leaves {away[1]:.3f}",
+        f"the printed matrix is off orthogonality by {off:.2f} and leaves {away[0]:.3f}; Procrustes {away[1]:.3f}",
         "cutting V_A V_B^T to its first rows and columns is in general not unitary",
     )
 
@@ -244,7 +244,7 @@ ITEMS = (
     Item(
         "001-fig-5",
         "Figure 5, section 6.6",
-        "The first component explains most of Rice and Dry Bean, less than half of CIFAR-10; twenty explain 70 % of it.",
+        "The first component explains most of Rice and Dry Bean, less than half of CIFAR-10; twenty explain 70 %.",
         figure_5,
         quick=True,
         needs=("rice.csv.gz", "dry_bean.csv.gz", CIFAR),

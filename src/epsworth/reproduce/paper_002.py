@@ -26,7 +26,7 @@ def theorem_1(setting: Setting) -> Outcome:
         most[d] = max(len(one ^ other) for one in points for other in points)
     return Outcome(
         judged(all(count <= 2 ** (d + 1) for d, count in most.items())),
-        f"messages differ by at most {most[1]}, {most[2]}, {most[3]} in 1, 2, 3 dimensions: 2^(d + 1), the scale's numerator",
+        f"messages differ by at most {most[1]}, {most[2]}, {most[3]} for d = 1, 2, 3: 2^(d + 1), as in the scale",
         "alpha is met exactly; on an infinite lattice no message can be sent, and in floating point |x - x_j| < h may "
         "count a third cell",
     )
@@ -75,7 +75,7 @@ def _falling(private: bool, setting: Setting) -> tuple[Floats, Floats]:
 
 def theorem_2(setting: Setting) -> Outcome:
     """Watch the excess risk fall, and break the theorem by an alpha that grows."""
-    users, risks = _falling(True, setting)
+    _, risks = _falling(True, setting)
     rng = np.random.default_rng(1)
     # d = 1, h = 1/n, alpha_n = n: n alpha^2 h^2 = n grows, but a cell holds two users however many there are
     broken = []
@@ -195,7 +195,7 @@ def figure_2(setting: Setting) -> Outcome:
     slides, ours = found["slides"], found["auto"]
     return Outcome(
         judged(slides[-1] > slides[0] + 0.1 and slides[-1] < 0.915 and slides[3] > slides[1]),
-        f"two moons, 1e5 users, alpha .5, 1, 2, 4, 8: {', '.join(f'{value:.3f}' for value in slides)}; by our mechanism "
+        f"two moons, 1e5 users, alpha .5, 1, 2, 4, 8: {', '.join(f'{value:.3f}' for value in slides)}; by our own "
         f"{', '.join(f'{value:.3f}' for value in ours)}; without privacy .914",
         "the slides' figure holds no numbers; its shape, rising and then levelling off, is compared",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import time
+from itertools import pairwise
 
 import numpy as np
 
@@ -55,7 +56,7 @@ def figure_2(setting: Setting) -> Outcome:
         judged(never_worse and wider and all(two <= one for one, two in renyi)),
         f"gain over the Gaussian at theta {', '.join(f'{h:.3g}' for h in halves)}: "
         f"{' '.join(f'{g:.0%}' for g in gains[0])} (sensitivity 1), {' '.join(f'{g:.0%}' for g in gains[1])} (5); "
-        f"Renyi at theta 2: {renyi[0][0]:.2f} to {renyi[0][1]:.2f} at order 8, {renyi[1][0]:.2f} to {renyi[1][1]:.2f} at 32",
+        f"Renyi at 2: {renyi[0][0]:.2f} to {renyi[0][1]:.2f} (order 8), {renyi[1][0]:.2f} to {renyi[1][1]:.2f} (32)",
         f"by exact profiles; the staircase, which the paper leaves out, is better still in {stairs} of "
         f"{2 * len(halves)} cases, and is pure",
     )
@@ -75,7 +76,7 @@ def figure_3(setting: Setting) -> Outcome:
             f"sensitivity {size:g}: " + ", ".join(f"{one:.2f} to {two:.2f}" for one, two, _ in found)
             for size, found in rows.items()
         ),
-        f"gain at delta 1e-3, 1e-5, 1e-9: {', '.join(f'{value:.0%}' for value in strict)} (theta 5, beta .05), as stated; "
+        f"gain at delta 1e-3, 1e-5, 1e-9: {', '.join(f'{value:.0%}' for value in strict)} (theta 5, beta .05), so; "
         "less steep only where the sensitivity is high",
     )
 
@@ -97,9 +98,9 @@ def figure_4(setting: Setting) -> Outcome:
     shown = ", ".join(f"{times['boosted', half]:.1f}" for half in (1.0, 5.0, 10.0))
     return Outcome(
         judged(draws[0] > draws[1] > draws[2]),
-        f"draws per value by rejection {', '.join(f'{value:.2f}' for value in draws)} at theta 1, 5, 10; 10,000 values by "
+        f"draws per value by rejecting {', '.join(f'{value:.2f}' for value in draws)} at theta 1, 5, 10; 1e4 values by "
         f"inverse transform {shown} ms",
-        "rejection needs fewer draws as theta grows, as the figure shows; inverse transform takes the same time throughout",
+        "rejection needs fewer draws as theta grows, as the figure shows; inverse transform takes the same throughout",
     )  # fmt: skip
 
 
@@ -117,13 +118,13 @@ def figure_5(setting: Setting) -> Outcome:
     for failure in (0.0001, 0.1, 0.2, 0.3, 0.4):
         boost = float(boost_needed(float(outside("gaussian", 2.0, where)), failure))
         shifts.append(published_terms(Boosted("gaussian", 2.0, boost, where, 1)).shift)
-    falls = all(one > two for one, two in zip(shifts, shifts[1:], strict=False))
+    falls = all(one > two for one, two in pairwise(shifts))
     return Outcome(
         judged(falls and exact[2] < exact[3], corrected=False),
         f"[0, 10], sigma 2, delta 1e-5: clamped {kernel:.3f}, boosted at beta .4, .2, .1 "
         f"{', '.join(f'{value:.3f}' for value in exact[:3])}, truncated {exact[3]:.3f}; published "
         f"{', '.join(f'{value:.3f}' for value in claimed)}; shift {', '.join(f'{value:.3f}' for value in shifts)}",
-        "(b) the published shift falls with the confidence, as drawn; (a) is an effect of the loose bound: truncation has "
+        "(b) the published shift falls, as drawn; (a) is an effect of the loose bound: truncation has "
         f"the least exact epsilon, and clamping costs nothing over the kernel's {plain_gaussian:.3f}",
     )
 
@@ -225,7 +226,7 @@ ITEMS = (
     Item(
         "003-fig-7",
         "Figure 7, section 5.5",
-        "Adult's ages: randomised response is best for values and worst for categories; boosting trades one for the other.",
+        "Adult's ages: randomised response is best for values and worst for categories; boosting trades them off.",
         figure_7,
         quick=True,
         needs=ADULT,

@@ -144,7 +144,7 @@ def figure_2(setting: Setting) -> Outcome:
     (far, near), (weak, _) = (_off(X, y, l2, count) for l2 in (1.0, 0.01))
     return Outcome(
         judged(far < 0.02),
-        f"worst-case point off by {far:.1%} of the distance at l2 = 1, {weak:.0%} at .01; one Newton step by {near:.0e}",
+        f"worst-case point off by {far:.1%} of the distance at l2 = 1, {weak:.0%} at .01; Newton by {near:.0e}",
         "accurate only while regularisation dwarfs the loss's curvature, where the model is nearly useless",
     )
 
@@ -171,7 +171,7 @@ def figure_3(setting: Setting) -> Outcome:
     printed = np.linalg.norm(found.base + slope, axis=1) / (2 * (len(X) - 1))
     return Outcome(
         judged(bool(inside.all() and np.allclose(printed, radii, rtol=1e-6))),
-        f"{inside.mean():.0%} of {len(X):,} neighbours lie in their sphere, of radius {radii.min():.1e} to {radii.max():.1e}",
+        f"{inside.mean():.0%} of {len(X):,} neighbours lie within, radii {radii.min():.1e} to {radii.max():.1e}",
         "caption and text swap the panels; the bounds are to be intersected, not united, and the plane is not needed",
     )
 
@@ -204,7 +204,7 @@ def figure_4(setting: Setting) -> Outcome:
     circle = bool(equal[least] <= np.quantile(equal, 1e-3))
     return Outcome(
         judged(falls and circle, corrected=grows and circle),
-        f"centred: the loss is beta times the distance, up to {np.abs(at.losses).max():.3f} at epsilon 1; off-centre the "
+        f"centred: beta times the distance, up to {np.abs(at.losses).max():.3f} at epsilon 1; off-centre the "
         f"least, {np.abs(off.losses[least]):.1e}, lies on the circle about the model through the base",
         "the loss grows with the distance from the centre; the text says that it decays",
     )
@@ -242,7 +242,7 @@ def figure_6(setting: Setting) -> Outcome:
     advantage = kernels(2).adv(worst * np.array([line, 8 / worst, 1 / sensitivity(len(X), 1.0)]))
     return Outcome(
         judged(bool(advantage[0] < 0.1)),
-        f"the best attack on the most exposed row has advantage {advantage[0]:.2f} at the onset, {advantage[1]:.2f} at the "
+        f"best attack on the most exposed row: advantage {advantage[0]:.2f} at the onset, {advantage[1]:.2f} at the "
         f"published line (u = 8), {advantage[2]:.3f} at epsilon 1",
         "a plateau of loss / beta says that the loss is proportional to epsilon: less epsilon always protects more",
     )
