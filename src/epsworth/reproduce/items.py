@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -160,5 +161,10 @@ def outcome_of(item: Item, setting: Setting) -> Outcome:
         return Outcome(Verdict.NOT_RUN if item.pending else Verdict.NOT_REPRODUCIBLE, "none", item.reason)
     if lacking := item.lacking(setting.folder):
         return Outcome(Verdict.NOT_RUN, "none", f"{', '.join(lacking)} not found in the folder of --data")
+    return _timed(item.compute, setting)
+
+
+@cache  # two items may be about one thing, such as a figure and its example
+def _timed(compute: Compute, setting: Setting) -> Outcome:
     began = time.perf_counter()
-    return replace(item.compute(setting), seconds=time.perf_counter() - began)
+    return replace(compute(setting), seconds=time.perf_counter() - began)

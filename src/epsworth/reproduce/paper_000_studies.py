@@ -161,7 +161,7 @@ def _over_dataset(setting: Setting, study: Study, model: str) -> Outcome:
 
 
 @lru_cache(maxsize=1)
-def _digits(path: Path) -> tuple[MLPClassifier, Floats]:
+def digits(path: Path) -> tuple[MLPClassifier, Floats]:
     """Fit a network of one hidden layer, and set to zero what weight decay left at pixels that are always black.
 
     Such subnormal numbers are lost in the rounding of the scores, and make every prediction six times slower.
@@ -176,7 +176,7 @@ def _digits(path: Path) -> tuple[MLPClassifier, Floats]:
 
 def figure_8(setting: Setting) -> Outcome:
     """Bound the first two images; the box of the published search beside them."""
-    model, X = _digits(setting.file("mnist_7x7.npz"))
+    model, X = digits(setting.file("mnist_7x7.npz"))
     said, numbers, main = [], [], True
     for image in range(2):
         asked = {"sensitive": list(range(49)), "mechanisms": PIXELS, "epsilons": EPSILONS, "rng": 0}
@@ -196,7 +196,7 @@ def figure_8(setting: Setting) -> Outcome:
 
 def figure_16(setting: Setting) -> Outcome:
     """Bound the average and the worst case over the first fifty images."""
-    model, X = _digits(setting.file("mnist_7x7.npz"))
+    model, X = digits(setting.file("mnist_7x7.npz"))
     whole = stability(
         model, X[:50], sensitive=list(range(49)), mechanisms=PIXELS, epsilons=EPSILONS, rng=0, over="dataset"
     )

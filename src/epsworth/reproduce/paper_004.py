@@ -93,21 +93,18 @@ def of_output(X: Floats, y: Floats) -> Draw:
     return draw
 
 
-def spreads(draw: Draw, budgets: tuple[float, ...]) -> list[float]:
+def spread(clouds: list[Floats]) -> float:
     """Return the spread of the clouds' means in standard errors of one: 1 where clouds cannot be told apart."""
-    found = []
-    for epsilon in budgets:
-        clouds = list(draw(epsilon))
-        centres = np.linalg.norm(np.std([models.mean(axis=0) for models in clouds], axis=0))
-        width = np.mean([np.linalg.norm(models.std(axis=0)) for models in clouds]) / np.sqrt(DRAWS)
-        found.append(float(centres / width))
-    return found
+    centres = np.linalg.norm(np.std([models.mean(axis=0) for models in clouds], axis=0))
+    width = np.mean([np.linalg.norm(models.std(axis=0)) for models in clouds]) / np.sqrt(DRAWS)
+    return float(centres / width)
 
 
 def _clouds(make: Callable[[Floats, Floats], Draw], setting: Setting) -> Outcome:
     budgets = (0.1, 1.0, 10.0, 1000.0)
     X, y = adult(setting.file(""))
-    found = spreads(make(X, y), budgets)
+    draw = make(X, y)
+    found = [spread(list(draw(epsilon))) for epsilon in budgets]
     return Outcome(
         judged(found[0] < 1.5 and found[-1] > 3),
         "spread of the clouds' means, in standard errors of one: "
