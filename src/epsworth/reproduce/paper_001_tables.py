@@ -12,7 +12,7 @@ from epsworth.pac import MI, FixedForest, PACPrivatizer
 from epsworth.pac.allocation import Rule
 from epsworth.pac.calibration import Basis
 from epsworth.reproduce import pac_tasks
-from epsworth.reproduce.items import Item, Outcome, Setting, judged
+from epsworth.reproduce.items import Item, Outcome, Setting, Verdict, judged
 from epsworth.reproduce.pac_tasks import BUDGETS, Task, task
 
 CIFAR = "cifar10_jpeg_10k.npz"
@@ -77,7 +77,8 @@ def _figure(
 
     ``said``: for a task, the budget's number and the least accuracy (the largest error) that the text states there.
     """
-    found = _utilities([name for name in names if not setting.quick or "Iris" in name or "d'=1" in name], setting)
+    brief = [name for name in names if "Iris" in name or "d'=1" in name] or list(names[:1])
+    found = _utilities(brief if setting.quick else names, setting)
     sign = -1 if error else 1
     slack = 0.03 if setting.quick else 0.01  # simulated releases
     better = [
@@ -154,47 +155,54 @@ def cifar(setting: Setting) -> Outcome:
     budgets = [MI(1 / 64), MI(4.0)]
     found = fitted.simulate_utility(error, 20, budgets=budgets, noises=["paper", "optimal"], bases=["diag"])
     paper, ours = ([one.mean for one in found if one.noise == rule] for rule in ("paper", "optimal"))
+    bare = error(PCA(3, svd_solver="randomized", random_state=0).fit(pixels[:2000] if setting.quick else pixels))
     return Outcome(
-        judged(abs(paper[0] - 0.43) < 0.03 and abs(paper[1] - 0.33) < 0.03),
-        f"restoration error {paper[0]:.2f} at MI 1/64, {paper[1]:.2f} at 4; least noise {ours[0]:.2f}, {ours[1]:.2f}",
-        "a compressed copy of 8,000 images; the code of the paper's date took the noise's variance for its deviation",
+        Verdict.NOT_REPRODUCIBLE,
+        f"restoration error {paper[0]:.2f} at MI 1/64, {paper[1]:.2f} at 4, {bare:.2f} without noise; least noise "
+        f"{ours[0]:.2f}, {ours[1]:.2f}",
+        "the copy at hand holds 8,000 compressed images, not 50,000, and a smaller pool needs more noise; the code "
+        "of the paper's date took the noise's variance for its deviation",
     )
 
 
-def _forest(setting: Setting, name: str, regularised: FixedForest, naive: FixedForest) -> tuple[Floats, Floats, float]:
-    """Return the utilities of two forests under the paper's noise, and the naive one's without noise."""
+def _row(values: Floats) -> str:
+    return " ".join(f"{value:.3f}" for value in values)
+
+
+def _forest(setting: Setting, first: FixedForest, second: FixedForest) -> tuple[Floats, Floats, float]:
+    """Return the utilities of two forests on Iris under the paper's noise, and the second one's without noise."""
     rows, bare = [], 0.0
-    for forest in (regularised, naive):
-        one = Task(name, name, "min-max", forest, basis="diag")
-        fitted, score = pac_tasks.fit(one, setting.folder, worlds=64 if setting.quick else 256)
-        releases = 40 if setting.quick else 400
+    for forest in (first, second):
+        fitted, score = pac_tasks.fit(Task("Iris", "iris", "min-max", forest, basis="diag"), None)
+        releases = 100 if setting.quick else 400
         told = fitted.simulate_utility(score, releases, budgets=[MI(b) for b in BUDGETS], noises=["paper"])
         rows.append(np.array([utility.mean for utility in told]))
         bare = float(np.mean([score(fitted.mechanism_.rebuild(v)) for v in fitted.trials_.outputs[:32]]))
     return rows[0], rows[1], bare
 
 
+NAIVE = FixedForest(1, 3, p=0.01, w1=0.0, w2=0.0, features=[[2, 3, 0]])
+
+
 def figure_8(setting: Setting) -> Outcome:
-    """Forests without regularisation, with few and with many thresholds."""
-    strong, naive, bare = _forest(
-        setting, "iris", FixedForest(1, 2, p=0.05, features=[[2, 3]]), FixedForest(1, 3, p=0.01, w1=0.0, w2=0.0)
-    )
+    """Privatise one tree of depth 3 without regularisation, and one of depth 2."""
+    small, naive, bare = _forest(setting, FixedForest(1, 2, p=0.05, features=[[2, 3]]), NAIVE)
     return Outcome(
-        judged(bare > 0.9 and naive[1] < 0.65),
-        f"Iris, one tree of depth 3, MI 1/64 to 4: {' '.join(f'{v:.3f}' for v in naive)}, without noise {bare:.3f}; of "
-        f"depth 2 on two chosen features {' '.join(f'{v:.3f}' for v in strong)}",
-        "features are fixed before, and leaf labels are noised, too; the paper's are drawn, and its labels are not",
+        judged(bare > 0.9 and naive[2] < 0.65),
+        f"Iris, one tree of depth 3, MI 1/64 to 4: {_row(naive)}, without noise {bare:.3f}; of depth 2, coarser: "
+        f"{_row(small)}",
+        "three columns are fixed before, and leaf labels are noised, too; the paper draws columns and bares labels",
     )
 
 
 def figure_9(setting: Setting) -> Outcome:
-    """Regularised forests on Iris."""
-    forest = FixedForest(1, 3, p=0.05, w1=0.4, w2=0.4)
-    strong, naive, _ = _forest(setting, "iris", forest, FixedForest(1, 3, p=0.01, w1=0.0, w2=0.0))
+    """Privatise the tree with and without regularisation."""
+    forest = FixedForest(1, 3, p=0.05, w1=0.4, w2=0.4, features=[[2, 3, 0]])
+    strong, naive, _ = _forest(setting, forest, NAIVE)
+    helps = bool((strong[:3] > naive[:3]).all())
     return Outcome(
-        judged(bool(strong[2] >= 0.7), corrected=bool((strong[1:] >= naive[1:] - 0.05).all())),
-        f"Iris, MI 1/64 to 4: regularised {' '.join(f'{v:.3f}' for v in strong)}, not so "
-        + " ".join(f"{v:.3f}" for v in naive),
+        judged(helps and bool(strong[2] >= 0.7), corrected=helps),
+        f"Iris, MI 1/64 to 4: regularised {_row(strong)}, not so {_row(naive)}",
         "leaf labels are noised, too: in the paper's code they are released as they are",
     )
 
@@ -258,11 +266,13 @@ ITEMS = (
         "Figure 8, section 6.7",
         "An unregularised tree on Iris has over 90 % without noise and about 50 % up to MI 1/2.",
         figure_8,
+        quick=True,
     ),
     Item(
         "001-fig-9",
         "Figure 9, section 6.7",
         "Regularised, it keeps 70 % from MI 1/8 on.",
         figure_9,
+        quick=True,
     ),
 )
