@@ -14,7 +14,6 @@ from epsworth.arrays import Floats
 from epsworth.reproduce import studies
 from epsworth.reproduce.items import Item, Outcome, Setting, judged
 from epsworth.reproduce.studies import BANK, EPSILONS, STROKE, Study, fitted, published
-from epsworth.utility.stability import stability
 
 # the paper's four, and two that it leaves out: its Laplace leaves the range of a pixel, this one is clipped to it
 PIXELS = tuple(
@@ -177,45 +176,8 @@ def digits(path: Path) -> tuple[MLPClassifier, Floats]:
     return model, X
 
 
-def figure_8(setting: Setting) -> Outcome:
-    """Bound the first two images; the box of the published search beside them."""
-    model, X = digits(setting.file("mnist_7x7.npz"))
-    said, numbers, main = [], [], True
-    for image in range(2):
-        asked = {"sensitive": list(range(49)), "mechanisms": PIXELS, "epsilons": EPSILONS, "rng": 0}
-        lower = stability(model, X[image : image + 1], **asked).lower[..., 0]  # type: ignore[arg-type]
-        # its box is searched once for all mechanisms and epsilons; the wide tolerance keeps its own check short
-        box = stability(model, X[image : image + 1], method="paper", tolerance=0.1, **asked).lower[..., 0]  # type: ignore[arg-type]
-        always, mostly, where = _best(lower, PIXELS, ("pm", "sw", "exponential", "krr"))
-        main &= mostly
-        pm, late = _named(PIXELS, "pm"), float(box[_named(PIXELS, "pm"), 3])
-        said += [
-            (f"image {image}: PM is best ({where or 'at every epsilon'})", always),
-            (f"image {image}: the box tells little before epsilon 4 ({late:.3f} there)", late < 0.6),
-        ]
-        numbers.append(f"image {image}, PM at 1, 4, 8: {' '.join(f'{lower[pm, e]:.3f}' for e in (0, 3, 7))}")
-    return _claims(said, "; ".join(numbers), main, "a network of 64 units, not the paper's convolutional one")
-
-
-def figure_16(setting: Setting) -> Outcome:
-    """Bound the average and the worst case over the first fifty images."""
-    model, X = digits(setting.file("mnist_7x7.npz"))
-    whole = stability(
-        model, X[:50], sensitive=list(range(49)), mechanisms=PIXELS, epsilons=EPSILONS, rng=0, over="dataset"
-    )
-    names = ("pm", "sw", "exponential", "krr")
-    average, worst = whole.average().lower, whole.worst().lower
-    always, mostly, where = _best(average, PIXELS, names)
-    last, _, there = _best(worst, PIXELS, names)
-    said = [
-        (f"on average PM is best ({where or 'at every epsilon'})", always),
-        (f"in the worst case, too ({there or 'at every epsilon'})", last),
-    ]
-    ours = f"epsilon 1, 4, 8; average: {_numbers(average, PIXELS, names)}; worst: {_numbers(worst, PIXELS, names)}"
-    return _claims(said, ours, mostly, "a network of 64 units, not the paper's convolutional one")
-
-
-_STROKE, _BANK, _MNIST = (STROKE.file,), (BANK.file,), ("mnist_7x7.npz",)
+_STROKE, _BANK = (STROKE.file,), (BANK.file,)
+_DIGITS = "minutes, and the paper's convolutional network is not built; examples/papers/mnist.py bounds a plain one"
 ITEMS = (
     Item(
         "000-fig-6",
@@ -238,8 +200,8 @@ ITEMS = (
         "000-fig-8",
         "Figure 8, section 7.2.3",
         "The first two MNIST images of 7 x 7: PM is best, and its box says something only from epsilon 4 on.",
-        figure_8,
-        needs=_MNIST,
+        reason=_DIGITS,
+        pending=True,
     ),
     Item(
         "000-fig-9",
@@ -290,14 +252,14 @@ ITEMS = (
         "000-fig-15",
         "Figure 15, appendix C.6.1",
         "Figure 8 once more.",
-        figure_8,
-        needs=_MNIST,
+        reason=_DIGITS,
+        pending=True,
     ),
     Item(
         "000-fig-16",
         "Figure 16, appendix C.6.2",
         "The first 50 images: PM is best on average and in the worst case.",
-        figure_16,
-        needs=_MNIST,
+        reason=_DIGITS,
+        pending=True,
     ),
 )
