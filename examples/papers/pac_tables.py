@@ -22,7 +22,9 @@ import numpy as np
 
 from epsworth.pac import MI, PACPrivatizer, RecordPosterior, posterior
 from epsworth.reproduce import pac_tasks
-from epsworth.reproduce.pac_tasks import BUDGETS, MEANS, TABLE_2, TASKS, Task
+from epsworth.reproduce.pac_tasks import BUDGETS, MEANS, TABLE_2, TASKS, Task, scorer
+
+__all__ = ["scorer"]  # tests score with it
 
 
 def folder() -> Path | None:
@@ -34,6 +36,11 @@ def folder() -> Path | None:
 def fit(task: Task, budget: Any = None) -> tuple[PACPrivatizer, Callable[[Any], float]]:
     """Return the privatizer of the task's pool, and the scorer of what it releases on the test rows."""
     return pac_tasks.fit(task, folder(), budget)
+
+
+def split(table: str, scaling: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return pool and test rows as the public code splits them."""
+    return pac_tasks.split(table, scaling, folder())
 
 
 def mean_distances(table: str, beta: float, releases: int = 1000) -> dict[str, float]:
