@@ -4,6 +4,7 @@
 
 Two columns (age, education-num), standardised, divided by the largest norm; no intercept; l2 = 1 unless stated.
 Figures 1 and 8 use the first 100 rows.  Everything is computed from raw data (Adult is public).
+``epsworth reproduce 004-fig-6`` says what holds of a figure; this script draws them.
 """
 
 from __future__ import annotations
@@ -13,12 +14,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 from matplotlib.figure import Figure
-from scipy.special import expit
 
 from epsworth.coverage import (
-    OutputPerturbation,
     fit_base,
     kernels,
     loo,
@@ -27,15 +25,14 @@ from epsworth.coverage import (
     sensitivity,
     typical_profile,
 )
+from epsworth.reproduce.paper_004 import RANKS, adult, of_objective, of_output, spread
 
-FEW, SHOWN, DRAWS = 100, 50, 20
-RANKS = (0.01, 0.1, 0.5, 0.9, 0.99, 1.0)
 BUDGETS = np.geomspace(1e-1, 1e5, 19)
 
 
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
-    X, y = adult()
+    X, y = adult(Path(os.environ["EPSWORTH_DATA"]))
     f = fit_base(X, y, 1.0)
     found = loo(X, y, f, 1.0)
     print(f"{len(X):,} rows; model {f.round(6)}; most exposed row {found.distances.argmax()} (from 0)")
@@ -45,66 +42,23 @@ def main() -> None:
         figure.savefig(folder / f"coverage-figure-{number + 1}.png", dpi=120)
 
 
-def adult() -> tuple[np.ndarray, np.ndarray]:
-    folder = Path(os.environ["EPSWORTH_DATA"])
-    table = pl.concat([pl.read_csv(folder / f"adult_{part}.csv.gz") for part in ("train", "test")])
-    X = table.select("age", "education-num").to_numpy().astype(float)
-    X = (X - X.mean(0)) / X.std(0)
-    return X / np.linalg.norm(X, axis=1).max(), np.where(table["income"].to_numpy() == ">50K", 1.0, -1.0)
-
-
 def clouds_of_objective(figure, X, y, found) -> str:
-    """Objective perturbation in our own hands: minimise the sum of losses + reg/2 |f|^2 + b.f for drawn b."""
-    X, y = X[:FEW], y[:FEW]
-    rng = np.random.default_rng(1)
-    left_out = [None, *rng.choice(FEW, SHOWN, replace=False)]
-
-    def draw(epsilon):
-        scale = 2 / epsilon
-        for row in left_out:
-            kept = np.arange(FEW) != row
-            b = OutputPerturbation(2, 1 / scale).sample(DRAWS, rng)
-            yield row, _perturbed(X[kept], y[kept], b, 1.0 * FEW)
-
-    return "objective perturbation, l2 = 1; " + _clouds(figure, draw, (0.1, 1.0, 10.0, 1000.0))
+    return "objective perturbation, l2 = 1; " + _clouds(figure, of_objective(X, y), (0.1, 1.0, 10.0, 1000.0))
 
 
 def clouds(figure, X, y, found) -> str:
-    X, y = X[:FEW], y[:FEW]
-    rng = np.random.default_rng(2)
-    few = loo(X, y, fit_base(X, y, 1.0), 1.0, "exact")
-    left_out = rng.choice(FEW, SHOWN, replace=False)
-
-    def draw(epsilon):
-        noise = OutputPerturbation(2, epsilon / sensitivity(FEW, 1.0))
-        yield None, few.base + noise.sample(DRAWS, rng)
-        for row in left_out:
-            yield row, few.base + few.deltas[row] + noise.sample(DRAWS, rng)
-
-    return "output perturbation, l2 = 1; " + _clouds(figure, draw, (0.1, 1.0, 10.0, 1000.0))
-
-
-def _perturbed(X, y, b, reg):
-    f = np.zeros_like(b)
-    for _ in range(15):
-        m = f @ X.T * y
-        slope = (-expit(-m) * y) @ X + reg * f + b
-        hessian = np.einsum("sn,ni,nj->sij", expit(m) * expit(-m), X, X) + reg * np.eye(2)
-        f = f - np.linalg.solve(hessian, slope[..., None])[..., 0]
-    return f
+    return "output perturbation, l2 = 1; " + _clouds(figure, of_output(X, y), (0.1, 1.0, 10.0, 1000.0))
 
 
 def _clouds(figure, draw, budgets) -> str:
     said = []
     for panel, epsilon in zip(figure.subplots(1, len(budgets)), budgets, strict=True):
         found = list(draw(epsilon))
-        for row, models in found:
-            style = {"c": "k", "marker": "x", "zorder": 3} if row is None else {"s": 6, "alpha": 0.6}
+        for row, models in enumerate(found):  # the base data set comes first
+            style = {"c": "k", "marker": "x", "zorder": 3} if row == 0 else {"s": 6, "alpha": 0.6}
             panel.scatter(*models.T, **style)
         panel.set_title(f"epsilon {epsilon:g}")
-        centres = np.linalg.norm(np.std([models.mean(axis=0) for _, models in found], axis=0))
-        width = np.mean([np.linalg.norm(models.std(axis=0)) for _, models in found]) / np.sqrt(DRAWS)
-        said.append(f"{centres / width:.1f} at epsilon {epsilon:g}")
+        said.append(f"{spread(found):.1f} at epsilon {epsilon:g}")
     return "spread of the clouds' means, in standard errors of one (1: indistinguishable): " + ", ".join(said)
 
 

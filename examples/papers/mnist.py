@@ -14,22 +14,21 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from case_studies import DRAWS, EPSILONS, claims, empirical, lines
+from case_studies import claims, lines, table
 from sklearn.neural_network import MLPClassifier
 
 import epsworth as ew
+from epsworth.reproduce.paper_000_studies import PIXELS as MECHANISMS
+from epsworth.reproduce.paper_000_studies import digits
+from epsworth.reproduce.studies import DRAWS, EPSILONS, shares
 
-# the paper's four, and two that it leaves out: its Laplace leaves the range of a pixel, this one is clipped to it
-MECHANISMS = tuple(
-    f"{name}:indicator=0.1" for name in ("pm", "sw", "exponential", "krr", "exponential_tight", "laplace_clipped")
-)
 IMAGES = 50
 
 
 def main() -> None:
-    data = np.load(Path(os.environ["EPSWORTH_DATA"]) / "mnist_7x7.npz")
-    X, test = (data[part].reshape(-1, 49) / float(data["scale"]) for part in ("x_train", "x_test"))
-    model = fitted(X, data["y_train"])
+    path = Path(os.environ["EPSWORTH_DATA"]) / "mnist_7x7.npz"
+    data, (model, X) = np.load(path), digits(path)
+    test = data["x_test"].reshape(-1, 49) / float(data["scale"])
     print(f"MNIST 7 x 7, network of 64 units, test accuracy {model.score(test, data['y_test']):.3f}")
     for image in range(2):
         show(model, X[image : image + 1], f"image {image}, a {data['y_train'][image]}")
@@ -38,17 +37,6 @@ def main() -> None:
         for title, bounds in (("average", whole.average()), ("worst", whole.worst())):
             print(f"\n{title} over the first {IMAGES} images ({whole.queries:,} queries, {whole.seconds:.0f} s)")
             lines(whole.mechanisms, bounds.lower, bounds.upper)
-
-
-def fitted(X: np.ndarray, digit: np.ndarray) -> MLPClassifier:
-    """Fit, and set to zero what weight decay left of the weights of pixels that are always black.
-
-    Such subnormal numbers are lost in the rounding of the scores, and make every prediction six times slower.
-    """
-    model = MLPClassifier((64,), early_stopping=True, random_state=42).fit(X, digit)
-    for weights in model.coefs_:
-        weights[np.abs(weights) < np.finfo(float).tiny] = 0
-    return model
 
 
 def ask(model: MLPClassifier, X: np.ndarray, **settings: object) -> ew.Curves:
@@ -64,7 +52,7 @@ def show(model: MLPClassifier, image: np.ndarray, title: str) -> None:
     lines(curves.mechanisms, curves.lower[..., 0], curves.upper[..., 0])
 
     print(f"  mean of {DRAWS} draws, the paper's empirical utility")
-    empirical(model.predict, image[0], range(49), MECHANISMS)
+    table(MECHANISMS, shares(model.predict, image[0], range(49), MECHANISMS))
     # its box is searched once for all mechanisms and epsilons; the wide tolerance keeps its own check short
     paper = ask(model, image, method="paper", tolerance=0.1)
     print(f"  the published search on our fit, {paper.queries:,} queries, {paper.seconds:.0f} s")

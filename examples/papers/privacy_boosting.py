@@ -9,7 +9,6 @@ About two minutes.
 
 from __future__ import annotations
 
-import gzip
 import os
 import sys
 import time
@@ -21,11 +20,13 @@ from matplotlib.figure import Figure
 from epsworth import noise
 from epsworth.noise.composition import composed_epsilon
 from epsworth.noise.mechanism import Boosted
-from epsworth.noise.profiles import boost_needed, outside, renyi_divergence, weights
+from epsworth.noise.profiles import boost_needed, outside
 from epsworth.noise.published import published_terms
 from epsworth.noise.regions import Absolute, region
 from epsworth.noise.staircase import best_staircase
-from epsworth.noise.tuning import best_boosted, plain, plain_scale
+from epsworth.noise.tuning import best_boosted, plain
+from epsworth.reproduce.items import Setting
+from epsworth.reproduce.paper_003_figures import ages, best_renyi
 
 BLUE, RED, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "0.5"
 ONE = [(0.5, 0.1), (0.5, 0.01), (1, 0.2), (1, 0.1), (1, 0.05), (1, 0.01), (1, 0.001), (2, 0.1), (2, 0.01), (5, 0.1)]
@@ -111,16 +112,6 @@ def by_region(panel) -> None:
     panel.set(title="Fig. 2 (a, b): beta .1, delta 1e-5", xlabel="half-width theta", ylabel="epsilon")
 
 
-def best_renyi(half: float, beta: float, size: float, order: float) -> tuple[float, float]:
-    """Return the divergence of the plain Gaussian and of the best boosted one."""
-    where = Absolute(half)
-    scales = plain_scale("gaussian", where, beta) * np.geomspace(1, 40, 300)
-    boosts = np.where(scales <= scales[0], 1.0, boost_needed(outside("gaussian", scales, where), beta))
-    cut = weights("gaussian", scales[:, np.newaxis], boosts[:, np.newaxis], where, *where.pairs(size))
-    found = renyi_divergence("gaussian", scales[:, np.newaxis], cut, order)[:, 0]
-    return float(found[0]), float(found.min())
-
-
 def by_region_renyi(panel) -> None:
     """Figure 2 (c, d): Renyi divergence against the smallest region."""
     halves = np.geomspace(0.5, 20, 25)
@@ -201,19 +192,9 @@ def composition(panel) -> None:
     panel.set(title="Fig. 6: beta .1, delta 1e-5 in all", xlabel="releases", ylabel="epsilon")
 
 
-def ages() -> np.ndarray:
-    """Return the ages of all 48 842 people in the Adult data, limited to 70 values."""
-    found = []
-    for name in ("adult_train.csv.gz", "adult_test.csv.gz"):
-        with gzip.open(Path(os.environ["EPSWORTH_DATA"]) / name, "rt") as lines:
-            column = next(lines).strip().split(",").index("age")
-            found += [int(float(line.split(",")[column])) for line in lines if line.strip()]
-    return np.clip(found, 17, 86) - 17
-
-
 def adult(panel, k: int) -> None:
     """Figure 7: errors of category and value frequencies against the kernel's share of epsilon 2."""
-    people, epsilon = ages(), 2.0
+    people, epsilon = ages(Setting(Path(os.environ["EPSWORTH_DATA"]))).astype(int), 2.0
     users, shares = people.size, np.bincount(people, minlength=70) / people.size
     kernels = np.linspace(0.05, 1, 20) * epsilon
     errors = np.array([noise.Grouped(70, k, epsilon, e).mean_square_errors(shares) for e in kernels]) / users

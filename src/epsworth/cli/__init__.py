@@ -29,6 +29,7 @@ from epsworth.cli import (
     radius,
     recommend,
     report,
+    reproduce,
     safe_box,
     split,
     tailor,
@@ -64,6 +65,7 @@ for command in (
     profile.profile,
     noise.noise,
     mechanisms.mechanisms,
+    reproduce.reproduce,
 ):
     app.command()(options.apart(command))
 app.add_typer(learn.app, name="learn")

@@ -1,0 +1,129 @@
+"""``epsworth reproduce``: each figure, table and theorem of the five papers, beside our own number."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epsworth.cli import options, show
+
+if TYPE_CHECKING:
+    from epsworth.reproduce import Item, Outcome, Setting
+
+PAGE, NUMBERS = "reproduced.md", "reproduced.json"
+
+
+def reproduce(
+    what: Annotated[
+        str | None, typer.Argument(metavar="[ID|all]", help="An ID, such as 000-fig-2, or all; --list shows them.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Show what there is, and compute nothing.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Compute briefly; of all, only what takes seconds.")] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", envvar="EPSWORTH_DATA", help="Folder of the papers' tables; some items need none."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help=f"Folder for {PAGE} and {NUMBERS}.")] = None,
+) -> None:
+    """Compute what the five papers state, and say what holds.
+
+    An outcome "does not hold" is no failure: the exit status is 0 wherever everything asked for was looked at.
+    """
+    if not listed and what is None:
+        raise ValueError("name an ID, or all; epsworth reproduce --list shows what there is")
+    if listed and out is not None:
+        raise ValueError("--list computes nothing, so --out has nothing to write; drop one of them")
+    if data is not None and not data.is_dir():
+        raise ValueError(f"--data {data} is no folder; name the one with the papers' tables")
+    if out is not None:
+        if not out.is_dir():
+            raise ValueError(f"--out {out} is no folder; make it first")
+        for name in (PAGE, NUMBERS):
+            options.check_outputs(str(out / name), None)
+    from epsworth.reproduce import Setting, named
+
+    chosen = named(what or "all")
+    if quick and len(chosen) > 1:
+        chosen = [item for item in chosen if item.quick]
+    if listed:
+        _list(chosen, data)
+        return
+    outcomes = _computed(chosen, Setting(data, quick))
+    if len(chosen) > 1:
+        _summary(outcomes)
+    else:
+        _print(chosen[0], outcomes[chosen[0].id])
+    if out is not None:
+        _write(out, outcomes, quick)
+
+
+def _list(chosen: list[Item], data: Path | None) -> None:
+    from collections import Counter
+
+    from epsworth.reproduce import PAPERS
+
+    screen = show.console()
+    for paper, title in PAPERS.items():
+        own = [item for item in chosen if item.paper == paper]
+        if not own:
+            continue
+        screen.print(f"[bold]{paper}[/bold] {title}")
+        found = show.table("ID", "what", "quick", "state", left=("ID", "what", "quick", "state"))
+        for item in own:
+            found.add_row(item.id, item.what, "yes" if item.quick else "", item.standing(data))
+        screen.print(found)
+        screen.print()
+    count = Counter(item.standing(data) for item in chosen)
+    screen.print(", ".join(f"{number} {state}" for state, number in count.items()) + ".")
+
+
+def _computed(chosen: list[Item], setting: Setting) -> dict[str, Outcome]:
+    from epsworth.reproduce import outcome_of
+
+    outcomes: dict[str, Outcome] = {}
+    with options.progress_bar("computing") as progress:
+        for done, item in enumerate(chosen):
+            progress(done / len(chosen))
+            outcomes[item.id] = outcome_of(item, setting)
+    return outcomes
+
+
+def _print(item: Item, outcome: Outcome) -> None:
+    from epsworth.reproduce import PAPERS
+
+    screen = show.console()
+    screen.print(f"[bold]{item.id}[/bold]  {item.what} of {PAPERS[item.paper]}", highlight=False)
+    rows = {"the paper": item.statement, "ours": outcome.ours, "verdict": f"{outcome.verdict}", "because": outcome.why}
+    for name, words in rows.items():
+        if words:
+            screen.print(f"{name}: {words}", markup=False, highlight=False)
+    screen.print(f"{outcome.seconds:.2f} s", highlight=False)
+
+
+def _summary(outcomes: dict[str, Outcome]) -> None:
+    from epsworth.reproduce.pages import counted
+
+    screen = show.console()
+    found = show.table("ID", "verdict", "s", left=("ID", "verdict"))
+    for name, outcome in outcomes.items():
+        found.add_row(name, str(outcome.verdict), f"{outcome.seconds:.1f}")
+    screen.print(found)
+    screen.print(f"{counted(outcomes)}.")
+
+
+def _write(folder: Path, outcomes: dict[str, Outcome], quick: bool) -> None:
+    """Write the page and the numbers, both whole, or neither."""
+    import json
+
+    from epsworth.files import replacing
+    from epsworth.reproduce.pages import as_json, as_markdown
+
+    texts = {PAGE: as_markdown(outcomes, quick), NUMBERS: json.dumps(as_json(outcomes, quick), indent=1) + "\n"}
+    with ExitStack() as both:
+        beside = {name: both.enter_context(replacing(folder / name)) for name in texts}
+        for name, text in texts.items():
+            beside[name].write_text(text, encoding="utf-8")
+    show.console().print(f"Wrote {folder / PAGE} and {folder / NUMBERS}.", markup=False)

@@ -1,0 +1,170 @@
+"""What stands in a paper, and what we find: `Item`, `Outcome`, and the states that an outcome can have."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+PAPERS = {
+    "000": "Zheng & Hu 2025, Quantifying Classifier Utility under Local Differential Privacy",
+    "001": "Sridhar, Xiao & Devadas 2024, PAC-Private Algorithms",
+    "002": "Baumann 2022, slides on Berrett & Butucea 2019, Classification under Local Differential Privacy",
+    "003": "Jiang et al. 2025, Meeting Utility Constraints in Differential Privacy: A Privacy-Boosting Approach",
+    "004": "LeBlond et al. 2023, Probing the Transition to Dataset-Level Privacy in ML Models",
+}
+PATTERN = re.compile(r"(00[0-4])-([a-z]+)-([a-z0-9.]+)")
+
+
+class Verdict(StrEnum):
+    """What becomes of a statement; the last two are said where there is no number of ours."""
+
+    HOLDS = "holds"
+    CORRECTED = "holds with a correction"
+    FAILS = "does not hold"
+    NOT_REPRODUCIBLE = "not reproducible"
+    NOT_RUN = "not run yet"
+
+
+def judged(as_printed: bool, corrected: bool = False) -> Verdict:
+    """Return the verdict on a statement that holds as it is printed, or else once it is corrected.
+
+    Examples
+    --------
+    >>> judged(True).value, judged(False, corrected=True).value, judged(False).value
+    ('holds', 'holds with a correction', 'does not hold')
+    """
+    if as_printed:
+        return Verdict.HOLDS
+    return Verdict.CORRECTED if corrected else Verdict.FAILS
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What we found about one item.
+
+    Attributes
+    ----------
+    verdict : Verdict
+    ours : str
+        Our number or numbers.
+    why : str
+        The reason of a verdict that is not plainly "holds".
+    seconds : float
+    """
+
+    verdict: Verdict
+    ours: str
+    why: str = ""
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"verdict": self.verdict.value, "ours": self.ours, "why": self.why, "seconds": round(self.seconds, 3)}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How an item is computed: from which folder of data, and whether briefly.
+
+    Attributes
+    ----------
+    folder : Path, optional
+        Folder of the papers' tables.
+    quick : bool
+        Fewer draws, records and runs: the same statement, less sharply tested.
+    """
+
+    folder: Path | None = None
+    quick: bool = False
+
+    def file(self, name: str) -> Path:
+        """Return the path of one data file; `Item.lacking` has made sure that it is there."""
+        if self.folder is None:
+            raise ValueError(f"{name} is needed; name the folder of the papers' data with --data")
+        return self.folder / name
+
+
+Compute = Callable[[Setting], Outcome]
+
+
+@dataclass(frozen=True)
+class Item:
+    """A figure, table, example, theorem or numbered statement of a paper.
+
+    Attributes
+    ----------
+    id : str
+        Paper, kind and number, such as ``"000-fig-2"``.
+    what : str
+        As the paper calls it, and where it stands.
+    statement : str
+        What the paper states, in our words.
+    compute : callable, optional
+        From a `Setting` to our `Outcome`.
+    reason : str
+        Why there is no number of ours, where ``compute`` is None.
+    pending : bool
+        Without ``compute``: it could be computed, and is not yet.
+    quick : bool
+        It takes part in a quick run.
+    needs : tuple of str
+        Data files that ``compute`` reads.
+    """
+
+    id: str
+    what: str
+    statement: str
+    compute: Compute | None = None
+    reason: str = ""
+    pending: bool = False
+    quick: bool = False
+    needs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not PATTERN.fullmatch(self.id):
+            raise ValueError(f"{self.id!r} is no name of an item; it is paper-kind-number, as in 000-fig-2")
+        if (self.compute is None) != bool(self.reason):
+            raise ValueError(f"{self.id}: give either compute or a reason")
+        if self.compute is None and self.quick:
+            raise ValueError(f"{self.id}: nothing is computed, so it cannot be quick")
+
+    @property
+    def paper(self) -> str:
+        """The paper's number."""
+        return self.id[:3]
+
+    @property
+    def kind(self) -> str:
+        """Whether it is a figure (``fig``), a table, a theorem, ..."""
+        return self.id.split("-")[1]
+
+    def lacking(self, folder: Path | None) -> list[str]:
+        """Return the data files that are not there."""
+        return [name for name in self.needs if folder is None or not (folder / name).is_file()]
+
+    def standing(self, folder: Path | None) -> str:
+        """Say in a list what a run would do: compute it, or why not."""
+        if self.compute is None:
+            return str(Verdict.NOT_RUN if self.pending else Verdict.NOT_REPRODUCIBLE)
+        return "needs data" if self.lacking(folder) else "computed"
+
+
+def outcome_of(item: Item, setting: Setting) -> Outcome:
+    """Compute an item, or say why there is nothing to compute."""
+    if item.compute is None:
+        return Outcome(Verdict.NOT_RUN if item.pending else Verdict.NOT_REPRODUCIBLE, "none", item.reason)
+    if lacking := item.lacking(setting.folder):
+        return Outcome(Verdict.NOT_RUN, "none", f"{', '.join(lacking)} not found in the folder of --data")
+    return _timed(item.compute, setting)
+
+
+@cache  # two items may be about one thing, such as a figure and its example
+def _timed(compute: Compute, setting: Setting) -> Outcome:
+    began = time.perf_counter()
+    return replace(compute(setting), seconds=time.perf_counter() - began)
