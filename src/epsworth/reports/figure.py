@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Floats
+from epsworth.drawing import apart
 from epsworth.reports.escaping import escaped
 from epsworth.reports.numbers import Shown, View
 from epsworth.rounding import show_up
@@ -235,11 +236,7 @@ def _marks(shown: Shown, view: View, frame: Frame, m: int) -> str:
 def _labels(shown: Shown, view: View, frame: Frame, bold: Sequence[int]) -> str:
     """Name each curve at its end, moved apart where ends lie close."""
     ends = sorted((float(frame.y(view.bounds.lower[m, -1])), m) for m in bold)
-    places: list[float] = []
-    for y, _ in ends:
-        places.append(max([y, *(places[-1:] and [places[-1] + APART])]))
-    over = max(0.0, places[-1] - (frame.height - frame.bottom))
-    places = [y - over for y in places]
+    places = apart([y for y, _ in ends], [APART] * len(ends), frame.top, frame.height - frame.bottom)
     x, last = frame.width - frame.right, [_short(float(at)) for at in frame.x(shown.totals[:, -1])]
     names = [escaped(name, LABEL) for name in shown.curves.mechanisms]
     return "".join(
