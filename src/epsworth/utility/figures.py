@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from epsworth.guarantees import Guarantee
 
 TOGETHER = 5  # curves in one panel; more get a panel each
-ACROSS = 3  # of them in a row
 FAR = 40  # ratio of epsilons from which on their axis is logarithmic
 
 
@@ -108,6 +107,11 @@ class Bands:
     chosen: tuple[int, int, str] | None = None
 
     @property
+    def grid(self) -> tuple[int, int]:
+        """How many panels stand below each other, and beside each other, where each name has its own."""
+        return _grid(len(self.names))
+
+    @property
     def least(self) -> float:
         """Where the axis of probabilities begins: at a half, or the tenth below all bounds."""
         lowest = min(float(self.lower.min()), 1.0 if self.asked is None else self.asked)
@@ -150,7 +154,7 @@ def plot_curves(
     path = check_plot(path)
     rows = dict(curves) if isinstance(curves, Mapping) else {"": curves}
     many = max(len(found.mechanisms) for found in rows.values())
-    wide, tall = (5.6, 3.7) if many <= TOGETHER else (6.9, 1.75 * -(-many // ACROSS) + 0.7)
+    wide, tall = (5.6, 3.7) if many <= TOGETHER else (7.2, 1.65 * _grid(many)[0] + 0.6)
     figure = Figure(figsize=(wide * len(on), tall * len(rows) + 0.4), layout="constrained")
     panels = figure.subplots(len(rows), len(on), squeeze=False)
     for row, (title, found) in zip(panels, rows.items(), strict=True):
@@ -180,7 +184,7 @@ def draw_spans(
 def draw_bands(ax: Axes | None, bands: Bands, *, what: str) -> Axes:
     """Draw bounds: named lines in one panel, or a small panel each within the axes where they are more than five."""
     many = len(bands.names) > TOGETHER
-    panel = new_axes(ax, (7.4, 1.75 * -(-len(bands.names) // ACROSS) + 0.7) if many else (7.4, 4.1))
+    panel = new_axes(ax, (7.4, 1.65 * bands.grid[0] + 0.6) if many else (7.4, 4.1))
     if many:
         _multiples(panel, bands, what)
     else:
@@ -188,6 +192,11 @@ def draw_bands(ax: Axes | None, bands: Bands, *, what: str) -> Axes:
         panel.set_xlabel("epsilon per record")
         panel.set_ylabel(what)
     return panel
+
+
+def _grid(count: int) -> tuple[int, int]:
+    across = 3 if count <= 6 else 4
+    return -(-count // across), across
 
 
 def _together(panel: Axes, bands: Bands) -> None:
@@ -212,11 +221,11 @@ def _together(panel: Axes, bands: Bands) -> None:
 def _multiples(around: Axes, bands: Bands, what: str) -> None:
     """Draw each curve in a panel of its own within the axes, the others behind it in grey."""
     around.set_axis_off()
-    down, tall = -(-len(bands.names) // ACROSS), around.get_window_extent().height / around.figure.dpi
+    (down, across), tall = bands.grid, around.get_window_extent().height / around.figure.dpi
     above, below, foot = (inches / tall for inches in (0.34, 0.24, 0.22))
-    wide, high = 0.92 / ACROSS, (1 - foot) / down
+    wide, high = 0.92 / across, (1 - foot) / down
     for m, name in enumerate(bands.names):
-        row, column = divmod(m, ACROSS)
+        row, column = divmod(m, across)
         corner = 0.08 + column * wide, foot + (down - 1 - row) * high + below
         panel = around.inset_axes((*corner, wide - 0.03, high - below - above))
         for other in range(len(bands.names)):
@@ -225,8 +234,10 @@ def _multiples(around: Axes, bands: Bands, what: str) -> None:
         _curves(panel, bands, [m])
         _frame(panel, bands)
         _beside(panel, bands, m)
-        panel.set_title(name.replace(" (", "\n("), fontsize=8, loc="left", pad=3)
+        panel.set_title(name.replace(" (", "\n("), fontsize=8 if across == 3 else 6.7, loc="left", pad=3)
         panel.tick_params(labelsize=7.5)
+        if panel.get_xscale() == "linear":
+            panel.locator_params(axis="x", nbins=4)
         if column:
             panel.set_yticklabels([])
     per_feature = f" (per feature: divided by {bands.shared})" if bands.shared > 1 else ""
