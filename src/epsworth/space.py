@@ -28,7 +28,18 @@ NO_NUMBERS = (np.datetime64, np.timedelta64, complex, np.complexfloating)  # wha
 
 
 class LeakWarning(UserWarning):
-    """A choice was made from private data; the promise does not cover what that choice reveals."""
+    """A choice was made from private data; the promise does not cover what that choice reveals.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from epsworth import Domain, LeakWarning
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     domain = Domain.from_data({"age": [20, 60]})
+    >>> told[0].category is LeakWarning, domain["age"].upper
+    (True, 60.0)
+    """
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,7 @@ class Feature:
 
     Examples
     --------
+    >>> from epsworth import Feature
     >>> age = Feature("age", 0, 100)
     >>> age.to_unit([79]).tolist(), age.from_unit([0.79]).tolist()
     ([0.79], [79.0])
@@ -178,8 +190,14 @@ class Feature:
 class Domain:
     """Declared features, looked up by name.
 
+    Parameters
+    ----------
+    features : tuple of Feature
+        In the order of the columns; `Domain.of` makes them of a mapping.
+
     Examples
     --------
+    >>> from epsworth import Domain
     >>> domain = Domain.of({"age": (0, 100), "smoker": ["no", "yes"]})
     >>> domain["smoker"].levels
     2

@@ -227,8 +227,14 @@ def fit_base(
     classes : pair of labels, optional
         The two labels, -1 first, where they are declared; the data may then hold one of them only.
 
+    Raises
+    ------
+    CoverageError
+        For rows outside the unit ball, other than two labels, and a weight that is not positive.
+
     Examples
     --------
+    >>> from epsworth.coverage import fit_base
     >>> fit_base([[0.5, 0.0], [0.0, 0.5]], [1, -1], 1.0).round(4)
     array([ 0.1212, -0.1212])
 

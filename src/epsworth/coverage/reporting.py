@@ -30,6 +30,15 @@ class WorstCase(Result):
         The same for any pure epsilon-private mechanism, ``tanh(epsilon / 2)``.
     mean_loss, mean_abs_loss : float
         Largest mean loss and mean size of the loss.
+
+    Examples
+    --------
+    >>> from epsworth.coverage import worst_case
+    >>> found = worst_case(1.0, 109)
+    >>> round(found.advantage, 3), round(found.any_mechanism, 3)
+    (0.038, 0.462)
+    >>> found.epsilon_at(1e-5) < 1
+    True
     """
 
     epsilon: float
@@ -60,8 +69,21 @@ def worst_case(epsilon: float, d: int) -> WorstCase:
 
     Claim: no row's distance exceeds the sensitivity, so u is at most epsilon, and every quantity rises with u.
 
+    Parameters
+    ----------
+    epsilon : float
+        Pure privacy loss per row.
+    d : int
+        Number of coefficients, a constant column included.
+
+    Raises
+    ------
+    CoverageError
+        For an epsilon that is not positive, or no coefficient.
+
     Examples
     --------
+    >>> from epsworth.coverage import worst_case
     >>> print(worst_case(1.0, 109))
     epsilon 1 with 109 coefficients: no attack tells whether a row was used with more than 52 % accuracy, \
 whatever the data (data-independent)
@@ -79,8 +101,24 @@ def stand_in(n: int, d: int, *, rng: np.random.Generator | int | None, strength:
 
     Run `window` on them in place of private data: what comes out is safe to publish, and as right as they are alike.
 
+    Parameters
+    ----------
+    n, d : int
+        Number of rows and of features.
+    rng : numpy.random.Generator, int or None
+        What draws them.
+    strength : float
+        How steeply the chance of a label rises along a random direction.
+
+    Raises
+    ------
+    CoverageError
+        For fewer than two rows, or no feature.
+
     Examples
     --------
+    >>> import numpy as np
+    >>> from epsworth.coverage import stand_in
     >>> X, y = stand_in(100, 3, rng=np.random.default_rng(0))
     >>> X.shape, bool(np.linalg.norm(X, axis=1).max() <= 1), np.unique(y)
     ((100, 3), True, array([-1.,  1.]))

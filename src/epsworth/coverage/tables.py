@@ -29,6 +29,14 @@ class Encoded:
         What the columns of ``X`` are.
     positive : str
         The target's value that is +1.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from epsworth.coverage import encode
+    >>> rows = encode(pl.DataFrame({"age": [20, 30, 70], "sex": ["f", "m", "f"], "sick": ["no", "no", "yes"]}), "sick")
+    >>> rows.X.shape, rows.names, rows.positive
+    ((3, 4), ('age', 'sex=f', 'sex=m', '(constant)'), 'yes')
     """
 
     X: Floats
@@ -50,9 +58,15 @@ def encode(table: Any, target: str) -> Encoded:
     target : str
         Column with two different values; the larger one (in alphabetical order for text) is +1.
 
+    Raises
+    ------
+    CoverageError
+        For a target that is not there or has other than two values, and for missing values, by row.
+
     Examples
     --------
     >>> import polars as pl
+    >>> from epsworth.coverage import encode
     >>> found = encode(pl.DataFrame({"age": [20, 30, 70], "sex": ["f", "m", "f"], "sick": [0, 0, 1]}), "sick")
     >>> found.names, found.y
     (('age', 'sex=f', 'sex=m', '(constant)'), array([-1., -1.,  1.]))

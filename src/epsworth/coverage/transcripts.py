@@ -47,6 +47,16 @@ class Transcript(NotPrivate):
         The mu of a row whose gradient is clipped at every step.
     sampled : bool
         Batches were sampled: losses are conditional on the other rows' batches, an upper-bound analysis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.coverage import descend, linear_gradients
+    >>> X = np.random.default_rng(0).uniform(-0.7, 0.7, size=(500, 2))
+    >>> gradients = linear_gradients(X, X[:, 0] > 0)
+    >>> run = descend(gradients, [0, 0], steps=20, learning_rate=0.01, clip=1.0, noise=10.0, rng=1)
+    >>> run.models.shape, run.losses.shape, bool(run.advantage.max() < 0.2)
+    ((21, 2), (500,), True)
     """
 
     models: Floats
@@ -73,6 +83,28 @@ def linear_gradients(
     """Return the per-row gradients of a linear model as a function of its coefficients.
 
     ``classes`` are the two labels, -1 first, where they are declared: the data may then hold one of them only.
+
+    Parameters
+    ----------
+    X, y : array_like of shape ``(n, d)``, ``(n,)``
+        Rows in the unit ball; two different labels.
+    loss : {"logistic", "squared", "probit"}
+        Loss of the margin.
+    classes : pair of labels, optional
+        The two labels, -1 first, where they are declared: the data may then hold one of them only.
+
+    Raises
+    ------
+    CoverageError
+        For rows outside the unit ball and other than two labels.
+
+    Examples
+    --------
+    >>> from epsworth.coverage import linear_gradients
+    >>> gradients = linear_gradients([[0.6, 0.2], [0.2, 0.6]], [1, -1])
+    >>> gradients([0.0, 0.0])  # one row each; at zero the logistic loss falls with slope 1/2
+    array([[-0.3, -0.1],
+           [ 0.1,  0.3]])
     """
     rows, labels = check_data(X, y, classes)
     law = loss_named(loss)
@@ -96,6 +128,31 @@ def torch_gradients(
         ``loss(output, target)`` of a batch of one row.
     X, y : tensor
         Rows and targets.
+
+    Raises
+    ------
+    CoverageError
+        Without PyTorch, naming the extra that brings it.
+
+    Examples
+    --------
+    >>> import torch
+    Traceback (most recent call last):
+        ...
+    ModuleNotFoundError: No module named 'torch'
+    >>> from epsworth.coverage import descend, torch_gradients
+    >>> X, y = torch.zeros(50, 2), torch.ones(50, 1)
+    Traceback (most recent call last):
+        ...
+    NameError: name 'torch' is not defined
+    >>> gradients, start = torch_gradients(torch.nn.Linear(2, 1), torch.nn.functional.mse_loss, X, y)
+    Traceback (most recent call last):
+        ...
+    NameError: name 'torch' is not defined
+    >>> gradients(start).shape, start.shape
+    ((50, 3), (3,))
+    >>> descend(gradients, start, steps=5, learning_rate=0.01, clip=1.0, noise=5.0, rng=0).models.shape
+    (6, 3)
     """
     try:
         import torch
@@ -150,8 +207,19 @@ def descend(
     sampling : float
         Probability with which each row enters a batch (Poisson); 1 takes all.
 
+    Returns
+    -------
+    Transcript
+
+    Raises
+    ------
+    CoverageError
+        For steps, rates and scales that are not positive, and a start that is no vector of finite numbers.
+
     Examples
     --------
+    >>> import numpy as np
+    >>> from epsworth.coverage import descend, linear_gradients
     >>> X = np.random.default_rng(0).uniform(-0.7, 0.7, size=(500, 2))
     >>> run = descend(linear_gradients(X, X[:, 0] > 0), [0, 0], steps=20, learning_rate=0.01, clip=1.0, noise=10.0,
     ...     rng=np.random.default_rng(1))

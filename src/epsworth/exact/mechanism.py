@@ -34,7 +34,24 @@ class Weighted(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class KernelLaw(GridLaw):
-    """The law of a kernel's output, ``weights(i) / total(i)``; masses are rounded to doubles once."""
+    """The law of a kernel's output, ``weights(i) / total(i)``; masses are rounded to doubles once.
+
+    Parameters
+    ----------
+    index : ndarray
+        True values on the grid.
+    k : int
+        Points of the grid.
+    kernel : Kernel
+        What has the weights.
+
+    Examples
+    --------
+    >>> from epsworth import exact
+    >>> law = exact.kernel("pm", 1, bits=8).law(51)  # the true value is 51/255 = 0.2
+    >>> round(float(law.mean()), 3), round(float(law.var()), 3), round(float(law.cdf(0.5)), 3)
+    (0.382, 0.077, 0.697)
+    """
 
     index: Floats
     k: int
@@ -76,6 +93,13 @@ class KernelLaw(GridLaw):
 @dataclass(frozen=True)
 class KernelMechanism(Mechanism):
     """What a kernel releases: the true value is rounded to the grid, then drawn by integer weights.
+
+    Parameters
+    ----------
+    epsilon : float
+        As the kernel states it.
+    kernel : Kernel
+        What has the weights.
 
     Examples
     --------

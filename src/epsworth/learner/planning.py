@@ -55,6 +55,15 @@ class Plan(Result):
     power : float
         Probability of the certificate.
     mechanism : str
+
+    Examples
+    --------
+    >>> from epsworth.learner import plan
+    >>> found = plan(users=100_000, margin=0.02)
+    >>> found.feasible, round(found.epsilon, 2), found.mechanism
+    (True, 0.53, 'hadamard')
+    >>> plan(users=100, margin=0.02).feasible  # not even true labels of so few would do
+    False
     """
 
     epsilon: float
@@ -141,8 +150,14 @@ def plan(
         Upper bound on the share of users in the cell: with "krr", "oue" and "ternary" they vote more often than
         others, for either class.  No cell holds more than all; about 1 / cells is usual.
 
+    Raises
+    ------
+    ValueError
+        Where not exactly two of the three are given, one is out of its range, or the mechanism certifies nothing.
+
     Examples
     --------
+    >>> from epsworth.learner import plan
     >>> plan(epsilon=1, margin=0.02).users
     32104
     >>> plan(users=32_104, margin=0.02).epsilon <= 1
@@ -238,8 +253,14 @@ def rate(d: int, *, exponent: float = 1.0, margin_exponent: float = 1.0, private
     private : bool
         Under local privacy at constant epsilon, or with raw data.
 
+    Raises
+    ------
+    ValueError
+        For exponents out of their ranges.
+
     Examples
     --------
+    >>> from epsworth.learner import rate
     >>> rate(1), round(rate(1, private=False), 4)
     (-0.5, -0.6667)
 
@@ -270,12 +291,35 @@ def expected_accuracy(
     Each run draws ``users`` users from the rows with replacement, and their sums directly: a billion users take as long
     as a thousand.  The data must be public, or a public model's: nothing here is private.
 
+    Parameters
+    ----------
+    config : LatticeConfig
+        What clients and server agree on.
+    X, y : array_like
+        Points ``(n, d)`` in natural units, and labels; public.
+    users : int
+        How many users each run draws.
+    rng : Generator, int or None
+        The experiment's randomness, or its seed.
+    runs : int
+        How many learners are simulated.
+    smoothing : {"sure", None}
+        As for `Classifier.from_aggregate`.
+
+    Raises
+    ------
+    ValueError
+        For labels that are not declared, points of another shape, and fewer than one user.
+
     Examples
     --------
+    >>> import numpy as np
+    >>> from epsworth.learner import LatticeConfig, expected_accuracy
     >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     >>> x = np.linspace(0, 1, 200)
-    >>> expected_accuracy(config, x[:, None], x > 0.5, users=10**9, rng=np.random.default_rng(0), runs=3).min() > 0.95
-    np.True_
+    >>> found = expected_accuracy(config, x[:, None], x > 0.5, users=10**9, rng=np.random.default_rng(0), runs=3)
+    >>> found.shape, bool(found.min() > 0.95)
+    ((3,), True)
     """
     draws, runs = generator(rng), whole("runs", runs)
     truth = np.array(config.classes)[config.label_numbers(y)]

@@ -40,6 +40,31 @@ def write_reports(config: LatticeConfig, X: ArrayLike, y: ArrayLike, path: str |
     ----------
     path : path
         ``.ldp`` or ``.jsonl``.
+
+    Parameters
+    ----------
+    config : LatticeConfig
+        What clients and server agree on.
+    X, y : array_like
+        Points ``(n, d)`` in natural units, and labels.
+
+    Raises
+    ------
+    ValueError
+        For another ending and points of another shape; nothing is written then.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from epsworth.learner import LatticeConfig, write_reports
+    >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "reports.ldp")
+    ...     count = write_reports(config, [[0.2], [0.9]], [0, 1], path)
+    ...     size = path.stat().st_size
+    >>> count, size == count * config.report_size
+    (2, True)
     """
     destination = check_writable(path)
     as_lines = _is_lines(destination)
@@ -78,12 +103,39 @@ def report_file(config: LatticeConfig, source: Path, destination: Path, target: 
 
     Parameters
     ----------
+    config : LatticeConfig
+        What clients and server agree on.
     source : path
         The table.
     destination : path
         ``.ldp`` or ``.jsonl``.
     target : str
         Column of labels.
+    again : bool
+        Allow records to leave a second time: epsilons add.
+
+    Returns
+    -------
+    int
+        How many were reported.
+
+    Raises
+    ------
+    ValueError
+        For a table that lacks a column, and where the ledger knows its records.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import polars as pl
+    >>> from epsworth.learner import LatticeConfig, report_file
+    >>> config = LatticeConfig(box=[(0, 100)], names=["age"], m=8, epsilon=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = Path(folder, "table.csv")
+    ...     pl.DataFrame({"age": [30, 61], "sick": [0, 1]}).write_csv(table)
+    ...     report_file(config, table, Path(folder, "reports.ldp"), "sick")
+    2
     """
     from epsworth.table_files import read_table
 
@@ -150,11 +202,33 @@ def aggregate_files(
 
     Parameters
     ----------
+    config : LatticeConfig
+        What clients and server agree on.
     sources : paths
         ``.ldp`` and ``.jsonl`` files of reports, or files that `Aggregator.save` wrote.
     n_jobs : int, optional
         Local processes; -1 for all cores.  None leaves it to ``joblib.parallel_config``, by default serial: with
         ``backend="dask"`` a cluster adds up, whose workers must see the files under the same paths.
+    progress : callable, optional
+        Told the share that is done.
+
+    Raises
+    ------
+    ValueError
+        For files that are not there, of another ending or configuration, cut or changed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from epsworth.learner import LatticeConfig, aggregate_files, write_reports
+    >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     paths = [Path(folder, "monday.ldp"), Path(folder, "tuesday.ldp")]
+    ...     sent = [write_reports(config, [[0.2], [0.9]], [0, 1], path) for path in paths]
+    ...     aggregate = aggregate_files(config, paths)
+    >>> sent, aggregate.users
+    ([2, 2], 4)
 
     Notes
     -----

@@ -104,8 +104,14 @@ def gaussian_sigma(
     sensitivity : float
         L2 sensitivity; sqrt(s) for s features at once.
 
+    Raises
+    ------
+    ValueError
+        For an epsilon that is not positive, a delta outside (0, 1), and an unknown calibration.
+
     Examples
     --------
+    >>> from epsworth import gaussian_sigma
     >>> [round(float(gaussian_sigma(2.0, 0.1, c)), 3) for c in ("theorem4", "exact_tail", "analytic")]
     [1.402, 0.914, 0.732]
     """

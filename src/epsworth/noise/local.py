@@ -8,24 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats, generator
-from epsworth.noise.allowed import LARGEST, budget, numbers, positive, share, whole
+from epsworth.noise.allowed import LARGEST, budget, numbers, positive, whole
+from epsworth.noise.item_regions import MOST_ITEMS
 from epsworth.results import Result
 from epsworth.rounding import down, show_down, show_up, up
 from epsworth.search import last_passing
 
 WORST_CONDITION = 1e10  # of the channel: beyond it, counts say nothing about values
-MOST_ITEMS = 4096  # of a channel: its matrix has as many rows and columns
 EACH = 24  # roundings of a probability: two exponentials at eight, three sums and products, a quotient, and a few
 
 
 class Responses(NamedTuple):
-    """Probabilities of one report: the truth, each other item of its region, each item outside."""
+    """Probabilities of one report: the truth, each other item of its region, each item outside.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> chances = noise.pb_grr(20, 5, 2.0, 1.0)
+    >>> round(chances.truth + 4 * chances.inside + 15 * chances.outside, 9)  # one truth, 4 and 15 other items
+    1.0
+    >>> round(chances.truth / chances.outside, 3)  # e^2
+    7.389
+    """
 
     truth: float
     inside: float
@@ -38,8 +48,21 @@ def pb_grr(d: int, k: int, epsilon: float, kernel_epsilon: float) -> Responses:
     Claim: any two items give a report with probabilities within e^epsilon of each other, when all regions have k
     items.  ``kernel_epsilon = epsilon`` is plain randomised response; 0 makes the items of a region alike.
 
+    Parameters
+    ----------
+    d, k : int
+        How many items there are, and in a region.
+    epsilon, kernel_epsilon : float
+        The budget, and the part of it for the truth in its region.
+
+    Raises
+    ------
+    ValueError
+        For regions larger than all items, and a ``kernel_epsilon`` above epsilon.
+
     Examples
     --------
+    >>> from epsworth.noise import pb_grr
     >>> truth, inside, outside = pb_grr(20, 5, 2.0, 1.0)
     >>> round(truth, 9), round(truth + 4 * inside, 9)
     (0.222145853, 0.549037421)
@@ -48,7 +71,7 @@ def pb_grr(d: int, k: int, epsilon: float, kernel_epsilon: float) -> Responses:
     ----------
     Jiang, Zhang, Lu, Du, Sharma & Yan 2025, Proposition 7.
     """
-    _sizes(d, k)
+    check_sizes(d, k)
     epsilon, kernel_epsilon = _budgets(epsilon, kernel_epsilon)
     near, far = np.exp(-kernel_epsilon), np.exp(-epsilon)  # weights relative to the truth's
     total = 1 + (k - 1) * near + (d - k) * far
@@ -59,8 +82,16 @@ def pb_grr(d: int, k: int, epsilon: float, kernel_epsilon: float) -> Responses:
 class Grouped(Result):
     """PB-GRR on disjoint groups of equal size, with estimators of counts and their variances.
 
+    Parameters
+    ----------
+    d, k : int
+        How many items there are, and in a group.
+    epsilon, kernel_epsilon : float
+        The budget, and the part of it for the truth in its group.
+
     Examples
     --------
+    >>> from epsworth.noise import Grouped
     >>> reports = Grouped(20, 5, 2.0, 1.0)
     >>> round(reports.category_variance(1000, 400), 3)
     1105.035
@@ -129,7 +160,7 @@ class Grouped(Result):
         Divide by the number of users.  ``shares`` are the true frequencies of the d items.  Items are infinite at
         ``kernel_epsilon = 0``.
         """
-        shares = _frequencies(shares, self.d)
+        shares = frequencies(shares, self.d)
         groups = shares.reshape(-1, self.k).sum(axis=1)
         category = float(np.mean([self.category_variance(1.0, g) for g in groups]))
         if self.kernel_epsilon == 0:
@@ -172,6 +203,16 @@ class Channel(Result):
         ln B, the largest that the budget allows.
     confidence : float
         Pr[the report is in the region], for the item where it is smallest.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> ratings = noise.channel(noise.windows(5, 1), 2.0, 1.0)  # 1 to 5 stars, neighbours preferred
+    >>> ratings.matrix.shape, ratings.loss <= 2, round(ratings.confidence, 3)
+    ((5, 5), True, 0.751)
+    >>> counts = ratings.matrix.T @ [10, 20, 30, 20, 20]  # what is expected of so many users
+    >>> ratings.counts_of_items(counts).round(6)
+    array([10., 20., 30., 20., 20.])
     """
 
     matrix: Floats
@@ -220,8 +261,21 @@ class Channel(Result):
 def channel(regions: Sequence[Sequence[int]], epsilon: float, kernel_epsilon: float) -> Channel:
     """Return PB-GRR for one region per item, each holding the item; ln B is as large as epsilon allows.
 
+    Parameters
+    ----------
+    regions : sequence of sequences of int
+        For each item those that may stand for it, itself among them: from `windows` or `groups`.
+    epsilon, kernel_epsilon : float
+        The budget, and the part of it for the truth in its region.
+
+    Raises
+    ------
+    ValueError
+        For fewer than two regions, one that lacks its item, and a ``kernel_epsilon`` above epsilon.
+
     Examples
     --------
+    >>> from epsworth.noise import channel, windows
     >>> ratings = windows(5, 1)  # 1 to 5 stars, neighbours preferred
     >>> round(channel(ratings, 2.0, 1.0).log_boost, 6)
     0.887744
@@ -252,27 +306,32 @@ def channel_loss(matrix: Floats) -> float:
     return up(float(np.log1p((matrix.max(axis=0) - least) / least).max()), ulps=10)
 
 
-def windows(d: int, reach: int, *, circular: bool = False) -> list[list[int]]:
-    """Return regions of neighbours at most ``reach`` away, clipped at both ends or wrapped around."""
-    d, reach = whole(d, "d", 2, MOST_ITEMS), whole(reach, "reach", 0, MOST_ITEMS)
-    if circular:
-        return [sorted({(i + j) % d for j in range(-reach, reach + 1)}) for i in range(d)]
-    return [list(range(max(0, i - reach), min(d, i + reach + 1))) for i in range(d)]
-
-
-def groups(sizes: Sequence[int]) -> list[list[int]]:
-    """Return regions of disjoint groups of these sizes."""
-    found: list[list[int]] = []
-    start, sizes = 0, [whole(size, "sizes", 1, MOST_ITEMS) for size in sizes]
-    whole(sum(sizes), "the sum of sizes", 2, MOST_ITEMS)
-    for size in sizes:
-        found += [list(range(start, start + size))] * size
-        start += size
-    return found
-
-
 def on_simplex(estimates: ArrayLike, total: float = 1.0) -> Floats:
-    """Project estimates onto nonnegative numbers that add up to ``total``: nearer on average, but *biased*."""
+    """Project estimates onto nonnegative numbers that add up to ``total``: nearer on average, but *biased*.
+
+    Parameters
+    ----------
+    estimates : array_like, shape ``(.., d)``
+        Counts or frequencies.
+    total : float
+        What they should add up to.
+
+    Returns
+    -------
+    ndarray
+        Of the shape given.
+
+    Raises
+    ------
+    ValueError
+        For rows without a number.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> noise.on_simplex([0.5, 0.7, -0.1]).round(3)
+    array([0.4, 0.6, 0. ])
+    """
     estimates, total = numbers(estimates, "estimates", at_most=LARGEST), positive(total, "total")
     if estimates.ndim == 0 or not estimates.shape[-1]:
         raise ValueError(f"estimates must hold at least one number in every row, got shape {estimates.shape}")
@@ -280,60 +339,6 @@ def on_simplex(estimates: ArrayLike, total: float = 1.0) -> Floats:
     excess = (np.cumsum(descending, axis=-1) - total) / np.arange(1, estimates.shape[-1] + 1)
     last = (descending > excess).sum(axis=-1, keepdims=True) - 1
     return np.maximum(estimates - np.take_along_axis(excess, last, axis=-1), 0.0)
-
-
-def split_users(
-    shares: ArrayLike, k: int, epsilon: float, part: float, users: int, *, values: Literal["grr", "oue"] = "oue"
-) -> tuple[float, float]:
-    """Return the mean squared errors of the honest baseline: some users report their group, the others their item.
-
-    Parameters
-    ----------
-    shares : array_like, shape ``(d,)``
-        True frequencies of the items, in groups of k.
-    part : float
-        Share of the users, in (0, 1), who report their group by randomised response; all spend the whole epsilon.
-    users : int
-        How many there are.
-    values : {"grr", "oue"}
-        How items are reported: randomised response or optimised unary encoding (Wang et al. 2017).
-
-    Returns
-    -------
-    tuple of float
-        Of the frequencies of groups and of items, the error of sampling the users included.
-    """
-    shares = numbers(shares, "shares")
-    part, shares = share(part, "part"), _frequencies(shares, shares.size)
-    epsilon, users = budget(epsilon), whole(users, "users", 2, int(LARGEST))
-    if values not in ("grr", "oue"):
-        raise ValueError(f"values must be 'grr' or 'oue', got {values!r}")
-    if not 1 <= part * users <= users - 1:
-        raise ValueError(f"part must leave at least one of the {users} users on either side, got {part!r}")
-    _sizes(shares.size, k)
-    if shares.size % k:
-        raise ValueError(f"k must divide the number of shares, {shares.size}, got {k}")
-    by_group = shares.reshape(-1, k).sum(axis=1)
-    first = part * users
-    category = _grr_error(by_group, epsilon, first, users)
-    if values == "grr":
-        return category, _grr_error(shares, epsilon, users - first, users)
-    noise = 4 * np.exp(-epsilon) / (np.expm1(-epsilon) ** 2) / (users - first)
-    return category, float(noise + _sampling(shares, users - first, users) + shares.mean() / (users - first))
-
-
-def _grr_error(shares: Floats, epsilon: float, asked: float, users: int) -> float:
-    d = shares.size
-    near, far = np.exp(-epsilon), 1 + (d - 1) * np.exp(-epsilon)  # weights relative to the truth's
-    p, q = 1 / far, near / far
-    gap = -np.expm1(-epsilon) / far  # p - q
-    noise = shares * p * (1 - p) + (1 - shares) * q * (1 - q)
-    return float(noise.mean() / (asked * gap**2) + _sampling(shares, asked, users))
-
-
-def _sampling(shares: Floats, asked: float, users: int) -> float:
-    """Return the error of looking at some of the users only, drawn without replacement."""
-    return float((shares * (1 - shares)).mean() * (1 / asked - 1 / users))
 
 
 def _matrix(inside: Bools, kernel_epsilon: float, log_boost: float) -> Floats:
@@ -353,7 +358,8 @@ def _membership(regions: Sequence[Sequence[int]]) -> Bools:
     return inside
 
 
-def _sizes(d: int, k: int) -> None:
+def check_sizes(d: int, k: int) -> None:
+    """Refuse numbers of items and sizes of regions that cannot be."""
     whole(k, "k", 1, whole(d, "d", 2, int(LARGEST)))
 
 
@@ -365,7 +371,8 @@ def _budgets(epsilon: float, kernel_epsilon: float) -> tuple[float, float]:
     return epsilon, kernel_epsilon
 
 
-def _frequencies(shares: ArrayLike, d: int) -> Floats:
+def frequencies(shares: ArrayLike, d: int) -> Floats:
+    """Return so many frequencies, checked."""
     shares = numbers(shares, "shares", at_most=LARGEST)
     if shares.shape != (d,) or (shares < 0).any() or abs(shares.sum() - 1) > 1e-9:
         raise ValueError(f"shares must be {d} nonnegative frequencies that add up to 1")

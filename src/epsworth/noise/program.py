@@ -72,6 +72,13 @@ class Optimum(Result):
         sensitivity, since only answers exactly one sensitivity apart are compared.
     delta : float
         What was asked for.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> best = noise.optimal_noise(2, confidence=0.9, sensitivity=1, delta=1e-6, lattice=1)  # whole numbers
+    >>> round(best.floor, 3), round(best.noise.epsilon(1e-6), 3)
+    (0.883, 0.883)
     """
 
     noise: LatticeNoise
@@ -136,8 +143,14 @@ def optimal_noise(
         Step of the lattice that true answers lie on (1 for counts): noise lives on it.  By default answers are real
         numbers, and the noise has a step density.
 
+    Raises
+    ------
+    ValueError
+        For numbers out of their ranges.
+
     Examples
     --------
+    >>> from epsworth.noise import optimal_noise
     >>> best = optimal_noise(0.5, confidence=0.9, sensitivity=1.0, delta=0.0)
     >>> round(best.floor, 3) <= 2.944439 <= round(best.noise.pure_epsilon, 3) + 1e-3  # the staircase mechanism
     True

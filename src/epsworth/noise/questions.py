@@ -62,8 +62,14 @@ def boosted(
     sensitivity : float
         Largest change of the answer.
 
+    Raises
+    ------
+    ValueError
+        For numbers out of their ranges, an unknown kernel, and both a boost and a confidence.
+
     Examples
     --------
+    >>> from epsworth.noise import boosted, delta
     >>> noise = boosted("laplace", scale=3.0, theta=4.0, confidence=0.9)
     >>> print(f"{noise.boost:.6f}")
     3.221571
@@ -139,8 +145,14 @@ def delta(noise: NoiseMechanism, epsilon: ArrayLike) -> float | Floats:
     epsilon : array_like
         Any sign.  A number gives a number, an array an array.
 
+    Raises
+    ------
+    ValueError
+        For an epsilon that is not finite.
+
     Examples
     --------
+    >>> from epsworth.noise import boosted, delta
     >>> delta(boosted(scale=2.8, theta=5.0, boost=1.5215837245), 0.75)
     0.01276435...
 
@@ -159,8 +171,21 @@ def delta(noise: NoiseMechanism, epsilon: ArrayLike) -> float | Floats:
 def renyi(noise: NoiseMechanism, order: float) -> float:
     """Return the Renyi divergence of an order above 1 of a boosted kernel, over all neighbouring answers.
 
+    Parameters
+    ----------
+    noise : NoiseMechanism
+        What `boosted` returns.
+    order : float
+        Above 1.
+
+    Raises
+    ------
+    ValueError
+        For an order of 1 or less.
+
     Examples
     --------
+    >>> from epsworth.noise import boosted, renyi
     >>> round(renyi(boosted(scale=2.0, theta=2.0, confidence=0.95), 4.0), 6)
     2.15653
     """
@@ -178,8 +203,25 @@ def best_confidence(
 
     Rounded down by at most 1e-6 of what may fail: the returned confidence was seen to be affordable.
 
+    Parameters
+    ----------
+    epsilon, delta : float
+        The promise, for all releases together.
+    theta, sensitivity : float
+        Half-width around the true answer; largest change of the answer.
+    releases : int
+        How many answers are released.
+    mechanism : str
+        A name of `cheapest`.
+
+    Raises
+    ------
+    ValueError
+        For numbers out of their ranges and an unknown mechanism.
+
     Examples
     --------
+    >>> from epsworth.noise import best_confidence
     >>> round(1 - best_confidence(2.5, 2.0, delta=1e-5, mechanism="gaussian"), 4)
     0.221
     """
@@ -202,8 +244,27 @@ def narrowest_interval(
 ) -> float:  # fmt: skip
     """Return the smallest theta that this epsilon affords with this confidence; rounded up by at most 1e-6.
 
+    Parameters
+    ----------
+    epsilon, delta : float
+        The promise, for all releases together.
+    confidence : float or Fraction
+        With which each release lies within theta.
+    sensitivity : float
+        Largest change of the answer.
+    releases : int
+        How many answers are released.
+    mechanism : str
+        A name of `cheapest`.
+
+    Raises
+    ------
+    ValueError
+        For numbers out of their ranges and an unknown mechanism.
+
     Examples
     --------
+    >>> from epsworth.noise import narrowest_interval
     >>> round(narrowest_interval(2.0, confidence=0.95, delta=1e-5, mechanism="gaussian"), 3)
     3.908
     """
@@ -231,6 +292,30 @@ def most_releases(
     """Return how many releases, each within theta with this confidence, this epsilon affords; 0 if none.
 
     More than one release needs the extra ``accounting``.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The promise, for all releases together.
+    theta, sensitivity : float
+        Half-width around the true answer; largest change of the answer.
+    confidence : float or Fraction
+        With which each release lies within theta.
+    mechanism : str
+        A name of `cheapest`.
+
+    Raises
+    ------
+    ValueError
+        For numbers out of their ranges and an unknown mechanism.
+    ImportError
+        Where two releases are looked at without the extra.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> noise.most_releases(0.1, 4.0, confidence=0.95)  # what one takes: see `cheapest`
+    0
     """
 
     def affordable(releases: int) -> bool:
@@ -250,7 +335,30 @@ def largest_T(
     epsilon: float, theta: float, beta: float, sensitivity: float = 1.0, delta: float = 1e-6,
     *, mechanism: str = "pb_gaussian",
 ) -> int:  # fmt: skip
-    """Return `most_releases` with confidence 1 - beta: its deprecated name and spelling."""
+    """Return `most_releases` with confidence 1 - beta: its deprecated name and spelling.
+
+    Parameters
+    ----------
+    epsilon, theta, sensitivity, delta, mechanism
+        As there.
+    beta : float
+        1 - confidence.
+
+    Raises
+    ------
+    ValueError
+        As there.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from epsworth import noise
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     count = noise.largest_T(0.1, 4.0, 0.05)
+    >>> told[0].category.__name__, count
+    ('FutureWarning', 0)
+    """
     warn("largest_T(.., beta)", "most_releases(.., confidence=1 - beta)")
     confidence = allowed.BETA[1](beta)
     return most_releases(

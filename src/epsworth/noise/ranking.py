@@ -99,6 +99,15 @@ class Ranking(Result, Sequence[Choice]):
         What cannot keep any epsilon here, and why.
     asked : Question
         What was asked.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> ranked = noise.cheapest(2, confidence=0.9, delta=0, lattice=1)  # for counts
+    >>> ranked[0].epsilon == min(choice.epsilon for choice in ranked), ranked.floor <= ranked[0].epsilon
+    (True, True)
+    >>> round(ranked.named("laplace").epsilon, 2), ranked.left_out["gaussian"]
+    (1.15, 'keeps no epsilon with delta 0')
     """
 
     choices: tuple[Choice, ...]
@@ -200,7 +209,7 @@ def cheapest(
 
     Claim: each row with ``sound`` True is (epsilon, delta)-DP for all releases together, between any two data sets
     whose answers differ by at most the sensitivity, and each release lies in the region with at least its
-    ``confidence``, which is at least the one asked for.
+    ``confidence``, which is at least the one asked for.  Numbers out of their ranges are refused by a ``ValueError``.
 
     Parameters
     ----------
@@ -232,6 +241,7 @@ def cheapest(
 
     Examples
     --------
+    >>> from epsworth.noise import cheapest
     >>> ranked = cheapest(5, confidence=0.95, delta=1e-5)
     >>> ranked[0].epsilon <= ranked.named("gaussian").epsilon
     True

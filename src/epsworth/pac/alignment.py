@@ -18,8 +18,14 @@ def procrustes(A: ArrayLike, B: ArrayLike) -> Floats:
     A, B : array_like of shape ``(k, d)``
         Two bases, one vector per row.
 
+    Raises
+    ------
+    ValueError
+        For anything but two matrices of one shape.
+
     Examples
     --------
+    >>> from epsworth.pac import procrustes
     >>> procrustes([[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]])
     array([[0., 1.],
            [1., 0.]])

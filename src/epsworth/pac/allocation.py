@@ -66,8 +66,14 @@ def allocate(
     weights : array_like of shape ``(d,)``, optional
         What a unit of noise variance costs, positive; for ``optimal`` only.
 
+    Raises
+    ------
+    ValueError
+        For a negative variance, a budget that is not positive, an unknown rule, and weights that it does not take.
+
     Examples
     --------
+    >>> from epsworth.pac import allocate
     >>> allocate([1.0, 1.0, 1.0], 0.25, "paper")
     array([6., 6., 6.])
     >>> allocate([1.0, 1.0, 1.0], 0.25).round(4)

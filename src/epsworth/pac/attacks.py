@@ -44,6 +44,16 @@ class Attack(Result):
         For each nominal false-positive rate, pooled over records: true-positive rate, its lower and upper limit.
     confidence : float
         With which all limits hold together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.pac import MI, PACPrivatizer, lira
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> fitted = PACPrivatizer(lambda rows: rows.mean(axis=0), MI(0.1), worlds=64, worlds_seed=0).fit(X)
+    >>> found = lira(fitted, X, trials=200, score=lambda released, rows: -np.linalg.norm(rows - released, axis=1))
+    >>> found.success.shape, bool(abs(found.advantage) < 0.2)
+    ((40,), True)
     """
 
     success: Floats
@@ -108,12 +118,38 @@ def lira(
 
     Parameters
     ----------
+    privatizer : PACPrivatizer
+        Fitted.
     X : array_like
         The pool that the privatizer was fitted on.
     trials : int
         Simulated releases.  A quarter of them place a false-positive rate: 0.1 % needs 4000, fewer give NaN.
+    score : callable
+        From what was released and the pool to one number per record, larger where it looks used.
+    rng : Generator, int or None
+        Of the simulation.
     confidence : float
         With which all limits hold together: half of the risk is the records', half that of the pooled rates.
+
+    Returns
+    -------
+    Attack
+
+    Raises
+    ------
+    ValueError
+        For another table than the pool, and fewer than two trials.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.pac import MI, PACPrivatizer, lira
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> fitted = PACPrivatizer(lambda rows: rows.mean(axis=0), MI(0.1), worlds=64, worlds_seed=0).fit(X)
+    >>> nearness = lambda released, rows: -np.linalg.norm(rows - released, axis=1)
+    >>> found = lira(fitted, X, trials=200, score=nearness)
+    >>> bool((found.interval.lower <= found.success).all()), sorted(found.tpr)
+    (True, [0.001, 0.01])
 
     References
     ----------
@@ -205,10 +241,28 @@ def pool_test(
     This is what PAC privacy does *not* protect: the noise itself is a function of the pool.  "Is the output far from
     the plain pool's?" is decided by a threshold chosen on half of the releases and scored on the rest.
 
+    Parameters
+    ----------
+    algorithm : estimator, callable or "mean"
+        As for `PACPrivatizer`.
+    X, extra : array_like
+        The pool, and the rows that may be in it besides.
+    budget : MI, Posterior or DPEquivalent
+        Of each release.
+    worlds, releases : int
+        Sub-samples per pool; releases that are told apart.
+    rng : Generator, int or None
+        Of the simulation.
+
+    Raises
+    ------
+    ValueError
+        For fewer than two releases.
+
     Examples
     --------
     >>> import numpy as np
-    >>> from epsworth.pac import MI
+    >>> from epsworth.pac import MI, pool_test
     >>> pool = np.random.default_rng(0).uniform(size=(200, 1))
     >>> rate, low, high = pool_test(lambda rows: rows.sum(axis=0), pool, [[100.0]], MI(1 / 128))
     >>> low > 0.85  # although no membership *within* the pool is guessed right more often than 0.563

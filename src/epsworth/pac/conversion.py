@@ -34,8 +34,14 @@ def posterior(mi: float, prior: float) -> float:
     prior : float
         Best success without the release, in (0, 1].  For "is record i in the secret half": 1/2.
 
+    Raises
+    ------
+    ValueError
+        For a negative mutual information, and a prior outside (0, 1].
+
     Examples
     --------
+    >>> from epsworth.pac import posterior
     >>> round(posterior(1 / 16, 0.5), 4), posterior(1.0, 0.5)
     (0.6749, 1.0)
 
@@ -56,8 +62,19 @@ def budget(posterior: float, prior: float) -> float:
 
     The inverse of `posterior`: KL(Bern(posterior) || Bern(prior)), rounded down by no more than two ulps.
 
+    Parameters
+    ----------
+    posterior, prior : float
+        The success allowed, and that of the best blind guess.
+
+    Raises
+    ------
+    ValueError
+        For a posterior below the prior or above 1.
+
     Examples
     --------
+    >>> from epsworth.pac import budget
     >>> round(budget(0.75, 0.5), 6)
     0.130812
     """
@@ -77,8 +94,21 @@ def dp_posterior(epsilon: float, delta: float = 0.0, r: float = 0.5) -> float:
 
     Say "the same average success" when comparing it with a mutual-information budget, never "the same privacy".
 
+    Parameters
+    ----------
+    epsilon, delta : float
+        The differentially private release.
+    r : float
+        Share of the pool that is used.
+
+    Raises
+    ------
+    ValueError
+        For an epsilon that is negative or infinite, and a delta or r out of its range.
+
     Examples
     --------
+    >>> from epsworth.pac import dp_posterior
     >>> round(dp_posterior(0.36), 6)
     0.58904
 
@@ -98,8 +128,21 @@ def dp_posterior(epsilon: float, delta: float = 0.0, r: float = 0.5) -> float:
 def dp_epsilon(posterior: float, delta: float = 0.0) -> float:
     """Return the epsilon whose (epsilon, delta)-DP release allows this average success at prior 1/2.
 
+    Parameters
+    ----------
+    posterior : float
+        In [0.5, 1).
+    delta : float
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        For a posterior or delta out of its range.
+
     Examples
     --------
+    >>> from epsworth.pac import dp_epsilon
     >>> round(dp_epsilon(0.588157), 3)
     0.356
     """
@@ -127,8 +170,14 @@ def tpr_bound(mi: float, r: float = 0.5, fpr: float = 0.001) -> float:
     fpr : float
         False-positive rate, in [0, 1].
 
+    Raises
+    ------
+    ValueError
+        For a share or rate out of its range.
+
     Examples
     --------
+    >>> from epsworth.pac import tpr_bound
     >>> round(tpr_bound(1 / 64, 0.5, 0.001), 4)
     0.0503
 
@@ -151,8 +200,19 @@ def generalised_prior(n: int, s: int, g: int, k: int) -> float:
     Claim: the secret is a uniform s-subset of n records, drawn without strata; the overlap is hypergeometric.
     It does not hold for a finite list of worlds, whose guess can be fitted to the list.
 
+    Parameters
+    ----------
+    n, s, g, k : int
+        Records; how many are secretly used; how many are guessed; how many of these must be right.
+
+    Raises
+    ------
+    ValueError
+        For numbers that are negative, and subsets larger than the pool.
+
     Examples
     --------
+    >>> from epsworth.pac import generalised_prior, posterior
     >>> prior = generalised_prior(100, 50, 50, 35)
     >>> round(100 * posterior(1.0, prior), 4)  # per cent; the paper prints 14.56
     14.5647

@@ -83,6 +83,14 @@ class Audit(Result):
         Its fingerprint.
     false_alarm : float
         Probability that chance alone fails a faultless policy: what the tests of draws spent.
+
+    Examples
+    --------
+    >>> from epsworth import Domain, Policy
+    >>> from epsworth.release import audit_policy
+    >>> audit = audit_policy(Policy.of("krr", 1, Domain.of({"smoker": ["no", "yes"]})))
+    >>> audit.passed, audit.guarantee, audit.false_alarm < 1e-6
+    (True, 'pure LDP, epsilon 1 per record', True)
     """
 
     policy: str
@@ -117,7 +125,7 @@ def audit_policy(policy: Policy, *, progress: Callable[[float], None] = lambda s
     Claim: if the audit passes, the inputs whose weights were read keep the stated epsilon exactly against each other
     (up to delta where the promise is approximate): all inputs on grids of at most 256 points; on larger ones the ends,
     the middle and random inputs, and all others as far as the construction's own proof goes.  A faultless policy fails
-    with probability at most ``false_alarm``.
+    with probability at most ``false_alarm``.  Faults are told by the result; none is raised as an error.
 
     Parameters
     ----------
@@ -136,7 +144,7 @@ def audit_policy(policy: Policy, *, progress: Callable[[float], None] = lambda s
     Examples
     --------
     >>> from epsworth import Domain
-    >>> from epsworth.release import Policy
+    >>> from epsworth.release import Policy, audit_policy
     >>> audit = audit_policy(Policy.of("pm", "0.5", Domain.of({"age": (0, 100)}), bits=4))
     >>> audit.passed, audit.features[0].found <= 0.5
     (True, True)

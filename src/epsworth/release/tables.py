@@ -46,10 +46,15 @@ def perturb(policy: Policy, table: Any) -> Any:
         perturbed columns of categories (pandas, polars, arrow) hold the policy's, all of them and in its order,
         because the table's own may tell its values.
 
+    Raises
+    ------
+    ValueError
+        For a table that lacks a feature of the policy, and values that the policy refuses, by row.
+
     Examples
     --------
     >>> import numpy as np
-    >>> from epsworth import Domain, Policy
+    >>> from epsworth import Domain, Policy, perturb
     >>> policy = Policy.of("pm", 1, Domain.of({0: (0, 100)}))
     >>> released = perturb(policy, np.array([[20.0, 7.0], [30.0, 8.0]]))
     >>> released[:, 1].tolist(), bool((released[:, 0] <= 100).all())

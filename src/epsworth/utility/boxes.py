@@ -71,6 +71,17 @@ class SafeBox(Result):
     best : bool
         Whether it is proven that no other box of certain agreement has a larger mass (for linear models: a mass
         larger by more than 0.1 %).
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> model = DecisionTreeClassifier().fit([[20.0, 5.0], [60.0, 5.0]], [0, 1])  # cuts the first feature at 40
+    >>> box = ew.safe_box(model, [30.0, 5.0], sensitive=[0, 1], domain={0: (0, 100), 1: (0, 10)})
+    >>> box.whole, box.confidence
+    ((False, True), 1.0)
+    >>> print(box)
+    The label stays 0 for certain while x0 stays in 0..40 and x1 anywhere.
     """
 
     label: Any
@@ -120,7 +131,7 @@ def safe_box(
 
     Claim: where ``confidence`` is 1 the label is the same everywhere in the box.  Elsewhere, with that
     confidence over our draws, at most ``flips_at_most`` of the mechanism's outputs inside the box change it,
-    and the stability is at least ``guaranteed``.
+    and the stability is at least ``guaranteed``.  What `stability` refuses is refused, and mechanisms on grids.
 
     Parameters
     ----------
@@ -130,11 +141,12 @@ def safe_box(
         The record.
     mechanism, epsilon
         The mechanism whose outputs weigh the box, per feature; words without a grid.
-    confidence : float
-        In (0, 1).
+    confidence, rng
+        In (0, 1), of what is drawn; what draws it.
 
     Examples
     --------
+    >>> from epsworth import safe_box
     >>> print(safe_box(lambda X: X[:, 0] > 0.25, [0.75, 0.5], sensitive=[0, 1], rng=0).whole)
     (False, True)
 

@@ -54,6 +54,15 @@ class Split(Result):
         Which features get another mechanism than the one named, and whether the tolerance was not met.
     spent : float
         What bounds on draws spent of 1 - confidence; the search before them promises nothing and spends nothing.
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> split = ew.split_budget(lambda X: X[:, 0] > 0.5, [[0.2, 0.7]], sensitive=[0, 1], total=4, mechanism="krr:k=11")
+    >>> sum(split.epsilons) <= split.total, round(split.lower, 3), round(split.even_upper, 3)
+    (True, 0.921, 0.712)
+    >>> print(split.guarantee)
+    pure LDP, epsilon 4 per record
     """
 
     mechanism: str
@@ -124,14 +133,22 @@ def split_budget(
         One mechanism's words.
     on : {"average", "worst"}
         Over the records of X.
+    progress : callable, optional
+        Called with the share of the work that is done.
 
     Returns
     -------
     Split
 
+    Raises
+    ------
+    ValueError
+        For a total that is not positive, and whatever `stability` refuses.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from epsworth import split_budget
     >>> only_first = lambda records: records[:, 0] > 0.5
     >>> split = split_budget(only_first, np.array([[0.2, 0.7]]), sensitive=[0, 1], total=4.0, mechanism="krr:k=11")
     >>> split.epsilons[0] > 3.9 and split.lower > split.even_upper

@@ -149,9 +149,19 @@ def stability(
     -------
     Curves
 
+    Raises
+    ------
+    ValueError
+        For values outside the declared ranges, by row, and for options that do not fit one another.
+    TypeError
+        For a model that neither predicts nor is a function.
+    ClassifierError
+        Where the classifier fails, or answers something that is no label.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from epsworth import stability
     >>> at_most_half = lambda records: records[:, 0] <= 0.5
     >>> curves = stability(at_most_half, [[0.2]], sensitive=0, mechanisms="krr:k=11", epsilons=[2.0], rng=1)
     >>> truth = (6 + np.e**2 - 1) / (10 + np.e**2)  # six of eleven grid points, the true one among them

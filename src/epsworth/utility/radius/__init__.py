@@ -58,6 +58,17 @@ class Radius(Result):
         Sampled only: at most the share ``failing`` of the ball of radius ``tested`` flips, with that confidence.
     spent : float
         What bounds on draws spent of 1 - confidence.
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> model = DecisionTreeClassifier().fit([[0.0, 0.0], [1.0, 0.0]], [0, 1])  # cuts the first feature at 0.5
+    >>> found = ew.radius(model, [0.2, 0.7])
+    >>> round(found.lower, 4), round(found.upper, 4), found.method
+    (0.3, 0.3, 'tree')
+    >>> found.witness.round(4)  # another label, that far away
+    array([0.5, 0.7])
     """
 
     lower: float
@@ -139,10 +150,18 @@ def radius(
     -------
     Radius
 
+    Raises
+    ------
+    ValueError
+        For another norm, and features that are not there.
+    ClassifierError
+        Where the classifier fails, or answers no labels.
+
     Examples
     --------
     >>> import numpy as np
     >>> from sklearn.neighbors import NearestCentroid
+    >>> from epsworth import radius
     >>> table = np.array([[-1.0, 1.0], [1.0, -1.0], [1.0, 1.0], [3.0, -1.0]])
     >>> model = NearestCentroid().fit(table, [0, 0, 1, 1])
     >>> found = radius(model, [0.25, 0.5])
