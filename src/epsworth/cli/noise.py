@@ -9,6 +9,7 @@ import typer
 
 from epsworth.cli import options, show
 from epsworth.rounding import show_down, show_up
+from epsworth.studies import inputs
 
 if TYPE_CHECKING:
     from epsworth.noise import Ranking
@@ -50,7 +51,7 @@ def noise(
             releases=releases,
             region=region,  # type: ignore[arg-type]  # checked by the library
             offset=offset,
-            answers=None if answers is None else options.epsilon_grid(answers, "--answers", -inf),
+            answers=None if answers is None else inputs.epsilon_grid(answers, "--answers", -inf),
             lattice=lattice,
             scale=scale,
             method="published" if published else "exact",

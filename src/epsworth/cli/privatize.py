@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsworth.cli import asking, options, show
+from epsworth.cli import options, show
 from epsworth.rounding import round_up, show_up
+from epsworth.studies import inputs
 
 if TYPE_CHECKING:
     from epsworth.arrays import Floats
@@ -115,7 +116,7 @@ def _pool(
     from epsworth.table_files import read_table
 
     frame = read_table(table)
-    labels, groups = asking.column_of(frame, "--target", target), asking.column_of(frame, "--group", group)
+    labels, groups = inputs.column_of(frame, "--target", target), inputs.column_of(frame, "--group", group)
     features = frame.drop([name for name in (target, group) if name is not None])
     declared = None if domain is None else Domain.load(domain)
     columns, header = [], looks_like_header(frame.columns)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from epsworth.cli import asking, options, services, show
 from epsworth.cli.running import leave_if
+from epsworth.studies.inputs import is_address, tailored_of
 
 if TYPE_CHECKING:
     from epsworth.utility.choice import Choice
@@ -79,7 +79,7 @@ def recommend(
     view = view_asked(on)
     check_choice(at_least, of, delta)
     if table is None:
-        if services.is_address(source) or source.suffix != ".json":
+        if is_address(source) or source.suffix != ".json":
             raise ValueError(
                 f"{source} is not curves (.json), so it needs a table: epsworth recommend MODEL TABLE -s FEATURE"
             )
@@ -144,15 +144,10 @@ def recommend(
 
 
 def _tailored(choice: Choice, asked: asking.Inputs, seed: int | None) -> Tailored:
-    """Make the tailored policy that was chosen; what is public was said when it was compared."""
-    import epsworth as ew
-    from epsworth.mechanisms.family import parse
-
-    epsilon = min(len(asked.names) * Decimal(repr(choice.epsilon)), Decimal(choice.guarantee.epsilon))
     with options.progress_bar("making the policy") as progress:
-        return ew.tailor(
-            asked.model, asked.frame, sensitive=asked.names, epsilon=epsilon, domain=asked.domain, y=asked.truth,
-            rng=seed, public=True, progress=progress, **parse(choice.mechanism).options,  # type: ignore[arg-type]  # checked
+        return tailored_of(
+            choice, asked.model, asked.frame, sensitive=asked.names, domain=asked.domain, y=asked.truth, rng=seed,
+            progress=progress,
         )  # fmt: skip
 
 
