@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epsworth.numerals import exact_decimal
+from epsworth.numerals import exact_decimal, short
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,7 +46,7 @@ def epsilon_grid(text: str, option: str = "--epsilon", above: float = 0.0) -> li
     except ValueError:
         told = f": {need}" if ":" in text else ""
         raise ValueError(
-            f"{option} must be first:last:step or a list of finite numbers like 1,2,4, got {text!r}{told}"
+            f"{option} must be first:last:step or a list of finite numbers like 1,2,4, got {short(text)}{told}"
         ) from None
     if not (above < first <= last and step > 0):
         raise ValueError(f"{option} {text}: {need}")
