@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import NOTE, cleaned, escaped, isolated
-from epsworth.reports.figure import figure, frame_of, keys
+from epsworth.reports.figure import figure, frame_of
 from epsworth.reports.numbers import SUBJECTS, Shown, View
 from epsworth.reports.page import Page, framed
 from epsworth.reports.parts import Origin, bars, computed, decision, downloads, limits, page_body, section, slider
