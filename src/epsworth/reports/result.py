@@ -20,7 +20,8 @@ from epsworth.documents import read_json
 from epsworth.files import reading
 from epsworth.reports.numbers import Shown
 from epsworth.reports.page import Page
-from epsworth.reports.utility import Origin, utility_page
+from epsworth.reports.parts import Origin
+from epsworth.reports.utility import utility_page
 from epsworth.space import LeakWarning
 from epsworth.utility.curves import FORMAT, Curves
 from epsworth.utility.population import Population

@@ -2,51 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import NOTE, cleaned, escaped, isolated
-from epsworth.reports.figure import figure, frame_of, keys
+from epsworth.reports.figure import figure, frame_of
 from epsworth.reports.numbers import SUBJECTS, Shown, View
 from epsworth.reports.page import Page, framed
+from epsworth.reports.parts import Origin, bars, computed, decision, downloads, limits, page_body, section, slider
 from epsworth.reports.sentences import WORDS, Standing, observed, observer, percent, sure
-from epsworth.reports.tables import bars, data, limited, now, records, section
+from epsworth.reports.tables import data, limited, now, records
 from epsworth.results import how_sure
 from epsworth.rounding import show_up
 
 SCRIPTS = ("rounding.js", "choosing.js", "utility.js")
 MOST_NAMES = 12  # features that are named
-MOST_NOTES = 12
-MOST_PRINTED = 4  # notes on paper; the style sheet leaves out the others
 PRIORS = (1, 10, 50, 90)  # per cent, in the table of what an epsilon means
 PRIOR = 50
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a page comes from.
-
-    Attributes
-    ----------
-    version : str
-        Of this library.
-    fingerprint : str
-        SHA-256 of the result's JSON.
-    size : int
-        Its bytes.
-    made : str
-        The day on which the page was made.
-    command : str or None
-        What made the result.
-    heuristic : bool
-        Whether a published heuristic was asked, beside which these bounds stood.
-    """
-
-    version: str
-    fingerprint: str
-    size: int
-    made: str
-    command: str | None
-    heuristic: bool
 
 
 def utility_page(shown: Shown, origin: Origin, whole: str) -> Page:
@@ -67,13 +37,10 @@ def _body(standing: Standing, origin: Origin, whole: str) -> str:
     if len(shown.curves.labels) > 1:
         parts.append(records(standing))
     parts += [_unprotected(shown, origin), _origin(shown, origin), _downloads(origin, whole)]
-    heading = "What is this epsilon worth?"
     count, names = len(shown.curves.labels), _names(shown)
     rows = f"{count} records" if count > 1 else "one record"
-    return (
-        f'{keys(len(shown.names))}<header><h1>{heading}</h1><p class="about">{rows}; perturbed: {names}. '
-        f"Made by epsworth {origin.version} on {origin.made}.</p></header>\n<main>\n" + "\n".join(parts) + "\n</main>"
-    )
+    about = f"{rows}; perturbed: {names}. Made by epsworth {origin.version} on {origin.made}."
+    return page_body("What is this epsilon worth?", about, parts, keys(len(shown.names)))
 
 
 def _several(shown: Shown) -> int:
@@ -97,19 +64,15 @@ def _names(shown: Shown) -> str:
 
 def _decision(standing: Standing) -> str:
     shown, point = standing.shown, standing.point
-    feasible = shown.found.feasible
-    sentence = f'<p class="sentence" id="sentence" aria-live="polite">{escaped(standing.sentence(), NOTE)}</p>'
     if point is None:
-        return section("decision", "The decision", sentence)
-    lower = standing.words()["lower"]
+        return decision(standing.sentence(), (), shown.found.feasible)
     after = sure(observed(standing.total, standing.delta, PRIOR / 100))
     facts = (
         (show_up(standing.total), "ε per record", "total"),
-        (lower, "guaranteed probability that it is kept", "lower"),
+        (standing.words()["lower"], "guaranteed probability that it is kept", "lower"),
         (after, f"at most so sure is an observer, from {PRIOR} %", "after"),
     )
-    said = "".join(f'<div><dd id="fact-{name}">{value}</dd><dt>{word}</dt></div>' for value, word, name in facts)
-    return section("decision", "The decision", f'{sentence}<dl class="facts">{said}</dl>', "" if feasible else " no")
+    return decision(standing.sentence(), facts, shown.found.feasible)
 
 
 def _controls(standing: Standing) -> str:
@@ -123,17 +86,9 @@ def _controls(standing: Standing) -> str:
     return (
         '<form class="controls" aria-label="Ask something else">'
         f"<fieldset{' hidden' if len(shown.views) == 1 else ''}><legend>Look at</legend>{radios}</fieldset>"
-        f"{_slider('target', 'At least', target, len(shown.targets) - 1, percent(shown.target, shown.digits))}"
-        f"{_slider('stop', 'ε per record', stop, len(shown.stops) - 1, show_up(standing.total))}"
+        f"{slider('target', 'At least', target, len(shown.targets) - 1, percent(shown.target, shown.digits))}"
+        f"{slider('stop', 'ε per record', stop, len(shown.stops) - 1, show_up(standing.total))}"
         '<button type="button" id="back" disabled>Back to the recommendation</button></form>'
-    )
-
-
-def _slider(name: str, label: str, value: int, most: int, shown: str, least: int = 0) -> str:
-    return (
-        f'<p class="slider"><label for="{name}">{label}</label> <output for="{name}" id="{name}-shown">{shown}</output>'
-        f'<input type="range" id="{name}" min="{least}" max="{max(most, least)}" value="{value}" step="1" '
-        f'aria-valuetext="{shown}" autocomplete="off"></p>'
     )
 
 
@@ -178,7 +133,7 @@ def _meaning(standing: Standing) -> str:
         "meaning",
         "What the ε means",
         f'<p id="observer" aria-live="polite">{escaped(observer(total, delta, PRIOR), NOTE)}</p>'
-        f'<div class="controls">{_slider("prior", "Likely before", PRIOR, 99, f"{PRIOR} %", 1)}</div>'
+        f'<div class="controls">{slider("prior", "Likely before", PRIOR, 99, f"{PRIOR} %", 1)}</div>'
         f'<div class="bars" role="img" aria-label="How sure, before and after, as told above">{drawn}</div>'
         '<details><summary>Numbers: how sure at most, by ε</summary><table class="data"><thead><tr>'
         f"<th scope=col>pure, ε per record{heads}</thead><tbody>{rows}</tbody></table></details>",
@@ -201,17 +156,11 @@ def _unprotected(shown: Shown, origin: Origin) -> str:
         said.append("The claims of the published search are no bounds; this page shows the bounds beside them.")
     if curves.stopped:
         said.append("The run ended before its work was done: the bounds hold, and could be narrower.")
-    notes = [f"Note: {escaped(note, NOTE)}." for note in curves.notes[:MOST_NOTES]]
-    if len(curves.notes) > MOST_NOTES:
-        notes.append(f"{len(curves.notes) - MOST_NOTES} more notes stand in the result.")
-    if len(notes) > MOST_PRINTED:
-        notes.insert(MOST_PRINTED - 1, '<span class="paper">More notes stand in the file this was printed from.</span>')
-    listed = "".join(f"<li>{one}</li>" for one in said) + "".join(f'<li class="note">{one}</li>' for one in notes)
     raw = (
         "<strong>This page is computed from raw records and is not private itself:</strong> show it to whom the table "
         "may be shown."
     )
-    return section("limits", "What is not protected", f'<p class="raw">{raw}</p><ul>{listed}</ul>')
+    return limits(raw, said, curves.notes)
 
 
 def _origin(shown: Shown, origin: Origin) -> str:
@@ -224,25 +173,13 @@ def _origin(shown: Shown, origin: Origin) -> str:
         ("Tolerance", show_up(curves.tolerance)),
         ("Engines", escaped(engines, 200)),
         ("Cost", f"{curves.queries:,} queries, {show_up(curves.seconds, 3)} s"),
-        ("Result", f'{origin.size:,} bytes, SHA-256 <code class="print">{origin.fingerprint}</code>'),
     ]
-    if origin.command is not None:
-        facts.append(("Command", f"<code>{escaped(origin.command, NOTE)}</code>"))
-    said = "".join(f"<div><dt>{word}</dt><dd>{value}</dd></div>" for word, value in facts)
-    return section("origin", "How this was computed", f'<dl class="origin-facts">{said}</dl>')
+    return computed(facts, origin)
 
 
 def _downloads(origin: Origin, whole: str) -> str:
-    buttons = '<button type="button" data-save="numbers">Numbers of this page (CSV)</button>'
-    if whole:
-        buttons = f'<button type="button" data-save="whole">The whole result (JSON)</button>{buttons}'
-        told = "The result holds every record's bounds and label."
-    else:
-        told = f"The whole result ({origin.size:,} bytes) is too large for a page; its fingerprint stands above."
     policy = (
         "For what clients must run: "
         "<code>epsworth recommend RESULT.json --at-least … --domain … --policy policy.toml</code>"
     )
-    return section(
-        "downloads", "Take it with you", f'<p class="buttons">{buttons}</p><p class="caption">{told} {policy}</p>'
-    )
+    return downloads(origin, whole, "The result holds every record's bounds and label.", policy)
