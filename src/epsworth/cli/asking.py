@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import typer
 
     from epsworth.space import Domain
+    from epsworth.studies.study import Study
     from epsworth.utility.curves import Curves
 
 
@@ -132,6 +134,52 @@ def compute(
             **{name: given[name] for name in ("confidence", "tolerance", "over", "method")},
         )  # fmt: skip
     return curves, curves.stopped and run.interrupted
+
+
+def check_study(path: Path, table: Path | None, domain_from_data: bool) -> None:
+    """Refuse, before any work, a study file that cannot be written, or of a question that cannot be asked again."""
+    from epsworth.files import check_writable
+
+    check_writable(path)
+    if path.suffix.lower() != ".toml":
+        raise ValueError(f"cannot write {path}: a study is a TOML file; let its name end in .toml")
+    if table is None:
+        raise ValueError("--study writes the question about a model and a table; give both, or leave it out")
+    if str(table) == "-":
+        raise ValueError("--study names its table, and standard input has no name; give a file")
+    if domain_from_data:
+        raise ValueError("--study names public ranges, and --domain-from-data is a leak; declare --domain")
+
+
+def study_of(given: Mapping[str, Any], model: Path | str, table: Path, loaded: Inputs, destination: Path) -> Study:
+    """Return the question of ``recommend`` as a study that lies at a destination."""
+    from epsworth.studies.study import Study
+
+    folder = destination.absolute().parent
+    names = {"model": model, "table": table, "domain": given["domain"]}
+    service = {word: given[name] for name, word in services.ONLY_SERVICES.items() if word != "cache"}
+    same = ("target", "at_least", "of", "delta", "method", "over", "confidence", "tolerance", "quantise", "seed")
+    return Study(
+        **{name: _from(folder, one) for name, one in names.items()},
+        sensitive=loaded.names,
+        mechanisms=families(given["mechanism"]),
+        epsilons=given["epsilon"] if given["record_epsilon"] is None else None,
+        record_epsilons=given["record_epsilon"],
+        on=int(given["on"]) if given["on"].isdecimal() else given["on"],
+        service={word: one for word, one in service.items() if one is not None} or None,
+        folder=folder,
+        **{name: given[name] for name in same},
+    )
+
+
+def _from(folder: Path, named: Path | str | None) -> Any:
+    """Return how a file is named from a folder; where no such way leads, its whole path."""
+    if named is None or is_address(named):
+        return named
+    try:
+        return os.path.relpath(named, folder)
+    except ValueError:  # another drive
+        return str(Path(named).absolute())
 
 
 def within_seconds(seconds: float | None) -> float | None:

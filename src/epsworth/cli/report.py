@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def report(
-    result: Annotated[Path, typer.Argument(help="What --json of utility or recommend wrote.", metavar="RESULT.json")],
+    result: Annotated[
+        Path, typer.Argument(help="What run, or --json of utility or recommend, wrote.", metavar="RESULT.json")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page, one .html file.")],
     at_least: Annotated[
         float | None,
@@ -38,6 +40,11 @@ def report(
     show.console().print(f"Page: {output}", markup=False, soft_wrap=True)
 
 
+def command_line() -> str:
+    """Return the command that is running, as it can be given again."""
+    return shlex.join(["epsworth", *sys.argv[1:]])
+
+
 def write_page(
     path: Path | None, curves: Curves, found: Recommendation | None = None, delta: float | None = None
 ) -> None:
@@ -46,7 +53,7 @@ def write_page(
 
     if path is None:
         return
-    command = shlex.join(["epsworth", *sys.argv[1:]])
+    command = command_line()
     if found is not None:
         asked = {"at_least": found.at_least, "on": found.on, "of": found.of}
         report(curves, **asked, delta=delta, command=command).save(path)  # type: ignore[arg-type]  # its own fields

@@ -23,6 +23,7 @@ from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin
 from epsworth.reports.utility import utility_page
 from epsworth.space import LeakWarning
+from epsworth.studies.result import StudyResult, is_study_result
 from epsworth.utility.curves import FORMAT, Curves
 from epsworth.utility.population import Population
 from epsworth.utility.recommendation import Recommendation, recommend
@@ -93,7 +94,7 @@ def report_file(
     Parameters
     ----------
     path : str or Path
-        JSON of `utility` or `recommend`.
+        JSON of `utility` or `recommend`, or of a study.
     at_least, on, of, delta
         As for `report`; by default what the file itself asks.
     """
@@ -132,6 +133,23 @@ def _recommendation_page(document: Mapping[str, Any], asked: Question, content: 
     given = {name: getattr(asked, name) for name in said if getattr(asked, name) is not None}
     asked = Question(**(said | given), delta=asked.delta)
     return _of_curves(curves, asked, content, None, held.get("population"))
+
+
+def _study_page(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
+    return _of_study(StudyResult.from_dict(document), asked, content, None, document["curves"].get("population"))
+
+
+def study_page(result: StudyResult, command: str | None = None) -> Page:
+    """Return the page of a study's result: what it asks is what its page answers; see `report`."""
+    document = result.to_dict()
+    content = (json.dumps(document, allow_nan=False) + "\n").encode()  # as `save` writes it
+    return _of_study(result, Question(), content, command, document["curves"].get("population"))
+
+
+def _of_study(result: StudyResult, asked: Question, content: bytes, command: str | None, population: Any) -> Page:
+    own = {name: getattr(result.study, name) for name in ("at_least", "on", "of", "delta")}
+    given = {name: getattr(asked, name) for name in own if getattr(asked, name) is not None}
+    return _of_curves(result.curves, Question(**(own | given)), content, command, population)
 
 
 def _of_curves(curves: Curves, asked: Question, content: bytes, command: str | None, population: Any = None) -> Page:
@@ -187,6 +205,7 @@ def _populations(curves: Curves, held: Any) -> dict[str, Population] | None:
 Reader = Callable[[Mapping[str, Any], Question, bytes], Page]
 RESULTS: dict[str, tuple[Callable[[Mapping[str, Any]], bool], Reader]] = {
     "epsworth utility --json": (lambda document: document.get("format") == FORMAT, _curves_page),
+    "epsworth run -o": (is_study_result, _study_page),
     "epsworth recommend --json": (
         lambda document: isinstance(document.get("recommendation"), dict) and isinstance(document.get("curves"), dict),
         _recommendation_page,

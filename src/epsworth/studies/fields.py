@@ -6,6 +6,7 @@ import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 from epsworth.numerals import as_float, exact_decimal, share, short, whole
@@ -71,7 +72,7 @@ def epsilons(field: str, value: object) -> str:
     grid = epsilon_grid(value, field)
     if len(grid) > MOST_EPSILONS:
         raise ValueError(f"{field}: more than {MOST_EPSILONS} values; take fewer")
-    if not grid[0] > 0 or any(not low < high for low, high in zip(grid, grid[1:], strict=False)):
+    if not grid[0] > 0 or any(not low < high for low, high in pairwise(grid)):
         raise ValueError(f"{field} must be positive and increase, got {short(value)}; sort them, each once")
     return value
 
@@ -205,6 +206,7 @@ CHECKS: dict[str, Callable[[str, object], Any]] = {
     "quantise": quantise,
     "seed": seed,
     "service": service,
+    "surroundings": truth,
 }
 ELSEWHERE = {  # what is never said in a study file, and where it is
     "trust": "a study file cannot trust the model that it names; pass --trust where you run it, if you made that model",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -22,6 +22,7 @@ from epsworth.studies.read_files import NAMES, SHA256, ReadFile, read_files
 from epsworth.studies.study import Study
 from epsworth.utility.curves import Curves
 from epsworth.utility.recommendation import Recommendation, recommend
+from epsworth.utility.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,8 +67,8 @@ class StudyResult(Result):
         Of the analysis: the study's, or the one that was drawn.
     seconds : float
         Wall-clock time, loading included.
-    surroundings : dict or None
-        What was computed around the choice.
+    surroundings : Surroundings or None
+        What lies around the choice, where the study asks for it: it holds the values of one record.
     """
 
     study: Study
@@ -82,7 +83,7 @@ class StudyResult(Result):
     date: str
     seed: int
     seconds: float
-    surroundings: Mapping[str, Any] | None = None
+    surroundings: Surroundings | None = None
 
     def __repr__(self) -> str:
         return f"<StudyResult of {self.date}: {self.curves!r}>"
@@ -124,20 +125,26 @@ class StudyResult(Result):
         list of str
             A sentence per change; empty where a run now would ask the same of the same files.
         """
-        now, found = study or self.study, []
+        now = study or self.study
         asked, before = now.to_dict(), self.study.to_dict()
-        for name in dict.fromkeys((*before, *asked)):
-            if asked.get(name) != before.get(name):
-                found.append(f"{name} was {short(before.get(name))} and is {short(asked.get(name))}")
+        found = [
+            f"{name} was {short(before.get(name))} and is {short(asked.get(name))}"
+            for name in dict.fromkeys((*before, *asked))
+            if asked.get(name) != before.get(name) and name not in (now.files.keys() & self.files.keys()) | {"domain"}
+        ]
         for name, path in now.files.items():
             try:
                 held = read_files({name: path})[name]
             except ValueError as error:
                 found.append(f"{name}: {error}")
                 continue
-            if name in self.files and held != self.files[name]:
-                found.append(f"{name}: {path} was changed since: SHA-256 {held.sha256[:16]}.. is not "
-                             f"{self.files[name].sha256[:16]}..")  # fmt: skip
+            if name in ("model", "table") and name in self.files and held != self.files[name]:
+                digests = f"SHA-256 {held.sha256[:16]}.. is not {self.files[name].sha256[:16]}.."
+                found.append(f"{name}: {path} was changed since: {digests}")
+            elif name == "domain" and Domain.load(path) != self.domain:
+                found.append(f"domain: {path} declares other ranges")
+        if "domain" not in now.files and now.domain != self.domain:
+            found.append("domain: other ranges are declared")
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -155,7 +162,7 @@ class StudyResult(Result):
             "seed": self.seed,
             "seconds": self.seconds,
             "domain": None if self.domain is None else self.domain.to_dict(),
-            "surroundings": None if self.surroundings is None else dict(self.surroundings),
+            "surroundings": None if self.surroundings is None else self.surroundings.to_dict(),
             "curves": self.curves.to_dict(),
         }
 
@@ -179,14 +186,12 @@ class StudyResult(Result):
         _check_asked(study, curves, domain)
         found = _recommended(study, curves, document["recommendation"])
         policy, without = _policy(document, found, domain)
-        surroundings = document["surroundings"]
-        if surroundings is not None and not isinstance(surroundings, Mapping):
-            raise ValueError("surroundings: must be an object or null; run the study again")
+        around = _surroundings(document["surroundings"], study, curves)
         return cls(
             study=study, curves=curves, recommendation=found, domain=domain, policy=policy, no_policy=without,
             files=_files(document["files"], study), fingerprint=_fingerprint(document["fingerprint"]),
             versions=_versions(document["versions"]), date=_date(document["date"]),
-            seed=_seed(document["seed"], study), seconds=_seconds(document["seconds"]), surroundings=surroundings,
+            seed=_seed(document["seed"], study), seconds=_seconds(document["seconds"]), surroundings=around,
         )  # fmt: skip
 
     @classmethod
@@ -201,11 +206,14 @@ def is_study_result(document: object) -> bool:
     return isinstance(document, Mapping) and document.get("format") == RESULT
 
 
-def curves_of_file(path: str | Path) -> Curves:
-    """Return the curves that a file holds: those of ``utility --json``, or of a study's result."""
+def curves_of_file(path: str | Path) -> tuple[Curves, Domain | None]:
+    """Return the curves that a file holds, and their public ranges: a study's result tells them, other curves do not."""
     with reading(path, "curves file") as content:
         document = read_json(content)
-        return StudyResult.from_dict(document).curves if is_study_result(document) else Curves.from_dict(document)
+        if not is_study_result(document):
+            return Curves.from_dict(document), None
+        found = StudyResult.from_dict(document)
+        return found.curves, found.domain
 
 
 def _check_asked(study: Study, curves: Curves, domain: Domain | None) -> None:
@@ -239,7 +247,7 @@ def _recommended(study: Study, curves: Curves, held: Any) -> Recommendation:
         found = recommend(curves, at_least=study.at_least, on=study.on, of=study.of, delta=study.delta)  # type: ignore[arg-type]  # checked by the study
     if not isinstance(held, Mapping) or not _alike(found.to_dict() | {"reason": held.get("reason")}, held):
         raise ValueError("recommendation: it is not what the curves say; run the study again")
-    return replace(found)
+    return found
 
 
 def _alike(one: Any, other: Any) -> bool:
@@ -272,6 +280,17 @@ def _policy(document: Mapping[str, Any], found: Recommendation, domain: Domain |
     if not same or policy.guarantee.epsilon > found.choice.guarantee.epsilon * (1 + ALIKE):
         raise ValueError("policy: it is not what is recommended; run the study again")
     return held, None
+
+
+def _surroundings(held: Any, study: Study, curves: Curves) -> Surroundings | None:
+    if not study.surroundings and held is not None:
+        raise ValueError("surroundings: the study asks for none; run it again")
+    if held is None:
+        return None
+    around = Surroundings.from_dict(held)
+    if around.records != len(curves.labels) or around.mechanism not in (None, *curves.mechanisms):
+        raise ValueError("surroundings: they are not about these curves; run the study again")
+    return around
 
 
 def _files(document: Any, study: Study) -> dict[str, ReadFile]:

@@ -8,19 +8,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from platform import python_version
 from typing import TYPE_CHECKING, Any, Self
 
-from epsworth import __version__
 from epsworth.records import as_records
 from epsworth.space import Domain
 from epsworth.studies.inputs import check_row, column_named, column_of, model_of_file, tailored_of
 from epsworth.studies.read_files import ReadFile, check_unchanged, read_files
 from epsworth.studies.result import StudyResult
 from epsworth.table_files import read_table
-from epsworth.utility.curves import Curves
+from epsworth.utility.looking_around import look_around
 from epsworth.utility.recommendation import Recommendation, recommend
 from epsworth.utility.stability import stability
 
@@ -114,8 +113,15 @@ def answer(study: Study, settings: Settings) -> StudyResult:
         over=study.over, confidence=study.confidence, tolerance=study.tolerance,  # type: ignore[arg-type]  # checked by the study
         progress=settings.progress, seconds=left, watch=settings.watch, checkpoint=settings.checkpoint,
     )  # fmt: skip
-    found = recommended(study, curves)
+    found = recommend(curves, at_least=study.at_least, on=study.on, of=study.of, delta=study.delta)  # type: ignore[arg-type]  # checked by the study
     policy, without = _policy(found, loaded, seed, settings)
+    around = None
+    if study.surroundings and not curves.stopped:
+        around = look_around(
+            curves, loaded.model, loaded.frame, found=found, domain=loaded.domain, y=loaded.truth,
+            quantise=study.quantise, record=study.on if isinstance(study.on, int) else None,
+            ask_model=not study.remote, rng=seed,
+        )  # fmt: skip
     return StudyResult(
         study=study,
         curves=curves,
@@ -129,12 +135,8 @@ def answer(study: Study, settings: Settings) -> StudyResult:
         date=date,
         seed=seed,
         seconds=time.monotonic() - began,
+        surroundings=around,
     )
-
-
-def recommended(study: Study, curves: Curves) -> Recommendation:
-    """Ask curves what the study wants of them."""
-    return recommend(curves, at_least=study.at_least, on=study.on, of=study.of, delta=study.delta)  # type: ignore[arg-type]  # checked by the study
 
 
 def _service(study: Study, settings: Settings) -> Any:
@@ -165,4 +167,5 @@ def _policy(found: Recommendation, loaded: Loaded, seed: int, settings: Settings
 def _versions() -> dict[str, str]:
     """Return the versions of what computed, the model's library included where it was loaded."""
     named = [*ALWAYS, *(package for module, package in WHERE_USED.items() if module in sys.modules)]
-    return {"epsworth": __version__, "python": python_version()} | {name: metadata.version(name) for name in named}
+    own = {"epsworth": import_module("epsworth").__version__, "python": python_version()}
+    return own | {name: metadata.version(name) for name in named}

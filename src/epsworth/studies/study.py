@@ -58,6 +58,9 @@ class Study:
         Of the analysis.  Without one a seed is drawn, and the result tells it.
     service : mapping, optional
         Of a model behind an address: ``budget``, ``batch``, ``timeout``, ``inputs``, ``output``, as for `remote`.
+    surroundings : bool
+        Whether the result is to hold what a page shows around the choice: labels near one record, whose own values it
+        then holds, where that record is safe, a split of the epsilon, groups of records.
     folder : Path
         Where names of files begin: that of the study file.
 
@@ -91,6 +94,7 @@ class Study:
     quantise: int | None = None
     seed: int | None = None
     service: Mapping[str, Any] | None = None
+    surroundings: bool = False
     folder: Path = field(default=Path(), compare=False)
 
     def __post_init__(self) -> None:
