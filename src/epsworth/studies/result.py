@@ -207,7 +207,7 @@ def is_study_result(document: object) -> bool:
 
 
 def curves_of_file(path: str | Path) -> tuple[Curves, Domain | None]:
-    """Return the curves that a file holds, and their public ranges: a study's result tells them, other curves do not."""
+    """Return the curves that a file holds, and their public ranges where it is a study's result, which tells them."""
     with reading(path, "curves file") as content:
         document = read_json(content)
         if not is_study_result(document):
@@ -279,7 +279,7 @@ def _policy(document: Mapping[str, Any], found: Recommendation, domain: Domain |
         same = policy.fingerprint == found.policy(declared).fingerprint
     if not same or policy.guarantee.epsilon > found.choice.guarantee.epsilon * (1 + ALIKE):
         raise ValueError("policy: it is not what is recommended; run the study again")
-    return held, None
+    return policy.to_toml(), None  # as it says itself, without what others wrote beside it
 
 
 def _surroundings(held: Any, study: Study, curves: Curves) -> Surroundings | None:
