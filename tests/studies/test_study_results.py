@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 from worlds import changed, made
 
 import epsworth as ew
+from epsworth.classifiers import service
 from epsworth.reports import report_file
 from epsworth.reports.result import study_page
 from epsworth.studies.result import MEMBERS
@@ -115,7 +116,7 @@ class Runs:
         return (print, ("the code in a model was run",))
 
 
-def test_a_study_never_runs_code_by_itself(tmp_path, capsys):
+def test_a_study_runs_no_code_and_sends_no_record_by_itself(tmp_path, capsys, monkeypatch):
     study = ew.Study.load(made(tmp_path, changed(model='"model.pkl"')))
     (tmp_path / "model.pkl").write_bytes(pickle.dumps(Runs()))
     with pytest.raises(ValueError, match="is a pickle, and loading it runs code"):
@@ -124,11 +125,6 @@ def test_a_study_never_runs_code_by_itself(tmp_path, capsys):
     with pytest.warns(UserWarning, match="is a pickle"), pytest.raises((TypeError, ValueError)):
         study.run(trust=True)
     assert capsys.readouterr().out == "the code in a model was run\n"
-
-
-def test_a_study_sends_no_record_by_itself(tmp_path, monkeypatch):
-    from epsworth.classifiers import service
-
     asked = []
     monkeypatch.setattr(service, "remote", lambda url, **given: asked.append(url) or pytest.fail("asked"))
     study = ew.Study.load(made(tmp_path, changed(model='"http://127.0.0.1:9/v2/models/m"', service="{batch = 8}")))

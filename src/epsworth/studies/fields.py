@@ -79,7 +79,7 @@ def epsilons(field: str, value: object) -> str:
 
 def _stated(field: str, value: object) -> str:
     exact_decimal(field, value)
-    return str(value)
+    return str(value)  # as it is stated
 
 
 def domain(field: str, value: object) -> str | Domain:

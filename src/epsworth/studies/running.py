@@ -31,11 +31,8 @@ if TYPE_CHECKING:
 
 LEAST = 1e-3  # seconds of a run whose time was spent before it began
 SEED_BITS = 53  # of a seed that is drawn: what any reader of JSON keeps
-ALWAYS = ("numpy", "scipy", "scikit-learn", "polars")
-WHERE_USED = {  # module -> package, told where the model had it loaded
-    **{name: name for name in ("skops", "onnxruntime", "xgboost", "lightgbm", "catboost", "torch", "keras")},
-    "pandas": "pandas",
-}
+ALWAYS = {"numpy": "numpy", "scipy": "scipy", "sklearn": "scikit-learn", "polars": "polars"}  # module -> package
+WHERE_USED = ("skops", "onnxruntime", "xgboost", "lightgbm", "catboost", "torch", "keras", "pandas")
 
 
 @dataclass(frozen=True)
@@ -166,6 +163,13 @@ def _policy(found: Recommendation, loaded: Loaded, seed: int, settings: Settings
 
 def _versions() -> dict[str, str]:
     """Return the versions of what computed, the model's library included where it was loaded."""
-    named = [*ALWAYS, *(package for module, package in WHERE_USED.items() if module in sys.modules)]
     own = {"epsworth": import_module("epsworth").__version__, "python": python_version()}
-    return own | {name: metadata.version(name) for name in named}
+    named = ALWAYS | {name: name for name in WHERE_USED if name in sys.modules}
+    return own | {package: _version(module, package) for module, package in named.items()}
+
+
+def _version(module: str, package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # built from source, or under another name
+        return str(getattr(sys.modules.get(module), "__version__", "unknown"))
