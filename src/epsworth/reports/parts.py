@@ -126,13 +126,15 @@ def computed(told: Iterable[tuple[str, str]], origin: Origin) -> str:
     return section("origin", "How this was computed", f'<dl class="origin-facts">{said}</dl>')
 
 
-def downloads(origin: Origin, whole: str, holds: str, more: str = "") -> str:
-    """Return buttons that save what the page holds; ``holds`` says what the result does."""
+def downloads(origin: Origin, whole: str, holds: str, more: str = "", others: str = "") -> str:
+    """Return buttons that save what the page holds; ``holds`` says what the result does; ``others`` are HTML."""
     buttons = '<button type="button" data-save="numbers">Numbers of this page (CSV)</button>'
     if whole:
         buttons = f'<button type="button" data-save="whole">The whole result (JSON)</button>{buttons}'
     else:
         holds = f"The whole result ({origin.size:,} bytes) is too large for a page; its fingerprint stands above."
     return section(
-        "downloads", "Take it with you", f'<p class="buttons">{buttons}</p><p class="caption">{holds} {more}</p>'
+        "downloads",
+        "Take it with you",
+        f'<p class="buttons">{others}{buttons}</p><p class="caption">{holds} {more}</p>',
     )
