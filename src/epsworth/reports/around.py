@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from epsworth.reports.escaping import NOTE, cleaned, escaped, isolated
-from epsworth.reports.mapped import HALF, Layout, frame, half_range, levels, picture, profile
+from epsworth.reports.mapped import HALF, Layout, frame, half_range, levels, picture, profile, swatch
 from epsworth.reports.numbers import Shown, units
 from epsworth.reports.parts import bar, section, unfolded
 from epsworth.reports.sentences import Standing, filled, percent
@@ -190,9 +190,9 @@ def _map(around: Around, point: tuple[int, int]) -> str:
     order = [drawn.label, *(i for i in range(len(drawn.labels)) if i != drawn.label)]
     size = drawn.cells.size
     rows = "".join(
-        f'<tr><th scope="row">{isolated(drawn.labels[i], 40)}{" (its own)" if i == drawn.label else ""}</th>'
+        f'<tr><th scope="row">{swatch(k)}{isolated(drawn.labels[i], 40)}{" (its own)" if i == drawn.label else ""}</th>'
         f"<td>{int((drawn.cells == i).sum()):,} of {size:,}</td></tr>"
-        for i in order
+        for k, i in enumerate(order)
     )
     names = " and ".join(isolated(name, 40) for name in drawn.features)
     told = (

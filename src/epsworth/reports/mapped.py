@@ -7,6 +7,7 @@ mass along each axis, and the ranges that hold half of what is sent.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -27,6 +28,7 @@ LEFT, TOP, BOTTOM = 62, 62, 46
 PROFILE = 48  # height of a profile of masses, beside an axis
 MOST_LETTERS = 14_000  # of a picture's regions; coarser cells are drawn where they would take more
 MARKS = ("m-2 2l4-4", "h.1", "m-2 0h4m-2-2v4", "m-2-2l4 4", "v3", "h3")  # one for each label that is another one
+WIDTH_OF_LETTER = 8
 MARK_STEP = 12.5  # between two marks
 NAME = 16  # letters of a label within the picture
 HALF = {1: MASS_UNIT // 2, 2: 70_711}  # mass of a range of each feature, so that all together hold a half
@@ -204,7 +206,8 @@ def _names(drawn: DecisionMap, cells: NDArray[np.int64], order: Sequence[int], l
     """Return the labels' names, each where its region is thickest and has room for it."""
     found, (columns, rows) = [], cells.shape
     for number in order:
-        at = _deepest(cells == number, 3 if layout.both else 8)
+        room = min(NAME, len(drawn.labels[number])) * WIDTH_OF_LETTER * columns / layout.wide / 2
+        at = _deepest(cells == number, max(2, math.ceil(room)))
         if at is not None:
             x, y = LEFT + layout.wide * (at[0] + 0.5) / columns, TOP + layout.tall * (1 - (at[1] + 0.5) / rows)
             name = escaped(drawn.labels[number], NAME)
@@ -237,4 +240,13 @@ def _own(drawn: DecisionMap, layout: Layout) -> str:
     y = TOP + layout.tall * (1 - _place(drawn.edges[1], drawn.own[1])) if layout.both else TOP + layout.tall / 2
     return (
         f'<g class="own" transform="translate({short(x)} {short(y)})"><circle r="7"/><path d="M-11 0h22M0-11v22"/></g>'
+    )
+
+
+def swatch(kind: int) -> str:
+    """Return how the cells of a label are drawn: its own first, then the others."""
+    marks = "".join(f"M{x} 6{MARKS[(kind - 1) % len(MARKS)]}" for x in (5, 13, 21)) if kind else ""
+    return (
+        f'<svg class="swatch" viewBox="0 0 26 12" aria-hidden="true"><rect class="area a{min(kind, 6)}" width="26" '
+        f'height="12"/><path class="marks a{min(kind, 6)}" d="{marks}"/></svg>'
     )
