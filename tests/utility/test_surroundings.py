@@ -217,6 +217,8 @@ DAMAGES = {
     "masses-fewer": lambda d: d["map"]["masses"].pop(),
     "map-epsilons": lambda d: d["map"]["epsilons"].__setitem__(0, 0),
     "box": lambda d: d["box"]["lower"].__setitem__(0, 1e9),
+    "values": lambda d: d["values"].__setitem__(0, 1e9),
+    "values-fewer": lambda d: d["values"].pop(),
     "box-mass": lambda d: d["box"].update(mass=1.5),
     "box-confidence": lambda d: d["box"].update(confidence=0.9999, spent=0.5),
     "box-whole": lambda d: d["box"].update(whole=[1, 0]),

@@ -30,6 +30,8 @@ class Origin:
         What made the result.
     heuristic : bool
         Whether a published heuristic was asked, beside which these bounds stood.
+    more : tuple of (str, str)
+        What else is known of where it comes from, word and value, as plain text.
     """
 
     version: str
@@ -38,6 +40,7 @@ class Origin:
     made: str
     command: str | None
     heuristic: bool = False
+    more: tuple[tuple[str, str], ...] = ()
 
 
 def page_body(heading: str, about: str, sections: Iterable[str], before: str = "") -> str:
@@ -118,6 +121,7 @@ def computed(told: Iterable[tuple[str, str]], origin: Origin) -> str:
     """Return how a result was computed: words and values as HTML, its fingerprint, the command."""
     entries = [
         *told,
+        *((escaped(word, NOTE), escaped(value, NOTE)) for word, value in origin.more),
         ("Result", f'{origin.size:,} bytes, SHA-256 <code class="print">{origin.fingerprint}</code>'),
     ]
     if origin.command is not None:
@@ -126,13 +130,15 @@ def computed(told: Iterable[tuple[str, str]], origin: Origin) -> str:
     return section("origin", "How this was computed", f'<dl class="origin-facts">{said}</dl>')
 
 
-def downloads(origin: Origin, whole: str, holds: str, more: str = "") -> str:
-    """Return buttons that save what the page holds; ``holds`` says what the result does."""
+def downloads(origin: Origin, whole: str, holds: str, more: str = "", others: str = "") -> str:
+    """Return buttons that save what the page holds; ``holds`` says what the result does; ``others`` are HTML."""
     buttons = '<button type="button" data-save="numbers">Numbers of this page (CSV)</button>'
     if whole:
         buttons = f'<button type="button" data-save="whole">The whole result (JSON)</button>{buttons}'
     else:
         holds = f"The whole result ({origin.size:,} bytes) is too large for a page; its fingerprint stands above."
     return section(
-        "downloads", "Take it with you", f'<p class="buttons">{buttons}</p><p class="caption">{holds} {more}</p>'
+        "downloads",
+        "Take it with you",
+        f'<p class="buttons">{others}{buttons}</p><p class="caption">{holds} {more}</p>',
     )

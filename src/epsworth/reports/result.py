@@ -27,6 +27,7 @@ from epsworth.studies.result import StudyResult, is_study_result
 from epsworth.utility.curves import FORMAT, Curves
 from epsworth.utility.population import Population
 from epsworth.utility.recommendation import Recommendation, recommend
+from epsworth.utility.surroundings import Surroundings
 
 MOST_WHOLE = 90_000  # letters of a whole result within its page: with the rest it stays below 250 kB
 
@@ -49,6 +50,7 @@ def report(
     of: str = "stability",
     delta: float | None = None,
     command: str | None = None,
+    surroundings: Surroundings | None = None,
 ) -> Page:
     """Return a result as a page: the decision, the curves, what the epsilon means, who is served worst.
 
@@ -63,6 +65,8 @@ def report(
         What is wanted, as for `recommend`; readers can move the first on the page.
     command : str, optional
         What made the result, to be shown.
+    surroundings : Surroundings, optional
+        From `epsworth.utility.looking_around.look_around`: safe ranges, the map of labels, groups, the declared ranges.
 
     Returns
     -------
@@ -76,9 +80,10 @@ def report(
     >>> "Use pm at " in page.html
     True
     """
-    document = result.to_dict()
+    document = result.to_dict() | ({} if surroundings is None else {"surroundings": surroundings.to_dict()})
     content = (json.dumps(document, allow_nan=False) + "\n").encode()  # as `save` writes it
-    return _of_curves(result, Question(at_least, on, of, delta), content, command, document.get("population"))
+    asked = Question(at_least, on, of, delta)
+    return _of_curves(result, asked, content, command, document.get("population"), surroundings)
 
 
 def report_file(
@@ -107,7 +112,13 @@ def report_file(
 
 
 def _curves_page(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
-    return _of_curves(Curves.from_dict(document), asked, content, None, document.get("population"))
+    curves, population = Curves.from_dict(document), document.get("population")
+    return _of_curves(curves, asked, content, None, population, _surroundings(document))
+
+
+def _surroundings(document: Mapping[str, Any]) -> Surroundings | None:
+    held = document.get("surroundings")
+    return None if held is None else Surroundings.from_dict(held)
 
 
 def _recommendation_page(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
@@ -132,11 +143,11 @@ def _recommendation_page(document: Mapping[str, Any], asked: Question, content: 
             raise ValueError("the recommendation is not what its curves say; ask again with epsworth recommend")
     given = {name: getattr(asked, name) for name in said if getattr(asked, name) is not None}
     asked = Question(**(said | given), delta=asked.delta)
-    return _of_curves(curves, asked, content, None, held.get("population"))
+    return _of_curves(curves, asked, content, None, held.get("population"), _surroundings(document))
 
 
 def _study_page(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
-    return _of_study(StudyResult.from_dict(document), asked, content, None, document["curves"].get("population"))
+    return _of_study(StudyResult.from_dict(document), asked, content)  # what it holds of a population is computed anew
 
 
 def study_page(result: StudyResult, command: str | None = None) -> Page:
@@ -146,13 +157,20 @@ def study_page(result: StudyResult, command: str | None = None) -> Page:
     return _of_study(result, Question(), content, command, document["curves"].get("population"))
 
 
-def _of_study(result: StudyResult, asked: Question, content: bytes, command: str | None, population: Any) -> Page:
+def _of_study(
+    result: StudyResult, asked: Question, content: bytes, command: str | None = None, population: Any = None
+) -> Page:
     own = {name: getattr(result.study, name) for name in ("at_least", "on", "of", "delta")}
     given = {name: getattr(asked, name) for name in own if getattr(asked, name) is not None}
-    return _of_curves(result.curves, Question(**(own | given)), content, command, population)
+    return _of_curves(
+        result.curves, Question(**(own | given)), content, command, population, result.surroundings, result.origins()
+    )
 
 
-def _of_curves(curves: Curves, asked: Question, content: bytes, command: str | None, population: Any = None) -> Page:
+def _of_curves(
+    curves: Curves, asked: Question, content: bytes, command: str | None, population: Any = None,
+    surroundings: Surroundings | None = None, origins: Mapping[str, str] | None = None,
+) -> Page:  # fmt: skip
     heuristic = not curves.sound
     if heuristic:
         if curves.check is None:
@@ -167,9 +185,10 @@ def _of_curves(curves: Curves, asked: Question, content: bytes, command: str | N
         made=datetime.now(UTC).strftime("%Y-%m-%d"),
         command=command,
         heuristic=heuristic,
+        more=tuple((origins or {}).items()),
     )
     packed = base64.b64encode(gzip.compress(content, 9, mtime=0)).decode() if len(content) < 4_000_000 else ""
-    return utility_page(shown, origin, packed if len(packed) <= MOST_WHOLE else "")
+    return utility_page(shown, origin, packed if len(packed) <= MOST_WHOLE else "", surroundings)
 
 
 def _chosen(curves: Curves, asked: Question) -> Recommendation:

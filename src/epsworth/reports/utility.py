@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from epsworth.release import Policy
+from epsworth.reports.around import Around, groups, sections
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import NOTE, cleaned, escaped, isolated
 from epsworth.reports.figure import figure, frame_of
@@ -12,31 +14,48 @@ from epsworth.reports.sentences import WORDS, Standing, observed, observer, perc
 from epsworth.reports.tables import data, limited, now, records
 from epsworth.results import how_sure
 from epsworth.rounding import show_up
+from epsworth.space import Domain
+from epsworth.utility.surroundings import Surroundings
 
-SCRIPTS = ("rounding.js", "choosing.js", "utility.js")
+SCRIPTS = ("rounding.js", "choosing.js", "around.js", "utility.js")
 MOST_NAMES = 12  # features that are named
 PRIORS = (1, 10, 50, 90)  # per cent, in the table of what an epsilon means
 PRIOR = 50
+POLICY = '<button type="button" data-save="policy">What clients must run (policy, TOML)</button>'
 
 
-def utility_page(shown: Shown, origin: Origin, whole: str) -> Page:
+def utility_page(shown: Shown, origin: Origin, whole: str, held: Surroundings | None = None) -> Page:
     """Return the page; ``whole`` is the result itself, packed, or nothing where it is too large."""
-    standing = Standing.of(shown)
+    standing, around, policy = Standing.of(shown), Around.of(shown, held), _policy(shown, held)
     numbers = shown.numbers | {
         "words": WORDS | {"sure": _sure(shown), "several": str(_several(shown))},
         "frames": [frame_of(shown, view).to_dict() for view in shown.views],
         "fingerprint": origin.fingerprint,
     }
-    return framed(f"What is this epsilon worth? {_title(shown)}", _body(standing, origin, whole), numbers=numbers,
-                  scripts=SCRIPTS, whole=whole)  # fmt: skip
+    numbers |= ({} if around is None else around.numbers) | ({} if policy is None else {"policy": policy.to_toml()})
+    title, body = f"What is this epsilon worth? {_title(shown)}", _body(standing, origin, whole, around, policy)
+    return framed(title, body, numbers=numbers, scripts=SCRIPTS, whole=whole)
 
 
-def _body(standing: Standing, origin: Origin, whole: str) -> str:
-    shown = standing.shown
+def _policy(shown: Shown, held: Surroundings | None) -> Policy | None:
+    """Return what clients must run to get the recommendation; None where no ranges are declared, or nothing fits."""
+    if held is None or held.domain is None or shown.found.choice is None:
+        return None
+    try:
+        return shown.found.policy(held.domain)
+    except ValueError:  # no exact sampler, made for its model, or a policy already
+        return None
+
+
+def _body(standing: Standing, origin: Origin, whole: str, around: Around | None, policy: Policy | None) -> str:
+    shown, held = standing.shown, None if around is None else around.held
     parts = [_decision(standing), _controls(standing), _curves(standing), now(standing), _meaning(standing)]
     if len(shown.curves.labels) > 1:
-        parts.append(records(standing))
-    parts += [_unprotected(shown, origin), _origin(shown, origin), _downloads(origin, whole)]
+        parts += [records(standing), groups(standing, held)]
+    if around is not None:
+        parts += sections(around, standing)
+    parts += [_unprotected(shown, origin, held), _origin(shown, origin, held), _downloads(shown, origin, whole, policy)]
+    parts = [part for part in parts if part]
     count, names = len(shown.curves.labels), _names(shown)
     rows = f"{count} records" if count > 1 else "one record"
     about = f"{rows}; perturbed: {names}. Made by epsworth {origin.version} on {origin.made}."
@@ -140,7 +159,7 @@ def _meaning(standing: Standing) -> str:
     )
 
 
-def _unprotected(shown: Shown, origin: Origin) -> str:
+def _unprotected(shown: Shown, origin: Origin, held: Surroundings | None) -> str:
     curves = shown.curves
     said = [
         f"Every other column, and that a person takes part, is seen as it is: perturbed are only {_names(shown)}.",
@@ -160,10 +179,10 @@ def _unprotected(shown: Shown, origin: Origin) -> str:
         "<strong>This page is computed from raw records and is not private itself:</strong> show it to whom the table "
         "may be shown."
     )
-    return limits(raw, said, curves.notes)
+    return limits(raw, said, [*curves.notes, *(() if held is None else held.notes)])
 
 
-def _origin(shown: Shown, origin: Origin) -> str:
+def _origin(shown: Shown, origin: Origin, held: Surroundings | None) -> str:
     curves = shown.curves
     engines = ", ".join(sorted({cleaned(word, 40) for word in curves.method.flat}))
     facts = [
@@ -174,12 +193,33 @@ def _origin(shown: Shown, origin: Origin) -> str:
         ("Engines", escaped(engines, 200)),
         ("Cost", f"{curves.queries:,} queries, {show_up(curves.seconds, 3)} s"),
     ]
+    if held is not None:
+        facts += [("Model", escaped(held.model))] if held.model else []
+        facts += [("Declared", _ranges(held.domain))] if held.domain is not None else []
+        facts += [("Seed", str(held.seed))] if held.seed is not None else []
     return computed(facts, origin)
 
 
-def _downloads(origin: Origin, whole: str) -> str:
-    policy = (
-        "For what clients must run: "
-        "<code>epsworth recommend RESULT.json --at-least … --domain … --policy policy.toml</code>"
+def _ranges(domain: Domain) -> str:
+    told = [
+        f"{isolated(one.name)} "
+        + (f"{len(one.categories)} categories" if one.categories is not None else f"{one.lower:g} to {one.upper:g}")
+        for one in domain.features[:MOST_NAMES]
+    ]
+    return ", ".join(told) + (" and more" if len(domain.features) > MOST_NAMES else "")
+
+
+def _downloads(shown: Shown, origin: Origin, whole: str, policy: Policy | None) -> str:
+    holds, choice = "The result holds every record's bounds and label.", shown.found.choice
+    if policy is None or choice is None:
+        told = (
+            "For what clients must run: "
+            "<code>epsworth recommend RESULT.json --at-least … --domain … --policy policy.toml</code>"
+        )
+        return downloads(origin, whole, holds, told)
+    told = (
+        f"The policy is that of the recommendation, {isolated(choice.mechanism)} at ε = "
+        f"{show_up(choice.guarantee.epsilon)} per record, and does not follow the sliders; fingerprint "
+        f'<code class="print">{policy.fingerprint}</code>.'
     )
-    return downloads(origin, whole, "The result holds every record's bounds and label.", policy)
+    return downloads(origin, whole, holds, told, POLICY)

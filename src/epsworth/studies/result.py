@@ -105,6 +105,18 @@ class StudyResult(Result):
             *self.curves.shown(),
         ]
 
+    def origins(self) -> dict[str, str]:
+        """Return where the answer comes from, in words and values that a page shows."""
+        files = {name.capitalize(): f"{self._named(name)}, SHA-256 {one.sha256}" for name, one in self.files.items()}
+        named = {"Model": self.study.model} if self.study.remote else {}
+        answers = {} if self.fingerprint is None else {"Model's answers": f"SHA-256 {self.fingerprint}"}
+        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        return named | files | answers | {"Asked": f"{self.date}, seed {self.seed}", "Versions": versions}
+
+    def _named(self, field: str) -> str:
+        """Return the name of a file that a field names, without the folders that tell about its owner."""
+        return Path(str(getattr(self.study, field))).name
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw what the study looks at, and what it wants at least; return the axes."""
         axes = self.curves.plot(ax, on=self.study.on, of=self.recommendation.of)

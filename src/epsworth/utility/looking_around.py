@@ -154,7 +154,8 @@ def _asking(
         each = float(curves.epsilons[place.e]) if curves.unit == "feature" else total / len(names)
         words = curves.mechanisms[place.m] if curves.unit == "feature" else PLAIN
         box = _tried("safe ranges", notes, lambda: _box(classifier, one, given, words, each, curves, draws))
-        around = replace(around, box=box)
+        own = () if box is None else tuple(float(question.records.column(p)[0]) for p in question.positions)
+        around = replace(around, box=box, values=own)
     said(0.4)
     return _with_split(around, curves, place, classifier, records, given, total, draws, notes)
 

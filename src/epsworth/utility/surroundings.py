@@ -176,6 +176,8 @@ class Surroundings(Result):
         How many the curves hold.
     mechanism : str or None
         At which ``split`` was computed, with ``epsilon_per_record``; what was recommended then, or came closest.
+    values : tuple of float
+        The record's own, of the features of ``box``.
     split_records : int
         How many records the split was chosen on; 0 without one.
     groups : tuple of Grouping
@@ -193,6 +195,7 @@ class Surroundings(Result):
     epsilon_per_record: float | None = None
     map: DecisionMap | None = None
     box: SafeBox | None = None
+    values: tuple[float, ...] = ()
     split: Split | None = None
     split_records: int = 0
     groups: tuple[Grouping, ...] = ()
@@ -204,6 +207,10 @@ class Surroundings(Result):
     def __post_init__(self) -> None:
         _need(0 <= self.record < self.records, "there is no such record")
         _need(all(len(group.of) == self.records for group in self.groups), "a grouping has a value for each record")
+        sides = () if self.box is None else tuple(zip(self.box.lower, self.box.upper, strict=True))
+        _need(len(self.values) == len(sides), "a box needs the record's own values, and no others are kept")
+        inside = all(low <= own <= high for own, (low, high) in zip(self.values, sides, strict=True))
+        _need(inside, "a record lies within its box")
         _need((self.split is None) == (self.split_records == 0), "a split is chosen on some records")
         _need(0 <= self.split_records <= self.records, "a split is chosen on some of these records")
 
@@ -230,6 +237,7 @@ class Surroundings(Result):
                 epsilon_per_record=_maybe(document["epsilon_per_record"], _positive),
                 map=_maybe(document["map"], DecisionMap.from_dict),
                 box=_maybe(document["box"], _box),
+                values=_numbers(document["values"]),
                 split=_maybe(document["split"], _split),
                 split_records=_whole(document["split_records"]),
                 groups=tuple(map(Grouping.from_dict, _list(document, "groups"))),
