@@ -94,8 +94,7 @@ class StudyResult(Result):
 
     def shown(self) -> Sequence[str | Table]:
         """Return what `print` and a notebook show: what was read, the answer, the curves."""
-        rows = [(name, Path(getattr(self.study, name)).name if isinstance(getattr(self.study, name), str) else "",
-                 found.sha256[:16]) for name, found in self.files.items()]  # fmt: skip
+        rows = [(name, self._named(name), found.sha256[:16]) for name, found in self.files.items()]
         told = ", ".join(f"{name} {version}" for name, version in self.versions.items())
         words = f"Asked {self.date} with seed {self.seed}, {told}."
         return [
