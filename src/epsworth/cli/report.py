@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def report(
-    result: Annotated[Path, typer.Argument(help="What --json of utility or recommend wrote.", metavar="RESULT.json")],
+    result: Annotated[Path, typer.Argument(help="What --json of a command wrote.", metavar="RESULT.json")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page, one .html file.")],
     at_least: Annotated[
         float | None,
@@ -53,3 +53,11 @@ def write_page(
     else:
         on = "average" if len(curves.labels) > 1 else "worst"
         report(curves, on=on, command=command).save(path)
+
+
+def write_document_page(path: Path | None, document: dict[str, Any]) -> None:
+    """Write what --report asks for: the page of what --json writes, with the command that made it."""
+    from epsworth.reports import report_document
+
+    if path is not None:
+        report_document(document, command=shlex.join(["epsworth", *sys.argv[1:]])).save(path)
