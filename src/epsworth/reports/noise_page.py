@@ -12,12 +12,11 @@ from epsworth.reports.held import Held
 from epsworth.reports.observing import of_promise
 from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin, computed, decision, downloads, limits, page_body, section, unfolded
-from epsworth.reports.plain import plain_page
+from epsworth.reports.plain import plain_page, size
 from epsworth.rounding import show_down, show_up
 
 MOST_ROWS = 24
 ALIKE = 1.01  # as in the advice: among these the smaller error decides
-SIZES = 4  # digits of what is no promise
 
 
 def noise_page(held: Held, origin: Origin, whole: str) -> Page:
@@ -72,7 +71,7 @@ def _decision(held: Held, take: Held | None) -> str:
     told = (
         (show_up(take.number("epsilon")), "ε, for the whole data set and all releases", "epsilon"),
         (show_down(take.share("confidence"), 5), "probability that a release is within", "confidence"),
-        (_size(take.number("rmse")), "root mean squared error of a release", "rmse"),
+        (size(take.number("rmse")), "root mean squared error of a release", "rmse"),
     )
     return decision(held.text("advice"), told, good=True)
 
@@ -108,7 +107,7 @@ def _row(row: Held, floor: float) -> list[str]:
     remark = "" if row.flag("sound") else f"no bound: in truth {show_up(row.number('exact_epsilon', 0))}"
     return [
         isolated(row.text("name")), show_up(row.number("epsilon")), show_down(row.share("confidence"), 5),
-        _size(row.number("rmse", 0)), above, f"{row.whole('pairs'):,}", remark or "–",
+        size(row.number("rmse", 0)), above, f"{row.whole('pairs'):,}", remark or "–",
     ]  # fmt: skip
 
 
@@ -126,13 +125,13 @@ def _shape(shape: Held, take: Held) -> str:
         posts=[(answer, "the true answer")], height=280, base=234,
     )  # fmt: skip
     rows = (
-        [f"{_size(a)} to {_size(b)}", f"{_size(100 * c)}\u00a0%"]
+        [f"{size(a)} to {size(b)}", f"{size(100 * c)}\u00a0%"]
         for a, b, c in zip(edges, edges[1:], chance, strict=False)
     )
     table = unfolded("the chance of every bin", ("released value", "chance, about"), rows)
     told = (
-        f"{isolated(shape.text('name'))} around the true answer {_size(answer)}; shaded is where a release must lie, "
-        f"{_size(low)} to {_size(high)}."
+        f"{isolated(shape.text('name'))} around the true answer {size(answer)}; shaded is where a release must lie, "
+        f"{size(low)} to {size(high)}."
     )
     what = f'<div class="panels">{chart.svg()}</div>{table}<p class="caption">{told}</p>'
     return section("shape", "The shape of the noise", what)
@@ -170,8 +169,3 @@ def _computed(held: Held, origin: Origin) -> str:
             if name in asked:
                 told.append((word, show_up(asked.number(name, 0))))
     return computed(told, origin)
-
-
-def _size(value: float) -> str:
-    """Print what is no promise."""
-    return f"{value:.{SIZES}g}"

@@ -33,18 +33,25 @@ def of_promise(total: float, delta: float, *, what: str, which: str, seen: str) 
 
 
 def of_chances(
-    after: Callable[[float], float], title: str, texts: tuple[str, str], words: dict[str, str]
+    after: Callable[[float], float],
+    title: str,
+    texts: tuple[str, str],
+    words: dict[str, str],
+    shown: Callable[[float], str] = sure,
 ) -> tuple[str, dict[str, Any]]:
-    """Return the section for what may be known afterwards, by what was held likely before; both are shares."""
+    """Return the section for what may be known afterwards, by what was held likely before; both are shares.
+
+    ``shown`` prints what may be known, rounded up.
+    """
     known = {prior: min(1.0, after(prior / 100)) for prior in PRIORS}
 
     def said(prior: int) -> str:
-        text = texts[sure(known[prior]) == sure(1.0)]
-        return filled(text, {**words, "prior": f"{prior}\u00a0%", "after": sure(known[prior])})
+        text = texts[shown(known[prior]) == shown(1.0)]
+        return filled(text, {**words, "prior": f"{prior}\u00a0%", "after": shown(known[prior])})
 
     moved = slider("prior", "Likely before", FIRST, PRIORS[-1], f"{FIRST}\u00a0%", PRIORS[0])
     drawn = bars((FIRST, 100 * known[FIRST]), ("before", "at most after"), "knows")
-    rows = ([f"{prior}\u00a0%", sure(known[prior])] for prior in TABLED)
+    rows = ([f"{prior}\u00a0%", shown(known[prior])] for prior in TABLED)
     html = section(
         "meaning",
         title,

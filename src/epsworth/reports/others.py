@@ -6,14 +6,22 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from epsworth.reports.coverage_page import coverage_page
 from epsworth.reports.held import Held
+from epsworth.reports.learnt_page import learnt_page
 from epsworth.reports.noise_page import noise_page
+from epsworth.reports.pac_page import pac_page
 from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin, packed
+from epsworth.reports.plan_page import plan_page
 
 Maker = Callable[[Held, Origin, str], Page]
 PAGES: dict[str, tuple[frozenset[str], Maker]] = {  # what a file of this kind holds
     "epsworth noise --json": (frozenset({"rows", "floor", "left_out", "advice"}), noise_page),
+    "epsworth privatize --json": (frozenset({"release", "report"}), pac_page),
+    "epsworth profile --json": (frozenset({"verdict", "wishes", "profile", "most_exposed"}), coverage_page),
+    "epsworth learn plan --json": (frozenset({"epsilon", "users", "margin", "power", "mechanism"}), plan_page),
+    "epsworth learn fit --json": (frozenset({"users", "classes", "by_confidence", "box"}), learnt_page),
 }
 
 
