@@ -192,7 +192,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar: name, length, the text at its end, and whether it is promised; what is not is hatched."""
+    """A bar: name, length, the text at its end, and whether it is promised; what is not is outlined."""
 
     name: str
     value: float

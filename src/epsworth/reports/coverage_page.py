@@ -126,9 +126,9 @@ def _said(one: Held, held: Held, useful: bool) -> str:
     worst = one.share("advantage_worst")
     said = (
         f"At ε\u00a0=\u00a0{show_up(one.number('epsilon'), 4)} the best attack on the most exposed row has an "
-        f"advantage of at most {show_up(worst, 3)} (it is right with at most {share_up((1 + worst) / 2)}); against half of "
-        f"the rows at most {show_up(one.share('advantage_median'), 3)}. {share_up(one.share('rows_above_safe'), 3)} of the "
-        "rows lie above what counts as safe."
+        f"advantage of at most {show_up(worst, 3)} (it is right with at most {share_up((1 + worst) / 2)}); against "
+        f"half of the rows at most {show_up(one.share('advantage_median'), 3)}. "
+        f"{share_up(one.share('rows_above_safe'), 3)} of the rows lie above what counts as safe."
     )
     if useful:
         accuracy = one.share("accuracy")

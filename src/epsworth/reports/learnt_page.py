@@ -17,15 +17,16 @@ from epsworth.rounding import show_down, show_up
 
 TITLE = "What was learnt from private reports?"
 SURER = 0.001  # a certificate that also holds with 99.9 %
+MOST_CLEAR = 6
+COUNTED = ("label", "cells with it", "cells certified to have it")
 MOST_TABLED = 400  # cells in the table beside the map
 
 
 def learnt_page(held: Held, origin: Origin, whole: str) -> Page:
     """Return the page of a learnt classifier."""
     sections = [_decision(held)]
-    if "map" in held and len(held.texts("features")) <= 2:
-        sections.append(_map(held))
-    sections.append(_labels(held))
+    drawn = "map" in held and len(held.texts("features")) <= 2
+    sections.append(_map(held) if drawn else _labels(held))
     if held.parts("by_confidence"):
         sections.append(_certificates(held))
     if held.parts("clearest"):
@@ -58,8 +59,8 @@ def _decision(held: Held) -> str:
     facts.append((f"{count:,} of {cells:,}", "cells with a certified label", "certified"))
     sure = show_down(100 * held.share("confidence"), 4)
     sentence = (
-        f"The label of {count:,} of {cells:,} cells is certified: if all reports are honest, all of these labels are "
-        f"right on average over their cells, with {sure}\u00a0% confidence. {cells - count:,} cells are left open."
+        f"The label of {count:,} of {cells:,} cells is certified: if all reports are honest, each is that of the "
+        f"average over its cell, all of them with {sure}\u00a0% confidence. {cells - count:,} cells are left open."
     )
     return decision(sentence, facts, good=count > 0)
 
@@ -109,6 +110,7 @@ def _map(held: Held) -> str:
     table = unfolded(
         "every cell", (f"cell at {', '.join(isolated(n, 40) for n in names)}", "label", "certificate"), rows
     )
+    table += unfolded("cells by label", COUNTED, _counted(held))
     content = f'{key}<div class="panels">{drawn}</div>{table}<p class="caption">{" ".join(told)}{more}</p>'
     return section("map", "The learnt map", content)
 
@@ -119,23 +121,22 @@ def _where(cell: int, side: int, box: Sequence[Sequence[float]]) -> str:
     return ", ".join(size(low + (at + 0.5) / side * (high - low)) for at, (low, high) in zip(index, box, strict=True))
 
 
+def _counted(held: Held) -> list[list[str]]:
+    rows = []
+    for one in held.parts("labels"):
+        certified = f"{one.whole('certified'):,}" if "certified" in one else "–"
+        rows.append([isolated(one.text("label"), 40), f"{one.whole('cells'):,}", certified])
+    return rows
+
+
 def _labels(held: Held) -> str:
     counted = held.parts("labels")
     if not counted:
-        return section(
-            "labels", "The labels", f"<p>{held.whole('cells'):,} cells are too many to be told one by one.</p>"
-        )
-    rows = [
-        [
-            isolated(one.text("label"), 40),
-            f"{one.whole('cells'):,}",
-            f"{one.whole('certified'):,}" if "certified" in one else "–",
-        ]
-        for one in counted
-    ]
+        told = f"<p>{held.whole('cells'):,} cells are too many to be told one by one.</p>"
+        return section("labels", "The labels", told)
     bars = [Bar(one.text("label"), one.whole("cells"), f"{one.whole('cells'):,}") for one in counted[:12]]
     drawn = bar_chart("Cells by predicted label", "cells in whose middle the label is predicted", bars)
-    table = unfolded("cells by label", ("label", "cells with it", "cells certified to have it"), rows)
+    table = unfolded("cells by label", COUNTED, _counted(held))
     return section("labels", "The labels", f'<div class="panels">{drawn}</div>{table}')
 
 
@@ -157,23 +158,26 @@ def _certificates(held: Held) -> str:
 
 
 def _clearest(held: Held) -> str:
-    names = held.texts("features")
-    rows = []
-    for one in held.parts("clearest"):
+    names, body = held.texts("features"), ""
+    for one in held.parts("clearest")[:MOST_CLEAR]:
         ranges = one.raw("ranges")
         if len(ranges) != len(names):
             raise ValueError("clearest: damaged or incomplete (ranges and features do not fit)")
         spans = "; ".join(
             f"{isolated(name, 24)} {size(float(low))} to {size(float(high))}"
-            for name, (low, high) in zip(names, ranges, strict=True)
+            for name, (low, high) in list(zip(names, ranges, strict=True))[:4]
         )
-        wrong = share_up(one.share("adjusted"))
-        rows.append(
-            [spans, isolated(one.text("label"), 40), wrong, "certified" if one.flag("certified") else "left open"]
+        sure = "certified" if one.flag("certified") else "left open"
+        body += (
+            f'<tr><th scope="row">{spans}</th><td>{isolated(one.text("label"), 40)}</td>'
+            f"<td>{share_up(one.share('adjusted'))}</td><td>{sure}</td></tr>"
         )
-    heads = "cell", "label", "probability that it is wrong by chance, at most", ""
-    table = unfolded("the clearest cells", [*heads[:3], "certificate"], rows)
-    told = "For all cells together: multiplied by the number of cells."
+    heads = "".join(f'<th scope="col">{head}</th>' for head in ("cell", "label", "chance, at most", "certificate"))
+    table = (
+        '<div class="wide" role="region" tabindex="0" aria-label="The clearest cells"><table class="list"><thead><tr>'
+        f"{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+    told = "The chance is that any cell's sums are as clear as these, were another label the right one."
     return section("clearest", "The clearest cells", f'{table}<p class="caption">{told}</p>')
 
 
@@ -181,7 +185,8 @@ def _limits(held: Held) -> str:
     said = [
         escaped(held.text("honest"), 200),
         "A certificate speaks of the average over a cell, not of a point in it.",
-        "Everybody's report is public from then on; k reports of one user keep k times the ε.",
+        "The server sees every report: the ε limits what it says of the record, whoever reads it; k reports of one "
+        "user keep k times the ε.",
         "That a person reports is seen; what they report says no more of the record than the ε allows.",
     ]
     raw = "This page is computed from reports that are private themselves: it may be shown to whom they may."

@@ -76,35 +76,31 @@ class Map:
         return column * self.rows + row
 
     def _filled(self, wide: float, tall: float, base: float) -> str:
-        """Return one path per label, cells in runs along the first feature, and the holes of those less sure."""
-        paths: dict[int, list[str]] = {}
+        """Return a path per label and whether it is certified, in runs along the first feature; and the holes."""
+        paths: dict[tuple[bool, int], list[str]] = {}
         holes = []
         for row in range(self.rows):
             y, column = base - (row + 1) * tall, 0
             while column < self.side:
-                cell, start = self._at(column, row), column
-                label = self.labels[cell]
-                while column < self.side and self._solid(column, row, label):
+                start, own = column, self._look(column, row)
+                while column < self.side and self._look(column, row) == own:
                     if self.kinds[self._at(column, row)] == HOLLOW:
-                        x = LEFT + (column + 0.35) * wide
-                        hole = short(0.3 * wide)
+                        x, hole = LEFT + (column + 0.35) * wide, short(0.3 * wide)
                         holes.append(f"M{short(x)} {short(y + 0.35 * tall)}h{hole}v{short(0.3 * tall)}h-{hole}z")
                     column += 1
-                if column > start:
-                    run = short((column - start) * wide)
-                    paths.setdefault(label, []).append(
-                        f"M{short(LEFT + start * wide)} {short(y)}h{run}v{short(tall)}h-{run}z"
-                    )
-                else:
-                    column += 1
+                run = short((column - start) * wide)
+                place = f"M{short(LEFT + start * wide)} {short(y)}h{run}v{short(tall)}h-{run}z"
+                paths.setdefault(own, []).append(place)
         found = "".join(
-            f'<path class="cell k{label % MOST_CLASSES}" d="{"".join(paths[label])}"/>' for label in sorted(paths)
+            f'<path class="cell k{label % MOST_CLASSES}{"" if sure else " pale"}" d="{"".join(runs)}"/>'
+            for (sure, label), runs in sorted(paths.items())
         )
         return found + (f'<path class="hole" d="{"".join(holes)}"/>' if holes else "")
 
-    def _solid(self, column: int, row: int, label: int) -> bool:
+    def _look(self, column: int, row: int) -> tuple[bool, int]:
+        """Tell whether a cell's label is certified, and the label."""
         cell = self._at(column, row)
-        return self.labels[cell] == label and self.kinds[cell] in (FILLED, HOLLOW)
+        return self.kinds[cell] in (FILLED, HOLLOW), self.labels[cell]
 
     def _hatched(self, wide: float, tall: float, base: float) -> str:
         """Return strokes: leaning by the label where nothing is certified, crossed where another label is."""
@@ -139,7 +135,8 @@ def legend(classes: Sequence[str], kinds: set[int]) -> str:
         found.append(_sample(f'<path class="cell k{label}" d="M1 1h18v12h-18z"/>') + f" {shown}, certified")
         if UNSURE in kinds:
             lines = "".join(stroke(label, x, 1, 6, 12) for x in (1, 7, 13))
-            found.append(_sample(f'<path class="hatch" d="{lines}"/>') + f" {shown}, not certified")
+            pale = f'<path class="cell k{label} pale" d="M1 1h18v12h-18z"/><path class="hatch" d="{lines}"/>'
+            found.append(f"{_sample(pale)} {shown}, not certified")
     if HOLLOW in kinds:
         hole = '<path class="cell k0" d="M1 1h18v12h-18z"/><path class="hole" d="M7 4h6v6h-6z"/>'
         found.append(f"{_sample(hole)} with a hole: certified, but with less than 99.9\u00a0%")

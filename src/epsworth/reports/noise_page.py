@@ -95,7 +95,7 @@ def _ranking(held: Held, rows: Sequence[Held]) -> str:
             "invents it (a dual bound)."
         )
     if any(not row.flag("sound") for row in shown):
-        told.append("Hatched: what the published accounting claims, which is no bound.")
+        told.append("Outlined, not filled: what the published accounting claims, which is no bound.")
     if len(rows) > MOST_ROWS:
         told.append(f"{len(rows) - MOST_ROWS} more stand in the result.")
     what = f'<div class="panels">{drawn}</div>{table}<p class="caption">{" ".join(told)}</p>'

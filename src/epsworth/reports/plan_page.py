@@ -39,7 +39,7 @@ def plan_page(held: Held, origin: Origin, whole: str) -> Page:
         sections.append(meaning)
         sliders |= moving
     said = [
-        "Everybody's report is public from then on: protected is what it says of the record, by the ε.",
+        "The server sees every report: the ε limits what it says of the record, whoever reads it.",
         "k reports of one user keep k times the ε.",
         "All reports are taken to be honest: a share of 1 % fakes can turn every label, certified.",
         "A certificate speaks of the average over a cell, not of a point in it.",
