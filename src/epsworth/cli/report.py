@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def report(
-    result: Annotated[Path, typer.Argument(help="What --json of utility or recommend wrote.", metavar="RESULT.json")],
+    result: Annotated[Path, typer.Argument(help="What --json of a command wrote.", metavar="RESULT.json")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page, one .html file.")],
     at_least: Annotated[
         float | None,
@@ -91,3 +91,11 @@ def surroundings(
 def beside_curves(around: Surroundings | None) -> dict[str, Any]:
     """Return what files keep of it, beside curves."""
     return {} if around is None else {"surroundings": around.to_dict()}
+
+
+def write_document_page(path: Path | None, document: dict[str, Any]) -> None:
+    """Write what --report asks for: the page of what --json writes, with the command that made it."""
+    from epsworth.reports import report_document
+
+    if path is not None:
+        report_document(document, command=shlex.join(["epsworth", *sys.argv[1:]])).save(path)
