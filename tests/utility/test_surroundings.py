@@ -201,6 +201,7 @@ DAMAGES = {
     "record": lambda d: d.update(record=40),
     "record-true": lambda d: d.update(record=True),
     "records": lambda d: d.update(records=39),
+    "declared": lambda d: d.update(declared="yes"),
     "seed": lambda d: d.update(seed="1"),
     "notes": lambda d: d.update(notes="none"),
     "model": lambda d: d.update(model=3),

@@ -117,12 +117,17 @@ def recommend(
         from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot, on=[view], of=found.of)
+    beside: dict[str, object] = {}
     if report is not None:
-        from epsworth.cli.report import write_page
+        from epsworth.cli.report import beside_curves, surroundings, write_page
 
-        write_page(report, curves, found, delta)
+        around = None
+        if loaded is not None:
+            around, cut = surroundings(context.params, loaded, curves, found, None)
+            interrupted, beside = interrupted or cut, beside_curves(around)
+        write_page(report, curves, found, delta, around)
     released = {} if again is None else {"released": again.to_dict()}
-    if show.told(json, lambda: {"recommendation": found.to_dict(), "curves": curves.to_dict(), **released}):
+    if show.told(json, lambda: {"recommendation": found.to_dict(), "curves": curves.to_dict(), **beside, **released}):
         leave_if(interrupted)
         return
     show.print_curves(curves, [view], of=found.of)

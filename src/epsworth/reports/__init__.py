@@ -1,6 +1,7 @@
 """Results as pages: one file each, offline, for people who look before they read."""
 
+from epsworth.reports.others import report_document
 from epsworth.reports.page import Page
 from epsworth.reports.result import RESULTS, report, report_file
 
-__all__ = ["RESULTS", "Page", "report", "report_file"]
+__all__ = ["RESULTS", "Page", "report", "report_document", "report_file"]

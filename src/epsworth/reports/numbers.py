@@ -25,7 +25,7 @@ from epsworth.utility.recommendation import Recommendation
 
 DIGITS = 3  # of what is shown; more only where a target has more
 MOST_POINTS = 720  # mechanisms x epsilons on a page
-MOST_POINTS_OF_TWO = 480  # of accuracy beside stability
+MOST_POINTS_OF_TWO = 400  # of accuracy beside stability
 MOST_EPSILONS = 120
 MOST_MECHANISMS = 24
 SHARES = (95, 75, 50)  # per cent of the records that keep at least so much; all of them keep the worst case

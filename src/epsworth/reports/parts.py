@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import import_module
 
 from epsworth.reports.escaping import NOTE, escaped
 from epsworth.rounding import round_up
 
+MOST_WHOLE = 90_000  # letters of a whole result within its page: with the rest it stays below 250 kB
 MOST_NOTES = 12
 MOST_PRINTED = 4  # notes on paper; the style sheet leaves out the others
 
@@ -41,6 +47,21 @@ class Origin:
     command: str | None
     heuristic: bool = False
     more: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(
+        cls, content: bytes, command: str | None, *, heuristic: bool = False, more: tuple[tuple[str, str], ...] = ()
+    ) -> Origin:
+        """Return that of a result as it is written, made by this library today."""
+        fingerprint, today = hashlib.sha256(content).hexdigest(), datetime.now(UTC).strftime("%Y-%m-%d")
+        version = import_module("epsworth").__version__  # the package stands above this room
+        return cls(version, fingerprint, len(content), today, command, heuristic, more)
+
+
+def packed(content: bytes) -> str:
+    """Return a result as its page holds it, or nothing where it is too large."""
+    found = base64.b64encode(gzip.compress(content, 9, mtime=0)).decode() if len(content) < 4_000_000 else ""
+    return found if len(found) <= MOST_WHOLE else ""
 
 
 def page_body(heading: str, about: str, sections: Iterable[str], before: str = "") -> str:
@@ -121,12 +142,15 @@ def computed(told: Iterable[tuple[str, str]], origin: Origin) -> str:
     """Return how a result was computed: words and values as HTML, its fingerprint, the command."""
     entries = [
         *told,
-        *((escaped(word, NOTE), escaped(value, NOTE)) for word, value in origin.more),
         ("Result", f'{origin.size:,} bytes, SHA-256 <code class="print">{origin.fingerprint}</code>'),
     ]
     if origin.command is not None:
         entries.append(("Command", f"<code>{escaped(origin.command, NOTE)}</code>"))
     said = "".join(f"<div><dt>{word}</dt><dd>{value}</dd></div>" for word, value in entries)
+    read = "".join(
+        f"<div><dt>{escaped(word, NOTE)}</dt><dd>{escaped(value, NOTE)}</dd></div>" for word, value in origin.more
+    )
+    said = f'{said}</dl><dl class="origin-facts read">{read}' if read else said
     return section("origin", "How this was computed", f'<dl class="origin-facts">{said}</dl>')
 
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import hashlib
 import json
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from epsworth import __version__
 from epsworth.documents import read_json
 from epsworth.files import reading
 from epsworth.reports.numbers import Shown
+from epsworth.reports.others import PAGES, page_of
 from epsworth.reports.page import Page
-from epsworth.reports.parts import Origin
+from epsworth.reports.parts import Origin, packed
 from epsworth.reports.utility import utility_page
 from epsworth.space import LeakWarning
 from epsworth.studies.result import StudyResult, is_study_result
@@ -28,8 +24,6 @@ from epsworth.utility.curves import FORMAT, Curves
 from epsworth.utility.population import Population
 from epsworth.utility.recommendation import Recommendation, recommend
 from epsworth.utility.surroundings import Surroundings
-
-MOST_WHOLE = 90_000  # letters of a whole result within its page: with the rest it stays below 250 kB
 
 
 @dataclass(frozen=True)
@@ -99,7 +93,7 @@ def report_file(
     Parameters
     ----------
     path : str or Path
-        JSON of `utility` or `recommend`, or of a study.
+        JSON of `utility`, `recommend`, `noise`, `privatize`, `profile`, `learn plan`, `learn fit`, or of a study.
     at_least, on, of, delta
         As for `report`; by default what the file itself asks.
     """
@@ -178,17 +172,8 @@ def _of_curves(
         curves, population = replace(curves, stability=curves.check, accuracy=None, sound=True, check=None), None
     found = _chosen(curves, asked)
     shown = Shown.of(curves, found, 1.0 if asked.delta is None else asked.delta, _populations(curves, population))
-    origin = Origin(
-        version=__version__,
-        fingerprint=hashlib.sha256(content).hexdigest(),
-        size=len(content),
-        made=datetime.now(UTC).strftime("%Y-%m-%d"),
-        command=command,
-        heuristic=heuristic,
-        more=tuple((origins or {}).items()),
-    )
-    packed = base64.b64encode(gzip.compress(content, 9, mtime=0)).decode() if len(content) < 4_000_000 else ""
-    return utility_page(shown, origin, packed if len(packed) <= MOST_WHOLE else "", surroundings)
+    origin = Origin.of(content, command, heuristic=heuristic, more=tuple((origins or {}).items()))
+    return utility_page(shown, origin, packed(content), surroundings)
 
 
 def _chosen(curves: Curves, asked: Question) -> Recommendation:
@@ -229,4 +214,16 @@ RESULTS: dict[str, tuple[Callable[[Mapping[str, Any]], bool], Reader]] = {
         lambda document: isinstance(document.get("recommendation"), dict) and isinstance(document.get("curves"), dict),
         _recommendation_page,
     ),
+}
+
+
+def _of_another_kind(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
+    if asked != Question():
+        raise ValueError("nothing is asked of this result: leave out at_least, on, of and delta")
+    return page_of(document, content)
+
+
+RESULTS |= {
+    name: (lambda document, needed=needed: needed <= document.keys(), _of_another_kind)  # type: ignore[misc]
+    for name, (needed, _) in PAGES.items()
 }

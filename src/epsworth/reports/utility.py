@@ -39,7 +39,7 @@ def utility_page(shown: Shown, origin: Origin, whole: str, held: Surroundings | 
 
 def _policy(shown: Shown, held: Surroundings | None) -> Policy | None:
     """Return what clients must run to get the recommendation; None where no ranges are declared, or nothing fits."""
-    if held is None or held.domain is None or shown.found.choice is None:
+    if held is None or held.domain is None or not held.declared or shown.found.choice is None:
         return None
     try:
         return shown.found.policy(held.domain)
@@ -195,7 +195,11 @@ def _origin(shown: Shown, origin: Origin, held: Surroundings | None) -> str:
     ]
     if held is not None:
         facts += [("Model", escaped(held.model))] if held.model else []
-        facts += [("Declared", _ranges(held.domain))] if held.domain is not None else []
+        facts += (
+            [("Declared" if held.declared else "Ranges, from the data", _ranges(held.domain))]
+            if held.domain is not None
+            else []
+        )
         facts += [("Seed", str(held.seed))] if held.seed is not None else []
     return computed(facts, origin)
 

@@ -182,7 +182,7 @@ class Surroundings(Result):
         How many records the split was chosen on; 0 without one.
     groups : tuple of Grouping
     domain : Domain or None
-        Declared ranges of the perturbed features.
+        Ranges of the perturbed features; ``declared`` unless they were taken from the data.
     model : str
         The classifier's name.
     seed : int or None
@@ -200,6 +200,7 @@ class Surroundings(Result):
     split_records: int = 0
     groups: tuple[Grouping, ...] = ()
     domain: Domain | None = None
+    declared: bool = True
     model: str = ""
     seed: int | None = None
     notes: tuple[str, ...] = ()
@@ -242,6 +243,7 @@ class Surroundings(Result):
                 split_records=_whole(document["split_records"]),
                 groups=tuple(map(Grouping.from_dict, _list(document, "groups"))),
                 domain=_maybe(document["domain"], Domain.from_dict),
+                declared=_truth(document["declared"]),
                 model=_text(document["model"]),
                 seed=_maybe(document["seed"], _whole),
                 notes=_texts(document, "notes"),
@@ -279,6 +281,11 @@ def _texts(document: Mapping[str, Any], name: str) -> tuple[str, ...]:
 def _whole(value: object) -> int:
     _need(isinstance(value, int) and not isinstance(value, bool), "expected a whole number")
     return int(value)  # type: ignore[call-overload,no-any-return]  # checked
+
+
+def _truth(value: object) -> bool:
+    _need(isinstance(value, bool), "expected true or false")
+    return bool(value)
 
 
 def _number(value: object) -> float:
