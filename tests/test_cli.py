@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from skops import io
 
-from epsworth.cli.options import epsilon_grid
+from epsworth.studies.inputs import epsilon_grid
 
 EPSWORTH = Path(sys.executable).with_name("epsworth")
 

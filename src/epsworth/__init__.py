@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from epsworth.release import Policy, Receipt, perturb, perturb_file
     from epsworth.release.transformer import Perturb
     from epsworth.space import Domain, Feature, LeakWarning
+    from epsworth.studies.result import StudyResult
+    from epsworth.studies.study import Study
     from epsworth.utility.boxes import SafeBox, safe_box
     from epsworth.utility.curves import Curves
     from epsworth.utility.population import Population
@@ -77,6 +79,8 @@ _HOMES = {
     "Domain": "space",
     "Feature": "space",
     "LeakWarning": "space",
+    "Study": "studies.study",
+    "StudyResult": "studies.result",
 }
 
 __all__ = [
@@ -101,6 +105,8 @@ __all__ = [
     "Recommendation",
     "SafeBox",
     "Split",
+    "Study",
+    "StudyResult",
     "Tailored",
     "as_classifier",
     "ceiling",

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import polars as pl
 import pytest
+import skops.io
 from sklearn.cluster import KMeans
 from sklearn.tree import DecisionTreeClassifier
 
@@ -100,7 +101,15 @@ def learnt():
     yield "Accuracies", validation.accuracies(validation.vote(np.zeros((500, 1)), np.zeros(500)))
 
 
-PARTS = (utility, released, noises, exposures, pool, learnt)
+def studied():
+    with TemporaryDirectory() as folder:
+        TABLE[:20].write_csv(Path(folder) / "t.csv")
+        skops.io.dump(MODEL, Path(folder) / "<m>.skops")
+        asked = {"sensitive": BOTH, "domain": DOMAIN, "mechanisms": ["pm"], "epsilons": [2, 4], "at_least": 0.5}
+        yield "StudyResult", ew.Study(model="<m>.skops", table="t.csv", folder=folder, seed=1, **asked).run()
+
+
+PARTS = (utility, released, noises, exposures, pool, learnt, studied)
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)

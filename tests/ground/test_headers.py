@@ -7,7 +7,6 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from epsworth.cli.asking import column_named
 from epsworth.cli.privatize import _pool
 from epsworth.coverage.tables import encode
 from epsworth.learner import LatticeConfig
@@ -17,6 +16,7 @@ from epsworth.records import NO_HEADER, as_records, shown_names
 from epsworth.release import Policy
 from epsworth.release.tables import Perturbation
 from epsworth.space import Domain
+from epsworth.studies.inputs import column_named
 from epsworth.table_files import read_table
 
 RECORD = ("63.75", "female", "27.15")

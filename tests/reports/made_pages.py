@@ -9,8 +9,12 @@ from html.parser import HTMLParser
 import numpy as np
 
 from epsworth.guarantees import Approximate, Pure
+from epsworth.space import Domain
+from epsworth.utility.boxes import SafeBox
 from epsworth.utility.curves import Curves
 from epsworth.utility.quantities import Bounds
+from epsworth.utility.splitting import Split
+from epsworth.utility.surroundings import MASS_UNIT, DecisionMap, Grouping, Surroundings
 
 HOSTILE = "</script><script>alert(1)</script>\"'&{lower}\u202e\u0000\u2028\ud800<!--"
 
@@ -89,3 +93,39 @@ def table(html, kind):
         [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)(?=<t[hd]|</t|$)", row, re.S)]
         for row in re.split(r"<tr", found)[1:]
     ]
+
+
+def around(made, record=3, *, split=True):
+    """Return surroundings that fit made curves: regions split by a slanted line, masses in a heap."""
+    names = tuple(map(str, made.features))[:2]
+    size = 64 if len(names) == 2 else 200
+    own = str(made.labels[record])
+    kinds = tuple(sorted(set(map(str, made.labels.tolist()))))
+    first, other = kinds.index(own), (kinds.index(own) + 1) % len(kinds)
+    place = np.add.outer(np.arange(size), 0.3 * np.arange(size) if len(names) == 2 else [0.0])
+    cells = np.where(place < 0.6 * size, first, other).astype(np.int64).reshape((size,) * len(names))
+    at = np.linspace(0, len(made.epsilons) - 1, min(16, len(made.epsilons))).astype(int)
+    heap = np.exp(-np.abs(np.arange(size) - size // 3) / np.linspace(30, 3, len(at))[:, None])
+    masses = np.floor(0.999 * MASS_UNIT * heap / heap.sum(axis=1, keepdims=True)).astype(np.int64)
+    ranges = dict.fromkeys(names, (0, 100))
+    drawn = DecisionMap(
+        features=names, edges=tuple(np.linspace(0, 100, size + 1) for _ in names), own=(33.0,) * len(names),
+        labels=kinds, label=first, cells=cells, mechanisms=made.mechanisms, epsilons=tuple(made.epsilons[at].tolist()),
+        masses=np.tile(masses[None, :, None], (len(made.mechanisms), 1, len(names), 1)),
+    )  # fmt: skip
+    box = SafeBox(
+        label=own, features=names, lower=(20.00001,) * len(names), upper=(45.99999,) * len(names),
+        whole=(False,) * len(names), mechanism="pm", epsilon=2.0, flips_at_most=0.0, mass=0.61239, guaranteed=0.61238,
+        confidence=1.0, best=True,
+    )  # fmt: skip
+    shared = Split(
+        mechanism="pm", total=4.0, on="average", features=("age", "bmi"), epsilons=(3.0, 1.0), lower=0.7529,
+        upper=0.7535, even_lower=0.7019, even_upper=0.7021, guarantee=Pure(4.0, "record"), confidence=0.999,
+    )  # fmt: skip
+    return Surroundings(
+        record=record, records=len(made.labels), mechanism=made.mechanisms[0], epsilon_per_record=4.0, map=drawn,
+        box=box, values=(33.0,) * len(names), split=shared if split and names == ("age", "bmi") else None,
+        split_records=20 if split and names == ("age", "bmi") else 0, domain=Domain.of(ranges), model="a forest",
+        seed=7,
+        groups=(Grouping("sex", ("f", "m"), np.arange(len(made.labels)) % 2),),
+    )  # fmt: skip

@@ -21,8 +21,8 @@ from skops.io import dump
 
 import epsworth as ew
 from epsworth.cli import show
-from epsworth.cli.asking import shared_evenly
 from epsworth.mechanisms import FAMILIES
+from epsworth.studies.inputs import shared_evenly
 from epsworth.table_files import read_table
 
 EPSWORTH = Path(sys.executable).with_name("epsworth")

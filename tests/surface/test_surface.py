@@ -23,7 +23,8 @@ def test_public_names_are_frozen():
     assert ew.__all__ == [
         "FAMILIES", "Approximate", "Bounds", "Classifier", "ClassifierError", "Curves", "Domain", "Feature",
         "LeakWarning", "Mechanism", "Perturb", "Policy", "Population", "PrivacyIndicator", "Probabilistic", "Pure",
-        "Radius", "Receipt", "Recommendation", "SafeBox", "Split", "Tailored", "as_classifier", "ceiling", "compose",
+        "Radius", "Receipt", "Recommendation", "SafeBox", "Split", "Study", "StudyResult", "Tailored", "as_classifier",
+        "ceiling", "compose",
         "epsilon_needed", "gaussian_sigma", "load_model", "perturb", "perturb_file", "radius", "recommend", "remote",
         "safe_box",
         "split_budget", "stability", "tailor",

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from epsworth.cli import services
-from epsworth.cli.options import epsilon_grid, families, split_commas
+from epsworth.cli.options import split_commas
+from epsworth.studies.inputs import (
+    check_row,
+    column_named,
+    column_of,
+    epsilon_grid,
+    families,
+    is_address,
+    model_of_file,
+    shared_evenly,
+)
 
 if TYPE_CHECKING:
     import polars as pl
     import typer
 
     from epsworth.space import Domain
+    from epsworth.studies.study import Study
     from epsworth.utility.curves import Curves
 
 
@@ -65,8 +76,7 @@ class Inputs:
 
     def check_row(self, row: int) -> None:
         """Refuse a record that the table does not hold."""
-        if not 0 <= row < len(self.frame):
-            raise ValueError(f"there is no record {row}; the table holds records 0 to {len(self.frame) - 1}")
+        check_row(row, len(self.frame))
 
     def record(self, row: int) -> pl.DataFrame:
         """Return a record, as a table of one row."""
@@ -126,6 +136,52 @@ def compute(
     return curves, curves.stopped and run.interrupted
 
 
+def check_study(path: Path, table: Path | None, domain_from_data: bool) -> None:
+    """Refuse, before any work, a study file that cannot be written, or of a question that cannot be asked again."""
+    from epsworth.files import check_writable
+
+    check_writable(path)
+    if path.suffix.lower() != ".toml":
+        raise ValueError(f"cannot write {path}: a study is a TOML file; let its name end in .toml")
+    if table is None:
+        raise ValueError("--study writes the question about a model and a table; give both, or leave it out")
+    if str(table) == "-":
+        raise ValueError("--study names its table, and standard input has no name; give a file")
+    if domain_from_data:
+        raise ValueError("--study names public ranges, and --domain-from-data is a leak; declare --domain")
+
+
+def study_of(given: Mapping[str, Any], model: Path | str, table: Path, loaded: Inputs, destination: Path) -> Study:
+    """Return the question of ``recommend`` as a study that lies at a destination."""
+    from epsworth.studies.study import Study
+
+    folder = destination.absolute().parent
+    names = {"model": model, "table": table, "domain": given["domain"]}
+    service = {word: given[name] for name, word in services.ONLY_SERVICES.items() if word != "cache"}
+    same = ("target", "at_least", "of", "delta", "method", "over", "confidence", "tolerance", "quantise", "seed")
+    return Study(
+        **{name: _from(folder, one) for name, one in names.items()},
+        sensitive=loaded.names,
+        mechanisms=families(given["mechanism"]),
+        epsilons=given["epsilon"] if given["record_epsilon"] is None else None,
+        record_epsilons=given["record_epsilon"],
+        on=int(given["on"]) if given["on"].isdecimal() else given["on"],
+        service={word: one for word, one in service.items() if one is not None} or None,
+        folder=folder,
+        **{name: given[name] for name in same},
+    )
+
+
+def _from(folder: Path, named: Path | str | None) -> Any:
+    """Return how a file is named from a folder; where no such way leads, its whole path."""
+    if named is None or is_address(named):
+        return named
+    try:
+        return os.path.relpath(named, folder)
+    except ValueError:  # another drive
+        return str(Path(named).absolute())
+
+
 def within_seconds(seconds: float | None) -> float | None:
     """Check a deadline."""
     if seconds is not None and not 0 < seconds < math.inf:
@@ -143,59 +199,15 @@ def refuse_beside_policy(context: typer.Context) -> None:
             )
 
 
-def shared_evenly(total: float, features: int) -> float:
-    """Return the largest double so many of which do not sum to more than the total.
-
-    Examples
-    --------
-    >>> shared_evenly(4.0, 2), 3 * Fraction(shared_evenly(1.0, 3)) <= 1
-    (2.0, True)
-    """
-    from epsworth.rounding import float_below
-
-    return float_below(Fraction(total) / max(features, 1))
-
-
-def column_of(frame: pl.DataFrame, option: str, name: str | None) -> Any:
-    """Return the values of the column that an option names; None for none."""
-    from epsworth.records import shown_names
-
-    if name is None:
-        return None
-    if name not in frame.columns:
-        raise ValueError(f"{option}: the table has no column {name!r}; {shown_names(frame.columns)}")
-    return frame[name].to_numpy()
-
-
 def classifier(path: Path | str, given: Mapping[str, Any]) -> Any:
     """Load a classifier: one that learn fit wrote, else as `load_model` does; or find the service behind an address."""
     if isinstance(path, str):
         return services.service(path, given)
     services.refuse_for_files(path, given)
-    import numpy as np
-
-    from epsworth.classifiers import load_model
-    from epsworth.learner import Classifier
-
-    if not Classifier.wrote(path):
-        return load_model(path, trust=given["trust"])
-    learnt = Classifier.load(path)
-    learnt.feature_names_in_ = np.array(learnt.config.names, dtype=object)  # columns of a table go by name, x0 too
-    return learnt
+    return model_of_file(path, given["trust"])
 
 
 def others(paths: Sequence[Path], given: Mapping[str, Any]) -> list[Any]:
     """Load further classifiers; the options of services are for those that are services."""
     files = dict(given) | dict.fromkeys(services.ONLY_SERVICES)
-    return [classifier(path, given if services.is_address(path) else files) for path in paths]
-
-
-def column_named(name: str, columns: list[str]) -> Any:
-    """Return the column that a text names, or numbers where the table has a header."""
-    from epsworth.records import looks_like_header, shown_names
-
-    if name in columns:
-        return name
-    if name.isdigit() and int(name) < len(columns) and looks_like_header(columns):
-        return columns[int(name)]
-    raise ValueError(f"--sensitive: the table has no column {name!r}; {shown_names(columns)}")
+    return [classifier(path, given if is_address(path) else files) for path in paths]

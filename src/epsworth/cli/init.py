@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsworth.cli import asking, options, show
+from epsworth.cli import options, show
+from epsworth.studies import inputs
 
 if TYPE_CHECKING:
     from epsworth.space import Feature
@@ -48,7 +49,7 @@ def init(
     words = options.split_commas(sensitive or [], frame.columns)
     if not words and draft:
         raise ValueError("--sensitive is missing; name the features that users perturb")
-    names = [asking.column_named(word, frame.columns) for word in words or _asked_names(frame.columns)]
+    names = [inputs.column_named(word, frame.columns) for word in words or _asked_names(frame.columns)]
     features = [_seen(name, frame[name]) if draft else _asked(name, frame[name]) for name in names]
     head = DRAFT + (LEAK.format(names=", ".join(map(str, names))) if draft else "")
     write_text(output, head + "\n" + Domain(tuple(features)).to_toml())

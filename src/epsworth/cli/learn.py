@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from epsworth.cli import options, show
+from epsworth.cli.report import write_document_page
 from epsworth.rounding import round_up, show_up
 
 app = typer.Typer(
@@ -117,14 +118,29 @@ def fit(
     state: Annotated[Path, typer.Argument(help="State of an aggregation.")],
     out: Annotated[Path, typer.Argument(help="Output: the model.")],
     smooth: Annotated[bool, typer.Option(help="Smooth by the unbiased risk estimate.")] = True,
+    confidence: Annotated[
+        float, typer.Option(help="Of the certificates that --json and --report tell, all cells together.")
+    ] = 0.95,
+    json: options.Json = None,
+    report: options.Report = None,
 ) -> None:
     """Read the labels off the sums."""
     from epsworth.files import check_writable
     from epsworth.learner import Aggregator, Classifier
+    from epsworth.learner.mechanism import checked_probability
+    from epsworth.learner.telling import told_of
 
     check_writable(out)
+    options.check_outputs(json, None)
+    options.check_page(report)
+    checked_probability(confidence)
     model = Classifier.from_aggregate(Aggregator.load(state), "sure" if smooth else None)
     model.save(out)
+    if json is not None or report is not None:
+        document = told_of(model, confidence)
+        write_document_page(report, document)
+    if show.told(json, lambda: document):
+        return
     width = "" if model.width_ is None else f", smoothed over {model.width_:g} of the box"
     print(f"{model.aggregate.users:,} users, {model.config.kernel.cells:,} cells{width}.")
 
@@ -184,6 +200,7 @@ def plan(
     alpha: Annotated[float | None, typer.Option("--alpha", hidden=True)] = None,
     level: options.Level = None,
     json: options.Json = None,
+    report: options.Report = None,
 ) -> None:
     """Give two of epsilon, users and margin; the third is found. Reports are taken to be honest."""
     from fractions import Fraction
@@ -191,13 +208,17 @@ def plan(
     from epsworth.learner import plan as find
 
     options.check_outputs(json, None)
+    options.check_page(report)
     found = find(
         epsilon=options.spelt_before("--alpha", alpha, "--epsilon", epsilon), users=users, margin=margin,
         confidence=options.confidence_of(confidence, level) or 0.95, power=power, mechanism=mechanism, m=cells,
         d=features, mass=mass,
     )  # fmt: skip
     level = float(1 - Fraction(found.confidence))  # keys of version 0.1, too
-    if not show.told(json, lambda: (told := found.to_dict()) | {"alpha": told["epsilon"], "level": level}):
+    asked = {"cells": cells, "features": features, "mass": mass}
+    document = (told := found.to_dict()) | {"alpha": told["epsilon"], "level": level, "question": asked}
+    write_document_page(report, document)
+    if not show.told(json, lambda: document):
         print(found)
     if not found.feasible:
         raise typer.Exit(1)

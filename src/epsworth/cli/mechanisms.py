@@ -9,6 +9,7 @@ import typer
 
 from epsworth.cli import options, show
 from epsworth.rounding import round_down, show_up
+from epsworth.studies import inputs
 
 if TYPE_CHECKING:
     from epsworth.mechanisms import Family
@@ -34,12 +35,12 @@ def mechanisms(
     from epsworth.mechanisms.family import families
 
     options.check_outputs(json, None)
-    grid = options.epsilon_grid(epsilon)
+    grid = inputs.epsilon_grid(epsilon)
     if not 0 <= radius <= 1:
         raise ValueError(f"--radius must lie in [0, 1], got {radius:g}")
     if not 0 <= x <= 1:
         raise ValueError(f"--at must lie in [0, 1], got {x:g}")
-    rows = [_row(family, grid, x, radius) for family in families(options.families(mechanism or ["all"]))]
+    rows = [_row(family, grid, x, radius) for family in families(inputs.families(mechanism or ["all"]))]
     if show.told(json, lambda: {"at": x, "radius": radius, "mechanisms": rows}):
         return
     out = show.console()

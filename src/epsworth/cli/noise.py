@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from epsworth.cli import options, show
+from epsworth.cli.report import write_document_page
 from epsworth.rounding import show_down, show_up
+from epsworth.studies import inputs
 
 if TYPE_CHECKING:
     from epsworth.noise import Ranking
@@ -34,11 +36,13 @@ def noise(
     ] = False,
     json: options.Json = None,
     plot: options.Plot = None,
+    report: options.Report = None,
 ) -> None:
     """Rank the noises that keep answers within a bound, cheapest in privacy first."""
     from epsworth.noise import cheapest
 
     options.check_outputs(json, plot)
+    options.check_page(report)
     if not 0 < confidence < 1:
         raise ValueError(f"--confidence must lie strictly between 0 and 1, got {confidence:g}")
     try:
@@ -50,7 +54,7 @@ def noise(
             releases=releases,
             region=region,  # type: ignore[arg-type]  # checked by the library
             offset=offset,
-            answers=None if answers is None else options.epsilon_grid(answers, "--answers", -inf),
+            answers=None if answers is None else inputs.epsilon_grid(answers, "--answers", -inf),
             lattice=lattice,
             scale=scale,
             method="published" if published else "exact",
@@ -61,9 +65,21 @@ def noise(
         from epsworth.noise.figures import plot_noise
 
         plot_noise(ranked, plot)
-    asked = {"within": within, "confidence": confidence, "sensitivity": sensitivity, "region": region}
-    if not show.told(json, lambda: {"question": asked, **ranked.to_dict()}):
+    asked = {
+        "within": within, "confidence": confidence, "sensitivity": sensitivity, "region": region, "delta": delta,
+        "releases": releases, "offset": offset, "answers": answers, "lattice": lattice, "scale": scale,
+    }  # fmt: skip
+    document = {"question": asked, **ranked.to_dict(), "shape": _shape(ranked)}
+    write_document_page(report, document)
+    if not show.told(json, lambda: document):
         _print(ranked)
+
+
+def _shape(ranked: Ranking) -> dict[str, Any] | None:
+    """Return the shape of the advised noise."""
+    from epsworth.noise.shape import shape_of
+
+    return None if ranked.taken is None else {"name": ranked.taken.name, **shape_of(ranked.taken)}
 
 
 def _print(ranked: Ranking) -> None:

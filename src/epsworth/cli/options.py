@@ -18,7 +18,7 @@ from typer.models import OptionInfo
 from epsworth.cli import services
 from epsworth.cli.trust import trusted
 from epsworth.deprecation import warn
-from epsworth.numerals import exact_decimal, fits
+from epsworth.numerals import fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,8 +134,6 @@ Resume = Annotated[
     ),
 ]
 
-MOST_EPSILONS = 10_000
-
 
 def apart(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command none of whose files is another one of them: no output replaces an input, or another output.
@@ -171,34 +169,6 @@ def check_files(named: Mapping[str, Path | str | Sequence[Path] | None]) -> None
 def _stream(value: Path | str) -> Path | str:
     """Return the file that - stands for: a Path is an input, a text an output."""
     return value if str(value) != "-" else "/dev/stdin" if isinstance(value, Path) else "/dev/stdout"
-
-
-def epsilon_grid(text: str, option: str = "--epsilon", above: float = 0.0) -> list[float]:
-    """Read ``first:last:step`` (both ends included) or a comma-separated list.
-
-    Examples
-    --------
-    >>> epsilon_grid("1:2:0.5"), epsilon_grid("1,4")
-    ([1.0, 1.5, 2.0], [1.0, 4.0])
-    """
-    need = f"need {'' if above else '0 < '}first <= last and a positive step"
-    try:
-        if ":" not in text:
-            listed = [float(part) for part in text.split(",")]
-            if not all(map(math.isfinite, listed)):
-                raise ValueError
-            return listed
-        first, last, step = (exact_decimal(option, part) for part in text.split(":"))  # 0.1 steps hit the end
-    except ValueError:
-        told = f": {need}" if ":" in text else ""
-        raise ValueError(
-            f"{option} must be first:last:step or a list of finite numbers like 1,2,4, got {text!r}{told}"
-        ) from None
-    if not (above < first <= last and step > 0):
-        raise ValueError(f"{option} {text}: {need}")
-    if (last - first) / step > MOST_EPSILONS:
-        raise ValueError(f"{option} {text}: more than {MOST_EPSILONS} values; take a larger step")
-    return [float(first + i * step) for i in range(int((last - first) / step) + 1)]
 
 
 def spelt_before(old: str, before: B | None, new: str, given: T | None) -> B | T | None:
@@ -244,15 +214,6 @@ def split_commas(words: list[str], whole: Container[str] = ()) -> list[str]:
     """Read a repeatable, comma-separated option; words in ``whole`` are kept as they are."""
     parts = [[word] if word in whole else word.split(",") for word in words]
     return [part.strip() for found in parts for part in found if part.strip()]
-
-
-def families(words: list[str] | None) -> list[str]:
-    """Read the mechanisms: names separated by commas, or one with options; ``all`` stands for every family."""
-    from epsworth.mechanisms import FAMILIES
-    from epsworth.utility.stability import DEFAULT_MECHANISMS
-
-    named = [part for word in words or DEFAULT_MECHANISMS for part in ([word] if ":" in word else word.split(","))]
-    return [name for part in named for name in (FAMILIES if part == "all" else [part])]
 
 
 def check_outputs(json_file: str | None, plot: Path | None, *others: Path | None) -> None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsworth.cli import asking, options, show
+from epsworth.cli import options, show
+from epsworth.cli.report import write_document_page
 from epsworth.rounding import round_up, show_up
+from epsworth.studies import inputs
 
 if TYPE_CHECKING:
     from epsworth.arrays import Floats
@@ -54,12 +56,15 @@ def privatize(
     checkpoint: Annotated[Path | None, typer.Option(help="Save trials here (as private as the pool), resume.")] = None,
     audit: Annotated[bool, typer.Option("--audit", help="Simulate the best attack on every record (exact).")] = False,
     json: options.Json = None,
+    report: options.Report = None,
 ) -> None:
     """Release an algorithm's output with noise for a budget."""
     from epsworth.pac import PACPrivatizer
     from epsworth.pac.named import named
+    from epsworth.pac.noise_told import noise_told
 
     options.check_outputs(json, None, checkpoint)
+    options.check_page(report)
     budget = _budget(mi, posterior, record_posterior, dp_epsilon, joint, near)
     estimator = named(algorithm, settings or ())
     columns, X, labels, groups = _pool(table, target, group, domain)
@@ -76,11 +81,13 @@ def privatize(
             raise ValueError(str(error).splitlines()[0]) from None
     exposure = privatizer.audit() if audit else None
     release = privatizer.release()
-    report = release.report() | {"columns": columns, "unit_scale": domain is not None}
+    told = release.report() | {"columns": columns, "unit_scale": domain is not None}
     values = dict(zip(release.names, release.vector.tolist(), strict=True))
-    found = {"release": values, "report": report} | ({} if exposure is None else {"audit": exposure.to_dict()})
+    found = {"release": values, "report": told} | ({} if exposure is None else {"audit": exposure.to_dict()})
+    found["noise"] = noise_told(privatizer)
+    write_document_page(report, found)
     if not show.told(json, lambda: found):
-        _print(release.names, release.vector, report, exposure)
+        _print(release.names, release.vector, told, exposure)
 
 
 def _budget(
@@ -115,7 +122,7 @@ def _pool(
     from epsworth.table_files import read_table
 
     frame = read_table(table)
-    labels, groups = asking.column_of(frame, "--target", target), asking.column_of(frame, "--group", group)
+    labels, groups = inputs.column_of(frame, "--target", target), inputs.column_of(frame, "--group", group)
     features = frame.drop([name for name in (target, group) if name is not None])
     declared = None if domain is None else Domain.load(domain)
     columns, header = [], looks_like_header(frame.columns)

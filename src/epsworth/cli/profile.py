@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsworth.cli import options, show
+from epsworth.cli.report import write_document_page
 from epsworth.rounding import show_down, show_up
 
 if TYPE_CHECKING:
@@ -38,10 +39,11 @@ def profile(
     seed: options.Seed = None,
     json: options.Json = None,
     plot: options.Plot = None,
+    report: options.Report = None,
 ) -> None:
     """Rank the rows by exposure and advise on epsilon."""
     if table is None:
-        _without_data(epsilon, coefficients, json, plot)
+        _without_data(epsilon, coefficients, json, plot, report)
         return
     if target is None:
         raise ValueError("--target is missing; name the column of labels")
@@ -52,6 +54,7 @@ def profile(
     if not 0 <= utility_tol < 1:
         raise ValueError(f"--utility-tol must be a loss of accuracy in [0, 1), got {utility_tol}")
     options.check_outputs(json, plot)
+    options.check_page(report)
 
     import numpy as np
 
@@ -70,17 +73,24 @@ def profile(
         from epsworth.coverage.figures import plot_profile
 
         plot_profile(found, meaning.epsilon, plot)
-    if not show.told(json, lambda: _document(found, epsilon, top, data.names)):
+    if json is not None or report is not None:
+        document = _document(found, epsilon, top, data.names)
+        write_document_page(report, document)
+    if not show.told(json, lambda: document):
         _print(found, epsilon, top, data.X.shape)
 
 
-def _without_data(epsilon: float, coefficients: int | None, json: str | None, plot: Path | None) -> None:
+def _without_data(
+    epsilon: float, coefficients: int | None, json: str | None, plot: Path | None, report: Path | None
+) -> None:
     from epsworth.coverage import worst_case
 
     if coefficients is None:
         raise ValueError("give a table and --target, or --coefficients for the answer that reads no data")
     if plot is not None:
         raise ValueError("--plot needs a table; without one there is no profile to draw")
+    if report is not None:
+        raise ValueError("--report needs a table; without one there is no profile to show")
     options.check_outputs(json, None)
     found = worst_case(epsilon, coefficients)
     if not show.told(json, found.to_dict):
@@ -101,6 +111,8 @@ def _exposed(found: Window, epsilon: float, top: int) -> list[dict[str, Any]]:
 def _document(found: Window, epsilon: float, top: int, names: tuple[str, ...]) -> dict[str, Any]:
     import numpy as np
 
+    from epsworth.coverage.trading import trade
+
     u = found.exposure(epsilon)
     ranks = np.linspace(0, 1, min(QUANTILES, len(u)))
     return {
@@ -115,6 +127,7 @@ def _document(found: Window, epsilon: float, top: int, names: tuple[str, ...]) -
             "mean_abs_loss": np.quantile(found.law.abs(u), ranks).tolist(),
             "advantage": np.quantile(found.law.adv(u), ranks).tolist(),
         },
+        "trade": trade(found, epsilon),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from epsworth.cli import asking, options, services, show
 from epsworth.cli.running import leave_if
+from epsworth.studies.inputs import is_address, tailored_of
 
 if TYPE_CHECKING:
     from epsworth.utility.choice import Choice
@@ -23,7 +23,8 @@ def recommend(
         typer.Argument(
             parser=services.file_or_address,
             metavar="SOURCE",
-            help="Fitted classifier or address of a service (then a table must follow), or curves from utility --json.",
+            help="Fitted classifier or address of a service (then a table must follow), or what utility --json or run "
+            "wrote.",
         ),
     ],
     table: Annotated[Path | None, options.RECORDS] = None,
@@ -57,6 +58,9 @@ def recommend(
     plot: options.Plot = None,
     report: options.Report = None,
     policy: options.PolicyOut = None,
+    study: Annotated[
+        Path | None, typer.Option("--study", help="Write this question to a .toml file, to be asked again by run.")
+    ] = None,
     recheck: Annotated[
         bool, typer.Option("--recheck", help="Analyse the policy as well, as clients will release under it.")
     ] = False,
@@ -67,24 +71,26 @@ def recommend(
     """
     from epsworth.rounding import round_down
     from epsworth.space import Domain
-    from epsworth.utility.curves import Curves
+    from epsworth.studies.result import curves_of_file
     from epsworth.utility.recommendation import recommend as choose
 
     options.check_outputs(json, plot, policy, resume)
     options.check_page(report)
     options.check_policy_out(policy, domain_from_data)
-    interrupted, loaded, made = False, None, None
+    if study is not None:
+        asking.check_study(study, table, domain_from_data)
+    interrupted, loaded, made, ranges = False, None, None, None
     if recheck and (policy is None or table is None):
         raise ValueError("--recheck analyses what is written to --policy, for a model and a table; give all three")
     view = view_asked(on)
     check_choice(at_least, of, delta)
     if table is None:
-        if services.is_address(source) or source.suffix != ".json":
+        if is_address(source) or source.suffix != ".json":
             raise ValueError(
                 f"{source} is not curves (.json), so it needs a table: epsworth recommend MODEL TABLE -s FEATURE"
             )
         _refuse_questions(context, CHOICES | ({"domain"} if policy else set()))
-        curves = Curves.load(source)
+        curves, ranges = curves_of_file(source)
     else:
         if not sensitive:
             raise ValueError("--sensitive is missing; name the features that users perturb")
@@ -92,6 +98,8 @@ def recommend(
             raise ValueError("--of accuracy needs the true labels; name their column with --target")
         rows = [view] if isinstance(view, int) else []
         loaded = asking.Inputs.of(context.params, source, table)
+        if study is not None:
+            asking.study_of(context.params, source, table, loaded, study).save(study)
         curves, interrupted = asking.compute(context.params, source, table, rows, loaded=loaded)
     found = choose(curves, at_least=at_least, on=view, of=of, delta=delta)  # type: ignore[arg-type]  # checked there
     again = None
@@ -100,7 +108,7 @@ def recommend(
             made = _tailored(found.choice, loaded, seed)
             made.policy.save(policy)
         else:
-            found.policy(Domain.load(domain) if domain is not None else None).save(policy)
+            found.policy(Domain.load(domain) if domain is not None else ranges).save(policy)
         if recheck and table is not None:
             given = context.params | {"resume": None}
             again, stopped = asking.compute(given, source, table, policy=policy, loaded=loaded)
@@ -109,12 +117,17 @@ def recommend(
         from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot, on=[view], of=found.of, recommended=found)
+    beside: dict[str, object] = {}
     if report is not None:
-        from epsworth.cli.report import write_page
+        from epsworth.cli.report import beside_curves, surroundings, write_page
 
-        write_page(report, curves, found, delta)
+        around = None
+        if loaded is not None:
+            around, cut = surroundings(context.params, loaded, curves, found, None)
+            interrupted, beside = interrupted or cut, beside_curves(around)
+        write_page(report, curves, found, delta, around)
     released = {} if again is None else {"released": again.to_dict()}
-    if show.told(json, lambda: {"recommendation": found.to_dict(), "curves": curves.to_dict(), **released}):
+    if show.told(json, lambda: {"recommendation": found.to_dict(), "curves": curves.to_dict(), **beside, **released}):
         leave_if(interrupted)
         return
     show.print_curves(curves, [view], of=found.of)
@@ -144,15 +157,10 @@ def recommend(
 
 
 def _tailored(choice: Choice, asked: asking.Inputs, seed: int | None) -> Tailored:
-    """Make the tailored policy that was chosen; what is public was said when it was compared."""
-    import epsworth as ew
-    from epsworth.mechanisms.family import parse
-
-    epsilon = min(len(asked.names) * Decimal(repr(choice.epsilon)), Decimal(choice.guarantee.epsilon))
     with options.progress_bar("making the policy") as progress:
-        return ew.tailor(
-            asked.model, asked.frame, sensitive=asked.names, epsilon=epsilon, domain=asked.domain, y=asked.truth,
-            rng=seed, public=True, progress=progress, **parse(choice.mechanism).options,  # type: ignore[arg-type]  # checked
+        return tailored_of(
+            choice, asked.model, asked.frame, sensitive=asked.names, domain=asked.domain, y=asked.truth, rng=seed,
+            progress=progress,
         )  # fmt: skip
 
 

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsworth.cli import options, show
+from epsworth.cli import asking, options, show
 from epsworth.cli.recommend import check_choice, view_asked
+from epsworth.studies.inputs import is_address
 
 if TYPE_CHECKING:
     from epsworth.utility.curves import Curves
     from epsworth.utility.recommendation import Recommendation
+    from epsworth.utility.surroundings import Surroundings
 
 
 def report(
-    result: Annotated[Path, typer.Argument(help="What --json of utility or recommend wrote.", metavar="RESULT.json")],
+    result: Annotated[Path, typer.Argument(help="What run, or --json of a command wrote.", metavar="RESULT.json")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page, one .html file.")],
     at_least: Annotated[
         float | None,
@@ -38,18 +42,66 @@ def report(
     show.console().print(f"Page: {output}", markup=False, soft_wrap=True)
 
 
+def command_line() -> str:
+    """Return the command that is running, as it can be given again."""
+    return shlex.join(["epsworth", *sys.argv[1:]])
+
+
 def write_page(
-    path: Path | None, curves: Curves, found: Recommendation | None = None, delta: float | None = None
+    path: Path | None,
+    curves: Curves,
+    found: Recommendation | None = None,
+    delta: float | None = None,
+    around: Surroundings | None = None,
 ) -> None:
     """Write what --report asks for: the page of curves, with the command that made them."""
     from epsworth.reports import report
 
     if path is None:
         return
-    command = shlex.join(["epsworth", *sys.argv[1:]])
+    beside: dict[str, Any] = {"command": command_line(), "surroundings": around}
     if found is not None:
         asked = {"at_least": found.at_least, "on": found.on, "of": found.of}
-        report(curves, **asked, delta=delta, command=command).save(path)  # type: ignore[arg-type]  # its own fields
+        report(curves, **asked, delta=delta, **beside).save(path)  # type: ignore[arg-type]  # its own fields
     else:
         on = "average" if len(curves.labels) > 1 else "worst"
-        report(curves, on=on, command=command).save(path)
+        report(curves, on=on, **beside).save(path)
+
+
+def surroundings(
+    given: Mapping[str, Any], asked: asking.Inputs, curves: Curves, found: Recommendation | None, policy: Path | None
+) -> tuple[Surroundings | None, bool]:
+    """Return what a page shows beside curves, where it is asked for, and whether Ctrl-C has cut that short.
+
+    A run that was to end early ends; a service is not asked again.
+    """
+    from epsworth.utility.looking_around import look_around
+    from epsworth.utility.recommendation import recommend
+
+    if found is None and curves.sound:
+        found = recommend(curves, at_least=0.9, on="average" if len(curves.labels) > 1 else "worst")
+    address = is_address(given.get("model") or given.get("source"))
+    free = not (address or curves.stopped or given["within_seconds"] is not None)
+    try:
+        with options.progress_bar("looking around one record") as progress:
+            around = look_around(
+                curves, asked.model, asked.frame, found=found, domain=asked.domain, y=asked.truth, policy=policy,
+                quantise=given["quantise"] if policy is None else None, ask_model=free, rng=given["seed"],
+                progress=progress,
+            )  # fmt: skip
+        return replace(around, declared=not given["domain_from_data"]), False
+    except KeyboardInterrupt:
+        return None, True
+
+
+def beside_curves(around: Surroundings | None) -> dict[str, Any]:
+    """Return what files keep of it, beside curves."""
+    return {} if around is None else {"surroundings": around.to_dict()}
+
+
+def write_document_page(path: Path | None, document: dict[str, Any]) -> None:
+    """Write what --report asks for: the page of what --json writes, with the command that made it."""
+    from epsworth.reports import report_document
+
+    if path is not None:
+        report_document(document, command=command_line()).save(path)

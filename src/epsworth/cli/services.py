@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from epsworth.cli.running import connections_may_break
+from epsworth.studies.inputs import is_address
 
-SCHEMES = ("http://", "https://")
 ONLY_SERVICES = {  # parameters of commands -> arguments of `remote`; a --budget of radius is another one
     "most_asked": "budget",
     **{name: name for name in ("cache", "batch", "timeout", "inputs", "output")},
@@ -38,11 +38,6 @@ Output = Annotated[str | None, typer.Option("--output", help="Of a service: the 
 def file_or_address(text: str) -> Any:
     """Return the path of a file, or an address as it is: a path would lose one of its slashes."""
     return text if is_address(text) else Path(text)
-
-
-def is_address(model: object) -> bool:
-    """Tell the address of a service from a file."""
-    return isinstance(model, str) and model.lower().startswith(SCHEMES)
 
 
 def service(address: str, given: Mapping[str, Any]) -> Any:

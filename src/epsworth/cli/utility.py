@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from epsworth.cli import asking, options, services, show
-from epsworth.cli.report import write_page
+from epsworth.cli.report import beside_curves, surroundings, write_page
 from epsworth.cli.running import leave_if
 
 
@@ -57,14 +57,17 @@ def utility(
         asking.refuse_beside_policy(context)
     elif not sensitive:
         raise ValueError("--sensitive is missing; name the features that users perturb, or give a --policy")
-    curves, interrupted = asking.compute(context.params, model, table, record or (), policy)
+    loaded = None if report is None else asking.Inputs.of(context.params, model, table)
+    curves, interrupted = asking.compute(context.params, model, table, record or (), policy, loaded)
     views = show.views_of(curves) + (record or [])
     if plot is not None:
         from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot, on=views)
-    write_page(report, curves)
-    if show.told(json, curves.to_dict):
+    around, cut = (None, False) if loaded is None else surroundings(context.params, loaded, curves, None, policy)
+    interrupted = interrupted or cut
+    write_page(report, curves, around=around)
+    if show.told(json, lambda: curves.to_dict() | beside_curves(around)):
         leave_if(interrupted)
         return
     show.print_curves(curves, views)

@@ -136,13 +136,18 @@ class Ranking(Result, Sequence[Choice]):
         raise KeyError(f"{name}: {why}" if why else f"no choice {name!r}; there are {', '.join(c.name for c in self)}")
 
     @property
+    def taken(self) -> Choice | None:
+        """The choice that is advised: of those that cost the least, or 1 % more, the one that errs least."""
+        kept = [choice for choice in self.choices if choice.sound]
+        return min((c for c in kept if c.epsilon <= kept[0].epsilon * ALIKE), key=lambda c: c.rmse, default=None)
+
+    @property
     def advice(self) -> str:
         """Say in a sentence which to take and why."""
-        kept = [choice for choice in self.choices if choice.sound]
-        if not kept:
+        take = self.taken
+        if take is None:
             return "No noise keeps this constraint with this delta; allow a larger delta, or a wider region."
-        best = kept[0]
-        take = min((c for c in kept if c.epsilon <= best.epsilon * ALIKE), key=lambda c: c.rmse)
+        best = next(choice for choice in self.choices if choice.sound)
         words = f"Take {take.name}: epsilon {show_up(take.epsilon)}"
         words += f" with delta {show_up(take.delta)}" if take.delta else " with delta 0"
         words += f" for {take.releases} releases together" if take.releases > 1 else ""

@@ -5,7 +5,8 @@
 True
 """
 
+from epsworth.reports.others import report_document
 from epsworth.reports.page import Page
 from epsworth.reports.result import RESULTS, report, report_file
 
-__all__ = ["RESULTS", "Page", "report", "report_file"]
+__all__ = ["RESULTS", "Page", "report", "report_document", "report_file"]

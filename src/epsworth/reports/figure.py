@@ -9,27 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.drawing import apart
+from epsworth.reports.drawn import SHAPES, apart, short, stepped, ticks
 from epsworth.reports.escaping import escaped
 from epsworth.reports.numbers import Shown, View
-from epsworth.rounding import show_up
 
 TOGETHER = 5  # curves in one panel; more get a panel each
 FAR = 40  # ratio of epsilons from which on their axis is logarithmic
-APART = 16  # between two labels at the ends of curves
 LABEL = 13  # characters of such a label
 ROOM = 18  # above the target's line, for its name
-SHAPES = (  # one per curve, so that colour is never needed to tell them apart
-    '<circle r="3.6"/>', '<path d="M-3.4-3.4h6.8v6.8h-6.8z"/>', '<path d="M0-4.4L4.2 3.2H-4.2z"/>',
-    '<path d="M0-4.8L4.8 0 0 4.8-4.8 0z"/>', '<path d="M0 4.4L4.2-3.2H-4.2z"/>',
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -104,12 +96,6 @@ def figure(shown: Shown, number: int, point: tuple[int, int] | None) -> str:
     )
 
 
-def keys(count: int) -> str:
-    """Return the shapes that mark curves, to be used by name."""
-    shapes = "".join(f'<g id="k{m}">{SHAPES[m]}</g>' for m in range(min(count, len(SHAPES))))
-    return f'<svg class="hidden" aria-hidden="true" width="0" height="0"><defs>{shapes}</defs></svg>'
-
-
 def _key(m: int) -> str:
     return f'<svg class="key" viewBox="0 0 26 8" aria-hidden="true"><path class="line c{m % 7}" d="M0 4h26"/></svg>'
 
@@ -139,11 +125,11 @@ def _axes(frame: Frame, shown: Shown, large: bool) -> str:
     right, base = frame.width - frame.right, frame.height - frame.bottom
     parts = []
     for share in _shares(frame.low, large):
-        y = _short(float(frame.y(share)))
+        y = short(float(frame.y(share)))
         parts.append(f'<path class="grid" d="M{frame.left} {y}H{right}"/>')
         parts.append(f'<text class="end" x="{frame.left - 6}" y="{y}" dy=".32em">{round(100 * share)} %</text>')
     for total in _ticks(frame, 7 if large else 4):
-        x = _short(float(frame.x(total)))
+        x = short(float(frame.x(total)))
         parts.append(
             f'<path class="tick" d="M{x} {base}v4"/><text class="mid" x="{x}" y="{base + 18}">{total:g}</text>'
         )
@@ -154,7 +140,7 @@ def _axes(frame: Frame, shown: Shown, large: bool) -> str:
     if large and count > 1 and shown.curves.unit == "feature" and _shared(shown):
         parts.append(f'<path class="axis" d="M{frame.left} {frame.top}H{right}"/>')
         for value in _ticks(frame, 7, count):
-            x = _short(float(frame.x(value * count)))
+            x = short(float(frame.x(value * count)))
             parts.append(f'<path class="tick" d="M{x} {frame.top}v-4"/>')
             parts.append(f'<text class="mid" x="{x}" y="{frame.top - 8}">{value:g}</text>')
         parts.append(f'<text class="mid axis-name" x="{middle}" y="{frame.top - 26}">ε per feature</text>')
@@ -174,34 +160,11 @@ def _shares(low: float, large: bool) -> list[float]:
 
 
 def _ticks(frame: Frame, most: int, divided: int = 1) -> list[float]:
-    """Return round numbers within the axis, at most so many."""
-    first, last = frame.first / divided, frame.last / divided
-    if frame.log:
-        decades = range(math.floor(math.log10(first)), math.ceil(math.log10(last)) + 1)
-        for digits in ((1, 2, 5), (1, 3), (1,)):
-            found = [float(Decimal(d).scaleb(p)) for p in decades for d in digits]
-            found = [v for v in found if first <= v <= last]
-            if len(found) <= most:
-                return found
-        return found[:: math.ceil(len(found) / most)]
-    if last == first:
-        return [float(show_up(first, 3))]
-    for p in range(math.floor(math.log10(last - first)) - 1, 20):
-        for d in (1, 2, 5):
-            step = Decimal(d).scaleb(p)
-            low, high = math.ceil(Decimal(repr(first)) / step), math.floor(Decimal(repr(last)) / step)
-            if high - low < most:
-                return [float(i * step) for i in range(low, high + 1)]
-    return [first, last]
+    return ticks(frame.first / divided, frame.last / divided, most, log=frame.log)
 
 
 def _points(frame: Frame, xs: Iterable[float], ys: Iterable[float], end: str = "") -> str:
-    """Return a path in fine steps, each from the last point: a third of the letters of an absolute one."""
-    fine = frame.fine
-    at = [(round(fine * float(x)), round(fine * float(y))) for x, y in zip(xs, ys, strict=True)]
-    steps = [(x - a, y - b) for (a, b), (x, y) in pairwise(at)]
-    text = f"M{at[0][0]} {at[0][1]}l" + " ".join(f"{x} {y}" for x, y in steps or [(0, 0)])
-    return f'transform="scale({1 / fine:g})" d="{text.replace(" -", "-")}{end}"'
+    return stepped(xs, ys, frame.fine, end)
 
 
 def _line(shown: Shown, view: View, frame: Frame, number: int, m: int) -> str:
@@ -218,7 +181,7 @@ def _ceiling(shown: Shown, frame: Frame, number: int, bold: Sequence[int]) -> st
     """Return what no mechanism can promise: drawn once, shown in every panel."""
     path = _points(frame, frame.x(np.array(shown.stops)), frame.y(np.array(shown.caps)))
     drawn = f'<defs><path class="curve" id="v{number}cap" {path}/></defs>' if 0 in bold else ""
-    x, y = frame.left + 8, _short(float(frame.y(shown.caps[0])) + 18)
+    x, y = frame.left + 8, short(float(frame.y(shown.caps[0])) + 18)
     told = f'<text class="halo" x="{x}" y="{y}">ceiling</text>' if frame.width > 400 else ""
     return f'{drawn}<use class="ceiling" href="#v{number}cap"/>{told}'
 
@@ -228,7 +191,7 @@ def _marks(shown: Shown, view: View, frame: Frame, m: int) -> str:
     at = range((m * every) // len(SHAPES) % max(1, count), count, every)
     x, y = frame.x(shown.totals[m]), frame.y(view.bounds.lower[m])
     return "".join(
-        f'<use class="mark c{m % 7}" href="#k{m % len(SHAPES)}" x="{_short(float(x[e]))}" y="{_short(float(y[e]))}"/>'
+        f'<use class="mark c{m % 7}" href="#k{m % len(SHAPES)}" x="{short(float(x[e]))}" y="{short(float(y[e]))}"/>'
         for e in at
     )
 
@@ -236,13 +199,13 @@ def _marks(shown: Shown, view: View, frame: Frame, m: int) -> str:
 def _labels(shown: Shown, view: View, frame: Frame, bold: Sequence[int]) -> str:
     """Name each curve at its end, moved apart where ends lie close."""
     ends = sorted((float(frame.y(view.bounds.lower[m, -1])), m) for m in bold)
-    places = apart([y for y, _ in ends], [APART] * len(ends), frame.top, frame.height - frame.bottom)
-    x, last = frame.width - frame.right, [_short(float(at)) for at in frame.x(shown.totals[:, -1])]
+    places = apart([y for y, _ in ends], frame.height - frame.bottom)
+    x, last = frame.width - frame.right, [short(float(at)) for at in frame.x(shown.totals[:, -1])]
     names = [escaped(name, LABEL) for name in shown.curves.mechanisms]
     return "".join(
-        f'<path class="leader" d="M{last[m]} {_short(y)}L{x + 10} {_short(place)}"/>'
-        f'<use class="mark c{m % 7}" href="#k{m % len(SHAPES)}" x="{x + 14}" y="{_short(place)}"/>'
-        f'<text class="label" x="{x + 22}" y="{_short(place)}" dy=".32em">{names[m]}</text>'
+        f'<path class="leader" d="M{last[m]} {short(y)}L{x + 10} {short(place)}"/>'
+        f'<use class="mark c{m % 7}" href="#k{m % len(SHAPES)}" x="{x + 14}" y="{short(place)}"/>'
+        f'<text class="label" x="{x + 22}" y="{short(place)}" dy=".32em">{names[m]}</text>'
         for (y, m), place in zip(ends, places, strict=True)
     )
 
@@ -251,22 +214,18 @@ def _moving(shown: Shown, view: View, frame: Frame, bold: Sequence[int], point: 
     """Return what the script moves: the target, the epsilon looked at, a point on each curve."""
     right, base = frame.width - frame.right, frame.height - frame.bottom
     total = shown.stops[-1] if point is None else float(shown.totals[point])
-    target = _short(float(frame.y(shown.found.at_least)))
+    target = short(float(frame.y(shown.found.at_least)))
     above = float(target) >= frame.top + ROOM
     parts = [
         f'<g class="target" transform="translate(0 {target})"><path d="M{frame.left} 0H{right}"/>'
         f'<text class="halo" x="{frame.left + 4}" y="{-5 if above else 14}">asked for</text></g>',
-        f'<path class="cursor" transform="translate({_short(float(frame.x(total)))} 0)" d="M0 {frame.top}V{base}"/>',
+        f'<path class="cursor" transform="translate({short(float(frame.x(total)))} 0)" d="M0 {frame.top}V{base}"/>',
     ]
     for m, e in enumerate(shown.affordable(total)):
         if m in bold:
             x, y = (0.0, 0.0) if e is None else (frame.x(shown.totals[m, e]), frame.y(view.bounds.lower[m, e]))
             chosen = " chosen" if point is not None and m == point[0] else ""
-            place = f'transform="translate({_short(float(x))} {_short(float(y))})"'
+            place = f'transform="translate({short(float(x))} {short(float(y))})"'
             hidden = ' visibility="hidden"' if e is None else ""
             parts.append(f'<circle class="point c{m % 7}{chosen}" data-m="{m}" r="4" {place}{hidden}/>')
     return "".join(parts)
-
-
-def _short(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")

@@ -25,6 +25,7 @@ from epsworth.utility.recommendation import Recommendation
 
 DIGITS = 3  # of what is shown; more only where a target has more
 MOST_POINTS = 720  # mechanisms x epsilons on a page
+MOST_POINTS_OF_TWO = 400  # of accuracy beside stability
 MOST_EPSILONS = 120
 MOST_MECHANISMS = 24
 SHARES = (95, 75, 50)  # per cent of the records that keep at least so much; all of them keep the worst case
@@ -117,7 +118,8 @@ class Shown:
                 f"a page shows at most {MOST_MECHANISMS} mechanisms, these curves hold {len(curves.mechanisms)}; "
                 "ask again about fewer"
             )
-        most = max(2, min(MOST_EPSILONS, MOST_POINTS // len(curves.mechanisms)))
+        points = MOST_POINTS if curves.accuracy is None else MOST_POINTS_OF_TWO
+        most = max(2, min(MOST_EPSILONS, points // len(curves.mechanisms)))
         at = np.linspace(0, count - 1, min(count, most)).round().astype(np.intp)
         if found.choice is not None:
             at = np.append(at, np.flatnonzero(curves.epsilons == found.choice.epsilon)[0])

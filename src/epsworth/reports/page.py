@@ -49,7 +49,9 @@ class Page:
         write_text(path, self.html)
 
 
-def framed(title: str, body: str, *, numbers: Any, scripts: Sequence[str], whole: str = "") -> Page:
+def framed(
+    title: str, body: str, *, numbers: Any, scripts: Sequence[str], whole: str = "", styles: Sequence[str] = STYLES
+) -> Page:
     """Return a page around a body.
 
     Claim: a browser that enforces its policy loads nothing, sends nothing, and runs no script and no style but those
@@ -67,8 +69,10 @@ def framed(title: str, body: str, *, numbers: Any, scripts: Sequence[str], whole
         Files of this package that make up the one script, in order.
     whole : str
         The result itself, gzip in base64, to be downloaded; or nothing.
+    styles : sequence of str
+        Files of this package that make up the one style, in order.
     """
-    style, script = _joined(*STYLES), _joined(*scripts)
+    style, script = _joined(*styles), _joined(*scripts)
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import hashlib
 import json
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from epsworth import __version__
 from epsworth.documents import read_json
 from epsworth.files import reading
 from epsworth.reports.numbers import Shown
+from epsworth.reports.others import PAGES, page_of
 from epsworth.reports.page import Page
-from epsworth.reports.utility import Origin, utility_page
+from epsworth.reports.parts import Origin, packed
+from epsworth.reports.utility import utility_page
 from epsworth.space import LeakWarning
+from epsworth.studies.result import StudyResult, is_study_result
 from epsworth.utility.curves import FORMAT, Curves
 from epsworth.utility.population import Population
 from epsworth.utility.recommendation import Recommendation, recommend
-
-MOST_WHOLE = 90_000  # letters of a whole result within its page: with the rest it stays below 250 kB
+from epsworth.utility.surroundings import Surroundings
 
 
 @dataclass(frozen=True)
@@ -47,6 +44,7 @@ def report(
     of: str = "stability",
     delta: float | None = None,
     command: str | None = None,
+    surroundings: Surroundings | None = None,
 ) -> Page:
     """Return a result as a page: the decision, the curves, what the epsilon means, who is served worst.
 
@@ -61,6 +59,8 @@ def report(
         What is wanted, as for `recommend`; readers can move the first on the page.
     command : str, optional
         What made the result, to be shown.
+    surroundings : Surroundings, optional
+        From `epsworth.utility.looking_around.look_around`: safe ranges, the map of labels, groups, the declared ranges.
 
     Returns
     -------
@@ -79,9 +79,10 @@ def report(
     >>> "Use pm at " in page.html
     True
     """
-    document = result.to_dict()
+    document = result.to_dict() | ({} if surroundings is None else {"surroundings": surroundings.to_dict()})
     content = (json.dumps(document, allow_nan=False) + "\n").encode()  # as `save` writes it
-    return _of_curves(result, Question(at_least, on, of, delta), content, command, document.get("population"))
+    asked = Question(at_least, on, of, delta)
+    return _of_curves(result, asked, content, command, document.get("population"), surroundings)
 
 
 def report_file(
@@ -97,7 +98,7 @@ def report_file(
     Parameters
     ----------
     path : str or Path
-        JSON of `utility` or `recommend`.
+        JSON of `utility`, `recommend`, `noise`, `privatize`, `profile`, `learn plan`, `learn fit`, or of a study.
     at_least, on, of, delta
         As for `report`; by default what the file itself asks.
 
@@ -127,7 +128,13 @@ def report_file(
 
 
 def _curves_page(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
-    return _of_curves(Curves.from_dict(document), asked, content, None, document.get("population"))
+    curves, population = Curves.from_dict(document), document.get("population")
+    return _of_curves(curves, asked, content, None, population, _surroundings(document))
+
+
+def _surroundings(document: Mapping[str, Any]) -> Surroundings | None:
+    held = document.get("surroundings")
+    return None if held is None else Surroundings.from_dict(held)
 
 
 def _recommendation_page(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
@@ -152,10 +159,34 @@ def _recommendation_page(document: Mapping[str, Any], asked: Question, content: 
             raise ValueError("the recommendation is not what its curves say; ask again with epsworth recommend")
     given = {name: getattr(asked, name) for name in said if getattr(asked, name) is not None}
     asked = Question(**(said | given), delta=asked.delta)
-    return _of_curves(curves, asked, content, None, held.get("population"))
+    return _of_curves(curves, asked, content, None, held.get("population"), _surroundings(document))
 
 
-def _of_curves(curves: Curves, asked: Question, content: bytes, command: str | None, population: Any = None) -> Page:
+def _study_page(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
+    return _of_study(StudyResult.from_dict(document), asked, content)  # what it holds of a population is computed anew
+
+
+def study_page(result: StudyResult, command: str | None = None) -> Page:
+    """Return the page of a study's result: what it asks is what its page answers; see `report`."""
+    document = result.to_dict()
+    content = (json.dumps(document, allow_nan=False) + "\n").encode()  # as `save` writes it
+    return _of_study(result, Question(), content, command, document["curves"].get("population"))
+
+
+def _of_study(
+    result: StudyResult, asked: Question, content: bytes, command: str | None = None, population: Any = None
+) -> Page:
+    own = {name: getattr(result.study, name) for name in ("at_least", "on", "of", "delta")}
+    given = {name: getattr(asked, name) for name in own if getattr(asked, name) is not None}
+    return _of_curves(
+        result.curves, Question(**(own | given)), content, command, population, result.surroundings, result.origins()
+    )
+
+
+def _of_curves(
+    curves: Curves, asked: Question, content: bytes, command: str | None, population: Any = None,
+    surroundings: Surroundings | None = None, origins: Mapping[str, str] | None = None,
+) -> Page:  # fmt: skip
     heuristic = not curves.sound
     if heuristic:
         if curves.check is None:
@@ -163,16 +194,8 @@ def _of_curves(curves: Curves, asked: Question, content: bytes, command: str | N
         curves, population = replace(curves, stability=curves.check, accuracy=None, sound=True, check=None), None
     found = _chosen(curves, asked)
     shown = Shown.of(curves, found, 1.0 if asked.delta is None else asked.delta, _populations(curves, population))
-    origin = Origin(
-        version=__version__,
-        fingerprint=hashlib.sha256(content).hexdigest(),
-        size=len(content),
-        made=datetime.now(UTC).strftime("%Y-%m-%d"),
-        command=command,
-        heuristic=heuristic,
-    )
-    packed = base64.b64encode(gzip.compress(content, 9, mtime=0)).decode() if len(content) < 4_000_000 else ""
-    return utility_page(shown, origin, packed if len(packed) <= MOST_WHOLE else "")
+    origin = Origin.of(content, command, heuristic=heuristic, more=tuple((origins or {}).items()))
+    return utility_page(shown, origin, packed(content), surroundings)
 
 
 def _chosen(curves: Curves, asked: Question) -> Recommendation:
@@ -208,8 +231,21 @@ def _populations(curves: Curves, held: Any) -> dict[str, Population] | None:
 Reader = Callable[[Mapping[str, Any], Question, bytes], Page]
 RESULTS: dict[str, tuple[Callable[[Mapping[str, Any]], bool], Reader]] = {
     "epsworth utility --json": (lambda document: document.get("format") == FORMAT, _curves_page),
+    "epsworth run -o": (is_study_result, _study_page),
     "epsworth recommend --json": (
         lambda document: isinstance(document.get("recommendation"), dict) and isinstance(document.get("curves"), dict),
         _recommendation_page,
     ),
+}
+
+
+def _of_another_kind(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
+    if asked != Question():
+        raise ValueError("nothing is asked of this result: leave out at_least, on, of and delta")
+    return page_of(document, content)
+
+
+RESULTS |= {
+    name: (lambda document, needed=needed: needed <= document.keys(), _of_another_kind)  # type: ignore[misc]
+    for name, (needed, _) in PAGES.items()
 }

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-from epsworth.reports.escaping import LONGEST, escaped, isolated
+from epsworth.reports.escaping import LONGEST, isolated
 from epsworth.reports.numbers import SHARES, Shown, View, units
+from epsworth.reports.parts import bar, section, unfolded
 from epsworth.reports.sentences import WORDS, Standing, filled, percent
 from epsworth.results import how_sure
-from epsworth.rounding import round_up, show_up
-
-
-def section(name: str, title: str, content: str, kind: str = "") -> str:
-    """Return a part of the page under a heading."""
-    return f'<section class="{name}{kind}" aria-labelledby="{name}"><h2 id="{name}">{title}</h2>{content}</section>'
+from epsworth.rounding import show_up
 
 
 def data(shown: Shown, view: View) -> str:
@@ -27,17 +21,10 @@ def data(shown: Shown, view: View) -> str:
         [f"{_bare(low[m][e], shown.digits)}–{_bare(high[m][e], shown.digits)}" for m in range(len(shown.names))]
         for e in range(len(shown.at))
     )
-    rows = "".join(
-        f"<tr><th scope=row>{show_up(head)}{''.join(f'<td>{cell}' for cell in row)}"
-        for head, row in zip(heads, cells, strict=True)
-    )
-    names = "".join(f'<th scope="col">{isolated(name)}' for name in shown.names)
     title = f"{view.of}, {view.title}: at least – at most, in %"
-    return (
-        f"<details><summary>Numbers: {escaped(title)}</summary>"
-        f'<div class="wide" role="region" tabindex="0" aria-label="{escaped(title)}"><table class="data">'
-        f"<thead><tr><th scope=col>ε per {unit}{names}</thead><tbody>{rows}</tbody></table></div></details>"
-    )
+    names = (isolated(name) for name in shown.names)
+    rows = ([show_up(head), *row] for head, row in zip(heads, cells, strict=True))
+    return unfolded(title, [f"ε per {unit}", *names], rows)
 
 
 def _bare(whole: int, digits: int) -> str:
@@ -105,23 +92,6 @@ def _population(shown: Shown, view: View, m: int, e: int) -> str:
     low = units(one.lower[m : m + 1, e], shown.digits, upwards=False)[0]
     high = units(one.upper[m : m + 1, e], shown.digits, upwards=True)[0]
     return f"{_bare(low, shown.digits)}–{percent(high, shown.digits)}"
-
-
-def bars(widths: Iterable[float], words: Sequence[str], name: str) -> str:
-    """Return bars of shares in per cent, with a word before each."""
-    return "".join(
-        f'<span class="word">{word}</span>{bar(width, f"{name}-{i}")}'
-        for i, (width, word) in enumerate(zip(widths, words, strict=True))
-    )
-
-
-def bar(width: float, name: str = "") -> str:
-    """Return a bar of a share in per cent."""
-    mark = f' id="{name}"' if name else ""
-    return (
-        '<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><path d="M0 4h100"/>'
-        f'<rect{mark} width="{round_up(width, 1):g}" height="8"/></svg>'
-    )
 
 
 def records(standing: Standing) -> str:

@@ -157,6 +157,7 @@
     movePictures(number, points, looked);
     fillRecords(view, looked);
     fillObserver(looked);
+    moveMap(data, looked, say);
   }
 
   /** Offer a text as a file; nothing leaves this page but into the reader's own folder. */
@@ -200,6 +201,7 @@
   for (const button of document.querySelectorAll("[data-save]")) {
     button.addEventListener("click", async () => {
       if (button.dataset.save === "whole") save("result.json", "application/json", await whole());
+      else if (button.dataset.save === "policy") save("policy.toml", "application/toml", data.policy);
       else save("numbers.csv", "text/csv", csv());
     });
   }

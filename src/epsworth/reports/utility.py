@@ -2,78 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from epsworth.release import Policy
+from epsworth.reports.around import Around, groups, sections
+from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import NOTE, cleaned, escaped, isolated
-from epsworth.reports.figure import figure, frame_of, keys
+from epsworth.reports.figure import figure, frame_of
 from epsworth.reports.numbers import SUBJECTS, Shown, View
 from epsworth.reports.page import Page, framed
+from epsworth.reports.parts import Origin, bars, computed, decision, downloads, limits, page_body, section, slider
 from epsworth.reports.sentences import WORDS, Standing, observed, observer, percent, sure
-from epsworth.reports.tables import bars, data, limited, now, records, section
+from epsworth.reports.tables import data, limited, now, records
 from epsworth.results import how_sure
 from epsworth.rounding import show_up
+from epsworth.space import Domain
+from epsworth.utility.surroundings import Surroundings
 
-SCRIPTS = ("rounding.js", "choosing.js", "utility.js")
+SCRIPTS = ("rounding.js", "choosing.js", "around.js", "utility.js")
 MOST_NAMES = 12  # features that are named
-MOST_NOTES = 12
-MOST_PRINTED = 4  # notes on paper; the style sheet leaves out the others
 PRIORS = (1, 10, 50, 90)  # per cent, in the table of what an epsilon means
 PRIOR = 50
+POLICY = '<button type="button" data-save="policy">What clients must run (policy, TOML)</button>'
 
 
-@dataclass(frozen=True)
-class Origin:
-    """Where a page comes from.
-
-    Attributes
-    ----------
-    version : str
-        Of this library.
-    fingerprint : str
-        SHA-256 of the result's JSON.
-    size : int
-        Its bytes.
-    made : str
-        The day on which the page was made.
-    command : str or None
-        What made the result.
-    heuristic : bool
-        Whether a published heuristic was asked, beside which these bounds stood.
-    """
-
-    version: str
-    fingerprint: str
-    size: int
-    made: str
-    command: str | None
-    heuristic: bool
-
-
-def utility_page(shown: Shown, origin: Origin, whole: str) -> Page:
+def utility_page(shown: Shown, origin: Origin, whole: str, held: Surroundings | None = None) -> Page:
     """Return the page; ``whole`` is the result itself, packed, or nothing where it is too large."""
-    standing = Standing.of(shown)
+    standing, around, policy = Standing.of(shown), Around.of(shown, held), _policy(shown, held)
     numbers = shown.numbers | {
         "words": WORDS | {"sure": _sure(shown), "several": str(_several(shown))},
         "frames": [frame_of(shown, view).to_dict() for view in shown.views],
         "fingerprint": origin.fingerprint,
     }
-    return framed(f"What is this epsilon worth? {_title(shown)}", _body(standing, origin, whole), numbers=numbers,
-                  scripts=SCRIPTS, whole=whole)  # fmt: skip
+    numbers |= ({} if around is None else around.numbers) | ({} if policy is None else {"policy": policy.to_toml()})
+    title, body = f"What is this epsilon worth? {_title(shown)}", _body(standing, origin, whole, around, policy)
+    return framed(title, body, numbers=numbers, scripts=SCRIPTS, whole=whole)
 
 
-def _body(standing: Standing, origin: Origin, whole: str) -> str:
-    shown = standing.shown
+def _policy(shown: Shown, held: Surroundings | None) -> Policy | None:
+    """Return what clients must run to get the recommendation; None where no ranges are declared, or nothing fits."""
+    if held is None or held.domain is None or not held.declared or shown.found.choice is None:
+        return None
+    try:
+        return shown.found.policy(held.domain)
+    except ValueError:  # no exact sampler, made for its model, or a policy already
+        return None
+
+
+def _body(standing: Standing, origin: Origin, whole: str, around: Around | None, policy: Policy | None) -> str:
+    shown, held = standing.shown, None if around is None else around.held
     parts = [_decision(standing), _controls(standing), _curves(standing), now(standing), _meaning(standing)]
     if len(shown.curves.labels) > 1:
-        parts.append(records(standing))
-    parts += [_unprotected(shown, origin), _origin(shown, origin), _downloads(origin, whole)]
-    heading = "What is this epsilon worth?"
+        parts += [records(standing), groups(standing, held)]
+    if around is not None:
+        parts += sections(around, standing)
+    parts += [_unprotected(shown, origin, held), _origin(shown, origin, held), _downloads(shown, origin, whole, policy)]
+    parts = [part for part in parts if part]
     count, names = len(shown.curves.labels), _names(shown)
     rows = f"{count} records" if count > 1 else "one record"
-    return (
-        f'{keys(len(shown.names))}<header><h1>{heading}</h1><p class="about">{rows}; perturbed: {names}. '
-        f"Made by epsworth {origin.version} on {origin.made}.</p></header>\n<main>\n" + "\n".join(parts) + "\n</main>"
-    )
+    about = f"{rows}; perturbed: {names}. Made by epsworth {origin.version} on {origin.made}."
+    return page_body("What is this epsilon worth?", about, parts, keys(len(shown.names)))
 
 
 def _several(shown: Shown) -> int:
@@ -97,19 +83,15 @@ def _names(shown: Shown) -> str:
 
 def _decision(standing: Standing) -> str:
     shown, point = standing.shown, standing.point
-    feasible = shown.found.feasible
-    sentence = f'<p class="sentence" id="sentence" aria-live="polite">{escaped(standing.sentence(), NOTE)}</p>'
     if point is None:
-        return section("decision", "The decision", sentence)
-    lower = standing.words()["lower"]
+        return decision(standing.sentence(), (), shown.found.feasible)
     after = sure(observed(standing.total, standing.delta, PRIOR / 100))
     facts = (
         (show_up(standing.total), "ε per record", "total"),
-        (lower, "guaranteed probability that it is kept", "lower"),
+        (standing.words()["lower"], "guaranteed probability that it is kept", "lower"),
         (after, f"at most so sure is an observer, from {PRIOR} %", "after"),
     )
-    said = "".join(f'<div><dd id="fact-{name}">{value}</dd><dt>{word}</dt></div>' for value, word, name in facts)
-    return section("decision", "The decision", f'{sentence}<dl class="facts">{said}</dl>', "" if feasible else " no")
+    return decision(standing.sentence(), facts, shown.found.feasible)
 
 
 def _controls(standing: Standing) -> str:
@@ -123,17 +105,9 @@ def _controls(standing: Standing) -> str:
     return (
         '<form class="controls" aria-label="Ask something else">'
         f"<fieldset{' hidden' if len(shown.views) == 1 else ''}><legend>Look at</legend>{radios}</fieldset>"
-        f"{_slider('target', 'At least', target, len(shown.targets) - 1, percent(shown.target, shown.digits))}"
-        f"{_slider('stop', 'ε per record', stop, len(shown.stops) - 1, show_up(standing.total))}"
+        f"{slider('target', 'At least', target, len(shown.targets) - 1, percent(shown.target, shown.digits))}"
+        f"{slider('stop', 'ε per record', stop, len(shown.stops) - 1, show_up(standing.total))}"
         '<button type="button" id="back" disabled>Back to the recommendation</button></form>'
-    )
-
-
-def _slider(name: str, label: str, value: int, most: int, shown: str, least: int = 0) -> str:
-    return (
-        f'<p class="slider"><label for="{name}">{label}</label> <output for="{name}" id="{name}-shown">{shown}</output>'
-        f'<input type="range" id="{name}" min="{least}" max="{max(most, least)}" value="{value}" step="1" '
-        f'aria-valuetext="{shown}" autocomplete="off"></p>'
     )
 
 
@@ -178,14 +152,14 @@ def _meaning(standing: Standing) -> str:
         "meaning",
         "What the ε means",
         f'<p id="observer" aria-live="polite">{escaped(observer(total, delta, PRIOR), NOTE)}</p>'
-        f'<div class="controls">{_slider("prior", "Likely before", PRIOR, 99, f"{PRIOR} %", 1)}</div>'
+        f'<div class="controls">{slider("prior", "Likely before", PRIOR, 99, f"{PRIOR} %", 1)}</div>'
         f'<div class="bars" role="img" aria-label="How sure, before and after, as told above">{drawn}</div>'
         '<details><summary>Numbers: how sure at most, by ε</summary><table class="data"><thead><tr>'
         f"<th scope=col>pure, ε per record{heads}</thead><tbody>{rows}</tbody></table></details>",
     )
 
 
-def _unprotected(shown: Shown, origin: Origin) -> str:
+def _unprotected(shown: Shown, origin: Origin, held: Surroundings | None) -> str:
     curves = shown.curves
     said = [
         f"Every other column, and that a person takes part, is seen as it is: perturbed are only {_names(shown)}.",
@@ -201,20 +175,14 @@ def _unprotected(shown: Shown, origin: Origin) -> str:
         said.append("The claims of the published search are no bounds; this page shows the bounds beside them.")
     if curves.stopped:
         said.append("The run ended before its work was done: the bounds hold, and could be narrower.")
-    notes = [f"Note: {escaped(note, NOTE)}." for note in curves.notes[:MOST_NOTES]]
-    if len(curves.notes) > MOST_NOTES:
-        notes.append(f"{len(curves.notes) - MOST_NOTES} more notes stand in the result.")
-    if len(notes) > MOST_PRINTED:
-        notes.insert(MOST_PRINTED - 1, '<span class="paper">More notes stand in the file this was printed from.</span>')
-    listed = "".join(f"<li>{one}</li>" for one in said) + "".join(f'<li class="note">{one}</li>' for one in notes)
     raw = (
         "<strong>This page is computed from raw records and is not private itself:</strong> show it to whom the table "
         "may be shown."
     )
-    return section("limits", "What is not protected", f'<p class="raw">{raw}</p><ul>{listed}</ul>')
+    return limits(raw, said, [*curves.notes, *(() if held is None else held.notes)])
 
 
-def _origin(shown: Shown, origin: Origin) -> str:
+def _origin(shown: Shown, origin: Origin, held: Surroundings | None) -> str:
     curves = shown.curves
     engines = ", ".join(sorted({cleaned(word, 40) for word in curves.method.flat}))
     facts = [
@@ -224,25 +192,38 @@ def _origin(shown: Shown, origin: Origin) -> str:
         ("Tolerance", show_up(curves.tolerance)),
         ("Engines", escaped(engines, 200)),
         ("Cost", f"{curves.queries:,} queries, {show_up(curves.seconds, 3)} s"),
-        ("Result", f'{origin.size:,} bytes, SHA-256 <code class="print">{origin.fingerprint}</code>'),
     ]
-    if origin.command is not None:
-        facts.append(("Command", f"<code>{escaped(origin.command, NOTE)}</code>"))
-    said = "".join(f"<div><dt>{word}</dt><dd>{value}</dd></div>" for word, value in facts)
-    return section("origin", "How this was computed", f'<dl class="origin-facts">{said}</dl>')
+    if held is not None:
+        facts += [("Model", escaped(held.model))] if held.model else []
+        facts += (
+            [("Declared" if held.declared else "Ranges, from the data", _ranges(held.domain))]
+            if held.domain is not None
+            else []
+        )
+        facts += [("Seed", str(held.seed))] if held.seed is not None else []
+    return computed(facts, origin)
 
 
-def _downloads(origin: Origin, whole: str) -> str:
-    buttons = '<button type="button" data-save="numbers">Numbers of this page (CSV)</button>'
-    if whole:
-        buttons = f'<button type="button" data-save="whole">The whole result (JSON)</button>{buttons}'
-        told = "The result holds every record's bounds and label."
-    else:
-        told = f"The whole result ({origin.size:,} bytes) is too large for a page; its fingerprint stands above."
-    policy = (
-        "For what clients must run: "
-        "<code>epsworth recommend RESULT.json --at-least … --domain … --policy policy.toml</code>"
+def _ranges(domain: Domain) -> str:
+    told = [
+        f"{isolated(one.name)} "
+        + (f"{len(one.categories)} categories" if one.categories is not None else f"{one.lower:g} to {one.upper:g}")
+        for one in domain.features[:MOST_NAMES]
+    ]
+    return ", ".join(told) + (" and more" if len(domain.features) > MOST_NAMES else "")
+
+
+def _downloads(shown: Shown, origin: Origin, whole: str, policy: Policy | None) -> str:
+    holds, choice = "The result holds every record's bounds and label.", shown.found.choice
+    if policy is None or choice is None:
+        told = (
+            "For what clients must run: "
+            "<code>epsworth recommend RESULT.json --at-least … --domain … --policy policy.toml</code>"
+        )
+        return downloads(origin, whole, holds, told)
+    told = (
+        f"The policy is that of the recommendation, {isolated(choice.mechanism)} at ε = "
+        f"{show_up(choice.guarantee.epsilon)} per record, and does not follow the sliders; fingerprint "
+        f'<code class="print">{policy.fingerprint}</code>.'
     )
-    return section(
-        "downloads", "Take it with you", f'<p class="buttons">{buttons}</p><p class="caption">{told} {policy}</p>'
-    )
+    return downloads(origin, whole, holds, told, POLICY)

@@ -1,0 +1,121 @@
+"""``epsworth run``: a whole question out of one file, and its answer with what was read for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epsworth.cli import options, services, show
+from epsworth.cli.running import bar, connections_may_break, leave_if, running
+
+if TYPE_CHECKING:
+    from epsworth.studies.result import StudyResult
+    from epsworth.studies.study import Study
+
+CHANGED = 1  # exit status
+
+
+def run(
+    study: Annotated[Path, typer.Argument(help="The question, as docs/studies.md describes it.", metavar="STUDY.toml")],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar=options.STREAM_OR_FILE,
+            help="Write everything as JSON to this file, versions and fingerprints included; - for standard output.",
+        ),
+    ] = None,
+    report: options.Report = None,
+    plot: options.Plot = None,
+    policy: options.PolicyOut = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(help="Ask nothing: say what changed since this result was written; exit status 1 if anything."),
+    ] = None,
+    within_seconds: options.WithinSeconds = None,
+    resume: options.Resume = None,
+    trust: options.Trust = False,
+    send: Annotated[
+        bool, typer.Option("--send", help="Let records be sent to the address that the study names as its model.")
+    ] = False,
+    cache: services.Cache = None,
+) -> None:  # fmt: skip
+    """Answer a study file: ask its question, recommend, and keep what was read, by which versions.
+
+    Ctrl-C ends the run with what is proven so far, and exit status 130; a second one ends it at once.
+    """
+    from epsworth.studies.study import Study
+
+    options.check_outputs(None if output == "-" else output, plot, policy, resume)
+    options.check_page(report)
+    options.check_policy_out(policy, False)
+    asked = Study.load(study)
+    files = asked.files
+    outputs = {"--output": output, "--report": report, "--plot": plot, "--policy": policy, "--resume": resume}
+    options.check_files({**{f"study's {name}": path for name, path in files.items()}, **outputs, "--cache": cache})
+    if check is not None:
+        _tell_changes(asked, check)
+        return
+    left = _seconds(within_seconds)
+    connections_may_break()
+    with bar() as moved, running("asking the classifier", moved) as going:
+        found = asked.run(
+            trust=trust, send=send, progress=going.progress, watch=going.watch, seconds=left, checkpoint=resume,
+            cache=cache,
+        )  # fmt: skip
+    _write(found, policy, plot, report)
+    if not show.told(output, found.to_dict):
+        _tell(found, study, output, policy)
+    leave_if(found.curves.stopped and going.interrupted)
+
+
+def _seconds(given: float | None) -> float | None:
+    from epsworth.cli.asking import within_seconds
+
+    return within_seconds(given)
+
+
+def _tell_changes(study: Study, path: Path) -> None:
+    from epsworth.studies.result import StudyResult
+
+    found = StudyResult.load(path).changes(study)
+    out = show.console()
+    for change in found:
+        out.print(change, markup=False, soft_wrap=True)
+    if found:
+        raise typer.Exit(CHANGED)
+    out.print(f"{path} answers this very question, about these very files.", markup=False, soft_wrap=True)
+
+
+def _write(found: StudyResult, policy: Path | None, plot: Path | None, report: Path | None) -> None:
+    if policy is not None and found.policy is not None:
+        from epsworth.files import write_text
+
+        write_text(policy, found.policy)
+    if plot is not None:
+        from epsworth.utility.figures import plot_curves
+
+        plot_curves(found.curves, plot, on=[found.study.on], of=found.recommendation.of)
+    if report is not None:
+        from epsworth.cli.report import command_line
+        from epsworth.reports.result import study_page
+
+        study_page(found, command_line()).save(report)
+
+
+def _tell(found: StudyResult, study: Path, output: str | None, policy: Path | None) -> None:
+    made, out = found.recommendation, show.console()
+    show.print_curves(found.curves, [made.on], of=made.of)
+    show.print_facts(found.curves)
+    out.print()
+    out.print(made.reason, style="bold" if made.feasible else "bold yellow", markup=False)
+    if found.study.seed is None:
+        out.print(f"Seed {found.seed} was drawn; put it into the study for these very bounds.")
+    if policy is not None:
+        told = f"Policy for clients: {policy}" if found.policy else f"No policy was written: {found.no_policy}."
+        out.print(told, markup=False, soft_wrap=True)
+    if output is None:
+        show.suggest("run", study, "-o", "result.json", why="keep the answer, for pages and later comparison")
+    else:
+        show.suggest("report", output, "-o", "page.html", why="a page of it, without model and table")

@@ -1,0 +1,171 @@
+"""The noise page: which noise is cheapest, what no noise can do, its shape, and what the epsilon means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from epsworth.reports.charts import Axis, Bar, Chart, Line, bar_chart
+from epsworth.reports.drawn import keys
+from epsworth.reports.escaping import cleaned, escaped, isolated
+from epsworth.reports.held import Held
+from epsworth.reports.observing import of_promise
+from epsworth.reports.page import Page
+from epsworth.reports.parts import Origin, computed, decision, downloads, limits, page_body, section, unfolded
+from epsworth.reports.plain import plain_page, size
+from epsworth.rounding import show_down, show_up
+
+MOST_ROWS = 24
+ALIKE = 1.01  # as in the advice: among these the smaller error decides
+
+
+def noise_page(held: Held, origin: Origin, whole: str) -> Page:
+    """Return the page of a ranking."""
+    rows = held.parts("rows")
+    take = _taken(rows)
+    sections = [_decision(held, take), _ranking(held, rows)]
+    sliders: dict[str, Any] = {}
+    if take is not None:
+        if "shape" in held:
+            sections.append(_shape(held.part("shape"), take))
+        together = take.whole("releases")
+        seen = f"all {together:,} releases" if together > 1 else "the release"
+        meaning, sliders = of_promise(
+            take.number("epsilon", 0), take.share("delta"), seen=seen,
+            what="a certain record is among the data, and knew all others",
+            which="whether a certain record is among the data, knowing all others",
+        )  # fmt: skip
+        sections.append(meaning)
+    sections += [_limits(held, take), _computed(held, origin), downloads(origin, whole, "The result holds every row.")]
+    about = f"{_question(held)} Made by epsworth {origin.version} on {origin.made}."
+    body = page_body("Which noise costs the least privacy?", about, sections, keys(1))
+    return plain_page("Which noise costs the least privacy?", body, sliders, whole)
+
+
+def _taken(rows: Sequence[Held]) -> Held | None:
+    """Return the row that the advice names."""
+    kept = sorted((row for row in rows if row.flag("sound")), key=lambda row: row.number("epsilon", 0))
+    near = [row for row in kept if row.number("epsilon") <= kept[0].number("epsilon") * ALIKE]
+    return min(near, key=lambda row: row.number("rmse", 0), default=None)
+
+
+def _question(held: Held) -> str:
+    if "question" not in held:
+        return "A bound that answers must keep."
+    asked = held.part("question")
+    kind = {
+        "absolute": "within ± {} of the true one",
+        "relative": "within a fraction {} of the true one",
+        "fixed": "within {}",
+    }
+    said = kind.get(asked.text("region"), "within {}").format(isolated(asked.text("within")))
+    return (
+        f"Answers {said}, each with probability {escaped(show_down(asked.share('confidence')))} at least; one record "
+        f"moves an answer by at most {escaped(show_up(asked.number('sensitivity', 0)))}."
+    )
+
+
+def _decision(held: Held, take: Held | None) -> str:
+    if take is None:
+        return decision(held.text("advice"), (), good=False)
+    told = (
+        (show_up(take.number("epsilon")), "ε, for the whole data set and all releases", "epsilon"),
+        (show_down(take.share("confidence"), 5), "probability that a release is within", "confidence"),
+        (size(take.number("rmse")), "root mean squared error of a release", "rmse"),
+    )
+    return decision(held.text("advice"), told, good=True)
+
+
+def _ranking(held: Held, rows: Sequence[Held]) -> str:
+    shown, floor = rows[:MOST_ROWS], held.number("floor", 0)
+    bars = [
+        Bar(row.text("name"), row.number("epsilon", 0), show_up(row.number("epsilon")), row.flag("sound"))
+        for row in shown
+    ]
+    rule = (floor, f"nothing below {show_down(floor)}") if floor > 0 else None
+    drawn = (
+        bar_chart("Epsilon of each noise, cheapest first", "ε for all releases together", bars, rule) if bars else ""
+    )
+    heads = ("noise", "ε", "Pr(within)", "rms error", "above the floor", "pairs compared", "remark")
+    table = unfolded("every noise", heads, [_row(row, floor) for row in shown])
+    told = ["Shorter is better: the same accuracy for less privacy."]
+    if floor > 0:
+        told.append(
+            f"Dashed: no noise whose density falls to either side of zero costs less than {show_down(floor)}, whoever "
+            "invents it (a dual bound)."
+        )
+    if any(not row.flag("sound") for row in shown):
+        told.append("Outlined, not filled: what the published accounting claims, which is no bound.")
+    if len(rows) > MOST_ROWS:
+        told.append(f"{len(rows) - MOST_ROWS} more stand in the result.")
+    what = f'<div class="panels">{drawn}</div>{table}<p class="caption">{" ".join(told)}</p>'
+    return section("ranking", "The noises, cheapest first", what)
+
+
+def _row(row: Held, floor: float) -> list[str]:
+    above = f"{show_up(100 * (row.number('epsilon') / floor - 1), 2)}\u00a0%" if floor > 0 else "–"
+    remark = "" if row.flag("sound") else f"no bound: in truth {show_up(row.number('exact_epsilon', 0))}"
+    return [
+        isolated(row.text("name")), show_up(row.number("epsilon")), show_down(row.share("confidence"), 5),
+        size(row.number("rmse", 0)), above, f"{row.whole('pairs'):,}", remark or "–",
+    ]  # fmt: skip
+
+
+def _shape(shape: Held, take: Held) -> str:
+    edges, chance, (low, high) = shape.numbers("edges"), shape.numbers("chance", 0, 1), shape.numbers("within")
+    if len(edges) != len(chance) + 1 or sorted(edges) != edges or not low < high or len(edges) > 1000:
+        raise ValueError("shape: damaged or incomplete (edges and chances do not fit)")
+    answer, most = shape.number("answer"), max([*chance, 1e-12])
+    points = [*zip(edges, [*chance, chance[-1]], strict=True)]
+    chart = Chart(
+        f"How likely a released value falls where, under {cleaned(shape.text('name'))}",
+        Axis("released value", edges[0], edges[-1]), Axis("chance", 0.0, 1.05 * most, percent=True),
+        [Line(shape.text("name"), points, "step")],
+        spans=[(low, high, f"within: {show_down(100 * take.share('confidence'), 4)}\u00a0% or more")],
+        posts=[(answer, "the true answer")], height=280, base=234,
+    )  # fmt: skip
+    rows = (
+        [f"{size(a)} to {size(b)}", f"{size(100 * c)}\u00a0%"]
+        for a, b, c in zip(edges, edges[1:], chance, strict=False)
+    )
+    table = unfolded("the chance of every bin", ("released value", "chance, about"), rows)
+    told = (
+        f"{isolated(shape.text('name'))} around the true answer {size(answer)}; shaded is where a release must lie, "
+        f"{size(low)} to {size(high)}."
+    )
+    what = f'<div class="panels">{chart.svg()}</div>{table}<p class="caption">{told}</p>'
+    return section("shape", "The shape of the noise", what)
+
+
+def _limits(held: Held, take: Held | None) -> str:
+    said = [
+        "Whoever holds the data sees every record as it is: the noise protects what leaves, not what is stored.",
+        "The promise rests on the sensitivity: if one record can move an answer further, the ε is too small.",
+    ]
+    if take is not None:
+        count = take.whole("releases")
+        counted = f"all {count:,} releases together" if count > 1 else "one release"
+        said.append(f"The ε is for {counted}; whatever else is released of the same data adds to it.")
+        if take.share("delta") > 0:
+            delta = show_up(take.share("delta"))
+            said.append(f"With probability δ\u00a0=\u00a0{delta} a release may show more than its ε says.")
+        said.append(
+            "Draws in floating point are not fit for release: take a discrete noise and its for_release(), which "
+            "draws from the operating system's randomness."
+        )
+    left = held.part("left_out")
+    notes = [f"left out, {name}: {left.text(name)}" for name in left]
+    raw = "This page holds no data: it is computed from the question alone, and may be shown to anybody."
+    return limits(raw, said, notes, "open")
+
+
+def _computed(held: Held, origin: Origin) -> str:
+    told = [("Model", "central: the promise is for the whole data set")]
+    if "question" in held:
+        asked = held.part("question")
+        words = {"within": "Within", "region": "Region", "answers": "Answers", "lattice": "Lattice", "offset": "Offset"}
+        told += [(word, escaped(asked.raw(name))) for name, word in words.items() if name in asked]
+        for name, word in (("sensitivity", "Sensitivity"), ("delta", "δ"), ("releases", "Releases")):
+            if name in asked:
+                told.append((word, show_up(asked.number(name, 0))))
+    return computed(told, origin)

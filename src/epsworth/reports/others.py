@@ -1,0 +1,60 @@
+"""The pages of noise, PAC, coverage and learner: what their --json writes, and what makes a page of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from epsworth.reports.coverage_page import coverage_page
+from epsworth.reports.held import Held
+from epsworth.reports.learnt_page import learnt_page
+from epsworth.reports.noise_page import noise_page
+from epsworth.reports.pac_page import pac_page
+from epsworth.reports.page import Page
+from epsworth.reports.parts import Origin, packed
+from epsworth.reports.plan_page import plan_page
+
+Maker = Callable[[Held, Origin, str], Page]
+PAGES: dict[str, tuple[frozenset[str], Maker]] = {  # what a file of this kind holds
+    "epsworth noise --json": (frozenset({"rows", "floor", "left_out", "advice"}), noise_page),
+    "epsworth privatize --json": (frozenset({"release", "report"}), pac_page),
+    "epsworth profile --json": (frozenset({"verdict", "wishes", "profile", "most_exposed"}), coverage_page),
+    "epsworth learn plan --json": (frozenset({"epsilon", "users", "margin", "power", "mechanism"}), plan_page),
+    "epsworth learn fit --json": (frozenset({"users", "classes", "by_confidence", "box"}), learnt_page),
+}
+
+
+def kind_of(document: Mapping[str, Any]) -> str | None:
+    """Return whose result a document is; None where it has no page here."""
+    return next((name for name, (needed, _) in PAGES.items() if needed <= document.keys()), None)
+
+
+def report_document(document: Mapping[str, Any], *, command: str | None = None) -> Page:
+    """Return what --json of `noise`, `privatize`, `profile`, `learn plan` or `learn fit` writes as a page.
+
+    Claim: every number on the page is one of the document's, or computed from it, rounded to the safe side.
+
+    Parameters
+    ----------
+    document : mapping
+        As the command writes it.
+    command : str, optional
+        What made it, to be shown.
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> ranked = ew.noise.cheapest(5, confidence=0.95, delta=0)
+    >>> "Take " in ew.reports.report_document(ranked.to_dict()).html
+    True
+    """
+    return page_of(document, (json.dumps(document, allow_nan=False) + "\n").encode(), command)
+
+
+def page_of(document: Mapping[str, Any], content: bytes, command: str | None = None) -> Page:
+    """Return the page of a document, whose file this is."""
+    name = kind_of(document)
+    if name is None:
+        raise ValueError(f"holds no result that has a page; write one with {' or '.join(PAGES)}")
+    return PAGES[name][1](Held(document, "result"), Origin.of(content, command), packed(content))

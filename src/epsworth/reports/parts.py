@@ -1,0 +1,168 @@
+"""What all pages share: sections, facts, sliders, tables to unfold, what is not protected, where a page comes from."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+
+from epsworth.reports.escaping import NOTE, escaped
+from epsworth.rounding import round_up
+
+MOST_WHOLE = 90_000  # letters of a whole result within its page: with the rest it stays below 250 kB
+MOST_NOTES = 12
+MOST_PRINTED = 4  # notes on paper; the style sheet leaves out the others
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a page comes from.
+
+    Attributes
+    ----------
+    version : str
+        Of this library.
+    fingerprint : str
+        SHA-256 of the result's JSON.
+    size : int
+        Its bytes.
+    made : str
+        The day on which the page was made.
+    command : str or None
+        What made the result.
+    heuristic : bool
+        Whether a published heuristic was asked, beside which these bounds stood.
+    more : tuple of (str, str)
+        What else is known of where it comes from, word and value, as plain text.
+    """
+
+    version: str
+    fingerprint: str
+    size: int
+    made: str
+    command: str | None
+    heuristic: bool = False
+    more: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(
+        cls, content: bytes, command: str | None, *, heuristic: bool = False, more: tuple[tuple[str, str], ...] = ()
+    ) -> Origin:
+        """Return that of a result as it is written, made by this library today."""
+        fingerprint, today = hashlib.sha256(content).hexdigest(), datetime.now(UTC).strftime("%Y-%m-%d")
+        version = import_module("epsworth").__version__  # the package stands above this room
+        return cls(version, fingerprint, len(content), today, command, heuristic, more)
+
+
+def packed(content: bytes) -> str:
+    """Return a result as its page holds it, or nothing where it is too large."""
+    found = base64.b64encode(gzip.compress(content, 9, mtime=0)).decode() if len(content) < 4_000_000 else ""
+    return found if len(found) <= MOST_WHOLE else ""
+
+
+def page_body(heading: str, about: str, sections: Iterable[str], before: str = "") -> str:
+    """Return what stands within a page's body; all of it HTML."""
+    return (
+        f'{before}<header><h1>{heading}</h1><p class="about">{about}</p></header>\n<main>\n'
+        + "\n".join(sections)
+        + "\n</main>"
+    )
+
+
+def section(name: str, title: str, content: str, kind: str = "") -> str:
+    """Return a part of the page under a heading."""
+    return f'<section class="{name}{kind}" aria-labelledby="{name}"><h2 id="{name}">{title}</h2>{content}</section>'
+
+
+def decision(sentence: str, told: Iterable[tuple[str, str, str]], good: bool) -> str:
+    """Return the decision: a sentence of plain text, and facts: value, words, name."""
+    said = f'<p class="sentence" id="sentence" aria-live="polite">{escaped(sentence, NOTE)}</p>'
+    return section("decision", "The decision", said + facts(told), "" if good else " no")
+
+
+def facts(told: Iterable[tuple[str, str, str]]) -> str:
+    """Return a few large numbers; each is a value, words and a name by which the script finds it."""
+    said = "".join(f'<div><dd id="fact-{name}">{value}</dd><dt>{word}</dt></div>' for value, word, name in told)
+    return f'<dl class="facts">{said}</dl>' if said else ""
+
+
+def slider(name: str, label: str, value: int, most: int, shown: str, least: int = 0) -> str:
+    """Return a slider over whole numbers, with what it stands for beside its label."""
+    return (
+        f'<p class="slider"><label for="{name}">{label}</label> <output for="{name}" id="{name}-shown">{shown}</output>'
+        f'<input type="range" id="{name}" min="{least}" max="{max(most, least)}" value="{value}" step="1" '
+        f'aria-valuetext="{shown}" autocomplete="off"></p>'
+    )
+
+
+def bars(widths: Iterable[float], words: Sequence[str], name: str) -> str:
+    """Return bars of shares in per cent, with a word before each."""
+    return "".join(
+        f'<span class="word">{word}</span>{bar(width, f"{name}-{i}")}'
+        for i, (width, word) in enumerate(zip(widths, words, strict=True))
+    )
+
+
+def bar(width: float, name: str = "") -> str:
+    """Return a bar of a share in per cent."""
+    mark = f' id="{name}"' if name else ""
+    return (
+        '<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><path d="M0 4h100"/>'
+        f'<rect{mark} width="{round_up(width, 1):g}" height="8"/></svg>'
+    )
+
+
+def unfolded(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table to be unfolded beside a picture: plain title, heads and cells as HTML, a row's first a head."""
+    body = "".join(f"<tr><th scope=row>{row[0]}{''.join(f'<td>{cell}' for cell in row[1:])}" for row in rows)
+    names = "".join(f'<th scope="col">{head}' for head in heads[1:])
+    return (
+        f"<details><summary>Numbers: {escaped(title)}</summary>"
+        f'<div class="wide" role="region" tabindex="0" aria-label="{escaped(title)}"><table class="data">'
+        f"<thead><tr><th scope=col>{heads[0]}{names}</thead><tbody>{body}</tbody></table></div></details>"
+    )
+
+
+def limits(raw: str, said: Iterable[str], notes: Sequence[str], kind: str = "raw") -> str:
+    """Return what is not protected: who may see the page, sentences as HTML, and the result's notes as plain text."""
+    shown = [f"Note: {escaped(note, NOTE)}." for note in notes[:MOST_NOTES]]
+    if len(notes) > MOST_NOTES:
+        shown.append(f"{len(notes) - MOST_NOTES} more notes stand in the result.")
+    if len(shown) > MOST_PRINTED:
+        shown.insert(MOST_PRINTED - 1, '<span class="paper">More notes stand in the file this was printed from.</span>')
+    listed = "".join(f"<li>{one}</li>" for one in said) + "".join(f'<li class="note">{one}</li>' for one in shown)
+    return section("limits", "What is not protected", f'<p class="{kind}">{raw}</p><ul>{listed}</ul>')
+
+
+def computed(told: Iterable[tuple[str, str]], origin: Origin) -> str:
+    """Return how a result was computed: words and values as HTML, its fingerprint, the command."""
+    entries = [
+        *told,
+        ("Result", f'{origin.size:,} bytes, SHA-256 <code class="print">{origin.fingerprint}</code>'),
+    ]
+    if origin.command is not None:
+        entries.append(("Command", f"<code>{escaped(origin.command, NOTE)}</code>"))
+    said = "".join(f"<div><dt>{word}</dt><dd>{value}</dd></div>" for word, value in entries)
+    read = "".join(
+        f"<div><dt>{escaped(word, NOTE)}</dt><dd>{escaped(value, NOTE)}</dd></div>" for word, value in origin.more
+    )
+    said = f'{said}</dl><dl class="origin-facts read">{read}' if read else said
+    return section("origin", "How this was computed", f'<dl class="origin-facts">{said}</dl>')
+
+
+def downloads(origin: Origin, whole: str, holds: str, more: str = "", others: str = "") -> str:
+    """Return buttons that save what the page holds; ``holds`` says what the result does; ``others`` are HTML."""
+    buttons = '<button type="button" data-save="numbers">Numbers of this page (CSV)</button>'
+    if whole:
+        buttons = f'<button type="button" data-save="whole">The whole result (JSON)</button>{buttons}'
+    else:
+        holds = f"The whole result ({origin.size:,} bytes) is too large for a page; its fingerprint stands above."
+    return section(
+        "downloads",
+        "Take it with you",
+        f'<p class="buttons">{others}{buttons}</p><p class="caption">{holds} {more}</p>',
+    )

@@ -1,0 +1,1 @@
+"""Study files: a whole question as one value, and its answer with what was read and by which versions."""

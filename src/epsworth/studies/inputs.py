@@ -1,0 +1,141 @@
+"""What a question names, read: models, columns, mechanisms and grids, for study files and for the command line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from epsworth.numerals import exact_decimal, short
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from epsworth.space import Domain
+    from epsworth.utility.choice import Choice
+    from epsworth.utility.tailored import Tailored
+
+MOST_EPSILONS = 10_000
+SCHEMES = ("http://", "https://")
+
+
+def is_address(model: object) -> bool:
+    """Tell the address of a service from a file."""
+    return isinstance(model, str) and model.lower().startswith(SCHEMES)
+
+
+def epsilon_grid(text: str, option: str = "--epsilon", above: float = 0.0) -> list[float]:
+    """Read ``first:last:step`` (both ends included) or a comma-separated list.
+
+    Examples
+    --------
+    >>> epsilon_grid("1:2:0.5"), epsilon_grid("1,4")
+    ([1.0, 1.5, 2.0], [1.0, 4.0])
+    """
+    need = f"need {'' if above else '0 < '}first <= last and a positive step"
+    try:
+        if ":" not in text:
+            listed = [float(part) for part in text.split(",")]
+            if not all(map(math.isfinite, listed)):
+                raise ValueError
+            return listed
+        first, last, step = (exact_decimal(option, part) for part in text.split(":"))  # 0.1 steps hit the end
+    except ValueError:
+        told = f": {need}" if ":" in text else ""
+        raise ValueError(
+            f"{option} must be first:last:step or a list of finite numbers like 1,2,4, got {short(text)}{told}"
+        ) from None
+    if not (above < first <= last and step > 0):
+        raise ValueError(f"{option} {text}: {need}")
+    if (last - first) / step > MOST_EPSILONS:
+        raise ValueError(f"{option} {text}: more than {MOST_EPSILONS} values; take a larger step")
+    return [float(first + i * step) for i in range(int((last - first) / step) + 1)]
+
+
+def shared_evenly(total: float, features: int) -> float:
+    """Return the largest double so many of which do not sum to more than the total.
+
+    Examples
+    --------
+    >>> shared_evenly(4.0, 2), 3 * Fraction(shared_evenly(1.0, 3)) <= 1
+    (2.0, True)
+    """
+    from epsworth.rounding import float_below
+
+    return float_below(Fraction(total) / max(features, 1))
+
+
+def families(words: Iterable[str] | None) -> list[str]:
+    """Read mechanisms: names separated by commas, or one with options; ``all`` stands for every family."""
+    from epsworth.mechanisms import FAMILIES
+    from epsworth.utility.stability import DEFAULT_MECHANISMS
+
+    named = [part for word in words or DEFAULT_MECHANISMS for part in ([word] if ":" in word else word.split(","))]
+    return [name for part in named for name in (FAMILIES if part == "all" else [part])]
+
+
+def column_of(frame: pl.DataFrame, field: str, name: str | None) -> Any:
+    """Return the values of the column that a field names; None for none."""
+    from epsworth.records import shown_names
+
+    if name is None:
+        return None
+    if name not in frame.columns:
+        raise ValueError(f"{field}: the table has no column {name!r}; {shown_names(frame.columns)}")
+    return frame[name].to_numpy()
+
+
+def column_named(name: str, columns: list[str], field: str = "--sensitive") -> Any:
+    """Return the column that a text names, or numbers where the table has a header."""
+    from epsworth.records import looks_like_header, shown_names
+
+    if name in columns:
+        return name
+    if name.isdigit() and int(name) < len(columns) and looks_like_header(columns):
+        return columns[int(name)]
+    raise ValueError(f"{field}: the table has no column {name!r}; {shown_names(columns)}")
+
+
+def check_row(row: int, count: int) -> None:
+    """Refuse a record that a table does not hold."""
+    if not 0 <= row < count:
+        raise ValueError(f"there is no record {row}; the table holds records 0 to {count - 1}")
+
+
+def model_of_file(path: Path, trust: bool | Sequence[str]) -> Any:
+    """Load a classifier: one that learn fit wrote, else as `load_model` does."""
+    import numpy as np
+
+    from epsworth.classifiers import load_model
+    from epsworth.learner import Classifier
+
+    if not Classifier.wrote(path):
+        return load_model(path, trust=trust)
+    learnt = Classifier.load(path)
+    learnt.feature_names_in_ = np.array(learnt.config.names, dtype=object)  # columns of a table go by name, x0 too
+    return learnt
+
+
+def tailored_of(
+    choice: Choice,
+    model: Any,
+    frame: pl.DataFrame,
+    *,
+    sensitive: Sequence[str],
+    domain: Domain | None,
+    y: Any,
+    rng: int | None,
+    progress: Callable[[float], None] | None,
+) -> Tailored:
+    """Make the tailored policy that was chosen; what is public was said when it was compared."""
+    from epsworth.mechanisms.family import parse
+    from epsworth.utility.tailored import tailor
+
+    epsilon = min(len(sensitive) * Decimal(repr(choice.epsilon)), Decimal(choice.guarantee.epsilon))
+    return tailor(
+        model, frame, sensitive=sensitive, epsilon=epsilon, domain=domain, y=y, rng=rng, public=True,
+        progress=progress, **parse(choice.mechanism).options,  # type: ignore[arg-type]  # checked when it was compared
+    )  # fmt: skip

@@ -1,0 +1,58 @@
+"""SHA-256 of the files that a study read: of what was read, not of what lies there later."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from epsworth.files import check_readable
+
+SHA256 = re.compile(r"[0-9a-f]{64}")
+NAMES = ("model", "table", "domain")
+
+
+@dataclass(frozen=True)
+class ReadFile:
+    """A file as it was: how many bytes, and their SHA-256."""
+
+    sha256: str
+    size: int
+
+    @classmethod
+    def of(cls, path: Path, what: str) -> ReadFile:
+        """Read a file to its end."""
+        with check_readable(path, what).open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256")
+            return cls(digest.hexdigest(), stream.tell())
+
+    @classmethod
+    def from_dict(cls, document: Any, where: str) -> ReadFile:
+        """Read what `to_dict` wrote."""
+        if not isinstance(document, Mapping) or set(document) != {"sha256", "bytes"}:
+            raise ValueError(f"{where}: must hold sha256 and bytes; run the study again")
+        sha256, size = document["sha256"], document["bytes"]
+        if not isinstance(sha256, str) or not SHA256.fullmatch(sha256):
+            raise ValueError(f"{where}.sha256: must be 64 hexadecimal digits; run the study again")
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise ValueError(f"{where}.bytes: must be a whole number of at least 0; run the study again")
+        return cls(sha256, size)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {"sha256": self.sha256, "bytes": self.size}
+
+
+def read_files(files: Mapping[str, Path]) -> dict[str, ReadFile]:
+    """Return what files hold now, by the field of a study that names them."""
+    return {name: ReadFile.of(path, name) for name, path in files.items()}
+
+
+def check_unchanged(before: Mapping[str, ReadFile], files: Mapping[str, Path]) -> None:
+    """Refuse files that were changed since; to be called when they have been read."""
+    for name, found in read_files(files).items():
+        if found != before[name]:
+            raise ValueError(f"{name}: {files[name]} was changed while it was read; run the study again")

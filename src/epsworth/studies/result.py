@@ -1,0 +1,344 @@
+"""`StudyResult`: a study's answer, with what was read and by which versions; pages and figures are made from it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from epsworth.documents import read_json
+from epsworth.files import check_readable, reading
+from epsworth.numerals import short
+from epsworth.release import Policy
+from epsworth.results import Result, Table
+from epsworth.space import Domain, LeakWarning, unit_domain
+from epsworth.studies.fields import seed as check_seed
+from epsworth.studies.fields import text
+from epsworth.studies.read_files import NAMES, SHA256, ReadFile, read_files
+from epsworth.studies.study import Study
+from epsworth.utility.curves import Curves
+from epsworth.utility.recommendation import Recommendation, recommend
+from epsworth.utility.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+RESULT = "epsworth-study-1"
+ALIKE = 1e-9  # relative: what another version of numpy may change in a sum
+MEMBERS = (
+    "format", "study", "recommendation", "policy", "no_policy", "files", "fingerprint", "versions", "date", "seed",
+    "seconds", "domain", "curves", "surroundings",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class StudyResult(Result):
+    """A study's answer: curves, recommendation and policy, beside the question and what was read for it.
+
+    Claim: what `load` returns says one thing: its curves answer its question, its recommendation is what its curves
+    say, and its policy is what was recommended; a file of which this is not so is refused.
+
+    Attributes
+    ----------
+    study : Study
+        The question.
+    curves : Curves
+    recommendation : Recommendation
+    domain : Domain or None
+        The public ranges, as they were read.
+    policy : str or None
+        The text of the policy that clients run to get what is recommended.
+    no_policy : str or None
+        Why there is none.
+    files : dict
+        SHA-256 and size of every file that was read, by the field of the study that names it.
+    fingerprint : str or None
+        Of the model's answers, where the ranges of all columns that it reads are declared: it stays the same when the
+        model is saved or served elsewhere.
+    versions : dict
+        Of epsworth, Python and the libraries that computed.
+    date : str
+        When it began, in UTC.
+    seed : int
+        Of the analysis: the study's, or the one that was drawn.
+    seconds : float
+        Wall-clock time, loading included.
+    surroundings : Surroundings or None
+        What lies around the choice, where the study asks for it: it holds the values of one record.
+    """
+
+    study: Study
+    curves: Curves
+    recommendation: Recommendation
+    domain: Domain | None
+    policy: str | None
+    no_policy: str | None
+    files: Mapping[str, ReadFile]
+    fingerprint: str | None
+    versions: Mapping[str, str]
+    date: str
+    seed: int
+    seconds: float
+    surroundings: Surroundings | None = None
+
+    def __repr__(self) -> str:
+        return f"<StudyResult of {self.date}: {self.curves!r}>"
+
+    def __str__(self) -> str:
+        """Return what was asked of what, and the answer in words."""
+        return "\n\n".join(map(str, self.shown()))
+
+    def shown(self) -> Sequence[str | Table]:
+        """Return what `print` and a notebook show: what was read, the answer, the curves."""
+        rows = [(name, self._named(name), found.sha256[:16]) for name, found in self.files.items()]
+        told = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        words = f"Asked {self.date} with seed {self.seed}, {told}."
+        return [
+            Table("what was read", ("field", "file", "SHA-256 begins"), rows),
+            words,
+            self.recommendation.reason,
+            *self.curves.shown(),
+        ]
+
+    def origins(self) -> dict[str, str]:
+        """Return where the answer comes from, in words and values that a page shows."""
+        files = {name.capitalize(): f"{self._named(name)}, SHA-256 {one.sha256}" for name, one in self.files.items()}
+        named = {"Model": self.study.model} if self.study.remote else {}
+        answers = {} if self.fingerprint is None else {"Model's answers": f"SHA-256 {self.fingerprint}"}
+        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        return named | files | answers | {"Asked": f"{self.date}, seed {self.seed}", "Versions": versions}
+
+    def _named(self, field: str) -> str:
+        """Return the name of a file that a field names, without the folders that tell about its owner."""
+        return Path(str(getattr(self.study, field))).name
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw what the study looks at, and what it wants at least; return the axes."""
+        axes = self.curves.plot(ax, on=self.study.on, of=self.recommendation.of)
+        axes.axhline(self.study.at_least, color="0.4", linewidth=1, linestyle=":")
+        return axes
+
+    def changes(self, study: Study | None = None) -> list[str]:
+        """Say what is no longer as it was: of the question, and of the files that it names.
+
+        Parameters
+        ----------
+        study : Study, optional
+            The question as it stands now, and where its files lie; by default the result's own, from the current
+            folder.
+
+        Returns
+        -------
+        list of str
+            A sentence per change; empty where a run now would ask the same of the same files.
+        """
+        now = study or self.study
+        asked, before = now.to_dict(), self.study.to_dict()
+        found = [
+            f"{name} was {short(before.get(name))} and is {short(asked.get(name))}"
+            for name in dict.fromkeys((*before, *asked))
+            if asked.get(name) != before.get(name) and name not in (now.files.keys() & self.files.keys()) | {"domain"}
+        ]
+        for name, path in now.files.items():
+            try:
+                held = read_files({name: path})[name]
+            except ValueError as error:
+                found.append(f"{name}: {error}")
+                continue
+            if name in ("model", "table") and name in self.files and held != self.files[name]:
+                digests = f"SHA-256 {held.sha256[:16]}.. is not {self.files[name].sha256[:16]}.."
+                found.append(f"{name}: {path} was changed since: {digests}")
+            elif name == "domain" and Domain.load(path) != self.domain:
+                found.append(f"domain: {path} declares other ranges")
+        if "domain" not in now.files and now.domain != self.domain:
+            found.append("domain: other ranges are declared")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form: full precision, nothing rounded."""
+        return {
+            "format": RESULT,
+            "study": self.study.to_dict(),
+            "recommendation": self.recommendation.to_dict(),
+            "policy": self.policy,
+            "no_policy": self.no_policy,
+            "files": {name: found.to_dict() for name, found in self.files.items()},
+            "fingerprint": self.fingerprint,
+            "versions": dict(self.versions),
+            "date": self.date,
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "domain": None if self.domain is None else self.domain.to_dict(),
+            "surroundings": None if self.surroundings is None else self.surroundings.to_dict(),
+            "curves": self.curves.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote; what does not fit together is refused."""
+        if not is_study_result(document):
+            raise ValueError(f"this is not an {RESULT} document; write one with epsworth run STUDY.toml -o")
+        for name in MEMBERS:
+            if name not in document:
+                raise ValueError(f"{name} is missing; run the study again")
+        for name in document:
+            if name not in MEMBERS:
+                raise ValueError(f"unknown entry {short(name)}; run the study again")
+        try:
+            study = Study.from_dict(document["study"])
+        except ValueError as error:
+            raise ValueError(f"study: {error}") from None
+        curves = Curves.from_dict(document["curves"])
+        domain = None if document["domain"] is None else Domain.from_dict(document["domain"])
+        _check_asked(study, curves, domain)
+        found = _recommended(study, curves, document["recommendation"])
+        policy, without = _policy(document, found, domain)
+        around = _surroundings(document["surroundings"], study, curves)
+        return cls(
+            study=study, curves=curves, recommendation=found, domain=domain, policy=policy, no_policy=without,
+            files=_files(document["files"], study), fingerprint=_fingerprint(document["fingerprint"]),
+            versions=_versions(document["versions"]), date=_date(document["date"]),
+            seed=_seed(document["seed"], study), seconds=_seconds(document["seconds"]), surroundings=around,
+        )  # fmt: skip
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file that `save` wrote."""
+        with reading(check_readable(path, "study result"), "study result") as content:
+            return cls.from_dict(read_json(content))
+
+
+def is_study_result(document: object) -> bool:
+    """Tell a study's result from other documents."""
+    return isinstance(document, Mapping) and document.get("format") == RESULT
+
+
+def curves_of_file(path: str | Path) -> tuple[Curves, Domain | None]:
+    """Return the curves that a file holds, and their public ranges where it is a study's result, which tells them."""
+    with reading(path, "curves file") as content:
+        document = read_json(content)
+        if not is_study_result(document):
+            return Curves.from_dict(document), None
+        found = StudyResult.from_dict(document)
+        return found.curves, found.domain
+
+
+def _check_asked(study: Study, curves: Curves, domain: Domain | None) -> None:
+    """Refuse curves that answer another question than the study's."""
+    grid, lower, upper = study.grid, curves.lower, curves.upper
+    said = {
+        "mechanisms": (tuple(curves.mechanisms), tuple(study.mechanisms)),
+        "epsilons": (curves.epsilons.tolist(), grid),
+        "sensitive": (len(curves.features), len(study.sensitive)),
+        "confidence": (curves.confidence >= study.confidence, True),
+        "tolerance": (curves.tolerance, study.tolerance),
+        "target": (curves.accuracy is not None, study.target is not None),
+        "method": (curves.sound, True),
+        "epsilons per feature": (curves.unit, "feature"),
+        "domain": (study.domain is None, domain is None),
+    }
+    named = all(name == own or own.isdigit() for name, own in zip(curves.features, study.sensitive, strict=False))
+    said["sensitive, by name"] = (named, True)
+    said["domain, as declared"] = (domain == study.domain or not isinstance(study.domain, Domain), True)
+    for name, (found, asked) in said.items():
+        if found != asked:
+            raise ValueError(f"{name}: the curves answer another question than the study asks; run it again")
+    if not (lower >= 0).all() or not (upper <= 1).all():
+        raise ValueError("curves: bounds must lie in [0, 1]; run the study again")
+
+
+def _recommended(study: Study, curves: Curves, held: Any) -> Recommendation:
+    """Ask the curves again, and refuse where the answers differ."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeakWarning)  # told when it was asked
+        found = recommend(curves, at_least=study.at_least, on=study.on, of=study.of, delta=study.delta)  # type: ignore[arg-type]  # checked by the study
+    if not isinstance(held, Mapping) or not _alike(found.to_dict() | {"reason": held.get("reason")}, held):
+        raise ValueError("recommendation: it is not what the curves say; run the study again")
+    return found
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Tell whether two JSON documents agree, but for the last digits of numbers that are no whole ones."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(_alike(a, b) for a, b in zip(one, other, strict=True))
+    if isinstance(one, float) and isinstance(other, (int, float)) and not isinstance(other, bool):
+        return math.isclose(one, other, rel_tol=ALIKE, abs_tol=ALIKE)
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _policy(document: Mapping[str, Any], found: Recommendation, domain: Domain | None) -> tuple[str | None, str | None]:
+    """Read the policy, and refuse one that is not what is recommended."""
+    held, without = document["policy"], document["no_policy"]
+    if held is None:
+        return None, text("no_policy", without)
+    if not isinstance(held, str) or without is not None or found.choice is None:
+        raise ValueError("policy: must be a text where something is recommended, else null; run the study again")
+    try:
+        policy = Policy.from_toml(held)
+    except ValueError as error:
+        raise ValueError(f"policy: {error}") from None
+    if found.choice.tailored:
+        same = policy.tailoring is not None and set(policy.names) >= set(found.features)
+    else:
+        declared = domain or unit_domain(found.features)
+        same = policy.fingerprint == found.policy(declared).fingerprint
+    if not same or policy.guarantee.epsilon > found.choice.guarantee.epsilon * (1 + ALIKE):
+        raise ValueError("policy: it is not what is recommended; run the study again")
+    return policy.to_toml(), None  # as it says itself, without what others wrote beside it
+
+
+def _surroundings(held: Any, study: Study, curves: Curves) -> Surroundings | None:
+    if not study.surroundings and held is not None:
+        raise ValueError("surroundings: the study asks for none; run it again")
+    if held is None:
+        return None
+    around = Surroundings.from_dict(held)
+    if around.records != len(curves.labels) or around.mechanism not in (None, *curves.mechanisms):
+        raise ValueError("surroundings: they are not about these curves; run the study again")
+    return around
+
+
+def _files(document: Any, study: Study) -> dict[str, ReadFile]:
+    if not isinstance(document, Mapping) or set(document) != set(study.files):
+        raise ValueError(f"files: must name those of {', '.join(NAMES)} that the study names; run the study again")
+    return {name: ReadFile.from_dict(document[name], f"files.{name}") for name in study.files}
+
+
+def _fingerprint(held: Any) -> str | None:
+    if held is not None and (not isinstance(held, str) or not SHA256.fullmatch(held)):
+        raise ValueError("fingerprint: must be 64 hexadecimal digits, or null; run the study again")
+    return held
+
+
+def _versions(document: Any) -> dict[str, str]:
+    if not isinstance(document, Mapping) or not {"epsworth", "python"} <= set(document):
+        raise ValueError("versions: must name epsworth, python and their versions; run the study again")
+    return {text("versions", name): text(f"versions.{name}", one) for name, one in document.items()}
+
+
+def _date(held: Any) -> str:
+    try:
+        if isinstance(held, str) and datetime.fromisoformat(held).tzinfo is not None:
+            return held
+    except ValueError:
+        pass
+    raise ValueError(f"date: must be a date and time with its zone, got {short(held)}; run the study again")
+
+
+def _seed(held: Any, study: Study) -> int:
+    found = check_seed("seed", held)
+    if study.seed not in (None, found):
+        raise ValueError(f"seed: must be the study's own, {study.seed}, got {found}; run the study again")
+    return found
+
+
+def _seconds(held: Any) -> float:
+    if isinstance(held, bool) or not isinstance(held, (int, float)) or not 0 <= held < math.inf:
+        raise ValueError(f"seconds: must be a finite number of at least 0, got {short(held)}; run the study again")
+    return float(held)

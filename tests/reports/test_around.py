@@ -1,0 +1,212 @@
+"""What stands beside the curves: its numbers are the surroundings', on the safe side; others' are refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from made_pages import HOSTILE, Read, around, curves
+from sklearn.tree import DecisionTreeClassifier
+
+import epsworth as ew
+from epsworth.reports.mapped import HALF, half_range
+from epsworth.rounding import round_down
+from epsworth.utility.surroundings import MASS_UNIT, Grouping, Surroundings
+
+
+def section(html, name):
+    return re.search(rf'<section class="{name}[ "].*?</section>', html, re.S)[0]
+
+
+def rows(html):
+    return [
+        [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)(?=<t[hd]|</t|$)", row, re.S)]
+        for row in re.split(r"<tr", html)[1:]
+    ]
+
+
+@pytest.mark.parametrize("features", [1, 2])
+def test_the_map_says_what_the_masses_do(features):
+    made = curves(3, 9, 40, features=("age", "bmi")[:features])
+    held = around(made)
+    read = Read(ew.reports.report(made, at_least=0.85, surroundings=held).html)
+    found, drawn = read.numbers["around"], held.map
+    need = 0.5 ** (1 / features)
+    for m in range(3):
+        for e, told in enumerate(found["said"][m]):
+            shares = []
+            for j, one in enumerate(found["frames"][m][e]):
+                first, last = one
+                mass = drawn.masses[m, e, j]
+                shares.append(mass[first : last + 1].sum() / MASS_UNIT)
+                shorter = last - first
+                assert all(mass[i : i + shorter].sum() < need * MASS_UNIT for i in range(len(mass) - shorter + 1))
+                low, high = re.search(rf"{drawn.features[j]} (\S+) to ([^,\s]+)", told).groups()
+                assert float(low) <= drawn.edges[j][first]
+                assert float(high) >= drawn.edges[j][last + 1]
+            assert np.prod(shares) >= 0.5
+    assert found["near"] == [int(np.abs(np.array(drawn.epsilons) - e).argmin()) for e in made.epsilons]
+    choice = ew.recommend(made, at_least=0.85).choice
+    m, e = made.mechanisms.index(choice.mechanism), made.epsilons.tolist().index(choice.epsilon)
+    assert read.ids["sent"].startswith(f"By {choice.mechanism} at ε\u00a0=\u00a0")
+    assert found["said"][m][found["near"][e]] in read.ids["sent"]
+
+
+def test_masses_that_leave_the_range_promise_no_half():
+    assert half_range(np.full(10, 3000), HALF[1]) is None
+    made = curves(2, 9, 40)
+    held = around(made)
+    few = replace(held, map=replace(held.map, masses=held.map.masses // 3))
+    read = Read(ew.reports.report(made, at_least=0.85, surroundings=few).html)
+    assert "less than half of what is sent lies within these ranges" in read.ids["sent"]
+    none = replace(held, map=replace(held.map, mechanisms=(), masses=held.map.masses[:0]))
+    read = Read(ew.reports.report(made, at_least=0.85, surroundings=none).html)
+    assert "nothing is drawn of what it sends" in read.ids["sent"]
+
+
+def test_labels_of_the_map_are_counted_and_told_apart():
+    made = curves(2, 9, 40)
+    held = around(made)
+    html = section(ew.reports.report(made, at_least=0.85, surroundings=held).html, "map")
+    told = {row[0].removesuffix(" (its own)"): row[1] for row in rows(html)[1:3]}
+    for number, label in enumerate(held.map.labels):
+        assert told[label] == f"{(held.map.cells == number).sum():,} of 4,096"
+    assert html.count('class="marks a1"') == 2  # the region and its swatch
+
+
+def test_safe_ranges_are_rounded_inwards():
+    made = curves(2, 9, 40)
+    held = around(made)
+    html = section(ew.reports.report(made, at_least=0.85, surroundings=held).html, "safe")
+    for row, low, high, own in zip(rows(html)[1:], held.box.lower, held.box.upper, held.values, strict=True):
+        first, last = map(float, re.fullmatch(r"(\S+) to (\S+)", row[2]).groups())
+        assert low <= first <= own <= last <= high
+    assert f"{round_down(100 * held.box.guaranteed, 1):.1f}\u00a0%" in html
+
+
+def test_the_split_is_the_splits():
+    made = curves(2, 9, 40)
+    held = around(made)
+    html = section(ew.reports.report(made, at_least=0.85, surroundings=held).html, "split")
+    cells = [row[:3] for row in rows(html)]
+    assert cells[1:3] == [["age", "2", "3"], ["bmi", "2", "1"]]
+    assert cells[4:] == [["even", "70.1\u00a0%", "70.3\u00a0%"], ["split", "75.2\u00a0%", "75.4\u00a0%"]]
+    assert "on average over 20 of these records" in html
+    assert "better than the even split" in html
+
+
+@pytest.mark.parametrize("of", ["stability", "accuracy"])
+def test_groups_are_those_of_the_curves_at_the_recommendation(of):
+    made = curves(3, 9, 40, accuracy=True)
+    held = around(made)
+    html = section(ew.reports.report(made, at_least=0.7, of=of, surroundings=held).html, "groups")
+    choice = ew.recommend(made, at_least=0.7, of=of).choice
+    m, e = made.mechanisms.index(choice.mechanism), made.epsilons.tolist().index(choice.epsilon)
+    lower = made.bounds(of).lower[m, e]
+    truth = {}
+    for label in ("no", "yes"):
+        truth[f"label: {label}"] = lower[made.labels == label]
+    for number, value in enumerate(held.groups[0].values):
+        truth[f"sex: {value}"] = lower[held.groups[0].of == number]
+    shown = [row for row in rows(html) if len(row) >= 4 and row[0] in truth]
+    assert len(shown) == 4
+    for name, count, average, worst, *_ in shown:
+        assert count == str(len(truth[name]))
+        assert worst == f"{100 * round_down(truth[name].min()):.1f}\u00a0%"
+        told = float(average.removesuffix("\u00a0%")) / 100
+        assert told <= truth[name].mean() < told + 0.00101
+    averages = [float(row[2].removesuffix("\u00a0%")) for row in shown]
+    assert averages == sorted(averages)
+
+
+def test_plain_curves_have_no_such_sections_but_groups_by_label():
+    html = ew.reports.report(curves(3, 9, 40)).html
+    for name in ("map", "safe", "split"):
+        assert f'<section class="{name}' not in html
+    assert rows(section(html, "groups"))[1][0] in ("label: no", "label: yes")
+    assert "policy" not in Read(html).numbers
+
+
+def test_the_policy_is_that_of_the_recommendation():
+    made = curves(2, 9, 40, names=["pm", "sw"])
+    held = around(made)
+    read = Read(ew.reports.report(made, at_least=0.85, surroundings=held).html)
+    policy = ew.Policy.from_toml(read.numbers["policy"])
+    found = ew.recommend(made, at_least=0.85)
+    assert policy == found.policy(held.domain)
+    assert policy.fingerprint in read.text
+    for lacking in (replace(held, domain=None), replace(held, declared=False)):
+        read = Read(ew.reports.report(made, at_least=0.85, surroundings=lacking).html)
+        assert "policy" not in read.numbers
+    assert "policy" not in Read(ew.reports.report(made, at_least=0.9995, surroundings=held).html).numbers
+
+
+def test_surroundings_of_other_curves_are_refused():
+    made = curves(2, 9, 40)
+    held = around(made)
+    for other in (curves(2, 9, 41), curves(2, 9, 40, features=("a", "b")), curves(2, 9, 40, labels=("x", "y"))):
+        with pytest.raises(ValueError, match="they belong to other curves"):
+            ew.reports.report(other, surroundings=held)
+
+
+def test_hostile_surroundings_stay_text():
+    made = curves(2, 5, 30, features=(HOSTILE, "b"), labels=(HOSTILE.replace("\ud800", ""), "<b>"))
+    held = around(made)
+    held = replace(
+        held, model=HOSTILE, notes=(HOSTILE,) * 20,
+        groups=(Grouping(HOSTILE, (HOSTILE, "<i>"), np.arange(30) % 2),),
+    )  # fmt: skip
+    html = ew.reports.report(made, surroundings=held).html
+    assert html.count("<script") == 2 + ('id="whole"' in html)
+    assert "<b>" not in html
+    assert "<i>" not in html
+    assert "alert(1)</script>" not in html
+
+
+def test_ten_thousand_records_with_surroundings_fit():
+    from epsworth.reports.result import Question, _of_curves
+
+    for accuracy in (False, True):
+        made = curves(6, 100, 10_000, accuracy=accuracy)
+        held = around(made)
+        noisy = np.random.default_rng(0).integers(0, 2, (64, 64))
+        held = replace(held, map=replace(held.map, cells=noisy))
+        sides = {
+            of: dict(zip(("lower", "upper"), made.average(of), strict=True))
+            for of in ("stability", "accuracy")[: 1 + accuracy]
+        }
+        population = {of: {"confidence": 0.99, "records": 10_000, "spent": 0.01} | two for of, two in sides.items()}
+        page = _of_curves(made, Question(), b"{}", None, population, held)
+        print(page)
+        assert len(page.html.encode()) <= 250_000
+
+
+def test_commands_keep_surroundings_beside_curves(cli, tmp_path, monkeypatch):
+    skops_io = pytest.importorskip("skops.io")
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"age": rng.integers(0, 100, 40), "bmi": rng.uniform(10, 60, 40).round(1)})
+    truth = frame["age"].to_numpy() > 50
+    skops_io.dump(DecisionTreeClassifier(max_depth=2).fit(frame.to_numpy(), truth.astype(int)), "model.skops")
+    ew.Domain.of({"age": (0, 100), "bmi": (10, 60)}).save("ranges.toml")
+    asked = ("model.skops", "people.csv", "-s", "age,bmi", "--domain", "ranges.toml", "-m", "pm", "--seed", "1")
+    frame.write_csv("people.csv")
+    for words in (("utility",), ("recommend",)):
+        code, _, err = cli(*words, *asked, "--json", "a.json", "--report", "a.html")
+        assert code == 0, err
+        document = json.loads((tmp_path / "a.json").read_text())
+        held = Surroundings.from_dict(document["surroundings"])
+        assert held.map is not None
+        assert held.seed == 1
+        assert cli("report", "a.json", "-o", "b.html")[0] == 0
+        one, other = (Read((tmp_path / name).read_text()) for name in ("a.html", "b.html"))
+        own = {"fingerprint": one.numbers["fingerprint"]} if words == ("recommend",) else {}  # its file holds more
+        assert one.numbers == other.numbers | own
+        assert one.ids["sent"] == other.ids["sent"]
+        assert "Policy" in repr(ew.Policy.from_toml(one.numbers["policy"]))
+    code, _, _ = cli("utility", *asked, "--json", "c.json")
+    assert "surroundings" not in json.loads((tmp_path / "c.json").read_text())

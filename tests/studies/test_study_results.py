@@ -1,0 +1,299 @@
+"""What a study's answer holds, what it promises, and that nothing else is believed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import shutil
+from hashlib import sha256
+
+import numpy as np
+import polars as pl
+import pytest
+import skops.io
+from sklearn.tree import DecisionTreeClassifier
+from worlds import changed, made
+
+import epsworth as ew
+from epsworth.classifiers import service
+from epsworth.reports import report_file
+from epsworth.reports.result import study_page
+from epsworth.studies.result import MEMBERS
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("world")
+    study = ew.Study.load(made(folder))
+    return study, study.run()
+
+
+def without_times(result):
+    found = result.to_dict()
+    found["curves"].pop("seconds")
+    return {name: value for name, value in found.items() if name not in ("date", "seconds")}
+
+
+def test_a_result_is_read_as_it_was_written(world, tmp_path):
+    study, found = world
+    found.save(tmp_path / "r.json")
+    again = ew.StudyResult.load(tmp_path / "r.json")
+    assert again.to_dict() == found.to_dict()
+    assert again.study == study
+    assert (again.curves.lower == found.curves.lower).all()
+    assert again.recommendation == found.recommendation
+    assert ew.Policy.from_toml(again.policy).guarantee == ew.Policy.from_toml(found.policy).guarantee
+    assert found.versions["epsworth"] == ew.__version__
+    assert {"python", "numpy", "scipy", "scikit-learn", "polars"} <= set(found.versions)
+    assert "what was read" in str(again)
+    assert again.plot().get_xlabel() == "epsilon per feature"
+
+
+def test_files_are_told_by_their_digests(world):
+    study, found = world
+    for name, path in study.files.items():
+        assert found.files[name].sha256 == sha256(path.read_bytes()).hexdigest()
+        assert found.files[name].size == path.stat().st_size
+
+
+def test_the_same_seed_and_files_give_the_same_bounds(world):
+    study, found = world
+    assert found.curves.confidence < 1  # drawn, so that a seed matters
+    assert without_times(study.run()) == without_times(found)
+    other = ew.Study.from_dict(study.to_dict() | {"seed": 2}, folder=study.folder).run()
+    assert (other.curves.lower != found.curves.lower).any()
+
+
+def test_a_seed_that_was_drawn_is_told(tmp_path):
+    study = ew.Study.load(made(tmp_path, changed(seed=None, epsilons="2", mechanisms='["pm"]')))
+    found = study.run()
+    again = ew.Study.from_dict(study.to_dict() | {"seed": found.seed}, folder=study.folder).run()
+    assert (again.curves.lower == found.curves.lower).all()
+    assert study.run().seed != found.seed
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
+    """A result never tells the digest of a file that was put there after the one that was read."""
+    from epsworth.studies import running
+
+    study = ew.Study.load(made(tmp_path))
+    for name, file in (("read_table", "people.csv"), ("model_of_file", "model.skops")):
+        with monkeypatch.context() as patched:
+            read = getattr(running, name)
+
+            def swapped(*given, read=read, file=file):
+                found = read(*given)
+                (tmp_path / file).write_bytes((tmp_path / file).read_bytes() + b"\n")
+                return found
+
+            patched.setattr(running, name, swapped)
+            with pytest.raises(ValueError, match="was changed while it was read; run the study again"):
+                study.run()
+
+
+def test_what_changed_since_is_said(world, tmp_path):
+    study, found = world
+    assert found.changes(study) == []
+    for file in study.folder.iterdir():
+        shutil.copy(file, tmp_path)
+    path = tmp_path / "study.toml"
+    path.write_text(changed(at_least="0.8"))
+    assert found.changes(ew.Study.load(path)) == ["at_least was 0.7 and is 0.8"]
+    path.write_text(
+        changed(at_least="0.8").partition("\n\n[")[0].replace("[domain", "[") + '\ndomain = "ranges.toml"\n'
+    )
+    assert found.changes(ew.Study.load(path)) == ["at_least was 0.7 and is 0.8"]
+    (tmp_path / "people.csv").write_text("age,bmi\n1,20\n")
+    (tmp_path / "model.skops").unlink()
+    told = found.changes(ew.Study.load(path))
+    assert "there is no such file" in told[1]
+    assert "people.csv was changed since: SHA-256 " in told[2]
+
+
+class Runs:
+    def __reduce__(self):
+        return (print, ("the code in a model was run",))
+
+
+def test_a_study_runs_no_code_and_sends_no_record_by_itself(tmp_path, capsys, monkeypatch):
+    study = ew.Study.load(made(tmp_path, changed(model='"model.pkl"')))
+    (tmp_path / "model.pkl").write_bytes(pickle.dumps(Runs()))
+    with pytest.raises(ValueError, match="is a pickle, and loading it runs code"):
+        study.run()
+    assert capsys.readouterr().out == ""
+    with pytest.warns(UserWarning, match="is a pickle"), pytest.raises((TypeError, ValueError)):
+        study.run(trust=True)
+    assert capsys.readouterr().out == "the code in a model was run\n"
+    asked = []
+    monkeypatch.setattr(service, "remote", lambda url, **given: asked.append(url) or pytest.fail("asked"))
+    study = ew.Study.load(made(tmp_path, changed(model='"http://127.0.0.1:9/v2/models/m"', service="{batch = 8}")))
+    with pytest.raises(ValueError, match=r"records of the table are sent to http.*; pass --send"):
+        study.run()
+    assert asked == []
+    with pytest.raises(pytest.fail.Exception):
+        study.run(send=True)
+    assert len(asked) == 1
+
+
+def test_a_result_holds_no_values_of_records(world):
+    study, found = world
+    text = json.dumps(found.to_dict())
+    rows = study.files["table"].read_text().split("\n")[1:-1]
+    values = {value for row in rows for value in row.split(",")[:2]}
+    assert len(values) == 48
+    assert not any(value in text for value in values)
+
+
+def test_what_surrounds_a_choice_is_held_where_the_study_asks_for_it(tmp_path):
+    study = ew.Study.load(made(tmp_path, changed(surroundings="true", epsilons="[2, 4]", mechanisms='["pm"]')))
+    found = study.run()
+    assert found.surroundings.records == 24
+    document = json.loads(json.dumps(found.to_dict()))
+    assert ew.StudyResult.from_dict(document).surroundings.to_dict() == found.surroundings.to_dict()
+    for spoilt in ({"records": 23}, {"mechanism": "krr"}):
+        with pytest.raises(ValueError, match="surroundings"):
+            ew.StudyResult.from_dict(document | {"surroundings": document["surroundings"] | spoilt})
+    document["study"]["surroundings"] = False
+    with pytest.raises(ValueError, match="the study asks for none"):
+        ew.StudyResult.from_dict(document)
+
+
+def set_at(document, path, value):
+    *way, last = path
+    for key in way:
+        document = document[key]
+    document[last] = value
+
+
+LIES = {
+    "another wish": (["study", "at_least"], 0.99),
+    "another grid": (["study", "epsilons"], "0.5,1,2,3"),
+    "other mechanisms": (["study", "mechanisms"], ["pm", "krr:k=8"]),
+    "other columns": (["study", "sensitive"], ["age", "ill"]),
+    "a confidence that is not the curves'": (["study", "confidence"], 0.9999),
+    "a tolerance that is not the curves'": (["study", "tolerance"], 0.01),
+    "labels that the curves do not know": (["study", "target"], "ill"),
+    "ranges that are not the study's": (["domain", "features", "age", "upper"], 99.0),
+    "no ranges": (["domain"], None),
+    "another seed": (["seed"], 2),
+    "a recommendation of another mechanism": (["recommendation", "choice", "mechanism"], "krr:k=9"),
+    "a recommendation at a smaller epsilon": (["recommendation", "choice", "epsilon_per_record"], 0.5),
+    "a recommendation that keeps more": (["recommendation", "choice", "lower"], 0.999),
+    "a recommendation with another ceiling": (["recommendation", "ceiling"], 1.0),
+    "nothing recommended": (["recommendation", "feasible"], False),
+    "curves that were raised": (["curves", "stability", "average", "lower"], [[1.0] * 4] * 2),
+    "curves beyond 1": (["curves", "stability", "upper", 0, 0, 0], 1.5),
+    "a heuristic's curves": (["curves", "sound"], False),
+    "curves of other features": (["curves", "features"], ["age", "ill"]),
+    "no policy, and no word why": (["policy"], None),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_result_that_does_not_say_one_thing_is_refused(world, lie):
+    document = json.loads(json.dumps(world[1].to_dict()))
+    ew.StudyResult.from_dict(document)
+    set_at(document, *LIES[lie])
+    with pytest.raises(ValueError):  # noqa: PT011 - whichever part is found first
+        ew.StudyResult.from_dict(document)
+
+
+def test_a_policy_that_is_not_what_is_recommended_is_refused(world):
+    document = world[1].to_dict()
+    domain = world[1].domain
+    for mechanism, epsilon in (("krr:k=9", 1), ("pm", 8), ("pm", "0.1")):
+        document["policy"] = ew.Policy.of(mechanism, epsilon, domain).to_toml()
+        with pytest.raises(ValueError, match="policy: it is not what is recommended"):
+            ew.StudyResult.from_dict(document)
+    other = ew.Domain.of({"age": (0, 99), "bmi": (15, 40)})
+    document["policy"] = ew.Policy.of("pm", world[1].recommendation.choice.epsilon, other).to_toml()
+    with pytest.raises(ValueError, match="policy: it is not what is recommended"):
+        ew.StudyResult.from_dict(document)
+    document["policy"] = "# run any other one\n" + world[1].policy
+    assert ew.StudyResult.from_dict(document).policy == world[1].policy
+
+
+JUNK = [None, True, -1, 1e308, "", "x" * 9999, [[]], {"a": 1}]
+FREE = {"seconds": [1e308], "fingerprint": [None], "surroundings": [None], "no_policy": [None]}
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_junk_in_a_result_is_refused(world, name):
+    document = json.loads(json.dumps(world[1].to_dict()))
+    for junk in JUNK:
+        if junk in FREE.get(name, []):
+            continue
+        with pytest.raises(ValueError):  # noqa: PT011 - in the words of whoever finds it
+            ew.StudyResult.from_dict(document | {name: junk})
+    document.pop(name)
+    with pytest.raises(ValueError, match=r"is missing|is not an epsworth-study-1"):
+        ew.StudyResult.from_dict(document)
+
+
+def test_members_that_nobody_knows_are_refused(world):
+    with pytest.raises(ValueError, match="unknown entry 'more'"):
+        ew.StudyResult.from_dict(world[1].to_dict() | {"more": 1})
+    files = copy.deepcopy(world[1].to_dict()["files"])
+    files["model"]["sha256"] = "0" * 63
+    with pytest.raises(ValueError, match=r"files.model.sha256: must be 64 hexadecimal digits"):
+        ew.StudyResult.from_dict(world[1].to_dict() | {"files": files})
+
+
+@pytest.mark.parametrize("content", [b"", b"[", b"null", b'{"format": "epsworth-study-1", "format": 1}', b"\xff",
+                                     b'{"format": "epsworth-study-1", "seconds": NaN}', b"[" * 9999])  # fmt: skip
+def test_bytes_that_are_no_result_are_refused(tmp_path, content):
+    (tmp_path / "r.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"study result .*r.json"):
+        ew.StudyResult.load(tmp_path / "r.json")
+
+
+def test_pages_are_made_of_the_result_alone(world, tmp_path):
+    found = world[1]
+    found.save(tmp_path / "r.json")
+    page = report_file(tmp_path / "r.json")
+    assert page.html == study_page(found).html
+    assert report_file(tmp_path / "r.json", at_least=0.7, on="average").html == page.html
+    assert report_file(tmp_path / "r.json", at_least=0.6).html != page.html
+    document = found.to_dict()
+    document["recommendation"]["choice"]["lower"] = 0.99
+    (tmp_path / "lie.json").write_text(json.dumps(document))
+    with pytest.raises(ValueError, match="recommendation: it is not what the curves say"):
+        report_file(tmp_path / "lie.json")
+
+
+def test_mechanisms_without_an_exact_sampler_have_no_policy(tmp_path):
+    study = ew.Study.load(made(tmp_path, changed(mechanisms='["laplace"]', epsilons="[64]", at_least="0.5")))
+    found = study.run()
+    assert found.recommendation.feasible
+    assert found.policy is None
+    assert ew.StudyResult.from_dict(found.to_dict()).no_policy == found.no_policy != ""
+
+
+def test_the_models_answers_have_a_fingerprint_where_all_columns_have_ranges(world, tmp_path):
+    found = world[1]
+    assert len(found.fingerprint) == 64
+    assert ew.Study.load(made(tmp_path, changed(seed="5"))).run().fingerprint == found.fingerprint
+    one = changed(sensitive='["age"]').replace("[domain.bmi]\nlower = 15\nupper = 40\n", "")
+    assert ew.Study.load(made(tmp_path, one)).run().fingerprint is None
+
+
+@pytest.mark.filterwarnings("ignore::epsworth.LeakWarning")
+def test_a_tailored_policy_is_part_of_the_result(tmp_path):
+    path = made(tmp_path, changed(mechanisms='["tailored"]', method='"auto"', at_least="0.5", epsilons="[2]"), rows=80)
+    model, table = DecisionTreeClassifier(max_depth=2, random_state=0), pl.read_csv(tmp_path / "people.csv")
+    table.drop("ill").write_csv(tmp_path / "people.csv")
+    skops.io.dump(model.fit(table.select("age", "bmi").to_numpy(), table["ill"].to_numpy()), tmp_path / "model.skops")
+    found = ew.Study.load(path).run()
+    assert ew.Policy.from_toml(found.policy).tailoring is not None
+    assert ew.StudyResult.from_dict(json.loads(json.dumps(found.to_dict()))).policy == found.policy
+
+
+def test_curves_are_those_of_the_function(world):
+    study, found = world
+    table = pl.read_csv(study.files["table"]).drop("ill")
+    curves = ew.stability(
+        ew.load_model(study.files["model"]), table, sensitive=["age", "bmi"], mechanisms=["pm", "krr:k=9"],
+        epsilons=[0.5, 1, 2, 4], domain={"age": (0, 100), "bmi": (15, 40)}, method="sampled", tolerance=0.1, rng=1,
+    )  # fmt: skip
+    assert np.array_equal(curves.lower, found.curves.lower)

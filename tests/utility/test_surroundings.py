@@ -1,0 +1,250 @@
+"""What a page shows beside curves: true of the model, kept in files, refused where it does not hold together."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+import epsworth as ew
+from epsworth.utility.looking_around import look_around
+from epsworth.utility.surroundings import MASS_UNIT, Grouping, Surroundings, numbered
+
+DOMAIN = {"age": (0, 100), "bmi": (10, 60)}
+
+
+def people(rows=40, seed=0):
+    rng = np.random.default_rng(seed)
+    return pl.DataFrame(
+        {
+            "age": rng.integers(0, 100, rows),
+            "bmi": np.round(rng.uniform(10, 60, rows), 1),
+            "sex": rng.choice(["f", "m"], rows),
+            "id": np.arange(rows),
+        }
+    )
+
+
+def fitted(frame):
+    truth = (frame["age"].to_numpy() > 50) & (frame["bmi"].to_numpy() > 25)
+    names = ["age", "bmi"]
+    return DecisionTreeClassifier(max_depth=3, random_state=0).fit(frame.select(names).to_pandas(), truth), truth
+
+
+@pytest.fixture(scope="module")
+def asked():
+    frame = people()
+    model, truth = fitted(frame)
+    curves = ew.stability(
+        model, frame, sensitive=["age", "bmi"], mechanisms=["pm", "krr:k=9", "laplace_clipped"], epsilons=[1, 2, 4, 8],
+        domain=DOMAIN, y=truth, rng=1,
+    )  # fmt: skip
+    found = ew.recommend(curves, at_least=0.6)
+    return curves, model, frame, truth, found, look_around(
+        curves, model, frame, found=found, domain=DOMAIN, y=truth, rng=1
+    )  # fmt: skip
+
+
+def test_it_looks_at_the_record_that_is_served_worst_where_it_was_recommended(asked):
+    curves, model, frame, _, found, around = asked
+    m, e = curves.mechanisms.index(found.choice.mechanism), curves.epsilons.tolist().index(found.choice.epsilon)
+    assert around.record == int(curves.lower[m, e].argmin())
+    assert (around.mechanism, around.epsilon_per_record) == (found.choice.mechanism, found.choice.guarantee.epsilon)
+    assert around.records == 40
+    assert around.notes == ()
+    assert around.seed == 1
+    assert around.domain == ew.Domain.of(DOMAIN)
+    other = look_around(curves, model, frame, domain=DOMAIN, record=3)
+    assert other.record == 3
+    with pytest.raises(ValueError, match="there is no record 40"):
+        look_around(curves, model, frame, domain=DOMAIN, record=40)
+
+
+def test_the_map_holds_the_models_labels_and_the_mechanisms_masses(asked):
+    curves, model, frame, _, _, around = asked
+    drawn = around.map
+    rng = np.random.default_rng(5)
+    for i, j in rng.integers(0, 64, (60, 2)):
+        at = [(drawn.edges[f][c] + drawn.edges[f][c + 1]) / 2 for f, c in enumerate((i, j))]
+        (label,) = model.predict(pl.DataFrame({"age": [at[0]], "bmi": [at[1]]}).to_pandas())
+        assert drawn.labels[drawn.cells[i, j]] == str(label)
+    assert drawn.labels[drawn.label] == str(curves.labels[around.record])
+    assert drawn.own == (float(frame["age"][around.record]), float(frame["bmi"][around.record]))
+    assert drawn.mechanisms == curves.mechanisms
+    law = ew.FAMILIES["pm"](2.0).law((drawn.own[1] - 10) / 50)
+    edges = np.linspace(0, 1, 65)
+    truth = law.cell_masses(edges)
+    told = drawn.masses[0, 1, 1] / MASS_UNIT
+    assert (told <= truth).all()
+    assert (told >= truth - 2 / MASS_UNIT).all()
+    assert drawn.masses.sum(axis=-1).max() <= MASS_UNIT
+
+
+def test_box_and_split_are_those_of_the_library(asked):
+    _, model, frame, _, found, around = asked
+    again = ew.safe_box(
+        model, frame[around.record], sensitive=["age", "bmi"], domain=DOMAIN, mechanism=around.box.mechanism,
+        epsilon=found.choice.epsilon, confidence=0.999,
+    )  # fmt: skip
+    assert around.box == again
+    assert around.split.total == found.choice.guarantee.epsilon
+    assert around.split.mechanism == found.choice.mechanism
+    assert around.split_records == 20
+    assert around.split.lower >= around.split.even_lower
+    rows = np.unique(np.linspace(0, 39, 20).astype(int))
+    even = ew.stability(
+        model, frame[rows.tolist()], sensitive=["age", "bmi"], mechanisms=found.choice.mechanism,
+        epsilons=[found.choice.epsilon], domain=DOMAIN, rng=3,
+    )  # fmt: skip
+    assert around.split.even_lower <= even.average().upper[0, 0]
+    assert around.split.even_upper >= even.average().lower[0, 0]
+
+
+def test_groups_are_columns_with_few_values_and_true_labels(asked):
+    curves, _, frame, truth, _, around = asked
+    assert [group.by for group in around.groups] == ["true label", "sex"]
+    lower = curves.lower[0, 2]
+    for group, column in zip(around.groups, (truth.astype(str), frame["sex"].to_numpy()), strict=True):
+        served = group.served(lower)
+        assert sum(one.records for one in served) == 40
+        assert [one.average for one in served] == sorted(one.average for one in served)
+        for one in served:
+            own = lower[column == one.value]
+            assert one.records == len(own)
+            assert one.worst == own.min()
+            assert math.fsum([*own, -len(own) * one.average]) >= 0  # never more than the average is
+            assert one.average == pytest.approx(own.mean())
+
+
+def test_one_feature_arrays_grids_and_indicators():
+    table = np.random.default_rng(2).uniform(size=(30, 2))
+    curves = ew.stability(
+        lambda X: X[:, 0] > 0.5, table, sensitive=[0], mechanisms=["pm", "pm:indicator=0.1", "laplace"],
+        epsilons=np.linspace(0.5, 8, 40), tolerance=0.1, rng=0,
+    )  # fmt: skip
+    around = look_around(curves, lambda X: X[:, 0] > 0.5, table, rng=0)
+    drawn = around.map
+    assert drawn.cells.shape == (200,)
+    assert drawn.mechanisms == ("pm", "pm:indicator=0.1", "laplace")
+    assert len(drawn.epsilons) == 16
+    assert {drawn.epsilons[0], drawn.epsilons[-1]} == {0.5, 8.0}
+    own = np.flatnonzero((drawn.edges[0][:-1] < drawn.own[0]) & (drawn.edges[0][1:] >= drawn.own[0]))[0]
+    assert drawn.masses[1, 0, 0, own] >= 0.1 * MASS_UNIT - 1  # the raw record is sent so often
+    assert drawn.masses[2, 0, 0].sum() < 0.9 * MASS_UNIT  # Laplace noise leaves the range
+    assert around.split is None
+    assert around.groups == ()
+
+
+def test_what_costs_is_left_out_and_said():
+    frame = people()
+    model, truth = fitted(frame)
+    curves = ew.stability(model, frame, sensitive=["age", "bmi"], mechanisms="pm", epsilons=[2.0], domain=DOMAIN, rng=1)
+    asked = []
+
+    def counted(records):
+        asked.append(len(records))
+        return model.predict(records)
+
+    around = look_around(curves, counted, frame, domain=DOMAIN, y=truth, ask_model=False)
+    assert asked == []
+    assert (around.map, around.box, around.split) == (None, None, None)
+    assert [group.by for group in around.groups] == ["true label", "sex"]
+    assert "was not asked again" in around.notes[0]
+
+
+def test_a_model_that_fails_elsewhere_leaves_a_note():
+    table = np.random.default_rng(2).uniform(size=(30, 2))
+    curves = ew.stability(lambda X: X[:, 0] > 0.5, table, sensitive=[0], mechanisms="pm", epsilons=[2.0], rng=0)
+
+    def broken(records):
+        raise RuntimeError("gone")
+
+    around = look_around(curves, broken, table)
+    assert around.map is None
+    assert len(around.notes) == 1
+    assert "could not be computed" in around.notes[0]
+
+
+def test_under_a_policy_what_clients_release_is_drawn():
+    frame = people()
+    model, _ = fitted(frame)
+    policy = ew.Policy.of("pm", 2, ew.Domain.of(DOMAIN))
+    curves = ew.stability(model, frame, policy=policy, rng=1)
+    around = look_around(curves, model, frame, policy=policy, rng=1)
+    assert around.domain == ew.Domain.of(DOMAIN)
+    assert around.map.mechanisms == ("policy",)
+    assert around.map.masses.sum(axis=-1).min() > 0.99 * MASS_UNIT
+    assert around.split is None
+    assert around.box is not None
+
+
+def test_it_is_kept_in_files_whole(asked):
+    around = asked[-1]
+    document = json.loads(json.dumps(around.to_dict(), allow_nan=False))
+    again = Surroundings.from_dict(document)
+    assert again.to_dict() == around.to_dict()
+    assert again.box == around.box
+    assert again.split == around.split
+    assert again.domain == around.domain
+    assert str(again) == str(around)
+    bare = Surroundings(record=0, records=1)
+    assert Surroundings.from_dict(json.loads(json.dumps(bare.to_dict()))).to_dict() == bare.to_dict()
+
+
+DAMAGES = {
+    "format": lambda d: d.update(format="epsworth-curves-1"),
+    "record": lambda d: d.update(record=40),
+    "record-true": lambda d: d.update(record=True),
+    "records": lambda d: d.update(records=39),
+    "declared": lambda d: d.update(declared="yes"),
+    "seed": lambda d: d.update(seed="1"),
+    "notes": lambda d: d.update(notes="none"),
+    "model": lambda d: d.update(model=3),
+    "epsilon": lambda d: d.update(epsilon_per_record=-1),
+    "lacks": lambda d: d.pop("map"),
+    "edges": lambda d: d["map"]["edges"][0].reverse(),
+    "own": lambda d: d["map"].update(own=[1e9, 20]),
+    "cells": lambda d: d["map"]["cells"][0].__setitem__(0, 99),
+    "cells-float": lambda d: d["map"]["cells"][0].__setitem__(0, 0.5),
+    "cells-ragged": lambda d: d["map"]["cells"][0].pop(),
+    "label": lambda d: d["map"].update(label=7),
+    "masses": lambda d: d["map"]["masses"][0][0][0].__setitem__(0, MASS_UNIT),
+    "masses-minus": lambda d: d["map"]["masses"][0][0][0].__setitem__(0, -1),
+    "masses-fewer": lambda d: d["map"]["masses"].pop(),
+    "map-epsilons": lambda d: d["map"]["epsilons"].__setitem__(0, 0),
+    "box": lambda d: d["box"]["lower"].__setitem__(0, 1e9),
+    "values": lambda d: d["values"].__setitem__(0, 1e9),
+    "values-fewer": lambda d: d["values"].pop(),
+    "box-mass": lambda d: d["box"].update(mass=1.5),
+    "box-confidence": lambda d: d["box"].update(confidence=0.9999, spent=0.5),
+    "box-whole": lambda d: d["box"].update(whole=[1, 0]),
+    "box-label": lambda d: d["box"].update(label={}),
+    "split": lambda d: d["split"].update(epsilons=[100, 100]),
+    "split-bounds": lambda d: d["split"].update(lower=1.0, upper=0.5),
+    "split-records": lambda d: d.update(split_records=0),
+    "split-notion": lambda d: d["split"]["guarantee"].update(notion="none"),
+    "groups": lambda d: d["groups"][0]["of"].pop(),
+    "groups-number": lambda d: d["groups"][0]["of"].__setitem__(0, 5),
+    "domain": lambda d: d["domain"]["features"]["age"].update(lower=200),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_what_does_not_hold_together_is_refused(asked, name):
+    document = json.loads(json.dumps(asked[-1].to_dict()))
+    damaged = copy.deepcopy(document)
+    DAMAGES[name](damaged)
+    assert damaged != document
+    with pytest.raises(ValueError, match=r"surroundings: damaged|this is not an epsworth-surroundings-1"):
+        Surroundings.from_dict(damaged)
+
+
+def test_small_things():
+    assert numbered([1, 1, 0])[0] == ("0", "1")
+    with pytest.raises(ValueError, match="at most 12 values"):
+        Grouping("x", tuple(map(str, range(13))), np.zeros(3, dtype=int))
