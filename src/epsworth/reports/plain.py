@@ -12,10 +12,14 @@ SCRIPTS = ("stops.js",)
 LEAST = Decimal("0.0001")  # per cent that are told apart
 
 
-def plain_page(title: str, body: str, sliders: Mapping[str, Any], whole: str) -> Page:
-    """Return a page; ``sliders`` hold, by name, what is said and where things lie at every stop."""
+def plain_page(title: str, body: str, sliders: Mapping[str, Any], whole: str, policy: str = "") -> Page:
+    """Return a page; ``sliders`` hold, by name, what is said and where things lie at every stop.
+
+    ``policy`` is the text of a policy, to be downloaded; or nothing.
+    """
+    kept = {"policy": policy} if policy else {}
     return framed(
-        title, body, numbers={"sliders": sliders}, scripts=SCRIPTS, whole=whole, styles=(*STYLES, "plain.css")
+        title, body, numbers={"sliders": sliders} | kept, scripts=SCRIPTS, whole=whole, styles=(*STYLES, "plain.css")
     )
 
 
