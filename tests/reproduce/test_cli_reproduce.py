@@ -44,10 +44,10 @@ def test_all_writes_a_page_and_its_numbers(cli, few, tmp_path):
     code, out, err = cli("reproduce", "all", "-o", ".")
     assert code == 0, err
     assert "2 holds, 1 not reproducible, 1 not run yet" in out
-    found = json.loads((tmp_path / "reproduced.json").read_text())
+    found = json.loads((tmp_path / "reproduce.json").read_text())
     assert [row["id"] for row in found["items"]] == list(few)
     assert {row["verdict"] for row in found["items"]} == {"holds", "not reproducible", "not run yet"}
-    page = (tmp_path / "reproduced.md").read_text()
+    page = (tmp_path / "reproduce.md").read_text()
     for row in found["items"]:
         (line,) = (line for line in page.splitlines() if line.startswith(f"| {row['id']} |"))
         assert row["ours"] in line
