@@ -115,8 +115,8 @@ def figure_4(setting: Setting) -> Outcome:
         found = np.array([[float(law.mass(0.5 - t, 0.5 + t)) for t in thetas] for law in laws.values()])
         found[:, -1] = 1  # all of [0, 1]
         best[epsilon] = [FOUR[i] for i in found[:, :-1].argmax(axis=0)]
-        shown = dict(zip(FOUR, found, strict=True))
-        panels.append(curves(f"epsilon {epsilon:g}", ("theta", thetas), "share within theta of .5", shown))
+        shown = dict(zip(FOUR, found[:, :-1:2], strict=True))
+        panels.append(curves(f"epsilon {epsilon:g}", ("theta", thetas[:-1:2]), "share within theta of .5", shown))
     crossing = float(brentq(_lead, 0.08, 0.2))
     everywhere = all(name == "pm" for row in best.values() for name in row)
     others = {name for epsilon in best for name in best[epsilon][10:]} - {"pm"}  # from theta .15 on

@@ -53,15 +53,22 @@ class Row:
     bare: float
     error: bool = False
 
-    def paper(self, least: float = BUDGETS[0], most: float = BUDGETS[-1]) -> list[float]:
+    @property
+    def budgets(self) -> tuple[float, ...]:
+        """Which of them were simulated."""
+        return BUDGETS if len(self.values["paper"]) == len(BUDGETS) else pac_tasks.BUDGETS
+
+    def paper(self, least: float = 0.0, most: float = 4.0) -> list[float]:
         """Return those under the paper's anisotropic noise, for budgets from the least to the most."""
-        return [value for mi, value in zip(BUDGETS, self.values["paper"], strict=True) if least <= mi <= most]
+        return [value for mi, value in zip(self.budgets, self.values["paper"], strict=True) if least <= mi <= most]
 
-    def isotropic(self, least: float = BUDGETS[0], most: float = BUDGETS[-1]) -> list[float]:
+    def isotropic(self, least: float = 0.0, most: float = 4.0) -> list[float]:
         """Return those under its isotropic noise."""
-        return [value for mi, value in zip(BUDGETS, self.values["isotropic_paper"], strict=True) if least <= mi <= most]
+        return [
+            value for mi, value in zip(self.budgets, self.values["isotropic_paper"], strict=True) if least <= mi <= most
+        ]
 
-    def lost(self, least: float, most: float = BUDGETS[-1]) -> float:
+    def lost(self, least: float, most: float = 4.0) -> float:
         """Return the most that the paper's noise costs over these budgets."""
         sign = -1 if self.error else 1
         return max(sign * (self.bare - value) for value in self.paper(least, most))
@@ -72,17 +79,21 @@ class Row:
         return bool((gain > -slack).all())
 
 
+def _budgets(setting: Setting) -> list[MI]:
+    return [MI(beta) for beta in (pac_tasks.BUDGETS if setting.quick else BUDGETS)]
+
+
 @lru_cache(maxsize=64)
 def row(name: str, setting: Setting) -> Row:
     """Simulate the releases of one task."""
     one = TASKS[name]
     large = one.table == "dry_bean"
-    fitted, score = pac_tasks.fit(one, setting.folder, worlds=(32 if large else 128) if setting.quick else None)
-    releases = (40 if large else 100) if setting.quick else 400
+    fitted, score = pac_tasks.fit(one, setting.folder, worlds=(24 if large else 128) if setting.quick else None)
+    releases = (25 if large else 60) if setting.quick else 400
     found: dict[Rule, tuple[float, ...]] = {}
     for rule in RULES:
         basis: Basis = "svd" if rule == "optimal" and one.basis == "auto" else "diag"
-        told = fitted.simulate_utility(score, releases, budgets=[MI(b) for b in BUDGETS], noises=[rule], bases=[basis])
+        told = fitted.simulate_utility(score, releases, budgets=_budgets(setting), noises=[rule], bases=[basis])
         found[rule] = tuple(utility.mean for utility in told)
     bare = float(np.mean([score(fitted.mechanism_.rebuild(v)) for v in fitted.trials_.outputs[:32]]))
     return Row(name, found, bare, one.error)
@@ -93,9 +104,9 @@ def images(components: int, setting: Setting) -> Row:
     """Simulate the restoration of the compressed copy of CIFAR-10 from a few components."""
     data = np.load(setting.file(CIFAR))
     pixels, test = (data[part].reshape(len(data[part]), -1) / 255 for part in ("x_train", "x_test"))
-    pixels, test = (pixels[:1000], test[:300]) if setting.quick else (pixels, test)
+    pixels, test = (pixels[:600], test[:150]) if setting.quick else (pixels, test)
     estimator = PCA(components, svd_solver="randomized", random_state=0)
-    fitted = PACPrivatizer(estimator, MI(1.0), worlds=32 if setting.quick else 64, worlds_seed=0).fit(pixels)
+    fitted = PACPrivatizer(estimator, MI(1.0), worlds=16 if setting.quick else 64, worlds_seed=0).fit(pixels)
     size = float(np.linalg.norm(test))
 
     def error(model: PCA) -> float:
@@ -103,7 +114,9 @@ def images(components: int, setting: Setting) -> Row:
 
     found: dict[Rule, tuple[float, ...]] = {}
     for rule in RULES:
-        told = fitted.simulate_utility(error, 20, budgets=[MI(b) for b in BUDGETS], noises=[rule], bases=["diag"])
+        told = fitted.simulate_utility(
+            error, 8 if setting.quick else 20, budgets=_budgets(setting), noises=[rule], bases=["diag"]
+        )
         found[rule] = tuple(utility.mean for utility in told)
     return Row(f"CIFAR-10 copy d'={components}", found, error(clone(estimator).fit(pixels)), True)
 
@@ -120,12 +133,12 @@ def _told(found: Sequence[Row]) -> str:
 
 def _panel(one: Row) -> Panel:
     stored = TASKS[one.name].published if one.name in TASKS else ()
-    besides = [curve("without noise", BUDGETS, [one.bare] * len(BUDGETS), "guide")]
+    besides = [curve("without noise", one.budgets, [one.bare] * len(one.budgets), "guide")]
     if stored:
         besides.append(curve("stored by the authors", pac_tasks.BUDGETS, stored, "paper"))
     rows = {words: one.values[rule] for rule, words in WORDS.items()}
     kind = "restoration error" if one.error else "accuracy"
-    return curves(one.name, ("mutual information (nats)", BUDGETS), kind, rows, logs="x", besides=tuple(besides))
+    return curves(one.name, ("mutual information (nats)", one.budgets), kind, rows, logs="x", besides=tuple(besides))
 
 
 def _figure(

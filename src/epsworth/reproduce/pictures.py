@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 ACROSS, WIDTH, HEIGHT = 3, 3.6, 3.1  # panels in a row, and inches of one
 LISTED = 7  # names that fit under a panel
 SHAPES = "os^Dv<>"  # beside the colours: told apart in grey, too
+GUIDES = ((1, 1), (5, 2), (5, 2, 1, 2))
 EVERY = 6  # shapes along a curve
 # text stays text, and names of clips do not change from run to run
 PLAIN: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "epsworth", "font.size": 8}
@@ -27,7 +29,7 @@ def drawn(title: str, panels: Sequence[Panel]) -> str:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    across = min(ACROSS, len(panels))
+    across = 2 if len(panels) == 4 else min(ACROSS, len(panels))
     rows = -(-len(panels) // across)
     with rc_context(PLAIN):
         figure = Figure(figsize=(WIDTH * across, HEIGHT * rows + 0.3), layout="constrained")
@@ -47,10 +49,10 @@ def _fill(place: Axes, panel: Panel) -> None:
     if panel.plane is not None:
         light = {"cmap": "Greys", "vmin": -0.5, "vmax": 2.5 * panel.plane.max()}  # lines are to stand out from it
         place.imshow(panel.plane, origin="lower", extent=(0, 1, 0, 1), **light)
-    number = 0
+    numbers = Counter[bool]()  # of guides, and of all others: each kind has its own looks
     for series in panel.series:
-        _one(place, series, number)
-        number += series.style in ("line", "steps", "points")
+        _one(place, series, numbers[series.style == "guide"])
+        numbers[series.style == "guide"] += series.style != "paper"
     for i, (name, (left, right), (low, high)) in enumerate(panel.boxes):
         place.plot(
             [left, right, right, left, left], [low, low, high, high, low], **line(i), label=name or None, linewidth=1.5
@@ -65,7 +67,12 @@ def _fill(place: Axes, panel: Panel) -> None:
     place.set_title(panel.title, fontsize=8)
     names = [label for label in place.get_legend_handles_labels()[1] if label]
     if 0 < len(names) <= LISTED:
-        place.legend(fontsize=6.5, frameon=False)
+        under: dict[str, Any] = {
+            "loc": "upper center",
+            "bbox_to_anchor": (0.5, -0.18),
+            "ncols": 2,
+        }  # where it hides nothing
+        place.legend(fontsize=6.5, frameon=False, **under)
     bare(place)
 
 
@@ -74,11 +81,12 @@ def _one(place: Axes, series: Series, number: int) -> None:
     given: dict[str, Any] = {"label": series.name or None}
     if series.style == "points":
         colour = COLOURS[number % len(COLOURS)] if series.colour is None else series.colour
-        place.scatter(series.x, series.y, s=5, c=colour, linewidths=0, rasterized=len(series.x) > 300, **given)
+        size = 5 if len(series.x) > 50 else 18
+        place.scatter(series.x, series.y, s=size, c=colour, linewidths=0, rasterized=len(series.x) > 300, **given)
     elif series.style == "paper":
         place.plot(series.x, series.y, "x", color="black", markersize=6, zorder=3, **given)
     elif series.style == "guide":
-        place.plot(series.x, series.y, color="0.5", linestyle=(0, (1, 1)), **given)
+        place.plot(series.x, series.y, color="0.5", linestyle=(0, GUIDES[number % len(GUIDES)]), **given)
     else:
         every = max(1, len(series.x) // EVERY)
         shape: dict[str, Any] = {"marker": SHAPES[number % len(SHAPES)], "markersize": 3.5}
