@@ -6,6 +6,7 @@ import difflib
 
 from epsworth.reproduce import (
     paper_000,
+    paper_000_images,
     paper_000_mechanisms,
     paper_000_models,
     paper_000_studies,
@@ -21,6 +22,7 @@ from epsworth.reproduce.items import Item
 
 _PARTS = (
     paper_000,
+    paper_000_images,
     paper_000_mechanisms,
     paper_000_models,
     paper_000_studies,

@@ -191,7 +191,6 @@ def digits(path: Path) -> tuple[MLPClassifier, Floats]:
 
 
 _STROKE, _BANK = (STROKE.file,), (BANK.file,)
-_DIGITS = "minutes, and the paper's convolutional network is not built; examples/papers/mnist.py bounds a plain one"
 ITEMS = (
     Item(
         "000-fig-6",
@@ -209,13 +208,6 @@ ITEMS = (
         figure_7,
         quick=False,
         needs=_BANK,
-    ),
-    Item(
-        "000-fig-8",
-        "Figure 8, section 7.2.3",
-        "The first two MNIST images of 7 x 7: PM is best, and its box says something only from epsilon 4 on.",
-        reason=_DIGITS,
-        pending=True,
     ),
     Item(
         "000-fig-9",
@@ -261,19 +253,5 @@ ITEMS = (
         "Bank, forest: the same order.",
         lambda setting: _over_dataset(setting, BANK, "RF"),
         needs=_BANK,
-    ),
-    Item(
-        "000-fig-15",
-        "Figure 15, appendix C.6.1",
-        "Figure 8 once more.",
-        reason=_DIGITS,
-        pending=True,
-    ),
-    Item(
-        "000-fig-16",
-        "Figure 16, appendix C.6.2",
-        "The first 50 images: PM is best on average and in the worst case.",
-        reason=_DIGITS,
-        pending=True,
     ),
 )
