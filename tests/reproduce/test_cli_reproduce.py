@@ -52,6 +52,10 @@ def test_all_writes_a_page_and_its_numbers(cli, few, tmp_path):
         (line,) = (line for line in page.splitlines() if line.startswith(f"| {row['id']} |"))
         assert row["ours"] in line
         assert row["verdict"] in line
+    shown = {path.name for path in (tmp_path / "reproduce").iterdir()}
+    assert shown == {"000-fig-2.svg"}  # of those that are computed, the one figure
+    assert "(reproduce/000-fig-2.svg)" in page
+    assert [row.get("picture") for row in found["items"]] == [None, "reproduce/000-fig-2.svg", None, None]
 
 
 def test_quick_leaves_out_what_is_not_quick(cli, few):
