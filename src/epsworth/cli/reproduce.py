@@ -26,7 +26,9 @@ def reproduce(
         Path | None,
         typer.Option("--data", envvar="EPSWORTH_DATA", help="Folder of the papers' tables; some items need none."),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help=f"Folder for {PAGE}, its pictures, and {NUMBERS}.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help=f"Folder for {PAGE}, its pictures, and {NUMBERS}.")
+    ] = None,
 ) -> None:
     """Compute what the five papers state, and say what holds.
 
@@ -122,7 +124,8 @@ def _write(folder: Path, outcomes: dict[str, Outcome], quick: bool) -> None:
     from epsworth.reproduce.pages import PICTURES, as_json, as_markdown, pictures
 
     shown = pictures(outcomes)
-    texts = {PAGE: as_markdown(outcomes, quick), NUMBERS: json.dumps(as_json(outcomes, quick), indent=1) + "\n", **shown}
+    numbers = json.dumps(as_json(outcomes, quick), indent=1) + "\n"
+    texts = {PAGE: as_markdown(outcomes, quick), NUMBERS: numbers, **shown}
     if shown:
         (folder / PICTURES).mkdir(exist_ok=True)
     with ExitStack() as together:

@@ -25,6 +25,8 @@ TABLES = ("rice.csv.gz", "dry_bean.csv.gz")
 BUDGETS = tuple(2.0**power for power in range(-6, 3))  # nats, as in the figures
 RULES: tuple[Rule, ...] = ("paper", "isotropic_paper", "optimal")
 WORDS: dict[Rule, str] = {"paper": "anisotropic", "isotropic_paper": "isotropic", "optimal": "ours, least noise"}
+# worlds and simulated releases, by whether the table is the large one, and whether in brief: minutes, seconds
+SIZES = {(False, False): (256, 200), (True, False): (64, 100), (False, True): (128, 60), (True, True): (24, 25)}
 Said = tuple[str, str, Callable[["Row"], bool]]  # task, statement, whether it is so
 
 _IRIS_TREE = FixedForest(1, 3, p=0.01, w1=0.0, w2=0.0, features=[[2, 3, 0]])
@@ -87,9 +89,8 @@ def _budgets(setting: Setting) -> list[MI]:
 def row(name: str, setting: Setting) -> Row:
     """Simulate the releases of one task."""
     one = TASKS[name]
-    large = one.table == "dry_bean"
-    fitted, score = pac_tasks.fit(one, setting.folder, worlds=(24 if large else 128) if setting.quick else None)
-    releases = (25 if large else 60) if setting.quick else 400
+    worlds, releases = SIZES[one.table == "dry_bean", setting.quick]
+    fitted, score = pac_tasks.fit(one, setting.folder, worlds=worlds)
     found: dict[Rule, tuple[float, ...]] = {}
     for rule in RULES:
         basis: Basis = "svd" if rule == "optimal" and one.basis == "auto" else "diag"
@@ -104,9 +105,9 @@ def images(components: int, setting: Setting) -> Row:
     """Simulate the restoration of the compressed copy of CIFAR-10 from a few components."""
     data = np.load(setting.file(CIFAR))
     pixels, test = (data[part].reshape(len(data[part]), -1) / 255 for part in ("x_train", "x_test"))
-    pixels, test = (pixels[:600], test[:150]) if setting.quick else (pixels, test)
+    pixels, test = (pixels[:600], test[:150]) if setting.quick else (pixels, test[:500])
     estimator = PCA(components, svd_solver="randomized", random_state=0)
-    fitted = PACPrivatizer(estimator, MI(1.0), worlds=16 if setting.quick else 64, worlds_seed=0).fit(pixels)
+    fitted = PACPrivatizer(estimator, MI(1.0), worlds=16 if setting.quick else 32, worlds_seed=0).fit(pixels)
     size = float(np.linalg.norm(test))
 
     def error(model: PCA) -> float:
@@ -115,7 +116,7 @@ def images(components: int, setting: Setting) -> Row:
     found: dict[Rule, tuple[float, ...]] = {}
     for rule in RULES:
         told = fitted.simulate_utility(
-            error, 8 if setting.quick else 20, budgets=_budgets(setting), noises=[rule], bases=["diag"]
+            error, 8 if setting.quick else 10, budgets=_budgets(setting), noises=[rule], bases=["diag"]
         )
         found[rule] = tuple(utility.mean for utility in told)
     return Row(f"CIFAR-10 copy d'={components}", found, error(clone(estimator).fit(pixels)), True)
