@@ -3,8 +3,9 @@
     EPSWORTH_DATA=... python examples/papers/mnist.py [--dataset]
 
 The first two images, epsilon 1 to 8 per pixel, (epsilon, 0.1) per image through the privacy indicator, as in Figure 8.
-The paper's classifier is a small convolutional network; here it is scikit-learn's, with one hidden layer of 64.  With
---dataset also the average and the worst case over the first 50 images (Figure 16).
+The paper's classifier is a small convolutional network, as in ``epsworth reproduce 000-fig-8``; here it is
+scikit-learn's, with one hidden layer of 64.  With --dataset also the average and the worst case over the first 50
+images (Figure 16).
 """
 
 from __future__ import annotations

@@ -44,14 +44,18 @@ def test_all_writes_a_page_and_its_numbers(cli, few, tmp_path):
     code, out, err = cli("reproduce", "all", "-o", ".")
     assert code == 0, err
     assert "2 holds, 1 not reproducible, 1 not run yet" in out
-    found = json.loads((tmp_path / "reproduced.json").read_text())
+    found = json.loads((tmp_path / "reproduce.json").read_text())
     assert [row["id"] for row in found["items"]] == list(few)
     assert {row["verdict"] for row in found["items"]} == {"holds", "not reproducible", "not run yet"}
-    page = (tmp_path / "reproduced.md").read_text()
+    page = (tmp_path / "reproduce.md").read_text()
     for row in found["items"]:
         (line,) = (line for line in page.splitlines() if line.startswith(f"| {row['id']} |"))
         assert row["ours"] in line
         assert row["verdict"] in line
+    shown = {path.name for path in (tmp_path / "reproduce").iterdir()}
+    assert shown == {"000-fig-2.svg"}  # of those that are computed, the one figure
+    assert "(reproduce/000-fig-2.svg)" in page
+    assert [row.get("picture") for row in found["items"]] == [None, "reproduce/000-fig-2.svg", None, None]
 
 
 def test_quick_leaves_out_what_is_not_quick(cli, few):

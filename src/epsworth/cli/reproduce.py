@@ -13,7 +13,7 @@ from epsworth.cli import options, show
 if TYPE_CHECKING:
     from epsworth.reproduce import Item, Outcome, Setting
 
-PAGE, NUMBERS = "reproduced.md", "reproduced.json"
+PAGE, NUMBERS = "reproduce.md", "reproduce.json"
 
 
 def reproduce(
@@ -26,7 +26,9 @@ def reproduce(
         Path | None,
         typer.Option("--data", envvar="EPSWORTH_DATA", help="Folder of the papers' tables; some items need none."),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help=f"Folder for {PAGE} and {NUMBERS}.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help=f"Folder for {PAGE}, its pictures, and {NUMBERS}.")
+    ] = None,
 ) -> None:
     """Compute what the five papers state, and say what holds.
 
@@ -115,15 +117,20 @@ def _summary(outcomes: dict[str, Outcome]) -> None:
 
 
 def _write(folder: Path, outcomes: dict[str, Outcome], quick: bool) -> None:
-    """Write the page and the numbers, both whole, or neither."""
+    """Write the page, its pictures and the numbers, all of them whole, or none."""
     import json
 
     from epsworth.files import replacing
-    from epsworth.reproduce.pages import as_json, as_markdown
+    from epsworth.reproduce.pages import PICTURES, as_json, as_markdown, pictures
 
-    texts = {PAGE: as_markdown(outcomes, quick), NUMBERS: json.dumps(as_json(outcomes, quick), indent=1) + "\n"}
-    with ExitStack() as both:
-        beside = {name: both.enter_context(replacing(folder / name)) for name in texts}
+    shown = pictures(outcomes)
+    numbers = json.dumps(as_json(outcomes, quick), indent=1) + "\n"
+    texts = {PAGE: as_markdown(outcomes, quick), NUMBERS: numbers, **shown}
+    if shown:
+        (folder / PICTURES).mkdir(exist_ok=True)
+    with ExitStack() as together:
+        beside = {name: together.enter_context(replacing(folder / name)) for name in texts}
         for name, text in texts.items():
             beside[name].write_text(text, encoding="utf-8")
-    show.console().print(f"Wrote {folder / PAGE} and {folder / NUMBERS}.", markup=False)
+    also = f", {len(shown)} pictures in {folder / PICTURES}" if shown else ""
+    show.console().print(f"Wrote {folder / PAGE} and {folder / NUMBERS}{also}.", markup=False)

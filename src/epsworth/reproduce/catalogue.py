@@ -6,10 +6,12 @@ import difflib
 
 from epsworth.reproduce import (
     paper_000,
+    paper_000_images,
     paper_000_mechanisms,
     paper_000_models,
     paper_000_studies,
     paper_001,
+    paper_001_figures,
     paper_001_tables,
     paper_002,
     paper_003,
@@ -20,10 +22,12 @@ from epsworth.reproduce.items import Item
 
 _PARTS = (
     paper_000,
+    paper_000_images,
     paper_000_mechanisms,
     paper_000_models,
     paper_000_studies,
     paper_001,
+    paper_001_figures,
     paper_001_tables,
     paper_002,
     paper_003,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from epsworth.reproduce.panels import Panel
 
 PAPERS = {
     "000": "Zheng & Hu 2025, Quantifying Classifier Utility under Local Differential Privacy",
@@ -22,7 +26,7 @@ PATTERN = re.compile(r"(00[0-4])-([a-z]+)-([a-z0-9.]+)")
 
 
 class Verdict(StrEnum):
-    """What becomes of a statement; the last two are said where there is no number of ours."""
+    """What becomes of a statement; the first three are said of a number of ours that was checked."""
 
     HOLDS = "holds"
     CORRECTED = "holds with a correction"
@@ -31,14 +35,25 @@ class Verdict(StrEnum):
     NOT_RUN = "not run yet"
 
 
+CHECKED = (Verdict.HOLDS, Verdict.CORRECTED, Verdict.FAILS)
+
+
 def judged(as_printed: bool, corrected: bool = False) -> Verdict:
     """Return the verdict on a statement that holds as it is printed, or else once it is corrected.
+
+    Raises
+    ------
+    TypeError
+        For what is no truth value: a pair or a text would pass any check by not being empty.
 
     Examples
     --------
     >>> judged(True).value, judged(False, corrected=True).value, judged(False).value
     ('holds', 'holds with a correction', 'does not hold')
     """
+    for check in (as_printed, corrected):
+        if not isinstance(check, bool | np.bool_):
+            raise TypeError(f"a verdict needs a check that is true or false, not {check!r}")
     if as_printed:
         return Verdict.HOLDS
     return Verdict.CORRECTED if corrected else Verdict.FAILS
@@ -48,6 +63,9 @@ def judged(as_printed: bool, corrected: bool = False) -> Verdict:
 class Outcome:
     """What we found about one item.
 
+    Claim: it says that a statement holds, or that it does not, only beside a number; any other verdict than "holds"
+    gives its reason.
+
     Attributes
     ----------
     verdict : Verdict
@@ -56,12 +74,22 @@ class Outcome:
     why : str
         The reason of a verdict that is not plainly "holds".
     seconds : float
+    panels : tuple of Panel
+        The picture, where the item is a figure.
     """
 
     verdict: Verdict
     ours: str
     why: str = ""
     seconds: float = 0.0
+    panels: tuple[Panel, ...] = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        told = re.search(r"\d", self.ours) and not re.search(r"\bnan\b", self.ours)
+        if self.verdict in CHECKED and not told:
+            raise ValueError(f"no verdict without a number: {self.ours!r}")
+        if self.verdict is not Verdict.HOLDS and not self.why:
+            raise ValueError(f"the verdict {str(self.verdict)!r} needs a reason")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -91,6 +119,28 @@ class Setting:
 
 
 Compute = Callable[[Setting], Outcome]
+
+
+def claims(
+    said: Sequence[tuple[str, bool]], ours: str, main: bool, note: str = "", panels: Sequence[Panel] = ()
+) -> Outcome:
+    """Return the outcome of several statements about one item.
+
+    Parameters
+    ----------
+    said : sequence of (statement, whether it is so)
+        Each as the paper makes it.
+    ours : str
+    main : bool
+        What the item is shown for is so, whatever becomes of the rest.
+    note : str
+        What all of it rests on.
+    panels : sequence of Panel
+    """
+    wrong = [what for what, true in said if not true]
+    right = [what for what, true in said if true]
+    why = f"not so: {'; '.join(wrong)}" if wrong else f"so: {'; '.join(right)}"
+    return Outcome(judged(not wrong, corrected=main), ours, f"{why} ({note})" if note else why, panels=tuple(panels))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Outcomes as one Markdown page and as JSON."""
+"""Outcomes as one Markdown page with pictures, and as JSON."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 from epsworth import __version__
 from epsworth.reproduce.catalogue import ITEMS
 from epsworth.reproduce.items import PAPERS, Outcome, Verdict
+from epsworth.reproduce.pictures import drawn
+
+PICTURES = "reproduce"  # the folder beside the page
 
 
 def counted(outcomes: Mapping[str, Outcome]) -> str:
@@ -29,30 +32,56 @@ def as_json(outcomes: Mapping[str, Outcome], quick: bool) -> dict[str, Any]:
     for name, outcome in outcomes.items():
         item = ITEMS[name]
         rows.append(
-            {"id": name, "paper": item.paper, "what": item.what, "statement": item.statement} | outcome.to_dict()
+            {"id": name, "paper": item.paper, "what": item.what, "statement": item.statement}
+            | outcome.to_dict()
+            | ({"picture": f"{PICTURES}/{name}.svg"} if outcome.panels else {})
         )
     return {"version": __version__, "quick": quick, "papers": PAPERS, "items": rows}
 
 
+def pictures(outcomes: Mapping[str, Outcome]) -> dict[str, str]:
+    """Return the pictures of the figures among the items, as the texts of SVG files by their names."""
+    return {
+        f"{PICTURES}/{name}.svg": drawn(f"{ITEMS[name].what} of paper {ITEMS[name].paper}, our numbers", outcome.panels)
+        for name, outcome in outcomes.items()
+        if outcome.panels
+    }
+
+
 def as_markdown(outcomes: Mapping[str, Outcome], quick: bool) -> str:
-    """Return a table per paper, and the counts."""
+    """Return a table per paper with its pictures, and the counts."""
     how = "briefly" if quick else "in full"
-    lines = ["# The five papers, reproduced", "", f"epsworth {__version__}, computed {how}: {counted(outcomes)}.", ""]
+    lines = [
+        "# The five papers, reproduced", "",
+        "Each figure, table, theorem and numbered statement of the five papers, in our words, beside what we compute.",
+        "A verdict other than \"holds\" gives its reason; \"not reproducible\" says what is lacking.", "",
+        f"epsworth {__version__}, computed {how}: {counted(outcomes)}.", "",
+    ]  # fmt: skip
     for paper, title in PAPERS.items():
         own = {name: outcome for name, outcome in outcomes.items() if ITEMS[name].paper == paper}
-        if not own:
-            continue
-        lines += [f"## {paper}: {title}", "", f"{counted(own)}.", ""]
-        lines += [
-            "| ID | where | the paper | ours | verdict | because | s |",
-            "| --- | --- | --- | --- | --- | --- | --- |",
-        ]
-        for name, outcome in own.items():
-            item = ITEMS[name]
-            cells = (
-                name, item.what, item.statement, outcome.ours, outcome.verdict.value, outcome.why,
-                f"{outcome.seconds:.1f}",
-            )  # fmt: skip
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-        lines.append("")
-    return "\n".join(lines)
+        if own:
+            lines += [f"## {paper}: {title}", "", f"{counted(own)}.", "", *_table(own), "", *_gallery(own)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _table(outcomes: Mapping[str, Outcome]) -> list[str]:
+    lines = [
+        "| ID | where | the paper | ours | verdict | because | s |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, outcome in outcomes.items():
+        item = ITEMS[name]
+        cells = (
+            name, item.what, item.statement, outcome.ours, outcome.verdict.value, outcome.why,
+            f"{outcome.seconds:.1f}",
+        )  # fmt: skip
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return lines
+
+
+def _gallery(outcomes: Mapping[str, Outcome]) -> list[str]:
+    lines = []
+    for name, outcome in outcomes.items():
+        if outcome.panels:
+            lines += [f"![{name}: {ITEMS[name].statement}]({PICTURES}/{name}.svg)", ""]
+    return lines

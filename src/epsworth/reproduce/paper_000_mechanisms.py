@@ -9,6 +9,7 @@ from scipy.optimize import brentq
 
 from epsworth.mechanisms import Mechanism, family
 from epsworth.reproduce.items import Item, Outcome, Setting, judged
+from epsworth.reproduce.panels import curve, curves
 
 FOUR = ("laplace_clipped", "pm", "sw", "exponential", "krr")  # the curves of Figure 4
 FACTOR = 0.95 * 0.99  # the paper's (1 - omega)(1 - tau)
@@ -32,11 +33,15 @@ def _reaching(words: str, share: float) -> float:
 def figure_2(setting: Setting) -> Outcome:
     """Compare the curve of Figure 2 with the law."""
     epsilons = np.linspace(0.1, 10, 100)
-    curve = np.array([_mass("laplace_clipped", float(e), 0.2, 0.8) for e in epsilons])
+    shares = np.array([_mass("laplace_clipped", float(e), 0.2, 0.8) for e in epsilons])
+    told = curve("read off by the paper", [2.0, 5.2], [0.46, 0.8], "paper")
     return Outcome(
-        judged(bool(np.allclose(curve, -np.expm1(-0.3 * epsilons), rtol=1e-9))),
-        f"{curve[9]:.3f}, {curve[49]:.3f}, {curve[99]:.3f} at epsilon 1, 5, 10",
+        judged(bool(np.allclose(shares, -np.expm1(-0.3 * epsilons), rtol=1e-9))),
+        f"{shares[9]:.3f}, {shares[49]:.3f}, {shares[99]:.3f} at epsilon 1, 5, 10",
         "the curve; two values read off it are wrong, see 000-section-3.1",
+        panels=(
+            curves("x = .5 in [.2, .8]", ("epsilon", epsilons), "probability", {"Laplace": shares}, besides=(told,)),
+        ),
     )
 
 
@@ -104,12 +109,14 @@ def section_4_3(setting: Setting) -> Outcome:
 def figure_4(setting: Setting) -> Outcome:
     """Find the best mechanism at each theta of Figure 4."""
     thetas = np.linspace(0.1, 0.5, 81)
-    best = {}
+    best, panels = {}, []
     for epsilon in (2.0, 4.0, 6.0):
         laws = {words: _mechanism(words, epsilon).law(0.5) for words in FOUR}
-        curves = np.array([[float(law.mass(0.5 - t, 0.5 + t)) for t in thetas] for law in laws.values()])
-        curves[:, -1] = 1  # all of [0, 1]
-        best[epsilon] = [FOUR[i] for i in curves[:, :-1].argmax(axis=0)]
+        found = np.array([[float(law.mass(0.5 - t, 0.5 + t)) for t in thetas] for law in laws.values()])
+        found[:, -1] = 1  # all of [0, 1]
+        best[epsilon] = [FOUR[i] for i in found[:, :-1].argmax(axis=0)]
+        shown = dict(zip(FOUR, found[:, :-1:2], strict=True))
+        panels.append(curves(f"epsilon {epsilon:g}", ("theta", thetas[:-1:2]), "share within theta of .5", shown))
     crossing = float(brentq(_lead, 0.08, 0.2))
     everywhere = all(name == "pm" for row in best.values() for name in row)
     others = {name for epsilon in best for name in best[epsilon][10:]} - {"pm"}  # from theta .15 on
@@ -119,6 +126,7 @@ def figure_4(setting: Setting) -> Outcome:
         "PM is best at " + ", ".join(f"{share:.0%} of the thetas at epsilon {e:g}" for e, share in shares.items()),
         f"at epsilon 2 the square wave stays ahead up to theta {crossing:.3f}, not .1"
         + (f"; from .15 on also best somewhere: {', '.join(sorted(others))}" if others else ""),
+        panels=tuple(panels),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
@@ -14,6 +15,7 @@ from sklearn.neural_network import MLPClassifier
 from epsworth.arrays import Floats
 from epsworth.mechanisms import Mechanism, family
 from epsworth.reproduce.items import Item, Outcome, Setting, judged
+from epsworth.reproduce.panels import Panel, Series, Span
 from epsworth.utility.radius import radius
 
 X0 = np.array([0.5, 0.5])
@@ -41,6 +43,18 @@ def quadratic() -> QuadraticDiscriminantAnalysis:
     return model
 
 
+def _plane(title: str, model: Any, boxes: tuple[tuple[str, Span, Span], ...]) -> Panel:
+    """Return the classes of a model over the unit square, with the record and some boxes."""
+    points = np.stack(np.meshgrid(*[(np.arange(100) + 0.5) / 100] * 2), axis=-1).reshape(-1, 2)
+    labels = (model.predict(points) != model.predict([X0])[0]).astype(float).reshape(100, 100)
+    record = Series("x", X0[:1], X0[1:], "paper")
+    return Panel(title, "first feature", "second feature", (record,), boxes=boxes, plane=labels, equal=True)
+
+
+def _square(name: str, half: float) -> tuple[str, Span, Span]:
+    return (name, (0.5 - half, 0.5 + half), (0.5 - half, 0.5 + half))
+
+
 def example_1(setting: Setting) -> Outcome:
     """Compute the number of samples, and the radii of the two classifiers that the figure is said to show."""
     n = math.ceil(math.log(2 / 0.05) / (2 * 0.01**2))
@@ -51,6 +65,12 @@ def example_1(setting: Setting) -> Outcome:
         judged(abs(n / 1e4 - 1.8) < 0.05 and any(abs(value - 0.2) < 0.005 for value in found)),
         f"n = {n:,}; radius {found[0]:.4f} of the network of Example 5, {found[1]:.4f} of the QDA of Example 4",
         "the number of samples holds; neither printed classifier has the radius .20: the figure shows another model",
+        panels=tuple(
+            _plane(title, model, (_square("radius .20, printed", 0.2), _square(f"radius {size:.3f}, ours", size)))
+            for title, model, size in zip(
+                ("network of Example 5", "QDA of Example 4"), (network(), quadratic()), found, strict=True
+            )
+        ),
     )
 
 
@@ -64,12 +84,14 @@ def example_3(setting: Setting) -> Outcome:
             kept.append(bool((model.predict(points) == own).all()))
     # the circle about (-1, -1) is reached by the corner (b, b)
     grown = 2 * math.sqrt(math.log(2) + 1) / math.sqrt(2) - 1
+    shown = (("printed", *BOXES[0]), ("printed, maximal", *BOXES[1]), _square("radius .2", 0.2))
     inside = [math.hypot(1 + box[0][1], 1 + box[1][1]) < 2 * math.sqrt(math.log(2) + 1) for box in BOXES]
     return Outcome(
         judged(all(kept) and all(inside) and grown <= 0.71, corrected=all(kept) and all(inside)),
         f"both boxes keep the label of both classifiers ({sum(kept)} of {len(kept)}); the square grows to "
         f"[0, {grown:.3f}] for the QDA",
         "the boxes are robust, but [0, .7] x [0, .7] is not maximal and .20 is not the radius",
+        panels=tuple(_plane(title, model, shown) for title, model in (("network", network()), ("QDA", quadratic()))),
     )
 
 

@@ -12,7 +12,8 @@ from sklearn.neural_network import MLPClassifier
 
 from epsworth.arrays import Floats
 from epsworth.reproduce import studies
-from epsworth.reproduce.items import Item, Outcome, Setting, judged
+from epsworth.reproduce.items import Item, Outcome, Setting, claims, judged
+from epsworth.reproduce.panels import Panel, Series, curve, curves
 from epsworth.reproduce.studies import BANK, EPSILONS, STROKE, Study, fitted, published
 
 # the paper's four, and two that it leaves out: its Laplace leaves the range of a pixel, this one is clipped to it
@@ -23,47 +24,49 @@ FIRST = ("laplace_clipped", "pm", "exponential")
 OURS = "our fit of the table, clipped Laplace and Gaussian noise"
 
 
-def _named(mechanisms: Sequence[str], name: str) -> int:
+def named_row(mechanisms: Sequence[str], name: str) -> int:
+    """Return the number of the mechanism of this family."""
     return next(i for i, words in enumerate(mechanisms) if words.partition(":")[0] == name)
 
 
-def _claims(said: Sequence[tuple[str, bool]], ours: str, main: bool, note: str = OURS) -> Outcome:
-    """Return the outcome of several statements about one figure; ``main`` is what it is shown for."""
-    wrong = [what for what, true in said if not true]
-    right = [what for what, true in said if true]
-    why = f"not so: {'; '.join(wrong)}" if wrong else f"so: {'; '.join(right)}"
-    return Outcome(judged(not wrong, corrected=main), ours, f"{why} ({note})")
-
-
-def _best(curves: Floats, mechanisms: Sequence[str], among: Sequence[str]) -> tuple[bool, bool, str]:
+def best(shares: Floats, mechanisms: Sequence[str], among: Sequence[str]) -> tuple[bool, bool, str]:
     """Tell whether the piecewise mechanism leads at each epsilon, whether at most of them, and where it does not."""
-    rows = [_named(mechanisms, name) for name in among]
-    lead = np.array([among[i] for i in curves[rows].argmax(axis=0)])
+    rows = [named_row(mechanisms, name) for name in among]
+    lead = np.array([among[i] for i in shares[rows].argmax(axis=0)])
     others = [f"{name} at {epsilon:g}" for name, epsilon in zip(lead, EPSILONS, strict=True) if name != "pm"]
     return not others, len(others) < len(EPSILONS) / 2, ", ".join(others)
 
 
-def _numbers(curves: Floats, mechanisms: Sequence[str], among: Sequence[str]) -> str:
+def numbers_of(shares: Floats, mechanisms: Sequence[str], among: Sequence[str]) -> str:
+    """Return the shares at epsilon 1, 4 and 8, by mechanism."""
     return "; ".join(
-        f"{name} " + " ".join(f"{curves[_named(mechanisms, name), e]:.3f}" for e in (0, 3, 7)) for name in among
+        f"{name} " + " ".join(f"{shares[named_row(mechanisms, name), e]:.3f}" for e in (0, 3, 7)) for name in among
     )
+
+
+def shown(
+    title: str, shares: Floats, mechanisms: Sequence[str], among: Sequence[str], besides: tuple[Series, ...] = ()
+) -> Panel:
+    """Return a panel of lower bounds on the share of labels that stay."""
+    rows = {name: shares[named_row(mechanisms, name)] for name in among}
+    return curves(title, ("epsilon per feature", EPSILONS), "share of labels that stay", rows, besides=besides)
 
 
 def figure_6(setting: Setting) -> Outcome:
     """Bound record 4 of the stroke table exactly, and compare the masses of the printed boxes."""
-    said, numbers, main = [], [], True
+    said, numbers, panels, main = [], [], [], True
     for name in studies.MODELS:
         found = fitted(setting.file(""), STROKE, name)
         record = found.record(STROKE)
-        curves = studies.ask(found.model, record, STROKE, tolerance=1e-3)
-        lower, upper = curves.lower[..., 0], curves.upper[..., 0]
-        always, mostly, where = _best(lower, STROKE.mechanisms, FIRST)
+        bounds = studies.ask(found.model, record, STROKE, tolerance=1e-3)
+        lower, upper = bounds.lower[..., 0], bounds.upper[..., 0]
+        always, mostly, where = best(lower, STROKE.mechanisms, FIRST)
         box, values = STROKE.box(name), [float(record[column][0]) for column in STROKE.sensitive]
         assert box is not None
         late = _ahead_unclipped(values, box)
         claimed = np.array([[published(w, float(e), values, box) for e in EPSILONS] for w in STROKE.mechanisms])
-        rows = [_named(STROKE.mechanisms, mechanism) for mechanism in FIRST]
-        exponential, laplace = (lower[_named(STROKE.mechanisms, m)] for m in ("exponential", "laplace_clipped"))
+        rows = [named_row(STROKE.mechanisms, mechanism) for mechanism in FIRST]
+        exponential, laplace = (lower[named_row(STROKE.mechanisms, m)] for m in ("exponential", "laplace_clipped"))
         main &= mostly
         said += [
             (f"{name}: PM is best ({where or 'at every epsilon'})", always),
@@ -72,8 +75,11 @@ def figure_6(setting: Setting) -> Outcome:
             (f"{name}: the printed box keeps the label on our fit, too", bool((claimed[rows] <= upper[rows]).all())),
             (f"{name}: in that box exponential above unclipped Laplace (not at {', '.join(late) or 'any'})", not late),
         ]
-        numbers.append(f"{name}: {_numbers(lower, STROKE.mechanisms, FIRST)}")
-    return _claims(said, "at epsilon 1, 4, 8, " + "; ".join(numbers), main)
+        numbers.append(f"{name}: {numbers_of(lower, STROKE.mechanisms, FIRST)}")
+        printed = tuple(curve("" if i else "mass of the printed box", EPSILONS, claimed[row], "paper")
+                        for i, row in enumerate(rows))  # fmt: skip
+        panels.append(shown(name, lower, STROKE.mechanisms, FIRST, printed))
+    return claims(said, "at epsilon 1, 4, 8, " + "; ".join(numbers), main, OURS, panels)
 
 
 def _ahead_unclipped(values: list[float], box: studies.Box) -> list[str]:
@@ -86,14 +92,14 @@ def _ahead_unclipped(values: list[float], box: studies.Box) -> list[str]:
 
 def figure_7(setting: Setting) -> Outcome:
     """Bound the bank record exactly."""
-    said, numbers, main = [], [], True
+    said, numbers, panels, main = [], [], [], True
     names = (*FIRST, "gaussian_clipped")
     for name in studies.MODELS:
         found = fitted(setting.file(""), BANK, name)
         lower = studies.ask(found.model, found.record(BANK), BANK, tolerance=1e-3).lower[..., 0]
-        always, mostly, where = _best(lower, BANK.mechanisms, names)
-        gaussian = lower[_named(BANK.mechanisms, "gaussian_clipped")]
-        others = np.array([lower[_named(BANK.mechanisms, m)] for m in FIRST])
+        always, mostly, where = best(lower, BANK.mechanisms, names)
+        gaussian = lower[named_row(BANK.mechanisms, "gaussian_clipped")]
+        others = np.array([lower[named_row(BANK.mechanisms, m)] for m in FIRST])
         behind = EPSILONS[gaussian >= others.min(axis=0)]
         main &= mostly
         said += [
@@ -101,28 +107,30 @@ def figure_7(setting: Setting) -> Outcome:
             (f"{name}: Gaussian behind the others (except at {', '.join(f'{e:g}' for e in behind) or 'none'})",
              behind.size == 0),
         ]  # fmt: skip
-        numbers.append(f"{name}: {_numbers(lower, BANK.mechanisms, names)}")
-    return _claims(said, "at epsilon 1, 4, 8, " + "; ".join(numbers), main)
+        numbers.append(f"{name}: {numbers_of(lower, BANK.mechanisms, names)}")
+        panels.append(shown(name, lower, BANK.mechanisms, names))
+    return claims(said, "at epsilon 1, 4, 8, " + "; ".join(numbers), main, OURS, panels)
 
 
 def figure_9(setting: Setting) -> Outcome:
     """Bound record 0 of the stroke table under the square wave and k-ary response."""
-    said, numbers, main = [], [], False
+    said, numbers, panels, main = [], [], [], False
     for name in studies.MODELS:
         found = fitted(setting.file(""), STROKE, name)
         lower = studies.ask(found.model, found.record(STROKE, 0), STROKE, tolerance=1e-3).lower[..., 0]
-        wave, response = (lower[_named(STROKE.mechanisms, m)] for m in ("sw", "krr"))
+        wave, response = (lower[named_row(STROKE.mechanisms, m)] for m in ("sw", "krr"))
         crossed = EPSILONS[response > wave]
         where = f"from {crossed[0]:g} on" if crossed.size else "nowhere"
         said.append((f"{name}: k-RR is ahead of SW above 6 ({where})", set(crossed) == {7.0, 8.0}))
         main |= bool({7.0, 8.0} <= set(crossed) and crossed.size < len(EPSILONS))
-        numbers.append(f"{name}: {_numbers(lower, STROKE.mechanisms, ('sw', 'krr'))}")
-    return _claims(said, "at epsilon 1, 4, 8, " + "; ".join(numbers), main)
+        numbers.append(f"{name}: {numbers_of(lower, STROKE.mechanisms, ('sw', 'krr'))}")
+        panels.append(shown(name, lower, STROKE.mechanisms, ("sw", "krr")))
+    return claims(said, "at epsilon 1, 4, 8, " + "; ".join(numbers), main, OURS, panels)
 
 
 def figure_10(setting: Setting) -> Outcome:
     """Count how often the label changes along the lines of a grid over age and bmi."""
-    changes = {}
+    changes, panels = {}, []
     for name in studies.MODELS:
         found = fitted(setting.file(""), STROKE, name)
         row = found.record(STROKE).to_numpy()[0]
@@ -133,10 +141,12 @@ def figure_10(setting: Setting) -> Outcome:
             101, 101
         )
         changes[name] = int((labels[1:] != labels[:-1]).sum() + (labels[:, 1:] != labels[:, :-1]).sum())
+        panels.append(Panel(name, "age", "bmi", plane=labels.astype(float), equal=True))
     return Outcome(
         judged(changes["RF"] > 2 * changes["LR"]),
         f"steps of a 101 x 101 grid at which the label changes: {changes['LR']} for LR, {changes['RF']} for RF",
         "counted on the plane through record 4",
+        panels=tuple(panels),
     )
 
 
@@ -147,19 +157,23 @@ def _over_dataset(setting: Setting, study: Study, model: str) -> Outcome:
     whole = studies.ask(found.model, found.table[rows], study, tolerance=0.02)
     names = (*FIRST, "gaussian_clipped") if study is BANK else FIRST
     average, worst = whole.average().lower, whole.worst()
-    always, mostly, where = _best(average, study.mechanisms, names)
-    last, _, there = _best(worst.lower, study.mechanisms, names)
-    exponential, laplace = (average[_named(study.mechanisms, m)] for m in ("exponential", "laplace_clipped"))
+    always, mostly, where = best(average, study.mechanisms, names)
+    last, _, there = best(worst.lower, study.mechanisms, names)
+    exponential, laplace = (average[named_row(study.mechanisms, m)] for m in ("exponential", "laplace_clipped"))
     said = [
         (f"on average PM is best ({where or 'at every epsilon'})", always),
         (f"in the worst case, too ({there or 'at every epsilon'})", last),
         ("on average exponential above Laplace", bool((exponential > laplace).all())),
     ]
     ours = (
-        f"{len(rows)} held-out records, epsilon 1, 4, 8; average: {_numbers(average, study.mechanisms, names)}; "
-        f"worst: {_numbers(worst.lower, study.mechanisms, names)}"
+        f"{len(rows)} held-out records, epsilon 1, 4, 8; average: {numbers_of(average, study.mechanisms, names)}; "
+        f"worst: {numbers_of(worst.lower, study.mechanisms, names)}"
     )
-    return _claims(said, ours, mostly)
+    panels = [
+        shown(title, shares, study.mechanisms, names)
+        for title, shares in (("average", average), ("worst case", worst.lower))
+    ]
+    return claims(said, ours, mostly, OURS, panels)
 
 
 @lru_cache(maxsize=1)
@@ -177,7 +191,6 @@ def digits(path: Path) -> tuple[MLPClassifier, Floats]:
 
 
 _STROKE, _BANK = (STROKE.file,), (BANK.file,)
-_DIGITS = "minutes, and the paper's convolutional network is not built; examples/papers/mnist.py bounds a plain one"
 ITEMS = (
     Item(
         "000-fig-6",
@@ -195,13 +208,6 @@ ITEMS = (
         figure_7,
         quick=False,
         needs=_BANK,
-    ),
-    Item(
-        "000-fig-8",
-        "Figure 8, section 7.2.3",
-        "The first two MNIST images of 7 x 7: PM is best, and its box says something only from epsilon 4 on.",
-        reason=_DIGITS,
-        pending=True,
     ),
     Item(
         "000-fig-9",
@@ -247,19 +253,5 @@ ITEMS = (
         "Bank, forest: the same order.",
         lambda setting: _over_dataset(setting, BANK, "RF"),
         needs=_BANK,
-    ),
-    Item(
-        "000-fig-15",
-        "Figure 15, appendix C.6.1",
-        "Figure 8 once more.",
-        reason=_DIGITS,
-        pending=True,
-    ),
-    Item(
-        "000-fig-16",
-        "Figure 16, appendix C.6.2",
-        "The first 50 images: PM is best on average and in the worst case.",
-        reason=_DIGITS,
-        pending=True,
     ),
 )

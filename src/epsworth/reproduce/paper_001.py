@@ -15,6 +15,7 @@ from epsworth.pac.allocation import gaussian_bound
 from epsworth.pac.stopping import variances_settled
 from epsworth.reproduce import pac_tasks
 from epsworth.reproduce.items import Item, Outcome, Setting, judged
+from epsworth.reproduce.panels import curve, curves
 
 CIFAR = "cifar10_jpeg_10k.npz"
 NO_NOISE = 20.0  # nats, at which next to none is added
@@ -123,7 +124,14 @@ def figure_12(setting: Setting) -> Outcome:
         judged(first <= 30),
         f"below 5 % from k = {first} on: {100 * priors[29]:.2f} % at 29, {100 * priors[30]:.2f} % at 30",
         "by eq. (6) with its square (001-equation-6)",
-    )
+        panels=(
+            curves(
+                "50 of 100 are members", ("at least k guessed", list(priors)), "prior", {"ours": list(priors.values())},
+                logs="y",
+                besides=(curve("printed", [32], [0.01], "paper"), curve("5 %", [25, 40], [0.05, 0.05], "guide")),
+            ),
+        ),
+    )  # fmt: skip
 
 
 def _explained(X: Floats, count: int) -> Floats:
@@ -137,18 +145,23 @@ def figure_5(setting: Setting) -> Outcome:
     pixels = images.reshape(len(images), -1) / 255
     cifar = np.cumsum(PCA(20, svd_solver="randomized", random_state=0).fit(pixels).explained_variance_ratio_)
     said = shares["rice"][0] > 0.5 and shares["dry_bean"][0] > 0.5 and cifar[0] < 0.5
+    panels = [
+        curves(name, ("components", np.arange(1, len(row) + 1)), "share of the variance", {"ours": row})
+        for name, row in (*shares.items(), ("CIFAR-10 copy", cifar))
+    ]
     return Outcome(
         judged(bool(said and abs(cifar[19] - 0.7) < 0.05)),
         f"first component: Rice {shares['rice'][0]:.1%}, Dry Bean {shares['dry_bean'][0]:.1%}, CIFAR {cifar[0]:.1%}; "
         f"twenty of CIFAR {cifar[19]:.1%}",
         f"CIFAR-10 by {len(images):,} images of a compressed copy",
+        panels=tuple(panels),
     )
 
 
 def figure_10(setting: Setting) -> Outcome:
     """Count the trials until the paper's rule stops, with and without strong regularisation."""
     X, y = pac_tasks.split("iris", "min-max", None)[:2]
-    most, found, size = 240 if setting.quick else 2000, {}, {}
+    most, found, size, panels = 240 if setting.quick else 2000, {}, {}, []
     for C in (1.0, 0.05, 1e-6):
         rng, outputs = np.random.default_rng(0), []
         for _ in range(most):
@@ -158,6 +171,15 @@ def figure_10(setting: Setting) -> Outcome:
         trials = np.array(outputs)
         stops = (m for m in range(20, most + 1, 10) if variances_settled(trials[:m]))
         found[C], size[C] = next(stops, most + 1), float(trials.var(axis=0).max())
+        looks = np.arange(20, most + 1, 10)
+        change = np.abs(np.diff([trials[:m, 0].var() for m in looks]))
+        rule = curve("the paper's rule", looks[[1, -1]], [1e-6, 1e-6], "guide")
+        panels.append(
+            curves(
+                f"SVM, C = {C:g}", ("trials", looks[1:]), "change of the first variance", {"ours": change},
+                logs="xy", besides=(rule,),
+            )
+        )  # fmt: skip
     shown = ", ".join(
         f"C = {C:g}: {count if count <= most else f'more than {most}'} (largest variance {size[C]:.0e})"
         for C, count in found.items()
@@ -167,12 +189,13 @@ def figure_10(setting: Setting) -> Outcome:
         f"trials: {shown}",
         "an artefact of scale: a rule in absolute numbers stops at its first look, 20, where outputs are small, and is "
         "no sign that the noise is known well",
+        panels=tuple(panels),
     )
 
 
 def figure_11(setting: Setting) -> Outcome:
     """Attack K-Means and the SVM on Iris, with and without noise, thresholds held out."""
-    trials, shown, broken = 400 if setting.quick else 4000, [], []
+    trials, shown, broken, panels = 400 if setting.quick else 4000, [], [], []
     for name in ("Iris K-Means", "Iris SVM C=1"):
         one = pac_tasks.task(name)
         rows = pac_tasks.split("iris", one.scaling, None)[0]
@@ -180,6 +203,10 @@ def figure_11(setting: Setting) -> Outcome:
         fits = [pac_tasks.fit(one, None, MI(mi), worlds=256)[0] for mi in budgets]
         found = [lira(fitted, rows, trials=trials, rng=0).advantage for fitted in fits]
         shown.append(f"{name} {', '.join(f'{100 * value:.1f} %' for value in found)}")
+        drawn = {"attack": found[:2], "bound": [posterior(mi, 0.5) - 0.5 for mi in budgets[:2]]}
+        bare = curve("attack without noise", budgets[:2], [found[2]] * 2, "guide")
+        at = ("mutual information (nats)", budgets[:2])
+        panels.append(curves(name, at, "advantage", drawn, logs="x", besides=(bare,)))
         above = [f"{mi:g}" for mi, value in zip(budgets, found, strict=True) if value > posterior(mi, 0.5) - 0.5]
         broken += [f"{name}: above the bound at MI {', '.join(above)}"] if above else []
         broken += [f"{name}: not lower with noise"] if found[0] >= found[2] else []
@@ -189,6 +216,7 @@ def figure_11(setting: Setting) -> Outcome:
         f"advantage at MI 1/64, 1/4, without noise: {'; '.join(shown)} ({trials} trials)",
         "; ".join(broken)
         or "the paper chooses thresholds on the trials it scores, which shows 3 % where there is none",
+        panels=tuple(panels),
     )
 
 

@@ -11,6 +11,7 @@ from sklearn.datasets import make_moons
 from epsworth.arrays import Floats
 from epsworth.learner import LDPClassifier, rate
 from epsworth.reproduce.items import Item, Outcome, Setting, judged
+from epsworth.reproduce.panels import Panel, Series, curve, curves
 
 CENTRE = 0.4137  # where the labels turn: off the lattice, on which the excess would be exactly zero
 SLOPE = 0.8
@@ -75,11 +76,11 @@ def _falling(private: bool, setting: Setting) -> tuple[Floats, Floats]:
 
 def theorem_2(setting: Setting) -> Outcome:
     """Watch the excess risk fall, and break the theorem by an alpha that grows."""
-    _, risks = _falling(True, setting)
+    users, risks = _falling(True, setting)
     rng = np.random.default_rng(1)
     # d = 1, h = 1/n, alpha_n = n: n alpha^2 h^2 = n grows, but a cell holds two users however many there are
-    broken = []
-    for n in (10**3, 10**4, 10**5):
+    broken, few = [], (10**3, 10**4, 10**5)
+    for n in few:
         counts = rng.binomial(n, 2 / n, size=4000)
         x = rng.random(4000)
         ones, others = rng.binomial(counts, 0.5 + SLOPE * (x - CENTRE)), rng.binomial(n, 2 / n, size=4000)
@@ -92,6 +93,10 @@ def theorem_2(setting: Setting) -> Outcome:
         f"alpha 1, one dimension, n = 1e4, 1e7, 1e10: {risks[0]:.4f}, {risks[3]:.4f}, {risks[6]:.6f}; with alpha = n, "
         f"h = 1/n, n = 1e3, 1e4, 1e5: {', '.join(f'{value:.3f}' for value in broken)}",
         "alpha must stay bounded: with alpha = n the stated condition holds, and the excess risk does not fall",
+        panels=(
+            curves("alpha = 1, h = n^(-1/4)", ("users n", users), "excess risk", {"one dimension": risks}, logs="xy"),
+            curves("alpha = n, h = 1/n", ("users n", few), "excess risk", {"one dimension": broken}, logs="xy"),
+        ),
     )
 
 
@@ -161,7 +166,13 @@ def theorem_3(setting: Setting) -> Outcome:
         judged(abs(slope - theory) < 0.06),
         f"slope {slope:.3f} over n = 1e6 to 1e10, theory {theory:.3f}",
         "the upper bound's rate is reached; that nobody does better is not tested",
-    )
+        panels=(
+            curves(
+                "alpha = 1, one dimension", ("users n", users), "excess risk", {"ours": risks}, logs="xy",
+                besides=(curve(f"n^{theory:.2f}", users, risks[2] * (users / users[2]) ** theory, "guide"),),
+            ),
+        ),
+    )  # fmt: skip
 
 
 def table_1(setting: Setting) -> Outcome:
@@ -183,14 +194,14 @@ def figure_2(setting: Setting) -> Outcome:
     X, y = make_moons(users, noise=0.3, random_state=0)
     test, truth = make_moons(5_000, noise=0.3, random_state=1)
     box, found = ((-2.2, 3.2), (-1.7, 2.2)), {}
-    runs = 2 if setting.quick else 10
+    runs, alphas = 2 if setting.quick else 10, (0.5, 1.0, 2.0, 4.0, 8.0)
     for mechanism in ("slides", "auto"):
         found[mechanism] = [
             float(np.mean([
                 LDPClassifier(alpha, box, mechanism, random_state=100 + seed).fit(X, y).score(test, truth)
                 for seed in range(runs)
             ]))
-            for alpha in (0.5, 1, 2, 4, 8)
+            for alpha in alphas
         ]  # fmt: skip
     slides, ours = found["slides"], found["auto"]
     return Outcome(
@@ -198,7 +209,19 @@ def figure_2(setting: Setting) -> Outcome:
         f"two moons, 1e5 users, alpha .5, 1, 2, 4, 8: {', '.join(f'{value:.3f}' for value in slides)}; by our own "
         f"{', '.join(f'{value:.3f}' for value in ours)}; without privacy .914",
         "the slides' figure holds no numbers; its shape, rising and then levelling off, is compared",
-    )
+        panels=(
+            curves(
+                "accuracy", ("alpha", alphas), "accuracy", {"the slides' mechanism": slides, "our own": ours}, logs="x",
+                besides=(curve("without privacy", alphas, [0.914] * len(alphas), "guide"),),
+            ),
+            Panel(
+                "two moons, noise .3", "first feature", "second feature",
+                tuple(
+                    Series(f"class {k}", test[truth == k, 0][:400], test[truth == k, 1][:400], "points") for k in (0, 1)
+                ),
+            ),
+        ),
+    )  # fmt: skip
 
 
 ITEMS = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -18,6 +19,7 @@ from epsworth.noise.regions import Absolute, region
 from epsworth.noise.staircase import best_staircase
 from epsworth.noise.tuning import best_boosted, plain, plain_scale
 from epsworth.reproduce.items import Item, Outcome, Setting, judged
+from epsworth.reproduce.panels import Panel, curve, curves
 
 DELTA = 1e-5
 ADULT = ("adult_train.csv.gz", "adult_test.csv.gz")
@@ -43,6 +45,15 @@ def best_renyi(half: float, failure: float, size: float, order: float) -> tuple[
     return float(found[0]), float(found.min())
 
 
+def _compared(rows: Floats, x: tuple[str, Sequence[float]], title: str) -> Panel:
+    names = dict(zip(("Gaussian", "boosted", "staircase (pure)"), rows.T, strict=True))
+    return curves(title, x, "epsilon", names, logs="xy")
+
+
+def _divergences(rows: Floats, x: tuple[str, Sequence[float]], title: str) -> Panel:
+    return curves(title, x, "Renyi divergence", dict(zip(("Gaussian", "boosted"), rows.T, strict=True)), logs="xy")
+
+
 def figure_2(setting: Setting) -> Outcome:
     """Compute the gain against the smallest region, for a low and a high sensitivity."""
     halves = (1.0, 5.0, 20.0) if setting.quick else tuple(np.geomspace(0.5, 20, 10))
@@ -59,7 +70,18 @@ def figure_2(setting: Setting) -> Outcome:
         f"Renyi at 2: {renyi[0][0]:.2f} to {renyi[0][1]:.2f} (order 8), {renyi[1][0]:.2f} to {renyi[1][1]:.2f} (32)",
         f"by exact profiles; the staircase, which the paper leaves out, is better still in {stairs} of "
         f"{2 * len(halves)} cases, and is pure",
-    )
+        panels=(
+            _compared(low, ("theta", halves), "sensitivity 1, delta 1e-5"),
+            _compared(high, ("theta", halves), "sensitivity 5, delta 1e-5"),
+            *(
+                _divergences(
+                    np.array([best_renyi(half, 0.1, size, 8.0) for half in halves]), ("theta", halves),
+                    f"sensitivity {size:g}, order 8",
+                )
+                for size in (1.0, 5.0)
+            ),
+        ),
+    )  # fmt: skip
 
 
 def figure_3(setting: Setting) -> Outcome:
@@ -78,13 +100,24 @@ def figure_3(setting: Setting) -> Outcome:
         ),
         f"gain at delta 1e-3, 1e-5, 1e-9: {', '.join(f'{value:.0%}' for value in strict)} (theta 5, beta .05), so; "
         "less steep only where the sensitivity is high",
-    )
+        panels=(
+            *(_compared(found, ("failure probability", failures), f"sensitivity {size:g}, theta 5")
+              for size, found in rows.items()),
+            *(
+                _divergences(
+                    np.array([best_renyi(5.0, failure, size, 8.0) for failure in failures]),
+                    ("failure probability", failures), f"sensitivity {size:g}, order 8",
+                )
+                for size in (1.0, 5.0)
+            ),
+        ),
+    )  # fmt: skip
 
 
 def figure_4(setting: Setting) -> Outcome:
     """Time draws of both noises, and count the draws that rejection would take."""
-    rng, times, draws = np.random.default_rng(0), {}, []
-    for half in (1.0, 5.0, 10.0):
+    rng, times, draws, halves = np.random.default_rng(0), {}, [], (1.0, 5.0, 10.0)
+    for half in halves:
         one = best_boosted("gaussian", Absolute(half), 0.1, 1.0, DELTA)
         for name, kind in (("Gaussian", plain("gaussian", Absolute(half), 0.1, 1.0)), ("boosted", one)):
             law, spent = kind.law(0.0), []
@@ -95,12 +128,19 @@ def figure_4(setting: Setting) -> Outcome:
             times[name, half] = min(spent)
         chance = float(outside("gaussian", one.scale, one.region))
         draws.append(1 / (1 - chance * (1 - 1 / one.boost)))
-    shown = ", ".join(f"{times['boosted', half]:.1f}" for half in (1.0, 5.0, 10.0))
+    shown = ", ".join(f"{times['boosted', half]:.1f}" for half in halves)
     return Outcome(
         judged(draws[0] > draws[1] > draws[2]),
         f"draws per value by rejecting {', '.join(f'{value:.2f}' for value in draws)} at theta 1, 5, 10; 1e4 values by "
         f"inverse transform {shown} ms",
         "rejection needs fewer draws as theta grows, as the figure shows; inverse transform takes the same throughout",
+        panels=(
+            curves("by rejecting", ("theta", halves), "draws per value", {"boosted": draws}),
+            curves(
+                "by inverse transform", ("theta", halves), "ms for 10,000 values",
+                {name: [times[name, half] for half in halves] for name in ("Gaussian", "boosted")},
+            ),
+        ),
     )  # fmt: skip
 
 
@@ -109,13 +149,14 @@ def figure_5(setting: Setting) -> Outcome:
     where = region("fixed", (0, 10))
     kernel = plain_gaussian = Boosted("gaussian", 2.0, 1.0, Absolute(1.0), 1.0).epsilon(DELTA)
     exact, claimed = [], []
-    for failure in (0.4, 0.2, 0.1, 0.0):
+    misses, chances = (0.4, 0.2, 0.1, 0.0), (0.0001, 0.1, 0.2, 0.3, 0.4)
+    for failure in misses:
         boost = np.inf if failure == 0 else float(boost_needed(float(outside("gaussian", 2.0, where)), failure))
         one = Boosted("gaussian", 2.0, boost, where, 1.0)
         exact.append(one.epsilon(DELTA))
         claimed.append(noise.published_epsilon(one, DELTA))
     shifts = []
-    for failure in (0.0001, 0.1, 0.2, 0.3, 0.4):
+    for failure in chances:
         boost = float(boost_needed(float(outside("gaussian", 2.0, where)), failure))
         shifts.append(published_terms(Boosted("gaussian", 2.0, boost, where, 1)).shift)
     falls = all(one > two for one, two in pairwise(shifts))
@@ -126,12 +167,19 @@ def figure_5(setting: Setting) -> Outcome:
         f"{', '.join(f'{value:.3f}' for value in claimed)}; shift {', '.join(f'{value:.3f}' for value in shifts)}",
         "(b) the published shift falls, as drawn; (a) is an effect of the loose bound: truncation has "
         f"the least exact epsilon, and clamping costs nothing over the kernel's {plain_gaussian:.3f}",
-    )
+        panels=(
+            curves(
+                "[0, 10], sigma 2, delta 1e-5", ("failure probability", misses), "epsilon",
+                {"exact": exact, "published": claimed}, besides=(curve("clamped", misses, [kernel] * 4, "guide"),),
+            ),
+            curves("published extra loss", ("failure probability", chances), "shift", {"sigma 2": shifts}),
+        ),
+    )  # fmt: skip
 
 
 def figure_6(setting: Setting) -> Outcome:
     """Compose Renyi divergences: the gain over the Gaussian at one and at many releases."""
-    orders, shown, relative, absolute = np.geomspace(1.02, 300, 40), [], [], []
+    orders, shown, relative, absolute, both = np.geomspace(1.02, 300, 40), [], [], [], []
     for half in (2.0, 10.0):
         rows = np.array([best_renyi(half, 0.1, 1.0, float(order)) for order in orders])
         for releases in (1, 10, 100):
@@ -140,13 +188,19 @@ def figure_6(setting: Setting) -> Outcome:
             relative.append(1 - boosted / gaussian)
             absolute.append(gaussian - boosted)
             shown.append(f"{gaussian:.2f} to {boosted:.2f}")
+            both.append((gaussian, boosted))
     widens, grows = (all(gain[i + 2] > gain[i] for i in (0, 3)) for gain in (relative, absolute))
     return Outcome(
         judged(widens, corrected=grows),
         f"Gaussian to boosted for 1, 10, 100 releases: {', '.join(shown[:3])} at theta 2, {', '.join(shown[3:])} at 10",
         "by Renyi orders, the best one each time; the gain shrinks: with many releases small orders decide, where "
         "boosting is worth next to nothing",
-    )
+        panels=tuple(
+            curves(f"theta {half:g}", ("releases", (1, 10, 100)), "epsilon",
+                   dict(zip(("Gaussian", "boosted"), np.array(rows).T, strict=True)), logs="xy")
+            for half, rows in ((2.0, both[:3]), (10.0, both[3:]))
+        ),
+    )  # fmt: skip
 
 
 def ages(setting: Setting) -> Floats:
@@ -160,7 +214,7 @@ def ages(setting: Setting) -> Floats:
 
 def figure_7(setting: Setting) -> Outcome:
     """Compute errors of categories and values against the kernel's share of epsilon, and those of split users."""
-    people, epsilon, said, shown = ages(setting).astype(int), 2.0, [], []
+    people, epsilon, said, shown, panels = ages(setting).astype(int), 2.0, [], [], []
     users = people.size
     shares = np.bincount(people, minlength=70) / users
     for k in (10, 5):
@@ -169,6 +223,14 @@ def figure_7(setting: Setting) -> Outcome:
         split = [noise.split_users(shares, k, epsilon, float(part), users) for part in np.linspace(0.1, 0.9, 17)]
         best = np.array(min(split, key=sum))
         beaten = int((errors > best).all(axis=1).sum())
+        panels.append(
+            curves(
+                f"regions of {k}", ("the kernel's epsilon of 2", kernels), "mean square error of a frequency",
+                {"categories": errors[:, 0], "values": errors[:, 1]}, logs="y",
+                besides=tuple(curve(f"users split, {name}", kernels, np.full(20, value), "guide")
+                              for name, value in zip(("categories", "values"), best, strict=True)),
+            )
+        )  # fmt: skip
         said.append(errors[:, 0].argmin() == 0 and errors[:, 1].argmin() == len(kernels) - 1)
         shown.append(
             f"k = {k}: categories {errors[0, 0]:.1e} to {errors[-1, 0]:.1e}, values {errors[0, 1]:.1e} to "
@@ -178,6 +240,7 @@ def figure_7(setting: Setting) -> Outcome:
         judged(all(said)),
         f"Adult's ages, epsilon 2, kernel's share .05 to 1; {'; '.join(shown)}",
         "the trade-off is as drawn; asking some users for the category and the others for the value is mostly better",
+        panels=tuple(panels),
     )
 
 

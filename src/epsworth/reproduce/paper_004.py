@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from epsworth.arrays import Floats
@@ -27,8 +28,10 @@ from epsworth.coverage import (
     typical_profile,
 )
 from epsworth.reproduce.items import Item, Outcome, Setting, judged
+from epsworth.reproduce.panels import Panel, Series, curve, curves
 
 FEW, SHOWN, DRAWS = 100, 50, 20
+SHOWN_OF = 16  # rows of Adult to a point of a picture
 RANKS = (0.01, 0.1, 0.5, 0.9, 0.99, 1.0)
 TWO = ("age", "education-num")
 SIX = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
@@ -100,17 +103,30 @@ def spread(clouds: list[Floats]) -> float:
     return float(centres / width)
 
 
+def _cloud(name: str, points: Floats, colour: ArrayLike | None = None) -> Series:
+    shown = None if colour is None else np.asarray(colour, dtype=float)
+    return Series(name, points[:, 0], points[:, 1], "points", shown)
+
+
 def _clouds(make: Callable[[Floats, Floats], Draw], setting: Setting) -> Outcome:
     budgets = (0.1, 1.0, 10.0, 1000.0)
     X, y = adult(setting.file(""))
     draw = make(X, y)
-    found = [spread(list(draw(epsilon))) for epsilon in budgets]
+    clouds = [list(draw(epsilon)) for epsilon in budgets]
+    found = [spread(models) for models in clouds]
     return Outcome(
         judged(found[0] < 1.5 and found[-1] > 3),
         "spread of the clouds' means, in standard errors of one: "
         + ", ".join(f"{value:.1f} at epsilon {epsilon:g}" for value, epsilon in zip(found, budgets, strict=True)),
         "indistinguishable by sight at 1; the best attack still gains at epsilons that look safe (004-fig-6)",
-    )
+        panels=tuple(
+            Panel(f"epsilon {epsilon:g}", "first weight", "second weight", (
+                _cloud("neighbours", np.concatenate(models[1:]), np.repeat(np.arange(len(models) - 1), DRAWS)),
+                Series("base", models[0][:, 0], models[0][:, 1], "paper"),
+            ))
+            for epsilon, models in zip(budgets, clouds, strict=True)
+        ),
+    )  # fmt: skip
 
 
 def figure_1(setting: Setting) -> Outcome:
@@ -123,7 +139,7 @@ def figure_8(setting: Setting) -> Outcome:
     return _clouds(of_output, setting)
 
 
-def _off(X: Floats, y: Floats, l2: float, count: int) -> tuple[float, float]:
+def _off(X: Floats, y: Floats, l2: float, count: int) -> tuple[float, float, Panel]:
     """Return by how much the worst-case points and Newton's miss the retrained ones, relative to their distance."""
     base = fit_base(X, y, l2)
     sphere, newton = loo(X, y, base, l2, "wc"), loo(X, y, base, l2)
@@ -131,26 +147,33 @@ def _off(X: Floats, y: Floats, l2: float, count: int) -> tuple[float, float]:
     exact = np.array([fit_base(np.delete(X, i, 0), np.delete(y, i), l2) for i in rows]) - base
     size = np.linalg.norm(exact, axis=1)
     far, near = (float((np.linalg.norm(one.deltas[rows] - exact, axis=1) / size).max()) for one in (sphere, newton))
-    return far, near
+    panel = Panel(
+        f"l2 = {l2:g}", "shift of the first weight", "of the second",
+        (_cloud("retrained", exact),
+         Series("worst-case points", sphere.deltas[rows, 0], sphere.deltas[rows, 1], "paper")),
+        equal=True,
+    )  # fmt: skip
+    return far, near, panel
 
 
 def figure_2(setting: Setting) -> Outcome:
     """Retrain without some rows, and compare the worst-case points, at two strengths of regularisation."""
     X, y = adult(setting.file(""))
     count = 5 if setting.quick else 40
-    (far, near), (weak, _) = (_off(X, y, l2, count) for l2 in (1.0, 0.01))
+    (far, near, strong), (weak, _, loose) = (_off(X, y, l2, count) for l2 in (1.0, 0.01))
     return Outcome(
         judged(far < 0.02),
         f"worst-case point off by {far:.1%} of the distance at l2 = 1, {weak:.0%} at .01; Newton by {near:.0e}",
         "accurate only while regularisation dwarfs the loss's curvature, where the model is nearly useless",
+        panels=(strong, loose),
     )
 
 
 def section_5_1(setting: Setting) -> Outcome:
     """Repeat it with six columns."""
     X, y = adult(setting.file(""), SIX)
-    far, near = _off(X, y, 1.0, 5 if setting.quick else 40)
-    (weak, _) = _off(X, y, 0.01, 3 if setting.quick else 20)
+    far, near, _ = _off(X, y, 1.0, 5 if setting.quick else 40)
+    weak, _, _ = _off(X, y, 0.01, 3 if setting.quick else 20)
     return Outcome(
         judged(far < 2e-3),
         f"{far:.2%} at l2 = 1, {weak:.0%} at .01; Newton {near:.0e}",
@@ -166,10 +189,24 @@ def figure_3(setting: Setting) -> Outcome:
     inside = np.linalg.norm(found.deltas - sphere.deltas / 2, axis=1) <= radii + found.errors
     slope = -expit(-y * (X @ found.base))[:, np.newaxis] * y[:, np.newaxis] * X
     printed = np.linalg.norm(found.base + slope, axis=1) / (2 * (len(X) - 1))
+    turn = np.linspace(0, 2 * np.pi, 100)
+    ring = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    away = np.linalg.norm(found.deltas - sphere.deltas, axis=1)
+    panels = []
+    for title, row in (("largest distance from its worst-case point", away.argmax()), ("smallest", away.argmin())):
+        round_it = sphere.deltas[row] / 2 + radii[row] * ring
+        panels.append(
+            Panel(title, "shift of the first weight", "of the second", (
+                curve("sphere", round_it[:, 0], round_it[:, 1]),
+                curve("worst-case point", sphere.deltas[row, :1], sphere.deltas[row, 1:], "paper"),
+                _cloud("base", np.zeros((1, 2))), _cloud("neighbour", found.deltas[[row]]),
+            ), equal=True)
+        )  # fmt: skip
     return Outcome(
         judged(bool(inside.all() and np.allclose(printed, radii, rtol=1e-6))),
         f"{inside.mean():.0%} of {len(X):,} neighbours lie within, radii {radii.min():.1e} to {radii.max():.1e}",
         "caption and text swap the panels; the bounds are to be intersected, not united, and the plane is not needed",
+        panels=tuple(panels),
     )
 
 
@@ -204,7 +241,14 @@ def figure_4(setting: Setting) -> Outcome:
         f"centred: beta times the distance, up to {np.abs(at.losses).max():.3f} at epsilon 1; off-centre the "
         f"least, {np.abs(off.losses[least]):.1e}, lies on the circle about the model through the base",
         "the loss grows with the distance from the centre; the text says that it decays",
-    )
+        panels=tuple(
+            Panel(f"{title}: darker is less", "shift of the first weight", "of the second", (
+                _cloud("neighbours", found.deltas[::SHOWN_OF], np.abs(one.losses)[::SHOWN_OF]),
+                curve("the model", where[:1], where[1:], "paper"),
+            ), equal=True)
+            for title, where, one in (("at the base", np.zeros(2), at), ("off it", b, off))
+        ),
+    )  # fmt: skip
 
 
 def _typical(setting: Setting) -> tuple[Floats, Floats, Floats]:
@@ -228,7 +272,15 @@ def figure_5(setting: Setting) -> Outcome:
         f"n |loss| / beta at ranks 1 to 100 %: {', '.join(f'{v:.3g}' for v in low)} at epsilon {budgets[0]:g}, "
         f"{', '.join(f'{v:.3g}' for v in high)} at {budgets[-1]:g}",
         "the three regimes are as drawn; that all rows are protected in the low one is another matter (004-fig-6)",
-    )
+        panels=(
+            curves(
+                "typical profiles", ("rank of the row (share)", np.geomspace(1e-3, 1, 40)), "n |loss| / beta",
+                {f"epsilon {epsilon:.3g}": row[(np.geomspace(1e-3, 1, 40) * (len(row) - 1)).astype(int)]
+                 for epsilon, row in list(zip(budgets, ratio, strict=True))[:: max(1, len(budgets) // 6)]},
+                logs="xy",
+            ),
+        ),
+    )  # fmt: skip
 
 
 def figure_6(setting: Setting) -> Outcome:
@@ -237,12 +289,25 @@ def figure_6(setting: Setting) -> Outcome:
     worst = found.distances.max()
     line = plateau_ends(2)[0] / worst
     advantage = kernels(2).adv(worst * np.array([line, 8 / worst, 1 / sensitivity(len(X), 1.0)]))
+    _, beta, ratio = _typical(setting)
+    u = worst * beta
     return Outcome(
         judged(bool(advantage[0] < 0.1)),
         f"best attack on the most exposed row: advantage {advantage[0]:.2f} at the onset, {advantage[1]:.2f} at the "
         f"published line (u = 8), {advantage[2]:.3f} at epsilon 1",
         "a plateau of loss / beta says that the loss is proportional to epsilon: less epsilon always protects more",
-    )
+        panels=(
+            curves(
+                "typical profiles at five ranks", ("beta", beta), "n |loss| / beta",
+                {f"{share:.0%}": ratio[:, min(int(share * ratio.shape[1]), ratio.shape[1] - 1)] for share in RANKS[1:]},
+                logs="xy",
+            ),
+            curves(
+                "the most exposed row", ("beta", beta), "advantage of the best attack", {"ours": kernels(2).adv(u)},
+                logs="x", besides=(curve("published line", [8 / worst] * 2, [0, 1], "guide"),),
+            ),
+        ),
+    )  # fmt: skip
 
 
 def figure_7(setting: Setting) -> Outcome:
@@ -251,11 +316,15 @@ def figure_7(setting: Setting) -> Outcome:
     small = np.array([1e-3, 1e-2])
     slope = float(np.diff(np.log(kernels(2).kl(small)))[0] / np.log(10))
     exposed = int(found.distances.argmax())
+    beta = np.geomspace(1e2, 1e8, 49)
+    rows = [int(i) for i in np.argsort(found.distances)[[0, len(found.distances) // 2, -1]]]
+    means = {f"row {i + 1}": kernels(2).kl(np.maximum(beta * found.distances[i], 1e-9)) for i in rows}
     return Outcome(
         judged(abs(slope) < 0.1, corrected=exposed == 24_238),
         f"most exposed row {exposed + 1} (counted from 1); mean loss falls as u^{slope:.2f}, u = beta |distance|",
         "one curve of u serves all rows, so the scaling with 1 / distance is right; there is no plateau: the mean loss "
         "goes to zero",
+        panels=(curves("mean loss of three rows", ("beta", beta), "mean loss (nats)", means, logs="xy"),),
     )
 
 

@@ -1,0 +1,49 @@
+"""The catalogue against the papers' lists of contents, which were written down by reading them.
+
+``tests/reference/contents.csv`` holds all that a paper numbers, whether it states a number or not (a definition, a
+drawing, a textbook theorem), and sections and slides that state one.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from epsworth.reproduce import ITEMS, PAPERS
+
+with (Path(__file__).parents[1] / "reference" / "contents.csv").open(newline="") as _lines:
+    CONTENTS = {"-".join((row["paper"], row["kind"], row["number"])): row for row in csv.DictReader(_lines)}
+NUMBERED = ("fig", "table", "example", "definition", "proposition", "lemma", "theorem", "claim", "remark", "algorithm")
+
+
+def test_nothing_that_states_a_number_is_missing_from_the_catalogue():
+    stated = [name for name, row in CONTENTS.items() if row["states"] == "yes"]
+    assert [name for name in stated if name not in ITEMS] == []
+
+
+def test_the_catalogue_holds_nothing_that_no_paper_holds():
+    assert [name for name in ITEMS if name not in CONTENTS] == []
+
+
+def test_what_states_no_number_has_none_of_ours():
+    silent = [name for name, row in CONTENTS.items() if row["states"] == "no"]
+    assert [name for name in silent if name in ITEMS and ITEMS[name].compute] == []
+    assert {row["states"] for row in CONTENTS.values()} == {"yes", "no"}
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_numbers_of_the_list_have_no_gaps(paper):
+    for kind in NUMBERED:
+        found = [int(row["number"]) for row in CONTENTS.values() if (row["paper"], row["kind"]) == (paper, kind)]
+        assert found == list(range(1, len(found) + 1)), kind
+    # as counted in the papers' text
+    counts = {"000": (16, 2, 4), "001": (12, 2, 1), "002": (2, 1, 5), "003": (7, 0, 2), "004": (8, 0, 0)}
+    for kind, count in zip(("fig", "table", "theorem"), counts[paper], strict=True):
+        assert sum((row["paper"], row["kind"]) == (paper, kind) for row in CONTENTS.values()) == count
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_an_item_says_where_it_stands(name):
+    assert CONTENTS[name]["where"].lower() in ITEMS[name].what.lower()
