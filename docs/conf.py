@@ -52,6 +52,7 @@ html_sidebars = {"index": []}
 html_theme_options = {
     "logo": {"text": "epsworth"},
     "navbar_align": "left",
+    "header_links_before_dropdown": 7,
     "show_toc_level": 2,
     "navigation_depth": 2,
     "pygments_light_style": "a11y-high-contrast-light",
@@ -66,7 +67,6 @@ autosummary_ignore_module_all = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
-numpydoc_xref_param_type = True
 
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples/gallery"],
@@ -125,11 +125,6 @@ def outside(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = re.sub(r"\]\((?:\.\./)+README\.md", "](/index.md", source[0])
 
 
-def elsewhere(app: Sphinx, domain: object, node: nodes.Element) -> bool | None:
-    """Types of Python's and NumPy's own documents are not looked up: that would take a network."""
-    return True if node["reftarget"].startswith(("python:", "numpy:")) else None
-
-
 def visit_inline(writer, node: nodes.math) -> None:
     """Write a formula as MathML: browsers draw it without a script, and screen readers read it."""
     writer.body.append(convert(node.astext()))
@@ -146,5 +141,4 @@ def setup(app: Sphinx) -> None:
     """Enter the hooks above."""
     write_api()  # before Sphinx looks for pages
     app.connect("source-read", outside)
-    app.connect("warn-missing-reference", elsewhere)
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))

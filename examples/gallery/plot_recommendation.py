@@ -30,8 +30,9 @@ found = ew.recommend(curves, at_least=0.8)
 print(found)
 
 # %%
-# Both ends of every interval hold together, with the probability that stands in the answer. The recommendation
-# reads the lower one.
+# Both ends of every interval hold together, with the probability that stands in the answer. The recommendation reads
+# the lower one.
 
-found.plot()
+figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
+curves.plot(axes)
 plt.show()

@@ -22,5 +22,6 @@ print(advice)
 # %%
 # The advantage of the best membership attack on the most exposed row, and the window, if there is one.
 
-advice.plot()
+figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
+advice.plot(axes)
 plt.show()
