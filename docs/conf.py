@@ -48,7 +48,7 @@ html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_copy_source = False
-html_sidebars = {"index": []}
+html_sidebars = {page: [] for page in ("index", "tutorial", "choose")}
 html_theme_options = {
     "logo": {"text": "epsworth"},
     "navbar_align": "left",
