@@ -125,6 +125,30 @@ def outside(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = re.sub(r"\]\((?:\.\./)+README\.md", "](/index.md", source[0])
 
 
+def link_names(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Lead from a public name in running text to its page."""
+    pages = {page.removeprefix("api/names/") for page in app.env.found_docs if page.startswith("api/names/")}
+    for literal in list(doctree.findall(nodes.literal)):
+        page = _page_of(literal.astext(), docname.removeprefix("theory/"), pages)
+        if page and not isinstance(literal.parent, nodes.reference):
+            link = nodes.reference(internal=True, refuri=app.builder.get_relative_uri(docname, f"api/names/{page}"))
+            literal.replace_self(link)
+            link += literal
+
+
+def _page_of(text: str, document: str, pages: set[str]) -> str | None:
+    prefix, name = re.match(r"(ew\.|epsworth\.)?([\w.]*)", text).groups()
+    if prefix or "." in name:
+        return next(iter({f"epsworth.{name}"} & pages), None)
+    owners = [page for page in pages if page.rpartition(".")[2] == name]
+    own = [page for page in owners if page == f"epsworth.{document}.{name}"]
+    found = own or [
+        page for page in owners if page == f"epsworth.{name}" or name[:1].isupper() or document == "reference"
+    ]
+    an_option = name.islower() and "_" not in name and "(" not in text  # as likely as the function
+    return found[0] if len(found) == 1 and not an_option else None
+
+
 def visit_inline(writer, node: nodes.math) -> None:
     """Write a formula as MathML: browsers draw it without a script, and screen readers read it."""
     writer.body.append(convert(node.astext()))
@@ -141,4 +165,5 @@ def setup(app: Sphinx) -> None:
     """Enter the hooks above."""
     write_api()  # before Sphinx looks for pages
     app.connect("source-read", outside)
+    app.connect("doctree-resolved", link_names)
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
