@@ -22,7 +22,7 @@ Adjust = Literal["bonferroni", "bh", "by"]
 
 
 class Holder(NamedTuple):
-    """Declared smoothness: |eta(x) - eta(x')| <= constant |x - x'|^exponent in the largest coordinate, natural units.
+    """Declared smoothness: ``|eta(x) - eta(x')| <= constant |x - x'|^exponent``, largest coordinate, natural units.
 
     ``mass`` is an upper bound on the share of users in any one cell; it must hold for certain, or be known with a
     confidence of its own, whose miss adds to that of the certificates.

@@ -137,7 +137,7 @@ def plan(
     users : int
         Reports in all; with "parity" and "slides" they fall into groups at random.
     margin : float
-        |V|, the size of E[1{cell}(2 eta - 1)]: about (2 eta - 1) divided by the number of cells.
+        The size of V = E[1{cell}(2 eta - 1)]: about (2 eta - 1) divided by the number of cells.
     confidence : float or Fraction
         One cell's; for all of them together, one cell's miss is 1 - confidence divided by the number of cells.
     power : float
