@@ -21,7 +21,14 @@ Notion = Literal["pure", "probabilistic", "approximate"]
 
 @dataclass(frozen=True)
 class Pure:
-    """Epsilon-LDP: Pr[M(x) in A] <= e^epsilon Pr[M(x') in A] for all x, x' and every set A."""
+    """Epsilon-LDP: Pr[M(x) in A] <= e^epsilon Pr[M(x') in A] for all x, x' and every set A.
+
+    Examples
+    --------
+    >>> from epsworth import Pure, compose
+    >>> print(compose([Pure(1.0), Pure(0.5)]))  # two features of one record
+    pure LDP, epsilon 1.5 per record
+    """
 
     epsilon: float
     unit: Unit = "feature"
@@ -40,6 +47,13 @@ class Probabilistic:
 
     The paper of Zheng & Hu calls it PAC LDP (Def. 10).  It implies `Approximate` with the same numbers
     but, unlike that, it is *not* closed under post-processing (Meiser 2018).
+
+    Examples
+    --------
+    >>> from epsworth import Probabilistic, compose
+    >>> both = compose([Probabilistic(1.0, 0.1), Probabilistic(1.0, 0.1)])
+    >>> both.epsilon, both.delta, both.unit
+    (2.0, 0.19, 'record')
     """
 
     epsilon: float
@@ -55,7 +69,16 @@ class Probabilistic:
 
 @dataclass(frozen=True)
 class Approximate:
-    """(epsilon, delta)-LDP: Pr[M(x) in A] <= e^epsilon Pr[M(x') in A] + delta."""
+    """(epsilon, delta)-LDP: Pr[M(x) in A] <= e^epsilon Pr[M(x') in A] + delta.
+
+    Examples
+    --------
+    >>> from epsworth import FAMILIES, Approximate, Probabilistic, compose
+    >>> print(FAMILIES["gaussian"](2.0).guarantee)
+    approximate LDP, epsilon 2, delta 0.00001 per feature
+    >>> compose([Approximate(1.0, 0.1), Probabilistic(1.0, 0.1)]).notion  # the weaker one
+    'approximate'
+    """
 
     epsilon: float
     delta: float

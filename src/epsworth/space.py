@@ -28,7 +28,18 @@ NO_NUMBERS = (np.datetime64, np.timedelta64, complex, np.complexfloating)  # wha
 
 
 class LeakWarning(UserWarning):
-    """A choice was made from private data; the promise does not cover what that choice reveals."""
+    """A choice was made from private data; the promise does not cover what that choice reveals.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from epsworth import Domain, LeakWarning
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     domain = Domain.from_data({"age": [20, 60]})
+    >>> told[0].category is LeakWarning, domain["age"].upper
+    (True, 60.0)
+    """
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,19 @@ FEW = 16  # classes that answers are compared with one by one
 
 
 class ClassifierError(ValueError):
-    """The classifier failed, or answered something that is not one label per record."""
+    """The classifier failed, or answered something that is not one label per record.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth import ClassifierError, as_classifier
+    >>> scores = as_classifier(lambda X: X[:, 0] / 7)  # no labels
+    >>> try:
+    ...     scores.labels(np.arange(6.0)[:, None])
+    ... except ClassifierError as told:
+    ...     print(str(told).partition(";")[0])
+    <lambda> answered broken numbers that all lie between 0 and 1
+    """
 
 
 @dataclass(eq=False)

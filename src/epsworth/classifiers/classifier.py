@@ -52,6 +52,18 @@ class Classifier:
         The labels that it can give, where they are known.
     model : object, optional
         The estimator itself; None for a plain function.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from epsworth import as_classifier
+    >>> X = np.array([[20.0, 0.0], [70.0, 1.0]])
+    >>> asked = as_classifier(LogisticRegression().fit(X, ["low", "high"]))
+    >>> asked.name, asked.count, asked.classes
+    ('LogisticRegression', 2, ('high', 'low'))
+    >>> asked.labels(X).tolist()
+    ['low', 'high']
     """
 
     name: str

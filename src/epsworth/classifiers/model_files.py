@@ -38,6 +38,20 @@ def load_model(path: str | Path, *, trust: bool | Sequence[str] = False) -> Any:
     trust : bool or sequence of str
         Names of types that a skops file may hold besides the harmless ones, such as ``("mypackage.MyScaler",)``.
         True runs whatever the file contains, which is code of whoever wrote it, and says so in a warning.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skops.io import dump
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from epsworth import load_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "model.skops")
+    ...     dump(LogisticRegression().fit([[0.0], [1.0]], [0, 1]), path)
+    ...     model = load_model(path)
+    >>> model.predict([[0.2], [0.9]]).tolist()
+    [0, 1]
     """
     path = check_readable(path, "model")
     ending = path.suffix.lower()

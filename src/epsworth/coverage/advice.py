@@ -58,6 +58,17 @@ class Window(Result):
         The leave-one-out models behind it.
     usefulness : Usefulness or None
         Simulated accuracy by epsilon.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.coverage import window
+    >>> X = np.random.default_rng(0).uniform(-0.7, 0.7, size=(300, 2))
+    >>> found = window(X, X[:, 0] > 0, 0.01)
+    >>> round(found.epsilon_low, 2), round(found.epsilon_high)
+    (6.8, 746)
+    >>> bool(found.advantage(found.epsilon_low).max() <= 0.1 + 1e-9)  # no row is less safe
+    True
     """
 
     epsilon_low: float

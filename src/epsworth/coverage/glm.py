@@ -14,7 +14,17 @@ from epsworth.rounding import up
 
 
 class CoverageError(ValueError):
-    """Data or parameters for which no statement about single rows can be made."""
+    """Data or parameters for which no statement about single rows can be made.
+
+    Examples
+    --------
+    >>> from epsworth.coverage import CoverageError, fit_base
+    >>> try:
+    ...     fit_base([[0.5, 0.0], [0.0, 3.0]], [1, -1], 1.0)
+    ... except CoverageError as told:
+    ...     print(told)
+    X, row 1 lies outside the unit ball (its norm is above 1); divide all rows by a public bound
+    """
 
 
 @dataclass(frozen=True)

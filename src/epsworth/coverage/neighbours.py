@@ -54,6 +54,14 @@ class Neighbours(NotPrivate):
         How they were found; what stays fixed when a row leaves.
     l2 : float
         Weight of the regulariser.
+
+    Examples
+    --------
+    >>> from epsworth.coverage import fit_base, loo
+    >>> X, y = [[0.6, 0.0], [0.0, 0.6], [0.5, -0.5]], [1, -1, 1]
+    >>> found = loo(X, y, fit_base(X, y, 1.0), 1.0)
+    >>> found.deltas.shape, found.distances.round(3), bool(found.errors.max() < 1e-3)
+    ((3, 2), array([0.099, 0.099, 0.039]), True)
     """
 
     base: Floats

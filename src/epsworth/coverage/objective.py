@@ -25,12 +25,36 @@ CURVATURE = 0.25  # of the logistic loss, per squared length of a row
 
 
 class CoverageWarning(UserWarning):
-    """A model whose stated epsilon may not hold."""
+    """A model whose stated epsilon may not hold.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from types import SimpleNamespace
+    >>> from epsworth.coverage import CoverageWarning, expost_diffprivlib
+    >>> model = SimpleNamespace(C=1.0, epsilon=1.0, data_norm=12.0, fit_intercept=False, coef_=[[0.1, 0.1]])
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     found = expost_diffprivlib(model, [[0.6, 0.0], [0.0, 0.6], [0.5, -0.5]], [1, -1, 1])
+    >>> told[0].category is CoverageWarning
+    True
+    >>> str(told[0].message)
+    "data_norm is 12: above 1 diffprivlib's epsilon can be exceeded; rescale the rows to the unit ball"
+    """
 
 
 @dataclass(frozen=True, eq=False)
 class ExPost(NotPrivate):
-    """Loss of each row at a released model, in its two parts, shape ``(n,)`` each; not private."""
+    """Loss of each row at a released model, in its two parts, shape ``(n,)`` each; not private.
+
+    Examples
+    --------
+    >>> from epsworth.coverage import expost_objective
+    >>> X, y = [[0.6, 0.0], [0.0, 0.6], [0.5, -0.5]], [1, -1, 1]
+    >>> found = expost_objective(X, y, [0.1, 0.1], reg=3.0, noise_scale=2.0)
+    >>> found.losses.round(3), bool((found.losses == found.noise_part + found.jacobian_part).all())
+    (array([ 0.013, -0.117, -0.102]), True)
+    """
 
     noise_part: Floats
     jacobian_part: Floats
@@ -136,6 +160,15 @@ def expost_diffprivlib(
         What it was fitted on.
     classes : pair of labels, optional
         The two labels, -1 first, where they are declared; the data may then hold one of them only.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from epsworth.coverage import expost_diffprivlib
+    >>> X, y = [[0.6, 0.0], [0.0, 0.6], [0.5, -0.5]], [1, -1, 1]
+    >>> model = SimpleNamespace(C=1.0, epsilon=1.0, data_norm=1.0, fit_intercept=False, coef_=[[0.1, 0.1]])
+    >>> expost_diffprivlib(model, X, y).losses.round(3)
+    array([0.049, 0.018, 0.014])
     """
     if model.fit_intercept:
         raise CoverageError(

@@ -30,6 +30,14 @@ class Profile(NotPrivate):
         Signed ex-post loss of each row.
     rows : ndarray of shape ``(n,)``
         Row numbers, the least exposed first; the ranking does not depend on ``rate``.
+
+    Examples
+    --------
+    >>> from epsworth.coverage import fit_base, loo, profile
+    >>> X, y = [[0.6, 0.0], [0.0, 0.6], [0.5, -0.5]], [1, -1, 1]
+    >>> found = profile(loo(X, y, fit_base(X, y, 1.0), 1.0), [0.1, 0.1], rate=1.5)
+    >>> found.losses.round(3), found.ranked.round(3)
+    (array([ 0.108, -0.027, -0.049]), array([0.027, 0.049, 0.108]))
     """
 
     losses: Floats
@@ -61,6 +69,14 @@ class TypicalProfile(NotPrivate):
         Rate of the noise.
     draws : int
         Models averaged over.
+
+    Examples
+    --------
+    >>> from epsworth.coverage import fit_base, loo, typical_profile
+    >>> X, y = [[0.6, 0.0], [0.0, 0.6], [0.5, -0.5]], [1, -1, 1]
+    >>> found = typical_profile(loo(X, y, fit_base(X, y, 1.0), 1.0), 1.5, rng=0)
+    >>> found.adv.round(3), found.kl.round(4), found.ranked.shape
+    (array([0.047, 0.047, 0.019]), array([0.0055, 0.0055, 0.0009]), (3,))
     """
 
     ranked: Floats

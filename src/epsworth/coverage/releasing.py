@@ -47,6 +47,14 @@ class Release(Result):
         What neighbouring data sets differ in.
     step : float
         Lattice spacing, a power of two that depends on public numbers only.
+
+    Examples
+    --------
+    >>> from epsworth.coverage import release
+    >>> X, y = [[0.6, 0.0], [0.0, 0.6], [0.5, -0.5]], [1, -1, 1]
+    >>> found = release(X, y, l2=1.0, epsilon=2.0, n=3)
+    >>> found.coefficients.shape, found.epsilon, round(found.rate, 2)
+    ((2,), 2.0, 3.0)
     """
 
     coefficients: Floats

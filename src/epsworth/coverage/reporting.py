@@ -30,6 +30,15 @@ class WorstCase(Result):
         The same for any pure epsilon-private mechanism, ``tanh(epsilon / 2)``.
     mean_loss, mean_abs_loss : float
         Largest mean loss and mean size of the loss.
+
+    Examples
+    --------
+    >>> from epsworth.coverage import worst_case
+    >>> found = worst_case(1.0, 109)
+    >>> round(found.advantage, 3), round(found.any_mechanism, 3)
+    (0.038, 0.462)
+    >>> found.epsilon_at(1e-5) < 1
+    True
     """
 
     epsilon: float

@@ -29,6 +29,14 @@ class Encoded:
         What the columns of ``X`` are.
     positive : str
         The target's value that is +1.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from epsworth.coverage import encode
+    >>> rows = encode(pl.DataFrame({"age": [20, 30, 70], "sex": ["f", "m", "f"], "sick": ["no", "no", "yes"]}), "sick")
+    >>> rows.X.shape, rows.names, rows.positive
+    ((3, 4), ('age', 'sex=f', 'sex=m', '(constant)'), 'yes')
     """
 
     X: Floats

@@ -39,6 +39,17 @@ class BlackBox(NotPrivate):
         What the models were projected on.
     radius : float
         Half-width of the window along the projection.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.coverage import black_box
+    >>> rng = np.random.default_rng(0)
+    >>> found = black_box(rng.normal(size=(2000, 3)), rng.normal(size=(2000, 3)) + [2, 0, 0], [[0, 0, 0], [9, 9, 9]])
+    >>> found.censored.tolist(), bool(found.lower[0] <= found.losses[0] <= found.upper[0])
+    ([False, True], True)
+    >>> 0.5 < found.advantage_lower < 1
+    True
     """
 
     losses: Floats

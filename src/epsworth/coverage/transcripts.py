@@ -47,6 +47,16 @@ class Transcript(NotPrivate):
         The mu of a row whose gradient is clipped at every step.
     sampled : bool
         Batches were sampled: losses are conditional on the other rows' batches, an upper-bound analysis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.coverage import descend, linear_gradients
+    >>> X = np.random.default_rng(0).uniform(-0.7, 0.7, size=(500, 2))
+    >>> gradients = linear_gradients(X, X[:, 0] > 0)
+    >>> run = descend(gradients, [0, 0], steps=20, learning_rate=0.01, clip=1.0, noise=10.0, rng=1)
+    >>> run.models.shape, run.losses.shape, bool(run.advantage.max() < 0.2)
+    ((21, 2), (500,), True)
     """
 
     models: Floats
@@ -73,6 +83,14 @@ def linear_gradients(
     """Return the per-row gradients of a linear model as a function of its coefficients.
 
     ``classes`` are the two labels, -1 first, where they are declared: the data may then hold one of them only.
+
+    Examples
+    --------
+    >>> from epsworth.coverage import linear_gradients
+    >>> gradients = linear_gradients([[0.6, 0.2], [0.2, 0.6]], [1, -1])
+    >>> gradients([0.0, 0.0])  # one row each; at zero the logistic loss falls with slope 1/2
+    array([[-0.3, -0.1],
+           [ 0.1,  0.3]])
     """
     rows, labels = check_data(X, y, classes)
     law = loss_named(loss)

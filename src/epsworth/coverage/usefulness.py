@@ -38,6 +38,17 @@ class Usefulness(NotPrivate):
         Accuracy of the noiseless model, and of always answering the commoner label.
     confidence : float
         With which all of ``kept_lower`` hold together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.coverage import window
+    >>> X = np.random.default_rng(0).uniform(-0.7, 0.7, size=(300, 2))
+    >>> found = window(X, X[:, 0] > 0, 0.01, rng=1).usefulness
+    >>> found.epsilons.shape == found.accuracy.shape, found.base > 0.9, found.hopeless
+    (True, True, False)
+    >>> found.majority < found.at(1.0) <= 1
+    True
     """
 
     epsilons: Floats

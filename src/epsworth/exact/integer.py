@@ -37,6 +37,15 @@ class Kernel(ABC):
         The stated parameter, exactly.
     points : int
         Size of the grid.
+
+    Examples
+    --------
+    >>> from epsworth import exact
+    >>> coin = exact.kernel("krr", 1, k=3)
+    >>> coin.points, coin.guarantee, coin.loss() <= 1
+    (3, Pure(epsilon=1.0, unit='feature'), True)
+    >>> sum(coin.weights(0)) == coin.total(0), [round(weight / coin.total(0), 3) for weight in coin.weights(0)]
+    (True, [0.576, 0.212, 0.212])
     """
 
     name: str
@@ -156,8 +165,8 @@ class Kernel(ABC):
         Examples
         --------
         >>> from epsworth import exact
-        >>> exact.kernel("pm", 2, bits=8).mechanism().law(0.5).mass(0.2, 0.8).round(3)
-        np.float64(0.854)
+        >>> round(float(exact.kernel("pm", 2, bits=8).mechanism().law(0.5).mass(0.2, 0.8)), 3)
+        0.854
         """
         return KernelMechanism(float(self.epsilon), self)
 

@@ -34,7 +34,15 @@ class Weighted(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class KernelLaw(GridLaw):
-    """The law of a kernel's output, ``weights(i) / total(i)``; masses are rounded to doubles once."""
+    """The law of a kernel's output, ``weights(i) / total(i)``; masses are rounded to doubles once.
+
+    Examples
+    --------
+    >>> from epsworth import exact
+    >>> law = exact.kernel("pm", 1, bits=8).law(51)  # the true value is 51/255 = 0.2
+    >>> round(float(law.mean()), 3), round(float(law.var()), 3), round(float(law.cdf(0.5)), 3)
+    (0.382, 0.077, 0.697)
+    """
 
     index: Floats
     k: int

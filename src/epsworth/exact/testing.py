@@ -10,7 +10,16 @@ from epsworth.exact.entropy import Words, WordSource
 
 
 class NotPrivate(np.ndarray[Any, np.dtype[Any]]):
-    """An array made from replayable words; arithmetic on it keeps the mark."""
+    """An array made from replayable words; arithmetic on it keeps the mark.
+
+    Examples
+    --------
+    >>> from epsworth import exact
+    >>> from epsworth.exact.testing import NotPrivate, ReplayableWords
+    >>> drawn = exact.kernel("krr", 1, k=4).draw([0, 1, 2], words=ReplayableWords(7))
+    >>> isinstance(drawn + 1, NotPrivate), str(drawn).startswith("NOT PRIVATE")
+    (True, True)
+    """
 
     def __repr__(self) -> str:
         """Return the values behind a warning."""

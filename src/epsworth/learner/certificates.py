@@ -26,6 +26,17 @@ class Holder(NamedTuple):
 
     ``mass`` is an upper bound on the share of users in any one cell; it must hold for certain, or be known with a
     confidence of its own, whose miss adds to that of the certificates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.learner import Classifier, Holder, LatticeConfig, simulate
+    >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
+    >>> x = np.linspace(0, 1, 100)
+    >>> learnt = Classifier.from_aggregate(simulate(config, x[:, None], x > 0.5, 0, users=10**7))
+    >>> smooth = Holder(constant=1.0, mass=0.15)  # the chance of a label changes by at most the distance
+    >>> learnt.certificate([[0.2], [0.8]], holder=smooth).point.tolist()  # also of the points, not of their cells alone
+    [True, True]
     """
 
     constant: float
@@ -59,6 +70,17 @@ class Certificates(Result):
     confidence : float or Fraction
     spent : Fraction
         Probability of a miss that the certified labels spend, all cells together: at most 1 - confidence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.learner import Classifier, LatticeConfig, simulate
+    >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
+    >>> x = np.linspace(0, 1, 100)
+    >>> learnt = Classifier.from_aggregate(simulate(config, x[:, None], x > 0.5, 0, users=10**6))
+    >>> found = learnt.certificate([[0.2], [0.8]], confidence=0.99)
+    >>> found.label.tolist(), found.certified.tolist()
+    ([0, 1], [True, True])
     """
 
     label: NDArray[Any]

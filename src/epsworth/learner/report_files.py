@@ -40,6 +40,19 @@ def write_reports(config: LatticeConfig, X: ArrayLike, y: ArrayLike, path: str |
     ----------
     path : path
         ``.ldp`` or ``.jsonl``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from epsworth.learner import LatticeConfig, write_reports
+    >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "reports.ldp")
+    ...     count = write_reports(config, [[0.2], [0.9]], [0, 1], path)
+    ...     size = path.stat().st_size
+    >>> count, size == count * config.report_size
+    (2, True)
     """
     destination = check_writable(path)
     as_lines = _is_lines(destination)
@@ -84,6 +97,19 @@ def report_file(config: LatticeConfig, source: Path, destination: Path, target: 
         ``.ldp`` or ``.jsonl``.
     target : str
         Column of labels.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import polars as pl
+    >>> from epsworth.learner import LatticeConfig, report_file
+    >>> config = LatticeConfig(box=[(0, 100)], names=["age"], m=8, epsilon=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = Path(folder, "table.csv")
+    ...     pl.DataFrame({"age": [30, 61], "sick": [0, 1]}).write_csv(table)
+    ...     report_file(config, table, Path(folder, "reports.ldp"), "sick")
+    2
     """
     from epsworth.table_files import read_table
 
@@ -155,6 +181,19 @@ def aggregate_files(
     n_jobs : int, optional
         Local processes; -1 for all cores.  None leaves it to ``joblib.parallel_config``, by default serial: with
         ``backend="dask"`` a cluster adds up, whose workers must see the files under the same paths.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from epsworth.learner import LatticeConfig, aggregate_files, write_reports
+    >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     paths = [Path(folder, "monday.ldp"), Path(folder, "tuesday.ldp")]
+    ...     sent = [write_reports(config, [[0.2], [0.9]], [0, 1], path) for path in paths]
+    ...     aggregate = aggregate_files(config, paths)
+    >>> sent, aggregate.users
+    ([2, 2], 4)
 
     Notes
     -----

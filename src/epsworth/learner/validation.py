@@ -35,6 +35,16 @@ class Accuracies(Result):
         Probability with which all bounds hold together.
     spent : Fraction
         Probability of a miss that they spend: at most 1 - confidence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.learner import PrivateValidation
+    >>> never, always = (lambda X: np.zeros(len(X))), (lambda X: np.ones(len(X)))
+    >>> validation = PrivateValidation([never, always], epsilon=2)
+    >>> found = validation.accuracies(validation.vote(np.zeros((20_000, 1)), np.ones(20_000)))
+    >>> int(found.users.sum()), bool(found.upper[0] < 0.1), bool(found.lower[1] > 0.9)
+    (20000, True, True)
     """
 
     estimate: Floats

@@ -23,6 +23,15 @@ class PrivacyIndicator:
         What is used when the coin does not fall on the raw record.
     delta : float
         Probability of sending the raw record, in (0, 1).
+
+    Examples
+    --------
+    >>> from epsworth import FAMILIES, PrivacyIndicator
+    >>> wrapped = PrivacyIndicator(FAMILIES["pm"](1.0), delta=0.1)
+    >>> print(wrapped.guarantee)
+    approximate LDP, epsilon 1, delta 0.1 per feature
+    >>> wrapped.cost
+    'with probability 0.1 the raw record is sent'
     """
 
     mechanism: Mechanism

@@ -28,6 +28,16 @@ class Mechanism(ABC):
     epsilon : float or ndarray
         Privacy parameter per feature.  An array broadcasts against x in `law`; only a scalar has a
         `guarantee`.
+
+    Examples
+    --------
+    >>> from epsworth import FAMILIES
+    >>> pm = FAMILIES["pm"](1.0)
+    >>> print(pm.guarantee)
+    pure LDP, epsilon 1 per feature
+    >>> law = pm.law(0.2)  # of what is released where the true value is 0.2
+    >>> round(float(law.mean()), 3), round(float(law.cdf(0.5)), 3)
+    (0.382, 0.697)
     """
 
     epsilon: float | Floats

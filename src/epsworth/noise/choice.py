@@ -46,6 +46,15 @@ class Choice(Result):
         The exact epsilon of this noise; equal to ``epsilon`` for sound ones.
     region : Region
         Where answers must land; answers beyond the ends of its public list, if it has one, are refused.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> choice = noise.cheapest(2, confidence=0.9, delta=0, lattice=1).named("discrete_laplace")  # for counts
+    >>> round(choice.epsilon, 4), round(choice.confidence, 4), choice.sound
+    (0.8832, 0.9, True)
+    >>> choice.sample([10, 20], rng=0).shape  # for analysis; `for_release` makes what may leave
+    (2,)
     """
 
     name: str

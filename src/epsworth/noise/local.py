@@ -25,7 +25,17 @@ EACH = 24  # roundings of a probability: two exponentials at eight, three sums a
 
 
 class Responses(NamedTuple):
-    """Probabilities of one report: the truth, each other item of its region, each item outside."""
+    """Probabilities of one report: the truth, each other item of its region, each item outside.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> chances = noise.pb_grr(20, 5, 2.0, 1.0)
+    >>> round(chances.truth + 4 * chances.inside + 15 * chances.outside, 9)  # one truth, 4 and 15 other items
+    1.0
+    >>> round(chances.truth / chances.outside, 3)  # e^2
+    7.389
+    """
 
     truth: float
     inside: float
@@ -172,6 +182,16 @@ class Channel(Result):
         ln B, the largest that the budget allows.
     confidence : float
         Pr[the report is in the region], for the item where it is smallest.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> ratings = noise.channel(noise.windows(5, 1), 2.0, 1.0)  # 1 to 5 stars, neighbours preferred
+    >>> ratings.matrix.shape, ratings.loss <= 2, round(ratings.confidence, 3)
+    ((5, 5), True, 0.751)
+    >>> counts = ratings.matrix.T @ [10, 20, 30, 20, 20]  # what is expected of so many users
+    >>> ratings.counts_of_items(counts).round(6)
+    array([10., 20., 30., 20., 20.])
     """
 
     matrix: Floats
@@ -253,7 +273,16 @@ def channel_loss(matrix: Floats) -> float:
 
 
 def windows(d: int, reach: int, *, circular: bool = False) -> list[list[int]]:
-    """Return regions of neighbours at most ``reach`` away, clipped at both ends or wrapped around."""
+    """Return regions of neighbours at most ``reach`` away, clipped at both ends or wrapped around.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> noise.windows(4, 1)
+    [[0, 1], [0, 1, 2], [1, 2, 3], [2, 3]]
+    >>> noise.windows(4, 1, circular=True)[0]
+    [0, 1, 3]
+    """
     d, reach = whole(d, "d", 2, MOST_ITEMS), whole(reach, "reach", 0, MOST_ITEMS)
     if circular:
         return [sorted({(i + j) % d for j in range(-reach, reach + 1)}) for i in range(d)]
@@ -261,7 +290,14 @@ def windows(d: int, reach: int, *, circular: bool = False) -> list[list[int]]:
 
 
 def groups(sizes: Sequence[int]) -> list[list[int]]:
-    """Return regions of disjoint groups of these sizes."""
+    """Return regions of disjoint groups of these sizes.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> noise.groups([2, 3])
+    [[0, 1], [0, 1], [2, 3, 4], [2, 3, 4], [2, 3, 4]]
+    """
     found: list[list[int]] = []
     start, sizes = 0, [whole(size, "sizes", 1, MOST_ITEMS) for size in sizes]
     whole(sum(sizes), "the sum of sizes", 2, MOST_ITEMS)
@@ -272,7 +308,14 @@ def groups(sizes: Sequence[int]) -> list[list[int]]:
 
 
 def on_simplex(estimates: ArrayLike, total: float = 1.0) -> Floats:
-    """Project estimates onto nonnegative numbers that add up to ``total``: nearer on average, but *biased*."""
+    """Project estimates onto nonnegative numbers that add up to ``total``: nearer on average, but *biased*.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> noise.on_simplex([0.5, 0.7, -0.1]).round(3)
+    array([0.4, 0.6, 0. ])
+    """
     estimates, total = numbers(estimates, "estimates", at_most=LARGEST), positive(total, "total")
     if estimates.ndim == 0 or not estimates.shape[-1]:
         raise ValueError(f"estimates must hold at least one number in every row, got shape {estimates.shape}")
@@ -302,6 +345,14 @@ def split_users(
     -------
     tuple of float
         Of the frequencies of groups and of items, the error of sampling the users included.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> shares = [0.05] * 20
+    >>> groups, items = noise.split_users(shares, k=5, epsilon=2.0, part=0.5, users=10_000)
+    >>> round(groups * 1e5, 2), round(items * 1e5, 2)
+    (8.04, 15.96)
     """
     shares = numbers(shares, "shares")
     part, shares = share(part, "part"), _frequencies(shares, shares.size)

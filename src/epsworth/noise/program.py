@@ -72,6 +72,13 @@ class Optimum(Result):
         sensitivity, since only answers exactly one sensitivity apart are compared.
     delta : float
         What was asked for.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> best = noise.optimal_noise(2, confidence=0.9, sensitivity=1, delta=1e-6, lattice=1)  # whole numbers
+    >>> round(best.floor, 3), round(best.noise.epsilon(1e-6), 3)
+    (0.883, 0.883)
     """
 
     noise: LatticeNoise

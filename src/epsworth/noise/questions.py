@@ -231,6 +231,12 @@ def most_releases(
     """Return how many releases, each within theta with this confidence, this epsilon affords; 0 if none.
 
     More than one release needs the extra ``accounting``.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> noise.most_releases(0.1, 4.0, confidence=0.95)  # what one takes: see `cheapest`
+    0
     """
 
     def affordable(releases: int) -> bool:
@@ -250,7 +256,18 @@ def largest_T(
     epsilon: float, theta: float, beta: float, sensitivity: float = 1.0, delta: float = 1e-6,
     *, mechanism: str = "pb_gaussian",
 ) -> int:  # fmt: skip
-    """Return `most_releases` with confidence 1 - beta: its deprecated name and spelling."""
+    """Return `most_releases` with confidence 1 - beta: its deprecated name and spelling.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from epsworth import noise
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     count = noise.largest_T(0.1, 4.0, 0.05)
+    >>> told[0].category.__name__, count
+    ('FutureWarning', 0)
+    """
     warn("largest_T(.., beta)", "most_releases(.., confidence=1 - beta)")
     confidence = allowed.BETA[1](beta)
     return most_releases(

@@ -99,6 +99,15 @@ class Ranking(Result, Sequence[Choice]):
         What cannot keep any epsilon here, and why.
     asked : Question
         What was asked.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> ranked = noise.cheapest(2, confidence=0.9, delta=0, lattice=1)  # for counts
+    >>> ranked[0].epsilon == min(choice.epsilon for choice in ranked), ranked.floor <= ranked[0].epsilon
+    (True, True)
+    >>> round(ranked.named("laplace").epsilon, 2), ranked.left_out["gaussian"]
+    (1.15, 'keeps no epsilon with delta 0')
     """
 
     choices: tuple[Choice, ...]

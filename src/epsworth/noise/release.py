@@ -49,6 +49,16 @@ class LatticeRelease(Result):
         The sensitivity in steps.
     inside : int
         How many points from the middle out are preferred.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> best = noise.optimal_noise(2, confidence=0.9, sensitivity=1, delta=1e-6, lattice=1)
+    >>> released = noise.release_of(best.noise)
+    >>> released.confidence >= 0.9, round(released.epsilon("1e-6"), 3)
+    (True, 0.883)
+    >>> released.draw(released.index([12, 340])).shape  # fit for release
+    (2,)
     """
 
     weights: tuple[int, ...]
@@ -190,6 +200,14 @@ def release_of(noise: LatticeNoise) -> LatticeRelease:
     """Round a table of masses to integer weights: down, except the middle, which takes what is left.
 
     The middle point is preferred, so Pr[in region] does not fall.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> best = noise.optimal_noise(2, confidence=0.9, sensitivity=1, delta=1e-6, lattice=1)
+    >>> released = noise.release_of(best.noise)
+    >>> sum(released.weights) == 2**64, released.step, released.shift
+    (True, 1, 1)
     """
     if noise.masses.size > MOST_POINTS:
         raise ValueError(

@@ -44,6 +44,16 @@ class Attack(Result):
         For each nominal false-positive rate, pooled over records: true-positive rate, its lower and upper limit.
     confidence : float
         With which all limits hold together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.pac import MI, PACPrivatizer, lira
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> fitted = PACPrivatizer(lambda rows: rows.mean(axis=0), MI(0.1), worlds=64, worlds_seed=0).fit(X)
+    >>> found = lira(fitted, X, trials=200, score=lambda released, rows: -np.linalg.norm(rows - released, axis=1))
+    >>> found.success.shape, bool(abs(found.advantage) < 0.2)
+    ((40,), True)
     """
 
     success: Floats
@@ -114,6 +124,17 @@ def lira(
         Simulated releases.  A quarter of them place a false-positive rate: 0.1 % needs 4000, fewer give NaN.
     confidence : float
         With which all limits hold together: half of the risk is the records', half that of the pooled rates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.pac import MI, PACPrivatizer, lira
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> fitted = PACPrivatizer(lambda rows: rows.mean(axis=0), MI(0.1), worlds=64, worlds_seed=0).fit(X)
+    >>> nearness = lambda released, rows: -np.linalg.norm(rows - released, axis=1)
+    >>> found = lira(fitted, X, trials=200, score=nearness)
+    >>> bool((found.interval.lower <= found.success).all()), sorted(found.tpr)
+    (True, [0.001, 0.01])
 
     References
     ----------

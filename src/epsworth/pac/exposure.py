@@ -59,6 +59,18 @@ class Exposure(Result):
         Simulated releases.
     confidence : float
         With which all upper limits hold together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.pac import MI, PACPrivatizer
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> fitted = PACPrivatizer(lambda rows: rows.mean(axis=0), MI(0.1), worlds=64, worlds_seed=0).fit(X)
+    >>> found = fitted.audit(draws=2048)
+    >>> found.success.shape, bool(found.mi < 0.1 + found.mi_half_width)
+    ((40,), True)
+    >>> bool((found.success <= found.upper).all()), found.worst < 1
+    (True, True)
     """
 
     success: Floats

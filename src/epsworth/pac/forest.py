@@ -44,6 +44,17 @@ class FixedForest(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scik
     masses_ : ndarray, shape ``(n_trees, 2**depth, classes)``
         Share of all rows that reach the leaf and have the class.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.pac import FixedForest
+    >>> X = np.random.default_rng(0).random((500, 2))
+    >>> forest = FixedForest(n_trees=1, depth=1, features=[[0]]).fit(X, X[:, 0] > 0.5)
+    >>> forest.thresholds_.round(2)
+    array([[0.5]])
+    >>> forest.predict([[0.2, 0.9], [0.8, 0.1]]).tolist()
+    [False, True]
+
     References
     ----------
     Sridhar, Xiao & Devadas 2024, section 5.4; with the normalised entropy and the mean over existing neighbours of

@@ -35,6 +35,17 @@ class Ledger(Result):
     total : MI, Posterior or DPEquivalent
         What all releases together may spend.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.pac import MI, Ledger, PACPrivatizer
+    >>> X = np.random.default_rng(0).random((40, 2))
+    >>> fitted = PACPrivatizer(lambda rows: rows.mean(axis=0), MI(0.1), worlds=64, worlds_seed=0).fit(X)
+    >>> ledger = Ledger(MI(0.25))
+    >>> first, second = fitted.release(ledger), fitted.release(ledger)  # about one secret half
+    >>> ledger.releases, round(ledger.spent, 3), ledger.total
+    (2, 0.2, 0.25)
+
     Notes
     -----
     The chain rule adds the conditional informations; given the past the world has exactly these probabilities,

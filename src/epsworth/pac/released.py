@@ -23,6 +23,17 @@ class Release(Result):
         What they are.
     estimator_ : object
         Rebuilt from ``vector`` and pool quantities only (the vector itself for a function).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.pac import MI, PACPrivatizer
+    >>> X = np.random.default_rng(0).random((40, 2))
+    >>> release = PACPrivatizer(lambda rows: rows.mean(axis=0), MI(0.1), worlds=64).fit(X).release()
+    >>> release.vector.shape, release.names
+    ((2,), ('output[0]', 'output[1]'))
+    >>> release.report()["mode"], release.report()["mi_nats"] <= 0.1
+    ('exact', True)
     """
 
     vector: Floats

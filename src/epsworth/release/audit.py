@@ -83,6 +83,14 @@ class Audit(Result):
         Its fingerprint.
     false_alarm : float
         Probability that chance alone fails a faultless policy: what the tests of draws spent.
+
+    Examples
+    --------
+    >>> from epsworth import Domain, Policy
+    >>> from epsworth.release import audit_policy
+    >>> audit = audit_policy(Policy.of("krr", 1, Domain.of({"smoker": ["no", "yes"]})))
+    >>> audit.passed, audit.guarantee, audit.false_alarm < 1e-6
+    (True, 'pure LDP, epsilon 1 per record', True)
     """
 
     policy: str

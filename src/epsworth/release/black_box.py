@@ -86,6 +86,17 @@ class SamplerAudit(Result):
         Ways in which draws might come back.
     spent : float
         Probability that any evidence claims too much: what its bounds spent, at most ``1 - confidence``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.release import audit_sampler
+    >>> rng = np.random.default_rng(0)
+    >>> found = audit_sampler(lambda x: rng.random(x.size) < np.where(x > 0, 0.9, 0.1), [0, 1], epsilon=1, draws=2000)
+    >>> found.violates, found.passed, bool(1.5 < found.epsilon_lower < np.log(9))
+    (True, False, True)
+    >>> found.evidence[0].kind
+    'values'
     """
 
     epsilon_lower: float

@@ -29,6 +29,22 @@ class Receipt(Result):
         Epsilon per record as the policy states it, rounded up; never below ``epsilon`` but for rounding.
     together : tuple of str
         Columns whose values stand together for one region of a classifier.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import polars as pl
+    >>> from epsworth import Domain, Policy, perturb_file
+    >>> policy = Policy.of("pm", "0.5", Domain.of({"age": (0, 100), "income": (0, 9000)}))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = Path(folder, "table.csv")
+    ...     pl.DataFrame({"age": [30, 61], "income": [2500, 4000]}).write_csv(table)
+    ...     receipt = perturb_file(policy, table, Path(folder, "released.csv"))
+    >>> receipt.rows, receipt.columns, receipt.stated, receipt.private
+    (2, ('age', 'income'), 1.0, True)
+    >>> receipt.epsilon <= receipt.stated
+    True
     """
 
     policy: str

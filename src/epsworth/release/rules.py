@@ -39,6 +39,15 @@ class Rule:
         What stands for a missing value: a number in the range, or a category.  None refuses it.
     outside : object, optional
         The category that stands for undeclared ones.  None refuses them; numbers are always clamped.
+
+    Examples
+    --------
+    >>> from epsworth import Domain, Policy
+    >>> policy = Policy.of("pm", {"age": 1, "smoker": "0.5"}, Domain.of({"age": (0, 100), "smoker": ["no", "yes"]}))
+    >>> [(rule.feature.name, rule.mechanism, str(rule.epsilon)) for rule in policy.rules]
+    [('age', 'pm', '1'), ('smoker', 'krr', '0.5')]
+    >>> policy.rules[1].kernel.loss() <= 0.5
+    True
     """
 
     feature: Feature
@@ -131,6 +140,16 @@ class Sampling:
     Wang et al. 2019: with k of d features at k-th parts of the budget each.  ``unsampled`` values are left
     ``"missing"``, or the record is ``"scaled"``: centre + (d/k) (y - centre), and the centre itself for the
     unsampled, so that means over all records are, on average, what they would be with every feature released.
+
+    Examples
+    --------
+    >>> from epsworth import Domain, Policy
+    >>> ranges = Domain.of({"age": (0, 100), "income": (0, 9000), "visits": (0, 50)})
+    >>> policy = Policy.split("pm", 2, ranges, sample=1)  # one of three features, with the whole budget
+    >>> policy.sampling, policy.released
+    (Sampling(features=1, unsampled='missing'), 1)
+    >>> print(policy.guarantee)
+    pure LDP, epsilon 2 per record
     """
 
     features: int

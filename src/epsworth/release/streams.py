@@ -77,6 +77,21 @@ def perturb_file(
     ------
     ValueError
         For input that the policy refuses, naming the row, and where the ledger beside the output knows the records.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import polars as pl
+    >>> from epsworth import Domain, Policy, perturb_file
+    >>> policy = Policy.of("pm", 1, Domain.of({"age": (0, 100)}))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     source, released = Path(folder, "people.csv"), Path(folder, "released.csv")
+    ...     pl.DataFrame({"id": [7, 8], "age": [30, 61]}).write_csv(source)
+    ...     receipt = perturb_file(policy, source, released)
+    ...     ids = pl.read_csv(released)["id"].to_list()
+    >>> ids, receipt.rows, receipt.epsilon <= 1
+    ([7, 8], 2, True)
     """
     kind = _kind(source, destination, kind)
     job = _Job(policy, str(source), str(destination), kind, again, progress or (lambda share: None))

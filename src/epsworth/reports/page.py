@@ -25,6 +25,18 @@ class Page:
     ----------
     html : str
         The whole file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import epsworth as ew
+    >>> curves = ew.stability(lambda X: X[:, 0] <= 0.5, [[0.2]], sensitive=0, mechanisms=["pm"], epsilons=[1, 2], rng=1)
+    >>> page = ew.reports.report(curves, at_least=0.6)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page.save(Path(folder, "page.html"))
+    ...     Path(folder, "page.html").read_text(encoding="utf-8") == page.html
+    True
     """
 
     html: str

@@ -95,6 +95,18 @@ def report_file(
         JSON of `utility` or `recommend`.
     at_least, on, of, delta
         As for `report`; by default what the file itself asks.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import epsworth as ew
+    >>> curves = ew.stability(lambda X: X[:, 0] <= 0.5, [[0.2]], sensitive=0, mechanisms=["pm"], epsilons=[1, 2], rng=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     curves.save(Path(folder, "result.json"))
+    ...     page = ew.reports.report_file(Path(folder, "result.json"), at_least=0.6)
+    >>> "Use pm at " in page.html
+    True
     """
     with reading(path, "result file") as content:
         document = read_json(content)

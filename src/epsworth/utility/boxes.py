@@ -71,6 +71,17 @@ class SafeBox(Result):
     best : bool
         Whether it is proven that no other box of certain agreement has a larger mass (for linear models: a mass
         larger by more than 0.1 %).
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> model = DecisionTreeClassifier().fit([[20.0, 5.0], [60.0, 5.0]], [0, 1])  # cuts the first feature at 40
+    >>> box = ew.safe_box(model, [30.0, 5.0], sensitive=[0, 1], domain={0: (0, 100), 1: (0, 10)})
+    >>> box.whole, box.confidence
+    ((False, True), 1.0)
+    >>> print(box)
+    The label stays 0 for certain while x0 stays in 0..40 and x1 anywhere.
     """
 
     label: Any

@@ -48,6 +48,17 @@ class Population(Result):
         How many there are.
     spent : float
         Probability that was spent on misses, those of the records' own bounds among them, rounded down.
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> sample = [[i / 500] for i in range(500)]
+    >>> curves = ew.stability(lambda X: X[:, 0] <= 0.5, sample, sensitive=0, mechanisms="krr:k=11", epsilons=[2.0])
+    >>> people = curves.population(confidence=0.95)
+    >>> people.records, people.confidence
+    (500, 0.95)
+    >>> bool(people.lower.item() < curves.average().lower.item() < people.upper.item())
+    True
     """
 
     lower: Floats

@@ -24,6 +24,17 @@ class Bounds(Result):
         ``lower <= truth <= upper`` for every entry.
     pooled : Interval, optional
         A direct interval for the average over the records, shape ``(mechanisms, epsilons)``.
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> curves = ew.stability(lambda X: X[:, 0] <= 0.5, [[0.2], [0.8]], sensitive=0, mechanisms="krr:k=11",
+    ...                       epsilons=[1, 2, 4])
+    >>> bounds = curves.stability
+    >>> bounds.lower.shape, bounds.average().lower.shape
+    ((1, 3, 2), (1, 3))
+    >>> bounds.worst().lower.round(3), bounds.of_record(0).lower.round(3)
+    (array([[0.528, 0.655, 0.907]]), array([[0.607, 0.712, 0.923]]))
     """
 
     lower: Floats

@@ -46,6 +46,17 @@ class Recommendation(Result):
         The answer in words.
     features : tuple of str
         What the choice perturbs, each at its epsilon.
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> curves = ew.stability(lambda X: X[:, 0] <= 0.5, [[0.2]], sensitive=0, mechanisms=["pm", "krr"],
+    ...                       epsilons=[1, 2, 4], rng=1)
+    >>> found = ew.recommend(curves, at_least=0.9, on="worst")
+    >>> found.choice.mechanism, found.choice.epsilon, round(found.epsilon_needed, 4)
+    ('pm', 4.0, 2.1972)
+    >>> ew.recommend(curves, at_least=0.999, on="worst").feasible
+    False
     """
 
     at_least: float

@@ -54,6 +54,15 @@ class Split(Result):
         Which features get another mechanism than the one named, and whether the tolerance was not met.
     spent : float
         What bounds on draws spent of 1 - confidence; the search before them promises nothing and spends nothing.
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> split = ew.split_budget(lambda X: X[:, 0] > 0.5, [[0.2, 0.7]], sensitive=[0, 1], total=4, mechanism="krr:k=11")
+    >>> sum(split.epsilons) <= split.total, round(split.lower, 3), round(split.even_upper, 3)
+    (True, 0.921, 0.712)
+    >>> print(split.guarantee)
+    pure LDP, epsilon 4 per record
     """
 
     mechanism: str

@@ -23,6 +23,21 @@ class Mechanism(ABC):
     ----------
     reference : ndarray of float, shape ``(d,)``
         The pool's own output: what canonical forms are aligned with, and what a failed fit is mapped to.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.pac import MI, Mechanism, PACPrivatizer
+    >>> class Mean(Mechanism):
+    ...     names = ("mean height", "mean weight")
+    ...     def output(self, X, y):
+    ...         return X.mean(axis=0)
+    ...     def rebuild(self, vector):
+    ...         return dict(zip(self.names, vector))
+    >>> X = np.random.default_rng(0).random((40, 2))
+    >>> fitted = PACPrivatizer(None, MI(0.1), worlds=64, adapter=lambda estimator, X, y: Mean(X.mean(axis=0))).fit(X)
+    >>> sorted(fitted.release().estimator_)
+    ['mean height', 'mean weight']
     """
 
     reference: Floats

@@ -58,6 +58,17 @@ class Radius(Result):
         Sampled only: at most the share ``failing`` of the ball of radius ``tested`` flips, with that confidence.
     spent : float
         What bounds on draws spent of 1 - confidence.
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> model = DecisionTreeClassifier().fit([[0.0, 0.0], [1.0, 0.0]], [0, 1])  # cuts the first feature at 0.5
+    >>> found = ew.radius(model, [0.2, 0.7])
+    >>> round(found.lower, 4), round(found.upper, 4), found.method
+    (0.3, 0.3, 'tree')
+    >>> found.witness.round(4)  # another label, that far away
+    array([0.5, 0.7])
     """
 
     lower: float
