@@ -108,7 +108,7 @@ def tailor(
     """  # noqa: D301  # the parser's mark for lines that stay as they are
     import epsworth as ew
     from epsworth.space import LeakWarning
-    from epsworth.utility.tailored import record_epsilon
+    from epsworth.utility.tailored_asking import record_epsilon
 
     options.check_outputs(json, plot, policy)
     options.check_policy_out(policy, domain_from_data=False)

@@ -92,11 +92,12 @@ class Curves(Result):
     Examples
     --------
     >>> import epsworth as ew
-    >>> curves = ew.stability(lambda X: X[:, 0] <= 0.5, [[0.2], [0.8]], sensitive=0, mechanisms="krr:k=11", epsilons=[1, 2])
+    >>> curves = ew.stability(lambda X: X[:, 0] <= 0.5, [[0.2], [0.8]], sensitive=0, mechanisms="krr:k=11",
+    ...                       epsilons=[1, 2])
     >>> curves.lower.shape, curves.method.tolist(), curves.confidence
     ((1, 2, 2), [['grid', 'grid']], 1.0)
-    >>> print(curves.sentence("krr:k=11", 2, record=1))
-    For record 1 the label stays False with probability at least 0.654 (exact) under krr:k=11 with epsilon 2 per feature; pure LDP, epsilon 2 per record.
+    >>> curves.sentence("krr:k=11", 2, record=1).partition(" under ")[0]
+    'For record 1 the label stays False with probability at least 0.654 (exact)'
     """
 
     mechanisms: tuple[str, ...]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -18,32 +18,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Rng, generator
-from epsworth.classifiers import as_classifier
-from epsworth.classifiers.fingerprints import fingerprint
-from epsworth.exact.regions import MOST_REGIONS, checked_gain
 from epsworth.guarantees import Pure
-from epsworth.mechanisms.mechanism import EPSILON_RANGE
-from epsworth.numerals import as_float, exact_decimal, share, short, whole
+from epsworth.numerals import as_float, share, short
 from epsworth.records import Records, as_records
 from epsworth.release import Policy
 from epsworth.release.copies import Indices
-from epsworth.release.grids import Grid
 from epsworth.results import Result
 from epsworth.rounding import round_up, show_up
 from epsworth.space import Domain, LeakWarning
 from epsworth.tailoring.asking import Asked
-from epsworth.tailoring.building import EXACT, WISHES, Asking, Parts, Plan, Wish, build
-from epsworth.tailoring.columns import Substitutes, grids_of
-from epsworth.tailoring.surrogates import KINDS, TREE
+from epsworth.tailoring.building import Asking, Plan, Wish, build
+from epsworth.tailoring.columns import Substitutes
 from epsworth.utility.curves import Curves
 from epsworth.utility.judging import Within, bounds_of, judge, labels_possible
 from epsworth.utility.kept import Kept
-from epsworth.utility.question import answer, declared, epsilon_grid, reference_labels, sensitive_positions, true_labels
+from epsworth.utility.question import epsilon_grid, reference_labels, true_labels
+from epsworth.utility.tailored_asking import Classifiers, asking_of, record_epsilon, words_of
 from epsworth.utility.tailored_words import UNSEEN, agreed, few, folded, kept_in_words, notes_of
 
 NAME = "tailored"
 FEW = 200  # public records that tell the ceiling where none was held out
-Classifiers = Sequence[Any] | Mapping[Any, float]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -82,6 +76,19 @@ class Tailored(Result):
         What a reader must know besides.
     rows : ndarray of int
         Which rows of the public table were held out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import epsworth as ew
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X = np.random.default_rng(0).random((400, 3))
+    >>> model = LogisticRegression().fit(X, X.sum(axis=1) > 1.5)
+    >>> made = ew.tailor(model, X, sensitive=[0, 1, 2], epsilon=2, rng=0, public=True)
+    >>> made.policy.names, made.records, round(made.kept, 3)  # of so many that were held out
+    (('x0', 'x1', 'x2'), 100, 0.881)
+    >>> made.stability([1, 2], X[made.rows]).average().lower.round(3)
+    array([[0.731, 0.881]])
     """
 
     policy: Policy
@@ -119,7 +126,7 @@ class Tailored(Result):
         """
         began, grid = time.perf_counter(), epsilon_grid(epsilons)
         first = self.asked.classifiers[0]
-        table = as_records(records, features=first.features, count=first.count).releasing(_words(self.plan.grids))
+        table = as_records(records, features=first.features, count=first.count).releasing(words_of(self.plan.grids))
         asked = replace(self.asked, records=table)
         own, queries = _own_labels(asked)
         stated = [record_epsilon(float(epsilon)) for epsilon in grid]
@@ -150,7 +157,7 @@ class Tailored(Result):
 
     def __str__(self) -> str:
         """Return what clients must run, what is kept, and what one must know."""
-        names = few(self.plan.tailoring(self.policy.total).names)
+        names = few(self.policy.names)
         together = f" for {names} together" if "," in names else f" for {names}"
         lines = [
             f"tailored policy {self.policy.fingerprint[:12]}: {self.policy.guarantee},{together}",
@@ -174,7 +181,7 @@ class Tailored(Result):
         return {
             "policy": self.policy.fingerprint,
             "epsilon_per_record": float(self.policy.total),
-            "sensitive": list(self.plan.tailoring(self.policy.total).names),
+            "sensitive": list(self.policy.names),
             **{name: getattr(self, name) for name in names},
             "held_out": self.held_out._asdict(),
             "notes": list(self.notes),
@@ -301,89 +308,10 @@ def tailor(
     return found
 
 
-def record_epsilon(epsilon: str | float | Decimal, name: str = "epsilon") -> Decimal:
-    """Return the epsilon that a text states for a record, in the range that kernels are built for."""
-    value, (low, high) = exact_decimal(name, epsilon), EPSILON_RANGE
-    if not Decimal(str(low)) <= value <= Decimal(str(high)):
-        raise ValueError(f"{name} must lie between {low:g} and {high:g} (per record), got {epsilon}; give another")
-    return value
-
-
-def asking_of(
-    model: Any, X: Any, sensitive: Any, domain: Any, missing: Any, outside: Any, wish: Wish, y: Any, gain: Any,
-    classifiers: Classifiers | None, cells: int, fidelity: float, draw: bool, surrogate: str,
-    holdout: float, rng: np.random.Generator,
-) -> tuple[Asking, Parts, Records]:  # fmt: skip
-    """Check everything that the user gave, once; of what is held out nothing else is seen, not even its range.
-
-    Return the question about all other records, the parts of the table, and the records that are held out.
-    """
-    surrogate = surrogate.lower() if isinstance(surrogate, str) else surrogate
-    _check(wish, y, gain, classifiers, cells, fidelity, draw, surrogate)
-    cells, weighed = whole("cells", cells, most=MOST_REGIONS), _weighed(classifiers)
-    given = [one for one, _ in weighed if one is not model]
-    own = [weight for one, weight in weighed if one is model] or [1.0]  # the model may be named among them
-    weights = (own[-1], *(weight for one, weight in weighed if one is not model))
-    if not all(0 < weight < np.inf for weight in weights):
-        raise ValueError("classifiers: weights must be positive and finite")
-    every = tuple(as_classifier(one) for one in (model, *given))
-    records = as_records(X, features=every[0].features, count=every[0].count)
-    positions = tuple(sorted(sensitive_positions(records, sensitive)))  # as the copy's inputs stand
-    parts = Parts.of(len(records), holdout, rng)
-    known = records.part(parts.known)
-    grids = grids_of(known, positions, declared(domain), missing, outside)
-    known, held = (part.releasing(_words(grids)) for part in (known, records.part(parts.hold)))
-    asked = Asked(every, known, positions, tuple(grids[p] for p in positions))
-    truth = None
-    if y is not None:
-        truth = true_labels(y, answer(every[0], records, np.arange(len(records))), every[0])[parts.known]
-    worth = None if gain is None else checked_gain(gain)
-    marks = tuple(fingerprint(classifier, [grid.feature for grid in grids], known) for classifier in every)
-    exactly = float(fidelity), bool(draw)
-    return Asking(asked, weights, grids, wish, surrogate, cells, *exactly, truth, worth, marks), parts, held
-
-
-def _weighed(classifiers: Classifiers | None) -> list[tuple[Any, float]]:
-    """Return further classifiers and their weights; NaN for one that is no number."""
-    if isinstance(classifiers, Mapping):
-        return [(one, as_float(weight)) for one, weight in classifiers.items()]
-    # an ensemble is a sequence, too: of its members
-    if hasattr(classifiers, "predict") or not isinstance(classifiers, (Iterable, type(None))):
-        raise TypeError(f"classifiers must be a list, or a mapping from each to its weight, got {short(classifiers)}")
-    return [(one, 1.0) for one in classifiers or ()]
-
-
 def _own_labels(asked: Asked) -> tuple[list[NDArray[Any]], int]:
     """Return what classifiers say of records as they stand, which is to be kept, and the number of queries."""
     found = [reference_labels(classifier, asked.records) for classifier in asked.classifiers]
     return [labels for labels, _ in found], sum(queries for _, queries in found)
-
-
-def _check(
-    wish: object, y: object, gain: object, classifiers: object, cells: object, fidelity: object, draw: object,
-    surrogate: object,
-) -> None:  # fmt: skip
-    if wish not in WISHES:
-        raise ValueError(f"wish must be one of {', '.join(map(repr, WISHES))}, got {wish!r}")
-    if wish == "accuracy" and y is None:
-        raise ValueError("wish='accuracy' needs the true labels of the public records: give y")
-    if not 0 <= as_float(fidelity) < np.inf:
-        raise ValueError(f"fidelity must not be negative, and finite, got {fidelity!r}")
-    if fidelity and cells == 1:
-        raise ValueError("fidelity needs cells, between which what is sent can differ; give cells=32, say")
-    if not isinstance(draw, (bool, np.bool_)):
-        raise ValueError(f"draw must be True or False, got {draw!r}")
-    known = ("auto", EXACT, TREE, *KINDS)
-    if surrogate not in known:
-        raise ValueError(f"surrogate must be one of {', '.join(map(repr, known))}, got {surrogate!r}")
-    asked = [name for name, given in (("wish='accuracy'", wish == "accuracy"), ("gain", gain is not None),
-                                      ("cells", cells != 1), ("classifiers", classifiers)) if given]  # fmt: skip
-    if len(asked) > 1:
-        raise ValueError(f"{' and '.join(asked)} each ask for a kernel of their own; choose one")
-
-
-def _words(grids: Sequence[Grid]) -> dict[str, tuple[Any, ...] | None]:
-    return {grid.name: grid.feature.categories for grid in grids}
 
 
 def _judged(plan: Plan, policy: Policy, asking: Asking, held: Records, rows: Indices, confidence: float) -> Tailored:

@@ -28,7 +28,7 @@ from epsworth.utility.judging import bounds_of, labels_possible
 from epsworth.utility.kept import Kept
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question
-from epsworth.utility.tailored import asking_of
+from epsworth.utility.tailored_asking import asking_of
 from epsworth.utility.tailored_words import notes_of
 
 OPTIONS = ("wish", "surrogate", "cells", "fidelity")
