@@ -12,11 +12,12 @@
 ``questions``    one noise, its delta and Renyi divergence; inverse uses
 ``allowed``      what arguments may be
 ``figures``      plots
-``local``        PB-GRR for the local model, its estimators, and splitting the users instead
+``local``        PB-GRR for the local model, its estimators; ``baseline``: splitting the users instead
 ``published``    the accounting of Jiang et al. 2025, for comparison
 ``release``      draws fit for release
 """
 
+from epsworth.noise.baseline import split_users
 from epsworth.noise.choice import Choice
 from epsworth.noise.local import (
     Channel,
@@ -26,7 +27,6 @@ from epsworth.noise.local import (
     groups,
     on_simplex,
     pb_grr,
-    split_users,
     windows,
 )
 from epsworth.noise.program import Optimum, optimal_noise

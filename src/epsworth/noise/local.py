@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats, generator
-from epsworth.noise.allowed import LARGEST, budget, numbers, positive, share, whole
+from epsworth.noise.allowed import LARGEST, budget, numbers, positive, whole
 from epsworth.results import Result
 from epsworth.rounding import down, show_down, show_up, up
 from epsworth.search import last_passing
@@ -58,7 +58,7 @@ def pb_grr(d: int, k: int, epsilon: float, kernel_epsilon: float) -> Responses:
     ----------
     Jiang, Zhang, Lu, Du, Sharma & Yan 2025, Proposition 7.
     """
-    _sizes(d, k)
+    check_sizes(d, k)
     epsilon, kernel_epsilon = _budgets(epsilon, kernel_epsilon)
     near, far = np.exp(-kernel_epsilon), np.exp(-epsilon)  # weights relative to the truth's
     total = 1 + (k - 1) * near + (d - k) * far
@@ -139,7 +139,7 @@ class Grouped(Result):
         Divide by the number of users.  ``shares`` are the true frequencies of the d items.  Items are infinite at
         ``kernel_epsilon = 0``.
         """
-        shares = _frequencies(shares, self.d)
+        shares = frequencies(shares, self.d)
         groups = shares.reshape(-1, self.k).sum(axis=1)
         category = float(np.mean([self.category_variance(1.0, g) for g in groups]))
         if self.kernel_epsilon == 0:
@@ -325,68 +325,6 @@ def on_simplex(estimates: ArrayLike, total: float = 1.0) -> Floats:
     return np.maximum(estimates - np.take_along_axis(excess, last, axis=-1), 0.0)
 
 
-def split_users(
-    shares: ArrayLike, k: int, epsilon: float, part: float, users: int, *, values: Literal["grr", "oue"] = "oue"
-) -> tuple[float, float]:
-    """Return the mean squared errors of the honest baseline: some users report their group, the others their item.
-
-    Parameters
-    ----------
-    shares : array_like, shape ``(d,)``
-        True frequencies of the items, in groups of k.
-    part : float
-        Share of the users, in (0, 1), who report their group by randomised response; all spend the whole epsilon.
-    users : int
-        How many there are.
-    values : {"grr", "oue"}
-        How items are reported: randomised response or optimised unary encoding (Wang et al. 2017).
-
-    Returns
-    -------
-    tuple of float
-        Of the frequencies of groups and of items, the error of sampling the users included.
-
-    Examples
-    --------
-    >>> from epsworth import noise
-    >>> shares = [0.05] * 20
-    >>> groups, items = noise.split_users(shares, k=5, epsilon=2.0, part=0.5, users=10_000)
-    >>> round(groups * 1e5, 2), round(items * 1e5, 2)
-    (8.04, 15.96)
-    """
-    shares = numbers(shares, "shares")
-    part, shares = share(part, "part"), _frequencies(shares, shares.size)
-    epsilon, users = budget(epsilon), whole(users, "users", 2, int(LARGEST))
-    if values not in ("grr", "oue"):
-        raise ValueError(f"values must be 'grr' or 'oue', got {values!r}")
-    if not 1 <= part * users <= users - 1:
-        raise ValueError(f"part must leave at least one of the {users} users on either side, got {part!r}")
-    _sizes(shares.size, k)
-    if shares.size % k:
-        raise ValueError(f"k must divide the number of shares, {shares.size}, got {k}")
-    by_group = shares.reshape(-1, k).sum(axis=1)
-    first = part * users
-    category = _grr_error(by_group, epsilon, first, users)
-    if values == "grr":
-        return category, _grr_error(shares, epsilon, users - first, users)
-    noise = 4 * np.exp(-epsilon) / (np.expm1(-epsilon) ** 2) / (users - first)
-    return category, float(noise + _sampling(shares, users - first, users) + shares.mean() / (users - first))
-
-
-def _grr_error(shares: Floats, epsilon: float, asked: float, users: int) -> float:
-    d = shares.size
-    near, far = np.exp(-epsilon), 1 + (d - 1) * np.exp(-epsilon)  # weights relative to the truth's
-    p, q = 1 / far, near / far
-    gap = -np.expm1(-epsilon) / far  # p - q
-    noise = shares * p * (1 - p) + (1 - shares) * q * (1 - q)
-    return float(noise.mean() / (asked * gap**2) + _sampling(shares, asked, users))
-
-
-def _sampling(shares: Floats, asked: float, users: int) -> float:
-    """Return the error of looking at some of the users only, drawn without replacement."""
-    return float((shares * (1 - shares)).mean() * (1 / asked - 1 / users))
-
-
 def _matrix(inside: Bools, kernel_epsilon: float, log_boost: float) -> Floats:
     weights = as_floats(np.where(inside, np.exp(-kernel_epsilon), np.exp(-kernel_epsilon - log_boost)))
     np.fill_diagonal(weights, 1.0)
@@ -404,7 +342,8 @@ def _membership(regions: Sequence[Sequence[int]]) -> Bools:
     return inside
 
 
-def _sizes(d: int, k: int) -> None:
+def check_sizes(d: int, k: int) -> None:
+    """Refuse numbers of items and sizes of regions that cannot be."""
     whole(k, "k", 1, whole(d, "d", 2, int(LARGEST)))
 
 
@@ -416,7 +355,8 @@ def _budgets(epsilon: float, kernel_epsilon: float) -> tuple[float, float]:
     return epsilon, kernel_epsilon
 
 
-def _frequencies(shares: ArrayLike, d: int) -> Floats:
+def frequencies(shares: ArrayLike, d: int) -> Floats:
+    """Return so many frequencies, checked."""
     shares = numbers(shares, "shares", at_most=LARGEST)
     if shares.shape != (d,) or (shares < 0).any() or abs(shares.sum() - 1) > 1e-9:
         raise ValueError(f"shares must be {d} nonnegative frequencies that add up to 1")
