@@ -23,6 +23,13 @@ Notion = Literal["pure", "probabilistic", "approximate"]
 class Pure:
     """Epsilon-LDP: Pr[M(x) in A] <= e^epsilon Pr[M(x') in A] for all x, x' and every set A.
 
+    Parameters
+    ----------
+    epsilon : float
+        Largest loss.
+    unit : {"feature", "record"}
+        What is protected: `Policy.guarantee` and `compose` speak of records, mechanisms of one feature.
+
     Examples
     --------
     >>> from epsworth import Pure, compose
@@ -48,6 +55,13 @@ class Probabilistic:
     The paper of Zheng & Hu calls it PAC LDP (Def. 10).  It implies `Approximate` with the same numbers
     but, unlike that, it is *not* closed under post-processing (Meiser 2018).
 
+    Parameters
+    ----------
+    epsilon, delta : float
+        A loss, and how likely it is exceeded.
+    unit : {"feature", "record"}
+        What is protected.
+
     Examples
     --------
     >>> from epsworth import Probabilistic, compose
@@ -70,6 +84,13 @@ class Probabilistic:
 @dataclass(frozen=True)
 class Approximate:
     """(epsilon, delta)-LDP: Pr[M(x) in A] <= e^epsilon Pr[M(x') in A] + delta.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The loss, and what the probabilities may differ by besides.
+    unit : {"feature", "record"}
+        What is protected.
 
     Examples
     --------
@@ -102,8 +123,14 @@ def compose(parts: Sequence[Guarantee]) -> Guarantee:
     (Kairouz, Oh & Viswanath 2015, Theorem 3.5) and for the probabilistic one (independent bad events).
     The notion is the weakest among the parts.  Both numbers are rounded up.
 
+    Parameters
+    ----------
+    parts : sequence of Pure, Probabilistic or Approximate
+        One per feature.
+
     Examples
     --------
+    >>> from epsworth import Approximate, compose
     >>> compose([Approximate(1.0, 0.1), Approximate(1.0, 0.1)])
     Approximate(epsilon=2.0, delta=0.19, unit='record')
     """
@@ -162,6 +189,7 @@ def ceiling(epsilon_total: float, labels: int, delta: float = 0.0) -> float:
 
     Examples
     --------
+    >>> from epsworth import ceiling
     >>> round(ceiling(1.0, 2), 12)  # rounded up, as all that is said of every mechanism
     0.73105857863
 
@@ -183,8 +211,18 @@ def ceiling(epsilon_total: float, labels: int, delta: float = 0.0) -> float:
 def epsilon_needed(at_least: float, labels: int, delta: float = 0.0) -> float:
     """Return the whole-record epsilon below which the `ceiling` forbids this worst-case stability, rounded down.
 
+    Parameters
+    ----------
+    at_least : float
+        The stability wanted, in (0, 1].
+    labels : int
+        K, how many labels the sensitive features can produce.
+    delta : float
+        Total delta of the record.
+
     Examples
     --------
+    >>> from epsworth import epsilon_needed
     >>> round(epsilon_needed(0.9, 2), 4)  # ln(.9/.1)
     2.1972
     """

@@ -59,6 +59,7 @@ class Feature:
 
     Examples
     --------
+    >>> from epsworth import Feature
     >>> age = Feature("age", 0, 100)
     >>> age.to_unit([79]).tolist(), age.from_unit([0.79]).tolist()
     ([0.79], [79.0])
@@ -189,8 +190,14 @@ class Feature:
 class Domain:
     """Declared features, looked up by name.
 
+    Parameters
+    ----------
+    features : tuple of Feature
+        In the order of the columns; `Domain.of` makes them of a mapping.
+
     Examples
     --------
+    >>> from epsworth import Domain
     >>> domain = Domain.of({"age": (0, 100), "smoker": ["no", "yes"]})
     >>> domain["smoker"].levels
     2

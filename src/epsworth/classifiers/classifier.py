@@ -124,6 +124,7 @@ def as_classifier(model: Any) -> Classifier:
     Examples
     --------
     >>> import numpy as np
+    >>> from epsworth import as_classifier
     >>> as_classifier(lambda X: X[:, 0] > 0.5).labels(np.array([[0.2], [0.9]])).tolist()
     [False, True]
     """

@@ -263,6 +263,8 @@ def window(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from epsworth.coverage import window
     >>> X = np.random.default_rng(0).uniform(-0.7, 0.7, size=(2000, 2))
     >>> found = window(X, X[:, 0] > 0, 0.01, rng=np.random.default_rng(1))
     >>> found.epsilon_util < found.epsilon_low < found.epsilon_high

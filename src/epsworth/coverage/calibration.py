@@ -19,8 +19,16 @@ Calibration = Literal["chaudhuri", "add_remove"]
 def norm_bound(l2: float, loss: str = "logistic") -> float:
     """Return a bound R on the norm of every minimiser with rows in the unit ball.
 
+    Parameters
+    ----------
+    l2 : float
+        Weight of ``|f|^2 / 2`` beside the mean loss.
+    loss : {"logistic", "squared", "probit"}
+        Loss of the margin.
+
     Examples
     --------
+    >>> from epsworth.coverage import norm_bound
     >>> round(norm_bound(1.0), 6)
     0.401058
 
@@ -82,6 +90,7 @@ def sensitivity(
 
     Examples
     --------
+    >>> from epsworth.coverage import sensitivity
     >>> round(sensitivity(1001, 0.1), 5), round(sensitivity(1001, 0.1, "add_remove"), 5)
     (0.01998, 0.01008)
 

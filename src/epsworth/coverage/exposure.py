@@ -174,6 +174,7 @@ def kernels(d: int) -> Kernels:
 
     Examples
     --------
+    >>> from epsworth.coverage import kernels
     >>> k = kernels(2)
     >>> [round(float(f(1.0)), 6) for f in (k.kl, k.abs, k.adv)]
     [0.228341, 0.623461, 0.29596]

@@ -229,6 +229,7 @@ def fit_base(
 
     Examples
     --------
+    >>> from epsworth.coverage import fit_base
     >>> fit_base([[0.5, 0.0], [0.0, 0.5]], [1, -1], 1.0).round(4)
     array([ 0.1212, -0.1212])
 

@@ -206,7 +206,7 @@ def loo(
 
     Examples
     --------
-    >>> from epsworth.coverage import fit_base
+    >>> from epsworth.coverage import fit_base, loo
     >>> X, y = [[0.6, 0.0], [0.0, 0.6], [0.5, -0.5]], [1, -1, 1]
     >>> found = loo(X, y, fit_base(X, y, 1.0), 1.0)
     >>> found.distances.round(3), bool((found.errors < 1e-3).all())

@@ -47,6 +47,11 @@ class CoverageWarning(UserWarning):
 class ExPost(NotPrivate):
     """Loss of each row at a released model, in its two parts, shape ``(n,)`` each; not private.
 
+    Parameters
+    ----------
+    noise_part, jacobian_part : ndarray of shape ``(n,)``
+        From the density of the noise, and from the change of variables.
+
     Examples
     --------
     >>> from epsworth.coverage import expost_objective
@@ -104,6 +109,7 @@ def expost_objective(
 
     Examples
     --------
+    >>> from epsworth.coverage import expost_objective
     >>> X, y = [[0.6, 0.0], [0.0, 0.6], [0.5, -0.5]], [1, -1, 1]
     >>> expost_objective(X, y, [0.1, 0.1], reg=3.0, noise_scale=2.0).losses.round(3)
     array([ 0.013, -0.117, -0.102])

@@ -30,6 +30,8 @@ class OutputPerturbation:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from epsworth.coverage import OutputPerturbation
     >>> noise = OutputPerturbation(2, 10.0)
     >>> noise.sample(3, np.random.default_rng(0)).shape
     (3, 2)

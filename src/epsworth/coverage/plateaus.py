@@ -25,8 +25,18 @@ def onset(scale: ArrayLike, ratio: ArrayLike, share: float = RISE, *, first: int
 
     The low level is the median of the ``first`` points, the high one the last point.  Curves may dip on their way.
 
+    Parameters
+    ----------
+    scale, ratio : array_like of shape ``(m,)``
+        A curve: where, rising, and its values.
+    share : float
+        Of the rise from the low to the high level.
+    first : int
+        How many points tell the low level.
+
     Examples
     --------
+    >>> from epsworth.coverage import onset
     >>> onset([1, 2, 3, 4, 5, 6, 7], [1, 1, 1, 1, 1, 3, 4])
     6.0
     """
@@ -45,8 +55,14 @@ def plateau_ends(d: int) -> tuple[float, float]:
 
     In one dimension it starts at its high level, 1, and there is nothing to detect: an error says so.
 
+    Parameters
+    ----------
+    d : int
+        Number of coefficients.
+
     Examples
     --------
+    >>> from epsworth.coverage import plateau_ends
     >>> [round(u, 1) for u in plateau_ends(2)]
     [3.2, 109.4]
     """

@@ -111,7 +111,7 @@ def profile(neighbours: Neighbours, model: ArrayLike, rate: float) -> Profile:
 
     Examples
     --------
-    >>> from epsworth.coverage import fit_base, loo
+    >>> from epsworth.coverage import fit_base, loo, profile
     >>> X, y = [[0.6, 0.0], [0.0, 0.6], [0.5, -0.5]], [1, -1, 1]
     >>> found = profile(loo(X, y, fit_base(X, y, 1.0), 1.0), [0.1, 0.1], rate=1.5)
     >>> found.rows
@@ -131,9 +131,21 @@ def typical_profile(
 
     **Not private.**  Time O(draws n (d + log n)) for ``ranked``, O(n) for the rest.
 
+    Parameters
+    ----------
+    neighbours : Neighbours
+        From `loo`.
+    rate : float
+        Rate of the noise.
+    rng : numpy.random.Generator, int or None
+        Draws the models.
+    draws : int
+        How many of them.
+
     Examples
     --------
-    >>> from epsworth.coverage import fit_base, loo
+    >>> import numpy as np
+    >>> from epsworth.coverage import fit_base, loo, typical_profile
     >>> X, y = [[0.6, 0.0], [0.0, 0.6], [0.5, -0.5]], [1, -1, 1]
     >>> found = typical_profile(loo(X, y, fit_base(X, y, 1.0), 1.0), 1.5, rng=np.random.default_rng(0))
     >>> bool((np.diff(found.ranked) >= 0).all()), found.adv.round(3)

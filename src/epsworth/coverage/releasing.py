@@ -108,6 +108,7 @@ def release(
 
     Examples
     --------
+    >>> from epsworth.coverage import release
     >>> X, y = [[0.6, 0.0], [0.0, 0.6], [0.5, -0.5]], [1, -1, 1]
     >>> print(release(X, y, l2=1.0, epsilon=2.0, n=3))
     pure differential privacy, epsilon 2 per row replaced, added or removed

@@ -69,8 +69,16 @@ def worst_case(epsilon: float, d: int) -> WorstCase:
 
     Claim: no row's distance exceeds the sensitivity, so u is at most epsilon, and every quantity rises with u.
 
+    Parameters
+    ----------
+    epsilon : float
+        Pure privacy loss per row.
+    d : int
+        Number of coefficients, a constant column included.
+
     Examples
     --------
+    >>> from epsworth.coverage import worst_case
     >>> print(worst_case(1.0, 109))
     epsilon 1 with 109 coefficients: no attack tells whether a row was used with more than 52 % accuracy, \
 whatever the data (data-independent)
@@ -88,8 +96,19 @@ def stand_in(n: int, d: int, *, rng: np.random.Generator | int | None, strength:
 
     Run `window` on them in place of private data: what comes out is safe to publish, and as right as they are alike.
 
+    Parameters
+    ----------
+    n, d : int
+        Number of rows and of features.
+    rng : numpy.random.Generator, int or None
+        What draws them.
+    strength : float
+        How steeply the chance of a label rises along a random direction.
+
     Examples
     --------
+    >>> import numpy as np
+    >>> from epsworth.coverage import stand_in
     >>> X, y = stand_in(100, 3, rng=np.random.default_rng(0))
     >>> X.shape, bool(np.linalg.norm(X, axis=1).max() <= 1), np.unique(y)
     ((100, 3), True, array([-1.,  1.]))

@@ -61,6 +61,7 @@ def encode(table: Any, target: str) -> Encoded:
     Examples
     --------
     >>> import polars as pl
+    >>> from epsworth.coverage import encode
     >>> found = encode(pl.DataFrame({"age": [20, 30, 70], "sex": ["f", "m", "f"], "sick": [0, 0, 1]}), "sick")
     >>> found.names, found.y
     (('age', 'sex=f', 'sex=m', '(constant)'), array([-1., -1.,  1.]))

@@ -90,6 +90,8 @@ def black_box(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from epsworth.coverage import black_box
     >>> rng = np.random.default_rng(0)
     >>> found = black_box(rng.normal(size=(2000, 3)), rng.normal(size=(2000, 3)) + [2, 0, 0], [[0, 0, 0], [1, 0, 0]])
     >>> bool(found.losses[0] > found.losses[1]), found.advantage_lower > 0.6

@@ -84,6 +84,15 @@ def linear_gradients(
 
     ``classes`` are the two labels, -1 first, where they are declared: the data may then hold one of them only.
 
+    Parameters
+    ----------
+    X, y : array_like of shape ``(n, d)``, ``(n,)``
+        Rows in the unit ball; two different labels.
+    loss : {"logistic", "squared", "probit"}
+        Loss of the margin.
+    classes : pair of labels, optional
+        The two labels, -1 first, where they are declared: the data may then hold one of them only.
+
     Examples
     --------
     >>> from epsworth.coverage import linear_gradients
@@ -114,6 +123,26 @@ def torch_gradients(
         ``loss(output, target)`` of a batch of one row.
     X, y : tensor
         Rows and targets.
+
+    Examples
+    --------
+    >>> import torch
+    Traceback (most recent call last):
+        ...
+    ModuleNotFoundError: No module named 'torch'
+    >>> from epsworth.coverage import descend, torch_gradients
+    >>> X, y = torch.zeros(50, 2), torch.ones(50, 1)
+    Traceback (most recent call last):
+        ...
+    NameError: name 'torch' is not defined
+    >>> gradients, start = torch_gradients(torch.nn.Linear(2, 1), torch.nn.functional.mse_loss, X, y)
+    Traceback (most recent call last):
+        ...
+    NameError: name 'torch' is not defined
+    >>> gradients(start).shape, start.shape
+    ((50, 3), (3,))
+    >>> descend(gradients, start, steps=5, learning_rate=0.01, clip=1.0, noise=5.0, rng=0).models.shape
+    (6, 3)
     """
     try:
         import torch
@@ -170,6 +199,8 @@ def descend(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from epsworth.coverage import descend, linear_gradients
     >>> X = np.random.default_rng(0).uniform(-0.7, 0.7, size=(500, 2))
     >>> run = descend(linear_gradients(X, X[:, 0] > 0), [0, 0], steps=20, learning_rate=0.01, clip=1.0, noise=10.0,
     ...     rng=np.random.default_rng(1))

@@ -13,6 +13,10 @@
 ``testing``     replayable draws, marked NOT PRIVATE
 ``mechanism``   a kernel as a mechanism for analysis
 ``table``       KERNELS: the one table, and `kernel`
+
+>>> from epsworth import exact
+>>> sorted(exact.KERNELS)[:3]
+['bounded_laplace', 'duchi', 'exponential']
 """
 
 from epsworth.exact.integer import Kernel

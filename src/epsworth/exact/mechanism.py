@@ -36,6 +36,15 @@ class Weighted(Protocol):
 class KernelLaw(GridLaw):
     """The law of a kernel's output, ``weights(i) / total(i)``; masses are rounded to doubles once.
 
+    Parameters
+    ----------
+    index : ndarray
+        True values on the grid.
+    k : int
+        Points of the grid.
+    kernel : Kernel
+        What has the weights.
+
     Examples
     --------
     >>> from epsworth import exact
@@ -84,6 +93,13 @@ class KernelLaw(GridLaw):
 @dataclass(frozen=True)
 class KernelMechanism(Mechanism):
     """What a kernel releases: the true value is rounded to the grid, then drawn by integer weights.
+
+    Parameters
+    ----------
+    epsilon : float
+        As the kernel states it.
+    kernel : Kernel
+        What has the weights.
 
     Examples
     --------

@@ -151,6 +151,7 @@ def region_kernel(gain: ArrayLike, epsilon: Exact) -> RegionKernel:
 
     Examples
     --------
+    >>> from epsworth.exact import region_kernel
     >>> kernel = region_kernel([[0.6, 0, 0], [0, 0.3, 0], [0, 0, 0.1]], "2")
     >>> round(kernel.gained, 4), round(kernel.bound, 4)  # the rarest region is never released
     (0.7927, 0.7927)

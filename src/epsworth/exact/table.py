@@ -75,6 +75,7 @@ def kernel(name: str, epsilon: Exact, bits: int = MOST_BITS, **options: Any) -> 
 
     Examples
     --------
+    >>> from epsworth.exact import kernel
     >>> coin = kernel("krr", "1.5", k=3)
     >>> coin.guarantee
     Pure(epsilon=1.5, unit='feature')

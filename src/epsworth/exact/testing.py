@@ -8,6 +8,8 @@ import numpy as np
 
 from epsworth.exact.entropy import Words, WordSource
 
+__all__ = ["NotPrivate", "ReplayableWords"]
+
 
 class NotPrivate(np.ndarray[Any, np.dtype[Any]]):
     """An array made from replayable words; arithmetic on it keeps the mark.
@@ -34,6 +36,7 @@ class ReplayableWords(WordSource):
     Examples
     --------
     >>> from epsworth import exact
+    >>> from epsworth.exact.testing import ReplayableWords
     >>> exact.kernel("krr", 1, k=4).draw([0, 1, 2], words=ReplayableWords(7))
     NOT PRIVATE, replayable: array([2, 2, 2])
     """

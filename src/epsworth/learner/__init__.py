@@ -15,6 +15,10 @@
 ``validation``    `PrivateValidation`: accuracy by randomised response
 ``report_files``  reports as files, aggregated in bounded memory
 ``estimator``     `LDPClassifier`: all of it as a scikit-learn estimator, for experiments
+
+>>> from epsworth import learner
+>>> sorted(learner.MECHANISMS)[:3]
+['cosine', 'hadamard', 'krr']
 """
 
 from importlib import import_module

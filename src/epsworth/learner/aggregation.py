@@ -44,7 +44,7 @@ class Aggregator:
 
     Examples
     --------
-    >>> from epsworth.learner import Client
+    >>> from epsworth.learner import Aggregator, Client, LatticeConfig
     >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     >>> here, there = Aggregator(config), Aggregator(config)
     >>> here.add(Client(config).report([0.3], 1)), there.add(Client(config).reports([[0.2], [0.9]], [0, 1]))
@@ -169,6 +169,8 @@ def simulate(
 
     Parameters
     ----------
+    config : LatticeConfig
+        What clients and server agree on.
     X, y : array_like
         Points ``(n, d)`` in natural units, and labels.
     rng : Generator, int or None
@@ -178,6 +180,8 @@ def simulate(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from epsworth.learner import LatticeConfig, simulate
     >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     >>> simulate(config, [[0.2], [0.9]], [0, 1], np.random.default_rng(0), users=10**9).users
     1000000000

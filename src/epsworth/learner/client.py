@@ -35,6 +35,7 @@ class Client:
 
     Examples
     --------
+    >>> from epsworth.learner import Client, LatticeConfig
     >>> client = Client(LatticeConfig(box=(0, 1), m=8, epsilon=1))
     >>> len(client.report([0.3], 1)) == client.config.report_size
     True

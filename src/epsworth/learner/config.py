@@ -67,6 +67,7 @@ class LatticeConfig:
 
     Examples
     --------
+    >>> from epsworth.learner import LatticeConfig
     >>> config = LatticeConfig(box=[(0, 100), (0, 1)], m=8, classes=(0, 1), epsilon=1)
     >>> config.mechanism, config.report_size
     ('hadamard', 13)

@@ -57,6 +57,7 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     Examples
     --------
     >>> from sklearn.datasets import make_moons
+    >>> from epsworth.learner import LDPClassifier
     >>> X, y = make_moons(20_000, noise=0.3, random_state=0)
     >>> model = LDPClassifier(epsilon=1, bounds=[(-2, 3), (-1.5, 2)], random_state=0).fit(X, y)
     >>> model.score(X, y) > 0.8

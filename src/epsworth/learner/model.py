@@ -46,10 +46,17 @@ class Classifier:
     width_ : float or None
         Width of the smoothing, as a share of the box; None where cells are read as they are.
 
+    Parameters
+    ----------
+    aggregate : Aggregator
+        The sums.
+    smoothing : {"sure", None}
+        How cells near one another are averaged; None reads them as they are.
+
     Examples
     --------
     >>> import numpy as np
-    >>> from epsworth.learner import LatticeConfig, simulate
+    >>> from epsworth.learner import Classifier, LatticeConfig, simulate
     >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     >>> x = np.linspace(0, 1, 100)
     >>> aggregate = simulate(config, x[:, None], x > 0.5, np.random.default_rng(0), users=10**6)

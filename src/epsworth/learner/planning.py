@@ -152,6 +152,7 @@ def plan(
 
     Examples
     --------
+    >>> from epsworth.learner import plan
     >>> plan(epsilon=1, margin=0.02).users
     32104
     >>> plan(users=32_104, margin=0.02).epsilon <= 1
@@ -249,6 +250,7 @@ def rate(d: int, *, exponent: float = 1.0, margin_exponent: float = 1.0, private
 
     Examples
     --------
+    >>> from epsworth.learner import rate
     >>> rate(1), round(rate(1, private=False), 4)
     (-0.5, -0.6667)
 
@@ -279,8 +281,25 @@ def expected_accuracy(
     Each run draws ``users`` users from the rows with replacement, and their sums directly: a billion users take as long
     as a thousand.  The data must be public, or a public model's: nothing here is private.
 
+    Parameters
+    ----------
+    config : LatticeConfig
+        What clients and server agree on.
+    X, y : array_like
+        Points ``(n, d)`` in natural units, and labels; public.
+    users : int
+        How many users each run draws.
+    rng : Generator, int or None
+        The experiment's randomness, or its seed.
+    runs : int
+        How many learners are simulated.
+    smoothing : {"sure", None}
+        As for `Classifier.from_aggregate`.
+
     Examples
     --------
+    >>> import numpy as np
+    >>> from epsworth.learner import LatticeConfig, expected_accuracy
     >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     >>> x = np.linspace(0, 1, 200)
     >>> found = expected_accuracy(config, x[:, None], x > 0.5, users=10**9, rng=np.random.default_rng(0), runs=3)

@@ -41,6 +41,13 @@ def write_reports(config: LatticeConfig, X: ArrayLike, y: ArrayLike, path: str |
     path : path
         ``.ldp`` or ``.jsonl``.
 
+    Parameters
+    ----------
+    config : LatticeConfig
+        What clients and server agree on.
+    X, y : array_like
+        Points ``(n, d)`` in natural units, and labels.
+
     Examples
     --------
     >>> import tempfile
@@ -91,12 +98,16 @@ def report_file(config: LatticeConfig, source: Path, destination: Path, target: 
 
     Parameters
     ----------
+    config : LatticeConfig
+        What clients and server agree on.
     source : path
         The table.
     destination : path
         ``.ldp`` or ``.jsonl``.
     target : str
         Column of labels.
+    again : bool
+        Allow records to leave a second time: epsilons add.
 
     Examples
     --------
@@ -176,11 +187,15 @@ def aggregate_files(
 
     Parameters
     ----------
+    config : LatticeConfig
+        What clients and server agree on.
     sources : paths
         ``.ldp`` and ``.jsonl`` files of reports, or files that `Aggregator.save` wrote.
     n_jobs : int, optional
         Local processes; -1 for all cores.  None leaves it to ``joblib.parallel_config``, by default serial: with
         ``backend="dask"`` a cluster adds up, whose workers must see the files under the same paths.
+    progress : callable, optional
+        Told the share that is done.
 
     Examples
     --------

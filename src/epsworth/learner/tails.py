@@ -56,8 +56,18 @@ def chernoff(t: ArrayLike, n: int, scale: float) -> Floats:
     min over 0 < s < n/b of exp(-s t - n log(1 - (s b / n)^2) - n log(1 - (s b / 2n)^2) + 5 s^2 / 32 n): Laplace noise
     of scale b in both halves (discrete noise has the smaller transform), Hoeffding's lemma for what is sampled.
 
+    Parameters
+    ----------
+    t : array_like
+        By how much the statistic exceeds its mean.
+    n : int
+        Users per half.
+    scale : float
+        b, the scale of the noise.
+
     Examples
     --------
+    >>> from epsworth.learner import chernoff
     >>> round(float(chernoff(0.3, 10_000, 8.0)), 4)
     0.0604
     """
@@ -91,6 +101,15 @@ def published_bound(t: float, n: int, scale: float) -> float:
     """Return exp(-n t^2 / (16 b^2)), the bound of Berrett & Butucea, where it is proven: b >= 1 and t <= b.
 
     It ignores the sampling of users: at epsilon = 100, n = 200, t = 0.06 the true tail is .049 and this 6e-13.
+
+    Parameters
+    ----------
+    t : float
+        By how much the statistic exceeds its mean.
+    n : int
+        Users per half.
+    scale : float
+        b, the scale of the noise.
 
     Examples
     --------

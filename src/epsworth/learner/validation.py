@@ -92,6 +92,8 @@ class PrivateValidation:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from epsworth.learner import PrivateValidation
     >>> never, always = (lambda X: np.zeros(len(X))), (lambda X: np.ones(len(X)))
     >>> validation = PrivateValidation([never, always], epsilon=2)
     >>> votes = validation.vote(np.zeros((20_000, 1)), np.ones(20_000))

@@ -106,6 +106,7 @@ def gaussian_sigma(
 
     Examples
     --------
+    >>> from epsworth import gaussian_sigma
     >>> [round(float(gaussian_sigma(2.0, 0.1, c)), 3) for c in ("theorem4", "exact_tail", "analytic")]
     [1.402, 0.914, 0.732]
     """

@@ -12,22 +12,21 @@
 ``questions``    one noise, its delta and Renyi divergence; inverse uses
 ``allowed``      what arguments may be
 ``figures``      plots
-``local``        PB-GRR for the local model, its estimators; ``baseline``: splitting the users instead
+``local``        PB-GRR for the local model, its estimators; ``item_regions``; ``baseline``: splitting the users instead
 ``published``    the accounting of Jiang et al. 2025, for comparison
 ``release``      draws fit for release
 """
 
 from epsworth.noise.baseline import split_users
 from epsworth.noise.choice import Choice
+from epsworth.noise.item_regions import groups, windows
 from epsworth.noise.local import (
     Channel,
     Grouped,
     Responses,
     channel,
-    groups,
     on_simplex,
     pb_grr,
-    windows,
 )
 from epsworth.noise.program import Optimum, optimal_noise
 from epsworth.noise.published import published_delta, published_epsilon, published_renyi

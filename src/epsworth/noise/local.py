@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats, generator
 from epsworth.noise.allowed import LARGEST, budget, numbers, positive, whole
+from epsworth.noise.item_regions import MOST_ITEMS
 from epsworth.results import Result
 from epsworth.rounding import down, show_down, show_up, up
 from epsworth.search import last_passing
 
 WORST_CONDITION = 1e10  # of the channel: beyond it, counts say nothing about values
-MOST_ITEMS = 4096  # of a channel: its matrix has as many rows and columns
 EACH = 24  # roundings of a probability: two exponentials at eight, three sums and products, a quotient, and a few
 
 
@@ -48,8 +48,16 @@ def pb_grr(d: int, k: int, epsilon: float, kernel_epsilon: float) -> Responses:
     Claim: any two items give a report with probabilities within e^epsilon of each other, when all regions have k
     items.  ``kernel_epsilon = epsilon`` is plain randomised response; 0 makes the items of a region alike.
 
+    Parameters
+    ----------
+    d, k : int
+        How many items there are, and in a region.
+    epsilon, kernel_epsilon : float
+        The budget, and the part of it for the truth in its region.
+
     Examples
     --------
+    >>> from epsworth.noise import pb_grr
     >>> truth, inside, outside = pb_grr(20, 5, 2.0, 1.0)
     >>> round(truth, 9), round(truth + 4 * inside, 9)
     (0.222145853, 0.549037421)
@@ -69,8 +77,16 @@ def pb_grr(d: int, k: int, epsilon: float, kernel_epsilon: float) -> Responses:
 class Grouped(Result):
     """PB-GRR on disjoint groups of equal size, with estimators of counts and their variances.
 
+    Parameters
+    ----------
+    d, k : int
+        How many items there are, and in a group.
+    epsilon, kernel_epsilon : float
+        The budget, and the part of it for the truth in its group.
+
     Examples
     --------
+    >>> from epsworth.noise import Grouped
     >>> reports = Grouped(20, 5, 2.0, 1.0)
     >>> round(reports.category_variance(1000, 400), 3)
     1105.035
@@ -240,8 +256,16 @@ class Channel(Result):
 def channel(regions: Sequence[Sequence[int]], epsilon: float, kernel_epsilon: float) -> Channel:
     """Return PB-GRR for one region per item, each holding the item; ln B is as large as epsilon allows.
 
+    Parameters
+    ----------
+    regions : sequence of sequences of int
+        For each item those that may stand for it, itself among them: from `windows` or `groups`.
+    epsilon, kernel_epsilon : float
+        The budget, and the part of it for the truth in its region.
+
     Examples
     --------
+    >>> from epsworth.noise import channel, windows
     >>> ratings = windows(5, 1)  # 1 to 5 stars, neighbours preferred
     >>> round(channel(ratings, 2.0, 1.0).log_boost, 6)
     0.887744
@@ -272,43 +296,15 @@ def channel_loss(matrix: Floats) -> float:
     return up(float(np.log1p((matrix.max(axis=0) - least) / least).max()), ulps=10)
 
 
-def windows(d: int, reach: int, *, circular: bool = False) -> list[list[int]]:
-    """Return regions of neighbours at most ``reach`` away, clipped at both ends or wrapped around.
-
-    Examples
-    --------
-    >>> from epsworth import noise
-    >>> noise.windows(4, 1)
-    [[0, 1], [0, 1, 2], [1, 2, 3], [2, 3]]
-    >>> noise.windows(4, 1, circular=True)[0]
-    [0, 1, 3]
-    """
-    d, reach = whole(d, "d", 2, MOST_ITEMS), whole(reach, "reach", 0, MOST_ITEMS)
-    if circular:
-        return [sorted({(i + j) % d for j in range(-reach, reach + 1)}) for i in range(d)]
-    return [list(range(max(0, i - reach), min(d, i + reach + 1))) for i in range(d)]
-
-
-def groups(sizes: Sequence[int]) -> list[list[int]]:
-    """Return regions of disjoint groups of these sizes.
-
-    Examples
-    --------
-    >>> from epsworth import noise
-    >>> noise.groups([2, 3])
-    [[0, 1], [0, 1], [2, 3, 4], [2, 3, 4], [2, 3, 4]]
-    """
-    found: list[list[int]] = []
-    start, sizes = 0, [whole(size, "sizes", 1, MOST_ITEMS) for size in sizes]
-    whole(sum(sizes), "the sum of sizes", 2, MOST_ITEMS)
-    for size in sizes:
-        found += [list(range(start, start + size))] * size
-        start += size
-    return found
-
-
 def on_simplex(estimates: ArrayLike, total: float = 1.0) -> Floats:
     """Project estimates onto nonnegative numbers that add up to ``total``: nearer on average, but *biased*.
+
+    Parameters
+    ----------
+    estimates : array_like, shape ``(.., d)``
+        Counts or frequencies.
+    total : float
+        What they should add up to.
 
     Examples
     --------

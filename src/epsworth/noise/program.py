@@ -145,6 +145,7 @@ def optimal_noise(
 
     Examples
     --------
+    >>> from epsworth.noise import optimal_noise
     >>> best = optimal_noise(0.5, confidence=0.9, sensitivity=1.0, delta=0.0)
     >>> round(best.floor, 3) <= 2.944439 <= round(best.noise.pure_epsilon, 3) + 1e-3  # the staircase mechanism
     True

@@ -57,6 +57,15 @@ def published_delta(noise: Boosted, epsilon: ArrayLike, releases: int = 1) -> Fl
 
     The law of the number of region events is the T-fold convolution of (p-, p0, p+) (Algorithm 1); Gaussian kernels.
 
+    Parameters
+    ----------
+    noise : Boosted
+        What `boosted` returns for a Gaussian kernel.
+    epsilon : array_like
+        Where.
+    releases : int
+        How many there are.
+
     Examples
     --------
     >>> from epsworth import noise
@@ -91,6 +100,13 @@ def _claimed(noise: Boosted, terms: Terms, epsilon: ArrayLike, releases: int) ->
 def published_renyi(noise: Boosted, order: float) -> float:
     """Return Proposition 2: the claimed Renyi divergence of an order, Gaussian kernel.
 
+    Parameters
+    ----------
+    noise : Boosted
+        What `boosted` returns for a Gaussian kernel.
+    order : float
+        Above 1.
+
     Examples
     --------
     >>> from epsworth import noise
@@ -110,6 +126,15 @@ def published_renyi(noise: Boosted, order: float) -> float:
 
 def published_epsilon(noise: Boosted, delta: float, releases: int = 1) -> float:
     """Return the epsilon that the published delta claims.
+
+    Parameters
+    ----------
+    noise : Boosted
+        What `boosted` returns for a Gaussian kernel.
+    delta : float
+        Of which the published epsilon is asked.
+    releases : int
+        How many there are.
 
     Examples
     --------

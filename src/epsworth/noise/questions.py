@@ -64,6 +64,7 @@ def boosted(
 
     Examples
     --------
+    >>> from epsworth.noise import boosted, delta
     >>> noise = boosted("laplace", scale=3.0, theta=4.0, confidence=0.9)
     >>> print(f"{noise.boost:.6f}")
     3.221571
@@ -141,6 +142,7 @@ def delta(noise: NoiseMechanism, epsilon: ArrayLike) -> float | Floats:
 
     Examples
     --------
+    >>> from epsworth.noise import boosted, delta
     >>> delta(boosted(scale=2.8, theta=5.0, boost=1.5215837245), 0.75)
     0.01276435...
 
@@ -159,8 +161,16 @@ def delta(noise: NoiseMechanism, epsilon: ArrayLike) -> float | Floats:
 def renyi(noise: NoiseMechanism, order: float) -> float:
     """Return the Renyi divergence of an order above 1 of a boosted kernel, over all neighbouring answers.
 
+    Parameters
+    ----------
+    noise : NoiseMechanism
+        What `boosted` returns.
+    order : float
+        Above 1.
+
     Examples
     --------
+    >>> from epsworth.noise import boosted, renyi
     >>> round(renyi(boosted(scale=2.0, theta=2.0, confidence=0.95), 4.0), 6)
     2.15653
     """
@@ -178,8 +188,20 @@ def best_confidence(
 
     Rounded down by at most 1e-6 of what may fail: the returned confidence was seen to be affordable.
 
+    Parameters
+    ----------
+    epsilon, delta : float
+        The promise, for all releases together.
+    theta, sensitivity : float
+        Half-width around the true answer; largest change of the answer.
+    releases : int
+        How many answers are released.
+    mechanism : str
+        A name of `cheapest`.
+
     Examples
     --------
+    >>> from epsworth.noise import best_confidence
     >>> round(1 - best_confidence(2.5, 2.0, delta=1e-5, mechanism="gaussian"), 4)
     0.221
     """
@@ -202,8 +224,22 @@ def narrowest_interval(
 ) -> float:  # fmt: skip
     """Return the smallest theta that this epsilon affords with this confidence; rounded up by at most 1e-6.
 
+    Parameters
+    ----------
+    epsilon, delta : float
+        The promise, for all releases together.
+    confidence : float or Fraction
+        With which each release lies within theta.
+    sensitivity : float
+        Largest change of the answer.
+    releases : int
+        How many answers are released.
+    mechanism : str
+        A name of `cheapest`.
+
     Examples
     --------
+    >>> from epsworth.noise import narrowest_interval
     >>> round(narrowest_interval(2.0, confidence=0.95, delta=1e-5, mechanism="gaussian"), 3)
     3.908
     """
@@ -232,6 +268,17 @@ def most_releases(
 
     More than one release needs the extra ``accounting``.
 
+    Parameters
+    ----------
+    epsilon, delta : float
+        The promise, for all releases together.
+    theta, sensitivity : float
+        Half-width around the true answer; largest change of the answer.
+    confidence : float or Fraction
+        With which each release lies within theta.
+    mechanism : str
+        A name of `cheapest`.
+
     Examples
     --------
     >>> from epsworth import noise
@@ -257,6 +304,13 @@ def largest_T(
     *, mechanism: str = "pb_gaussian",
 ) -> int:  # fmt: skip
     """Return `most_releases` with confidence 1 - beta: its deprecated name and spelling.
+
+    Parameters
+    ----------
+    epsilon, theta, sensitivity, delta, mechanism
+        As there.
+    beta : float
+        1 - confidence.
 
     Examples
     --------

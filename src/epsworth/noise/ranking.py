@@ -241,6 +241,7 @@ def cheapest(
 
     Examples
     --------
+    >>> from epsworth.noise import cheapest
     >>> ranked = cheapest(5, confidence=0.95, delta=1e-5)
     >>> ranked[0].epsilon <= ranked.named("gaussian").epsilon
     True

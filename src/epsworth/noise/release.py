@@ -201,6 +201,11 @@ def release_of(noise: LatticeNoise) -> LatticeRelease:
 
     The middle point is preferred, so Pr[in region] does not fall.
 
+    Parameters
+    ----------
+    noise : LatticeNoise
+        Such as `optimal_noise` or `cheapest` find on a lattice.
+
     Examples
     --------
     >>> from epsworth import noise

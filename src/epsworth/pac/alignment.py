@@ -20,6 +20,7 @@ def procrustes(A: ArrayLike, B: ArrayLike) -> Floats:
 
     Examples
     --------
+    >>> from epsworth.pac import procrustes
     >>> procrustes([[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]])
     array([[0., 1.],
            [1., 0.]])

@@ -68,6 +68,7 @@ def allocate(
 
     Examples
     --------
+    >>> from epsworth.pac import allocate
     >>> allocate([1.0, 1.0, 1.0], 0.25, "paper")
     array([6., 6., 6.])
     >>> allocate([1.0, 1.0, 1.0], 0.25).round(4)

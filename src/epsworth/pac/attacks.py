@@ -118,10 +118,16 @@ def lira(
 
     Parameters
     ----------
+    privatizer : PACPrivatizer
+        Fitted.
     X : array_like
         The pool that the privatizer was fitted on.
     trials : int
         Simulated releases.  A quarter of them place a false-positive rate: 0.1 % needs 4000, fewer give NaN.
+    score : callable
+        From what was released and the pool to one number per record, larger where it looks used.
+    rng : Generator, int or None
+        Of the simulation.
     confidence : float
         With which all limits hold together: half of the risk is the records', half that of the pooled rates.
 
@@ -226,10 +232,23 @@ def pool_test(
     This is what PAC privacy does *not* protect: the noise itself is a function of the pool.  "Is the output far from
     the plain pool's?" is decided by a threshold chosen on half of the releases and scored on the rest.
 
+    Parameters
+    ----------
+    algorithm : estimator, callable or "mean"
+        As for `PACPrivatizer`.
+    X, extra : array_like
+        The pool, and the rows that may be in it besides.
+    budget : MI, Posterior or DPEquivalent
+        Of each release.
+    worlds, releases : int
+        Sub-samples per pool; releases that are told apart.
+    rng : Generator, int or None
+        Of the simulation.
+
     Examples
     --------
     >>> import numpy as np
-    >>> from epsworth.pac import MI
+    >>> from epsworth.pac import MI, pool_test
     >>> pool = np.random.default_rng(0).uniform(size=(200, 1))
     >>> rate, low, high = pool_test(lambda rows: rows.sum(axis=0), pool, [[100.0]], MI(1 / 128))
     >>> low > 0.85  # although no membership *within* the pool is guessed right more often than 0.563

@@ -23,8 +23,14 @@ def _number(name: str, value: object, *, up: bool = False) -> float:
 class MI:
     """At most this much mutual information, in nats, between the secret subset and the release.
 
+    Parameters
+    ----------
+    mi : float
+        Nats, positive.
+
     Examples
     --------
+    >>> from epsworth.pac import MI
     >>> MI(1 / 16).mi
     0.0625
     """
@@ -47,6 +53,7 @@ class Posterior:
 
     Examples
     --------
+    >>> from epsworth.pac import Posterior
     >>> round(Posterior(0.675, prior=0.5).mi, 3)
     0.063
     """
@@ -76,6 +83,7 @@ class DPEquivalent:
 
     Examples
     --------
+    >>> from epsworth.pac import DPEquivalent
     >>> round(DPEquivalent(0.3563).mi, 4)
     0.0156
     """
@@ -120,6 +128,7 @@ class RecordPosterior:
 
     Examples
     --------
+    >>> from epsworth.pac import MI, RecordPosterior
     >>> str(RecordPosterior(0.6, joint=MI(0.5)))
     'posterior 0.6 for every single record, MI 0.5 nats in all'
     """

@@ -36,6 +36,7 @@ def posterior(mi: float, prior: float) -> float:
 
     Examples
     --------
+    >>> from epsworth.pac import posterior
     >>> round(posterior(1 / 16, 0.5), 4), posterior(1.0, 0.5)
     (0.6749, 1.0)
 
@@ -56,8 +57,14 @@ def budget(posterior: float, prior: float) -> float:
 
     The inverse of `posterior`: KL(Bern(posterior) || Bern(prior)), rounded down by no more than two ulps.
 
+    Parameters
+    ----------
+    posterior, prior : float
+        The success allowed, and that of the best blind guess.
+
     Examples
     --------
+    >>> from epsworth.pac import budget
     >>> round(budget(0.75, 0.5), 6)
     0.130812
     """
@@ -77,8 +84,16 @@ def dp_posterior(epsilon: float, delta: float = 0.0, r: float = 0.5) -> float:
 
     Say "the same average success" when comparing it with a mutual-information budget, never "the same privacy".
 
+    Parameters
+    ----------
+    epsilon, delta : float
+        The differentially private release.
+    r : float
+        Share of the pool that is used.
+
     Examples
     --------
+    >>> from epsworth.pac import dp_posterior
     >>> round(dp_posterior(0.36), 6)
     0.58904
 
@@ -98,8 +113,16 @@ def dp_posterior(epsilon: float, delta: float = 0.0, r: float = 0.5) -> float:
 def dp_epsilon(posterior: float, delta: float = 0.0) -> float:
     """Return the epsilon whose (epsilon, delta)-DP release allows this average success at prior 1/2.
 
+    Parameters
+    ----------
+    posterior : float
+        In [0.5, 1).
+    delta : float
+        In [0, 1].
+
     Examples
     --------
+    >>> from epsworth.pac import dp_epsilon
     >>> round(dp_epsilon(0.588157), 3)
     0.356
     """
@@ -129,6 +152,7 @@ def tpr_bound(mi: float, r: float = 0.5, fpr: float = 0.001) -> float:
 
     Examples
     --------
+    >>> from epsworth.pac import tpr_bound
     >>> round(tpr_bound(1 / 64, 0.5, 0.001), 4)
     0.0503
 
@@ -151,8 +175,14 @@ def generalised_prior(n: int, s: int, g: int, k: int) -> float:
     Claim: the secret is a uniform s-subset of n records, drawn without strata; the overlap is hypergeometric.
     It does not hold for a finite list of worlds, whose guess can be fitted to the list.
 
+    Parameters
+    ----------
+    n, s, g, k : int
+        Records; how many are secretly used; how many are guessed; how many of these must be right.
+
     Examples
     --------
+    >>> from epsworth.pac import generalised_prior, posterior
     >>> prior = generalised_prior(100, 50, 50, 35)
     >>> round(100 * posterior(1.0, prior), 4)  # per cent; the paper prints 14.56
     14.5647

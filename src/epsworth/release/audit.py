@@ -144,7 +144,7 @@ def audit_policy(policy: Policy, *, progress: Callable[[float], None] = lambda s
     Examples
     --------
     >>> from epsworth import Domain
-    >>> from epsworth.release import Policy
+    >>> from epsworth.release import Policy, audit_policy
     >>> audit = audit_policy(Policy.of("pm", "0.5", Domain.of({"age": (0, 100)}), bits=4))
     >>> audit.passed, audit.features[0].found <= 0.5
     (True, True)

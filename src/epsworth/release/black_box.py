@@ -181,6 +181,7 @@ def audit_sampler(
     Examples
     --------
     >>> import numpy as np
+    >>> from epsworth.release import audit_sampler
     >>> rng = np.random.default_rng(0)
     >>> found = audit_sampler(lambda x: x + rng.laplace(size=x.shape), [0.0, 1.0], epsilon=1.0)
     >>> found.violates, found.evidence[0].kind

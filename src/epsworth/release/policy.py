@@ -53,6 +53,15 @@ class Policy(Result):
     Claim: a record that passes once leaves at most `guarantee`, whatever its values; the draws come from
     integer weights and the operating system's entropy.
 
+    Parameters
+    ----------
+    rules : tuple of Rule
+        One per feature that is perturbed by itself.
+    sampling : Sampling, optional
+        Where a record releases some of them only.
+    tailoring : Tailoring, optional
+        What `epsworth.tailor` puts in.
+
     Examples
     --------
     >>> from epsworth import Domain, Policy

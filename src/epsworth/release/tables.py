@@ -49,7 +49,7 @@ def perturb(policy: Policy, table: Any) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from epsworth import Domain, Policy
+    >>> from epsworth import Domain, Policy, perturb
     >>> policy = Policy.of("pm", 1, Domain.of({0: (0, 100)}))
     >>> released = perturb(policy, np.array([[20.0, 7.0], [30.0, 8.0]]))
     >>> released[:, 1].tolist(), bool((released[:, 0] <= 100).all())

@@ -1,4 +1,9 @@
-"""Results as pages: one file each, offline, for people who look before they read."""
+"""Results as pages: one file each, offline, for people who look before they read.
+
+>>> from epsworth import reports
+>>> "epsworth utility --json" in reports.RESULTS
+True
+"""
 
 from epsworth.reports.page import Page
 from epsworth.reports.result import RESULTS, report, report_file

@@ -141,11 +141,12 @@ def safe_box(
         The record.
     mechanism, epsilon
         The mechanism whose outputs weigh the box, per feature; words without a grid.
-    confidence : float
-        In (0, 1).
+    confidence, rng
+        In (0, 1), of what is drawn; what draws it.
 
     Examples
     --------
+    >>> from epsworth import safe_box
     >>> print(safe_box(lambda X: X[:, 0] > 0.25, [0.75, 0.5], sensitive=[0, 1], rng=0).whole)
     (False, True)
 

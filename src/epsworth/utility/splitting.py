@@ -133,6 +133,8 @@ def split_budget(
         One mechanism's words.
     on : {"average", "worst"}
         Over the records of X.
+    progress : callable, optional
+        Called with the share of the work that is done.
 
     Returns
     -------
@@ -141,6 +143,7 @@ def split_budget(
     Examples
     --------
     >>> import numpy as np
+    >>> from epsworth import split_budget
     >>> only_first = lambda records: records[:, 0] > 0.5
     >>> split = split_budget(only_first, np.array([[0.2, 0.7]]), sensitive=[0, 1], total=4.0, mechanism="krr:k=11")
     >>> split.epsilons[0] > 3.9 and split.lower > split.even_upper

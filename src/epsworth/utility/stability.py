@@ -152,6 +152,7 @@ def stability(
     Examples
     --------
     >>> import numpy as np
+    >>> from epsworth import stability
     >>> at_most_half = lambda records: records[:, 0] <= 0.5
     >>> curves = stability(at_most_half, [[0.2]], sensitive=0, mechanisms="krr:k=11", epsilons=[2.0], rng=1)
     >>> truth = (6 + np.e**2 - 1) / (10 + np.e**2)  # six of eleven grid points, the true one among them

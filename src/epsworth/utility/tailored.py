@@ -274,6 +274,7 @@ def tailor(
     --------
     >>> import numpy as np, warnings
     >>> from sklearn.linear_model import LogisticRegression
+    >>> from epsworth import tailor
     >>> X = np.random.default_rng(0).random((400, 3))
     >>> model = LogisticRegression().fit(X, X.sum(axis=1) > 1.5)
     >>> made = tailor(model, X, sensitive=[0, 1, 2], epsilon=2, rng=0, public=True)

@@ -69,6 +69,7 @@ def remote(
 
     Examples
     --------
+    >>> from epsworth import remote
     >>> remote("https://models.example/v2/models/")
     Traceback (most recent call last):
     ValueError: the address of a service must be http://HOST/v2/models/NAME, ... got one that is not of this form

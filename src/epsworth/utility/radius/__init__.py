@@ -154,6 +154,7 @@ def radius(
     --------
     >>> import numpy as np
     >>> from sklearn.neighbors import NearestCentroid
+    >>> from epsworth import radius
     >>> table = np.array([[-1.0, 1.0], [1.0, -1.0], [1.0, 1.0], [3.0, -1.0]])
     >>> model = NearestCentroid().fit(table, [0, 0, 1, 1])
     >>> found = radius(model, [0.25, 0.5])
