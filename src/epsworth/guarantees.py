@@ -128,6 +128,11 @@ def compose(parts: Sequence[Guarantee]) -> Guarantee:
     parts : sequence of Pure, Probabilistic or Approximate
         One per feature.
 
+    Raises
+    ------
+    ValueError
+        Where there is nothing to compose.
+
     Examples
     --------
     >>> from epsworth import Approximate, compose
@@ -187,6 +192,11 @@ def ceiling(epsilon_total: float, labels: int, delta: float = 0.0) -> float:
     delta : float
         Total delta of the record.
 
+    Raises
+    ------
+    ValueError
+        For an epsilon that is negative or infinite, and a delta outside [0, 1].
+
     Examples
     --------
     >>> from epsworth import ceiling
@@ -210,6 +220,8 @@ def ceiling(epsilon_total: float, labels: int, delta: float = 0.0) -> float:
 
 def epsilon_needed(at_least: float, labels: int, delta: float = 0.0) -> float:
     """Return the whole-record epsilon below which the `ceiling` forbids this worst-case stability, rounded down.
+
+    Nothing is refused: it is infinite where no ceiling reaches so much, and 0 with one label.
 
     Parameters
     ----------

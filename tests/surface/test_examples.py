@@ -54,6 +54,10 @@ def unbound(source: str) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - bound
 
 
+def test_names_that_an_example_takes_for_granted_are_found():
+    assert unbound("import numpy as np\nf = lambda x: x + y\nwith f(np) as g: print(g, h)") == {"y", "h"}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_public_name_has_an_example_that_shows_something(name):
     found = examples(text(name))

@@ -39,6 +39,16 @@ def load_model(path: str | Path, *, trust: bool | Sequence[str] = False) -> Any:
         Names of types that a skops file may hold besides the harmless ones, such as ``("mypackage.MyScaler",)``.
         True runs whatever the file contains, which is code of whoever wrote it, and says so in a warning.
 
+    Returns
+    -------
+    object
+        What was saved; see `as_classifier` for how it is asked.
+
+    Raises
+    ------
+    ValueError
+        For files that are not there, broken, of an unknown kind, or that hold types which ``trust`` does not name.
+
     Examples
     --------
     >>> import tempfile

@@ -261,6 +261,11 @@ def window(
     classes : pair of labels, optional
         The two labels, -1 first, where they are declared; the data may then hold one of them only.
 
+    Raises
+    ------
+    CoverageError
+        For rows outside the unit ball, other than two labels, and parameters out of their ranges.
+
     Examples
     --------
     >>> import numpy as np

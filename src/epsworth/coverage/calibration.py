@@ -26,6 +26,11 @@ def norm_bound(l2: float, loss: str = "logistic") -> float:
     loss : {"logistic", "squared", "probit"}
         Loss of the margin.
 
+    Raises
+    ------
+    CoverageError
+        For a weight that is not positive, and an unknown loss.
+
     Examples
     --------
     >>> from epsworth.coverage import norm_bound
@@ -87,6 +92,11 @@ def sensitivity(
         What stays fixed between neighbours, see `loo`.
     loss : {"logistic", "squared", "probit"}
         Loss of the margin.
+
+    Raises
+    ------
+    CoverageError
+        For fewer than two rows, a weight that is not positive, and unknown words.
 
     Examples
     --------

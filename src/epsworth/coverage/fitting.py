@@ -227,6 +227,11 @@ def fit_base(
     classes : pair of labels, optional
         The two labels, -1 first, where they are declared; the data may then hold one of them only.
 
+    Raises
+    ------
+    CoverageError
+        For rows outside the unit ball, other than two labels, and a weight that is not positive.
+
     Examples
     --------
     >>> from epsworth.coverage import fit_base

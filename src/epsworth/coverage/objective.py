@@ -107,6 +107,11 @@ def expost_objective(
     classes : pair of labels, optional
         The two labels, -1 first, where they are declared; the data may then hold one of them only.
 
+    Raises
+    ------
+    CoverageError
+        For rows outside the unit ball, other than two labels, a model of another length, and weights not positive.
+
     Examples
     --------
     >>> from epsworth.coverage import expost_objective

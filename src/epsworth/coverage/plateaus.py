@@ -34,6 +34,11 @@ def onset(scale: ArrayLike, ratio: ArrayLike, share: float = RISE, *, first: int
     first : int
         How many points tell the low level.
 
+    Raises
+    ------
+    CoverageError
+        For curves of different lengths, or with hardly more than the ``first`` points.
+
     Examples
     --------
     >>> from epsworth.coverage import onset

@@ -109,6 +109,11 @@ def profile(neighbours: Neighbours, model: ArrayLike, rate: float) -> Profile:
     rate : float
         Rate of the noise that was added.
 
+    Raises
+    ------
+    CoverageError
+        For a model of another length and a rate that is not positive.
+
     Examples
     --------
     >>> from epsworth.coverage import fit_base, loo, profile
@@ -141,6 +146,11 @@ def typical_profile(
         Draws the models.
     draws : int
         How many of them.
+
+    Raises
+    ------
+    CoverageError
+        For a rate that is not positive.
 
     Examples
     --------

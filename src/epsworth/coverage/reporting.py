@@ -76,6 +76,11 @@ def worst_case(epsilon: float, d: int) -> WorstCase:
     d : int
         Number of coefficients, a constant column included.
 
+    Raises
+    ------
+    CoverageError
+        For an epsilon that is not positive, or no coefficient.
+
     Examples
     --------
     >>> from epsworth.coverage import worst_case
@@ -104,6 +109,11 @@ def stand_in(n: int, d: int, *, rng: np.random.Generator | int | None, strength:
         What draws them.
     strength : float
         How steeply the chance of a label rises along a random direction.
+
+    Raises
+    ------
+    CoverageError
+        For fewer than two rows, or no feature.
 
     Examples
     --------

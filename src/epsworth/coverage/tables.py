@@ -58,6 +58,11 @@ def encode(table: Any, target: str) -> Encoded:
     target : str
         Column with two different values; the larger one (in alphabetical order for text) is +1.
 
+    Raises
+    ------
+    CoverageError
+        For a target that is not there or has other than two values, and for missing values, by row.
+
     Examples
     --------
     >>> import polars as pl

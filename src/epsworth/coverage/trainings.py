@@ -88,6 +88,15 @@ def black_box(
     confidence : float
         Of each interval, and of the advantage.
 
+    Returns
+    -------
+    BlackBox
+
+    Raises
+    ------
+    CoverageError
+        For fewer than 40 models on a side, and models of different shapes.
+
     Examples
     --------
     >>> import numpy as np

@@ -93,6 +93,11 @@ def linear_gradients(
     classes : pair of labels, optional
         The two labels, -1 first, where they are declared: the data may then hold one of them only.
 
+    Raises
+    ------
+    CoverageError
+        For rows outside the unit ball and other than two labels.
+
     Examples
     --------
     >>> from epsworth.coverage import linear_gradients
@@ -123,6 +128,11 @@ def torch_gradients(
         ``loss(output, target)`` of a batch of one row.
     X, y : tensor
         Rows and targets.
+
+    Raises
+    ------
+    CoverageError
+        Without PyTorch, naming the extra that brings it.
 
     Examples
     --------
@@ -196,6 +206,15 @@ def descend(
         Weight of ``|f|^2 / 2`` beside the *summed* loss.
     sampling : float
         Probability with which each row enters a batch (Poisson); 1 takes all.
+
+    Returns
+    -------
+    Transcript
+
+    Raises
+    ------
+    CoverageError
+        For steps, rates and scales that are not positive, and a start that is no vector of finite numbers.
 
     Examples
     --------

@@ -178,6 +178,11 @@ def simulate(
     users : int, optional
         Draw this many users from the rows with replacement.
 
+    Raises
+    ------
+    ValueError
+        For labels that are not declared, and points of another shape.
+
     Examples
     --------
     >>> import numpy as np

@@ -150,6 +150,11 @@ def plan(
         Upper bound on the share of users in the cell: with "krr", "oue" and "ternary" they vote more often than
         others, for either class.  No cell holds more than all; about 1 / cells is usual.
 
+    Raises
+    ------
+    ValueError
+        Where not exactly two of the three are given, one is out of its range, or the mechanism certifies nothing.
+
     Examples
     --------
     >>> from epsworth.learner import plan
@@ -248,6 +253,11 @@ def rate(d: int, *, exponent: float = 1.0, margin_exponent: float = 1.0, private
     private : bool
         Under local privacy at constant epsilon, or with raw data.
 
+    Raises
+    ------
+    ValueError
+        For exponents out of their ranges.
+
     Examples
     --------
     >>> from epsworth.learner import rate
@@ -295,6 +305,11 @@ def expected_accuracy(
         How many learners are simulated.
     smoothing : {"sure", None}
         As for `Classifier.from_aggregate`.
+
+    Raises
+    ------
+    ValueError
+        For labels that are not declared, points of another shape, and fewer than one user.
 
     Examples
     --------

@@ -48,6 +48,11 @@ def write_reports(config: LatticeConfig, X: ArrayLike, y: ArrayLike, path: str |
     X, y : array_like
         Points ``(n, d)`` in natural units, and labels.
 
+    Raises
+    ------
+    ValueError
+        For another ending and points of another shape; nothing is written then.
+
     Examples
     --------
     >>> import tempfile
@@ -108,6 +113,16 @@ def report_file(config: LatticeConfig, source: Path, destination: Path, target: 
         Column of labels.
     again : bool
         Allow records to leave a second time: epsilons add.
+
+    Returns
+    -------
+    int
+        How many were reported.
+
+    Raises
+    ------
+    ValueError
+        For a table that lacks a column, and where the ledger knows its records.
 
     Examples
     --------
@@ -196,6 +211,11 @@ def aggregate_files(
         ``backend="dask"`` a cluster adds up, whose workers must see the files under the same paths.
     progress : callable, optional
         Told the share that is done.
+
+    Raises
+    ------
+    ValueError
+        For files that are not there, of another ending or configuration, cut or changed.
 
     Examples
     --------

@@ -61,9 +61,14 @@ def chernoff(t: ArrayLike, n: int, scale: float) -> Floats:
     t : array_like
         By how much the statistic exceeds its mean.
     n : int
-        Users per half.
+        Users per half; nothing is refused, and without users the bound is 1.
     scale : float
         b, the scale of the noise.
+
+    Returns
+    -------
+    ndarray
+        Bounds on the probability, at most 1.
 
     Examples
     --------
@@ -110,6 +115,11 @@ def published_bound(t: float, n: int, scale: float) -> float:
         Users per half.
     scale : float
         b, the scale of the noise.
+
+    Raises
+    ------
+    ValueError
+        Where it is not proven.
 
     Examples
     --------

@@ -104,6 +104,11 @@ def gaussian_sigma(
     sensitivity : float
         L2 sensitivity; sqrt(s) for s features at once.
 
+    Raises
+    ------
+    ValueError
+        For an epsilon that is not positive, a delta outside (0, 1), and an unknown calibration.
+
     Examples
     --------
     >>> from epsworth import gaussian_sigma

@@ -19,6 +19,11 @@ def windows(d: int, reach: int, *, circular: bool = False) -> list[list[int]]:
     circular : bool
         Whether the first follows the last.
 
+    Raises
+    ------
+    ValueError
+        For fewer than two items.
+
     Examples
     --------
     >>> from epsworth import noise
@@ -40,6 +45,11 @@ def groups(sizes: Sequence[int]) -> list[list[int]]:
     ----------
     sizes : sequence of int
         How many items each group has.
+
+    Raises
+    ------
+    ValueError
+        For a group without items.
 
     Examples
     --------

@@ -55,6 +55,11 @@ def pb_grr(d: int, k: int, epsilon: float, kernel_epsilon: float) -> Responses:
     epsilon, kernel_epsilon : float
         The budget, and the part of it for the truth in its region.
 
+    Raises
+    ------
+    ValueError
+        For regions larger than all items, and a ``kernel_epsilon`` above epsilon.
+
     Examples
     --------
     >>> from epsworth.noise import pb_grr
@@ -263,6 +268,11 @@ def channel(regions: Sequence[Sequence[int]], epsilon: float, kernel_epsilon: fl
     epsilon, kernel_epsilon : float
         The budget, and the part of it for the truth in its region.
 
+    Raises
+    ------
+    ValueError
+        For fewer than two regions, one that lacks its item, and a ``kernel_epsilon`` above epsilon.
+
     Examples
     --------
     >>> from epsworth.noise import channel, windows
@@ -305,6 +315,16 @@ def on_simplex(estimates: ArrayLike, total: float = 1.0) -> Floats:
         Counts or frequencies.
     total : float
         What they should add up to.
+
+    Returns
+    -------
+    ndarray
+        Of the shape given.
+
+    Raises
+    ------
+    ValueError
+        For rows without a number.
 
     Examples
     --------

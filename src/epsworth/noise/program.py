@@ -143,6 +143,11 @@ def optimal_noise(
         Step of the lattice that true answers lie on (1 for counts): noise lives on it.  By default answers are real
         numbers, and the noise has a step density.
 
+    Raises
+    ------
+    ValueError
+        For numbers out of their ranges.
+
     Examples
     --------
     >>> from epsworth.noise import optimal_noise

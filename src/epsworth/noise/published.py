@@ -66,6 +66,11 @@ def published_delta(noise: Boosted, epsilon: ArrayLike, releases: int = 1) -> Fl
     releases : int
         How many there are.
 
+    Raises
+    ------
+    ValueError
+        For kernels that are not Gaussian.
+
     Examples
     --------
     >>> from epsworth import noise
@@ -107,6 +112,11 @@ def published_renyi(noise: Boosted, order: float) -> float:
     order : float
         Above 1.
 
+    Raises
+    ------
+    ValueError
+        For kernels that are not Gaussian, and an order of 1 or less.
+
     Examples
     --------
     >>> from epsworth import noise
@@ -135,6 +145,11 @@ def published_epsilon(noise: Boosted, delta: float, releases: int = 1) -> float:
         Of which the published epsilon is asked.
     releases : int
         How many there are.
+
+    Raises
+    ------
+    ValueError
+        For kernels that are not Gaussian, and a delta of 1 or more.
 
     Examples
     --------

@@ -62,6 +62,11 @@ def boosted(
     sensitivity : float
         Largest change of the answer.
 
+    Raises
+    ------
+    ValueError
+        For numbers out of their ranges, an unknown kernel, and both a boost and a confidence.
+
     Examples
     --------
     >>> from epsworth.noise import boosted, delta
@@ -140,6 +145,11 @@ def delta(noise: NoiseMechanism, epsilon: ArrayLike) -> float | Floats:
     epsilon : array_like
         Any sign.  A number gives a number, an array an array.
 
+    Raises
+    ------
+    ValueError
+        For an epsilon that is not finite.
+
     Examples
     --------
     >>> from epsworth.noise import boosted, delta
@@ -167,6 +177,11 @@ def renyi(noise: NoiseMechanism, order: float) -> float:
         What `boosted` returns.
     order : float
         Above 1.
+
+    Raises
+    ------
+    ValueError
+        For an order of 1 or less.
 
     Examples
     --------
@@ -198,6 +213,11 @@ def best_confidence(
         How many answers are released.
     mechanism : str
         A name of `cheapest`.
+
+    Raises
+    ------
+    ValueError
+        For numbers out of their ranges and an unknown mechanism.
 
     Examples
     --------
@@ -236,6 +256,11 @@ def narrowest_interval(
         How many answers are released.
     mechanism : str
         A name of `cheapest`.
+
+    Raises
+    ------
+    ValueError
+        For numbers out of their ranges and an unknown mechanism.
 
     Examples
     --------
@@ -279,6 +304,13 @@ def most_releases(
     mechanism : str
         A name of `cheapest`.
 
+    Raises
+    ------
+    ValueError
+        For numbers out of their ranges and an unknown mechanism.
+    ImportError
+        Where two releases are looked at without the extra.
+
     Examples
     --------
     >>> from epsworth import noise
@@ -311,6 +343,11 @@ def largest_T(
         As there.
     beta : float
         1 - confidence.
+
+    Raises
+    ------
+    ValueError
+        As there.
 
     Examples
     --------

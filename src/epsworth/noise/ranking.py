@@ -209,7 +209,7 @@ def cheapest(
 
     Claim: each row with ``sound`` True is (epsilon, delta)-DP for all releases together, between any two data sets
     whose answers differ by at most the sensitivity, and each release lies in the region with at least its
-    ``confidence``, which is at least the one asked for.
+    ``confidence``, which is at least the one asked for.  Numbers out of their ranges are refused by a ``ValueError``.
 
     Parameters
     ----------

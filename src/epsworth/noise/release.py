@@ -200,11 +200,16 @@ def release_of(noise: LatticeNoise) -> LatticeRelease:
     """Round a table of masses to integer weights: down, except the middle, which takes what is left.
 
     The middle point is preferred, so Pr[in region] does not fall.
+    Which noises have no such table `Choice.for_release` says, and refuses them.
 
     Parameters
     ----------
     noise : LatticeNoise
         Such as `optimal_noise` or `cheapest` find on a lattice.
+
+    Returns
+    -------
+    LatticeRelease
 
     Examples
     --------

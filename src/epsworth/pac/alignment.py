@@ -18,6 +18,11 @@ def procrustes(A: ArrayLike, B: ArrayLike) -> Floats:
     A, B : array_like of shape ``(k, d)``
         Two bases, one vector per row.
 
+    Raises
+    ------
+    ValueError
+        For anything but two matrices of one shape.
+
     Examples
     --------
     >>> from epsworth.pac import procrustes

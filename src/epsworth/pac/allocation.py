@@ -66,6 +66,11 @@ def allocate(
     weights : array_like of shape ``(d,)``, optional
         What a unit of noise variance costs, positive; for ``optimal`` only.
 
+    Raises
+    ------
+    ValueError
+        For a negative variance, a budget that is not positive, an unknown rule, and weights that it does not take.
+
     Examples
     --------
     >>> from epsworth.pac import allocate

@@ -131,6 +131,15 @@ def lira(
     confidence : float
         With which all limits hold together: half of the risk is the records', half that of the pooled rates.
 
+    Returns
+    -------
+    Attack
+
+    Raises
+    ------
+    ValueError
+        For another table than the pool, and fewer than two trials.
+
     Examples
     --------
     >>> import numpy as np
@@ -244,6 +253,11 @@ def pool_test(
         Sub-samples per pool; releases that are told apart.
     rng : Generator, int or None
         Of the simulation.
+
+    Raises
+    ------
+    ValueError
+        For fewer than two releases.
 
     Examples
     --------

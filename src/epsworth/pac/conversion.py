@@ -34,6 +34,11 @@ def posterior(mi: float, prior: float) -> float:
     prior : float
         Best success without the release, in (0, 1].  For "is record i in the secret half": 1/2.
 
+    Raises
+    ------
+    ValueError
+        For a negative mutual information, and a prior outside (0, 1].
+
     Examples
     --------
     >>> from epsworth.pac import posterior
@@ -61,6 +66,11 @@ def budget(posterior: float, prior: float) -> float:
     ----------
     posterior, prior : float
         The success allowed, and that of the best blind guess.
+
+    Raises
+    ------
+    ValueError
+        For a posterior below the prior or above 1.
 
     Examples
     --------
@@ -91,6 +101,11 @@ def dp_posterior(epsilon: float, delta: float = 0.0, r: float = 0.5) -> float:
     r : float
         Share of the pool that is used.
 
+    Raises
+    ------
+    ValueError
+        For an epsilon that is negative or infinite, and a delta or r out of its range.
+
     Examples
     --------
     >>> from epsworth.pac import dp_posterior
@@ -119,6 +134,11 @@ def dp_epsilon(posterior: float, delta: float = 0.0) -> float:
         In [0.5, 1).
     delta : float
         In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        For a posterior or delta out of its range.
 
     Examples
     --------
@@ -150,6 +170,11 @@ def tpr_bound(mi: float, r: float = 0.5, fpr: float = 0.001) -> float:
     fpr : float
         False-positive rate, in [0, 1].
 
+    Raises
+    ------
+    ValueError
+        For a share or rate out of its range.
+
     Examples
     --------
     >>> from epsworth.pac import tpr_bound
@@ -179,6 +204,11 @@ def generalised_prior(n: int, s: int, g: int, k: int) -> float:
     ----------
     n, s, g, k : int
         Records; how many are secretly used; how many are guessed; how many of these must be right.
+
+    Raises
+    ------
+    ValueError
+        For numbers that are negative, and subsets larger than the pool.
 
     Examples
     --------

@@ -125,7 +125,7 @@ def audit_policy(policy: Policy, *, progress: Callable[[float], None] = lambda s
     Claim: if the audit passes, the inputs whose weights were read keep the stated epsilon exactly against each other
     (up to delta where the promise is approximate): all inputs on grids of at most 256 points; on larger ones the ends,
     the middle and random inputs, and all others as far as the construction's own proof goes.  A faultless policy fails
-    with probability at most ``false_alarm``.
+    with probability at most ``false_alarm``.  Faults are told by the result; none is raised as an error.
 
     Parameters
     ----------

@@ -171,6 +171,11 @@ def audit_sampler(
     -------
     SamplerAudit
 
+    Raises
+    ------
+    ValueError
+        For fewer than two different inputs, and a sampler that fails or returns another shape.
+
     Notes
     -----
     Kinds of events: repeated ``values``; ``tails``; ``regions`` of high likelihood ratio; ``low bits``: classes of

@@ -46,6 +46,11 @@ def perturb(policy: Policy, table: Any) -> Any:
         perturbed columns of categories (pandas, polars, arrow) hold the policy's, all of them and in its order,
         because the table's own may tell its values.
 
+    Raises
+    ------
+    ValueError
+        For a table that lacks a feature of the policy, and values that the policy refuses, by row.
+
     Examples
     --------
     >>> import numpy as np

@@ -66,6 +66,11 @@ def report(
     -------
     Page
 
+    Raises
+    ------
+    ValueError
+        For a target outside (0, 1].
+
     Examples
     --------
     >>> import epsworth as ew
@@ -95,6 +100,11 @@ def report_file(
         JSON of `utility` or `recommend`.
     at_least, on, of, delta
         As for `report`; by default what the file itself asks.
+
+    Raises
+    ------
+    ValueError
+        For a file that is no such result.
 
     Examples
     --------

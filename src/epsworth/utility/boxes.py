@@ -131,7 +131,7 @@ def safe_box(
 
     Claim: where ``confidence`` is 1 the label is the same everywhere in the box.  Elsewhere, with that
     confidence over our draws, at most ``flips_at_most`` of the mechanism's outputs inside the box change it,
-    and the stability is at least ``guaranteed``.
+    and the stability is at least ``guaranteed``.  What `stability` refuses is refused, and mechanisms on grids.
 
     Parameters
     ----------

@@ -166,6 +166,11 @@ def recommend(
     Recommendation
         ``feasible`` is False, with the reason, when nothing on the grid is guaranteed.
 
+    Raises
+    ------
+    ValueError
+        For a target outside (0, 1], and an average, record or quantity that the curves do not have.
+
     Examples
     --------
     >>> import epsworth as ew

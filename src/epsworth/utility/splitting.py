@@ -140,6 +140,11 @@ def split_budget(
     -------
     Split
 
+    Raises
+    ------
+    ValueError
+        For a total that is not positive, and whatever `stability` refuses.
+
     Examples
     --------
     >>> import numpy as np

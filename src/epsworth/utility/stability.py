@@ -149,6 +149,15 @@ def stability(
     -------
     Curves
 
+    Raises
+    ------
+    ValueError
+        For values outside the declared ranges, by row, and for options that do not fit one another.
+    TypeError
+        For a model that neither predicts nor is a function.
+    ClassifierError
+        Where the classifier fails, or answers something that is no label.
+
     Examples
     --------
     >>> import numpy as np

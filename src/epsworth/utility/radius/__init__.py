@@ -150,6 +150,13 @@ def radius(
     -------
     Radius
 
+    Raises
+    ------
+    ValueError
+        For another norm, and features that are not there.
+    ClassifierError
+        Where the classifier fails, or answers no labels.
+
     Examples
     --------
     >>> import numpy as np
