@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from epsworth.exact.table import MOST_BITS
 from epsworth.laws.grid import nearest_index
 from epsworth.numerals import exact_decimal
+from epsworth.records import Records
 from epsworth.release.copies import Indices, Input
 from epsworth.release.rules import BITS
 from epsworth.space import Feature
@@ -163,3 +164,8 @@ def _number(value: Any) -> float:
         return float(value)
     except Exception:  # a conversion's error says what the value is like
         return float("nan")
+
+
+def places_of(grids: Iterable[Grid], records: Records) -> Indices:
+    """Return the places of records, shape ``(n, grids)``, from the columns that the grids are named after."""
+    return np.stack([grid.places(records.column(records.names.index(grid.name))) for grid in grids], axis=1)

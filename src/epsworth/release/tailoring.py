@@ -8,7 +8,7 @@ most e^epsilon.  g may be wrong, or made up: nothing in this depends on what it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -112,10 +112,6 @@ class Tailoring:
     def hidden(self) -> Bools:
         """Which of the inputs are sensitive."""
         return np.array(self.sensitive, dtype=bool)
-
-    def placed(self, columns: Mapping[str, Any]) -> Indices:
-        """Return the places of records, shape ``(n, inputs)``, from columns of natural values, whatever these are."""
-        return np.stack([grid.places(columns[grid.name]) for grid in self.grids], axis=1)
 
     def released(self, true: Indices, seen: Indices, words: WordSource | None = None) -> Indices:
         """Return what is sent in place of the sensitive columns, fresh on every call.

@@ -15,7 +15,7 @@ from epsworth.arrays import Bools, Floats
 from epsworth.exact.regions import MOST_REGIONS, region_kernel
 from epsworth.records import Records
 from epsworth.release.copies import LEAF, Copy, Indices, Layers, Trees
-from epsworth.release.grids import Grid
+from epsworth.release.grids import Grid, places_of
 from epsworth.release.joined_copies import MOST_COMBINATIONS, Joint
 from epsworth.release.randomisers import Average, Gain, Randomiser, Worst
 from epsworth.release.tailoring import Tailoring
@@ -231,7 +231,7 @@ def _public(asking: Asking, which: Sequence[int]) -> tuple[Regions, Public]:
         return np.stack([part(seen) for part, seen in zip(parts, labels, strict=True)], axis=1)
 
     regions = Regions(parts, codes(found))
-    places = np.stack([grid.places(asking.records.column(j)) for j, grid in enumerate(asking.grids)], axis=1)
+    places = places_of(asking.grids, asking.records)
     return regions, Public(
         places, tuple(grid.input for grid in asking.grids), asking.sensitive, regions(codes(found)),
         lambda rows, sensitive: regions(codes(asked.labels(rows, sensitive))), len(regions.labels),

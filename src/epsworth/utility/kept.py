@@ -17,6 +17,7 @@ from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
 from epsworth.release.columns import is_missing
 from epsworth.release.copies import Indices
+from epsworth.release.grids import places_of
 from epsworth.release.randomisers import Case, Randomiser
 from epsworth.release.tailoring import Reach, Tailoring
 from epsworth.rounding import down, up
@@ -77,7 +78,7 @@ class Kept:
             Of the classifiers.
         """
         records = asked.records
-        places = np.stack([g.places(records.column(records.names.index(g.name))) for g in tailoring.grids], axis=1)
+        places = places_of(tailoring.grids, records)
         reach = Reach.of(tailoring, places)
         group, first = _alike(asked)
         count = len(tailoring.labels)

@@ -23,6 +23,7 @@ from epsworth.records import Records, as_records
 from epsworth.release import Policy
 from epsworth.release.columns import Column
 from epsworth.release.copies import Indices
+from epsworth.release.grids import places_of
 from epsworth.release.tailoring import Tailoring
 from epsworth.rounding import float_above, float_below, round_up, show_up, sum_above
 from epsworth.tailoring.asking import Asked
@@ -216,7 +217,7 @@ def _released(asking: Asking, rows: Indices, words: WordSource) -> NDArray[Any]:
         column, given = Column(rule), records.column(at[rule.feature.name])
         index = np.asarray(column.encode(given))[rows]
         replaced[at[rule.feature.name]] = column.values[np.asarray(rule.kernel.draw(index, words=words))]
-    true = np.stack([grid.places(records.column(at[grid.name])) for grid in tailoring.grids], axis=1)[rows]
+    true = places_of(tailoring.grids, records)[rows]
     seen = true.copy()
     for position, grid in enumerate(tailoring.grids):
         if at[grid.name] in replaced:
