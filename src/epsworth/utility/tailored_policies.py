@@ -160,6 +160,7 @@ def _sampled(asking: Asking, settings: Settings, pace: Pace) -> Curves:
     hits = np.zeros((kinds, n), dtype=np.int64)
     low, high, seen = np.zeros((kinds, n)), np.ones((kinds, n)), [{label} for label in asking.labels.tolist()]
     words, drawn, queries, stopped = Drawn(settings.rng), 0, 0, False
+    releases = _Releases(asking)
     pace.mechanisms, pace.epsilons = (NAME,), np.array([float_above(Fraction(asking.policy.total))])
     pace.proven = lambda: Bounds(low[:1, np.newaxis], high[:1, np.newaxis]).average()
     schedule = looks(settings.tolerance, settings.risk.split(kinds * n), first=FIRST_LOOK)
@@ -171,7 +172,7 @@ def _sampled(asking: Asking, settings: Settings, pace: Pace) -> Curves:
             rows = np.repeat(left, look.draws - drawn)
             for step in pace.steps(len(rows), TOGETHER):
                 part = rows[step]
-                labels = _released(asking, part, words)
+                labels = releases.labels(part, words)
                 queries += len(part)
                 wanted = [asking.labels] if asking.y is None else [asking.labels, asking.y]
                 for kind, right in enumerate(wanted):
@@ -208,24 +209,32 @@ def _open(low: NDArray[np.float64], high: NDArray[np.float64], settings: Setting
     return np.asarray(wide.any(axis=0))
 
 
-def _released(asking: Asking, rows: Indices, words: WordSource) -> NDArray[Any]:
-    """Return the classifier's labels of fresh releases of records."""
-    tailoring, records = asking.tailoring, asking.records
-    at = {name: position for position, name in enumerate(records.names)}
-    replaced: dict[int, NDArray[Any]] = {}
-    for rule in asking.policy.rules:
-        column, given = Column(rule), records.column(at[rule.feature.name])
-        index = np.asarray(column.encode(given))[rows]
-        replaced[at[rule.feature.name]] = column.values[np.asarray(rule.kernel.draw(index, words=words))]
-    true = places_of(tailoring.grids, records)[rows]
-    seen = true.copy()
-    for position, grid in enumerate(tailoring.grids):
-        if at[grid.name] in replaced:
-            seen[:, position] = grid.places(replaced[at[grid.name]])
-    sent, values = tailoring.released(true, seen, words), {grid.name: grid.values for grid in tailoring.grids}
-    for position, name in enumerate(tailoring.names):
-        replaced[at[name]] = values[name][sent[:, position]]
-    return answer(asking.classifier, records, rows, replaced)
+class _Releases:
+    """Fresh releases of records; what does not change from one to the next is looked up once."""
+
+    def __init__(self, asking: Asking) -> None:
+        records = asking.records
+        self.asking = asking
+        self.at = {name: position for position, name in enumerate(records.names)}
+        self.columns = [Column(rule) for rule in asking.policy.rules]
+        self.given = [np.asarray(c.encode(records.column(self.at[c.feature.name]))) for c in self.columns]
+        self.true = places_of(asking.tailoring.grids, records)
+        self.values = {grid.name: grid.values for grid in asking.tailoring.grids}
+
+    def labels(self, rows: Indices, words: WordSource) -> NDArray[Any]:
+        """Return the classifier's labels of releases of so many rows."""
+        tailoring, at, replaced = self.asking.tailoring, self.at, dict[int, NDArray[Any]]()
+        for rule, column, index in zip(self.asking.policy.rules, self.columns, self.given, strict=True):
+            replaced[at[rule.feature.name]] = column.values[np.asarray(rule.kernel.draw(index[rows], words=words))]
+        true = self.true[rows]
+        seen = true.copy()
+        for position, grid in enumerate(tailoring.grids):
+            if at[grid.name] in replaced:
+                seen[:, position] = grid.places(replaced[at[grid.name]])
+        sent = tailoring.released(true, seen, words)
+        for position, name in enumerate(tailoring.names):
+            replaced[at[name]] = self.values[name][sent[:, position]]
+        return answer(self.asking.classifier, self.asking.records, rows, replaced)
 
 
 def _curves(asking: Asking, settings: Settings, pace: Pace, found: Found, engine: str, notes: Sequence[str]) -> Curves:
