@@ -106,19 +106,15 @@ class Plan:
         count = len(self.labels)
         if self.gain is not None:
             kernel = region_kernel(self.gain, epsilon)
-            instead = tuple(tuple(np.lexsort((np.arange(count), -row)).tolist()) for row in self._nearness)
+            # for a region that cannot be sent stands what gains most where it is true; for any other, itself
+            nearness = self.gain + np.diag(np.full(count, np.inf))
+            instead = tuple(tuple(np.lexsort((np.arange(count), -row)).tolist()) for row in nearness)
             return Gain(epsilon, count, kernel, instead)
         if self.prior is None:
             return Worst(epsilon, count)
         found = [likeliest(shares, float(epsilon)) for shares in self.prior.shares]
         orders = tuple(tuple(order.tolist()) for order, _, _ in found)
         return Average(epsilon, count, self.prior.leaves, orders, tuple(most for _, most, _ in found))
-
-    @property
-    def _nearness(self) -> Floats:
-        """What stands best for a region that cannot be sent: what gains most where it is true."""
-        assert self.gain is not None
-        return self.gain + np.diag(np.full(len(self.gain), np.inf))
 
     def tailoring(self, epsilon: Decimal) -> Tailoring:
         """Return the policy's tables at an epsilon of the record."""
@@ -185,7 +181,7 @@ def build(asking: Asking, parts: Parts, rng: np.random.Generator) -> Plan:
         standing = tuple(_stack(part, int(asking.sensitive.sum())) for part in rows)
     if asking.draw:
         standing = tuple(_listed(building, copy, region, part, rng) for region, part in enumerate(standing))
-    prior = _prior(building, choosing, copy, rng) if asking.wish == "average" and gain is None else None
+    prior = _prior(building, choosing, rng) if asking.wish == "average" and gain is None else None
     return Plan(
         labels, asking.grids, asking.sensitive, copy, copied, standing, tuple(np.asarray(default).tolist()), prior,
         gain, asking.draw, asking.fingerprints, size_of(copy),
@@ -304,7 +300,7 @@ def _gain(asking: Asking, regions: Regions, copy: Copy, building: Public, rows: 
     return np.asarray(shares[:, np.newaxis] * agree / sum(asking.weights))
 
 
-def _prior(building: Public, choosing: Public, copy: Copy, rng: np.random.Generator) -> Prior:
+def _prior(building: Public, choosing: Public, rng: np.random.Generator) -> Prior:
     """Return the public tree, or the shares alone where these foretell records better that built neither.
 
     Compared by how likely they find the regions of those records: a tree overfits where its leaves say little.
