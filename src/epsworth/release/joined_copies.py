@@ -103,9 +103,12 @@ class Cells(Copy):
 
     def __call__(self, places: Indices) -> Indices:
         """Return the nearest cells of the records' regions."""
-        labels = self.part(places)
-        cells = np.empty(len(places), dtype=np.int64)
-        for label in np.unique(labels).tolist():
+        return self.nearest(places, self.part(places))
+
+    def nearest(self, places: Indices, labels: Indices) -> Indices:
+        """Return the nearest cells of regions, whoever named these; -1 where none is named."""
+        cells = np.full(len(places), -1, dtype=np.int64)
+        for label in np.unique(labels[labels >= 0]).tolist():
             rows, own = np.flatnonzero(labels == label), np.flatnonzero(self.labels == label)
             step = max(1, DISTANCES // len(own))
             for start in range(0, len(rows), step):

@@ -21,7 +21,6 @@ ROUNDS = 12  # of moving medians
 STARTS, TRIED = 3, 6  # of which the best is taken; candidates for each centre to start with
 SOME, FEW = 4000, 3  # records that medians are made of: at most of a region, at least of a cell
 CONTEXTS = 200  # public records that medians are verified with
-BLOCK = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,19 +86,10 @@ def _standing(public: Public, cells: Cells, rng: np.random.Generator) -> tuple[I
 def _in_cells(public: Public, cells: Cells) -> Public:
     """Return the public records with cells for regions: the classifier's label, and then the nearest median."""
 
-    def nearest(places: Indices, regions: Indices) -> Indices:
-        found = np.full(len(places), -1, dtype=np.int64)
-        for region in np.unique(regions[regions >= 0]).tolist():
-            rows, own = np.flatnonzero(regions == region), np.flatnonzero(cells.labels == region)
-            for start in range(0, len(rows), BLOCK):
-                part = rows[start : start + BLOCK]
-                found[part] = own[np.argmin(cells.distances(places[part], cells.medians[own]), axis=1)]
-        return found
-
     def asked(rows: Indices, sensitive: Indices) -> Indices:
-        return nearest(public.moved(rows, sensitive), public.asked(rows, sensitive))
+        return cells.nearest(public.moved(rows, sensitive), public.asked(rows, sensitive))
 
-    regions = nearest(public.places, public.regions)
+    regions = cells.nearest(public.places, public.regions)
     return Public(public.places, public.inputs, public.sensitive, regions, asked, cells.regions)
 
 
