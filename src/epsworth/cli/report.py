@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def report(
-    result: Annotated[Path, typer.Argument(help="What run, or --json of a command wrote.", metavar="RESULT.json")],
+    result: Annotated[Path, typer.Argument(help="What run, or --json of a command, wrote.", metavar="RESULT.json")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page, one .html file.")],
     at_least: Annotated[
         float | None,
