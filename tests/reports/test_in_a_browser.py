@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_pages import HOSTILE, curves
+from made_pages import HOSTILE, around, curves
 
 import epsworth as ew
 from epsworth.reports.numbers import units
@@ -32,6 +32,12 @@ ALONE = [
 MADE = {
     "few": lambda: ew.reports.report(curves(4, 12, 60, accuracy=True, weak=True), at_least=0.85),
     "many": lambda: ew.reports.report(curves(6, 100, 300, notes=["a note"]), at_least=0.9),
+    "around": lambda: ew.reports.report(
+        curves(4, 12, 60, accuracy=True, notes=["a note"] * 5), at_least=0.85, surroundings=around(curves(4, 12, 60))
+    ),
+    "strip": lambda: ew.reports.report(
+        curves(6, 40, 60, features=("age",)), at_least=0.85, surroundings=around(curves(6, 40, 60, features=("age",)))
+    ),
     "no": lambda: ew.reports.report(curves(3, 8, 60), at_least=0.9995),
     "one": lambda: ew.reports.report(curves(1, 3, 1, labels=("yes",)), on="worst", at_least=0.6),
     "hostile": lambda: ew.reports.report(
@@ -299,6 +305,47 @@ def test_files_are_saved_from_the_page(opened):
     lines = Path(waited.value.path()).read_text().splitlines()
     assert len(lines) == 1 + 2 * 3 * 8
     assert float(lines[1].split(",")[-2]) == round_down(float(made.average().lower[0, 0]), 4)
+
+
+def test_the_map_moves_with_the_epsilon(opened):
+    page = opened("around")
+    held = around(curves(4, 12, 60))
+    numbers = json.loads(page.locator("#numbers").text_content())["around"]
+    assert len(numbers["near"]) == 12
+    seen = set()
+    for e in (0, 5, 11):
+        slide(page, "stop", str(e))
+        m = page.evaluate("[...document.querySelectorAll('.now tbody tr')].findIndex((one) => one.ariaCurrent)")
+        at = numbers["near"][e]
+        frame = [float(page.locator("#half").get_attribute(name)) for name in ("x", "y", "width", "height")]
+        (a, b), (c, d) = numbers["frames"][m][at]
+        assert frame == pytest.approx([62 + 300 * a / 64, 62 + 300 * (1 - (d + 1) / 64), 300 * (b + 1 - a) / 64,
+                                       300 * (d + 1 - c) / 64])  # fmt: skip
+        said = page.locator("#sent").text_content()
+        assert numbers["said"][m][at] in said
+        assert f"ε\u00a0=\u00a0{show_up(held.map.epsilons[at])} per feature" in said
+        seen.add(page.locator("#profile-0").get_attribute("d"))
+    assert len(seen) == 3
+
+
+def test_the_first_map_is_the_one_without_a_script(opened):
+    for name in ("around", "strip"):
+        live, bare = opened(name), opened(name, java_script_enabled=False)
+        for one in ("#half", "#profile-0"):
+            found = [
+                [float(v) for v in re.findall(r"[\d.]+", page.locator(one).evaluate("(o) => o.outerHTML"))]
+                for page in (live, bare)
+            ]
+            assert found[0] == pytest.approx(found[1], abs=0.11)
+        assert live.locator("#sent").text_content() == bare.locator("#sent").text_content()
+
+
+def test_the_policy_is_saved_from_the_page(opened, tmp_path):
+    page = opened("policy", accept_downloads=True)
+    with page.expect_download() as waited:
+        page.locator("[data-save=policy]").click()
+    waited.value.save_as(tmp_path / "p.toml")
+    assert ew.Policy.load(tmp_path / "p.toml") == POLICY
 
 
 def test_shapes_and_dashes_tell_curves_apart_without_colour(opened):
