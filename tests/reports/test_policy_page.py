@@ -30,7 +30,7 @@ POLICIES = {
 def rows(html, name):
     found = re.search(rf'<section class="{name}[ "].*?</section>', html, re.S)[0]
     return [
-        [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)(?=<t[hd]|</t|$)", row, re.S)]
+        [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[hd](?=[ >])[^>]*>(.*?)(?=<t[hd]|</t|$)", row, re.S)]
         for row in re.split(r"<tr", found)[1:]
     ]
 
@@ -63,7 +63,7 @@ def test_a_policys_promise_is_never_understated(name):
 def test_what_is_sent_is_the_integers_law():
     policy = POLICIES["pm"]()
     html = ew.reports.report(policy).html
-    table = [row for row in rows(html, "sent") if " to " in row[0] and len(row) == 4][:40]
+    table = [row for row in rows(html, "sent") if " to " in row[0]][:40]
     laws = Released.of(policy.rules[0]).law(np.array([0.0, 0.5, 1.0]))
     masses = laws.cell_masses(np.linspace(0, 1, 41))
     for row, truth in zip(table, masses.T, strict=True):

@@ -59,4 +59,7 @@ def page_of(document: Mapping[str, Any], content: bytes, command: str | None = N
     name = kind_of(document)
     if name is None:
         raise ValueError(f"holds no result that has a page; write one with {' or '.join(PAGES)}")
-    return PAGES[name][1](Held(document, "result"), Origin.of(content, command), packed(content))
+    try:
+        return PAGES[name][1](Held(document, "result"), Origin.of(content, command), packed(content))
+    except (TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
+        raise ValueError(f"result: damaged or incomplete ({type(error).__name__}: {error})") from None

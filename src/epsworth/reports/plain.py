@@ -9,6 +9,7 @@ from typing import Any
 from epsworth.reports.page import STYLES, Page, framed
 
 SCRIPTS = ("stops.js",)
+LEAST = Decimal("0.0001")  # per cent that are told apart
 
 
 def plain_page(title: str, body: str, sliders: Mapping[str, Any], whole: str, policy: str = "") -> Page:
@@ -27,8 +28,8 @@ def share_up(value: float, significant: int = 4) -> str:
 
     Examples
     --------
-    >>> share_up(0.5999981), share_up(0.0), share_up(1.0)
-    ('60\xa0%', '0\xa0%', '100\xa0%')
+    >>> share_up(0.5999981), share_up(0.0), share_up(1e-99)
+    ('60\xa0%', '0\xa0%', '0.0001\xa0%')
     """
     return f"{_percent(value, significant, ROUND_CEILING)}\u00a0%"
 
@@ -60,7 +61,7 @@ def _percent(value: float, significant: int, rounding: str) -> str:
     exact = Decimal(repr(float(value))) * 100
     if exact == 0:
         return "0"
-    unit = Decimal(1).scaleb(exact.adjusted() - significant + 1)
-    found = exact.quantize(unit, rounding) if unit < 1 else exact.quantize(Decimal(1), rounding)
+    unit = max(LEAST, min(Decimal(1), Decimal(1).scaleb(exact.adjusted() - significant + 1)))
+    found = exact.quantize(unit, rounding)
     text = f"{found:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
