@@ -24,7 +24,7 @@ def section(html, name):
 
 def rows(html):
     return [
-        [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)(?=<t[hd]|</t|$)", row, re.S)]
+        [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[hd](?=[ >])[^>]*>(.*?)(?=<t[hd]|</t|$)", row, re.S)]
         for row in re.split(r"<tr", html)[1:]
     ]
 
@@ -71,7 +71,7 @@ def test_masses_that_leave_the_range_promise_no_half():
 def test_labels_of_the_map_are_counted_and_told_apart():
     made = curves(2, 9, 40)
     held = around(made)
-    html = section(ew.reports.report(made, at_least=0.85, surroundings=held).html, "map")
+    html = section(ew.reports.report(made, at_least=0.85, surroundings=held).html, "mapped")
     told = {row[0].removesuffix(" (its own)"): row[1] for row in rows(html)[1:3]}
     for number, label in enumerate(held.map.labels):
         assert told[label] == f"{(held.map.cells == number).sum():,} of 4,096"
@@ -125,7 +125,7 @@ def test_groups_are_those_of_the_curves_at_the_recommendation(of):
 
 def test_plain_curves_have_no_such_sections_but_groups_by_label():
     html = ew.reports.report(curves(3, 9, 40)).html
-    for name in ("map", "safe", "split"):
+    for name in ("mapped", "safe", "split"):
         assert f'<section class="{name}' not in html
     assert rows(section(html, "groups"))[1][0] in ("label: no", "label: yes")
     assert "policy" not in Read(html).numbers

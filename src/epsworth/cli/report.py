@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from collections.abc import Mapping
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 
 
 def report(
-    result: Annotated[Path, typer.Argument(help="What run, or --json of a command, wrote.", metavar="RESULT.json")],
+    result: Annotated[
+        Path,
+        typer.Argument(help="What run, or --json of a command, wrote, or a policy (.toml).", metavar="RESULT"),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page, one .html file.")],
     at_least: Annotated[
         float | None,
@@ -97,6 +101,16 @@ def surroundings(
 def beside_curves(around: Surroundings | None) -> dict[str, Any]:
     """Return what files keep of it, beside curves."""
     return {} if around is None else {"surroundings": around.to_dict()}
+
+
+def write_tailored_page(path: Path | None, document: dict[str, Any], policy: str) -> None:
+    """Write what --report asks for: the page of a tailored policy, which holds the policy, too."""
+    from epsworth.reports.parts import packed
+    from epsworth.reports.tailored_page import of_tailored
+
+    if path is not None:
+        content = (json.dumps(document, allow_nan=False) + "\n").encode()
+        of_tailored(document, content, packed(content), shlex.join(["epsworth", *sys.argv[1:]]), policy).save(path)
 
 
 def write_document_page(path: Path | None, document: dict[str, Any]) -> None:

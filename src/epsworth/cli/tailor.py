@@ -93,6 +93,7 @@ def tailor(
     output: services.Output = None,
     json: options.Json = None,
     plot: options.Plot = None,
+    report: options.Report = None,
 ) -> None:
     """Make a policy for one model: the most labels for a record's epsilon.
 
@@ -111,6 +112,7 @@ def tailor(
     from epsworth.utility.tailored import record_epsilon
 
     options.check_outputs(json, plot, policy)
+    options.check_page(report)
     options.check_policy_out(policy, domain_from_data=False)
     stated = record_epsilon(epsilon, "--epsilon")
     _check_wishes(wish, target, plot, holdout)
@@ -143,6 +145,10 @@ def tailor(
 
         plot_curves(curves, plot)
     drawn = {} if curves is None else {"curves": curves.to_dict()}
+    if report is not None:
+        from epsworth.cli.report import write_tailored_page
+
+        write_tailored_page(report, {"tailored": made.to_dict(), **drawn}, made.policy.to_toml())
     if show.told(json, lambda: {"tailored": made.to_dict(), **drawn}):
         return
     _print(made, curves, declared=domain is not None)

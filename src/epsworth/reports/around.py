@@ -204,7 +204,7 @@ def _map(around: Around, point: tuple[int, int]) -> str:
     if m >= 0:
         svg = _filled_in(svg, drawn, around.ranges(m, e), m, e)
     return section(
-        "map",
+        "mapped",
         "Where the label changes",
         f'<div class="pair"><div class="map-picture">{svg}</div><div><p class="what">Labels around {_record(held)} '
         f"(the cross) while {names} vary and its other columns stay. Plain: its own label. With marks: another. Along "

@@ -14,6 +14,7 @@ from epsworth.reports.pac_page import pac_page
 from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin, packed
 from epsworth.reports.plan_page import plan_page
+from epsworth.reports.tailored_page import tailored_page
 
 Maker = Callable[[Held, Origin, str], Page]
 PAGES: dict[str, tuple[frozenset[str], Maker]] = {  # what a file of this kind holds
@@ -21,6 +22,7 @@ PAGES: dict[str, tuple[frozenset[str], Maker]] = {  # what a file of this kind h
     "epsworth privatize --json": (frozenset({"release", "report"}), pac_page),
     "epsworth profile --json": (frozenset({"verdict", "wishes", "profile", "most_exposed"}), coverage_page),
     "epsworth learn plan --json": (frozenset({"epsilon", "users", "margin", "power", "mechanism"}), plan_page),
+    "epsworth tailor --json": (frozenset({"tailored"}), tailored_page),
     "epsworth learn fit --json": (frozenset({"users", "classes", "by_confidence", "box"}), learnt_page),
 }
 
@@ -31,7 +33,7 @@ def kind_of(document: Mapping[str, Any]) -> str | None:
 
 
 def report_document(document: Mapping[str, Any], *, command: str | None = None) -> Page:
-    """Return what --json of `noise`, `privatize`, `profile`, `learn plan` or `learn fit` writes as a page.
+    """Return what --json of `noise`, `privatize`, `profile`, `tailor`, `learn plan` or `learn fit` writes as a page.
 
     Claim: every number on the page is one of the document's, or computed from it, rounded to the safe side.
 
@@ -57,4 +59,7 @@ def page_of(document: Mapping[str, Any], content: bytes, command: str | None = N
     name = kind_of(document)
     if name is None:
         raise ValueError(f"holds no result that has a page; write one with {' or '.join(PAGES)}")
-    return PAGES[name][1](Held(document, "result"), Origin.of(content, command), packed(content))
+    try:
+        return PAGES[name][1](Held(document, "result"), Origin.of(content, command), packed(content))
+    except (TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
+        raise ValueError(f"result: damaged or incomplete ({type(error).__name__}: {error})") from None

@@ -16,6 +16,7 @@ from epsworth.rounding import round_up
 MOST_WHOLE = 90_000  # letters of a whole result within its page: with the rest it stays below 250 kB
 MOST_NOTES = 12
 MOST_PRINTED = 4  # notes on paper; the style sheet leaves out the others
+POLICY = '<button type="button" data-save="policy">What clients must run (policy, TOML)</button>'
 
 
 @dataclass(frozen=True)
@@ -154,12 +155,15 @@ def computed(told: Iterable[tuple[str, str]], origin: Origin) -> str:
     return section("origin", "How this was computed", f'<dl class="origin-facts">{said}</dl>')
 
 
-def downloads(origin: Origin, whole: str, holds: str, more: str = "", others: str = "") -> str:
-    """Return buttons that save what the page holds; ``holds`` says what the result does; ``others`` are HTML."""
+def downloads(origin: Origin, whole: str, holds: str, more: str = "", others: str = "", *, large: bool = True) -> str:
+    """Return buttons that save what the page holds; ``holds`` says what the result does; ``others`` are HTML.
+
+    ``large`` says that a result which is not held is too large, not one that the file itself is.
+    """
     buttons = '<button type="button" data-save="numbers">Numbers of this page (CSV)</button>'
     if whole:
         buttons = f'<button type="button" data-save="whole">The whole result (JSON)</button>{buttons}'
-    else:
+    elif large:
         holds = f"The whole result ({origin.size:,} bytes) is too large for a page; its fingerprint stands above."
     return section(
         "downloads",

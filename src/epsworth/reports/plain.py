@@ -9,12 +9,17 @@ from typing import Any
 from epsworth.reports.page import STYLES, Page, framed
 
 SCRIPTS = ("stops.js",)
+LEAST = Decimal("0.0001")  # per cent that are told apart
 
 
-def plain_page(title: str, body: str, sliders: Mapping[str, Any], whole: str) -> Page:
-    """Return a page; ``sliders`` hold, by name, what is said and where things lie at every stop."""
+def plain_page(title: str, body: str, sliders: Mapping[str, Any], whole: str, policy: str = "") -> Page:
+    """Return a page; ``sliders`` hold, by name, what is said and where things lie at every stop.
+
+    ``policy`` is the text of a policy, to be downloaded; or nothing.
+    """
+    kept = {"policy": policy} if policy else {}
     return framed(
-        title, body, numbers={"sliders": sliders}, scripts=SCRIPTS, whole=whole, styles=(*STYLES, "plain.css")
+        title, body, numbers={"sliders": sliders} | kept, scripts=SCRIPTS, whole=whole, styles=(*STYLES, "plain.css")
     )
 
 
@@ -23,8 +28,8 @@ def share_up(value: float, significant: int = 4) -> str:
 
     Examples
     --------
-    >>> share_up(0.5999981), share_up(0.0), share_up(1.0)
-    ('60\xa0%', '0\xa0%', '100\xa0%')
+    >>> share_up(0.5999981), share_up(0.0), share_up(1e-99)
+    ('60\xa0%', '0\xa0%', '0.0001\xa0%')
     """
     return f"{_percent(value, significant, ROUND_CEILING)}\u00a0%"
 
@@ -56,7 +61,7 @@ def _percent(value: float, significant: int, rounding: str) -> str:
     exact = Decimal(repr(float(value))) * 100
     if exact == 0:
         return "0"
-    unit = Decimal(1).scaleb(exact.adjusted() - significant + 1)
-    found = exact.quantize(unit, rounding) if unit < 1 else exact.quantize(Decimal(1), rounding)
+    unit = max(LEAST, min(Decimal(1), Decimal(1).scaleb(exact.adjusted() - significant + 1)))
+    found = exact.quantize(unit, rounding)
     text = f"{found:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ def _decision(found: Plan) -> str:
 def trade_of(found: Plan, asked: Held) -> list[tuple[float, list[tuple[float, int]]]]:
     """Return, by margin, pairs of epsilon and the users that it takes: as `plan` finds them, its own among them."""
     quick = found.mechanism in QUICK
-    own = {name: asked.whole(key) for key, name in (("cells", "m"), ("features", "d")) if key in asked}
+    sizes = [asked.whole(name) if name in asked else None for name in ("cells", "features")]
     mass = asked.number("mass", 0, 1) if "mass" in asked else 1.0
     near = (float(show_up(found.epsilon * factor, 3)) for factor in np.geomspace(1 / SPAN, SPAN, STOPS if quick else 5))
     grid = sorted({e for e in near if 0.01 <= e <= 30 and abs(e / found.epsilon - 1) > 0.01} | {found.epsilon})
@@ -101,14 +102,23 @@ def trade_of(found: Plan, asked: Held) -> list[tuple[float, list[tuple[float, in
                 points.append((epsilon, found.users))
                 continue
             try:
-                other = plan(epsilon=epsilon, margin=margin, confidence=found.confidence, power=found.power,
-                             mechanism=found.mechanism, mass=mass, **own)  # fmt: skip
+                users = _users(epsilon, margin, found.confidence, found.power, found.mechanism, mass, *sizes)
             except ValueError:  # more users than can be counted
                 continue
-            points.append((epsilon, other.users))
+            points.append((epsilon, users))
         if points:
             curves.append((margin, points))
     return curves
+
+
+@lru_cache(maxsize=256)
+def _users(
+    epsilon: float, margin: float, confidence: float, power: float, mechanism: str, mass: float, m: int | None,
+    d: int | None,
+) -> int:  # fmt: skip
+    return plan(
+        epsilon=epsilon, margin=margin, confidence=confidence, power=power, mechanism=mechanism, mass=mass, m=m, d=d
+    ).users
 
 
 def _trade(found: Plan, asked: Held) -> tuple[str, dict[str, Any]]:

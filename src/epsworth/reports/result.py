@@ -13,10 +13,13 @@ import numpy as np
 
 from epsworth.documents import read_json
 from epsworth.files import reading
+from epsworth.release import Policy
 from epsworth.reports.numbers import Shown
 from epsworth.reports.others import PAGES, page_of
 from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin, packed
+from epsworth.reports.policy_page import policy_page
+from epsworth.reports.tailored_page import of_tailored
 from epsworth.reports.utility import utility_page
 from epsworth.space import LeakWarning
 from epsworth.studies.result import StudyResult, is_study_result
@@ -24,6 +27,7 @@ from epsworth.utility.curves import FORMAT, Curves
 from epsworth.utility.population import Population
 from epsworth.utility.recommendation import Recommendation, recommend
 from epsworth.utility.surroundings import Surroundings
+from epsworth.utility.tailored import Tailored
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Question:
 
 
 def report(
-    result: Curves,
+    result: Curves | Policy | Tailored,
     *,
     at_least: float = 0.9,
     on: str | int = "average",
@@ -53,10 +57,10 @@ def report(
 
     Parameters
     ----------
-    result : Curves
-        From `stability`.
+    result : Curves, Policy or Tailored
+        From `stability`; a policy alone, of which the page says what it promises and sends; or what `tailor` made.
     at_least, on, of, delta
-        What is wanted, as for `recommend`; readers can move the first on the page.
+        What is wanted of curves, as for `recommend`; readers can move the first on the page.
     command : str, optional
         What made the result, to be shown.
     surroundings : Surroundings, optional
@@ -74,6 +78,13 @@ def report(
     >>> "Use pm at " in page.html
     True
     """
+    if isinstance(result, Policy):
+        text = result.to_toml()
+        return policy_page(result, Origin.of(text.encode(), command), text)
+    if isinstance(result, Tailored):
+        made = {"tailored": result.to_dict()}
+        content = (json.dumps(made, allow_nan=False) + "\n").encode()
+        return of_tailored(made, content, packed(content), command, result.policy.to_toml())
     document = result.to_dict() | ({} if surroundings is None else {"surroundings": surroundings.to_dict()})
     content = (json.dumps(document, allow_nan=False) + "\n").encode()  # as `save` writes it
     asked = Question(at_least, on, of, delta)
@@ -88,15 +99,21 @@ def report_file(
     of: str | None = None,
     delta: float | None = None,
 ) -> Page:
-    """Return the page of a file that --json wrote; see `report`.
+    """Return the page of a file that --json wrote, or of a policy; see `report`.
 
     Parameters
     ----------
     path : str or Path
-        JSON of `utility`, `recommend`, `noise`, `privatize`, `profile`, `learn plan`, `learn fit`, or of a study.
+        A policy (``.toml``), or JSON of `utility`, `recommend`, `run`, `tailor`, `noise`, `privatize`, `profile`,
+        `learn plan` or `learn fit`.
     at_least, on, of, delta
         As for `report`; by default what the file itself asks.
     """
+    if Path(path).suffix.lower() == ".toml":
+        with reading(path, "policy") as content:
+            _nothing_asked(Question(at_least, on, of, delta))
+            text = content.decode()
+            return policy_page(Policy.from_toml(text), Origin.of(content, None), text)
     with reading(path, "result file") as content:
         document = read_json(content)
         for fits, page in RESULTS.values():
@@ -217,9 +234,13 @@ RESULTS: dict[str, tuple[Callable[[Mapping[str, Any]], bool], Reader]] = {
 }
 
 
-def _of_another_kind(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
+def _nothing_asked(asked: Question) -> None:
     if asked != Question():
         raise ValueError("nothing is asked of this result: leave out at_least, on, of and delta")
+
+
+def _of_another_kind(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
+    _nothing_asked(asked)
     return page_of(document, content)
 
 

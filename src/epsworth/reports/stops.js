@@ -46,6 +46,7 @@
   for (const button of document.querySelectorAll("[data-save]")) {
     button.addEventListener("click", async () => {
       if (button.dataset.save === "whole") save("result.json", "application/json", await whole());
+      else if (button.dataset.save === "policy") save("policy.toml", "application/toml", data.policy);
       else save("numbers.csv", "text/csv", csv());
     });
   }

@@ -9,7 +9,18 @@ from epsworth.reports.escaping import NOTE, cleaned, escaped, isolated
 from epsworth.reports.figure import figure, frame_of
 from epsworth.reports.numbers import SUBJECTS, Shown, View
 from epsworth.reports.page import Page, framed
-from epsworth.reports.parts import Origin, bars, computed, decision, downloads, limits, page_body, section, slider
+from epsworth.reports.parts import (
+    POLICY,
+    Origin,
+    bars,
+    computed,
+    decision,
+    downloads,
+    limits,
+    page_body,
+    section,
+    slider,
+)
 from epsworth.reports.sentences import WORDS, Standing, observed, observer, percent, sure
 from epsworth.reports.tables import data, limited, now, records
 from epsworth.results import how_sure
@@ -21,7 +32,6 @@ SCRIPTS = ("rounding.js", "choosing.js", "around.js", "utility.js")
 MOST_NAMES = 12  # features that are named
 PRIORS = (1, 10, 50, 90)  # per cent, in the table of what an epsilon means
 PRIOR = 50
-POLICY = '<button type="button" data-save="policy">What clients must run (policy, TOML)</button>'
 
 
 def utility_page(shown: Shown, origin: Origin, whole: str, held: Surroundings | None = None) -> Page:
