@@ -146,7 +146,7 @@ def roundings(values):
                     unit = Decimal(1).scaleb(exact.adjusted() - digits + 1)
                     for way in (ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN):
                         found.add(exact.quantize(unit, way).normalize())
-                for way in (ROUND_CEILING, ROUND_FLOOR):
+                for way in (ROUND_CEILING, ROUND_FLOOR) if exact.adjusted() < 20 else ():
                     found.add(exact.quantize(Decimal("0.0001"), way).normalize())
     return found
 

@@ -24,7 +24,7 @@ def section(html, name):
 
 def rows(html):
     return [
-        [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)(?=<t[hd]|</t|$)", row, re.S)]
+        [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[hd](?=[ >])[^>]*>(.*?)(?=<t[hd]|</t|$)", row, re.S)]
         for row in re.split(r"<tr", html)[1:]
     ]
 

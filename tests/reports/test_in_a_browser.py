@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_pages import HOSTILE, curves
+from made_documents import MAKERS, document, hostile
+from made_pages import HOSTILE, around, curves
 
 import epsworth as ew
 from epsworth.reports.numbers import units
@@ -32,6 +33,12 @@ ALONE = [
 MADE = {
     "few": lambda: ew.reports.report(curves(4, 12, 60, accuracy=True, weak=True), at_least=0.85),
     "many": lambda: ew.reports.report(curves(6, 100, 300, notes=["a note"]), at_least=0.9),
+    "around": lambda: ew.reports.report(
+        curves(4, 12, 60, accuracy=True, notes=["a note"] * 5), at_least=0.85, surroundings=around(curves(4, 12, 60))
+    ),
+    "strip": lambda: ew.reports.report(
+        curves(6, 40, 60, features=("age",)), at_least=0.85, surroundings=around(curves(6, 40, 60, features=("age",)))
+    ),
     "no": lambda: ew.reports.report(curves(3, 8, 60), at_least=0.9995),
     "one": lambda: ew.reports.report(curves(1, 3, 1, labels=("yes",)), on="worst", at_least=0.6),
     "hostile": lambda: ew.reports.report(
@@ -41,6 +48,20 @@ MADE = {
         command=HOSTILE,
     ),
 }
+
+PLAIN = {name: (lambda name=name: ew.reports.report_document(document(name))) for name in MAKERS} | {
+    f"hostile {name}": (lambda name=name: ew.reports.report_document(hostile(document(name)), command=HOSTILE))
+    for name in ("noise", "privatize", "profile", "learnt")
+}
+DOMAIN = ew.Domain.of({"age": (0, 120), "bmi": {"lower": 10, "upper": 60, "points": 21}, "sex": ["f", "m"]})
+POLICY = ew.Policy.of("pm", "1.5", DOMAIN)
+PLAIN |= {
+    "policy": lambda: ew.reports.report(POLICY),
+    "weak policy": lambda: ew.reports.report(
+        ew.Policy.of("gaussian_clipped:delta=1e-5", "2", ew.Domain.of({"</b>" * 20: (0, 120)}))
+    ),
+}
+EVERY = MADE | PLAIN
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +75,9 @@ def browser():
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
-    for name, made in MADE.items():
+    for name, made in EVERY.items():
         made().save(folder / f"{name}.html")
-    return {name: folder / f"{name}.html" for name in MADE}
+    return {name: folder / f"{name}.html" for name in EVERY}
 
 
 @pytest.fixture
@@ -256,14 +277,14 @@ def test_a_keyboard_reaches_and_moves_everything(opened):
     assert page.locator("#sentence").text_content() == before
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("width", [390, 320])
 def test_a_phone_scrolls_one_way_only(opened, name, width):
     page = opened(name, viewport={"width": width, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", EVERY)
 def test_paper_takes_one_sheet(opened, name):
     page = opened(name)
     sheet = page.pdf(prefer_css_page_size=True, print_background=True)
@@ -272,7 +293,7 @@ def test_paper_takes_one_sheet(opened, name):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", EVERY)
 def test_axe_finds_nothing(browser, paths, name, scheme):
     axe = os.environ.get("EPSWORTH_AXE")
     if not axe:
@@ -301,6 +322,47 @@ def test_files_are_saved_from_the_page(opened):
     assert float(lines[1].split(",")[-2]) == round_down(float(made.average().lower[0, 0]), 4)
 
 
+def test_the_map_moves_with_the_epsilon(opened):
+    page = opened("around")
+    held = around(curves(4, 12, 60))
+    numbers = json.loads(page.locator("#numbers").text_content())["around"]
+    assert len(numbers["near"]) == 12
+    seen = set()
+    for e in (0, 5, 11):
+        slide(page, "stop", str(e))
+        m = page.evaluate("[...document.querySelectorAll('.now tbody tr')].findIndex((one) => one.ariaCurrent)")
+        at = numbers["near"][e]
+        frame = [float(page.locator("#half").get_attribute(name)) for name in ("x", "y", "width", "height")]
+        (a, b), (c, d) = numbers["frames"][m][at]
+        assert frame == pytest.approx([62 + 300 * a / 64, 62 + 300 * (1 - (d + 1) / 64), 300 * (b + 1 - a) / 64,
+                                       300 * (d + 1 - c) / 64])  # fmt: skip
+        said = page.locator("#sent").text_content()
+        assert numbers["said"][m][at] in said
+        assert f"ε\u00a0=\u00a0{show_up(held.map.epsilons[at])} per feature" in said
+        seen.add(page.locator("#profile-0").get_attribute("d"))
+    assert len(seen) == 3
+
+
+def test_the_first_map_is_the_one_without_a_script(opened):
+    for name in ("around", "strip"):
+        live, bare = opened(name), opened(name, java_script_enabled=False)
+        for one in ("#half", "#profile-0"):
+            found = [
+                [float(v) for v in re.findall(r"[\d.]+", page.locator(one).evaluate("(o) => o.outerHTML"))]
+                for page in (live, bare)
+            ]
+            assert found[0] == pytest.approx(found[1], abs=0.11)
+        assert live.locator("#sent").text_content() == bare.locator("#sent").text_content()
+
+
+def test_the_policy_is_saved_from_the_page(opened, tmp_path):
+    page = opened("policy", accept_downloads=True)
+    with page.expect_download() as waited:
+        page.locator("[data-save=policy]").click()
+    waited.value.save_as(tmp_path / "p.toml")
+    assert ew.Policy.load(tmp_path / "p.toml") == POLICY
+
+
 def test_shapes_and_dashes_tell_curves_apart_without_colour(opened):
     page = opened("few")
     dashes = page.evaluate(
@@ -310,3 +372,36 @@ def test_shapes_and_dashes_tell_curves_apart_without_colour(opened):
     assert len(set(dashes)) == len(dashes) == 4
     shapes = page.evaluate("[...document.querySelectorAll('.view:not([hidden]) .label')].map((one) => one.textContent)")
     assert len(shapes) == 4
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_sliders_of_plain_pages_say_what_the_page_holds_for_their_stops(opened, name):
+    live, bare = opened(name), opened(name, java_script_enabled=False)
+    assert (
+        live.locator("main p:not(.buttons)").all_text_contents()
+        == bare.locator("main p:not(.buttons)").all_text_contents()
+    )
+    sliders = json.loads(live.locator("#numbers").text_content())["sliders"]
+    for slider, told in sliders.items():
+        least = int(live.locator(f"#{slider}").get_attribute("min"))
+        count = len(next(iter(told["says"].values())))
+        for stop in (0, count // 3, count - 1):
+            slide(live, slider, str(least + stop))
+            for mark, texts in told["says"].items():
+                assert live.locator(f"#{mark}").text_content() == texts[stop]
+            for mark, places in told["moves"].items():
+                assert live.locator(f"#{mark}").get_attribute("transform") == f"translate({places[stop]})"
+            assert live.locator(f"#{slider}").get_attribute("aria-valuetext") == told["says"][f"{slider}-shown"][stop]
+        live.locator(f"#{slider}").focus()
+        live.keyboard.press("Home")
+        assert live.locator(f"#{slider}-shown").text_content() == told["says"][f"{slider}-shown"][0]
+
+
+def test_plain_pages_save_their_result_and_their_tables(opened):
+    page = opened("privatize", accept_downloads=True)
+    with page.expect_download() as waited:
+        page.locator("[data-save=whole]").click()
+    assert json.loads(Path(waited.value.path()).read_text()) == document("privatize")
+    with page.expect_download() as waited:
+        page.locator("[data-save=numbers]").click()
+    assert "was this row used?" in Path(waited.value.path()).read_text()

@@ -47,7 +47,8 @@ def test_every_number_of_what_was_learnt_is_the_results(name):
     made = document(name)
     page = report_document(made)
     box, side = made["box"], made["side"]
-    middles = [low + (i + 0.5) / side * (high - low) for low, high in box for i in range(side)] if side else []
+    steps = np.arange(side) / (side - 1) if made["overlapping"] else (np.arange(side) + 0.5) / max(side, 1)
+    middles = [low + step * (high - low) for low, high in box for step in steps.tolist()]
     left = [] if made["certified"] is None else [made["cells"] - made["certified"]]
     derived = [Decimal(repr(one)) for one in [*middles, *left, *(100 * c["confidence"] for c in made["by_confidence"])]]
     walk(page, made, [*derived, *chances(made["epsilon"])])
@@ -97,12 +98,10 @@ def test_what_is_not_certified_is_never_drawn_as_if_it_were():
     assert hatched.count("M") == 3  # one stroke, and a cross
     made = document("learnt")
     made["map"]["certified"] = [False] * 25
-    drawn = re.findall(
-        r'<path class="cell ([^"]*)"', report_document(made).html.split("<h2", 3)[2].split("</svg></div>")[0]
-    )
-    assert all("pale" in kind for kind in drawn if "panels" not in kind) or "pale" in drawn[-1]
-    assert "left open" in {row[2] for row in rows_of(report_document(made), "every cell")}
-    assert {row[2] for row in rows_of(report_document(made), "every cell")} == {"left open"}
+    page = report_document(made)
+    assert {row[2] for row in rows_of(page, "every cell")} == {"left open"}
+    drawn = page.html.split('aria-label="The label of every cell')[1].split("</svg>")[0]
+    assert all("pale" in kind for kind in re.findall(r'class="cell ([^"]*)"', drawn))
 
 
 def test_many_cells_are_counted_and_few_are_listed():

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 def report(
     result: Annotated[
-        Path, typer.Argument(help="What run, or --json of a command wrote, or a policy (.toml).", metavar="RESULT")
+        Path,
+        typer.Argument(help="What run, or --json of a command, wrote, or a policy (.toml).", metavar="RESULT"),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page, one .html file.")],
     at_least: Annotated[

@@ -85,6 +85,9 @@ def _map(held: Held) -> str:
     box = [[float(end) for end in ends] for ends in held.raw("box")]
     if len(labels) != side ** len(names) or len(box) != len(names) or any(len(e) != 2 or e[0] >= e[1] for e in box):
         raise ValueError("map: damaged or incomplete (cells and features do not fit)")
+    if held.flag("overlapping") and side > 1:  # a cell lies around its point, which may be the end of a range
+        halves = [(high - low) / (side - 1) / 2 for low, high in box]
+        box = [[low - half, high + half] for (low, high), half in zip(box, halves, strict=True)]
     kinds = _kinds(held, labels)
     certified = "certified" in held
     what = f"The label of every cell over {' and '.join(names)}, and whether it is certified"
@@ -97,6 +100,8 @@ def _map(held: Held) -> str:
         told.append(
             f"In {held.whole('differing'):,} cells smoothing predicts another label than the one certified: crossed."
         )
+    if held.flag("overlapping"):
+        told.append("Cells overlap: each is drawn around its point.")
     if len(classes) > MOST_CLASSES:
         told.append(f"Of {len(classes)} labels the fills repeat after {MOST_CLASSES}; the table names them.")
     key = legend(classes, set(kinds_drawn)) if certified else legend(classes, set()).replace(", certified", "")

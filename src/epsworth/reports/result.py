@@ -109,8 +109,8 @@ def report_file(
     Parameters
     ----------
     path : str or Path
-        A policy (``.toml``), or JSON of `utility`, `recommend`, `tailor`, `noise`, `privatize`, `profile`,
-        `learn plan`, `learn fit`, or of a study.
+        A policy (``.toml``), or JSON of `utility`, `recommend`, `run`, `tailor`, `noise`, `privatize`, `profile`,
+        `learn plan` or `learn fit`.
     at_least, on, of, delta
         As for `report`; by default what the file itself asks.
 

@@ -47,7 +47,7 @@ def tailored_page(held: Held, origin: Origin, whole: str, policy: str = "") -> P
     told = ", ".join(isolated(name) for name in names[:12]) + (" and more" if len(names) > 12 else "")
     about = f"Released together: {told}. Made by epsworth {origin.version} on {origin.made}."
     text = policy if len(policy) <= MOST_POLICY else ""
-    return plain_page(TITLE, page_body(TITLE, about, sections, keys(1)), sliders, whole, text)
+    return plain_page(TITLE, page_body(TITLE, about, sections, keys(2)), sliders, whole, text)
 
 
 def _decision(made: Held) -> str:
@@ -63,8 +63,8 @@ def _decision(made: Held) -> str:
     kept, low = share_down(made.share("kept")), made.part("held_out").share("lower")
     sentence = (
         f"At ε\u00a0=\u00a0{total} per record labels stay with probability {kept} on average over "
-        f"{made.whole('records')} records that built nothing; for people like those in the table at least {share_down(low)}, "
-        f"{_how_sure(made)}."
+        f"{made.whole('records')} records that built nothing; for people like those in the table at least "
+        f"{share_down(low)}, {_how_sure(made)}."
     )
     facts.insert(1, (kept, "of the labels stay, on held-out records", "kept"))
     return decision(sentence, facts, good=True)
@@ -94,7 +94,7 @@ def _kept(made: Held) -> str:
             rows.append(("for so many that is proven, for all that can be sent", share_down(proven), proven))
         rows.append(
             (
-                "send the same whatever their values are, at most",
+                "send the same whatever their values are",
                 share_up(made.share("constant")),
                 made.share("constant"),
             )
@@ -104,8 +104,8 @@ def _kept(made: Held) -> str:
     return section(
         "kept", "What it keeps",
         '<div class="wide" role="region" tabindex="0" aria-label="Table of what is kept"><table class="data list">'
-        '<thead><tr><th scope="col">of all labels</th><th scope="col">share</th><th scope="col"><span class="hidden">as a bar'
-        f"</span></th></tr></thead><tbody>{body}</tbody></table></div>", " across",
+        '<thead><tr><th scope="col">of all labels</th><th scope="col">share</th><th scope="col">'
+        f'<span class="hidden">as a bar</span></th></tr></thead><tbody>{body}</tbody></table></div>', " across",
     )  # fmt: skip
 
 
@@ -122,6 +122,8 @@ def _drawn(curves: Curves) -> str:
         Line(name, [(total, float(found.lower[0, e])) for total, e in zip(totals, at, strict=True)])
         for name, found in kinds
     ]
+    if lines[0].points == lines[1].points:  # nobody keeps less than others
+        lines = lines[:1]
     chart = Chart(
         "Labels kept by epsilon per record, at least: on average and for the worst of the held-out records",
         Axis("ε per record", totals[0], totals[-1]), Axis("kept, at least", 0.0, 1.0, percent=True), lines,
