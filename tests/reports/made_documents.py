@@ -118,7 +118,11 @@ def hostile(entries):
     """Return a document whose texts all hold markup, but those that say what it is."""
     if isinstance(entries, dict):
         kept = ("rule", "region", "format", "mode", "mechanism")
-        return {k: v if k in kept else hostile(v) for k, v in entries.items()}
+        named = ("release", "left_out")  # whose keys are names
+        return {
+            k: v if k in kept else {hostile(n): hostile(w) for n, w in v.items()} if k in named else hostile(v)
+            for k, v in entries.items()
+        }
     if isinstance(entries, list):
         return [hostile(one) for one in entries]
     return f"{entries[:20]}{HOSTILE.replace(chr(0xD800), '')}" if isinstance(entries, str) else entries

@@ -102,7 +102,7 @@ def test_names_of_the_parts_are_frozen_and_documented():
 def test_names_of_pages_are_frozen_and_documented():
     from epsworth import reports
 
-    assert reports.__all__ == ["RESULTS", "Page", "report", "report_file"]
+    assert reports.__all__ == ["RESULTS", "Page", "report", "report_document", "report_file"]
     reference = (ROOT / "docs" / "reference.md").read_text()
     for name in reports.__all__:
         assert f"`reports.{name}" in reference, name
