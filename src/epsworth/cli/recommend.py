@@ -108,7 +108,7 @@ def recommend(
     if plot is not None:
         from epsworth.utility.figures import plot_curves
 
-        plot_curves(curves, plot, on=[view], of=found.of)
+        plot_curves(curves, plot, on=[view], of=found.of, recommended=found)
     beside: dict[str, object] = {}
     if report is not None:
         from epsworth.cli.report import beside_curves, surroundings, write_page

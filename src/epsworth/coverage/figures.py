@@ -9,7 +9,7 @@ import numpy as np
 from epsworth.coverage.advice import Window
 from epsworth.coverage.inputs import NOT_PRIVATE
 from epsworth.coverage.trade import LEGEND
-from epsworth.drawing import COLOURS, bare, check_plot, save
+from epsworth.drawing import bare, check_plot, marked, save
 from epsworth.rounding import show_down, show_up
 
 
@@ -37,9 +37,9 @@ def plot_profile(found: Window, epsilon: float, path: str | Path) -> None:
         (epsilon, f"epsilon {epsilon:g}: candidate"),
         (found.epsilon_high, f"epsilon {show_up(found.epsilon_high, 3)}: {last} from"),
     )
-    for colour, (value, name) in zip(COLOURS, shown, strict=False):
+    for number, (value, name) in enumerate(shown):
         if np.isfinite(value):
-            ranks.plot(share, np.sort(found.advantage(value)), color=colour, label=name)
+            ranks.plot(share, np.sort(found.advantage(value)), **marked(number, len(share)), label=name)
     ranks.set(xlabel="rows, the least exposed first", ylabel="membership advantage", ylim=(0, 1.02))
     ranks.legend(**LEGEND)  # below the panels, where no curve can run through it
     bare(ranks)

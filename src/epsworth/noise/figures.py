@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from epsworth.arrays import Floats
-from epsworth.drawing import bare, check_plot, line, new_axes, save
+from epsworth.drawing import bare, check_plot, marked, new_axes, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +40,7 @@ def draw_densities(y: Floats, curves: Mapping[str, Floats], region: tuple[float,
     ax = new_axes(ax)
     ax.axvspan(*region, color="0.95")
     for number, (name, density) in enumerate(curves.items()):
-        ax.plot(y, density, **line(number), label=name)
+        ax.plot(y, density, **marked(number, len(y)), label=name)
     ax.set_xlabel("released value; preferred region shaded")
     ax.set_ylabel("density")
     bare(ax)
@@ -51,7 +51,7 @@ def draw_epsilons(widths: Floats, curves: Mapping[str, Floats], delta: float, ax
     """Draw epsilons against the half-width of an absolute error."""
     ax = new_axes(ax)
     for number, (name, epsilons) in enumerate(curves.items()):
-        ax.loglog(widths, epsilons, **line(number), label=name)
+        ax.loglog(widths, epsilons, **marked(number, len(widths)), label=name)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter(lambda value, place: "")

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -20,7 +21,7 @@ from epsworth.files import reading
 from epsworth.guarantees import Guarantee, Unit, ceiling, promise_from_dict, promise_to_dict, weakness
 from epsworth.results import Result, Table
 from epsworth.rounding import round_down, show_down, show_up
-from epsworth.utility.figures import draw_bands
+from epsworth.utility.figures import Bands, Recommended, draw_bands
 from epsworth.utility.population import Population, default_confidence, population_bounds
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.views import promises, span, view_of
@@ -245,30 +246,63 @@ class Curves(Result):
         """Say which mechanisms keep which promise per record."""
         return promises(self.mechanisms, self.epsilons, self.guarantees, self.unit)
 
-    def plot(self, ax: Axes | None = None, *, on: str | int = "average", of: Quantity = "stability") -> Axes:
-        """Draw a band per mechanism, in which the truth lies; over the worst case what no mechanism can beat.
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        on: str | int = "average",
+        of: Quantity = "stability",
+        recommended: Recommended | None = None,
+    ) -> Axes:
+        """Draw a band per mechanism, in which the truth lies, by epsilon per record.
+
+        Lines are named at their ends, marked by shapes and dashes, and have a small panel each within the axes where
+        they are more than five; over the worst case stands what no mechanism can beat.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            By default those of a new figure, with a legend.
+            By default those of a new figure.
         on, of
             As for `select`.
+        recommended : Recommendation, optional
+            From `recommend`: what was asked for is drawn, and the choice where this view shows it.
 
         Returns
         -------
         Axes
         """
-        labels, caps = int(self.labels_possible.max()), None
-        if on == "worst" and of == "stability" and labels > 1:
-            by_epsilon = zip(*self.guarantees, strict=True)
-            caps = [max(ceiling(g.epsilon, labels, g.delta) for g in column) for column in by_epsilon]
-        names = [f"{name}{weakness(row)}" for name, row in zip(self.mechanisms, self.guarantees, strict=True)]
-        axes = draw_bands(ax, self.epsilons, *self.select(on, of), names=names, caps=caps)
+        axes = draw_bands(ax, self._bands(on, of, recommended), what=f"{of}, guaranteed and possible")
         axes.set_title(view_of(on, len(self.labels)), fontsize=10, loc="left")
-        axes.set_xlabel(f"epsilon per {self.unit}")
-        axes.set_ylabel(f"{of}, guaranteed and possible")
         return axes
+
+    def _bands(self, on: str | int, of: Quantity, found: Recommended | None) -> Bands:
+        totals = np.array([[promise.epsilon for promise in row] for row in self.guarantees])
+        count = len(self.features) if self.unit == "feature" else 1
+        even = np.allclose(totals, count * self.epsilons, rtol=1e-9)
+        choice = None if found is None or (found.on, found.of) != (on, of) else found.choice
+        chosen = None
+        if choice is not None:
+            said = f"{choice.mechanism}, epsilon {show_up(choice.guarantee.epsilon)}"
+            chosen = (*self._find(choice.mechanism, choice.epsilon), said)
+        return Bands(
+            [f"{name}{weakness(row)}" for name, row in zip(self.mechanisms, self.guarantees, strict=True)],
+            totals,
+            *self.select(on, of),
+            shared=count if even else 1,
+            ceiling=self._ceiling() if (on, of) == ("worst", "stability") else None,
+            asked=None if found is None or found.of != of else found.at_least,
+            chosen=chosen,
+        )
+
+    def _ceiling(self) -> tuple[list[float], list[float]] | None:
+        """Return, by epsilon per record, what no mechanism of such budgets can promise to every input."""
+        labels = int(self.labels_possible.max())
+        if labels < 2:
+            return None
+        promises = {promise for row in self.guarantees for promise in row}
+        x, y = zip(*sorted((p.epsilon, ceiling(p.epsilon, labels, p.delta)) for p in promises), strict=True)
+        return list(x), list(accumulate(y, max))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form: full precision, nothing rounded."""

@@ -2,18 +2,59 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from epsworth.arrays import Floats
-from epsworth.drawing import bare, check_plot, line, new_axes, save
+from epsworth.drawing import bare, check_plot, line, marked, name_ends, new_axes, save
 from epsworth.results import how_sure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BESIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.02, 0.5), "frameon": False, "fontsize": 9}
+    from epsworth.guarantees import Guarantee
+
+TOGETHER = 5  # curves in one panel; more get a panel each
+FAR = 40  # ratio of epsilons from which on their axis is logarithmic
+
+
+class Chosen(Protocol):
+    """A mechanism at an epsilon, as in `Choice`."""
+
+    @property
+    def mechanism(self) -> str:
+        """As asked for."""
+
+    @property
+    def epsilon(self) -> float:
+        """As on the grid."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Promise per record."""
+
+
+class Recommended(Protocol):
+    """What was asked for, of which view, and what answers it; as in `Recommendation`."""
+
+    @property
+    def at_least(self) -> float:
+        """What was asked for."""
+
+    @property
+    def on(self) -> str | int:
+        """The view."""
+
+    @property
+    def of(self) -> Literal["stability", "accuracy"]:
+        """The quantity."""
+
+    @property
+    def choice(self) -> Chosen | None:
+        """What answers it."""
 
 
 class Drawn(Protocol):
@@ -23,8 +64,66 @@ class Drawn(Protocol):
     def confidence(self) -> float:
         """With which all of them hold."""
 
-    def plot(self, ax: Axes | None, *, on: str | int, of: Literal["stability", "accuracy"]) -> Axes:
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """Whose bounds they are."""
+
+    def plot(
+        self,
+        ax: Axes | None,
+        *,
+        on: str | int,
+        of: Literal["stability", "accuracy"],
+        recommended: Recommended | None = None,
+    ) -> Axes:
         """Draw one view of them."""
+
+
+@dataclass(frozen=True)
+class Bands:
+    """What is drawn: bounds of shape ``(names, points)`` at epsilons of the same shape.
+
+    Attributes
+    ----------
+    totals : ndarray
+        Epsilons per record.
+    shared : int
+        Features that share them evenly, which a second axis then tells; 1: none does.
+    ceiling : tuple of two lists, or None
+        Epsilons per record, and what no mechanism can promise there.
+    asked : float or None
+        What was asked for.
+    chosen : tuple of three, or None
+        Number of a name, number of a point, and what is written beside it.
+    """
+
+    names: Sequence[str]
+    totals: Floats
+    lower: Floats
+    upper: Floats
+    shared: int = 1
+    ceiling: tuple[list[float], list[float]] | None = None
+    asked: float | None = None
+    chosen: tuple[int, int, str] | None = None
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """How many panels stand below each other, and beside each other, where each name has its own."""
+        return _grid(len(self.names))
+
+    @property
+    def least(self) -> float:
+        """Where the axis of probabilities begins: at a half, or the tenth below all bounds."""
+        lowest = min(float(self.lower.min()), 1.0 if self.asked is None else self.asked)
+        return max(0.0, min(0.5, math.floor(10 * lowest) / 10))
+
+    def per_feature(self, total: Any) -> Any:
+        """Return the share of one feature."""
+        return total / self.shared
+
+    def per_record(self, share: Any) -> Any:
+        """Return what all features have together."""
+        return share * self.shared
 
 
 def plot_curves(
@@ -33,8 +132,9 @@ def plot_curves(
     *,
     on: Sequence[str | int] = ("average", "worst"),
     of: Literal["stability", "accuracy"] = "stability",
+    recommended: Recommended | None = None,
 ) -> None:
-    """Write a figure: one row per classifier, one panel per view.
+    """Write a figure: one row per classifier, one panel per view; of more than five mechanisms a panel each.
 
     Parameters
     ----------
@@ -46,23 +146,21 @@ def plot_curves(
         Views: ``"average"``, ``"worst"``, record numbers.
     of : {"stability", "accuracy"}
         Quantity.
+    recommended : Recommendation, optional
+        Whose target and choice are drawn where they belong.
     """
     from matplotlib.figure import Figure
 
     path = check_plot(path)
     rows = dict(curves) if isinstance(curves, Mapping) else {"": curves}
-    figure = Figure(figsize=(4.6 * len(on) + 1.7, 3.5 * len(rows) + 0.4), layout="constrained")
-    panels = figure.subplots(len(rows), len(on), squeeze=False, sharex=True, sharey=True)
+    many = max(len(found.mechanisms) for found in rows.values())
+    wide, tall = (5.6, 3.7) if many <= TOGETHER else (7.2, 1.65 * _grid(many)[0] + 0.6)
+    figure = Figure(figsize=(wide * len(on), tall * len(rows) + 0.4), layout="constrained")
+    panels = figure.subplots(len(rows), len(on), squeeze=False)
     for row, (title, found) in zip(panels, rows.items(), strict=True):
         for panel, view in zip(row, on, strict=True):
-            found.plot(panel, on=view, of=of).label_outer()
+            found.plot(panel, on=view, of=of, recommended=recommended)
             panel.set_title(", ".join(filter(None, [title, panel.get_title("left")])), fontsize=10, loc="left")
-    legends = [row[0].get_legend_handles_labels() for row in panels]
-    if len({tuple(labels) for _, labels in legends}) == 1:
-        figure.legend(*legends[0], loc="outside right center", frameon=False, fontsize=9)
-    else:  # colours stand for other mechanisms in every row
-        for row in panels:
-            row[-1].legend(**BESIDE)
     sure = how_sure(min(found.confidence for found in rows.values()))
     figure.suptitle(f"Bands hold all at once {sure}", fontsize=9, color="0.35", x=0.01, ha="left")
     save(figure, path)
@@ -83,31 +181,113 @@ def draw_spans(
     return panel
 
 
-def draw_bands(
-    ax: Axes | None,
-    epsilons: Floats,
-    lower: Floats,
-    upper: Floats,
-    *,
-    names: Sequence[str],
-    caps: Sequence[float] | None,
-) -> Axes:
-    """Draw bounds, shape ``(names, epsilons)``, under what no mechanism can promise; new axes get a legend."""
-    panel = new_axes(ax)
-    marker: dict[str, Any] = {"marker": "o"} if epsilons.size == 1 else {}
-    for m, name in enumerate(names):
-        panel.fill_between(epsilons, lower[m], upper[m], color=line(m)["color"], alpha=0.15, linewidth=0)
-        panel.plot(epsilons, lower[m], **line(m), linewidth=1.6, label=name, **marker)
-    if caps is not None:
-        panel.plot(epsilons, caps, color="0.5", linewidth=1, linestyle=(0, (1, 1)))
-        panel.annotate(
-            "no mechanism of these budgets\ncan promise more to every input", (epsilons[0], caps[0]),
-            xytext=(6, -2), textcoords="offset points", fontsize=7.5, color="0.4", va="top",
-        )  # fmt: skip
-    panel.set_ylim(0, 1.02)
+def draw_bands(ax: Axes | None, bands: Bands, *, what: str) -> Axes:
+    """Draw bounds: named lines in one panel, or a small panel each within the axes where they are more than five."""
+    many = len(bands.names) > TOGETHER
+    panel = new_axes(ax, (7.4, 1.65 * bands.grid[0] + 0.6) if many else (7.4, 4.1))
+    if many:
+        _multiples(panel, bands, what)
+    else:
+        _together(panel, bands)
+        panel.set_xlabel("epsilon per record")
+        panel.set_ylabel(what)
+    return panel
+
+
+def _grid(count: int) -> tuple[int, int]:
+    across = 3 if count <= 6 else 4
+    return -(-count // across), across
+
+
+def _together(panel: Axes, bands: Bands) -> None:
+    numbers = range(len(bands.names))
+    _curves(panel, bands, numbers)
+    _frame(panel, bands)
+    if bands.shared > 1:
+        above = panel.secondary_xaxis("top", functions=(bands.per_feature, bands.per_record))
+        above.set_xlabel("epsilon per feature", fontsize=9, color="0.35")
+        above.tick_params(labelsize=8, colors="0.35")
+        above.spines["top"].set_visible(False)
+        if panel.get_xscale() == "log":
+            above.xaxis.set_major_formatter("{x:g}")
+    _beside(panel, bands)
+    ends = [
+        (bands.totals[m, -1], bands.lower[m, -1], bands.names[m].replace(" (", "\n("), line(m)["color"])
+        for m in numbers
+    ]
+    name_ends(panel, [(float(x), float(y), name, colour) for x, y, name, colour in ends])
+
+
+def _multiples(around: Axes, bands: Bands, what: str) -> None:
+    """Draw each curve in a panel of its own within the axes, the others behind it in grey."""
+    around.set_axis_off()
+    (down, across), tall = bands.grid, around.get_window_extent().height / around.figure.dpi
+    above, below, foot = (inches / tall for inches in (0.34, 0.24, 0.22))
+    wide, high = 0.92 / across, (1 - foot) / down
+    for m, name in enumerate(bands.names):
+        row, column = divmod(m, across)
+        corner = 0.08 + column * wide, foot + (down - 1 - row) * high + below
+        panel = around.inset_axes((*corner, wide - 0.03, high - below - above))
+        for other in range(len(bands.names)):
+            if other != m:
+                panel.plot(bands.totals[other], bands.lower[other], color="0.82", linewidth=0.9, zorder=1)
+        _curves(panel, bands, [m])
+        _frame(panel, bands)
+        _beside(panel, bands, m)
+        panel.set_title(name.replace(" (", "\n("), fontsize=8 if across == 3 else 6.7, loc="left", pad=3)
+        panel.tick_params(labelsize=7.5)
+        if panel.get_xscale() == "linear":
+            panel.locator_params(axis="x", nbins=4)
+        if column:
+            panel.set_yticklabels([])
+    per_feature = f" (per feature: divided by {bands.shared})" if bands.shared > 1 else ""
+    around.text(0.5, 0, f"epsilon per record{per_feature}", ha="center", fontsize=9, transform=around.transAxes)
+    around.text(0.0, 0.5, what, ha="left", va="center", rotation=90, fontsize=9, transform=around.transAxes)
+
+
+def _curves(panel: Axes, bands: Bands, numbers: Sequence[int]) -> None:
+    for m in numbers:
+        colour = line(m)["color"]
+        panel.fill_between(bands.totals[m], bands.lower[m], bands.upper[m], color=colour, alpha=0.15, linewidth=0)
+    for m in numbers:
+        style = marked(m, bands.totals.shape[1])
+        panel.plot(bands.totals[m], bands.lower[m], **style, linewidth=1.6, label=bands.names[m], zorder=3)
+
+
+def _frame(panel: Axes, bands: Bands) -> None:
+    low, high = float(bands.totals.min()), float(bands.totals.max())
+    if high > FAR * low:
+        panel.set_xscale("log")
+        panel.xaxis.set_major_formatter("{x:g}")
+    panel.margins(x=0.03)
+    if low == high:
+        panel.set_xticks([low])
+    panel.set_ylim(bands.least, 1 + 0.02 * (1 - bands.least))
     panel.grid(color="0.92", linewidth=0.8)
     panel.set_axisbelow(True)
     bare(panel)
-    if ax is None:
-        panel.legend(**BESIDE)
-    return panel
+
+
+def _beside(panel: Axes, bands: Bands, only: int | None = None) -> None:
+    """Draw what the curves are held against: ceiling, target, choice; written out where there is room."""
+    words = only is None
+    small: dict[str, Any] = {
+        "fontsize": 7.5, "color": "0.3", "textcoords": "offset points",
+        "bbox": {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
+    }  # fmt: skip
+    if bands.ceiling is not None:
+        x, y = bands.ceiling
+        panel.plot(x, y, color="0.45", linewidth=1, linestyle=(0, (1, 1)), zorder=2)
+        if words:
+            panel.annotate("ceiling over all inputs", (x[0], y[0]), xytext=(7, 0), va="top", **small)
+    if bands.asked is not None:
+        panel.axhline(bands.asked, color="0.3", linewidth=1, linestyle=(0, (5, 2)), zorder=2)
+        if words:
+            right = panel.get_xlim()[1], bands.asked
+            panel.annotate(f"asked for: {bands.asked:g}", right, xytext=(-4, -3), va="top", ha="right", **small)
+    if bands.chosen is not None and only in (None, bands.chosen[0]):
+        m, e, said = bands.chosen
+        at = float(bands.totals[m, e]), float(bands.lower[m, e])
+        panel.plot(*at, marker="o", markersize=10, markerfacecolor="none", markeredgecolor="black", zorder=4)
+        if words:
+            panel.annotate(said, at, xytext=(9, -9), va="top", **small | {"color": "black"})
