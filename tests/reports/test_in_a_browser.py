@@ -30,15 +30,18 @@ ALONE = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
+AROUND = curves(4, 12, 60, accuracy=True, notes=["a note"] * 5)
+
+
+def surrounded(made):
+    return ew.reports.report(made, at_least=0.85, surroundings=around(made))
+
+
 MADE = {
     "few": lambda: ew.reports.report(curves(4, 12, 60, accuracy=True, weak=True), at_least=0.85),
     "many": lambda: ew.reports.report(curves(6, 100, 300, notes=["a note"]), at_least=0.9),
-    "around": lambda: ew.reports.report(
-        curves(4, 12, 60, accuracy=True, notes=["a note"] * 5), at_least=0.85, surroundings=around(curves(4, 12, 60))
-    ),
-    "strip": lambda: ew.reports.report(
-        curves(6, 40, 60, features=("age",)), at_least=0.85, surroundings=around(curves(6, 40, 60, features=("age",)))
-    ),
+    "around": lambda: surrounded(AROUND),
+    "strip": lambda: surrounded(curves(6, 40, 60, features=("age",))),
     "no": lambda: ew.reports.report(curves(3, 8, 60), at_least=0.9995),
     "one": lambda: ew.reports.report(curves(1, 3, 1, labels=("yes",)), on="worst", at_least=0.6),
     "hostile": lambda: ew.reports.report(
@@ -324,7 +327,7 @@ def test_files_are_saved_from_the_page(opened):
 
 def test_the_map_moves_with_the_epsilon(opened):
     page = opened("around")
-    held = around(curves(4, 12, 60))
+    held = around(AROUND)
     numbers = json.loads(page.locator("#numbers").text_content())["around"]
     assert len(numbers["near"]) == 12
     seen = set()
