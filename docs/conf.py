@@ -14,9 +14,7 @@ from sphinx.application import Sphinx
 import epsworth
 
 HERE = Path(__file__).parent
-PARTS = ["epsworth"] + [
-    f"epsworth.{part}" for part in ("coverage", "exact", "learner", "noise", "pac", "release", "reports")
-]
+PARTS = ["epsworth", *(f"epsworth.{part}" for part in epsworth._PARTS)]
 
 project = "epsworth"
 author = copyright = "The epsworth developers"
