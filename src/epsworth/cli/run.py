@@ -96,7 +96,8 @@ def _write(found: StudyResult, policy: Path | None, plot: Path | None, report: P
     if plot is not None:
         from epsworth.utility.figures import plot_curves
 
-        plot_curves(found.curves, plot, on=[found.study.on], of=found.recommendation.of)
+        answer = found.recommendation
+        plot_curves(found.curves, plot, on=[found.study.on], of=answer.of, recommended=answer)
     if report is not None:
         from epsworth.cli.report import command_line
         from epsworth.reports.result import study_page

@@ -38,15 +38,12 @@ def write_reports(config: LatticeConfig, X: ArrayLike, y: ArrayLike, path: str |
 
     Parameters
     ----------
-    path : path
-        ``.ldp`` or ``.jsonl``.
-
-    Parameters
-    ----------
     config : LatticeConfig
         What clients and server agree on.
     X, y : array_like
         Points ``(n, d)`` in natural units, and labels.
+    path : path
+        ``.ldp`` or ``.jsonl``.
 
     Raises
     ------

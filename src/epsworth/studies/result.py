@@ -117,10 +117,9 @@ class StudyResult(Result):
         return Path(str(getattr(self.study, field))).name
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw what the study looks at, and what it wants at least; return the axes."""
-        axes = self.curves.plot(ax, on=self.study.on, of=self.recommendation.of)
-        axes.axhline(self.study.at_least, color="0.4", linewidth=1, linestyle=":")
-        return axes
+        """Draw what the study looks at, what it wants at least and the choice; return the axes."""
+        found = self.recommendation
+        return self.curves.plot(ax, on=self.study.on, of=found.of, recommended=found)
 
     def changes(self, study: Study | None = None) -> list[str]:
         """Say what is no longer as it was: of the question, and of the files that it names.
