@@ -179,8 +179,8 @@ def _clearest(held: Held) -> str:
         )
     heads = "".join(f'<th scope="col">{head}</th>' for head in ("cell", "label", "chance, at most", "certificate"))
     table = (
-        '<div class="wide" role="region" tabindex="0" aria-label="The clearest cells"><table class="list"><thead><tr>'
-        f"{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+        '<div class="wide" role="region" tabindex="0" aria-label="Table of the clearest cells"><table class="list">'
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
     )
     told = "The chance is that any cell's sums are as clear as these, were another label the right one."
     return section("clearest", "The clearest cells", f'{table}<p class="caption">{told}</p>')

@@ -43,7 +43,8 @@ def pac_page(held: Held, origin: Origin, whole: str) -> Page:
     report, sliders = held.part("report"), dict[str, Any]()
     sections = [_decision(report), _success(report)]
     told = report.number("mi_nats", 0)
-    if _after(told, 0.5) + SAME >= report.share("posterior_at_prior_0.5"):  # else earlier releases told more
+    even = report.share("posterior_at_prior_0.5")
+    if _after(told, 0.5) + SAME >= even:  # else earlier releases told more
         meaning, sliders = of_chances(
             lambda prior: posterior(told, prior), "What the budget means", TEXTS, {}, share_up
         )
