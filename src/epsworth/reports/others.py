@@ -44,6 +44,15 @@ def report_document(document: Mapping[str, Any], *, command: str | None = None) 
     command : str, optional
         What made it, to be shown.
 
+    Returns
+    -------
+    Page
+
+    Raises
+    ------
+    ValueError
+        For a document that is none of these, or a damaged one.
+
     Examples
     --------
     >>> import epsworth as ew

@@ -45,9 +45,7 @@ def pac_page(held: Held, origin: Origin, whole: str) -> Page:
     told = report.number("mi_nats", 0)
     even = report.share("posterior_at_prior_0.5")
     if _after(told, 0.5) + SAME >= even:  # else earlier releases told more
-        meaning, sliders = of_chances(
-            lambda prior: posterior(told, prior), "What the budget means", TEXTS, {}, share_up
-        )
+        meaning, sliders = of_chances(lambda prior: _after(told, prior), "What the budget means", TEXTS, {}, share_up)
         sections.append(meaning)
     sections.append(_released(held, report))
     if "noise" in held and "by_budget" in held.part("noise"):

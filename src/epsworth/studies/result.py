@@ -37,7 +37,7 @@ MEMBERS = (
 
 @dataclass(frozen=True, repr=False, eq=False)
 class StudyResult(Result):
-    """A study's answer: curves, recommendation and policy, beside the question and what was read for it.
+    r"""A study's answer: curves, recommendation and policy, beside the question and what was read for it.
 
     Claim: what `load` returns says one thing: its curves answer its question, its recommendation is what its curves
     say, and its policy is what was recommended; a file of which this is not so is refused.
@@ -69,6 +69,24 @@ class StudyResult(Result):
         Wall-clock time, loading included.
     surroundings : Surroundings or None
         What lies around the choice, where the study asks for it: it holds the values of one record.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import epsworth as ew
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skops.io import dump
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     dump(LogisticRegression().fit([[0.1], [0.9]], [0, 1]), Path(folder, "model.skops"))
+    ...     size = Path(folder, "people.csv").write_text("age\n0.1\n0.8\n")
+    ...     study = ew.Study(
+    ...         model=str(Path(folder, "model.skops")), table=str(Path(folder, "people.csv")), sensitive=["age"],
+    ...         domain={"age": {"lower": 0, "upper": 1}}, epsilons=[2, 4], at_least=0.7, seed=1,
+    ...     )
+    ...     found = study.run()
+    >>> found.recommendation.feasible, found.seed, sorted(found.files)
+    (True, 1, ['model', 'table'])
     """
 
     study: Study
