@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import replace
@@ -207,6 +208,11 @@ def test_commands_keep_surroundings_beside_curves(cli, tmp_path, monkeypatch):
         own = {"fingerprint": one.numbers["fingerprint"]} if words == ("recommend",) else {}  # its file holds more
         assert one.numbers == other.numbers | own
         assert one.ids["sent"] == other.ids["sent"]
+        for name in ("model.skops", "people.csv"):
+            digest = hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()
+            assert f"{name}, SHA-256 {digest}" in one.text
+        assert f"numpy {np.__version__}" in one.text
+        assert "numpy" not in other.text  # a file does not say what computed it
         assert "Policy" in repr(ew.Policy.from_toml(one.numbers["policy"]))
     code, _, _ = cli("utility", *asked, "--json", "c.json")
     assert "surroundings" not in json.loads((tmp_path / "c.json").read_text())

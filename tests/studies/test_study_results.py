@@ -89,7 +89,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
                 return found
 
             patched.setattr(running, name, swapped)
-            with pytest.raises(ValueError, match="was changed while it was read; run the study again"):
+            with pytest.raises(ValueError, match="was changed while it was read; run it again"):
                 study.run()
 
 

@@ -49,6 +49,8 @@ class Inputs:
         Sensitive columns.
     domain : Domain or None
         Declared ranges.
+    origins : dict
+        Where they come from, in words, where a page is to tell that.
     """
 
     model: Any
@@ -56,15 +58,20 @@ class Inputs:
     truth: Any
     names: list[Any]
     domain: Domain | None
+    origins: Mapping[str, str]
 
     @classmethod
     def of(cls, given: Mapping[str, Any], model: Path | str, table: Path) -> Self:
         """Load what the options name."""
         from epsworth.space import Domain
+        from epsworth.studies.read_files import check_unchanged, read_files
         from epsworth.table_files import read_table
 
         if given["domain"] is not None and given["domain_from_data"]:
             raise ValueError("--domain and --domain-from-data exclude each other; keep --domain")
+        named = {"model": model, "table": table} if given.get("report") is not None else {}
+        files = {name: Path(path) for name, path in named.items() if str(path) != "-" and not is_address(path)}
+        before = read_files(files)
         declared = None if given["domain"] is None else Domain.load(given["domain"])
         frame = read_table(table)
         truth = column_of(frame, "--target", given["target"])
@@ -72,7 +79,10 @@ class Inputs:
         names = [column_named(name, frame.columns) for name in split_commas(given["sensitive"] or [], frame.columns)]
         if given["domain_from_data"]:
             declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
-        return cls(classifier(model, given), frame, truth, names, declared)
+        asked = classifier(model, given)
+        check_unchanged(before, files)
+        origins = {name.capitalize(): one.named(files[name]) for name, one in before.items()}
+        return cls(asked, frame, truth, names, declared, origins)
 
     def check_row(self, row: int) -> None:
         """Refuse a record that the table does not hold."""

@@ -125,7 +125,7 @@ def recommend(
         if loaded is not None:
             around, cut = surroundings(context.params, loaded, curves, found, None)
             interrupted, beside = interrupted or cut, beside_curves(around)
-        write_page(report, curves, found, delta, around)
+        write_page(report, curves, found, delta, around, loaded)
     released = {} if again is None else {"released": again.to_dict()}
     if show.told(json, lambda: {"recommendation": found.to_dict(), "curves": curves.to_dict(), **beside, **released}):
         leave_if(interrupted)

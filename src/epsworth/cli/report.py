@@ -15,6 +15,7 @@ import typer
 from epsworth.cli import asking, options, show
 from epsworth.cli.recommend import check_choice, view_asked
 from epsworth.studies.inputs import is_address
+from epsworth.studies.versions import told, versions
 
 if TYPE_CHECKING:
     from epsworth.utility.curves import Curves
@@ -57,13 +58,16 @@ def write_page(
     found: Recommendation | None = None,
     delta: float | None = None,
     around: Surroundings | None = None,
+    loaded: asking.Inputs | None = None,
 ) -> None:
-    """Write what --report asks for: the page of curves, with the command that made them."""
+    """Write what --report asks for: the page of curves, with the command that made them and what it read."""
     from epsworth.reports import report
 
     if path is None:
         return
     beside: dict[str, Any] = {"command": command_line(), "surroundings": around}
+    if loaded is not None:  # else the curves were: whatever computed them, it was not this run
+        beside["origins"] = {**loaded.origins, "Versions": told(versions())}
     if found is not None:
         asked = {"at_least": found.at_least, "on": found.on, "of": found.of}
         report(curves, **asked, delta=delta, **beside).save(path)  # type: ignore[arg-type]  # its own fields

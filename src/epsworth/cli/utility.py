@@ -66,7 +66,7 @@ def utility(
         plot_curves(curves, plot, on=views)
     around, cut = (None, False) if loaded is None else surroundings(context.params, loaded, curves, None, policy)
     interrupted = interrupted or cut
-    write_page(report, curves, around=around)
+    write_page(report, curves, around=around, loaded=loaded)
     if show.told(json, lambda: curves.to_dict() | beside_curves(around)):
         leave_if(interrupted)
         return

@@ -49,6 +49,7 @@ def report(
     delta: float | None = None,
     command: str | None = None,
     surroundings: Surroundings | None = None,
+    origins: Mapping[str, str] | None = None,
 ) -> Page:
     """Return a result as a page: the decision, the curves, what the epsilon means, who is served worst.
 
@@ -65,6 +66,8 @@ def report(
         What made the result, to be shown.
     surroundings : Surroundings, optional
         From `epsworth.utility.looking_around.look_around`: safe ranges, the map of labels, groups, the declared ranges.
+    origins : mapping of str to str, optional
+        Where curves come from, word by word, to be shown: files, versions.
 
     Returns
     -------
@@ -93,7 +96,7 @@ def report(
     document = result.to_dict() | ({} if surroundings is None else {"surroundings": surroundings.to_dict()})
     content = (json.dumps(document, allow_nan=False) + "\n").encode()  # as `save` writes it
     asked = Question(at_least, on, of, delta)
-    return _of_curves(result, asked, content, command, document.get("population"), surroundings)
+    return _of_curves(result, asked, content, command, document.get("population"), surroundings, origins)
 
 
 def report_file(

@@ -41,6 +41,10 @@ class ReadFile:
             raise ValueError(f"{where}.bytes: must be a whole number of at least 0; run the study again")
         return cls(sha256, size)
 
+    def named(self, path: str | Path) -> str:
+        """Return what pages say of it: its name without the folders that tell about its owner, and the SHA-256."""
+        return f"{Path(path).name}, SHA-256 {self.sha256}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         return {"sha256": self.sha256, "bytes": self.size}
@@ -55,4 +59,4 @@ def check_unchanged(before: Mapping[str, ReadFile], files: Mapping[str, Path]) -
     """Refuse files that were changed since; to be called when they have been read."""
     for name, found in read_files(files).items():
         if found != before[name]:
-            raise ValueError(f"{name}: {files[name]} was changed while it was read; run the study again")
+            raise ValueError(f"{name}: {files[name]} was changed while it was read; run it again")

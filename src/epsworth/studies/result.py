@@ -20,6 +20,7 @@ from epsworth.studies.fields import seed as check_seed
 from epsworth.studies.fields import text
 from epsworth.studies.read_files import NAMES, SHA256, ReadFile, read_files
 from epsworth.studies.study import Study
+from epsworth.studies.versions import told
 from epsworth.utility.curves import Curves
 from epsworth.utility.recommendation import Recommendation, recommend
 from epsworth.utility.surroundings import Surroundings
@@ -113,8 +114,7 @@ class StudyResult(Result):
     def shown(self) -> Sequence[str | Table]:
         """Return what `print` and a notebook show: what was read, the answer, the curves."""
         rows = [(name, self._named(name), found.sha256[:16]) for name, found in self.files.items()]
-        told = ", ".join(f"{name} {version}" for name, version in self.versions.items())
-        words = f"Asked {self.date} with seed {self.seed}, {told}."
+        words = f"Asked {self.date} with seed {self.seed}, {told(self.versions)}."
         return [
             Table("what was read", ("field", "file", "SHA-256 begins"), rows),
             words,
@@ -124,11 +124,10 @@ class StudyResult(Result):
 
     def origins(self) -> dict[str, str]:
         """Return where the answer comes from, in words and values that a page shows."""
-        files = {name.capitalize(): f"{self._named(name)}, SHA-256 {one.sha256}" for name, one in self.files.items()}
+        files = {name.capitalize(): one.named(getattr(self.study, name)) for name, one in self.files.items()}
         named = {"Model": self.study.model} if self.study.remote else {}
         answers = {} if self.fingerprint is None else {"Model's answers": f"SHA-256 {self.fingerprint}"}
-        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
-        return named | files | answers | {"Asked": f"{self.date}, seed {self.seed}", "Versions": versions}
+        return named | files | answers | {"Asked": f"{self.date}, seed {self.seed}", "Versions": told(self.versions)}
 
     def _named(self, field: str) -> str:
         """Return the name of a file that a field names, without the folders that tell about its owner."""

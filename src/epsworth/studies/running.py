@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import secrets
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import import_module, metadata
 from pathlib import Path
-from platform import python_version
 from typing import TYPE_CHECKING, Any, Self
 
 from epsworth.records import as_records
@@ -18,6 +15,7 @@ from epsworth.space import Domain
 from epsworth.studies.inputs import check_row, column_named, column_of, model_of_file, tailored_of
 from epsworth.studies.read_files import ReadFile, check_unchanged, read_files
 from epsworth.studies.result import StudyResult
+from epsworth.studies.versions import versions
 from epsworth.table_files import read_table
 from epsworth.utility.looking_around import look_around
 from epsworth.utility.recommendation import Recommendation, recommend
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
 
 LEAST = 1e-3  # seconds of a run whose time was spent before it began
 SEED_BITS = 53  # of a seed that is drawn: what any reader of JSON keeps
-ALWAYS = {"numpy": "numpy", "scipy": "scipy", "sklearn": "scikit-learn", "polars": "polars"}  # module -> package
-WHERE_USED = ("skops", "onnxruntime", "xgboost", "lightgbm", "catboost", "torch", "keras", "pandas")
 
 
 @dataclass(frozen=True)
@@ -128,7 +124,7 @@ def answer(study: Study, settings: Settings) -> StudyResult:
         no_policy=without,
         files=loaded.files,
         fingerprint=answers,
-        versions=_versions(),
+        versions=versions(),
         date=date,
         seed=seed,
         seconds=time.monotonic() - began,
@@ -159,17 +155,3 @@ def _policy(found: Recommendation, loaded: Loaded, seed: int, settings: Settings
         return found.policy(loaded.domain).to_toml(), None
     except ValueError as error:  # a mechanism without an exact sampler: curves can be had of it, releases cannot
         return None, str(error)
-
-
-def _versions() -> dict[str, str]:
-    """Return the versions of what computed, the model's library included where it was loaded."""
-    own = {"epsworth": import_module("epsworth").__version__, "python": python_version()}
-    named = ALWAYS | {name: name for name in WHERE_USED if name in sys.modules}
-    return own | {package: _version(module, package) for module, package in named.items()}
-
-
-def _version(module: str, package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:  # built from source, or under another name
-        return str(getattr(sys.modules.get(module), "__version__", "unknown"))
