@@ -140,6 +140,17 @@ def test_one_feature_arrays_grids_and_indicators():
     assert around.groups == ()
 
 
+def test_no_split_of_mechanisms_with_options_is_said():
+    frame = people()
+    model, _ = fitted(frame)
+    curves = ew.stability(
+        model, frame, sensitive=["age", "bmi"], mechanisms="krr:k=9", epsilons=[2.0], domain=DOMAIN, rng=1
+    )
+    around = look_around(curves, model, frame, domain=DOMAIN, rng=1)
+    assert around.split is None
+    assert "no split was looked for: krr:k=9 has options of its own" in around.notes
+
+
 def test_what_costs_is_left_out_and_said():
     frame = people()
     model, truth = fitted(frame)

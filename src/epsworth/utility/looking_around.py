@@ -168,6 +168,8 @@ def _with_split(
     words, features = curves.mechanisms[place.m], len(given["sensitive"])
     splits = not (is_tailored(words) or words == "label_rr" or curves.unit == "record" or ":" in words)
     if features < 2 or not splits or len(given["sensitive"]) < len(curves.features):
+        if ":" in words and features > 1 and not is_tailored(words):
+            notes.append(f"no split was looked for: {words} has options of its own")
         return around
     if features not in SHARES:
         notes.append(f"the best split over {features} features takes long and was left out; ask epsworth split")
