@@ -28,7 +28,7 @@ def ticks(first: float, last: float, most: int, *, log: bool = False) -> list[fl
 
     Examples
     --------
-    >>> ticks(0, 1, 6), ticks(0.3, 40, 4, log=True)
+    >>> ticks(0, 1, 6), ticks(0.4, 40, 4, log=True)
     ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [1.0, 3.0, 10.0, 30.0])
     """
     if log:

@@ -19,7 +19,7 @@ def counted(outcomes: Mapping[str, Outcome]) -> str:
 
     Examples
     --------
-    >>> counted({"000-fig-1": Outcome(Verdict.NOT_RUN, "none")})
+    >>> counted({"000-fig-1": Outcome(Verdict.NOT_RUN, "none", "no data")})
     '1 not run yet'
     """
     count = Counter(outcome.verdict for outcome in outcomes.values())
