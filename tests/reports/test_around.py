@@ -168,6 +168,7 @@ def test_hostile_surroundings_stay_text():
     assert "alert(1)</script>" not in html
 
 
+@pytest.mark.slow
 def test_ten_thousand_records_with_surroundings_fit():
     from epsworth.reports.result import Question, _of_curves
 

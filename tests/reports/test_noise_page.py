@@ -117,6 +117,7 @@ def test_texts_of_a_file_stay_text(name):
     assert set(read.tags) <= set(harmless.tags)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_damaged_files_are_refused_in_a_sentence(name):
     """Whatever one entry becomes, there is a page or a refusal: never another error, never a page of nonsense."""
