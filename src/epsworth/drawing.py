@@ -32,11 +32,21 @@ def check_plot(path: str | Path) -> Path:
 def new_axes(ax: Axes | None, size: tuple[float, float] = (6.4, 3.9)) -> Axes:
     """Return the axes to draw on: those given, or the one panel of a new figure."""
     if ax is not None:
-        return ax
+        return _straight(ax)
     from matplotlib.figure import Figure
 
     panel: Axes = Figure(figsize=size, layout="constrained").subplots()
     return panel
+
+
+def _straight(ax: object) -> Axes:
+    """Return axes that lines and bands can be drawn on; refuse figures, arrays, and polar, 3d or map projections."""
+    from matplotlib.axes import Axes
+
+    if not isinstance(ax, Axes) or ax.name != "rectilinear":
+        told = f"{ax.name} axes" if isinstance(ax, Axes) else f"a {type(ax).__name__}"
+        raise TypeError(f"ax must be matplotlib Axes with two straight axes, got {told}")
+    return ax
 
 
 def line(number: int) -> dict[str, Any]:

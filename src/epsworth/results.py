@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from epsworth.files import write_text
+from epsworth.numerals import short
 from epsworth.rounding import show_down
 
 
@@ -52,6 +53,20 @@ class Table:
         return f"<table><caption>{html.escape(self.title)}</caption>{body}</table>"
 
 
+def file_named(path: object) -> Path:
+    """Return the path of a file, or refuse what names none in one sentence.
+
+    Examples
+    --------
+    >>> file_named(5)
+    Traceback (most recent call last):
+    TypeError: path must name a file, as a text or a Path, got 5
+    """
+    if isinstance(path, (str, Path)):
+        return Path(path)
+    raise TypeError(f"path must name a file, as a text or a Path, got {short(path)}")
+
+
 class Result(ABC):
     """An answer: ``print`` shows its numbers, ``to_dict`` returns them whole, ``save`` writes them.
 
@@ -71,7 +86,7 @@ class Result(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write JSON, whole or not at all."""
-        write_text(path, json.dumps(self.to_dict(), allow_nan=False) + "\n")
+        write_text(file_named(path), json.dumps(self.to_dict(), allow_nan=False) + "\n")
 
     def _repr_html_(self) -> str:
         return "".join(

@@ -13,6 +13,7 @@ from scipy.stats import kstest
 
 from epsworth.laws.noise import Noise
 from epsworth.mechanisms import FAMILIES, KRR, PM, SW, GridMechanism, PrivacyIndicator
+from epsworth.mechanisms.family import family
 from epsworth.mechanisms.piecewise import square_wave_half_width
 from strategies import edges, epsilons, moderate_epsilons, values
 
@@ -279,3 +280,18 @@ def test_bounded_laplace_tends_to_the_uniform_law_without_losing_digits(epsilon)
 
 def test_quantiles_at_the_very_end_raise_no_warning():
     assert FAMILIES["bounded_laplace"](100.0).law(0.0).from_uniform(1 - 2.0**-53) <= 1.0
+
+
+@pytest.mark.parametrize("words", ["krr:k=1000000000", "exponential:k=1048577", "pm:quantise=1000000000"])
+def test_a_grid_that_would_fill_the_memory_is_refused(words):
+    with pytest.raises(ValueError, match="k must be a whole number from 2 to 1048576, got 10"):
+        family(words).build(1.0)
+    assert family("krr:k=1048576").build(1.0).points == 2**20
+
+
+@pytest.mark.parametrize(
+    "words", ["pm,sw,gaussian_clipped:delta=0.001", "krr:k=9,pm", "pm,krr:k=9,quantise=3", "pm,sw"]
+)
+def test_several_mechanisms_in_one_text_are_told_to_stand_alone(words):
+    with pytest.raises(ValueError, match=r"lists several mechanisms.* give each by itself \(repeat -m\)"):
+        family(words)

@@ -42,7 +42,9 @@ def test_one_item_is_told_with_the_papers_statement_and_our_number(cli):
 
 def test_all_writes_a_page_and_its_numbers(cli, few, tmp_path):
     code, out, err = cli("reproduce", "all", "-o", ".")
-    assert code == 0, err
+    assert code == 1
+    told = "adult_train.csv.gz, adult_test.csv.gz not found in the folder of --data"
+    assert err == f"1 of 4 were not looked at (004-fig-1: {told}).\n"
     assert "2 holds, 1 not reproducible, 1 not run yet" in out
     found = json.loads((tmp_path / "reproduce.json").read_text())
     assert [row["id"] for row in found["items"]] == list(few)
@@ -64,6 +66,22 @@ def test_quick_leaves_out_what_is_not_quick(cli, few):
     assert "000-fig-1" not in out
 
 
+def test_what_was_not_looked_at_is_no_success(cli, few, tmp_path):
+    code, out, err = cli("reproduce", "000-fig-1")
+    assert (code, err) == (0, "")  # a drawing: there is nothing to look at
+    code, out, err = cli("reproduce", "004-fig-1", "--quick", "--data", ".")
+    assert code == 1
+    assert "not run yet" in out
+    assert err.count("\n") == 1
+    assert "not found in the folder of --data" in err
+
+
+def test_the_folder_is_made(cli, few, tmp_path):
+    code, _, err = cli("reproduce", "000-theorem-1", "-o", "new/folder")
+    assert (code, err) == (0, "")
+    assert (tmp_path / "new" / "folder" / "reproduce.json").is_file()
+
+
 def test_nothing_is_left_where_an_item_fails(cli, few, tmp_path):
     def broken(setting):
         raise ValueError("no such number")
@@ -80,7 +98,8 @@ def test_nothing_is_left_where_an_item_fails(cli, few, tmp_path):
         (["000-fig-99"], "unknown ID '000-fig-99'; the nearest are"),
         ([], "name an ID, or all"),
         (["all", "--list", "-o", "."], "--list computes nothing"),
-        (["000-fig-2", "-o", "nowhere"], "--out nowhere is no folder"),
+        (["000-fig-2", "-o", "/dev/null"], "--out /dev/null is no folder, for /dev/null is a file"),
+        (["000-fig-2", "-o", "/dev/null/new"], "is no folder, for /dev/null is a file"),
         (["000-fig-2", "--data", "nowhere"], "--data nowhere is no folder"),
     ],
 )

@@ -76,6 +76,21 @@ def test_nothing_is_asked_to_see_what_changed(cli, place):
     assert "this is not an epsworth-study-1 document" in err
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("-o", "x.json"), ("--report", "x.html"), ("--plot", "x.svg"), ("--policy", "x.toml"), ("--resume", "x.run"),
+        ("--cache", "x.cache"), ("--within-seconds", "3"), ("--send",), ("--trust",),
+    ],
+)  # fmt: skip
+def test_what_a_check_would_ignore_is_refused(cli, place, more):
+    Path("r.json").write_text("{}")
+    code, out, err = cli("run", "questions/study.toml", "--check", "r.json", *more)
+    assert (code, out) == (2, "")
+    assert f"--check asks nothing and writes nothing, so that {more[0]} is idle; drop one of them" in err
+    assert not list(Path().glob("x.*"))
+
+
 @pytest.mark.parametrize("option", ["-o", "--report", "--plot", "--policy", "--resume", "--cache"])
 @pytest.mark.parametrize("file", ["model.skops", "people.csv", "ranges.toml", "questions/study.toml"])
 def test_no_output_replaces_what_the_study_names(cli, place, option, file):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -155,3 +160,54 @@ def test_columns_and_records_that_a_table_lacks_are_named(tmp_path, cli):
         code, out, err = cli("run", str(made(tmp_path, changed(**line))))
         assert (code, out) == (2, "")
         assert told in err
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        (np.arange(1, 4), "1,2,3"),
+        (range(1, 4), "1,2,3"),
+        (np.linspace(0.1, 0.3, 3), "0.1,0.2,0.3"),
+        (np.array([0.1], np.float32), "0.10000000149011612"),  # what stability takes it for
+        ([np.float64(0.1), np.int64(2), "3.10"], "0.1,2,3.10"),
+        (pl.Series([0.5, 1.5]), "0.5,1.5"),
+        (np.float64(2), "2.0"),
+        (np.array(2), "2"),
+        ((1, Decimal("1.50")), "1,1.50"),
+    ],
+)
+def test_epsilons_are_numbers_in_any_sequence(numbers, text):
+    study = ew.Study(**GIVEN | {"epsilons": numbers})
+    assert study.epsilons == text
+    np.testing.assert_array_equal(study.grid, np.atleast_1d(np.asarray(numbers, float)))
+    assert ew.Study.from_toml(study.to_toml()) == study
+
+
+@pytest.mark.parametrize("numbers", [np.ones((2, 2)), np.array([True]), range(10**9), b"12", {1: 2}, np.arange(2), {1}])
+def test_what_is_no_list_of_epsilons_is_refused(numbers):
+    with pytest.raises(ValueError, match=r"^epsilons") as refused:
+        ew.Study(**GIVEN | {"epsilons": numbers})
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "same"),
+    [
+        ({"a": (0, 100)}, {"a": {"lower": 0, "upper": 100}}),
+        ({"a": ["x", "y"]}, {"a": {"categories": ["x", "y"]}}),
+        ({"a": ew.Feature("a", 0, 1), "b": (0, 2)}, {"a": {"lower": 0, "upper": 1}, "b": {"lower": 0, "upper": 2}}),
+        ({"a": (0, 1), "b": {"lower": 0, "upper": 2}}, {"a": {"lower": 0, "upper": 1}, "b": {"lower": 0, "upper": 2}}),
+    ],
+)
+def test_ranges_are_given_as_to_stability(given, same):
+    study = ew.Study(**GIVEN, domain=given)
+    assert study.domain == ew.Study(**GIVEN, domain=same).domain == ew.Study.from_toml(study.to_toml()).domain
+    for wrong in ({"a": (1, 0)}, {"a": [0, 100]}, {"a": (0, 1, 2), "b": 5}):
+        with pytest.raises(ValueError, match="a"):
+            ew.Study(**GIVEN, domain=wrong)
+
+
+def test_files_are_named_by_paths_too():
+    study = ew.Study(**GIVEN | {"model": Path("m.skops"), "table": Path("t.csv"), "domain": Path("d.toml")})
+    assert study == ew.Study(**GIVEN, domain="d.toml")
+    assert study.files == {"model": Path("m.skops"), "table": Path("t.csv"), "domain": Path("d.toml")}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from known_curves import exact_curves
+from matplotlib.figure import Figure
 
 import epsworth as ew
 from epsworth.drawing import apart, line, marked
@@ -117,3 +118,23 @@ def test_names_move_apart(things):
     assert max(moved) <= 1.0
     if sum(sizes) <= 1:
         assert min(moved) >= -1e-12
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda figure: figure, "a Figure"),
+        (lambda figure: figure.subfigures(1, 2)[0], "a SubFigure"),
+        (lambda figure: figure.subplots(1, 2), "a ndarray"),
+        (lambda figure: list(figure.subplots(1, 2)), "a list"),
+        (lambda figure: "x", "a str"),
+        (lambda figure: figure.subplots(subplot_kw={"projection": "polar"}), "polar axes"),
+        (lambda figure: figure.add_subplot(projection="3d"), "3d axes"),
+    ],
+)
+def test_what_no_band_can_be_drawn_on_is_refused(made, told):
+    pytest.importorskip("mpl_toolkits.mplot3d")
+    with pytest.raises(TypeError, match=f"^ax must be matplotlib Axes with two straight axes, got {told}$"):
+        curves_of(2).plot(made(Figure()))
+    figure = Figure()
+    assert curves_of(2).plot(figure.subplots()).figure is figure

@@ -230,12 +230,10 @@ def check_outputs(json_file: str | None, plot: Path | None, *others: Path | None
 
 def check_page(page: Path | None) -> None:
     """Refuse, before any work, a page that cannot be written."""
-    from epsworth.files import OutputError, check_writable
-
     if page is not None:
-        check_writable(page)
-        if page.suffix.lower() not in (".html", ".htm"):
-            raise OutputError(f"cannot write {page}: a page ends in .html; change the ending")
+        from epsworth.reports.page import check_page as check
+
+        check(page)
 
 
 def check_policy_out(policy: Path | None, domain_from_data: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from epsworth.reproduce import Item, Outcome, Setting
 
 PAGE, NUMBERS = "reproduce.md", "reproduce.json"
+NOT_ALL = 1  # exit status
 
 
 def reproduce(
@@ -27,12 +29,14 @@ def reproduce(
         typer.Option("--data", envvar="EPSWORTH_DATA", help="Folder of the papers' tables; some items need none."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help=f"Folder for {PAGE}, its pictures, and {NUMBERS}.")
+        Path | None,
+        typer.Option("--out", "-o", help=f"Folder for {PAGE}, its pictures, and {NUMBERS}; made if need be."),
     ] = None,
 ) -> None:
     """Compute what the five papers state, and say what holds.
 
-    An outcome "does not hold" is no failure: the exit status is 0 wherever everything asked for was looked at.
+    An outcome "does not hold" is no failure: the exit status is 0 wherever everything asked for was looked at, and 1
+    where something was not, for want of data.
     """
     if not listed and what is None:
         raise ValueError("name an ID, or all; epsworth reproduce --list shows what there is")
@@ -41,10 +45,7 @@ def reproduce(
     if data is not None and not data.is_dir():
         raise ValueError(f"--data {data} is no folder; name the one with the papers' tables")
     if out is not None:
-        if not out.is_dir():
-            raise ValueError(f"--out {out} is no folder; make it first")
-        for name in (PAGE, NUMBERS):
-            options.check_outputs(str(out / name), None)
+        _check_folder(out)
     from epsworth.reproduce import Setting, named
 
     chosen = named(what or "all")
@@ -60,6 +61,29 @@ def reproduce(
         _print(chosen[0], outcomes[chosen[0].id])
     if out is not None:
         _write(out, outcomes, quick)
+    _leave_if_left_out(outcomes)
+
+
+def _check_folder(out: Path) -> None:
+    """Refuse, before any work, a folder in which nothing can be written; one that is not there is made at the end."""
+    if out.is_dir():
+        for name in (PAGE, NUMBERS):
+            options.check_outputs(str(out / name), None)
+        return
+    above = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
+    if not above.is_dir():
+        raise ValueError(f"--out {out} is no folder, for {above} is a file; choose another place")
+    if not os.access(above, os.W_OK):
+        raise ValueError(f"--out {out} cannot be made: permission denied; choose another place")
+
+
+def _leave_if_left_out(outcomes: dict[str, Outcome]) -> None:
+    from epsworth.reproduce import Verdict
+
+    left = [name for name, outcome in outcomes.items() if outcome.verdict is Verdict.NOT_RUN]
+    if left:
+        typer.echo(f"{len(left)} of {len(outcomes)} were not looked at ({left[0]}: {outcomes[left[0]].why}).", err=True)
+        raise typer.Exit(NOT_ALL)
 
 
 def _list(chosen: list[Item], data: Path | None) -> None:
@@ -123,6 +147,7 @@ def _write(folder: Path, outcomes: dict[str, Outcome], quick: bool) -> None:
     from epsworth.files import replacing
     from epsworth.reproduce.pages import PICTURES, as_json, as_markdown, pictures
 
+    folder.mkdir(parents=True, exist_ok=True)
     shown = pictures(outcomes)
     numbers = json.dumps(as_json(outcomes, quick), indent=1) + "\n"
     texts = {PAGE: as_markdown(outcomes, quick), NUMBERS: numbers, **shown}

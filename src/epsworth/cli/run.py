@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,6 +48,11 @@ def run(
     """
     from epsworth.studies.study import Study
 
+    if check is not None:
+        _refuse_beside_check(
+            {"-o": output, "--report": report, "--plot": plot, "--policy": policy, "--resume": resume, "--cache": cache,
+             "--within-seconds": within_seconds, "--trust": trust, "--send": send}
+        )  # fmt: skip
     options.check_outputs(None if output == "-" else output, plot, policy, resume)
     options.check_page(report)
     options.check_policy_out(policy, False)
@@ -68,6 +74,13 @@ def run(
     if not show.told(output, found.to_dict):
         _tell(found, study, output, policy)
     leave_if(found.curves.stopped and going.interrupted)
+
+
+def _refuse_beside_check(given: Mapping[str, object]) -> None:
+    """Refuse what --check would ignore."""
+    for option, value in given.items():
+        if value is not None and value is not False:
+            raise ValueError(f"--check asks nothing and writes nothing, so that {option} is idle; drop one of them")
 
 
 def _seconds(given: float | None) -> float | None:

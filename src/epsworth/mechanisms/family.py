@@ -99,6 +99,7 @@ def family(words: str) -> Family:
     """
     if words == LABEL_RESPONSE:
         return Family(words, LabelResponse)
+    _check_one(words)
     read = parse(words)
     if read.name == TAILORED:
         raise ValueError(
@@ -144,6 +145,16 @@ def families(mechanisms: str | Iterable[str] | Mapping[str, Build]) -> tuple[Fam
     if len(set(names)) < len(names):
         raise ValueError(f"mechanisms names one twice: {', '.join(names)}; list each once")
     return tuple(found)
+
+
+def _check_one(words: object) -> None:
+    """Refuse several mechanisms in one text: after a colon commas separate options, so that these cannot be told."""
+    parts = words.split(",") if isinstance(words, str) else []
+    begun = [part.partition(":")[0].strip() in (*FAMILIES, LABEL_RESPONSE, TAILORED) for part in parts]
+    if len(parts) > 1 and (all(begun) or any(begun[1:])):
+        raise ValueError(
+            f"{words!r} lists several mechanisms, and commas separate options, too: give each by itself (repeat -m)"
+        )
 
 
 def _option(words: str, part: str) -> tuple[str, str | int | float]:

@@ -14,6 +14,7 @@ from epsworth.guarantees import Guarantee, Pure
 from epsworth.laws import Law
 from epsworth.numerals import whole
 
+MOST_POINTS = 2**20  # of a grid: each law holds a number per point
 EPSILON_RANGE = (1e-9, 700.0)  # where every formula has been tested to stay accurate in double precision
 
 Output = Literal["real line", "[0, 1]", "[0, 1] with atoms at 0 and 1", "grid"]
@@ -106,4 +107,4 @@ class Mechanism(ABC):
 
 def grid_size(k: int) -> int:
     """Check the number of grid points."""
-    return whole("k", k, least=2)
+    return whole("k", k, least=2, most=MOST_POINTS)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from epsworth.numerals import short
 from epsworth.reports.coverage_page import coverage_page
 from epsworth.reports.held import Held
 from epsworth.reports.learnt_page import learnt_page
@@ -50,6 +51,8 @@ def report_document(document: Mapping[str, Any], *, command: str | None = None) 
 
     Raises
     ------
+    TypeError
+        For what is no mapping.
     ValueError
         For a document that is none of these, or a damaged one.
 
@@ -60,7 +63,18 @@ def report_document(document: Mapping[str, Any], *, command: str | None = None) 
     >>> "Take " in ew.reports.report_document(ranked.to_dict()).html
     True
     """
-    return page_of(document, (json.dumps(document, allow_nan=False) + "\n").encode(), command)
+    if not isinstance(document, Mapping):
+        raise TypeError(f"document must be a mapping, as --json writes it, got a {type(document).__name__}")
+    if command is not None and not isinstance(command, str):
+        raise TypeError(f"command must be a text, got {short(command)}")
+    return page_of(document, (_written(document) + "\n").encode(), command)
+
+
+def _written(document: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(dict(document), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"document holds what JSON cannot: {error}; pass what to_dict returns") from None
 
 
 def page_of(document: Mapping[str, Any], content: bytes, command: str | None = None) -> Page:

@@ -11,10 +11,19 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from epsworth.files import write_text
+from epsworth.files import OutputError, check_writable, write_text
 from epsworth.reports.escaping import embedded, escaped
+from epsworth.results import file_named
 
 STYLES = ("page.css",)
+
+
+def check_page(path: str | Path) -> None:
+    """Refuse a page that cannot be written, or whose name says that it is something else."""
+    named = file_named(path)
+    check_writable(named)
+    if named.suffix.lower() not in (".html", ".htm"):
+        raise OutputError(f"cannot write {path}: a page ends in .html; change the ending")
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,7 +54,8 @@ class Page:
         return f"<Page: {len(self.html.encode()) / 1000:.0f} kB>"
 
     def save(self, path: str | Path) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file, whole or not at all; its name ends in .html."""
+        check_page(path)
         write_text(path, self.html)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from epsworth.documents import read_json
 from epsworth.files import reading
+from epsworth.numerals import short
 from epsworth.release import Policy
 from epsworth.reports.numbers import Shown
 from epsworth.reports.others import PAGES, page_of
@@ -21,6 +22,7 @@ from epsworth.reports.parts import Origin, packed
 from epsworth.reports.policy_page import policy_page
 from epsworth.reports.tailored_page import of_tailored
 from epsworth.reports.utility import utility_page
+from epsworth.results import file_named
 from epsworth.space import LeakWarning
 from epsworth.studies.result import StudyResult, is_study_result
 from epsworth.utility.curves import FORMAT, Curves
@@ -75,8 +77,10 @@ def report(
 
     Raises
     ------
+    TypeError
+        For a result that has no page here, or surroundings, a command or origins of another kind.
     ValueError
-        For a target outside (0, 1].
+        For a target outside (0, 1], and a view that the curves do not have.
 
     Examples
     --------
@@ -86,6 +90,14 @@ def report(
     >>> "Use pm at " in page.html
     True
     """
+    if command is not None and not isinstance(command, str):
+        raise TypeError(f"command must be a text, got {short(command)}")
+    if surroundings is not None and not isinstance(surroundings, Surroundings):
+        raise TypeError(f"surroundings must be what look_around returns, got a {type(surroundings).__name__}")
+    if origins is not None and not isinstance(origins, Mapping):
+        raise TypeError(f"origins must be a mapping of texts, got {short(origins)}")
+    if not isinstance(result, (Curves, Policy, Tailored)):
+        raise TypeError(f"result must be Curves, a Policy, or what tailor returns, got a {type(result).__name__}")
     if isinstance(result, Policy):
         text = result.to_toml()
         return policy_page(result, Origin.of(text.encode(), command), text)
@@ -134,7 +146,8 @@ def report_file(
     >>> "Use pm at " in page.html
     True
     """
-    if Path(path).suffix.lower() == ".toml":
+    path = file_named(path)
+    if path.suffix.lower() == ".toml":
         with reading(path, "policy") as content:
             _nothing_asked(Question(at_least, on, of, delta))
             text = content.decode()

@@ -7,10 +7,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from epsworth.numerals import as_float, exact_decimal, share, short, whole
-from epsworth.space import Domain
+from epsworth.space import Domain, Feature
 from epsworth.studies.inputs import MOST_EPSILONS, epsilon_grid, families
 
 VERSION = 1
@@ -29,7 +32,8 @@ def text(field: str, value: object) -> str:
 
 
 def file(field: str, value: object) -> str:
-    """Return the name of a file."""
+    """Return the name of a file; a Path stands for its text."""
+    value = str(value) if isinstance(value, Path) else value
     if text(field, value) == "-":
         raise ValueError(f"{field} is '-', standard input, which nobody can ask again; name a file")
     return str(value)
@@ -63,7 +67,8 @@ def mechanisms(field: str, value: object) -> tuple[str, ...]:
 
 def epsilons(field: str, value: object) -> str:
     """Return a grid as the text that states it: of numbers in a list their own texts, with every digit."""
-    if isinstance(value, (list, tuple)):
+    value = _listed(field, value)
+    if isinstance(value, list):
         value = ",".join(_stated(f"{field}[{i}]", one) for i, one in enumerate(value))
     elif isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
         value = _stated(field, value)
@@ -75,6 +80,21 @@ def epsilons(field: str, value: object) -> str:
     if not grid[0] > 0 or any(not low < high for low, high in pairwise(grid)):
         raise ValueError(f"{field} must be positive and increase, got {short(value)}; sort them, each once")
     return value
+
+
+def _listed(field: str, value: object) -> object:
+    """Return a sequence of numbers, or an array, as a list of Python's own; one number, or a text, as it is."""
+    value = _plain(value)
+    if isinstance(value, (str, bytes, bytearray)) or not (isinstance(value, Sequence) or getattr(value, "shape", None)):
+        return value
+    if len(value) > MOST_EPSILONS:  # type: ignore[arg-type]  # what has a shape has a length
+        raise ValueError(f"{field}: more than {MOST_EPSILONS} values; take fewer")
+    return [_plain(one) for one in (value if isinstance(value, Sequence) else np.asarray(value))]
+
+
+def _plain(value: object) -> object:
+    """Return a number of numpy's as Python's own, whose text states it exactly."""
+    return value.item() if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0 else value
 
 
 def _stated(field: str, value: object) -> str:
@@ -89,6 +109,8 @@ def domain(field: str, value: object) -> str | Domain:
     if isinstance(value, Mapping):
         if not value:
             raise ValueError(f"{field} is an empty table; write one section [{field}.NAME] per feature, or a file")
+        if any(isinstance(one, (tuple, list, Feature)) for one in value.values()):
+            return Domain.of(value)
         try:
             return Domain.from_dict({"features": value})
         except ValueError as error:

@@ -14,7 +14,7 @@ from epsworth.documents import read_json
 from epsworth.files import check_readable, reading
 from epsworth.numerals import short
 from epsworth.release import Policy
-from epsworth.results import Result, Table
+from epsworth.results import Result, Table, file_named
 from epsworth.space import Domain, LeakWarning, unit_domain
 from epsworth.studies.fields import seed as check_seed
 from epsworth.studies.fields import text
@@ -125,7 +125,7 @@ class StudyResult(Result):
     def origins(self) -> dict[str, str]:
         """Return where the answer comes from, in words and values that a page shows."""
         files = {name.capitalize(): one.named(getattr(self.study, name)) for name, one in self.files.items()}
-        named = {"Model": self.study.model} if self.study.remote else {}
+        named = {"Model": str(self.study.model)} if self.study.remote else {}
         answers = {} if self.fingerprint is None else {"Model's answers": f"SHA-256 {self.fingerprint}"}
         return named | files | answers | {"Asked": f"{self.date}, seed {self.seed}", "Versions": told(self.versions)}
 
@@ -224,7 +224,7 @@ class StudyResult(Result):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a file that `save` wrote."""
-        with reading(check_readable(path, "study result"), "study result") as content:
+        with reading(check_readable(file_named(path), "study result"), "study result") as content:
             return cls.from_dict(read_json(content))
 
 

@@ -136,7 +136,7 @@ def _service(study: Study, settings: Settings) -> Any:
     from epsworth.classifiers.service import remote
 
     try:
-        return remote(study.model, **(study.service or {}), cache=settings.cache)
+        return remote(str(study.model), **(study.service or {}), cache=settings.cache)
     except ImportError as error:
         raise ValueError(str(error)) from None
 

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any, Self
 from epsworth.documents import read_toml
 from epsworth.files import check_readable, check_writable, reading, write_text
 from epsworth.numerals import short
+from epsworth.results import file_named
 from epsworth.space import Domain
 from epsworth.studies.fields import CHECKS, VERSION, unknown
 from epsworth.studies.inputs import epsilon_grid, is_address, shared_evenly
 from epsworth.utility.stability import DEFAULT_MECHANISMS
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from epsworth.studies.result import StudyResult
     from epsworth.utility.pace import Watch
 
@@ -34,19 +37,20 @@ class Study:
 
     Parameters
     ----------
-    model : str
+    model : str or Path
         A file, as `load_model` takes it, or one of the learner; or ``http://HOST/v2/models/NAME``.
-    table : str
+    table : str or Path
         Records in natural units: ``.csv``, ``.csv.gz``, ``.jsonl`` or ``.parquet``.
     sensitive : sequence of str
         The columns that users perturb.
-    domain : str, Domain or mapping, optional
-        Their public ranges: a file, or the ranges themselves, ``{"age": {"lower": 0, "upper": 120}}``.
+    domain : str, Path, Domain or mapping, optional
+        Their public ranges: a file, or the ranges themselves, ``{"age": (0, 120)}`` or
+        ``{"age": {"lower": 0, "upper": 120}}``.
     mechanisms : sequence of str, optional
         Mechanisms by their words; ``"all"`` for every family.
-    epsilons : str or sequence of numbers, optional
+    epsilons : str, array or sequence of numbers, optional
         Per feature: ``"first:last:step"``, or a list.  The texts are kept: 0.10 stays 0.10.
-    record_epsilons : str or sequence of numbers, optional
+    record_epsilons : str, array or sequence of numbers, optional
         The same per record, shared evenly by the features; one of the two is needed.
     target : str, optional
         The column of true labels.
@@ -75,13 +79,13 @@ class Study:
     ValueError: at_least must lie in (0, 1], got 90
     """
 
-    model: str
-    table: str
+    model: str | Path
+    table: str | Path
     sensitive: Sequence[str]
-    domain: str | Domain | Mapping[str, Any] | None = None
+    domain: str | Path | Domain | Mapping[str | int, Any] | None = None
     mechanisms: Sequence[str] = DEFAULT_MECHANISMS
-    epsilons: str | Sequence[Any] | None = None
-    record_epsilons: str | Sequence[Any] | None = None
+    epsilons: str | ArrayLike | None = None
+    record_epsilons: str | ArrayLike | None = None
     target: str | None = None
     at_least: float = 0.9
     on: str | int = "average"
@@ -164,7 +168,7 @@ class Study:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a study file; names of files in it begin in its folder."""
-        path = check_readable(path, "study file")
+        path = check_readable(file_named(path), "study file")
         if path.suffix.lower() != ".toml":
             raise ValueError(f"the study file {path} must end in .toml")
         with reading(path, "study file") as content:
@@ -189,6 +193,7 @@ class Study:
 
     def save(self, path: str | Path) -> None:
         """Write a study file, whole or not at all; names of files are written as they are."""
+        path = file_named(path)
         if check_writable(path).suffix.lower() != ".toml":
             raise ValueError(f"cannot write {path}: a study is a TOML file; let its name end in .toml")
         write_text(path, self.to_toml())

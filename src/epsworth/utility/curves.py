@@ -19,6 +19,7 @@ from epsworth.deprecation import METHODS
 from epsworth.documents import read_json
 from epsworth.files import reading
 from epsworth.guarantees import Guarantee, Unit, ceiling, promise_from_dict, promise_to_dict, weakness
+from epsworth.numerals import short
 from epsworth.results import Result, Table
 from epsworth.rounding import round_down, show_down, show_up
 from epsworth.utility.figures import Bands, Recommended, draw_bands
@@ -187,8 +188,8 @@ class Curves(Result):
         """Return the bounds on the ``"average"``, the ``"worst"`` case, or a record by number."""
         if isinstance(on, (int, np.integer)) and not isinstance(on, bool):
             return self.bounds(of).of_record(int(on))
-        if on not in ("average", "worst"):
-            raise ValueError(f"on must be 'average', 'worst' or a record number, got {on!r}")
+        if not isinstance(on, str) or on not in ("average", "worst"):
+            raise ValueError(f"on must be 'average', 'worst' or a record number from 0, got {short(on)}")
         return self.average(of) if on == "average" else self.worst(of)
 
     def sentence(self, mechanism: str, epsilon: float, record: int) -> str:

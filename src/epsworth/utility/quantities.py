@@ -57,7 +57,7 @@ class Bounds(Result):
     def of_record(self, record: int) -> Interval:
         """Return the bounds of one record."""
         count = self.lower.shape[2]
-        if not -count <= record < count:
+        if not 0 <= record < count:
             raise ValueError(f"on: there is no record {record}; the curves hold records 0 to {count - 1}")
         return Interval(self.lower[:, :, record], self.upper[:, :, record])
 

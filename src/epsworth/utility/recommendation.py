@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from epsworth.numerals import as_float, short
 from epsworth.results import Result
 from epsworth.rounding import show_up
 from epsworth.space import Domain, LeakWarning, unit_domain
@@ -179,12 +180,14 @@ def recommend(
     >>> ew.recommend(curves, at_least=0.9, on="worst").choice.mechanism
     'pm'
     """
+    if not isinstance(curves, Curves):
+        raise TypeError(f"curves must be what stability returns, got a {type(curves).__name__}")
     if not curves.sound:
         raise ValueError("these curves are a heuristic (method='paper'), not a guarantee; recommend on method='auto'")
-    if not 0 < at_least <= 1:
-        raise ValueError(f"at_least must lie in (0, 1], got {at_least!r}")
-    if delta is not None and not 0 <= delta <= 1:
-        raise ValueError(f"delta must lie in [0, 1], got {delta!r}")
+    if not 0 < as_float(at_least) <= 1:
+        raise ValueError(f"at_least must lie in (0, 1], got {short(at_least)}")
+    if delta is not None and not 0 <= as_float(delta) <= 1:
+        raise ValueError(f"delta must lie in [0, 1], got {short(delta)}")
     bounds = curves.select(on, of)
     if not isinstance(on, str):
         on = int(on)
@@ -194,7 +197,7 @@ def recommend(
             LeakWarning,
             stacklevel=2,
         )
-    asked = Scanned(curves, float(at_least), on, of, 1.0 if delta is None else delta, *bounds)
+    asked = Scanned(curves, float(at_least), on, of, 1.0 if delta is None else float(delta), *bounds)
     return Recommendation(
         at_least=asked.at_least,
         on=on,
