@@ -229,3 +229,13 @@ def test_commands_keep_surroundings_beside_curves(cli, tmp_path, monkeypatch):
         assert "Policy" in repr(ew.Policy.from_toml(one.numbers["policy"]))
     code, _, _ = cli("utility", *asked, "--json", "c.json")
     assert "surroundings" not in json.loads((tmp_path / "c.json").read_text())
+
+
+def test_the_page_says_what_its_result_holds():
+    made = curves(2, 9, 40)
+    plain = Read(ew.reports.report(made).html).text
+    assert "The result holds every record's bounds and label." in plain
+    read = Read(ew.reports.report(made, surroundings=around(made)).html).text
+    assert (
+        "of record 3 its values of what is perturbed and the labels around it; of groups of records counts and" in read
+    )
