@@ -148,8 +148,8 @@ def computed(told: Iterable[tuple[str, str]], origin: Origin) -> str:
         ("Result", f'{origin.size:,} bytes, SHA-256 <code class="print">{origin.fingerprint}</code>'),
     ]
     if origin.command is not None:
-        told = escaped(without_folders(origin.command), NOTE)
-        entries.append(("Command, files without their folders", f"<code>{told}</code>"))
+        command = escaped(without_folders(origin.command), NOTE)
+        entries.append(("Command, files without their folders", f"<code>{command}</code>"))
     said = "".join(f"<div><dt>{word}</dt><dd>{value}</dd></div>" for word, value in entries)
     read = "".join(
         f"<div><dt>{escaped(word, NOTE)}</dt><dd>{escaped(value, NOTE)}</dd></div>" for word, value in origin.more
