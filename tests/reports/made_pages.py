@@ -14,7 +14,7 @@ from epsworth.utility.boxes import SafeBox
 from epsworth.utility.curves import Curves
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.splitting import Split
-from epsworth.utility.surroundings import MASS_UNIT, DecisionMap, Grouping, Surroundings
+from epsworth.utility.surroundings import MASS_UNIT, DecisionMap, Grouping, Surroundings, served
 
 HOSTILE = "</script><script>alert(1)</script>\"'&{lower}\u202e\u0000\u2028\ud800<!--"
 
@@ -95,7 +95,13 @@ def table(html, kind):
     ]
 
 
-def around(made, record=3, *, split=True):
+def sexes(made, of, m, e):
+    """Return what every other record keeps at one point, as a file holds it."""
+    kept = served(("f", "m"), np.arange(len(made.labels)) % 2, made.bounds(of).lower[m, e])
+    return Grouping.held("sex", of, kept)
+
+
+def around(made, record=3, *, split=True, point=(0, -1)):
     """Return surroundings that fit made curves: regions split by a slanted line, masses in a heap."""
     names = tuple(map(str, made.features))[:2]
     size = 64 if len(names) == 2 else 200
@@ -123,9 +129,10 @@ def around(made, record=3, *, split=True):
         upper=0.7535, even_lower=0.7019, even_upper=0.7021, guarantee=Pure(4.0, "record"), confidence=0.999,
     )  # fmt: skip
     return Surroundings(
-        record=record, records=len(made.labels), mechanism=made.mechanisms[0], epsilon_per_record=4.0, map=drawn,
+        record=record, records=len(made.labels), mechanism=made.mechanisms[point[0]],
+        epsilon_per_record=made.guarantees[point[0]][point[1]].epsilon, map=drawn,
         box=box, values=(33.0,) * len(names), split=shared if split and names == ("age", "bmi") else None,
         split_records=20 if split and names == ("age", "bmi") else 0, domain=Domain.of(ranges), model="a forest",
         seed=7,
-        groups=(Grouping("sex", ("f", "m"), np.arange(len(made.labels)) % 2),),
+        groups=tuple(sexes(made, of, *point) for of in ("stability", "accuracy")[: 1 + (made.accuracy is not None)]),
     )  # fmt: skip

@@ -103,16 +103,15 @@ def test_the_split_is_the_splits():
 @pytest.mark.parametrize("of", ["stability", "accuracy"])
 def test_groups_are_those_of_the_curves_at_the_recommendation(of):
     made = curves(3, 9, 40, accuracy=True)
-    held = around(made)
-    html = section(ew.reports.report(made, at_least=0.7, of=of, surroundings=held).html, "groups")
     choice = ew.recommend(made, at_least=0.7, of=of).choice
     m, e = made.mechanisms.index(choice.mechanism), made.epsilons.tolist().index(choice.epsilon)
+    html = section(ew.reports.report(made, at_least=0.7, of=of, surroundings=around(made, point=(m, e))).html, "groups")
     lower = made.bounds(of).lower[m, e]
     truth = {}
     for label in ("no", "yes"):
         truth[f"label: {label}"] = lower[made.labels == label]
-    for number, value in enumerate(held.groups[0].values):
-        truth[f"sex: {value}"] = lower[held.groups[0].of == number]
+    for number, value in enumerate(("f", "m")):
+        truth[f"sex: {value}"] = lower[np.arange(40) % 2 == number]
     shown = [row for row in rows(html) if len(row) >= 4 and row[0] in truth]
     assert len(shown) == 4
     for name, count, average, worst, *_ in shown:
@@ -122,6 +121,15 @@ def test_groups_are_those_of_the_curves_at_the_recommendation(of):
         assert told <= truth[name].mean() < told + 0.00101
     averages = [float(row[2].removesuffix("\u00a0%")) for row in shown]
     assert averages == sorted(averages)
+
+
+def test_groups_of_another_point_are_not_shown_as_if_they_were_of_this_one():
+    made = curves(3, 9, 40)
+    html = section(ew.reports.report(made, at_least=0.7, surroundings=around(made, point=(1, 8))).html, "groups")
+    told = html.replace("<bdi>", "").replace("</bdi>", "")
+    assert "sex: " not in told
+    assert "label: yes" in told
+    assert "By sex groups were computed at mechanism1 at ε = 16 per record alone, and are not shown here." in told
 
 
 def test_plain_curves_have_no_such_sections_but_groups_by_label():
@@ -157,9 +165,11 @@ def test_surroundings_of_other_curves_are_refused():
 def test_hostile_surroundings_stay_text():
     made = curves(2, 5, 30, features=(HOSTILE, "b"), labels=(HOSTILE.replace("\ud800", ""), "<b>"))
     held = around(made)
+    choice = ew.recommend(made, at_least=0.9).choice
     held = replace(
-        held, model=HOSTILE, notes=(HOSTILE,) * 20,
-        groups=(Grouping(HOSTILE, (HOSTILE, "<i>"), np.arange(30) % 2),),
+        held, mechanism=choice.mechanism, epsilon_per_record=choice.guarantee.epsilon, model=HOSTILE,
+        notes=(HOSTILE,) * 20,
+        groups=(Grouping(HOSTILE, "stability", (HOSTILE, "<i>"), (15, 15), (0.5, 0.5), (0.5, 0.5)),),
     )  # fmt: skip
     html = ew.reports.report(made, surroundings=held).html
     assert html.count("<script") == 2 + ('id="whole"' in html)
@@ -174,7 +184,10 @@ def test_ten_thousand_records_with_surroundings_fit():
 
     for accuracy in (False, True):
         made = curves(6, 100, 10_000, accuracy=accuracy)
-        held = around(made)
+        choice = ew.recommend(made, at_least=0.9).choice
+        held = around(
+            made, point=(made.mechanisms.index(choice.mechanism), made.epsilons.tolist().index(choice.epsilon))
+        )
         noisy = np.random.default_rng(0).integers(0, 2, (64, 64))
         held = replace(held, map=replace(held.map, cells=noisy))
         sides = {
@@ -217,3 +230,13 @@ def test_commands_keep_surroundings_beside_curves(cli, tmp_path, monkeypatch):
         assert "Policy" in repr(ew.Policy.from_toml(one.numbers["policy"]))
     code, _, _ = cli("utility", *asked, "--json", "c.json")
     assert "surroundings" not in json.loads((tmp_path / "c.json").read_text())
+
+
+def test_the_page_says_what_its_result_holds():
+    made = curves(2, 9, 40)
+    plain = Read(ew.reports.report(made).html).text
+    assert "The result holds every record's bounds and label." in plain
+    read = Read(ew.reports.report(made, surroundings=around(made)).html).text
+    assert (
+        "of record 3 its values of what is perturbed and the labels around it; of groups of records counts and" in read
+    )

@@ -11,6 +11,7 @@ from test_noise_page import number, rows_of, walk
 from epsworth.coverage import stand_in, window
 from epsworth.coverage.trading import trade
 from epsworth.reports import report_document
+from epsworth.rounding import show_up
 
 
 def test_every_number_is_the_windows_on_the_safe_side():
@@ -81,3 +82,20 @@ def test_the_command_writes_the_page_of_its_json(cli, tmp_path, monkeypatch):
     code, _, err = cli("profile", "--coefficients", "3", "--report", "c.html")
     assert code == 2
     assert "--report needs a table" in err
+
+
+def test_there_is_one_median_and_one_share_of_95_in_100():
+    made = document("profile")
+    page = report_document(made)
+    (own,) = [one for one in made["trade"] if one["epsilon"] == made["epsilon"]]
+    exposed = {row[0]: row[2] for row in rows_of(page, "own ε by share of the rows")}
+    names = {
+        "advantage_worst": "the most exposed",
+        "advantage_95": "95 % are at most",
+        "advantage_median": "50 % are at most",
+    }
+    for name, said in names.items():
+        assert own[name] == pytest.approx(number(exposed[said]), rel=1e-2)
+        assert exposed[said] == show_up(own[name], 3)
+    profile = made["profile"]
+    assert {0.25, 0.5, 0.75, 0.9, 0.95, 0.99} <= set(profile["share_of_rows"])

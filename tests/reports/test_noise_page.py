@@ -169,3 +169,14 @@ def test_the_command_writes_the_page_of_its_json(cli, tmp_path, monkeypatch):
     code, _, err = cli("noise", "--within", "5", "--report", "a.txt")
     assert code == 2
     assert "ends in .html" in err
+
+
+def test_with_a_delta_the_page_names_the_chance_of_being_right():
+    made = cheapest(5, confidence=0.95, delta=1e-6).to_dict()
+    read = Read(report_document(made).html)
+    assert "What the ε and the δ mean: the chance of being right" in read.text
+    assert "Numbers: one answer likely before and right at most" in read.text
+    assert "at most after" not in read.text
+    assert "The chance of being right, not a belief" in read.text
+    pure = Read(report_document(document("noise")).html)
+    assert ("at most after" in pure.text) == ("chance of being right, not" not in pure.text)

@@ -104,3 +104,16 @@ def test_the_command_writes_the_page_of_its_json(cli, tmp_path, monkeypatch):
     one, two = (Read((tmp_path / name).read_text()) for name in ("a.html", "b.html"))
     assert one.ids["sentence"] == two.ids["sentence"]
     assert one.numbers == two.numbers
+
+
+def test_the_page_names_what_it_tells_of_the_pool():
+    made = {name: one for name, one in document("privatize").items() if name != "audit"}
+    text = Read(report_document(made).html).text
+    assert "sub-sampling alone, about ±" in text
+    assert "The noise that other budgets would have taken" in text
+    assert (
+        "This page holds what was released, and of the pool the scale of its noise, the spread of sub-sampling alone "
+        "and the noise that other budgets would have taken, which the promise admits."
+    ) in text
+    bare = Read(report_document({name: one for name, one in made.items() if name != "noise"}).html).text
+    assert "This page holds what was released." in bare

@@ -17,6 +17,7 @@ from made_pages import Read, curves, table
 
 import epsworth as ew
 from epsworth.reports.numbers import SHARES, Shown, units
+from epsworth.reports.parts import without_folders
 from epsworth.reports.sentences import filled, observed, percent, sure
 from epsworth.rounding import round_down, round_up, show_up
 from epsworth.utility.quantities import Bounds
@@ -239,3 +240,37 @@ def test_a_page_without_an_admitted_delta_says_so():
 
 def test_what_is_filled_in_is_not_looked_at_again():
     assert filled("{a}{b}", {"a": "{b}", "b": "{a}"}) == "{b}{a}"
+
+
+def test_every_delta_has_its_own_rows_of_what_an_observer_may_know():
+    made = curves(2, 3, 40)
+    promises = tuple(ew.guarantees.Approximate(float(e), 0.19, "record") for e in (1, 2, 4))
+    pure = tuple(ew.guarantees.Pure(float(e), "record") for e in (1, 2, 4))
+    for rows, words in (
+        ((promises, promises), ["right, δ = 0.19"] * 3),
+        ((pure, promises), ["sure"] * 3 + ["right, δ = 0.19"] * 3),
+    ):
+        totals = np.array([[one.epsilon for one in row] for row in rows])
+        html = ew.reports.report(replace(made, guarantees=rows, tight_epsilons=totals), at_least=0.6).html
+        found = re.search(r"<summary>Numbers: how sure, or.*?<tbody>(.*?)</tbody>", html, re.S)[1]
+        cells = [
+            [re.sub("<[^>]*>", "", c) for c in re.split("<t[hd][^>]*>", row)[1:]] for row in found.split("<tr>")[1:]
+        ]
+        assert [row[1] for row in cells] == words
+        for row in cells:
+            delta = 0.19 if row[1] != "sure" else 0.0
+            for shown, prior in zip(row[2:], (0.01, 0.1, 0.5, 0.9), strict=True):
+                assert shown == sure(observed(float(row[0]), delta, prior))
+
+
+def test_files_stand_in_a_pages_command_without_their_folders():
+    command = "epsworth utility /home/jane/m.skops '/home/jane doe/people.csv' --json=../out/a.json -s age,bmi"
+    html = ew.reports.report(curves(2, 3, 40), command=command).html
+    assert "jane" not in html
+    assert "epsworth utility m.skops people.csv --json=a.json -s age,bmi" in Read(html).text
+    for told, shown in {
+        r"epsworth report C:\Users\jane\a.json": "epsworth report a.json",
+        "epsworth utility http://here:8080/v2 a.csv": "epsworth utility http://here:8080/v2 a.csv",
+        "epsworth run '/tmp/a b/s t.toml' -o out/": "epsworth run 's t.toml' -o out",
+    }.items():
+        assert without_folders(told) == shown

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.utility.looking_around import look_around
-from epsworth.utility.surroundings import MASS_UNIT, Grouping, Surroundings, numbered
+from epsworth.utility.surroundings import MASS_UNIT, Grouping, Surroundings, numbered, served
 
 DOMAIN = {"age": (0, 100), "bmi": (10, 60)}
 
@@ -106,19 +106,44 @@ def test_box_and_split_are_those_of_the_library(asked):
 
 
 def test_groups_are_columns_with_few_values_and_true_labels(asked):
-    curves, _, frame, truth, _, around = asked
-    assert [group.by for group in around.groups] == ["true label", "sex"]
-    lower = curves.lower[0, 2]
-    for group, column in zip(around.groups, (truth.astype(str), frame["sex"].to_numpy()), strict=True):
-        served = group.served(lower)
-        assert sum(one.records for one in served) == 40
-        assert [one.average for one in served] == sorted(one.average for one in served)
-        for one in served:
-            own = lower[column == one.value]
+    curves, _, frame, truth, found, around = asked
+    assert [(group.by, group.of) for group in around.groups] == [
+        (by, of) for by in ("true label", "sex") for of in ("stability", "accuracy")
+    ]
+    m, e = curves.mechanisms.index(found.choice.mechanism), curves.epsilons.tolist().index(found.choice.epsilon)
+    columns = {"true label": truth.astype(str), "sex": frame["sex"].to_numpy()}
+    for group in around.groups:
+        lower = curves.bounds(group.of).lower[m, e]
+        assert sum(group.records) == 40
+        assert list(group.average) == sorted(group.average)
+        for one in group.served:
+            own = lower[columns[group.by] == one.value]
             assert one.records == len(own)
-            assert one.worst == own.min()
+            assert own.min() - 0.001 < one.worst <= own.min()
             assert math.fsum([*own, -len(own) * one.average]) >= 0  # never more than the average is
-            assert one.average == pytest.approx(own.mean())
+            assert one.average == pytest.approx(own.mean(), abs=0.001)
+
+
+def test_an_unrounded_mean_of_a_group_is_no_more_than_the_mean():
+    lower = np.random.default_rng(3).uniform(size=41)
+    (one,) = served(("all",), np.zeros(41, dtype=int), lower)
+    assert math.fsum([*lower, -41 * one.average]) >= 0
+    few = served(("f", "m"), np.arange(41) % 2, lower)
+    assert {two.value: two.worst for two in few} == {"f": lower[::2].min(), "m": lower[1::2].min()}
+
+
+def test_no_group_is_held_by_record(asked):
+    curves, model, frame, _, found, around = asked
+    document = json.loads(json.dumps(around.to_dict()))
+    for group in document["groups"]:
+        assert set(group) == {"by", "of", "values", "records", "average", "worst"}
+        assert all(len(group[name]) <= 12 for name in group if isinstance(group[name], list))
+        assert all(share == round(share, 3) for share in (*group["average"], *group["worst"]))
+        assert min(group["records"]) >= 5
+    rare = frame.with_columns(pl.Series("sex", ["x"] * 4 + ["f", "m"] * 18))
+    held = look_around(curves, model, rare, found=found, domain=DOMAIN, ask_model=False)
+    assert [(group.by, sorted(group.values)) for group in held.groups] == [("sex", ["f", "m"])] * 2
+    assert "groups: values of sex that fewer than 5 records have are left out" in held.notes
 
 
 def test_one_feature_arrays_grids_and_indicators():
@@ -165,7 +190,7 @@ def test_what_costs_is_left_out_and_said():
     assert asked == []
     assert (around.map, around.box, around.split) == (None, None, None)
     assert [group.by for group in around.groups] == ["true label", "sex"]
-    assert "was not asked again" in around.notes[0]
+    assert "was not asked again" in around.notes[-1]
 
 
 def test_a_model_that_fails_elsewhere_leaves_a_note():
@@ -239,8 +264,15 @@ DAMAGES = {
     "split-bounds": lambda d: d["split"].update(lower=1.0, upper=0.5),
     "split-records": lambda d: d.update(split_records=0),
     "split-notion": lambda d: d["split"]["guarantee"].update(notion="none"),
-    "groups": lambda d: d["groups"][0]["of"].pop(),
-    "groups-number": lambda d: d["groups"][0]["of"].__setitem__(0, 5),
+    "groups": lambda d: d["groups"][0]["records"].pop(),
+    "groups-by-record": lambda d: d["groups"].__setitem__(0, {"by": "sex", "values": ["f", "m"], "of": [0, 1] * 20}),
+    "groups-more": lambda d: d["groups"][0]["records"].__setitem__(0, 41),
+    "groups-none": lambda d: d["groups"][0]["records"].__setitem__(0, 0),
+    "groups-doubled": lambda d: d["groups"][0].update(values=["a", "a"]),
+    "groups-of": lambda d: d["groups"][0].update(of="both"),
+    "groups-worst": lambda d: d["groups"][0]["worst"].__setitem__(0, 1.0),
+    "groups-share": lambda d: d["groups"][0]["average"].__setitem__(0, 1.5),
+    "groups-where": lambda d: d.update(mechanism=None),
     "domain": lambda d: d["domain"]["features"]["age"].update(lower=200),
 }
 
@@ -251,11 +283,11 @@ def test_what_does_not_hold_together_is_refused(asked, name):
     damaged = copy.deepcopy(document)
     DAMAGES[name](damaged)
     assert damaged != document
-    with pytest.raises(ValueError, match=r"surroundings: damaged|this is not an epsworth-surroundings-1"):
+    with pytest.raises(ValueError, match=r"surroundings: damaged|this is not an epsworth-surroundings-2"):
         Surroundings.from_dict(damaged)
 
 
 def test_small_things():
     assert numbered([1, 1, 0])[0] == ("0", "1")
     with pytest.raises(ValueError, match="at most 12 values"):
-        Grouping("x", tuple(map(str, range(13))), np.zeros(3, dtype=int))
+        Grouping("x", "stability", tuple(map(str, range(13))), (1,) * 13, (0.5,) * 13, (0.5,) * 13)

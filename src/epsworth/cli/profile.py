@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from epsworth.coverage import Window
 
 UTILITY_ROWS = 20_000  # rows on which accuracy is simulated
-QUANTILES = 200  # points of the profile that are written
+QUANTILES = 200  # points of the profile that are written, about
+TABLED = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)  # always among them: pages name these
 
 
 def profile(
@@ -114,7 +115,11 @@ def _document(found: Window, epsilon: float, top: int, names: tuple[str, ...]) -
     from epsworth.coverage.trading import trade
 
     u = found.exposure(epsilon)
-    ranks = np.linspace(0, 1, min(QUANTILES, len(u)))
+    ranks = np.unique([*np.linspace(0, 1, min(QUANTILES, len(u))), *TABLED])
+
+    def quantiles(values: Any) -> list[float]:  # those of a row, as in the trade: at most the share named lies above
+        return np.quantile(values, ranks, method="higher").tolist()  # type: ignore[no-any-return]
+
     return {
         **found.to_dict(),
         "epsilon": epsilon,
@@ -123,9 +128,9 @@ def _document(found: Window, epsilon: float, top: int, names: tuple[str, ...]) -
         "most_exposed": _exposed(found, epsilon, top),
         "profile": {
             "share_of_rows": ranks.tolist(),
-            "epsilon_of_row": np.quantile(u, ranks).tolist(),
-            "mean_abs_loss": np.quantile(found.law.abs(u), ranks).tolist(),
-            "advantage": np.quantile(found.law.adv(u), ranks).tolist(),
+            "epsilon_of_row": quantiles(u),
+            "mean_abs_loss": quantiles(found.law.abs(u)),
+            "advantage": quantiles(found.law.adv(u)),
         },
         "trade": trade(found, epsilon),
     }

@@ -19,7 +19,7 @@ from epsworth.utility.boxes import SafeBox
 from epsworth.utility.curves import Curves
 from epsworth.utility.sides import texts
 from epsworth.utility.splitting import Split
-from epsworth.utility.surroundings import MOST_VALUES, DecisionMap, Grouping, Served, Surroundings, numbered
+from epsworth.utility.surroundings import MOST_VALUES, DecisionMap, Served, Surroundings, numbered, served
 
 LISTED = 5  # groups that are not folded away
 MOST_COLUMNS = 8  # mechanisms in the map's table
@@ -130,14 +130,17 @@ def check(curves: Curves, held: Surroundings) -> None:
 def groups(standing: Standing, held: Surroundings | None) -> str:
     """Return which groups of records are guaranteed least at the point that the page opens with."""
     shown, point = standing.shown, standing.point
-    kinds, numbers = numbered(list(shown.curves.labels))
-    found = [Grouping("label", kinds, numbers)] if 2 <= len(kinds) <= MOST_VALUES else []
-    found += list(held.groups) if held is not None else []
-    if point is None or not found:
+    if point is None:
         return ""
     m, e = point
+    kinds, numbers = numbered(list(shown.curves.labels))
     lower = shown.curves.bounds(standing.view.of).lower[m, shown.at[e]]
-    every = [(group.by, one) for group in found for one in group.served(lower)]
+    every = [("label", one) for one in served(kinds, numbers, lower)] if 2 <= len(kinds) <= MOST_VALUES else []
+    at = (shown.curves.mechanisms[m], float(shown.totals[m, e]))
+    if held is not None and (held.mechanism, held.epsilon_per_record) == at:  # of other points nothing is known
+        every += [(group.by, one) for group in held.groups if group.of == standing.view.of for one in group.served]
+    if not every:
+        return ""
     every.sort(key=lambda pair: (pair[1].average, pair[0], pair[1].value))
     rows = [_group(shown, by, one) for by, one in every]
     listed = "".join(
@@ -151,11 +154,20 @@ def groups(standing: Standing, held: Surroundings | None) -> str:
     return section(
         "groups",
         "Which groups are served worst",
-        f'<p class="caption">By {where}, where this page opens; it does not follow the sliders.</p><div class="wide" '
+        f'<p class="caption">By {where}, where this page opens; it does not follow the sliders.'
+        f'{_elsewhere(held, at)}</p><div class="wide" '
         'role="region" tabindex="0" aria-label="Table of groups"><table class="groups-table"><thead><tr>'
         f'{told}<th scope="col"><span class="hidden">as a bar</span></th></tr></thead><tbody>{listed}</tbody></table>'
         f"</div>{rest}",
     )
+
+
+def _elsewhere(held: Surroundings | None, at: tuple[str, float]) -> str:
+    if held is None or not held.groups or (held.mechanism, held.epsilon_per_record) == at:
+        return ""
+    names = ", ".join(dict.fromkeys(isolated(group.by, 40) for group in held.groups))
+    point = f"{isolated(held.mechanism or '')} at ε = {show_up(held.epsilon_per_record or 0.0)} per record"
+    return f" By {names} groups were computed at {point} alone, and are not shown here."
 
 
 def _group(shown: Shown, by: str, one: Served) -> tuple[str, str, str, str]:

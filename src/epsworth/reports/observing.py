@@ -23,12 +23,22 @@ RIGHT = (
 )
 
 
+AFTERWARDS = ("before", "at most after")  # what bars and table say
+GUESSED = ("one answer likely before", "right at most")
+BLINDLY = (
+    "The chance of being right, not a belief: by always naming the likelier answer it is at least as high without "
+    "any release."
+)
+
+
 def of_promise(total: float, delta: float, *, what: str, which: str, seen: str) -> tuple[str, dict[str, Any]]:
     """Return the section for an (epsilon, delta) promise, and its slider; see `observed` for what is claimed."""
-    texts = SURE if delta == 0 else (RIGHT, RIGHT)
+    words = {"what": what, "which": which, "seen": seen}
+    if delta == 0:
+        return of_chances(lambda prior: observed(total, 0.0, prior), "What the ε means", SURE, words)
     return of_chances(
-        lambda prior: observed(total, delta, prior), "What the ε means", texts,
-        {"what": what, "which": which, "seen": seen},
+        lambda prior: observed(total, delta, prior), "What the ε and the δ mean: the chance of being right",
+        (RIGHT, RIGHT), words, told=GUESSED, caption=BLINDLY,
     )  # fmt: skip
 
 
@@ -38,10 +48,13 @@ def of_chances(
     texts: tuple[str, str],
     words: dict[str, str],
     shown: Callable[[float], str] = sure,
+    *,
+    told: tuple[str, str] = AFTERWARDS,
+    caption: str = "",
 ) -> tuple[str, dict[str, Any]]:
     """Return the section for what may be known afterwards, by what was held likely before; both are shares.
 
-    ``shown`` prints what may be known, rounded up.
+    ``shown`` prints what may be known, rounded up; ``told`` names both, and ``caption`` is plain text below.
     """
     known = {prior: min(1.0, after(prior / 100)) for prior in PRIORS}
 
@@ -50,7 +63,7 @@ def of_chances(
         return filled(text, {**words, "prior": f"{prior}\u00a0%", "after": shown(known[prior])})
 
     moved = slider("prior", "Likely before", FIRST, PRIORS[-1], f"{FIRST}\u00a0%", PRIORS[0])
-    drawn = bars((FIRST, 100 * known[FIRST]), ("before", "at most after"), "knows")
+    drawn = bars((FIRST, 100 * known[FIRST]), told, "knows")
     rows = ([f"{prior}\u00a0%", shown(known[prior])] for prior in TABLED)
     html = section(
         "meaning",
@@ -58,7 +71,8 @@ def of_chances(
         f'<p id="observer" aria-live="polite">{escaped(said(FIRST), NOTE)}</p>'
         f'<div class="controls">{moved}'
         f'</div><div class="bars" role="img" aria-label="Before and after, as told above">{drawn}</div>'
-        + unfolded("before and at most after", ("likely before", "at most after"), rows),
+        + unfolded(f"{told[0]} and {told[1]}", ("likely before" if told == AFTERWARDS else told[0], told[1]), rows)
+        + (f'<p class="caption">{escaped(caption, NOTE)}</p>' if caption else ""),
     )
     moving = {
         "says": {

@@ -201,8 +201,17 @@ def _limits(held: Held, report: Held) -> str:
             "page without --audit where it goes with the release."
         )
         return limits(raw, said, ())
-    raw = "This page holds what was released, and of the pool the scale of its noise, which the promise admits."
+    raw = f"This page holds what was released{_of_the_pool(held)}."
     return limits(raw, said, (), "open")
+
+
+def _of_the_pool(held: Held) -> str:
+    """Name what the page tells of the pool beside the release: all of it a function of the plan."""
+    if "noise" not in held:
+        return ""
+    known = ["the scale of its noise", "the spread of sub-sampling alone"]
+    known += ["the noise that other budgets would have taken"] if "by_budget" in held.part("noise") else []
+    return f", and of the pool {', '.join(known[:-1])} and {known[-1]}, which the promise admits"
 
 
 def _computed(report: Held, origin: Origin) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -146,13 +148,33 @@ def computed(told: Iterable[tuple[str, str]], origin: Origin) -> str:
         ("Result", f'{origin.size:,} bytes, SHA-256 <code class="print">{origin.fingerprint}</code>'),
     ]
     if origin.command is not None:
-        entries.append(("Command", f"<code>{escaped(origin.command, NOTE)}</code>"))
+        command = escaped(without_folders(origin.command), NOTE)
+        entries.append(("Command, files without their folders", f"<code>{command}</code>"))
     said = "".join(f"<div><dt>{word}</dt><dd>{value}</dd></div>" for word, value in entries)
     read = "".join(
         f"<div><dt>{escaped(word, NOTE)}</dt><dd>{escaped(value, NOTE)}</dd></div>" for word, value in origin.more
     )
     said = f'{said}</dl><dl class="origin-facts read">{read}' if read else said
     return section("origin", "How this was computed", f'<dl class="origin-facts">{said}</dl>')
+
+
+def without_folders(command: str) -> str:
+    """Return a command whose files are named without their folders, which tell about their owner; addresses stay.
+
+    Examples
+    --------
+    >>> without_folders("epsworth utility /home/jane/m.skops '/home/jane doe/people.csv' --json=/tmp/a.json -s age")
+    'epsworth utility m.skops people.csv --json=a.json -s age'
+    """
+    return re.sub(r"""(?:'[^']*'|"[^"]*"|[^\s'"])+""", lambda found: _without_folder(found[0]), command)
+
+
+def _without_folder(token: str) -> str:
+    if not re.search(r"[/\\]", token) or "://" in token:
+        return token
+    option, sign, word = re.fullmatch(r"(?s)(?:(-[-\w]+)(=))?(.*)", token).groups("")  # type: ignore[union-attr]
+    name = re.split(r"[/\\]", word.replace("'", "").replace('"', "").rstrip("/\\"))[-1]
+    return f"{option}{sign}{shlex.quote(name)}" if name else token
 
 
 def downloads(origin: Origin, whole: str, holds: str, more: str = "", others: str = "", *, large: bool = True) -> str:

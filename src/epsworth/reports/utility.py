@@ -32,6 +32,8 @@ SCRIPTS = ("rounding.js", "choosing.js", "around.js", "utility.js")
 MOST_NAMES = 12  # features that are named
 PRIORS = (1, 10, 50, 90)  # per cent, in the table of what an epsilon means
 PRIOR = 50
+STOPS = 24  # of one delta in that table, about
+MOST_POINTS = 120
 
 
 def utility_page(shown: Shown, origin: Origin, whole: str, held: Surroundings | None = None) -> Page:
@@ -64,7 +66,11 @@ def _body(standing: Standing, origin: Origin, whole: str, around: Around | None,
         parts += [records(standing), groups(standing, held)]
     if around is not None:
         parts += sections(around, standing)
-    parts += [_unprotected(shown, origin, held), _origin(shown, origin, held), _downloads(shown, origin, whole, policy)]
+    parts += [
+        _unprotected(shown, origin, held),
+        _origin(shown, origin, held),
+        _downloads(shown, origin, whole, policy, held),
+    ]
     parts = [part for part in parts if part]
     count, names = len(shown.curves.labels), _names(shown)
     rows = f"{count} records" if count > 1 else "one record"
@@ -152,20 +158,40 @@ def _meaning(standing: Standing) -> str:
     shown = standing.shown
     total, delta = standing.total, standing.delta
     drawn = bars((PRIOR, 100 * observed(total, delta, PRIOR / 100)), ("before", "at most after"), "knows")
-    stops = shown.stops[:: max(1, len(shown.stops) // 24)]
-    rows = "".join(
-        f"<tr><th scope=row>{show_up(stop)}{''.join(f'<td>{sure(observed(stop, 0.0, p / 100))}' for p in PRIORS)}"
-        for stop in stops
-    )
-    heads = "".join(f"<th scope=col>from {p} %" for p in PRIORS)
     return section(
         "meaning",
         "What the ε means",
         f'<p id="observer" aria-live="polite">{escaped(observer(total, delta, PRIOR), NOTE)}</p>'
         f'<div class="controls">{slider("prior", "Likely before", PRIOR, 99, f"{PRIOR} %", 1)}</div>'
         f'<div class="bars" role="img" aria-label="How sure, before and after, as told above">{drawn}</div>'
-        '<details><summary>Numbers: how sure at most, by ε</summary><table class="data"><thead><tr>'
-        f"<th scope=col>pure, ε per record{heads}</thead><tbody>{rows}</tbody></table></details>",
+        f"{_sureness(shown)}",
+    )
+
+
+def _sureness(shown: Shown) -> str:
+    """Return as a table what an observer may know, by epsilon, apart for every delta: a pure row promises more."""
+    by_delta: dict[float, set[float]] = {}
+    for row, within in zip(shown.promises, shown.admitted, strict=True):
+        for promise, fits in zip(row, within, strict=True):
+            if fits or not shown.admitted.any():
+                by_delta.setdefault(promise.delta, set()).add(promise.epsilon)
+    points = [
+        (delta, total)
+        for delta, totals in sorted(by_delta.items())
+        for total in sorted(totals)[:: max(1, len(totals) // STOPS)]
+    ]
+    points = points[:: max(1, len(points) // MOST_POINTS)]
+    rows = "".join(
+        f"<tr><th scope=row>{show_up(total)}<td>{f'right, δ = {show_up(delta)}' if delta else 'sure'}"
+        f"{''.join(f'<td>{sure(observed(total, delta, p / 100))}' for p in PRIORS)}"
+        for delta, total in points
+    )
+    heads = "".join(f"<th scope=col>from {p} %" for p in PRIORS)
+    told = "Sure: of a value that is suspected. Right: in naming the true one of two values, where there is a δ."
+    return (
+        '<details><summary>Numbers: how sure, or how often right, at most, by ε</summary><table class="data"><thead>'
+        f"<tr><th scope=col>ε per record<th scope=col>at most{heads}</thead><tbody>{rows}</tbody></table>"
+        f'<p class="caption">{told}</p></details>'
     )
 
 
@@ -223,8 +249,24 @@ def _ranges(domain: Domain) -> str:
     return ", ".join(told) + (" and more" if len(domain.features) > MOST_NAMES else "")
 
 
-def _downloads(shown: Shown, origin: Origin, whole: str, policy: Policy | None) -> str:
-    holds, choice = "The result holds every record's bounds and label.", shown.found.choice
+def _holds(held: Surroundings | None) -> str:
+    """Say what the result holds of the records."""
+    told = "The result holds every record's bounds and label"
+    if held is None:
+        return f"{told}."
+    own = f"; of {_one(held)} its values of what is perturbed and the labels around it" if held.map or held.box else ""
+    counts = "; of groups of records counts and bounds" if held.groups else ""
+    return f"{told}{own}{counts}. No other value of a record is in it."
+
+
+def _one(held: Surroundings) -> str:
+    return f"record {held.record}" if held.records > 1 else "the record"
+
+
+def _downloads(
+    shown: Shown, origin: Origin, whole: str, policy: Policy | None, held: Surroundings | None = None
+) -> str:
+    holds, choice = _holds(held), shown.found.choice
     if policy is None or choice is None:
         told = (
             "For what clients must run: "

@@ -21,15 +21,17 @@ from epsworth.release.analysis import Released
 from epsworth.space import Domain
 from epsworth.utility.boxes import SafeBox, safe_box
 from epsworth.utility.curves import Curves
+from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question, ask, declared
 from epsworth.utility.recommendation import Recommendation
 from epsworth.utility.splitting import Split, split_budget
-from epsworth.utility.surroundings import MASS_UNIT, MOST_VALUES, DecisionMap, Grouping, Surroundings, numbered
+from epsworth.utility.surroundings import MASS_UNIT, MOST_VALUES, DecisionMap, Grouping, Surroundings, numbered, served
 
 CELLS = {1: 200, 2: 64}  # per feature of a map
 MOST_EPSILONS = 16  # of which a map holds masses
 MOST_LABELS = 12
 MOST_COLUMNS = 8  # that group records
+FEWEST_RECORDS = 5  # of a group in a file: what fewer keep would tell of one
 PLAIN = "pm"  # weighs a box where the mechanism has no continuous law
 SPLIT_RECORDS = (20, 5)  # at most, and at least
 SPLIT_TOLERANCE = 0.03
@@ -51,7 +53,7 @@ class Place:
     @classmethod
     def of(cls, curves: Curves, found: Recommendation | None, record: int | None) -> Place:
         """Take what was recommended, else what comes closest."""
-        bounds = curves.stability if curves.sound or curves.check is None else curves.check
+        bounds = cls.bounds(curves)
         if found is not None and found.choice is not None:
             m = curves.mechanisms.index(found.choice.mechanism)
             e = curves.epsilons.tolist().index(found.choice.epsilon)
@@ -62,6 +64,11 @@ class Place:
         if record is not None and not 0 <= record < count:
             raise ValueError(f"there is no record {record}; the curves hold records 0 to {count - 1}")
         return cls(m, e, int(bounds.lower[m, e].argmin()) if record is None else record)
+
+    @staticmethod
+    def bounds(curves: Curves) -> Bounds:
+        """Return what is bounded: not what a heuristic claims."""
+        return curves.stability if curves.sound or curves.check is None else curves.check
 
 
 def look_around(
@@ -108,7 +115,7 @@ def look_around(
     said, count = tell or (lambda share: None), len(curves.labels)
     ranges = declared(domain) if policy is None else Domain(tuple(rule.feature for rule in policy.rules))
     notes: list[str] = []
-    grouped = _tried("the groups", notes, lambda: _groups(curves, X, y, count)) or ()
+    grouped = _tried("the groups", notes, lambda: _groups(curves, place, X, y, notes)) or ()
     around = Surroundings(
         record=place.record, records=count, mechanism=curves.mechanisms[place.m],
         epsilon_per_record=curves.guarantees[place.m][place.e].epsilon, groups=grouped, domain=_only(ranges, curves),
@@ -308,20 +315,41 @@ def _masses(laws: Mapping[str, list[RecordRelease]], own: Floats, edges: Floats,
     return found
 
 
-def _groups(curves: Curves, X: Any, y: ArrayLike | None, count: int) -> tuple[Grouping, ...]:
-    """Return which records have the same true label, or the same value in a column that is not perturbed."""
-    found = [] if y is None else [_grouping("true label", np.asarray(y))]
-    for name, values in _columns(X):
-        if len(found) < MOST_COLUMNS and name not in curves.features and len(values) == count:
-            found.append(_grouping(name, values))
-    return tuple(one for one in found if one is not None)
+def _groups(curves: Curves, place: Place, X: Any, y: ArrayLike | None, notes: list[str]) -> tuple[Grouping, ...]:
+    """Return what records keep that have the same true label, or the same value in a column that is not perturbed."""
+    columns = [] if y is None else [("true label", np.asarray(y))]
+    columns += [(name, values) for name, values in _columns(X) if name not in curves.features]
+    found: list[list[Grouping]] = []
+    for by, values in columns:
+        kinds = _kinds(values) if len(values) == len(curves.labels) and len(found) < MOST_COLUMNS else None
+        if kinds is not None and (one := _grouping(curves, place, by, *kinds, notes)):
+            found.append(one)
+    return tuple(group for both in found for group in both)
 
 
-def _grouping(by: str, values: NDArray[Any]) -> Grouping | None:
+def _kinds(values: NDArray[Any]) -> tuple[tuple[str, ...], NDArray[np.int64]] | None:
     if values.dtype.kind == "f" and not (values == np.rint(values)).all():
         return None
     kinds, numbers = numbered(list(values))
-    return Grouping(by, kinds, numbers) if 2 <= len(kinds) <= min(MOST_VALUES, len(values) // 2) else None
+    return (kinds, numbers) if 2 <= len(kinds) <= min(MOST_VALUES, len(values) // 2) else None
+
+
+def _grouping(
+    curves: Curves, place: Place, by: str, kinds: tuple[str, ...], numbers: NDArray[np.int64], notes: list[str]
+) -> list[Grouping]:
+    """Return counts and bounds of the groups at the place alone: of many places the records' groups could be solved."""
+    found = []
+    for of, bounds in {
+        "stability": place.bounds(curves),
+        "accuracy": curves.accuracy if curves.sound else None,
+    }.items():
+        every = [] if bounds is None else served(kinds, numbers, bounds.lower[place.m, place.e])
+        kept = [one for one in every if one.records >= FEWEST_RECORDS]
+        if kept:
+            found.append(Grouping.held(by, of, kept))
+    if np.bincount(numbers).min() < FEWEST_RECORDS:
+        notes.append(f"groups: values of {by[:40]} that fewer than {FEWEST_RECORDS} records have are left out")
+    return found
 
 
 def _columns(X: Any) -> list[tuple[str, NDArray[Any]]]:

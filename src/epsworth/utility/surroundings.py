@@ -18,12 +18,12 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Overspent
 from epsworth.guarantees import promise_from_dict
 from epsworth.results import Result, json_form
-from epsworth.rounding import down
+from epsworth.rounding import down, round_down
 from epsworth.space import Domain
 from epsworth.utility.boxes import SafeBox
 from epsworth.utility.splitting import Split
 
-FORMAT = "epsworth-surroundings-1"
+FORMAT = "epsworth-surroundings-2"
 MASS_UNIT = 100_000  # masses of a picture are whole numbers of 1/MASS_UNIT, rounded down
 MOST_CELLS = 512  # of a feature in a file
 MOST_VALUES = 12  # of a column that groups records
@@ -115,51 +115,86 @@ class Served(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Grouping(Result):
-    """Which records belong together: by a column's value, or by the true label.
+    """What groups of records keep at one mechanism and epsilon: by a column's value, or by the true label.
+
+    Nothing is held record by record, and no group is small: rounded numbers of many records tell little of one.
 
     Attributes
     ----------
     by : str
         A column's name, or "true label".
+    of : str
+        What is kept: ``"stability"`` or ``"accuracy"``.
     values : tuple of str
-    of : ndarray of int, shape ``(records,)``
-        The number of each record's value.
+    records : tuple of int
+        How many have each value.
+    average, worst : tuple of float
+        What each value's records keep at least: on average, and the worst of them; rounded down to three digits.
     """
 
     by: str
+    of: str
     values: tuple[str, ...]
-    of: NDArray[np.int64]
+    records: tuple[int, ...]
+    average: tuple[float, ...]
+    worst: tuple[float, ...]
 
     def __post_init__(self) -> None:
         _need(1 <= len(self.values) <= MOST_VALUES, f"a grouping has at most {MOST_VALUES} values")
-        inside = self.of.ndim == 1 and bool(((self.of >= 0) & (self.of < len(self.values))).all())
-        _need(inside, "a grouping names a value for each record, by number")
+        _need(len(set(self.values)) == len(self.values), "a grouping holds each value once")
+        _need(self.of in ("stability", "accuracy"), "a grouping is of stability or of accuracy")
+        counts = {len(self.records), len(self.average), len(self.worst)}
+        _need(counts == {len(self.values)}, "a grouping holds a count and two bounds for each value")
+        _need(min(self.records) >= 1, "a group has records")
+        kept = zip(self.worst, self.average, strict=True)
+        _need(all(0 <= worst <= average <= 1 for worst, average in kept), "a group's bounds must be probabilities")
 
     def __str__(self) -> str:
         """Return what it groups by."""
         return f"by {self.by}: {', '.join(self.values)}"
 
     @classmethod
+    def held(cls, by: str, of: str, kept: Sequence[Served]) -> Self:
+        """Return what a file may hold of groups: numbers rounded down, so that no single record's can be solved for."""
+        return cls(
+            by, of, tuple(one.value for one in kept), tuple(one.records for one in kept),
+            tuple(round_down(one.average) for one in kept), tuple(round_down(one.worst) for one in kept),
+        )  # fmt: skip
+
+    @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """Read what `to_dict` wrote."""
-        return cls(_text(document["by"]), _texts(document, "values"), _integers(document, "of"))
+        return cls(
+            by=_text(document["by"]),
+            of=_text(document["of"]),
+            values=_texts(document, "values"),
+            records=tuple(map(_whole, _list(document, "records"))),
+            average=_numbers(document["average"]),
+            worst=_numbers(document["worst"]),
+        )
 
-    def served(self, lower: Floats) -> list[Served]:
-        """Return what each group keeps, given lower bounds on what its records keep; the least first.
+    @property
+    def served(self) -> list[Served]:
+        """One entry for each value."""
+        return [Served(*one) for one in zip(self.values, self.records, self.average, self.worst, strict=True)]
 
-        Examples
-        --------
-        >>> two = Grouping("sex", ("f", "m"), np.array([0, 1, 1]))
-        >>> [(one.value, one.records, one.worst) for one in two.served(np.array([0.9, 0.5, 0.7]))]
-        [('m', 2, 0.5), ('f', 1, 0.9)]
-        """
-        found = []
-        for number, value in enumerate(self.values):
-            own = lower[self.of == number]
-            if own.size:
-                average = max(float(down(own.mean(), ulps=own.size + 1)), float(own.min()))  # as `Bounds.average`
-                found.append(Served(value, int(own.size), average, float(own.min())))
-        return sorted(found, key=lambda one: (one.average, one.value))
+
+def served(values: Sequence[str], numbers: NDArray[np.int64], lower: Floats) -> list[Served]:
+    """Return what each group keeps, given lower bounds on what its records keep; the least first.
+
+    Examples
+    --------
+    >>> two = served(("f", "m"), np.array([0, 1, 1]), np.array([0.9, 0.5, 0.7]))
+    >>> [(one.value, one.records, one.worst) for one in two]
+    [('m', 2, 0.5), ('f', 1, 0.9)]
+    """
+    found = []
+    for number, value in enumerate(values):
+        own = lower[numbers == number]
+        if own.size:
+            average = max(float(down(own.mean(), ulps=own.size + 1)), float(own.min()))  # as `Bounds.average`
+            found.append(Served(value, int(own.size), average, float(own.min())))
+    return sorted(found, key=lambda one: (one.average, one.value))
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +210,8 @@ class Surroundings(Result):
     records : int
         How many the curves hold.
     mechanism : str or None
-        At which ``split`` was computed, with ``epsilon_per_record``; what was recommended then, or came closest.
+        At which ``split`` and ``groups`` were computed, with ``epsilon_per_record``; what was recommended then, or came
+        closest.
     values : tuple of float
         The record's own, of the features of ``box``.
     split_records : int
@@ -207,7 +243,8 @@ class Surroundings(Result):
 
     def __post_init__(self) -> None:
         _need(0 <= self.record < self.records, "there is no such record")
-        _need(all(len(group.of) == self.records for group in self.groups), "a grouping has a value for each record")
+        _need(all(sum(group.records) <= self.records for group in self.groups), "groups hold some of these records")
+        _need(not self.groups or None not in (self.mechanism, self.epsilon_per_record), "groups are of one mechanism")
         sides = () if self.box is None else tuple(zip(self.box.lower, self.box.upper, strict=True))
         _need(len(self.values) == len(sides), "a box needs the record's own values, and no others are kept")
         inside = all(low <= own <= high for own, (low, high) in zip(self.values, sides, strict=True))
@@ -229,7 +266,7 @@ class Surroundings(Result):
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """Read what `to_dict` wrote; what does not hold together is refused in one sentence."""
         if not isinstance(document, Mapping) or document.get("format") != FORMAT:
-            raise ValueError(f"this is not an {FORMAT} document")
+            raise ValueError(f"this is not an {FORMAT} document; write it again")
         try:
             return cls(
                 record=_whole(document["record"]),
