@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,8 @@ from epsworth.mechanisms.family import family, is_tailored
 from epsworth.mechanisms.indicator import PrivacyIndicator
 from epsworth.mechanisms.label import LabelResponse
 
-if TYPE_CHECKING:
-    from epsworth.utility.curves import Curves
-    from epsworth.utility.population import Population
+Curves = Any  # those who hold them stand below this room, and so cannot be named here
+Population = Any
 
 
 def check_curves(curves: Curves) -> None:
