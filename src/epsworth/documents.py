@@ -13,6 +13,8 @@ from typing import Any
 from epsworth.numerals import fits
 
 DEPTH = 32
+HELD = 1023  # bits of a whole number that a double can hold
+LONGEST = 4000  # characters of a whole number that Python turns into one
 # names joined by dots open one table each; the reader of the standard library takes a time quadratic in their number
 _PART = r"""(?:(?<![\w-])[\w-]++|"[^"\n]*"|'[^'\n]*')[ \t]*+"""
 _DOTTED = re.compile(rf"(?:{_PART}\.[ \t]*+){{{DEPTH}}}{_PART}")
@@ -50,11 +52,21 @@ def read_json(text: str | bytes) -> Any:
     {'a': [1, 2.5]}
     """
     try:
-        document = json.loads(text, object_pairs_hook=_members)
+        document = json.loads(text, object_pairs_hook=_members, parse_int=_whole)
     except RecursionError:
         raise _too_deep() from None
-    _check(document)
+    except UnicodeDecodeError:
+        raise ValueError("holds no JSON but binary, or text that is not UTF-8; give a file of JSON") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"holds no JSON ({error}); give a file of JSON, whole") from None
+    _check(document, HELD)
     return document
+
+
+def _whole(word: str) -> int:
+    if len(word) > LONGEST:
+        raise ValueError(f"a whole number in it has {len(word)} digits; round it")
+    return int(word)
 
 
 def _number(word: str, number: Callable[[str], Any]) -> Any:
@@ -77,8 +89,8 @@ def _too_deep() -> ValueError:
     return ValueError(f"the document is nested more than {DEPTH} deep; flatten it")
 
 
-def _check(document: object) -> None:
-    """Refuse depth, and numbers that are not finite or too long; without recursion."""
+def _check(document: object, bits: int | None = None) -> None:
+    """Refuse depth, and numbers that are not finite or too long (whole ones: for so many bits); no recursion."""
     left: list[tuple[tuple[str | int, ...], object]] = [((), document)]
     while left:
         path, value = left.pop()
@@ -88,16 +100,19 @@ def _check(document: object) -> None:
         for key, item in items:
             if isinstance(item, (dict, list)):
                 left.append(((*path, key), item))
-            elif isinstance(item, (int, float, Decimal)):
-                _check_number(item, (*path, key))
+            elif isinstance(item, (int, float, Decimal)) and not _usable(item, bits):
+                raise _unusable(item, (*path, key))
 
 
-def _check_number(number: int | float | Decimal, path: tuple[str | int, ...]) -> None:
+def _usable(number: int | float | Decimal, bits: int | None) -> bool:
     if isinstance(number, float):
-        usable = math.isfinite(number)
-    else:
-        usable = fits(number) and (isinstance(number, int) or number.is_finite())
-    if not usable:
-        where = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).lstrip(".")
-        shown = f", got {number}" if not isinstance(number, int) and len(str(number)) <= 40 else ""
-        raise ValueError(f"{where}: must be a finite number of modest length{shown}; round it")
+        return math.isfinite(number)
+    if isinstance(number, int):
+        return fits(number) if bits is None else number.bit_length() <= bits
+    return fits(number) and number.is_finite()
+
+
+def _unusable(number: int | float | Decimal, path: tuple[str | int, ...]) -> ValueError:
+    where = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).lstrip(".")
+    shown = f", got {number}" if not isinstance(number, int) and len(str(number)) <= 40 else ""
+    return ValueError(f"{where}: must be a finite number of modest length{shown}; round it")

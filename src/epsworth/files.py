@@ -12,16 +12,33 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+RESULT_BYTES = 1 << 26  # bytes of a result: its reader takes twenty times as many, and a minute
+
 
 @contextmanager
-def reading(path: str | Path, what: str) -> Iterator[bytes]:
-    """Yield a file's content; where it cannot be read, or is refused, the sentence names the file."""
+def reading(path: str | Path, what: str, *, most: int | None = None) -> Iterator[bytes]:
+    """Yield a file's content; where it cannot be read, or is refused, the sentence names the file.
+
+    ``most``: bytes that it may have; then devices and pipes, which may never end, are refused as well.
+    """
     try:
-        yield Path(path).read_bytes()
+        yield Path(path).read_bytes() if most is None else _read_at_most(Path(path), most)
     except OSError as error:
         raise ValueError(f"cannot read the {what} {path}: {error.strerror}; check the path") from None
     except ValueError as error:  # the decoders' own errors, too
         raise ValueError(f"{what} {path}: {error}") from None
+
+
+def _read_at_most(path: Path, most: int) -> bytes:
+    found = path.stat()
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        raise ValueError("is a device or a pipe; give a file")
+    if found.st_size <= most:
+        with path.open("rb") as stream:
+            content = stream.read(most + 1)
+        if len(content) <= most:  # some files say that they are empty, and others grow
+            return content
+    raise ValueError(f"has more than {most >> 20} MB, too much for one result; ask about fewer records at a time")
 
 
 BEGINNINGS = {  # of files that are often taken for text

@@ -171,7 +171,11 @@ def promise_from_dict(entry: Mapping[str, Any]) -> Guarantee:
     epsilon, delta, unit = float(entry["epsilon"]), float(entry["delta"]), entry["unit"]
     if entry["notion"] not in STRENGTH:
         raise ValueError(f"unknown privacy notion {entry['notion']!r}")
+    if not (0 <= epsilon < math.inf and 0 <= delta <= 1) or unit not in ("feature", "record"):
+        raise ValueError("a promise has a finite epsilon of at least 0, a delta in [0, 1], per feature or record")
     if entry["notion"] == "pure":
+        if delta:
+            raise ValueError("a pure promise has no delta")
         return Pure(epsilon, unit)
     return (Probabilistic if entry["notion"] == "probabilistic" else Approximate)(epsilon, delta, unit)
 

@@ -104,3 +104,20 @@ def test_numbers_that_would_fill_the_memory_are_refused_at_the_command(cli, word
 def test_bounds_are_numbers_that_doubles_hold(bound):
     with pytest.raises(ValueError, match="must be a finite number"):
         ew.Feature("age", bound, 1e308)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" + "9" * 310 + "]", "must be a finite number of modest length; round it"),
+        ("[" + "9" * 6000 + "]", "has 6000 digits; round it"),
+        ("", "holds no JSON"),
+        ("a,b\n1,2\n", "holds no JSON"),
+        (b"\x80\x81\x82\x83\x84", "holds no JSON but binary"),
+    ],
+)
+def test_what_no_double_holds_and_what_is_no_json_is_told(text, said):
+    with pytest.raises(ValueError, match=said) as refused:
+        read_json(text)
+    assert "sys." not in str(refused.value)
+    assert float(read_json("[" + "9" * 307 + "]")[0]) > 1e306

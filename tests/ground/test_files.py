@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from epsworth.files import OutputError, check_distinct, check_readable, check_writable, replacing, write_text
+import epsworth as ew
+from epsworth.files import (
+    RESULT_BYTES,
+    OutputError,
+    check_distinct,
+    check_readable,
+    check_writable,
+    reading,
+    replacing,
+    write_text,
+)
 from epsworth.table_files import read_table
 
 
@@ -99,3 +109,23 @@ def test_tables_that_cannot_be_read_are_told_by_what_they_are(name, content, mes
     assert "87" not in str(refused.value).replace(str(tmp_path), "")
     with pytest.raises(ValueError, match="it is a folder; give a file"):
         read_table(tmp_path)
+
+
+def test_results_that_would_never_end_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe.json")
+    with (tmp_path / "big.json").open("wb") as stream:
+        stream.truncate(RESULT_BYTES + 1)
+    for path in ("/dev/zero", tmp_path / "pipe.json"):
+        with (
+            pytest.raises(ValueError, match=r"result file .*: is a device or a pipe"),
+            reading(path, "result file", most=RESULT_BYTES),
+        ):
+            pass
+    for read in (ew.Curves.load, ew.reports.report_file):
+        with pytest.raises(ValueError, match=r"big\.json: has more than 64 MB"):
+            read(tmp_path / "big.json")
+        with pytest.raises(ValueError, match="device or a pipe"):
+            read(tmp_path / "pipe.json")
+    (tmp_path / "a").write_bytes(b"12")
+    with reading(tmp_path / "a", "file", most=2) as content:
+        assert content == b"12"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from epsworth.documents import read_json
-from epsworth.files import reading
+from epsworth.files import RESULT_BYTES, reading
 from epsworth.numerals import short
 from epsworth.release import Policy
 from epsworth.reports.numbers import Shown
@@ -25,6 +25,7 @@ from epsworth.reports.utility import utility_page
 from epsworth.results import file_named
 from epsworth.space import LeakWarning
 from epsworth.studies.result import StudyResult, is_study_result
+from epsworth.utility.believable import check_population
 from epsworth.utility.curves import FORMAT, Curves
 from epsworth.utility.population import Population
 from epsworth.utility.recommendation import Recommendation, recommend
@@ -148,11 +149,11 @@ def report_file(
     """
     path = file_named(path)
     if path.suffix.lower() == ".toml":
-        with reading(path, "policy") as content:
+        with reading(path, "policy", most=RESULT_BYTES) as content:
             _nothing_asked(Question(at_least, on, of, delta))
             text = content.decode()
             return policy_page(Policy.from_toml(text), Origin.of(content, None), text)
-    with reading(path, "result file") as content:
+    with reading(path, "result file", most=RESULT_BYTES) as content:
         document = read_json(content)
         for fits, page in RESULTS.values():
             if isinstance(document, Mapping) and fits(document):
@@ -253,10 +254,11 @@ def _populations(curves: Curves, held: Any) -> dict[str, Population] | None:
             entry = held[of]
             lower, upper = (np.array(entry[side], dtype=np.float64) for side in ("lower", "upper"))
             one = Population(lower, upper, float(entry["confidence"]), int(entry["records"]), float(entry["spent"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"population: damaged or incomplete ({type(error).__name__}: {error})") from None
         if not lower.shape == upper.shape == shape[:2] or not (lower <= upper).all():
             raise ValueError("population: must be mechanisms x epsilons with lower <= upper; write the curves again")
+        check_population(one, len(curves.labels))
         found[of] = one
     return found if len(curves.labels) >= 20 else {}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from epsworth.documents import read_json
-from epsworth.files import check_readable, reading
+from epsworth.files import RESULT_BYTES, check_readable, reading
 from epsworth.numerals import short
 from epsworth.release import Policy
 from epsworth.results import Result, Table, file_named
@@ -224,7 +224,7 @@ class StudyResult(Result):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a file that `save` wrote."""
-        with reading(check_readable(file_named(path), "study result"), "study result") as content:
+        with reading(check_readable(file_named(path), "study result"), "study result", most=RESULT_BYTES) as content:
             return cls.from_dict(read_json(content))
 
 
@@ -235,7 +235,7 @@ def is_study_result(document: object) -> bool:
 
 def curves_of_file(path: str | Path) -> tuple[Curves, Domain | None]:
     """Return the curves that a file holds, and their public ranges where it is a study's result, which tells them."""
-    with reading(path, "curves file") as content:
+    with reading(path, "curves file", most=RESULT_BYTES) as content:
         document = read_json(content)
         if not is_study_result(document):
             return Curves.from_dict(document), None

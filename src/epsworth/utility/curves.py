@@ -17,11 +17,12 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.deprecation import METHODS
 from epsworth.documents import read_json
-from epsworth.files import reading
+from epsworth.files import RESULT_BYTES, reading
 from epsworth.guarantees import Guarantee, Unit, ceiling, promise_from_dict, promise_to_dict, weakness
 from epsworth.numerals import short
 from epsworth.results import Result, Table
 from epsworth.rounding import round_down, show_down, show_up
+from epsworth.utility.believable import check_curves
 from epsworth.utility.figures import Bands, Recommended, draw_bands
 from epsworth.utility.population import Population, default_confidence, population_bounds
 from epsworth.utility.quantities import Bounds
@@ -332,7 +333,7 @@ class Curves(Result):
             raise ValueError(f"this is not an {FORMAT} document; write curves with --json")
         try:
             curves = cls._read(document)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
             raise ValueError(
                 f"damaged or incomplete ({type(error).__name__}: {error}); write the curves again"
             ) from None
@@ -383,10 +384,11 @@ class Curves(Result):
         for key, (got, expected) in found.items():
             if got != expected:
                 raise ValueError(f"{key} has size {got}, expected {expected}")
+        check_curves(curves)
         return curves
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a file that `save` wrote."""
-        with reading(path, "curves file") as content:
+        with reading(path, "curves file", most=RESULT_BYTES) as content:
             return cls.from_dict(read_json(content))

@@ -87,4 +87,9 @@ class Bounds(Result):
             raise ValueError("average must be mechanisms x epsilons")
         if not (pooled.lower <= pooled.upper).all():
             raise ValueError("the average's lower bound exceeds its upper bound")
+        if not all((side.min(initial=1) >= 0) and (side.max(initial=0) <= 1) for side in (lower, upper, *pooled)):
+            raise ValueError("bounds must lie in [0, 1]")
+        own = cls(lower, upper).average()
+        if not ((pooled.lower <= own.upper) & (pooled.upper >= own.lower)).all():
+            raise ValueError("the average's bounds contradict those of the records")
         return cls(lower, upper, pooled)
