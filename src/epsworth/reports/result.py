@@ -68,7 +68,7 @@ def report(
     command : str, optional
         What made the result, to be shown.
     surroundings : Surroundings, optional
-        From ``epsworth.utility.looking_around.look_around``: safe ranges, the map of labels, groups, the declared ranges.
+        From ``epsworth.utility.looking_around.look_around``: safe ranges, the map of labels, groups, declared ranges.
     origins : mapping of str to str, optional
         Where curves come from, word by word, to be shown: files, versions.
 
