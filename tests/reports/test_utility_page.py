@@ -176,7 +176,7 @@ def test_bounds_beside_a_heuristic_are_shown_and_its_claims_are_not():
     [
         ("{}", "holds no result that has a page; write one with epsworth utility --json"),
         ("[1, 2]", "holds no result that has a page"),
-        ("no json", "result file .*: Expecting value"),
+        ("no json", "result file .*: holds no JSON"),
         ('{"format": "epsworth-curves-1"}', "damaged or incomplete"),
         ('{"recommendation": {}, "curves": {}}', "this is not an epsworth-curves-1 document"),
         ("[" * 100_000, "nested more than"),
