@@ -137,18 +137,9 @@ def torch_gradients(
     Examples
     --------
     >>> import torch
-    Traceback (most recent call last):
-        ...
-    ModuleNotFoundError: No module named 'torch'
     >>> from epsworth.coverage import descend, torch_gradients
     >>> X, y = torch.zeros(50, 2), torch.ones(50, 1)
-    Traceback (most recent call last):
-        ...
-    NameError: name 'torch' is not defined
     >>> gradients, start = torch_gradients(torch.nn.Linear(2, 1), torch.nn.functional.mse_loss, X, y)
-    Traceback (most recent call last):
-        ...
-    NameError: name 'torch' is not defined
     >>> gradients(start).shape, start.shape
     ((50, 3), (3,))
     >>> descend(gradients, start, steps=5, learning_rate=0.01, clip=1.0, noise=5.0, rng=0).models.shape
