@@ -44,7 +44,7 @@ def test_a_study_is_run_and_everything_follows_from_its_result(cli, place):
     found = ew.StudyResult.load("r.json")
     assert ew.Policy.load("policy.toml").to_toml() == found.policy
     assert "<svg" in Path("p.svg").read_text()
-    assert "epsworth run questions/study.toml -o r.json" in Path("p.html").read_text()
+    assert "epsworth run study.toml -o r.json" in Path("p.html").read_text()
     for file in ("model.skops", "people.csv"):
         (place / file).unlink()
     code, out, _ = cli("report", "r.json", "-o", "again.html")
