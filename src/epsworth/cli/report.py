@@ -114,7 +114,7 @@ def write_tailored_page(path: Path | None, document: dict[str, Any], policy: str
 
     if path is not None:
         content = (json.dumps(document, allow_nan=False) + "\n").encode()
-        of_tailored(document, content, packed(content), shlex.join(["epsworth", *sys.argv[1:]]), policy).save(path)
+        of_tailored(document, content, packed(content), command_line(), policy).save(path)
 
 
 def write_document_page(path: Path | None, document: dict[str, Any]) -> None:

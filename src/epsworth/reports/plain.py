@@ -8,7 +8,7 @@ from typing import Any
 
 from epsworth.reports.page import STYLES, Page, framed
 
-SCRIPTS = ("stops.js",)
+SCRIPTS = ("saving.js", "stops.js")
 LEAST = Decimal("0.0001")  # per cent that are told apart
 
 

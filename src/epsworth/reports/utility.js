@@ -160,29 +160,13 @@
     moveMap(data, looked, say);
   }
 
-  /** Offer a text as a file; nothing leaves this page but into the reader's own folder. */
-  function save(name, kind, content) {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([content], { type: kind }));
-    link.download = name;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  }
-
-  /** One line per point; a name that a spreadsheet would take for a formula gets a space before it. */
-  function csv() {
-    const quoted = (text) => `"${(/^[=+\-@\t]/.test(text) ? " " : "") + text.replaceAll('"', '""')}"`;
+  /** One row per point of the curves. */
+  function everyPoint() {
     const share = (units) => Number(`${units}e-${digits}`);
-    const lines = ["mechanism,epsilon,epsilon_per_record,delta_per_record,quantity,over,at_least,at_most"];
+    const lines = [["mechanism", "epsilon", "epsilon_per_record", "delta_per_record", "quantity", "over", "at_least", "at_most"]];
     for (const view of data.views) data.names.forEach((name, m) => data.epsilons.forEach((epsilon, e) => lines.push(
-      [quoted(name), epsilon, data.totals[m][e], data.deltas[m][e], view.of, quoted(view.where), share(view.lower[m][e]), share(view.upper[m][e])].join(","))));
-    return lines.join("\r\n") + "\r\n";
-  }
-
-  /** Unpack the result that the page holds. */
-  async function whole() {
-    const packed = Uint8Array.from(atob($("whole").textContent), (letter) => letter.charCodeAt(0));
-    return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+      [quoted(name), epsilon, data.totals[m][e], data.deltas[m][e], view.of, quoted(view.where), share(view.lower[m][e]), share(view.upper[m][e])])));
+    return lines;
   }
 
   target.addEventListener("input", () => { stop.value = home(data.views[viewNumber()]); show(); });
@@ -198,13 +182,7 @@
     stop.value = started;
     show();
   });
-  for (const button of document.querySelectorAll("[data-save]")) {
-    button.addEventListener("click", async () => {
-      if (button.dataset.save === "whole") save("result.json", "application/json", await whole());
-      else if (button.dataset.save === "policy") save("policy.toml", "application/toml", data.policy);
-      else save("numbers.csv", "text/csv", csv());
-    });
-  }
+  offerFiles(data, everyPoint);
   document.documentElement.classList.add("moves");
   show();
 })();

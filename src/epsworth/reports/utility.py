@@ -28,7 +28,7 @@ from epsworth.rounding import show_up
 from epsworth.space import Domain
 from epsworth.utility.surroundings import Surroundings
 
-SCRIPTS = ("rounding.js", "choosing.js", "around.js", "utility.js")
+SCRIPTS = ("rounding.js", "choosing.js", "around.js", "saving.js", "utility.js")
 MOST_NAMES = 12  # features that are named
 PRIORS = (1, 10, 50, 90)  # per cent, in the table of what an epsilon means
 PRIOR = 50
