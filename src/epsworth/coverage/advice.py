@@ -20,7 +20,8 @@ from epsworth.coverage.inputs import share as share_of_one
 from epsworth.coverage.neighbours import Neighbours, Regulariser, leave_one_out
 from epsworth.coverage.plateaus import plateau_ends
 from epsworth.coverage.trade import draw_trade
-from epsworth.coverage.usefulness import Usefulness, simulate
+from epsworth.coverage.usefulness import GRID, Usefulness, simulate
+from epsworth.coverage.verdict import verdict
 from epsworth.deprecation import alias
 from epsworth.results import Result, json_form
 from epsworth.rounding import down, show_down, show_up, up
@@ -33,7 +34,6 @@ TOLERANCE = 1e-4  # relative error to refine to ..
 FEWEST, AFFORDABLE = 20, 10**8  # .. for as many rows as cost a tenth of a second or so, and never fewer than these
 MOST_DRAWS = 100_000
 LEAST = 1e-300  # of what the most exposed row pays at epsilon 1
-GRID = (1e-3, 1e4, 57)  # epsilons at which utility is simulated: eight to a factor of ten
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +146,7 @@ class Window(Result):
             "eps_util": self.epsilon_util,
             "adv_low": self.adv_low,
             "adv_high": self.adv_high,
+            "adv_util": self.adv_util,
             "kappa": self.kappa,
             "wishes": {"adv_safe": self.adv_safe, "adv_exposed": self.adv_exposed, "q_exposed": self.q_exposed},
             "verdict": self.verdict,
@@ -159,12 +160,18 @@ class Window(Result):
     def verdict(self) -> str:
         """The advice in a sentence, and a warning where the model is useless to begin with."""
         useful = self.usefulness
-        if useful is None or not useful.hopeless:
-            return self._advice
-        return (
-            f"{self._advice} But even without noise the model (accuracy {useful.base:.3f}) is useless: no better than "
-            f"always answering the commoner label ({useful.majority:.3f})."
-        )
+        return verdict(
+            rule=self.rule, epsilon_low=self.epsilon_low, epsilon_util=self.epsilon_util, advised=self.advised,
+            adv_low=self.adv_low, adv_safe=self.adv_safe, adv_util=self.adv_util,
+            base=None if useful is None else useful.base, majority=None if useful is None else useful.majority,
+        )  # fmt: skip
+
+    @property
+    def adv_util(self) -> float | None:
+        """The advantage against the most exposed row at ``epsilon_util``; None where there is no such epsilon."""
+        if self.epsilon_util is None or not math.isfinite(self.epsilon_util):
+            return None
+        return float(self.advantage(self.epsilon_util).max())
 
     def candidate(self, epsilon: float) -> str:
         """Return what one epsilon means, in words: for the most exposed row, and whether the model is any use."""
@@ -178,35 +185,6 @@ class Window(Result):
         if accuracy <= useful.majority:
             found += f": useless, since always answering the commoner label reaches {useful.majority:.3f}"
         return f"{said}; {found}."
-
-    @property
-    def _advice(self) -> str:
-        low = show_down(self.epsilon_low, 3)
-        if self.rule == "plateau":
-            return (
-                f"Loss/epsilon ratio plateau (the published rule, which is no protection): it ends at epsilon "
-                f"{low}, where the advantage against the most exposed row is already {show_up(self.adv_low, 3)}."
-            )
-        safe = f"every row's membership advantage is at most {self.adv_safe:g} up to epsilon {low}"
-        if self.epsilon_util is None:
-            return f"Consider epsilon up to {low}: {safe}."
-        start = None if self.advised is None else show_up(self.advised[0], 3)
-        if self._hopeless:
-            return f"No epsilon is advised; {safe}."
-        if self.epsilon_util <= self.epsilon_low:
-            return f"Choose epsilon between {start} and {low}: utility costs nothing there, and {safe}."
-        use = (
-            f"from {start} on the model is better than the commoner label"
-            if start
-            else "up to there it is no better than the commoner label, so that none is advised"
-        )
-        if self.epsilon_util == math.inf:
-            return f"No epsilon up to {GRID[1]:g} keeps the accuracy; {safe}; {use}. Take more rows or a larger l2."
-        worst = show_up(float(self.advantage(self.epsilon_util).max()), 3)
-        return (
-            f"A trade-off: accuracy is kept from epsilon {show_up(self.epsilon_util, 3)} on, where the most exposed "
-            f"row's advantage is {worst}, but {safe}; {use}."
-        )
 
 
 def window(

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from epsworth.coverage.exposure import above
+from epsworth.coverage.usefulness import GRID
 from epsworth.results import json_form
 
 if TYPE_CHECKING:
     from epsworth.coverage.advice import Window
-
-GRID = (1e-3, 1e4, 57)  # where no accuracy was simulated: eight to a factor of ten
 
 
 def trade(found: Window, candidate: float) -> list[dict[str, Any]]:

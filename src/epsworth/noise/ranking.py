@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Floats
 from epsworth.deprecation import alias, renamed
 from epsworth.noise import allowed, regions
+from epsworth.noise.advice import advice, taken
 from epsworth.noise.choice import Choice
 from epsworth.noise.clamped import Clamped
 from epsworth.noise.composition import composed_epsilon
@@ -29,7 +30,6 @@ from epsworth.noise.release import released_epsilon
 from epsworth.noise.staircase import best_staircase
 from epsworth.noise.tuning import best_boosted, best_discrete, best_truncated, discrete_plain, least_boosted, plain
 from epsworth.results import Result
-from epsworth.rounding import show_down, show_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +39,6 @@ COMPARED = ("optimal", "staircase", "laplace", "pb_laplace", "pb_gaussian", "gau
 KERNELS: tuple[Kernel, ...] = ("gaussian", "laplace")
 MOST_RELEASES = 1 << 20
 WIDEST_RATIO = 1e9  # of a region's half-width, or a scale, and the sensitivity, either way
-ALIKE = 1.01  # an epsilon within one per cent of the least: then the smaller error decides
 
 
 @dataclass(frozen=True)
@@ -136,25 +135,12 @@ class Ranking(Result, Sequence[Choice]):
     @property
     def taken(self) -> Choice | None:
         """The choice that is advised: of those that cost the least, or 1 % more, the one that errs least."""
-        kept = [choice for choice in self.choices if choice.sound]
-        return min((c for c in kept if c.epsilon <= kept[0].epsilon * ALIKE), key=lambda c: c.rmse, default=None)
+        return taken(self.choices)
 
     @property
     def advice(self) -> str:
         """Say in a sentence which to take and why."""
-        take = self.taken
-        if take is None:
-            return "No noise keeps this constraint with this delta; allow a larger delta, or a wider region."
-        best = next(choice for choice in self.choices if choice.sound)
-        words = f"Take {take.name}: epsilon {show_up(take.epsilon)}"
-        words += f" with delta {show_up(take.delta)}" if take.delta else " with delta 0"
-        words += f" for {take.releases} releases together" if take.releases > 1 else ""
-        words += f", root mean squared error {take.rmse:.4g}"
-        if take is not best:
-            words += f"; {best.name} costs {show_up(best.epsilon)}, but errs more ({best.rmse:.4g})"
-        if self.floor > 0:
-            words += f"; no noise whose density falls outwards costs less than {show_down(self.floor)}"
-        return words + "."
+        return advice(self.choices, self.floor)
 
     def __str__(self) -> str:
         """Show a line per choice, and the advice."""

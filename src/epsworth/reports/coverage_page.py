@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from epsworth.coverage.verdict import useless, verdict
 from epsworth.reports.charts import Axis, Chart, Line
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import isolated
@@ -18,6 +19,7 @@ from epsworth.rounding import show_down, show_up
 TITLE = "Which ε is worth trying for this model?"
 MOST_STOPS = 120
 MOST_LISTED = 50
+SAME = 2e-8  # by which advantages are rounded up
 QUANTILES = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.0)
 
 
@@ -65,9 +67,24 @@ def _decision(held: Held, stops: Sequence[Held]) -> str:
             if "accuracy" in one:
                 word = f"mean accuracy at ε\u00a0=\u00a0{epsilon:g}"
                 facts.append((share_down(one.share("accuracy"), 3), word, "accuracy"))
-    useless = "base_accuracy" in held and held.share("base_accuracy") <= held.share("majority")
-    good = advised is not None and held.text("rule") == "advantage" and not useless
-    return decision(held.text("verdict"), facts, good)
+    base, majority = (held.share(name) if name in held else None for name in ("base_accuracy", "majority"))
+    good = advised is not None and held.text("rule") == "advantage" and not useless(base, majority)
+    return decision(_verdict(held, advised, base, majority), facts, good)
+
+
+def _verdict(held: Held, advised: tuple[float, float] | None, base: float | None, majority: float | None) -> str:
+    """Return the advice that the numbers give: what a file says of itself may not be so."""
+    low, rule = held.number("eps_low", 0), held.text("rule")
+    useful = None if base is None else held.number("eps_util", 0)
+    adv_low, adv_safe = held.share("adv_low"), held.part("wishes").share("adv_safe")
+    if rule == "advantage":
+        kept = useful is None or useful > low or useless(base, majority)
+        if adv_low > adv_safe + SAME or (advised is None and kept is False) or (advised and advised[1] > low):
+            raise ValueError("window: damaged, it is not what the advantages say; profile again")
+    return verdict(
+        rule=rule, epsilon_low=low, epsilon_util=useful, advised=advised, adv_low=adv_low, adv_safe=adv_safe,
+        adv_util=held.share("adv_util") if "adv_util" in held else None, base=base, majority=majority,
+    )  # fmt: skip
 
 
 def _worst(epsilon: float) -> str:

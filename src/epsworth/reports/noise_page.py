@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from epsworth.noise.advice import advice, taken
 from epsworth.reports.charts import Axis, Bar, Chart, Line, bar_chart
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import cleaned, escaped, isolated
@@ -16,14 +18,16 @@ from epsworth.reports.plain import plain_page, size
 from epsworth.rounding import show_down, show_up
 
 MOST_ROWS = 24
-ALIKE = 1.01  # as in the advice: among these the smaller error decides
 
 
 def noise_page(held: Held, origin: Origin, whole: str) -> Page:
     """Return the page of a ranking."""
     rows = held.parts("rows")
-    take = _taken(rows)
-    sections = [_decision(held, take), _ranking(held, rows)]
+    ranked = [_Ranked.of(row) for row in rows]
+    best = taken(ranked)
+    take = best.row if best is not None else None
+    said = advice(ranked, held.number("floor", 0))  # from the rows: what a file says of itself may not be so
+    sections = [_decision(said, take), _ranking(held, rows)]
     sliders: dict[str, Any] = {}
     if take is not None:
         if "shape" in held:
@@ -42,11 +46,24 @@ def noise_page(held: Held, origin: Origin, whole: str) -> Page:
     return plain_page("Which noise costs the least privacy?", body, sliders, whole)
 
 
-def _taken(rows: Sequence[Held]) -> Held | None:
-    """Return the row that the advice names."""
-    kept = sorted((row for row in rows if row.flag("sound")), key=lambda row: row.number("epsilon", 0))
-    near = [row for row in kept if row.number("epsilon") <= kept[0].number("epsilon") * ALIKE]
-    return min(near, key=lambda row: row.number("rmse", 0), default=None)
+@dataclass(frozen=True)
+class _Ranked:
+    """What the advice is made of, read from a row."""
+
+    name: str
+    epsilon: float
+    delta: float
+    releases: int
+    rmse: float
+    sound: bool
+    row: Held
+
+    @classmethod
+    def of(cls, row: Held) -> _Ranked:
+        return cls(
+            row.text("name"), row.number("epsilon", 0), row.share("delta"), row.whole("releases"),
+            row.number("rmse", 0), row.flag("sound"), row,
+        )  # fmt: skip
 
 
 def _question(held: Held) -> str:
@@ -65,15 +82,15 @@ def _question(held: Held) -> str:
     )
 
 
-def _decision(held: Held, take: Held | None) -> str:
+def _decision(said: str, take: Held | None) -> str:
     if take is None:
-        return decision(held.text("advice"), (), good=False)
+        return decision(said, (), good=False)
     told = (
         (show_up(take.number("epsilon")), "ε, for the whole data set and all releases", "epsilon"),
         (show_down(take.share("confidence"), 5), "probability that a release is within", "confidence"),
         (size(take.number("rmse")), "root mean squared error of a release", "rmse"),
     )
-    return decision(held.text("advice"), told, good=True)
+    return decision(said, told, good=True)
 
 
 def _ranking(held: Held, rows: Sequence[Held]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from epsworth.pac.conversion import posterior
+from epsworth.pac.conversion import posterior, tpr_bound
 from epsworth.reports.charts import Axis, Bar, Chart, Line, bar_chart
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import LONGEST, cleaned, escaped, isolated
@@ -24,6 +24,7 @@ TITLE = "What does this release give away?"
 MOST_NUMBERS = 16  # in the picture of the noise
 MOST_ROWS = 200  # in tables
 MOST_EXPOSED = 5
+FALSE_ALARMS = 0.001
 SAME = 2e-6  # by which a chance rounded up to six digits may lie above its own
 TEXTS = (
     "Any question about the secret sub-sample that is answered rightly with probability {prior} blindly is answered "
@@ -41,6 +42,7 @@ def _after(told: float, prior: float) -> float:
 def pac_page(held: Held, origin: Origin, whole: str) -> Page:
     """Return the page of a release."""
     report, sliders = held.part("report"), dict[str, Any]()
+    _check(held, report)
     sections = [_decision(report), _success(report)]
     told = report.number("mi_nats", 0)
     even = report.share("posterior_at_prior_0.5")
@@ -59,6 +61,24 @@ def pac_page(held: Held, origin: Origin, whole: str) -> Page:
         f"{report.whole('released_numbers'):,} noisy numbers. Made by epsworth {origin.version} on {origin.made}."
     )
     return plain_page(TITLE, page_body(TITLE, about, sections, keys(2)), sliders, whole)
+
+
+def _check(held: Held, report: Held) -> None:
+    """Refuse chances below what the nats of this release alone admit: earlier ones can only have told more."""
+    told, blind = report.number("mi_nats", 0), report.share("largest_record_prior")
+    least = {"posterior_at_prior_0.5": _after(told, 0.5)}
+    if "most_nats_in_all" not in report:  # else the promise is about records, and may be better than the nats
+        rates = (tpr_bound(told, share, FALSE_ALARMS) for share in (blind, 1 - blind) if 0 < share < 1)
+        least |= {"posterior_of_membership": _after(told, blind), "tpr_at_fpr_0.001": min(rates, default=1.0)}
+    if "posterior_of_naming_the_world" in report:
+        least["posterior_of_naming_the_world"] = _after(told, report.share("prior_of_naming_the_world"))
+    parts = [(report, name, low) for name, low in least.items()]
+    if "noise" in held and "by_budget" in held.part("noise"):
+        budgets = held.part("noise").parts("by_budget")
+        parts += [(one, "posterior_of_membership", _after(one.number("nats", 0), blind)) for one in budgets]
+    for part, name, low in parts:
+        if part.share(name) < low - SAME:
+            raise ValueError(f"{name}: {part.share(name):.6g} is less than the nats admit, {low:.6g}; release again")
 
 
 def _decision(report: Held) -> str:

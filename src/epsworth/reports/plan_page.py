@@ -31,6 +31,7 @@ def plan_page(held: Held, origin: Origin, whole: str) -> Page:
     sections = [_decision(found)]
     sliders: dict[str, Any] = {}
     if found.feasible and found.margin <= 1 and "question" in held:
+        _check(found, held.part("question"))
         trade, sliders = _trade(found, held.part("question"))
         sections.append(trade)
     if math.isfinite(found.epsilon):
@@ -73,6 +74,22 @@ def _plan(held: Held) -> Plan:
     )  # fmt: skip
 
 
+def _check(found: Plan, asked: Held) -> None:
+    """Refuse a plan that falls short of what is planned for its epsilon and margin."""
+    needed = _users(found.epsilon, found.margin, found.confidence, found.power, found.mechanism, *_sizes(asked))
+    if found.users < needed:
+        raise ValueError(
+            f"users: {found.users:,} are too few for this epsilon and margin, {needed:,} are needed; plan again"
+        )
+
+
+def _sizes(asked: Held) -> tuple[float, int | None, int | None]:
+    """Return the share of users in the cell, the cells per axis and the features that were asked about."""
+    mass = asked.number("mass", 0, 1) if "mass" in asked else 1.0
+    m, d = (asked.whole(name) if name in asked else None for name in ("cells", "features"))
+    return mass, m, d
+
+
 def _decision(found: Plan) -> str:
     if not found.feasible or found.margin > 1:
         return decision(str(found), (), good=False)
@@ -87,14 +104,13 @@ def _decision(found: Plan) -> str:
 def trade_of(found: Plan, asked: Held) -> list[tuple[float, list[tuple[float, int]]]]:
     """Return, by margin, pairs of epsilon and the users that it takes: as `plan` finds them, its own among them."""
     quick = found.mechanism in QUICK
-    sizes = [asked.whole(name) if name in asked else None for name in ("cells", "features")]
-    mass = asked.number("mass", 0, 1) if "mass" in asked else 1.0
+    sizes = _sizes(asked)
     near = (float(show_up(found.epsilon * factor, 3)) for factor in np.geomspace(1 / SPAN, SPAN, STOPS if quick else 5))
     grid = sorted({e for e in near if 0.01 <= e <= 30 and abs(e / found.epsilon - 1) > 0.01} | {found.epsilon})
     curves = []
     for factor in FACTORS if quick else (1.0,):
         margin = found.margin * factor
-        if margin > mass:
+        if margin > sizes[0]:
             continue
         points = []
         for epsilon in grid:
@@ -102,7 +118,7 @@ def trade_of(found: Plan, asked: Held) -> list[tuple[float, list[tuple[float, in
                 points.append((epsilon, found.users))
                 continue
             try:
-                users = _users(epsilon, margin, found.confidence, found.power, found.mechanism, mass, *sizes)
+                users = _users(epsilon, margin, found.confidence, found.power, found.mechanism, *sizes)
             except ValueError:  # more users than can be counted
                 continue
             points.append((epsilon, users))

@@ -37,6 +37,8 @@ def tailored_page(held: Held, origin: Origin, whole: str, policy: str = "") -> P
     """Return the page; ``policy`` is the text of what clients run, where it is at hand."""
     made = held.part("tailored")
     epsilon = made.number("epsilon_per_record", 0)
+    if epsilon == 0:
+        raise ValueError("epsilon_per_record: damaged, no policy keeps an epsilon of 0; build the policy again")
     meaning, sliders = of_promise(
         epsilon, 0.0, what="your values are the ones they suspect", which="", seen="one release of your record"
     )

@@ -1,0 +1,69 @@
+"""Which noise of a ranked list to take, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from epsworth.rounding import show_down, show_up
+
+ALIKE = 1.01  # an epsilon within one per cent of the least: then the smaller error decides
+
+
+class Ranked(Protocol):
+    """What a row of the list tells."""
+
+    @property
+    def name(self) -> str:
+        """Which noise."""
+
+    @property
+    def epsilon(self) -> float:
+        """Its epsilon, for all releases together."""
+
+    @property
+    def delta(self) -> float:
+        """Its delta."""
+
+    @property
+    def releases(self) -> int:
+        """How many releases."""
+
+    @property
+    def rmse(self) -> float:
+        """Root mean squared error of a release."""
+
+    @property
+    def sound(self) -> bool:
+        """Whether epsilon is a bound."""
+
+
+Row = TypeVar("Row", bound=Ranked)
+
+
+def taken(rows: Sequence[Row]) -> Row | None:
+    """Return the row that is advised: of those that cost the least, or 1 % more, the one that errs least."""
+    best = cheapest_sound(rows)
+    near = (row for row in rows if best is not None and row.sound and row.epsilon <= best.epsilon * ALIKE)
+    return min(near, key=lambda row: row.rmse, default=None)
+
+
+def cheapest_sound(rows: Sequence[Row]) -> Row | None:
+    """Return the row that costs the least of those that are bounds."""
+    return min((row for row in rows if row.sound), key=lambda row: row.epsilon, default=None)
+
+
+def advice(rows: Sequence[Ranked], floor: float) -> str:
+    """Say in a sentence which to take and why; ``floor`` is what no noise is cheaper than, 0 where none is known."""
+    take, best = taken(rows), cheapest_sound(rows)
+    if take is None or best is None:
+        return "No noise keeps this constraint with this delta; allow a larger delta, or a wider region."
+    words = f"Take {take.name}: epsilon {show_up(take.epsilon)}"
+    words += f" with delta {show_up(take.delta)}" if take.delta else " with delta 0"
+    words += f" for {take.releases} releases together" if take.releases > 1 else ""
+    words += f", root mean squared error {take.rmse:.4g}"
+    if take is not best:
+        words += f"; {best.name} costs {show_up(best.epsilon)}, but errs more ({best.rmse:.4g})"
+    if floor > 0:
+        words += f"; no noise whose density falls outwards costs less than {show_down(floor)}"
+    return words + "."
