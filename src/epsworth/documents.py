@@ -10,7 +10,7 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from epsworth.numerals import fits
+from epsworth.numerals import fits, short
 
 DEPTH = 32
 HELD = 1023  # bits of a whole number that a double can hold
@@ -36,7 +36,7 @@ def read_toml(text: str, number: Callable[[str], Any] = float) -> dict[str, Any]
     if _DOTTED.search(text):
         raise ValueError(f"a name has more than {DEPTH} parts; write nested tables of modest depth")
     try:
-        document = tomllib.loads(text, parse_float=lambda word: _number(word, number))
+        document = tomllib.loads(text.removeprefix("\ufeff"), parse_float=lambda word: _number(word, number))
     except RecursionError:
         raise _too_deep() from None
     _check(document)
@@ -51,6 +51,8 @@ def read_json(text: str | bytes) -> Any:
     >>> read_json('{"a": [1, 2.5]}')
     {'a': [1, 2.5]}
     """
+    if isinstance(text, str):
+        text = text.removeprefix("\ufeff")
     try:
         document = json.loads(text, object_pairs_hook=_members, parse_int=_whole)
     except RecursionError:
@@ -61,6 +63,19 @@ def read_json(text: str | bytes) -> Any:
         raise ValueError(f"holds no JSON ({error}); give a file of JSON, whole") from None
     _check(document, HELD)
     return document
+
+
+def in_words(error: Exception) -> str:
+    """Return what is wrong with a document that fits no result, without the words of the interpreter.
+
+    Examples
+    --------
+    >>> in_words(KeyError("lower")), in_words(TypeError("len() of unsized object"))
+    ("'lower' is missing", 'an entry is of another kind than it should be')
+    """
+    if isinstance(error, KeyError):
+        return f"{short(error.args[0])} is missing"
+    return str(error) if type(error) is ValueError else "an entry is of another kind than it should be"
 
 
 def _whole(word: str) -> int:

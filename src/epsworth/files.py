@@ -12,7 +12,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from epsworth.numerals import short
+
 RESULT_BYTES = 1 << 26  # bytes of a result: its reader takes twenty times as many, and a minute
+
+
+def file_named(path: object) -> Path:
+    """Return the path of a file, or refuse what names none in one sentence.
+
+    Examples
+    --------
+    >>> file_named(5)
+    Traceback (most recent call last):
+    TypeError: path must name a file, as a text or a Path, got 5
+    """
+    if isinstance(path, (str, os.PathLike)):
+        return Path(path)
+    raise TypeError(f"path must name a file, as a text or a Path, got {short(path)}")
 
 
 @contextmanager
@@ -21,8 +37,9 @@ def reading(path: str | Path, what: str, *, most: int | None = None) -> Iterator
 
     ``most``: bytes that it may have; then devices and pipes, which may never end, are refused as well.
     """
+    path = file_named(path)
     try:
-        yield Path(path).read_bytes() if most is None else _read_at_most(Path(path), most)
+        yield path.read_bytes() if most is None else _read_at_most(path, most)
     except OSError as error:
         raise ValueError(f"cannot read the {what} {path}: {error.strerror}; check the path") from None
     except ValueError as error:  # the decoders' own errors, too
@@ -80,7 +97,7 @@ def check_separators(header: str, what: str) -> None:
 
 def check_readable(path: str | Path, what: str) -> Path:
     """Return the path of a file that can be read, or say why it cannot."""
-    path = Path(path)
+    path = file_named(path)
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):

@@ -296,7 +296,7 @@ def as_records(X: Any, *, features: Sequence[str] | None = None, count: int | No
     if expected is not None and len(records.names) != expected:
         raise ValueError(
             f"the table has {len(records.names)} columns, but the classifier was fitted on {expected}; "
-            "drop the others (the target column, an index) first"
+            "drop the others first (an index; the target column, which --target names)"
         )
     return records
 

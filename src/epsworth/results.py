@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.files import write_text
-from epsworth.numerals import short
+from epsworth.files import file_named, write_text
 from epsworth.rounding import show_down
 
 
@@ -51,20 +50,6 @@ class Table:
             f"<tr>{''.join(f'<{kind}>{html.escape(text)}</{kind}>' for text in row)}</tr>" for kind, row in rows
         )
         return f"<table><caption>{html.escape(self.title)}</caption>{body}</table>"
-
-
-def file_named(path: object) -> Path:
-    """Return the path of a file, or refuse what names none in one sentence.
-
-    Examples
-    --------
-    >>> file_named(5)
-    Traceback (most recent call last):
-    TypeError: path must name a file, as a text or a Path, got 5
-    """
-    if isinstance(path, (str, Path)):
-        return Path(path)
-    raise TypeError(f"path must name a file, as a text or a Path, got {short(path)}")
 
 
 class Result(ABC):

@@ -121,3 +121,12 @@ def test_what_no_double_holds_and_what_is_no_json_is_told(text, said):
         read_json(text)
     assert "sys." not in str(refused.value)
     assert float(read_json("[" + "9" * 307 + "]")[0]) > 1e306
+
+
+def test_a_byte_order_mark_is_no_part_of_a_text():
+    assert (
+        read_toml('\ufeffa = "b"')
+        == read_json('\ufeff{"a": "b"}')
+        == read_json(b'\xef\xbb\xbf{"a": "b"}')
+        == {"a": "b"}
+    )

@@ -64,7 +64,8 @@ def test_a_file_is_named_by_a_text_or_a_path(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     study = ew.Study(model="m.skops", table="t.csv", sensitive=["a"], epsilons=[1, 2])
     doors = [ew.reports.report(MADE).save, ew.reports.report_file, ew.Study.load, ew.StudyResult.load, study.save]
-    for door in [*doors, MADE.save]:
+    doors += [MADE.save, ew.Curves.load, ew.Policy.load, ew.Domain.load]
+    for door in doors:
         with pytest.raises(TypeError, match=r"^path must name a file, as a text or a Path, got "):
             door(path)
     assert not list(tmp_path.iterdir())
@@ -82,3 +83,13 @@ def test_a_page_is_saved_as_a_page(name, tmp_path):
 def test_a_document_that_json_cannot_hold_is_refused():
     with pytest.raises(ValueError, match="document holds what JSON cannot"):
         ew.reports.report_document({"release": {1, 2}, "report": 1})
+
+
+@pytest.mark.parametrize("entry", ["mechanisms", "epsilons_per_feature", "stability", "labels", "features"])
+@pytest.mark.parametrize("given", [None, 3, [], {"average": 3}, [[]]])
+def test_a_damaged_result_is_refused_without_the_interpreters_words(entry, given):
+    made = MADE.to_dict()
+    assert entry in made
+    with pytest.raises(ValueError, match=r"damaged or incomplete|write the curves again") as refused:
+        ew.Curves.from_dict(made | {entry: given})
+    assert not any(word in str(refused.value) for word in ("Error", "object", "NoneType", "unsized", "Traceback"))

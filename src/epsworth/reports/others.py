@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from epsworth.documents import in_words
 from epsworth.numerals import short
 from epsworth.reports.coverage_page import coverage_page
 from epsworth.reports.held import Held
@@ -85,4 +86,4 @@ def page_of(document: Mapping[str, Any], content: bytes, command: str | None = N
     try:
         return PAGES[name][1](Held(document, "result"), Origin.of(content, command), packed(content))
     except (TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
-        raise ValueError(f"result: damaged or incomplete ({type(error).__name__}: {error})") from None
+        raise ValueError(f"result: damaged or incomplete ({in_words(error)})") from None

@@ -11,9 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from epsworth.files import OutputError, check_writable, write_text
+from epsworth.files import OutputError, check_writable, file_named, write_text
 from epsworth.reports.escaping import embedded, escaped
-from epsworth.results import file_named
 
 STYLES = ("page.css",)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.documents import read_json
-from epsworth.files import RESULT_BYTES, reading
+from epsworth.documents import in_words, read_json
+from epsworth.files import RESULT_BYTES, file_named, reading
 from epsworth.numerals import short
 from epsworth.release import Policy
 from epsworth.reports.numbers import Shown
@@ -22,7 +22,6 @@ from epsworth.reports.parts import Origin, packed
 from epsworth.reports.policy_page import policy_page
 from epsworth.reports.tailored_page import of_tailored
 from epsworth.reports.utility import utility_page
-from epsworth.results import file_named
 from epsworth.space import LeakWarning
 from epsworth.studies.result import StudyResult, is_study_result
 from epsworth.utility.believable import check_population
@@ -181,7 +180,7 @@ def _recommendation_page(document: Mapping[str, Any], asked: Question, content: 
         wanted = None if choice is None else (choice["mechanism"], choice["epsilon_per_record"])
         limits = [None, 0.0 if choice is None else choice["delta_per_record"], 0.0]
     except (KeyError, TypeError) as error:
-        raise ValueError(f"recommendation: damaged or incomplete ({type(error).__name__}: {error})") from None
+        raise ValueError(f"recommendation: damaged or incomplete ({in_words(error)})") from None
     if asked == Question():
         for delta in limits:
             found = _chosen(curves, Question(**said, delta=delta))
@@ -255,7 +254,7 @@ def _populations(curves: Curves, held: Any) -> dict[str, Population] | None:
             lower, upper = (np.array(entry[side], dtype=np.float64) for side in ("lower", "upper"))
             one = Population(lower, upper, float(entry["confidence"]), int(entry["records"]), float(entry["spent"]))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"population: damaged or incomplete ({type(error).__name__}: {error})") from None
+            raise ValueError(f"population: damaged or incomplete ({in_words(error)})") from None
         if not lower.shape == upper.shape == shape[:2] or not (lower <= upper).all():
             raise ValueError("population: must be mechanisms x epsilons with lower <= upper; write the curves again")
         check_population(one, len(curves.labels))

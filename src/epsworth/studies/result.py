@@ -14,7 +14,7 @@ from epsworth.documents import read_json
 from epsworth.files import RESULT_BYTES, check_readable, reading
 from epsworth.numerals import short
 from epsworth.release import Policy
-from epsworth.results import Result, Table, file_named
+from epsworth.results import Result, Table
 from epsworth.space import Domain, LeakWarning, unit_domain
 from epsworth.studies.fields import seed as check_seed
 from epsworth.studies.fields import text
@@ -224,7 +224,7 @@ class StudyResult(Result):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a file that `save` wrote."""
-        with reading(check_readable(file_named(path), "study result"), "study result", most=RESULT_BYTES) as content:
+        with reading(check_readable(path, "study result"), "study result", most=RESULT_BYTES) as content:
             return cls.from_dict(read_json(content))
 
 

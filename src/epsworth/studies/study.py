@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from epsworth.documents import read_toml
-from epsworth.files import check_readable, check_writable, reading, write_text
+from epsworth.files import check_readable, check_writable, file_named, reading, write_text
 from epsworth.numerals import short
-from epsworth.results import file_named
 from epsworth.space import Domain
 from epsworth.studies.fields import CHECKS, VERSION, unknown
 from epsworth.studies.inputs import epsilon_grid, is_address, shared_evenly
@@ -168,7 +167,7 @@ class Study:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a study file; names of files in it begin in its folder."""
-        path = check_readable(file_named(path), "study file")
+        path = check_readable(path, "study file")
         if path.suffix.lower() != ".toml":
             raise ValueError(f"the study file {path} must end in .toml")
         with reading(path, "study file") as content:

@@ -21,6 +21,9 @@ def check_curves(curves: Curves) -> None:
     names, grid = curves.mechanisms, curves.epsilons
     if len(set(names)) < len(names) or not all(name.strip() for name in names):
         raise ValueError("mechanisms must have names, each another one")
+    columns = curves.features
+    if not columns or len(set(columns)) < len(columns):
+        raise ValueError("features must be named, each once")
     if grid.ndim != 1 or not (np.isfinite(grid) & (grid > 0)).all() or not (np.diff(grid) > 0).all():
         raise ValueError("epsilons must be positive and increase")
     for name in ("confidence", "spent"):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.deprecation import METHODS
-from epsworth.documents import read_json
+from epsworth.documents import in_words, read_json
 from epsworth.files import RESULT_BYTES, reading
 from epsworth.guarantees import Guarantee, Unit, ceiling, promise_from_dict, promise_to_dict, weakness
 from epsworth.numerals import short
@@ -334,9 +334,7 @@ class Curves(Result):
         try:
             curves = cls._read(document)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-            raise ValueError(
-                f"damaged or incomplete ({type(error).__name__}: {error}); write the curves again"
-            ) from None
+            raise ValueError(f"damaged or incomplete ({in_words(error)}); write the curves again") from None
         return curves
 
     @classmethod
@@ -347,7 +345,7 @@ class Curves(Result):
         curves = cls(
             mechanisms=tuple(map(str, document["mechanisms"])),
             epsilons=np.array(document[f"epsilons_per_{unit}"], dtype=np.float64),
-            features=tuple(document["features"]),
+            features=tuple(_texts(document["features"])),
             stability=Bounds.from_dict(document["stability"]),
             accuracy=None if accuracy is None else Bounds.from_dict(accuracy),
             guarantees=tuple(tuple(map(promise_from_dict, row)) for row in document["guarantees_per_record"]),
@@ -392,3 +390,9 @@ class Curves(Result):
         """Read a file that `save` wrote."""
         with reading(path, "curves file", most=RESULT_BYTES) as content:
             return cls.from_dict(read_json(content))
+
+
+def _texts(entry: Any) -> list[str]:
+    if not isinstance(entry, list) or not all(isinstance(one, str) for one in entry):
+        raise TypeError("no list of texts")
+    return entry

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Overspent
+from epsworth.documents import in_words
 from epsworth.guarantees import promise_from_dict
 from epsworth.results import Result, json_form
 from epsworth.rounding import down, round_down
@@ -286,9 +287,7 @@ class Surroundings(Result):
                 notes=_texts(document, "notes"),
             )
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, Overspent) as error:
-            raise ValueError(
-                f"surroundings: damaged or incomplete ({type(error).__name__}: {error}); write them again"
-            ) from None
+            raise ValueError(f"surroundings: damaged or incomplete ({in_words(error)}); write them again") from None
 
 
 def _need(holds: bool, said: str) -> None:
