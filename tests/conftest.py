@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import warnings
+import zlib
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,21 @@ EXAMPLES = int(os.environ.get("EPSWORTH_EXAMPLES", "20"))
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=EXAMPLES)
 settings.load_profile("repeatable")
+
+
+@pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the default run one in ``every(k)`` cases of a test, picked by its name; the others are slow ones.
+
+    Names rather than counts: cases in a product of parameters repeat with a period that counting may share.
+    """
+    started = set()
+    for item in items:
+        for marker in item.iter_markers("every"):
+            function = item.nodeid.partition("[")[0]
+            if function in started and zlib.crc32(item.name.encode()) % marker.args[0]:
+                item.add_marker(pytest.mark.slow)
+            started.add(function)
 
 
 @pytest.fixture(scope="session")

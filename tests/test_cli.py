@@ -238,6 +238,7 @@ def test_domain_from_data_warns(cli):
         (("--over", "all"), "over must be 'auto', 'records' or 'dataset'"),
     ],
 )
+@pytest.mark.every(3)
 def test_bad_input_ends_in_one_sentence_and_status_2(cli, place, words, message):
     before = sorted(os.listdir(place))
     code, out, err = cli("utility", *QUESTION, *words)
@@ -300,6 +301,7 @@ def test_a_model_that_fails_on_one_row(cli, place):
         (("demo", "--out", "none"), "the folder none does not exist"),
     ],
 )
+@pytest.mark.every(3)
 def test_bad_wishes_end_in_one_sentence_and_status_2(cli, words, message):
     code, _, err = cli(*words)
     assert code == 2

@@ -58,6 +58,7 @@ def started(*words):
 
 
 @pytest.mark.filterwarnings("ignore:.*is a pickle")
+@pytest.mark.slow
 def test_a_deadline_ends_a_run_with_what_is_proven_and_a_file_lets_it_go_on(cli, place):
     words = (*QUESTION, "--tolerance", "0.02", "--resume", "run.npz", "--json", "-")
     code, out, err = cli("utility", *words, "--within-seconds", "1")

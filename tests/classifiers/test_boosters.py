@@ -74,6 +74,7 @@ def silent(model):
 
 @every_booster
 @pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.every(3)
 def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, classes):
     """Brute force: the label at random points, and at both doubles next to every edge."""
     model, rng = fitted(name, classes), np.random.default_rng(0)
@@ -123,6 +124,7 @@ def test_cells_equal_the_whole_grid(name):
 
 
 @every_booster
+@pytest.mark.every(3)
 def test_cells_hold_the_sampled_truth_and_name_themselves(name):
     """False-alarm rate of the sampled intervals: 1e-6 per run."""
     model, y = fitted(name, 3), [0, 1, 1]

@@ -400,6 +400,7 @@ def test_tables_are_read_from_csv_and_parquet(tmp_path):
 
 @pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
 @pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.every(3)
 def test_forests_answer_as_predict_does_to_the_last_bit(kind, classes):
     """Few shallow trees on few records tie often; impure leaves tie up to rounding, which must be the same one."""
     rng = np.random.default_rng(classes)

@@ -168,6 +168,7 @@ def _one_thread():
 
 
 @every_case
+@pytest.mark.every(3)
 def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, classes):
     """Brute force: the label at random points, and at both doubles next to every edge."""
     model, rng = fitted(name, classes), np.random.default_rng(0)
@@ -179,6 +180,7 @@ def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, class
 
 
 @every_case
+@pytest.mark.every(3)
 def test_what_was_read_answers_as_predict_does_wherever_it_says_that_it_is_clear(name, classes):
     """Nothing is asked here: sums, thresholds, votes and calibrators alone, at thresholds of all features."""
     model, rng = fitted(name, classes), np.random.default_rng(1)
@@ -424,6 +426,7 @@ def logistic():
 
 
 @pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.every(3)
 def test_thresholds_on_linear_scores(name):
     """Against the grid, and the label on both sides of the boundary that was read."""
     model = LINEAR[name]().fit(IRIS, LABELS[2])

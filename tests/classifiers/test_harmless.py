@@ -75,6 +75,7 @@ def fitted(name):
 
 
 @pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.every(3)
 def test_ordinary_pipelines_load_without_trust(tmp_path, name):
     model = fitted(name)
     io.dump(model, tmp_path / "m.skops")

@@ -57,6 +57,7 @@ WHO = ["yes", "yes", "no", "no"]
 
 @pytest.mark.parametrize("extensions", [(), (BINARY,)])
 @pytest.mark.parametrize("inputs", [(), (TENSOR,)])
+@pytest.mark.every(3)
 def test_labels_are_those_of_the_model(inputs, extensions):
     with serving(species, inputs=inputs, extensions=extensions) as server:
         asked = ew.remote(server.url, batch=16)
@@ -135,6 +136,7 @@ np.save(sys.argv[4], [curves.lower, curves.upper])
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_where_it_was(tmp_path):
     np.save(tmp_path / "flowers.npy", FLOWERS[:5])
 
@@ -259,6 +261,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.every(3)
 def test_a_hostile_service_gets_one_sentence_in_time(name):
     trouble, told = HOSTILE[name]
     with serving(above) as server:
@@ -273,6 +276,7 @@ def test_a_hostile_service_gets_one_sentence_in_time(name):
 
 
 @pytest.mark.parametrize("name", ["silence", "a drip", "a drip of headers", "a flood"])
+@pytest.mark.every(3)
 def test_strangers_have_little_time_and_room(name):
     trouble, told = HOSTILE[name]
     with serving(above) as server:
@@ -507,6 +511,7 @@ def test_a_policy_is_tailored_to_a_service(cli, tmp_path, monkeypatch):
         assert not Path("q.toml").exists()
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_an_address(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pl.DataFrame(FLOWERS[:4], schema=["length", "width"]).write_csv("flowers.csv")

@@ -160,6 +160,7 @@ def test_each_engine_answers_some_question_of_the_zoo():
 @every_question
 @every_engine
 @pytest.mark.parametrize("name", ZOO)
+@pytest.mark.every(3)
 def test_what_an_engine_supports_it_bounds(name, engine, with_y):
     """Shapes, order, range, risk, progress; the bounds meet a simulation, false-alarm rate 1e-6 for all of them."""
     asked = question(name, with_y)

@@ -59,6 +59,7 @@ def test_closed_intervals_that_share_an_edge_overlap_in_its_atom(name, epsilon, 
 
 @every_family
 @pytest.mark.parametrize("epsilon", SPEC_EPSILONS)
+@pytest.mark.every(3)
 def test_mass_is_the_integral_of_the_density_plus_atoms(name, epsilon):
     mechanism = FAMILIES[name](epsilon)
     for x in true_values(epsilon):
@@ -85,6 +86,7 @@ def jumps(law, low, high):
 
 @every_family
 @given(epsilon=epsilons, x=values)
+@pytest.mark.every(3)
 def test_cells_partition_the_mass(name, epsilon, x):
     law = FAMILIES[name](epsilon).law(np.array([x, 1 - x]))
     cuts = np.array([0.0, 0.0, 0.1, 0.31, 0.5, 0.5, 0.9, 1.0])  # repeated edges: empty cells, and {0} alone

@@ -113,6 +113,7 @@ PARTS = (utility, released, noises, exposures, pool, learnt, studied)
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)
+@pytest.mark.every(3)
 def test_results_share_one_shape(part, tmp_path):
     for name, result in part():
         assert isinstance(result, Result), name
@@ -135,6 +136,7 @@ def test_results_share_one_shape(part, tmp_path):
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)
+@pytest.mark.every(3)
 def test_pictures_are_drawn_on_the_axes_that_are_given(part):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     for name, result in part():

@@ -219,6 +219,7 @@ def test_the_noise_of_a_release_covers_every_charge(d):
             assert number(rate) * whole <= number(epsilon)
 
 
+@pytest.mark.slow
 def test_the_ends_of_a_window_are_rounded_to_their_safe_sides():
     for X, y, _, l2, _ in small_worlds(30):
         found = window(X, y, l2)

@@ -170,6 +170,7 @@ def mixture_survival(d, u, t):
 
 
 @pytest.mark.parametrize(("d", "u"), [(2, 1.0), (2, 6.0), (3, 0.3), (5, 4.0), (12, 9.0), (40, 12.0)])
+@pytest.mark.every(3)
 def test_survival_agrees_with_the_mixture_over_radii(d, u):
     for t in (-0.7 * u, 0.0, 0.2 * u, 0.9 * u):
         assert kernels(d).survival(u, t) == pytest.approx(mixture_survival(d, u, t), abs=1e-9)
@@ -199,6 +200,7 @@ def test_means_agree_with_draws(d, u):
 
 
 @pytest.mark.parametrize("d", [2, 3, 17, 109, 1000])
+@pytest.mark.every(3)
 def test_the_table_equals_the_integral(d):
     u = np.geomspace(3e-8, 3e7, 1500)
     law = kernels(d)

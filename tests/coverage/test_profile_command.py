@@ -161,6 +161,7 @@ def test_the_command_without_data_reads_none(cli):
         (["--coefficients", "2", "--plot", "x.png"], "--plot needs a table"),
     ],
 )
+@pytest.mark.every(3)
 def test_bad_input_ends_in_one_sentence(cli, words, sentence):
     code, _, err = cli(*words)
     assert code == 2

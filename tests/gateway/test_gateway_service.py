@@ -106,6 +106,7 @@ def ask(port, document=None, path="/predict", **headers):
         link.close()
 
 
+@pytest.mark.slow
 def test_it_serves_and_a_stop_lets_finish_what_is_under_way(started, model):
     with started() as process:
         status, body, headers = ask(process.port, [ONE], cookie="me=1")
@@ -130,6 +131,7 @@ def test_it_serves_and_a_stop_lets_finish_what_is_under_way(started, model):
             socket.create_connection(("127.0.0.1", process.port))
 
 
+@pytest.mark.slow
 def test_clients_that_hang_up_do_not_end_it(started, model):
     """Requests in a row on one connection, cut while they are answered: the later answers have nowhere to go."""
     body = json.dumps([ONE]).encode()
@@ -176,6 +178,7 @@ def test_workers_share_metrics_and_the_ledger(started, model, tmp_path):
         (["--upstream", "http://m", "--workers", "0"], "workers"),
     ],
 )
+@pytest.mark.every(3)
 def test_bad_input_is_one_sentence(policy, tmp_path, monkeypatch, capsys, options, words):
     from epsworth.cli import main
 

@@ -342,6 +342,7 @@ def test_intervals_of_means_cover():
 
 @pytest.mark.parametrize("p", [0.02, 0.3, 0.5, 0.97])
 @pytest.mark.parametrize("n", [1, 4, 60])
+@pytest.mark.every(3)
 def test_intervals_of_means_of_coins_miss_at_most_as_often_as_they_may_on_either_side(n, p):
     hits = np.arange(n + 1)
     for miss in (0.5, 0.1, 1e-3):

@@ -41,6 +41,7 @@ def accuracy(mechanism, epsilon, users, seeds, **options):
     return float(np.mean([model.fit(X, y).score(*test) for model in models]))
 
 
+@pytest.mark.slow
 def test_moons_reach_the_stated_accuracy_with_a_hundredth_of_the_users():
     """Means of 10 and 5 runs whose standard deviations are below .015 (ours) and .1 (slides): seeds are fixed."""
     at_1e4, at_1e5 = accuracy("auto", 1.0, 10**4, 10), accuracy("auto", 1.0, 10**5, 5)
@@ -50,6 +51,7 @@ def test_moons_reach_the_stated_accuracy_with_a_hundredth_of_the_users():
     assert accuracy("slides", 1.0, 10**6, 5) < at_1e4
 
 
+@pytest.mark.slow
 def test_accuracy_rises_with_alpha():
     """Means of 5 seeds; from epsilon 2 on their standard errors are below .002, before that steps are far wider."""
     found = [accuracy("auto", epsilon, 10**5, 5) for epsilon in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)]
@@ -169,6 +171,7 @@ def test_simulation_plans_for_a_billion_users():
 
 @pytest.mark.filterwarnings("ignore:cells on")
 @parametrize_with_checks([LDPClassifier(epsilon=60, bounds=(-10, 10), random_state=0)])
+@pytest.mark.every(3)
 def test_scikit_learns_own_checks(estimator, check):
     """With so much budget that accuracy checks speak of the estimator, not of the noise."""
     check(estimator)

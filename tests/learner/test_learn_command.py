@@ -172,6 +172,7 @@ def test_records_do_not_leave_twice_unless_told(cli):
         ("learn plan --epsilon 1", "exactly two of epsilon, users and margin"),
     ],
 )
+@pytest.mark.every(3)
 def test_bad_input_ends_in_a_sentence(cli, words, message):
     cli("learn config c.json -b age=17:90 -b hours=0:100 --epsilon 2 --classes no,yes --cells 4")
     code, _, err = cli(words)
@@ -206,6 +207,7 @@ ACCIDENTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_no_input_ends_in_an_accident_or_overwrites_another(cli, tmp_path):
     """One sentence, exit status 2, and every file is as it was."""
     cli(CONFIG + " --cells 4")
@@ -272,6 +274,7 @@ def test_bounds_may_share_an_option(cli):
         ("1,two", ["1", "two"]),
     ],
 )
+@pytest.mark.every(3)
 def test_classes_are_read_as_columns_are(cli, classes, column):
     pl.DataFrame({"age": [20.0, 80.0], "hours": [1.0, 2.0], "rich": column}).write_csv("two.csv")
     assert cli(CONFIG.replace("no,yes", classes) + " --cells 4")[0] == 0

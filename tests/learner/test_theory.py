@@ -155,6 +155,7 @@ def samples(c, X, y, rng):
 
 @pytest.mark.parametrize("name", ["hadamard", "ternary", "krr", "oue"])
 @pytest.mark.parametrize("epsilon", [1.0, 4.0, 12.0])
+@pytest.mark.every(3)
 def test_mean_variances_count_the_sampling_of_users(name, epsilon):
     """Uneven cells, users drawn anew in each of 4000 runs: the mean variance is the formula's, less squared means.
 
@@ -205,6 +206,7 @@ def test_noise_of_the_published_mechanism_is_that_of_its_grain():
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("name", ["cosine", "hadamard"])
+@pytest.mark.every(3)
 def test_sums_drawn_at_once_have_the_law_of_users_drawn_one_by_one(name, classes):
     """Means and variances of every count over 1500 simulations of either kind, within five standard errors."""
     rng = np.random.default_rng(2)

@@ -25,6 +25,7 @@ def test_json_on_standard_output_is_one_object_with_rows(cli):
     assert document["advice"] == ranked.advice
 
 
+@pytest.mark.slow
 def test_the_table_ends_with_advice_and_a_plot_is_written(cli, tmp_path):
     code, out, _ = cli(*ASK, "--lattice", "1", "--published", "--plot", str(tmp_path / "noise.svg"))
     assert code == 0
@@ -66,6 +67,7 @@ def test_other_regions(cli, tmp_path):
     (["--within=0,1e9", "--region", "fixed"], "more than 100000 whole numbers"),
     (["--within=0,inf", "--region", "fixed"], "theta must be the two ends"),
 ])  # fmt: skip
+@pytest.mark.every(3)
 def test_bad_input_ends_in_a_sentence(cli, words, message):
     code, _, err = cli("noise", *words)
     assert code == 2

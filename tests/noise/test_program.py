@@ -25,6 +25,7 @@ ON_LATTICE = [(1.0, 0.1, 1e-5), (5.0, 0.001, 1e-3), (2.84, 0.05, 1e-6)]
     ("theta", "beta", "delta", "lattice"),
     sparing([(*asked, None) for asked in QUESTIONS] + [(*asked, 1.0) for asked in ON_LATTICE], keep=(1, 4, 7, 8, 10)),
 )
+@pytest.mark.every(3)
 def test_nothing_in_the_list_passes_the_floor(theta, beta, delta, lattice):
     ranked = noise.cheapest(theta, confidence=1 - beta, delta=delta, lattice=lattice)
     best = ranked.named("optimal")
@@ -37,6 +38,7 @@ def test_nothing_in_the_list_passes_the_floor(theta, beta, delta, lattice):
 
 @pytest.mark.parametrize(("theta", "lattice"), [(0.5, 1.0), (2.5, 1.0), (0.75, 0.5), (0.6, 0.4), (2.84, 1.0)])
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
+@pytest.mark.every(3)
 def test_floors_on_a_lattice_allow_continuous_noise_no_more_than_it_has(theta, lattice, delta):
     """For half-integer theta, noise rounded to the lattice holds as much: the staircase is at the floor."""
     sensitivity = 2 * lattice

@@ -34,6 +34,7 @@ KERNEL = noise.boosted(scale=2.0, theta=2.0, confidence=Fraction(19, 20))
     (lambda: noise.cheapest((0, 9), confidence=0.9, region="fixed").asked.beta,
      lambda: noise.cheapest((0, 9), confidence=0.9, region="fixed").asked.failure),
 ])  # fmt: skip
+@pytest.mark.every(3)
 def test_spellings_of_before_mean_what_they_did(old, new):
     with pytest.warns(FutureWarning, match="deprecated"):
         found = old()

@@ -67,6 +67,7 @@ def test_privatize_prints_the_release_its_promise_and_all_limits(cli, place):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.every(3)
 def test_every_algorithm_by_name(cli, name):
     target = {"linear_regression": "petal_width", "ridge": "petal_width"}.get(name, "species")
     extra = ("--set", "n_clusters=3") if name == "kmeans" else ()
@@ -171,6 +172,7 @@ def test_convert_reads_fractions_and_rounds_up(cli):
         (("convert", "--mi", "1", "--fpr", "2"), "fpr must lie in [0, 1]"),
     ],
 )
+@pytest.mark.every(3)
 def test_bad_input_ends_in_one_sentence_and_status_2(cli, place, words, message):
     before = sorted(os.listdir(place))
     code, out, err = cli(*words)

@@ -78,6 +78,7 @@ def test_a_budget_is_the_last_double_below_the_truth(one, other):
 @example(1e-10, 0.5, 0.001)
 @example(1e-30, 0.5, 0.0)
 @example(1e-20, 1 - 2**-53, 0.3)
+@pytest.mark.slow
 def test_a_true_positive_rate_is_the_next_double_above_the_truth(mi, r, fpr):
     found = pac.tpr_bound(mi, r, fpr)
     assert fpr < found <= 1

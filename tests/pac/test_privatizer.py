@@ -63,6 +63,7 @@ def toys():
 
 @pytest.mark.parametrize("basis", ["diag", "svd"])
 @pytest.mark.parametrize(("name", "pool", "function"), list(toys()), ids=[name for name, _, _ in toys()])
+@pytest.mark.every(3)
 def test_truth_never_exceeds_the_promise(name, pool, function, basis):
     """True MI and every record's true success, by Monte Carlo; false alarm: 3 half-widths are 7.7 standard errors."""
     for beta in (0.05, 1.0):

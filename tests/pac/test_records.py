@@ -133,6 +133,7 @@ def test_limits_of_sure_guesses_are_limits():
             assert certain < 8 * FPR
 
 
+@pytest.mark.slow
 def test_reports_do_not_contradict_themselves():
     """What one line promises for single records, no other line takes back, however small the promise."""
     for q in (0.5001, 0.7):

@@ -100,6 +100,7 @@ def test_a_fresh_sub_sample_is_drawn_by_the_operating_system(monkeypatch):
 
 @pytest.mark.parametrize("kind", [Sampler, Exchanges])
 @pytest.mark.parametrize("seed", [7, SecretSeed(bytes(range(32)))])
+@pytest.mark.every(3)
 def test_listed_worlds_are_uniform_under_either_seed(kind, seed):
     """Counts of the 20 halves of 6 units over 2000 worlds (chi-square 19, 6 deviations; seeded)."""
     worlds = kind(units(*[0] * 6), 0.5, seed, paired=False).draw(range(4000))[1::2]

@@ -42,6 +42,7 @@ AGE = Domain.of({"x0": (0, 100)})
 
 @pytest.mark.parametrize("bits", [4, 8, 16])
 @pytest.mark.parametrize("mechanism", ["pm", "sw_affine", "krr:k=7", "exponential_tight", "bounded_laplace", "duchi"])
+@pytest.mark.every(3)
 def test_our_policies_pass(mechanism, bits):
     """False alarm: 1e-6 each (`Audit.false_alarm`)."""
     audit = audit_policy(Policy.of(mechanism, "0.7", Domain.of({"x0": (-3, 4), "smoker": ["no", "yes"]}), bits=bits))
@@ -301,6 +302,7 @@ def test_an_off_by_one_window_shows(epsilon, loss):
     assert audit.epsilon_lower <= loss + 0.005  # seeded; missed by 1e-3 of the seeds at most
 
 
+@pytest.mark.slow
 def test_the_bound_stays_below_the_truth(monkeypatch):
     """Coverage: 100 audits of k-ary randomised response at confidence 0.9 may miss 10 times; 28 has chance 1e-6."""
     monkeypatch.setattr("epsworth.release.black_box.replays", lambda sampler, values: ())  # forks take long
@@ -411,6 +413,7 @@ def released(policy: Policy) -> Callable:
 @pytest.mark.parametrize(
     "mechanism", ["pm", "sw", "krr:k=4", "exponential_tight", "bounded_laplace", "duchi", "staircase", "pm:quantise=17"]
 )
+@pytest.mark.every(3)
 def test_our_release_passes_as_a_black_box(mechanism):
     policy = Policy.of(mechanism, "2", Domain.of({"x0": (0, 1)}), bits=12)
     audit = audit_sampler(released(policy), [0.0, 0.5, 1.0], 2.0, confidence=SURE)

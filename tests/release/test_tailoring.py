@@ -69,6 +69,7 @@ def with_sensitive(public):
 
 @pytest.mark.parametrize("draw", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.every(3)
 def test_all_that_can_be_sent_keeps_epsilon(kind, draw):
     given = policy(kind, draw=draw)
     assert given.tailoring is not None

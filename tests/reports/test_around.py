@@ -200,6 +200,7 @@ def test_ten_thousand_records_with_surroundings_fit():
         assert len(page.html.encode()) <= 250_000
 
 
+@pytest.mark.slow
 def test_commands_keep_surroundings_beside_curves(cli, tmp_path, monkeypatch):
     skops_io = pytest.importorskip("skops.io")
     monkeypatch.chdir(tmp_path)

@@ -20,6 +20,7 @@ from epsworth.reports.maps import FILLED, HOLLOW, OTHER, UNSURE, Map
 LEARNT = ("learnt", "learnt one", "learnt three", "learnt series", "learnt lattice")
 
 
+@pytest.mark.slow
 def test_every_number_of_a_plan_is_planned():
     made = document("plan")
     page = report_document(made)

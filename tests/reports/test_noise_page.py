@@ -92,6 +92,7 @@ def test_a_question_that_nothing_keeps_has_a_page():
 
 
 @pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.every(3)
 def test_a_file_has_the_page_of_its_document_and_asks_for_nothing(name, tmp_path):
     made = document(name)
     page = report_document(made)

@@ -68,6 +68,7 @@ def test_an_observer_is_never_said_to_know_less(total, delta, prior):
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.every(3)
 def test_every_number_is_the_results_rounded_to_the_safe_side(name):
     given_curves, asked = CASES[name]
     made = curves(**given_curves)

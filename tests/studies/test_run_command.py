@@ -93,6 +93,7 @@ def test_what_a_check_would_ignore_is_refused(cli, place, more):
 
 @pytest.mark.parametrize("option", ["-o", "--report", "--plot", "--policy", "--resume", "--cache"])
 @pytest.mark.parametrize("file", ["model.skops", "people.csv", "ranges.toml", "questions/study.toml"])
+@pytest.mark.every(3)
 def test_no_output_replaces_what_the_study_names(cli, place, option, file):
     text = Path("questions/study.toml").read_text().partition("\n\n[")[0] + '\ndomain = "../ranges.toml"\n'
     Path("questions/study.toml").write_text(text)
@@ -184,6 +185,7 @@ def slow(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_study_with_what_is_proven(slow, interruptible):
     words = ("run", "study.toml", "--trust", "-o", "r.json", "--report", "p.html", "--resume", "kept.npz")
     process = subprocess.Popen(
@@ -202,6 +204,7 @@ def test_ctrl_c_ends_a_study_with_what_is_proven(slow, interruptible):
 
 
 @pytest.mark.filterwarnings("ignore:.*is a pickle")
+@pytest.mark.slow
 def test_a_deadline_ends_a_study_and_a_file_lets_it_go_on(cli, slow):
     words = ("run", "study.toml", "--trust", "--within-seconds", "1", "--resume", "kept.npz", "-o", "r.json")
     assert cli(*words)[0] == 0

@@ -95,6 +95,7 @@ def test_a_records_epsilon_is_never_exceeded():
         ({"seed": "1\nseed = 2"}, "Cannot overwrite a value"),
     ],
 )  # fmt: skip
+@pytest.mark.every(3)
 def test_what_a_study_cannot_mean_is_refused_in_a_sentence(tmp_path, cli, lines, told):
     path = tmp_path / "study.toml"
     path.write_text(changed(**lines))

@@ -192,6 +192,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
+@pytest.mark.every(3)
 def test_a_result_that_does_not_say_one_thing_is_refused(world, lie):
     document = json.loads(json.dumps(world[1].to_dict()))
     ew.StudyResult.from_dict(document)
@@ -220,6 +221,7 @@ FREE = {"seconds": [1e308], "fingerprint": [None], "surroundings": [None], "no_p
 
 
 @pytest.mark.parametrize("name", MEMBERS)
+@pytest.mark.every(3)
 def test_junk_in_a_result_is_refused(world, name):
     document = json.loads(json.dumps(world[1].to_dict()))
     for junk in JUNK:

@@ -61,6 +61,7 @@ def place(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("words", CASES, ids=" ".join)
+@pytest.mark.every(3)
 def test_no_output_replaces_an_input_or_another_output(cli, place, words):
     before = {path: path.read_bytes() for path in place.iterdir() if path.is_file()}
     code, out, err = cli(*words)

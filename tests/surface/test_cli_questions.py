@@ -252,6 +252,7 @@ def test_bad_questions_end_in_one_sentence_and_status_2(cli, words, message):
 
 
 @pytest.mark.parametrize("epsilon", ["inf", "nan", "1e400", "2,inf", "0", "5e-324"])
+@pytest.mark.every(3)
 def test_epsilons_that_are_none_get_one_sentence(cli, epsilon):
     for words in (
         ("utility", "--record-epsilon", epsilon), ("recommend", "--record-epsilon", epsilon),

@@ -156,6 +156,7 @@ def test_one_release_serves_several_models(cli):
         (("--confidence", "0.9"), "with 90 % confidence"),
     ],
 )
+@pytest.mark.every(3)
 def test_every_wish_makes_a_policy(cli, words, shows):
     told = cli(*ASKED, "--public", *words, "--policy", "p.toml")
     assert shows in told.text
@@ -206,6 +207,7 @@ def test_every_wish_makes_a_policy(cli, words, shows):
         (("--plot", "p.txt"), "a plot ends in .png, .svg, .pdf"),
     ],
 )
+@pytest.mark.every(3)
 def test_bad_wishes_end_in_one_sentence_and_write_nothing(cli, tmp_path, words, message):
     (tmp_path / "n.toml").write_text("mine")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}

@@ -192,6 +192,7 @@ def unit_steps(width, bits):
 
 @pytest.mark.parametrize("weights", [(1, -1), (3, -5), (1 + 1e-9, -1), (1, -1 - 1e-9), (1e-9, 1), (0, 0), (0.1, -0.3)])
 @pytest.mark.parametrize("intercept", [0.0, 1e-10, -7.5])
+@pytest.mark.every(3)
 def test_certified_is_never_wrong_at_any_place_of_a_plane(weights, intercept):
     """All 65,536 places: at ties, and where weights of 24 bits cannot tell, nothing is certified."""
     model, grids = linear(weights, intercept), unit_steps(2, 8)

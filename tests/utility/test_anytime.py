@@ -84,6 +84,7 @@ def test_watching_changes_nothing():
 
 @pytest.mark.parametrize("times", [0, 1, 2, 5, 9, 14])
 @pytest.mark.parametrize("over", ["records", "dataset"])
+@pytest.mark.every(3)
 def test_a_stopped_run_has_what_the_whole_one_had_by_then(times, over):
     whole = ew.stability(diagonal, X, y=Y, rng=1, over=over, **STRATA)
     found = ew.stability(diagonal, X, y=Y, rng=1, over=over, watch=After(times), **STRATA)

@@ -163,6 +163,7 @@ def check_cells(fitted, table, records, points, sensitive=("age", "hours")):
 
 
 @every_preparation
+@pytest.mark.every(3)
 def test_no_label_is_wrong_on_thresholds_and_beside_them(prepared):
     assert check_cells(pipeline(prepared, "forest"), TABLE, 3, 400) == 0
 

@@ -97,6 +97,7 @@ def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, class
 
 
 @every_tree
+@pytest.mark.every(3)
 def test_cells_hold_the_sampled_truth_and_name_themselves(name):
     model = TREES[name].fit(IRIS, SPECIES)
     settings = {"sensitive": [0, 2], "mechanisms": CONTINUOUS, "epsilons": [0.5, 4], "domain": RANGES}
@@ -305,6 +306,7 @@ def test_exact_answers_do_not_depend_on_how_records_are_grouped():
 
 
 @pytest.mark.parametrize("name", ["tree", "forest", "boosting", "scaled forest"])
+@pytest.mark.every(3)
 def test_branch_and_bound_meets_the_whole_grid(name):
     """Four sensitive features: the bounds hold what the exact grid says, and are as narrow as asked for."""
     model = TREES[name].fit(IRIS, SPECIES)

@@ -39,6 +39,7 @@ LINEAR = {
 
 
 @pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.every(3)
 def test_linear_brackets_meet_the_sampled_truth(name):
     model = LINEAR[name].fit(CANCER, BENIGN)
     families = ["pm", "laplace_clipped", "krr:k=5", "gaussian:delta=0.1", "exponential_tight:k=7"]

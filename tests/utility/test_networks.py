@@ -202,6 +202,7 @@ PAIRS = [*CORNERS, *((name, s) for s in (2, 3) for name in NETWORKS if (name, s)
 
 
 @pytest.mark.parametrize(("name", "s"), sparing(PAIRS, keep=range(len(CORNERS))))
+@pytest.mark.every(3)
 def test_certificates_meet_the_whole_grid(name, s):
     """Two ways to one number: quantised mechanisms and k-RR, answered by asking about every grid point."""
     model = fitted(name)
@@ -254,6 +255,7 @@ def test_certificates_hold_the_sampled_truth(name):
 
 @pytest.mark.parametrize("threshold", [1e-3, 0.4, 1 - 1e-3, 0.0, 1.0])
 @pytest.mark.parametrize("mechanism", [*CONTINUOUS, "krr:k=11"])
+@pytest.mark.every(3)
 def test_atoms_fall_on_their_side(threshold, mechanism):
     """Label 1 above a threshold: closed form.  An atom on it is a tie, which only the classifier decides."""
     settings = {"mechanisms": mechanism, "epsilons": [1.0, 4.0], "tolerance": 0.005, "rng": 0}

@@ -85,6 +85,7 @@ def test_slabs_hold_the_exact_areas(epsilon, x):
 
 @pytest.mark.parametrize("name", sparing(MODELS, keep=(1, 2)))
 @pytest.mark.parametrize("sensitive", [[2], [0, 2]])
+@pytest.mark.every(3)
 def test_polygons_hold_the_sampled_truth(name, sensitive):
     """False-alarm rate 1e-6 per case."""
     model = MODELS[name].fit(IRIS, SPECIES)

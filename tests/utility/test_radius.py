@@ -185,6 +185,7 @@ def check(model, record, columns, norm, found, *, count=4000, nearer=1 - 1e-12):
     + [pytest.param(*m.values, 1e-14, "tree", id=m.id) for m in named(TREES)]
     + [pytest.param(*m.values, 1e-5, "network", id=m.id) for m in named(NETWORKS)],
 )
+@pytest.mark.every(3)
 def test_bounds_close_and_nothing_nearer_flips(model, gap, method, norm):
     if method == "network" and norm == 2:
         pytest.skip("networks are bounded in norm inf only")
@@ -204,6 +205,7 @@ def test_bounds_close_and_nothing_nearer_flips(model, gap, method, norm):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("model", named([LINEAR[0], LINEAR[7], QUADRATIC[0], QUADRATIC[2], *TREES, NETWORKS[1]]))
+@pytest.mark.every(3)
 def test_radius_agrees_with_a_dense_search_of_the_plane(model, norm):
     """The nearest of 120 000 grid points that flips is at most one grid step too far."""
     if isinstance(model, type(NETWORKS[1])) and "mlpclassifier" in model.named_steps and norm == 2:
@@ -339,6 +341,7 @@ def test_forest_bounds_hold_when_the_budget_is_small():
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize(("library", "kind"), [("xgboost", "XGBClassifier"), ("lightgbm", "LGBMClassifier")])
+@pytest.mark.every(3)
 def test_boosters_of_other_libraries(library, kind, norm):
     options = {"n_estimators": 8, "n_jobs": 1} | ({"verbose": -1} if library == "lightgbm" else {})
     model = getattr(pytest.importorskip(library), kind)(**options).fit(IRIS, SPECIES)
@@ -399,6 +402,7 @@ def test_all_tested_radii_together_miss_as_often_as_was_asked_for(one_sided_miss
     assert found.spent <= 0.1
 
 
+@pytest.mark.slow
 def test_promises_of_tested_radii_are_kept():
     """100 radii at 90 % confidence; false-alarm rate 1e-6.
 
@@ -503,6 +507,7 @@ def test_scores_are_checked_against_the_classifier():
 
 @pytest.mark.parametrize("norm", [2, math.inf])
 @pytest.mark.parametrize("features", [[0], [0, 2]])
+@pytest.mark.every(3)
 def test_the_table_of_cells_and_the_search_agree(norm, features, monkeypatch):
     for model in (RandomForestClassifier(12, random_state=0), RandomForestClassifier(4, random_state=1)):
         model.fit(IRIS, SPECIES)

@@ -116,6 +116,7 @@ def test_bands_hold_the_deterministic_bracket_of_two_features(rows):
     assert not np.array_equal(found.stability.lower, found.accuracy.lower)
 
 
+@pytest.mark.slow
 def test_promises_are_kept_at_all_epsilons_at_once():
     """100 bands at 80 % confidence over 30 epsilons, where the truth has a closed form; false-alarm rate 1e-6."""
     keep = SPECIES > 0

@@ -49,6 +49,7 @@ def true_share(policy, model, row):
 
 
 @pytest.mark.parametrize("words", WORDS)
+@pytest.mark.every(3)
 def test_a_policy_is_analysed_as_its_integers_say(words):
     policy = ew.Policy.of(words, 2, ew.Domain.of({"x2": (1, 7)}), bits=12)
     for model in (FOREST, SUMS):
@@ -172,6 +173,7 @@ def coded(kind):
 
 @pytest.mark.parametrize("sampling", [None, Sampling(1)], ids=["all", "missing"])
 @pytest.mark.parametrize("kind", ["plain", "fewer and ordered", "enum"])
+@pytest.mark.every(3)
 def test_codes_of_categories_are_analysed_as_released(kind, sampling):
     """In bulk and row by row; false alarm: 4e-9 a case."""
     table = coded(kind)

@@ -112,6 +112,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.every(3)
 def test_what_is_kept_is_what_all_outcomes_give(kind):
     X, model = numbers()
     truth = model.predict(X[::-1])
@@ -248,6 +249,7 @@ def test_ranges_are_proven_where_everything_is_sensitive():
 
 
 @pytest.mark.parametrize("kind", ["worst", "gain", "draw", "tree", "cells"])
+@pytest.mark.every(3)
 def test_no_record_lies_outside_the_proven_range(kind, ranges):
     X, model = numbers()
     given = KINDS[kind] | {"sensitive": [0, 1, 2]}

@@ -121,6 +121,7 @@ def holds(lower, upper, truth):
 
 
 @pytest.mark.parametrize("name", sparing(LINEAR, keep=(1, 3, 5, 8)))
+@pytest.mark.every(3)
 def test_linear_models_behind_compositions_hold_the_truth_in_sixty_digits(name):
     """Gaps and texts in public columns; one feature, so that predict's own turn is the only one."""
     model = fitted(*(LINEAR[name] if name == "components" else [LINEAR[name]]))
@@ -147,6 +148,7 @@ def test_linear_models_behind_compositions_hold_the_truth_in_sixty_digits(name):
         (MLPClassifier((6,), random_state=0, max_iter=100), "propagation"),
     ],
 )
+@pytest.mark.every(3)
 def test_other_scores_behind_compositions_hold_the_sampled_truth(model, method):
     """Three labels, two features; 8 sampled intervals miss with probability 1e-6 together."""
     model = fitted(model, labels=THIRDS)
