@@ -16,6 +16,7 @@ import epsworth as ew
 from epsworth.guarantees import ceiling
 from epsworth.release.analysis import Released
 from epsworth.reports.sentences import observed, sure
+from epsworth.reports.tailored_page import document_of
 from epsworth.rounding import show_up
 
 DOMAIN = ew.Domain.of({"age": (0, 120), "bmi": {"lower": 10, "upper": 60, "points": 21}, "sex": ["f", "m", "x"]})
@@ -125,9 +126,15 @@ def test_what_a_tailored_policy_keeps_is_rounded_to_the_safe_side(made):
     assert told["for people like those in the table, at least"] in read.ids["sentence"]
     assert ew.Policy.from_toml(read.numbers["policy"]).fingerprint == found.policy.fingerprint
     assert all(note in read.text for note in found.notes)
+    document, other = document_of(found), ew.Policy.of("pm", 1, ew.Domain.of({"age": (0, 120)})).to_toml()
+    assert Read(ew.reports.report_document(document).html).numbers["policy"] == document["policy"]
+    cheaper = {"tailored": document["tailored"] | {"epsilon_per_record": 1.0}}
+    for damage in ({"policy": other}, {"policy": "x"}, {"policy": 3}, cheaper):
+        with pytest.raises(ValueError, match=r"^policy|policy is no text"):
+            ew.reports.report_document(document | damage)
 
 
-def test_saved_results_of_tailor_have_the_page_without_the_policy(made, tmp_path):
+def test_results_without_the_policy_have_the_page_without_it(made, tmp_path):
     found, curves = made
     document = json.loads(json.dumps({"tailored": found.to_dict(), "curves": curves.to_dict()}))
     (tmp_path / "t.json").write_text(json.dumps(document))

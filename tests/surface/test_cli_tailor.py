@@ -101,7 +101,7 @@ def test_the_json_holds_what_the_library_says(cli, place):
         ew.load_model("model.skops"), table, sensitive=["age", "bmi"], epsilon=2, rng=1, public=True,
         domain={"age": (0, 100), "bmi": (10, 60)},
     )  # fmt: skip
-    assert told == {"tailored": made.to_dict()}
+    assert told == {"tailored": made.to_dict(), "policy": made.policy.to_toml()}
     assert (told["tailored"]["epsilon_per_record"], told["tailored"]["sensitive"]) == (2, ["age", "bmi"])
     assert told["tailored"]["held_out"]["lower"] < told["tailored"]["kept"] < told["tailored"]["held_out"]["upper"]
     assert (len(made.rows), len(set(made.rows.tolist()))) == (50, 50)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Mapping
@@ -105,16 +104,6 @@ def surroundings(
 def beside_curves(around: Surroundings | None) -> dict[str, Any]:
     """Return what files keep of it, beside curves."""
     return {} if around is None else {"surroundings": around.to_dict()}
-
-
-def write_tailored_page(path: Path | None, document: dict[str, Any], policy: str) -> None:
-    """Write what --report asks for: the page of a tailored policy, which holds the policy, too."""
-    from epsworth.reports.parts import packed
-    from epsworth.reports.tailored_page import of_tailored
-
-    if path is not None:
-        content = (json.dumps(document, allow_nan=False) + "\n").encode()
-        of_tailored(document, content, packed(content), command_line(), policy).save(path)
 
 
 def write_document_page(path: Path | None, document: dict[str, Any]) -> None:

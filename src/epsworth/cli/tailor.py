@@ -108,6 +108,8 @@ def tailor(
     epsworth perturb p.toml people.csv released.csv
     """  # noqa: D301  # the parser's mark for lines that stay as they are
     import epsworth as ew
+    from epsworth.cli.report import write_document_page
+    from epsworth.reports.tailored_page import document_of
     from epsworth.space import LeakWarning
     from epsworth.utility.tailored_asking import record_epsilon
 
@@ -144,12 +146,9 @@ def tailor(
         from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot)
-    drawn = {} if curves is None else {"curves": curves.to_dict()}
-    if report is not None:
-        from epsworth.cli.report import write_tailored_page
-
-        write_tailored_page(report, {"tailored": made.to_dict(), **drawn}, made.policy.to_toml())
-    if show.told(json, lambda: {"tailored": made.to_dict(), **drawn}):
+    document = document_of(made, curves)
+    write_document_page(report, document)
+    if show.told(json, lambda: document):
         return
     _print(made, curves, declared=domain is not None)
     if policy is None:

@@ -18,6 +18,7 @@ from epsworth.rounding import round_up
 MOST_WHOLE = 90_000  # letters of a whole result within its page: with the rest it stays below 250 kB
 MOST_NOTES = 12
 MOST_PRINTED = 4  # notes on paper; the style sheet leaves out the others
+MOST_POLICY = 100_000  # letters of a policy that a page, or a result, holds
 POLICY = '<button type="button" data-save="policy">What clients must run (policy, TOML)</button>'
 
 

@@ -17,6 +17,7 @@ from epsworth.reports.escaping import cleaned, escaped, isolated
 from epsworth.reports.observing import of_promise
 from epsworth.reports.page import Page
 from epsworth.reports.parts import (
+    MOST_POLICY,
     POLICY,
     Origin,
     bar,
@@ -36,7 +37,6 @@ from epsworth.space import Feature
 MOST_RULES = 60  # that are listed
 MOST_DRAWN = 8  # features whose releases are drawn
 CELLS = 40  # of a picture of what is sent
-MOST_POLICY = 100_000  # letters of a policy that a page holds
 LABELS = (2, 3, 4, 5, 10, 100)
 VALUES = ("low", "middle", "high")
 HOLDS = "The policy is public: every client holds it."

@@ -16,11 +16,11 @@ from epsworth.files import RESULT_BYTES, file_named, reading
 from epsworth.numerals import short
 from epsworth.release import Policy
 from epsworth.reports.numbers import Shown
-from epsworth.reports.others import PAGES, page_of
+from epsworth.reports.others import PAGES, page_of, report_document
 from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin, packed
 from epsworth.reports.policy_page import policy_page
-from epsworth.reports.tailored_page import of_tailored
+from epsworth.reports.tailored_page import document_of
 from epsworth.reports.utility import utility_page
 from epsworth.space import LeakWarning
 from epsworth.studies.result import StudyResult, is_study_result
@@ -102,9 +102,7 @@ def report(
         text = result.to_toml()
         return policy_page(result, Origin.of(text.encode(), command), text)
     if isinstance(result, Tailored):
-        made = {"tailored": result.to_dict()}
-        content = (json.dumps(made, allow_nan=False) + "\n").encode()
-        return of_tailored(made, content, packed(content), command, result.policy.to_toml())
+        return report_document(document_of(result), command=command)
     document = result.to_dict() | ({} if surroundings is None else {"surroundings": surroundings.to_dict()})
     content = (json.dumps(document, allow_nan=False) + "\n").encode()  # as `save` writes it
     asked = Question(at_least, on, of, delta)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from epsworth.release.policy import Policy
 from epsworth.reports.charts import Axis, Chart, Line
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import escaped, isolated
@@ -11,6 +12,7 @@ from epsworth.reports.held import Held
 from epsworth.reports.observing import of_promise
 from epsworth.reports.page import Page
 from epsworth.reports.parts import (
+    MOST_POLICY,
     POLICY,
     Origin,
     bar,
@@ -27,18 +29,29 @@ from epsworth.reports.sentences import observed, sure
 from epsworth.results import how_sure
 from epsworth.rounding import show_up
 from epsworth.utility.curves import Curves
+from epsworth.utility.tailored import Tailored
 
-MOST_POLICY = 100_000  # letters of a policy that a page holds
 MOST_EPSILONS = 60
 TITLE = "What does this tailored policy keep?"
 
 
-def tailored_page(held: Held, origin: Origin, whole: str, policy: str = "") -> Page:
-    """Return the page; ``policy`` is the text of what clients run, where it is at hand."""
+def document_of(made: Tailored, curves: Curves | None = None) -> dict[str, Any]:
+    """Return what --json writes, and pages hold: the numbers, and the policy itself where it is small enough."""
+    text = made.policy.to_toml()
+    return (
+        {"tailored": made.to_dict()}
+        | ({"policy": text} if len(text) <= MOST_POLICY else {})
+        | ({} if curves is None else {"curves": curves.to_dict()})
+    )
+
+
+def tailored_page(held: Held, origin: Origin, whole: str) -> Page:
+    """Return the page, with what clients run where the result holds it."""
     made = held.part("tailored")
     epsilon = made.number("epsilon_per_record", 0)
     if epsilon == 0:
         raise ValueError("epsilon_per_record: damaged, no policy keeps an epsilon of 0; build the policy again")
+    policy = _policy(held, made)
     meaning, sliders = of_promise(
         epsilon, 0.0, what="your values are the ones they suspect", which="", seen="one release of your record"
     )
@@ -48,8 +61,20 @@ def tailored_page(held: Held, origin: Origin, whole: str, policy: str = "") -> P
     names = made.texts("sensitive")
     told = ", ".join(isolated(name) for name in names[:12]) + (" and more" if len(names) > 12 else "")
     about = f"Released together: {told}. Made by epsworth {origin.version} on {origin.made}."
-    text = policy if len(policy) <= MOST_POLICY else ""
-    return plain_page(TITLE, page_body(TITLE, about, sections, keys(2)), sliders, whole, text)
+    return plain_page(TITLE, page_body(TITLE, about, sections, keys(2)), sliders, whole, policy)
+
+
+def _policy(held: Held, made: Held) -> str:
+    """Return the policy's text, or nothing; one that is not what the numbers are about is refused."""
+    if "policy" not in held:
+        return ""
+    try:
+        policy = Policy.from_toml(held.text("policy"))
+    except ValueError as error:
+        raise ValueError(f"policy: {error}") from None
+    if policy.fingerprint != made.text("policy") or made.number("epsilon_per_record") < policy.guarantee.epsilon:
+        raise ValueError("policy: it is not the one that these numbers are about; build it again")
+    return policy.to_toml()  # as it says itself, without what others wrote beside it
 
 
 def _decision(made: Held) -> str:
@@ -164,13 +189,8 @@ def _computed(made: Held, origin: Origin) -> str:
 
 
 def _downloads(made: Held, origin: Origin, whole: str, policy: str) -> str:
+    if policy:
+        return downloads(origin, whole, "The result holds these numbers and the policy.", "", POLICY)
     holds = "The result holds these numbers, and not the policy's tables."
-    if policy and len(policy) <= MOST_POLICY:
-        return downloads(origin, whole, holds, "", POLICY)
     told = "The policy is the file that --policy wrote: compare its fingerprint."
     return downloads(origin, whole, holds, told)
-
-
-def of_tailored(document: dict[str, Any], content: bytes, whole: str, command: str | None, policy: str) -> Page:
-    """Return the page of a result that is at hand, with its policy."""
-    return tailored_page(Held(document, "result"), Origin.of(content, command), whole, policy)
