@@ -26,9 +26,9 @@ from epsworth.learner import (
 from epsworth.learner.certificates import HONEST
 from epsworth.learner.client import pack
 from epsworth.learner.coins import WORD
-from epsworth.learner.mechanism import Tally
 from epsworth.learner.power import Ballot, critical, sign_power, smooth_power
 from epsworth.learner.tails import difference_interval, sign_test
+from epsworth.learner.tallies import Tally
 from strategies import sparing
 
 CERTIFYING = [("hadamard", 1.0), ("ternary", 1.0), ("ternary", 3.0), ("krr", 2.0), ("oue", 2.0), ("parity", 1.0),

@@ -16,7 +16,7 @@ from epsworth.guarantees import Pure
 from epsworth.learner import MECHANISMS, Aggregator, Client, LatticeConfig, PrivateValidation, simulate, write_reports
 from epsworth.learner.aggregation import MAGIC
 from epsworth.learner.door import admitted
-from epsworth.learner.mechanism import MOST_USERS, Tally, exact_sum
+from epsworth.learner.tallies import MOST_USERS, Tally, exact_sum
 
 every_mechanism = pytest.mark.parametrize("name", sorted(MECHANISMS))
 UNUSABLE = [

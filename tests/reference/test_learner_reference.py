@@ -14,10 +14,10 @@ from epsworth.bounds import Risk
 from epsworth.exact.rational import stated
 from epsworth.learner import chernoff, published_bound, rate
 from epsworth.learner.lattice import codes, floors, nearest, parities, parity_centres
-from epsworth.learner.mechanism import Tally
 from epsworth.learner.overlapping import Slides
 from epsworth.learner.signed import Hadamard, Ternary
 from epsworth.learner.table import MECHANISMS
+from epsworth.learner.tallies import Tally
 
 VALUES = json.loads((Path(__file__).parent / "learner.json").read_text())
 

@@ -15,7 +15,8 @@ from epsworth.documents import read_json
 from epsworth.files import reading, replacing
 from epsworth.learner.client import unpack
 from epsworth.learner.config import LatticeConfig
-from epsworth.learner.mechanism import Tally, checked_users
+from epsworth.learner.mechanism import checked_users
+from epsworth.learner.tallies import Tally
 
 MAGIC = b"epsworth tally 1\n"
 BATCH = 1 << 22  # bytes of reports that are read together

@@ -6,7 +6,7 @@ estimates; certificates, power and checks follow here from what it says, once fo
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,10 +24,9 @@ from epsworth.learner.coins import Ints, flip_weight
 from epsworth.learner.lattice import cells
 from epsworth.learner.power import Ballot, sign_power
 from epsworth.learner.tails import difference_interval, sign_test, vote_interval
-from epsworth.learner.wire import Format, Number
+from epsworth.learner.tallies import MOST_USERS, Tallied, Tally
 from epsworth.rounding import up
 
-MOST_USERS = 1 << 53  # floats count so far
 WIDEST_SUM = 1 << 62  # two sums below it add up to less than 2^63
 BLOCK = 1 << 22  # words or numbers held at once by draws of long reports
 
@@ -44,20 +43,8 @@ class Users(NamedTuple):
         return Users(self.unit[run], self.label[run], self.outside[run])
 
 
-class Tally(NamedTuple):
-    """Integer sums over reports: ``counts`` of the mechanism's own shape, ``users`` per group."""
-
-    counts: Ints
-    users: Ints
-
-    def __add__(self, other: object) -> Tally:
-        """Return the tally of both sets of reports."""
-        assert isinstance(other, Tally)
-        return Tally(self.counts + other.counts, self.users + other.users)
-
-
 @dataclass(frozen=True)
-class Mechanism(ABC):
+class Mechanism(Tallied):
     """One way for a user to tell a cell and a label.
 
     Attributes
@@ -106,22 +93,6 @@ class Mechanism(ABC):
 
     @property
     @abstractmethod
-    def format(self) -> Format:
-        """The wire format of its messages."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the counts."""
-        assert isinstance(self.format, Number)
-        return self.format.shape
-
-    @property
-    def groups(self) -> int:
-        """Groups of users that are counted separately."""
-        return 1
-
-    @property
-    @abstractmethod
     def variance(self) -> float:
         """Variance of one cell's estimate, times users, where the cell holds next to nobody."""
 
@@ -141,12 +112,6 @@ class Mechanism(ABC):
     @abstractmethod
     def draw(self, users: Users, source: WordSource) -> Ints:
         """Return one message per user, fit for release where the source is."""
-
-    def tally(self, messages: Ints) -> Tally:
-        """Return the sums over messages: how many there are of each, and in each group."""
-        assert isinstance(self.format, Number)
-        counts = self.format.counts(messages)
-        return Tally(counts, counts.reshape(self.groups, -1).sum(axis=1))
 
     @abstractmethod
     def simulate(self, users: Users, rng: np.random.Generator, total: int | None = None) -> Tally:
@@ -219,32 +184,6 @@ class Mechanism(ABC):
         bound = vote_interval if self.voters(0) == 1 else difference_interval
         return bound(*found, risk, self.signal)
 
-    def empty(self) -> Tally:
-        """Return the tally of nobody."""
-        return Tally(np.zeros(self.shape, dtype=np.int64), np.zeros(self.groups, dtype=np.int64))
-
-    def possible(self, tally: Tally) -> bool:
-        """Tell whether counts of the right shape can be sums over so many users' reports: each is counted once."""
-        groups = zip(tally.counts.reshape(self.groups, -1), tally.users.tolist(), strict=True)
-        return bool((tally.counts >= 0).all()) and all(exact_sum(own) == n for own, n in groups)
-
-    def checked(self, tally: Tally) -> Tally:
-        """Return a tally that reports add up to; refuse every other, and more users than are counted exactly."""
-        counts, users = (np.asarray(part) for part in tally)
-        whole = counts.dtype == users.dtype == np.int64
-        if not whole or counts.shape != self.shape or users.shape != (self.groups,):
-            raise ValueError(
-                f"the sums must be 64-bit whole numbers: counts of shape {self.shape}, users of shape "
-                f"({self.groups},); aggregate the reports again"
-            )
-        if (users < 0).any() or exact_sum(users) > MOST_USERS:
-            raise ValueError(f"the sums must be over 0 to {MOST_USERS} users; aggregate fewer reports together")
-        if not self.possible(Tally(counts, users)):
-            raise ValueError(
-                "counts and users contradict each other: no reports add up to these sums; aggregate the reports again"
-            )
-        return Tally(counts, users)
-
 
 Mechanism.__init__ = renamed(alpha="epsilon")(Mechanism.__init__)  # type: ignore[method-assign]
 
@@ -306,11 +245,6 @@ def one_by_one(counts: Ints) -> Ints:
 def times(count: int, p: Floats) -> Floats:
     """Return the p-values of a union of so many, rounded up."""
     return p if count == 1 else as_floats(np.minimum(1.0, up(count * p)))
-
-
-def exact_sum(counts: Ints) -> int:
-    """Return a sum that cannot overflow: the halves of the words are added apart."""
-    return (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
 
 
 def checked_users(users: object, hint: str) -> int:

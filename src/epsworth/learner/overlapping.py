@@ -20,9 +20,10 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import GRAIN, WORD, Ints, coins, discrete_laplace, uniform
 from epsworth.learner.lattice import codes, flat, floors, parities, parity_centres
-from epsworth.learner.mechanism import WIDEST_SUM, Symbols, Tally, Users
+from epsworth.learner.mechanism import WIDEST_SUM, Symbols, Users
 from epsworth.learner.signed import Hadamard, two_sided
 from epsworth.learner.tails import chernoff
+from epsworth.learner.tallies import Tally
 from epsworth.learner.wire import Number, Vector
 from epsworth.rounding import down, up
 

@@ -22,7 +22,6 @@ from epsworth.learner.aggregation import simulate
 from epsworth.learner.coins import checked_epsilon
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.mechanism import (
-    MOST_USERS,
     Mechanism,
     checked_number,
     checked_probability,
@@ -31,6 +30,7 @@ from epsworth.learner.mechanism import (
 )
 from epsworth.learner.model import Classifier, Smoothing
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_GRID_AXES
+from epsworth.learner.tallies import MOST_USERS
 from epsworth.numerals import whole
 from epsworth.results import Result
 from epsworth.rounding import show_down, show_up

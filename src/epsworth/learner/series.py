@@ -12,7 +12,8 @@ import numpy as np
 from epsworth.arrays import Floats, as_floats
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, uniform
-from epsworth.learner.mechanism import Mechanism, Tally, Users, blocks
+from epsworth.learner.mechanism import Mechanism, Users, blocks
+from epsworth.learner.tallies import Tally
 from epsworth.learner.wire import Number
 
 HALF = 32  # a coefficient's value enters its bit's weight with this many bits

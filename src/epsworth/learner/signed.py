@@ -15,7 +15,8 @@ import numpy as np
 from epsworth.arrays import Floats, as_floats
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, coins, odds, uniform
-from epsworth.learner.mechanism import BLOCK, Symbols, Tally, blocks, one_by_one
+from epsworth.learner.mechanism import BLOCK, Symbols, blocks, one_by_one
+from epsworth.learner.tallies import Tally
 from epsworth.learner.wire import Number, Packed, column_sums
 
 
