@@ -32,6 +32,11 @@ from epsworth.learner.model import Classifier
 from epsworth.learner.planning import Plan, expected_accuracy, plan, rate
 from epsworth.learner.report_files import aggregate_files, report_file, write_reports
 from epsworth.learner.table import MECHANISMS
+from epsworth.learner.tables.columns import Category, Number
+from epsworth.learner.tables.config import TableConfig
+from epsworth.learner.tables.learner import TableLearner
+from epsworth.learner.tables.model import TableClassifier
+from epsworth.learner.tables.rounds import Round
 from epsworth.learner.tails import chernoff, published_bound
 from epsworth.learner.validation import Accuracies, PrivateValidation
 
@@ -42,14 +47,20 @@ __all__ = [
     "MECHANISMS",
     "Accuracies",
     "Aggregator",
+    "Category",
     "Certificates",
     "Classifier",
     "Client",
     "Holder",
     "LDPClassifier",
     "LatticeConfig",
+    "Number",
     "Plan",
     "PrivateValidation",
+    "Round",
+    "TableClassifier",
+    "TableConfig",
+    "TableLearner",
     "aggregate_files",
     "chernoff",
     "expected_accuracy",

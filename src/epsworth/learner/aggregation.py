@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Rng, generator
 from epsworth.documents import read_json
 from epsworth.files import reading, replacing
+from epsworth.learner.asked import Asked, asked_of
 from epsworth.learner.client import unpack
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.mechanism import checked_users
@@ -54,7 +55,7 @@ class Aggregator:
     3
     """
 
-    def __init__(self, config: LatticeConfig, tally: Tally | None = None) -> None:
+    def __init__(self, config: Asked, tally: Tally | None = None) -> None:
         self.config = config
         self.tally = config.kernel.empty() if tally is None else config.kernel.checked(tally)
 
@@ -138,7 +139,7 @@ class Aggregator:
         head, _, body = state[len(MAGIC) :].partition(b"\n")
         try:
             document = read_json(head)
-            config = LatticeConfig.from_dict(document["config"])
+            config = asked_of(document["config"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"the state's configuration cannot be read: {error}") from None
         empty = config.kernel.empty()
@@ -160,9 +161,7 @@ class Aggregator:
             return cls.from_state(state)
 
 
-def simulate(
-    config: LatticeConfig, X: ArrayLike, y: ArrayLike, rng: Rng = None, *, users: int | None = None
-) -> Aggregator:
+def simulate(config: Asked, X: ArrayLike, y: ArrayLike, rng: Rng = None, *, users: int | None = None) -> Aggregator:
     """Return what the server would hold after one report per row: for experiments, never a release.
 
     The sums are drawn directly with the law of the reports' sums, so that a billion users cost as much as a table of
@@ -194,4 +193,10 @@ def simulate(
     """
     if users is not None:
         users = checked_users(users, "leave it out for one per row")
-    return Aggregator(config, config.kernel.simulate(config.users(X, y), generator(rng), users))
+    return Aggregator(config, _simulated(config, X, y, generator(rng), users))
+
+
+def _simulated(config: Asked, X: ArrayLike, y: ArrayLike, rng: np.random.Generator, users: int | None) -> Tally:
+    if isinstance(config, LatticeConfig):
+        return config.kernel.simulate(config.users(X, y), rng, users)
+    return config.kernel.simulate(config.checked(X, y), rng, users)

@@ -14,7 +14,8 @@ from epsworth.bounds import Risk, check_spent
 from epsworth.deprecation import alias
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.coins import Ints
-from epsworth.learner.mechanism import checked_number, checked_probability, times
+from epsworth.learner.config import LatticeConfig
+from epsworth.learner.mechanism import Mechanism, checked_number, checked_probability, times
 from epsworth.results import Result
 from epsworth.rounding import down, show_down, up
 
@@ -123,7 +124,7 @@ def certify(
 
     Smoothness says nothing of a point ``outside`` the box, whose cell is only the nearest one.
     """
-    config, kernel = aggregate.config, aggregate.config.kernel
+    config, kernel = _cells_of(aggregate)
     checked_probability(confidence)
     risk = Risk.of(confidence)
     against, rivals = kernel.against(aggregate.tally, best), kernel.classes - 1
@@ -153,7 +154,7 @@ def _smooth(aggregate: Aggregator, risk: Risk, holder: Holder) -> Bools:
     The average of eta - 1/2 over the cell then exceeds what eta can vary inside it.  Cells that hold points which
     were moved to the edge are left out: those users come from elsewhere.
     """
-    config, kernel = aggregate.config, aggregate.config.kernel
+    config, kernel = _cells_of(aggregate)
     constant, exponent, mass = (checked_number(value, "holder") for value in holder)
     if not (constant >= 0 and 0 < exponent <= 1 and 0 < mass <= 1):
         raise ValueError(f"holder needs constant >= 0, exponent in (0, 1] and mass in (0, 1], got {tuple(holder)}")
@@ -169,3 +170,8 @@ def _smooth(aggregate: Aggregator, risk: Risk, holder: Holder) -> Bools:
     # units: 3 of the diameter, 1 of its power (C library) and 1 of the product; 2 of twice the mass and the quotient
     varies = up(constant * diameter**exponent, ulps=5)
     return np.asarray((down(least / (2 * mass), ulps=2) > varies) & inner)
+
+
+def _cells_of(aggregate: Aggregator) -> tuple[LatticeConfig, Mechanism]:
+    assert isinstance(aggregate.config, LatticeConfig)  # a classifier's
+    return aggregate.config, aggregate.config.kernel

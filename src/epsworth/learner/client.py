@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,10 +12,9 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Floats
 from epsworth.exact.entropy import SystemWords
 from epsworth.guarantees import Pure
+from epsworth.learner.asked import Asked
 from epsworth.learner.coins import Ints
-from epsworth.learner.config import PREFIX, LatticeConfig
-from epsworth.learner.door import admitted
-from epsworth.learner.mechanism import Users
+from epsworth.learner.config import PREFIX
 from epsworth.learner.wire import Bytes
 
 PRIME = 4294967291  # the largest below 2^32
@@ -41,7 +41,7 @@ class Client:
     True
     """
 
-    def __init__(self, config: LatticeConfig) -> None:
+    def __init__(self, config: Asked) -> None:
         self.config = config
 
     def report(self, x: ArrayLike, y: object) -> bytes:
@@ -50,9 +50,9 @@ class Client:
 
     def reports(self, X: ArrayLike, y: ArrayLike | Sequence[object]) -> bytes:
         """Return one report per row, end to end: for a device that keeps several records, or a trusted proxy."""
-        return self.of_users(admitted(self.config, X, y))
+        return self.of_users(self.config.admitted(X, y))
 
-    def of_users(self, users: Users) -> bytes:
+    def of_users(self, users: Any) -> bytes:
         """Return one report per checked user, end to end."""
         kernel = self.config.kernel
         return pack(self.config, kernel.format.encode(kernel.draw(users, SystemWords())))
@@ -70,7 +70,7 @@ class Client:
         return self.config.promise(reports)
 
 
-def pack(config: LatticeConfig, messages: Bytes) -> bytes:
+def pack(config: Asked, messages: Bytes) -> bytes:
     """Put the fingerprint before each message and a check behind it."""
     n = len(messages)
     found = np.empty((n, config.report_size), dtype=np.uint8)
@@ -80,7 +80,7 @@ def pack(config: LatticeConfig, messages: Bytes) -> bytes:
     return found.tobytes()
 
 
-def unpack(config: LatticeConfig, data: bytes | bytearray | memoryview) -> Bytes:
+def unpack(config: Asked, data: bytes | bytearray | memoryview) -> Bytes:
     """Return the messages of reports that lie end to end; refuse the first that is not one of this configuration."""
     size = config.report_size
     if len(data) == 0 or len(data) % size:

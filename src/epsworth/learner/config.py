@@ -22,6 +22,7 @@ from epsworth.documents import read_json
 from epsworth.exact.rational import Exact, stated
 from epsworth.files import reading, write_text
 from epsworth.guarantees import Pure
+from epsworth.learner import door
 from epsworth.learner.coins import Ints, checked_epsilon
 from epsworth.learner.mechanism import Mechanism, Users
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_COUNTERS, MOST_GRID_AXES, choose
@@ -96,7 +97,7 @@ class LatticeConfig:
         if self.m > MOST_CELLS:
             raise ValueError(f"m must be at most {MOST_CELLS}; take a smaller m")
         fix(self, "m", int(self.m))
-        fix(self, "epsilon", _plain(checked_epsilon(self.epsilon)))
+        fix(self, "epsilon", plain_epsilon(checked_epsilon(self.epsilon)))
         if self.outside not in get_args(Outside):
             raise ValueError(f"outside must be one of {', '.join(get_args(Outside))}, got {shown(self.outside)}")
         if self.mechanism == "auto":
@@ -192,6 +193,10 @@ class LatticeConfig:
                 f"row {row}, {self.names[axis]}: the value is missing or infinite; decide what stands for it"
             )
         return self.scaled(points)
+
+    def admitted(self, X: ArrayLike, y: Any) -> Users:
+        """Return users as a client takes them: no value is refused, unless ``outside="refuse"``."""
+        return door.admitted(self, X, y)
 
     def check_columns(self, X: ArrayLike) -> None:
         """Refuse a frame whose columns are not the features."""
@@ -313,7 +318,7 @@ def _check_mechanism(config: LatticeConfig) -> None:
         )  # fmt: skip
 
 
-def _plain(epsilon: Fraction) -> int | float | str:
+def plain_epsilon(epsilon: Fraction) -> int | float | str:
     """Return epsilon as a number where that says the same, else as its text."""
     if epsilon.denominator == 1:
         return int(epsilon)

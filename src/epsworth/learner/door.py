@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.learner.coins import Ints
-from epsworth.learner.config import LatticeConfig
 from epsworth.learner.mechanism import Users
+
+if TYPE_CHECKING:
+    from epsworth.learner.config import LatticeConfig
+
+
+class Kinds(Protocol):
+    """Declared labels, or values: what has a number."""
+
+    @property
+    def classes(self) -> Any:
+        """The labels, in order."""
+
+    def number(self, label: Any) -> int:
+        """Return the position of a label, -1 for any other."""
 
 
 def admitted(config: LatticeConfig, X: ArrayLike, y: Any) -> Users:
@@ -33,7 +46,7 @@ def admitted(config: LatticeConfig, X: ArrayLike, y: Any) -> Users:
 
 def _stated(config: LatticeConfig, X: ArrayLike, y: Any) -> Users:
     points = _points(X, len(config.box), ", ".join(config.names))
-    label = _labels(config, y)
+    label = positions(config, y)
     if len(label) != len(points):
         raise ValueError(f"X has {len(points)} rows but y has {len(label)}; give one label per row")
     unusable = np.isnan(points).any(axis=1) | (label < 0)
@@ -55,37 +68,38 @@ def _points(X: ArrayLike, d: int, names: str) -> Floats:
     rows = list(given)
     if not all(_is_row(row, d) for row in rows):
         raise ValueError(f"X must have {d} values in every row; columns: {names}")
-    return np.array([[_number(entry) for entry in row] for row in rows], dtype=np.float64).reshape(-1, d)
+    return np.array([[number_of(entry) for entry in row] for row in rows], dtype=np.float64).reshape(-1, d)
 
 
 def _is_row(row: Any, d: int) -> bool:
     return hasattr(row, "__len__") and hasattr(row, "__iter__") and not isinstance(row, Mapping) and len(row) == d
 
 
-def _number(entry: Any) -> float:
+def number_of(entry: Any) -> float:
+    """Return an entry as a number, NaN where it is none."""
     try:
         return float("nan" if isinstance(entry, np.ndarray) else entry)
     except Exception:  # as above
         return float("nan")
 
 
-def _labels(config: LatticeConfig, y: Any) -> Ints:
-    """Return the position of each label among the classes, -1 where it is none of them."""
+def positions(kinds: Kinds, y: Any) -> Ints:
+    """Return the position of each label among the declared ones, -1 where it is none of them."""
     if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype != object:
-        kinds, index = np.unique(y, return_inverse=True)
-        return np.array([_position(config, kind) for kind in kinds.tolist()], dtype=np.int64)[index]
+        found, index = np.unique(y, return_inverse=True)
+        return np.array([_position(kinds, kind) for kind in found.tolist()], dtype=np.int64)[index]
     if getattr(y, "ndim", 1) != 1 or isinstance(y, (str, bytes, Mapping)) or not hasattr(y, "__len__"):
         raise ValueError("y must be one label per row")
-    return np.array([_position(config, label) for label in y], dtype=np.int64)
+    return np.array([_position(kinds, label) for label in y], dtype=np.int64)
 
 
-def _position(config: LatticeConfig, label: Any) -> int:
+def _position(kinds: Kinds, label: Any) -> int:
     """Return a label's position; of numbers also by their texts: a column with one odd entry is read as texts."""
-    found = config.number(label)
-    if found >= 0 or isinstance(config.classes[0], str) == isinstance(label, str):
+    found = kinds.number(label)
+    if found >= 0 or isinstance(kinds.classes[0], str) == isinstance(label, str):
         return found
     try:
-        return config.number(_of_text(label) if isinstance(label, str) else str(label))
+        return kinds.number(_of_text(label) if isinstance(label, str) else str(label))
     except Exception:  # no number, one of thousands of digits, or what fails in its own way
         return -1
 

@@ -84,6 +84,8 @@ class Classifier:
         """
         if smoothing not in ("sure", None):
             raise ValueError(f"smoothing must be 'sure' or None, got {smoothing!r}")
+        if not isinstance(aggregate.config, LatticeConfig):
+            raise ValueError("these are sums of a round about a table; close the round with them: TableLearner.close")
         if aggregate.users == 0 or not aggregate.tally.users.all():
             raise ValueError("the aggregate holds too few reports to read a label from; add reports first")
         return cls(Aggregator(aggregate.config, aggregate.tally), smoothing)
@@ -118,6 +120,7 @@ class Classifier:
     @property
     def config(self) -> LatticeConfig:
         """The public configuration."""
+        assert isinstance(self.aggregate.config, LatticeConfig)  # `from_aggregate` looks
         return self.aggregate.config
 
     @property

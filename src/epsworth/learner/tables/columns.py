@@ -1,0 +1,205 @@
+"""Columns of a real table: numbers with public ranges, categories with public values; how a record is coded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from epsworth.arrays import Bools, Floats
+from epsworth.learner.coins import Ints
+from epsworth.learner.config import shown
+from epsworth.numerals import short
+
+BITS = 32  # a number's place in its range, of 2^32
+BINS, FINE = 8, 32  # bins of a number: of the tables, and of the round that asks for quantiles
+MOST_VALUES = 256  # of a category
+Knots = tuple[int, ...]  # of a monotone map of 32 equal parts of the range, in 2^-32
+EVEN: Knots = tuple(k << (BITS - 5) for k in range(FINE + 1))
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number: its public range, never taken from the private data, and whether it may be missing.
+
+    A value outside is moved to the nearer end.
+
+    Examples
+    --------
+    >>> from epsworth.learner import Number
+    >>> Number("age", 0, 100).place(np.array([50.0, -3.0, np.nan])).tolist()
+    [2147483648, 0, 0]
+    """
+
+    name: str
+    low: float
+    high: float
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        _check_name(self)
+        for end in (self.low, self.high):
+            if isinstance(end, bool) or not isinstance(end, (int, float, np.number)) or not math.isfinite(end):
+                raise ValueError(f"column {self.name!r}: low and high must be finite numbers, got {shown(end)}")
+        low, high = float(self.low), float(self.high)
+        if not (low < high and math.isfinite(high - low)):
+            raise ValueError(f"column {self.name!r}: need finite low < high, got {low:g} and {high:g}")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+    @property
+    def bins(self) -> int:
+        """How many bins its table has."""
+        return BINS
+
+    side = bins  # of the Walsh matrix over them
+
+    def place(self, values: Floats) -> Ints:
+        """Return where values lie in the range, in units of 2^-32 of it; 0 for NaN."""
+        inside = np.where(np.isnan(values), self.low, np.minimum(np.maximum(values, self.low), self.high))
+        share = (inside - self.low) / (self.high - self.low)
+        return np.asarray(np.minimum(np.floor(share * 2.0**BITS), 2.0**BITS - 1), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Category:
+    """A category: its public values, all texts or all numbers, and whether it may be missing.
+
+    A value that is not declared is no value: its user tells nothing about this column.
+
+    Examples
+    --------
+    >>> from epsworth.learner import Category
+    >>> job = Category("job", ("none", "clerk", "nurse"))
+    >>> job.bins, job.side, job.number("nurse"), job.number("king")
+    (3, 4, 2, -1)
+    """
+
+    name: str
+    values: Any
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        from epsworth.learner.config import checked_classes
+
+        _check_name(self)
+        try:
+            found = checked_classes(self.values)
+        except ValueError as error:
+            raise ValueError(f"column {self.name!r}: {str(error).replace('classes', 'values', 1)}") from None
+        if len(found) > MOST_VALUES:
+            raise ValueError(
+                f"column {self.name!r}: at most {MOST_VALUES} values, got {len(found)}; put rare ones together"
+            )
+        object.__setattr__(self, "values", found)
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """Its values."""
+        return tuple(self.values)
+
+    @property
+    def bins(self) -> int:
+        """How many values there are."""
+        return len(self.values)
+
+    @property
+    def side(self) -> int:
+        """Side of the Hadamard matrix over the values."""
+        return 1 << (self.bins - 1).bit_length()
+
+    @cached_property
+    def _numbers(self) -> dict[Any, int]:
+        return {value: number for number, value in enumerate(self.values)}
+
+    def number(self, value: Any) -> int:
+        """Return the position of a value, -1 for any other."""
+        try:
+            return self._numbers.get(value, -1)
+        except Exception:  # a list, or what fails in its own way: no value
+            return -1
+
+
+Column = Number | Category
+
+
+class Records(NamedTuple):
+    """Coded users: a place per number and a position per category ``(n, d)``, what is known of them, and labels.
+
+    A label of -1 is none that was declared.
+    """
+
+    place: Ints
+    known: Bools
+    label: Ints
+
+    def part(self, run: slice) -> Records:
+        """Return a run of the users."""
+        return Records(self.place[run], self.known[run], self.label[run])
+
+
+def fine_bins(place: Ints) -> Ints:
+    """Return the 32 equal bins of places."""
+    return np.asarray(place >> (BITS - 5))
+
+
+def bins_of(place: Ints, knots: Knots) -> Ints:
+    """Return the bins of places: eight equal parts of the image of the map that the knots give, in integers.
+
+    Examples
+    --------
+    >>> bins_of(np.array([0, 1 << 31, (1 << 32) - 1]), EVEN).tolist()
+    [0, 4, 7]
+    """
+    at, rest = place >> (BITS - 5), place & ((1 << (BITS - 5)) - 1)
+    edges = np.array(knots, dtype=np.int64)
+    image = (edges[at] << (BITS - 5)) + rest * (edges[at + 1] - edges[at])  # below 2^59
+    return np.asarray(np.minimum(image >> (2 * BITS - 5 - 3), BINS - 1))
+
+
+def checked_columns(columns: Any) -> tuple[Column, ...]:
+    """Return declared columns; tables, as JSON holds them, are read."""
+    if isinstance(columns, (str, Mapping)) or not isinstance(columns, Sequence) or not columns:
+        raise ValueError(f"columns must be a list of Number and Category, got {shown(columns)}")
+    found = tuple(column_of(one) for one in columns)
+    names = [column.name for column in found]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"columns: the name {twice!r} stands twice; rename one")
+    return found
+
+
+def column_of(entry: Any) -> Column:
+    """Return a column; from a mapping with the same entries, too."""
+    if isinstance(entry, (Number, Category)):
+        return entry
+    if not isinstance(entry, Mapping):
+        raise ValueError(f"columns must be Number and Category, got {shown(entry)}")
+    kind = Category if "values" in entry else Number
+    known = {field.name for field in fields(kind)}
+    for name in entry:
+        if name not in known:
+            raise ValueError(f"columns: unknown entry {short(name)}; a column has {', '.join(sorted(known))}")
+    for name in known - {"missing"}:
+        if name not in entry:
+            raise ValueError(f"columns: {name} is missing from {shown(dict(entry))}")
+    return kind(**entry)
+
+
+def column_told(column: Column) -> dict[str, Any]:
+    """Return the JSON form."""
+    told: dict[str, Any] = {"name": column.name}
+    own = ("values",) if isinstance(column, Category) else ("low", "high")
+    told |= {name: getattr(column, name) for name in own}
+    return told | ({"missing": True} if column.missing else {})
+
+
+def _check_name(column: Column) -> None:
+    if not isinstance(column.name, str) or not column.name:
+        raise ValueError(f"a column's name must be a text, got {shown(column.name)}")
+    if not isinstance(column.missing, bool):
+        raise ValueError(f"column {column.name!r}: missing must be true or false, got {shown(column.missing)}")

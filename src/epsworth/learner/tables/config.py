@@ -1,0 +1,188 @@
+"""`TableConfig`: what a population is asked about a real table, and in which rounds; all of it public."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+from epsworth.documents import in_words, read_json
+from epsworth.exact.rational import Exact, stated
+from epsworth.files import reading, write_text
+from epsworth.learner.coins import WORD, checked_epsilon, flip_weight
+from epsworth.learner.config import checked_classes, plain_epsilon, shown
+from epsworth.learner.mechanism import checked_users
+from epsworth.learner.tables.columns import Column, checked_columns, column_told
+from epsworth.learner.tables.regimes import REGIMES, Plan, planned
+from epsworth.numerals import short
+
+FORMAT = "epsworth-table-1"
+Prior = Literal["estimated", "balanced"]
+Purpose = Literal["quantiles", "tables", "weights", "validation"]
+KEYS = ("columns", "classes", "epsilon", "users", "rounds", "prior")
+
+
+class Share(NamedTuple):
+    """One round: what it asks for, and of which share of the users."""
+
+    purpose: Purpose
+    share: Fraction
+
+
+@dataclass(frozen=True)
+class TableConfig:
+    """What is asked about a table of numbers and categories with one report per user.
+
+    Claim: every user answers in one round only, and a report keeps pure epsilon-LDP for the record, label included,
+    whatever its values: all rounds together cost a user epsilon.
+
+    Parameters
+    ----------
+    columns : sequence of Number and Category
+        The features, with public ranges and values.
+    classes : sequence
+        The public labels, at least two.
+    epsilon : number or text
+        Privacy parameter of a whole report.
+    users : int
+        How many are expected: chooses the rounds, and nothing rests on it.
+    rounds : {"auto", "additive", "linear", "ramp", "weighted"}
+        "auto" chooses by users, columns, classes and epsilon, and is replaced by what it chose.
+    prior : {"estimated", "balanced"}
+        "balanced": as if every label were as common, for a high balanced accuracy.
+
+    Examples
+    --------
+    >>> from epsworth.learner import Category, Number, TableConfig
+    >>> columns = [Number("age", 0, 100), Category("job", ("none", "clerk", "nurse"))]
+    >>> config = TableConfig(columns, ("no", "yes"), epsilon=1, users=100_000)
+    >>> config.rounds, [(purpose, float(share)) for purpose, share in config.shares]
+    ('weighted', [('quantiles', 0.2), ('tables', 0.6), ('weights', 0.2)])
+    """
+
+    columns: Any
+    classes: Any = (0, 1)
+    epsilon: Exact = math.nan
+    users: int = 0
+    rounds: str = "auto"
+    prior: Prior = "estimated"
+
+    def __post_init__(self) -> None:
+        fix = object.__setattr__
+        fix(self, "columns", checked_columns(self.columns))
+        fix(self, "classes", checked_classes(self.classes))
+        fix(self, "epsilon", plain_epsilon(checked_epsilon(self.epsilon)))
+        fix(self, "users", checked_users(self.users, "it is how many are expected to report"))
+        if self.prior not in get_args(Prior):
+            raise ValueError(f"prior must be one of {', '.join(get_args(Prior))}, got {shown(self.prior)}")
+        if self.rounds == "auto":
+            fix(self, "rounds", self._by_rule().regime)
+        if self.rounds not in REGIMES:
+            raise ValueError(f"rounds must be auto or one of {', '.join(REGIMES)}, got {shown(self.rounds)}")
+        if len(self.classes) > 2 and self.rounds != "additive":
+            raise ValueError(f"rounds={self.rounds!r} knows two classes, got {len(self.classes)}; use additive")
+
+    def _by_rule(self) -> Plan:
+        return planned(self.users, len(self.columns), len(self.classes), self.contrast)
+
+    @property
+    def budget(self) -> Fraction:
+        """Epsilon, exactly."""
+        return stated(self.epsilon, "epsilon")
+
+    @property
+    def contrast(self) -> float:
+        """tanh(epsilon / 2), of the integer weights."""
+        return float(1 - Fraction(2 * flip_weight(self.budget), WORD))
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The rounds."""
+        found = self._by_rule()
+        return found if found.regime == self.rounds else Plan.named(self.rounds)
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        """The rounds in order, each with its share of the users."""
+        plan, numbers = self.plan, any(not hasattr(column, "values") for column in self.columns)
+        found = [Share("quantiles", plan.quantiles)] if plan.quantiles and numbers else []
+        found.append(Share("tables", plan.tables + (0 if numbers else plan.quantiles)))
+        found += [Share("weights", plan.weights)] if plan.weights else []
+        return (*found, *([Share("validation", plan.validation)] if plan.validation else []))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def _numbers(self) -> dict[Any, int]:
+        return {label: number for number, label in enumerate(self.classes)}
+
+    def number(self, label: Any) -> int:
+        """Return the position of a label among the classes, -1 for any other."""
+        try:
+            return self._numbers.get(label, -1)
+        except Exception:  # a list, or what fails in its own way: no label
+            return -1
+
+    def column(self, name: str) -> Column:
+        """Return the column of a name."""
+        return self.columns[self.names.index(name)]  # type: ignore[no-any-return]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "format": FORMAT, "columns": [column_told(column) for column in self.columns],
+            "classes": list(self.classes), "epsilon": self.epsilon, "users": self.users, "rounds": self.rounds,
+            "prior": self.prior,
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> TableConfig:
+        """Read the JSON form; a stated fingerprint must be the content's."""
+        if not isinstance(document, Mapping) or document.get("format") != FORMAT:
+            raise ValueError(f"this is not an {FORMAT} document; write one with epsworth learn config")
+        for key in document:
+            if key not in (*KEYS, "format", "fingerprint"):
+                raise ValueError(f"{short(key)}: unknown entry; the entries are {', '.join(KEYS)}")
+        for key in ("columns", "epsilon", "users"):
+            if key not in document:
+                raise ValueError(f"{key}: is missing from the configuration")
+        config = cls(**{key: document[key] for key in KEYS if key in document})
+        if document.get("fingerprint", config.fingerprint()) != config.fingerprint():
+            raise ValueError("fingerprint: it is not the content's; the configuration was edited after it was written")
+        return config
+
+    def fingerprint(self) -> str:
+        """Return the hash of all entries."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        told = self.to_dict() | {"epsilon": str(self.budget)}
+        return hashlib.sha256(f"epsworth table learner: {canonical(told)}".encode()).hexdigest()
+
+    def save(self, path: str | Path) -> None:
+        """Write a JSON file, whole or not at all."""
+        write_text(path, json.dumps(self.to_dict() | {"fingerprint": self.fingerprint()}, indent=2) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> TableConfig:
+        """Read a JSON file."""
+        with reading(path, "configuration") as content:
+            try:
+                return cls.from_dict(read_json(content))
+            except (TypeError, KeyError, AttributeError) as error:
+                raise ValueError(f"damaged or incomplete ({in_words(error)})") from None
+
+
+def canonical(document: Any) -> str:
+    """Return the one text of a JSON document."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))

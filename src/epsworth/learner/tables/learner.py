@@ -1,0 +1,133 @@
+"""`TableLearner`: opens one round after another, and closes each with the sums of its reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsworth.arrays import Rng, generator
+from epsworth.learner.aggregation import Aggregator
+from epsworth.learner.tables.columns import Knots
+from epsworth.learner.tables.config import TableConfig
+from epsworth.learner.tables.estimates import Joint, Values, joint, knots_of, values_of
+from epsworth.learner.tables.model import TableClassifier
+from epsworth.learner.tables.reading import checked
+from epsworth.learner.tables.rounds import Round
+from epsworth.learner.tables.scores import Additive, Alive, Binary, alive, naive_bayes, weighted
+
+
+@dataclass
+class TableLearner:
+    """The server's side: `open` a round, add its reports up, `close` it; after the last one, `classifier`.
+
+    Everything between two rounds is computed from sums of reports alone, and costs no privacy.
+
+    Parameters
+    ----------
+    config : TableConfig
+
+    Examples
+    --------
+    >>> from epsworth.learner import Aggregator, Client, Number, TableConfig, TableLearner
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(6000, 5))
+    >>> learner = TableLearner(TableConfig([Number(n, 0, 1) for n in "abcde"], (0, 1), epsilon=4, users=6000))
+    >>> while (asked := learner.open()) is not None:
+    ...     reports = Aggregator(asked)
+    ...     sent = reports.add(Client(asked).reports(X[: asked.users], X[: asked.users, 0] > 0.5))
+    ...     learner.close(reports)
+    ...     X = np.roll(X, -asked.users, axis=0)  # everybody answers once
+    >>> float(np.mean(learner.classifier().predict(X) == (X[:, 0] > 0.5))) > 0.9
+    True
+    """
+
+    config: TableConfig
+    closed: list[Aggregator] = field(default_factory=list)
+    _knots: tuple[Knots | None, ...] | None = None
+    _joint: Joint | None = None
+    _model: Additive | None = None
+    _alive: Alive | None = None
+    _candidates: tuple[Additive, ...] = ()
+
+    def open(self) -> Round | None:
+        """Return the next round, with what its clients must know; None after the last one."""
+        shares = self.config.shares
+        at = len(self.closed)
+        while at < len(shares) and self._needless(shares[at].purpose):
+            at += 1
+        if at == len(shares):
+            return None
+        purpose = shares[at].purpose
+        return Round(
+            self.config, purpose, self._knots, self._alive if purpose == "weights" else None,
+            tuple(map(Binary.of, self._candidates)) if purpose == "validation" else (),
+        )  # fmt: skip
+
+    def _needless(self, purpose: str) -> bool:
+        """Tell whether a round has nothing to ask about: fewer than two columns say anything."""
+        if purpose == "weights":
+            return self._alive is None or len(self._alive.columns) < 2
+        return purpose == "validation" and len(self._candidates) < 2
+
+    def close(self, aggregate: Aggregator) -> None:
+        """Take the sums of the open round's reports."""
+        asked = self.open()
+        if asked is None:
+            raise ValueError("all rounds are closed; ask for the classifier")
+        if aggregate.config.fingerprint() != asked.fingerprint():
+            raise ValueError(
+                f"these are sums of another round ({aggregate.config.mechanism}); the open one asks for "
+                f"{asked.mechanism}, fingerprint {asked.fingerprint()[:12]}"
+            )
+        if aggregate.users == 0:
+            raise ValueError("nobody answered this round; add reports before closing it")
+        kernel = asked.kernel
+        values = values_of(aggregate.tally.counts, kernel.shares, kernel.contrast)
+        getattr(self, f"_close_{asked.purpose}")(asked, values)
+        self.closed.append(aggregate)
+
+    def _close_quantiles(self, asked: Round, values: Values) -> None:
+        self._knots = knots_of(values, asked.rows, self.config.columns)
+
+    def _close_tables(self, asked: Round, values: Values) -> None:
+        config = self.config
+        self._joint = joint(values, asked.rows, config.columns, len(config.classes), config.plan)
+        self._model = naive_bayes(self._joint)
+        if config.plan.weights:
+            self._alive = alive(self._model, self._joint)
+
+    def _close_weights(self, asked: Round, values: Values) -> None:
+        assert self._model is not None  # the order of rounds
+        assert self._joint is not None
+        assert self._alive is not None
+        found, _ = weighted(self._model, self._joint, self._alive, values)
+        self._candidates = (self._model, found)
+        self._model = found
+
+    def _close_validation(self, asked: Round, values: Values) -> None:
+        """Go back to naive Bayes where it is better by more than a standard error."""
+        naive, _ = self._candidates
+        # the value of a vote is 2 accuracy - 1
+        if (values.value[0] - values.value[1]) / 2 > float(np.sqrt(values.variance[0])) / 2:
+            self._model = naive
+
+    def classifier(self) -> TableClassifier:
+        """Return what was learnt."""
+        if (left := self.open()) is not None or self._model is None:
+            raise ValueError(f"the round of {left.purpose if left else 'tables'} is still open; close it first")
+        return TableClassifier(self.config, self._knots, self._model)
+
+
+def learn(
+    config: TableConfig, X: ArrayLike, y: ArrayLike, rng: Rng = None, *, users: int | None = None
+) -> TableClassifier:
+    """Return what would be learnt from these users: simulated reports, for experiments; never a release."""
+    source, learner = generator(rng), TableLearner(config)
+    records = checked(config, X, y)
+    total = config.users if users is None else users
+    while (asked := learner.open()) is not None:
+        part = int(next(share for purpose, share in config.shares if purpose == asked.purpose) * total)
+        learner.close(Aggregator(asked, asked.kernel.simulate(records, source, part)))
+    return learner.classifier()

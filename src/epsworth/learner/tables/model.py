@@ -1,0 +1,71 @@
+"""`TableClassifier`: labels from the sums of all rounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsworth.arrays import Floats, as_floats
+from epsworth.learner.coins import Ints
+from epsworth.learner.tables.columns import Category, Knots, bins_of
+from epsworth.learner.tables.config import TableConfig
+from epsworth.learner.tables.reading import points
+from epsworth.learner.tables.scores import Additive
+
+
+class TableClassifier:
+    """What was learnt of a table: a deterministic function from rows to labels.
+
+    A missing value says what its being missing says, where that was asked; otherwise nothing.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+    n_features_in_ : int
+    feature_names_in_ : ndarray
+    """
+
+    def __init__(self, config: TableConfig, knots: tuple[Knots | None, ...] | None, model: Additive) -> None:
+        self.config, self.knots, self.model = config, knots, model
+        self.classes_: NDArray[Any] = np.array(config.classes)
+        self.n_features_in_ = len(config.columns)
+        self.feature_names_in_ = np.array(config.names, dtype=object)
+
+    def scores(self, X: ArrayLike) -> Floats:
+        """Return a score per label ``(n, classes)``; the largest one decides."""
+        records = points(self.config, X)
+        bins = np.empty_like(records.place)
+        for j, column in enumerate(self.config.columns):
+            own = None if self.knots is None else self.knots[j]
+            bins[:, j] = _bins(column, records.place[:, j], own)
+        found = self.model.scores(bins, records.known)
+        if self.config.prior == "balanced":
+            found = found - self.model.prior
+        return as_floats(found)
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Return scores: for two classes ``(n,)``, positive for the second one; else ``(n, classes)``."""
+        found = self.scores(X)
+        if found.shape[1] > 2:
+            return found
+        margin = found[:, 1] - found[:, 0]
+        return np.where(margin == 0, np.finfo(float).tiny, margin)
+
+    def numbers(self, X: ArrayLike) -> Ints:
+        """Return the position of each label among the classes ``(n,)``."""
+        found = self.decision_function(X)
+        return np.asarray(found > 0 if found.ndim == 1 else found.argmax(axis=1), dtype=np.int64)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return one label per row ``(n,)``."""
+        return np.asarray(self.classes_[self.numbers(X)])
+
+
+def _bins(column: Any, place: Ints, knots: Knots | None) -> Ints:
+    if isinstance(column, Category):
+        return place
+    from epsworth.learner.tables.columns import EVEN
+
+    return bins_of(place, EVEN if knots is None else knots)

@@ -1,0 +1,113 @@
+"""What becomes of a table's rows: on a device nothing is refused; of an experiment's table bad rows are named."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsworth.arrays import Floats, as_floats
+from epsworth.learner.coins import Ints
+from epsworth.learner.door import number_of, positions
+from epsworth.learner.tables.columns import Category, Column, Records
+from epsworth.learner.tables.config import TableConfig
+from epsworth.records import shown_names
+
+
+def admitted(config: TableConfig, X: ArrayLike, y: Any) -> Records:
+    """Return the users as their reports will state them: a value that cannot be used is missing, a label none.
+
+    Shapes and columns, which no value decides, are still refused.
+    """
+    with np.errstate(all="ignore"), warnings.catch_warnings():  # a warning, or an error made of one, would tell
+        warnings.simplefilter("ignore")
+        return _records(config, X, y)
+
+
+def checked(config: TableConfig, X: ArrayLike, y: Any) -> Records:
+    """Return the users of an experiment.
+
+    Raises
+    ------
+    ValueError
+        For a missing value in a column that is not declared to have any, a value or a label that is not declared.
+        Messages name rows and columns, never values.
+    """
+    found = admitted(config, X, y)
+    for j, column in enumerate(config.columns):
+        if not column.missing and not found.known[:, j].all():
+            row = int(np.argmin(found.known[:, j]))
+            raise ValueError(
+                f"row {row}, {column.name}: the value is missing or not declared; declare it, or missing=True"
+            )
+    if (found.label < 0).any():
+        raise ValueError(
+            f"row {int(np.argmin(found.label))}: its label is not one of the declared classes "
+            f"({', '.join(map(repr, config.classes))}); declare it, or recode it"
+        )
+    return found
+
+
+def points(config: TableConfig, X: ArrayLike) -> Records:
+    """Return the rows of a table without labels."""
+    columns = _columns(config, X)
+    return admitted(config, X, np.full(len(columns[0]), config.classes[0]))
+
+
+def _records(config: TableConfig, X: ArrayLike, y: Any) -> Records:
+    columns = _columns(config, X)
+    label = positions(config, y)
+    if len(label) != len(columns[0]):
+        raise ValueError(f"X has {len(columns[0])} rows but y has {len(label)}; give one label per row")
+    told = [_coded(column, own) for column, own in zip(config.columns, columns, strict=True)]
+    return Records(np.column_stack([one for one, _ in told]), np.column_stack([one for _, one in told]), label)
+
+
+def _coded(column: Column, values: NDArray[Any]) -> tuple[Ints, NDArray[np.bool_]]:
+    """Return places or positions, and where there is a value at all; where there is none the place is 0."""
+    if isinstance(column, Category):
+        found = positions(column, values)
+        return np.maximum(found, 0), found >= 0
+    numbers = _numbers(values)
+    return column.place(numbers), ~np.isnan(numbers)
+
+
+def _numbers(values: NDArray[Any]) -> Floats:
+    try:
+        return as_floats(values)
+    except Exception:  # any value's own code may fail in any way, and a failure would tell of it
+        return np.array([number_of(entry) for entry in values], dtype=np.float64)
+
+
+def _columns(config: TableConfig, X: Any) -> list[NDArray[Any]]:
+    """Return the columns, in the configuration's order, of a frame or of rows."""
+    names, d = list(config.names), len(config.columns)
+    given = getattr(X, "columns", None)
+    if given is not None:
+        if list(given) != names:
+            raise ValueError(
+                f"{shown_names(list(given), 'X has the columns')}, but the configuration's are {', '.join(names)}; "
+                "select them in this order"
+            )
+        return [np.asarray(X[name]) for name in names]
+    table = _rows(X, d, names)
+    return [table[:, j] for j in range(d)]
+
+
+def _rows(X: Any, d: int, names: list[str]) -> NDArray[Any]:
+    try:
+        table = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
+        if table.ndim == 2 and table.shape[1] == d:
+            return table
+    except Exception:  # as above
+        pass
+    rows = list(X) if hasattr(X, "__iter__") else []
+    if not rows or not all(hasattr(row, "__len__") and len(row) == d for row in rows):
+        raise ValueError(f"X must have {d} values in every row; columns: {', '.join(names)}")
+    table = np.empty((len(rows), d), dtype=object)
+    for i, row in enumerate(rows):
+        for j, entry in enumerate(row):
+            table[i, j] = entry
+    return table

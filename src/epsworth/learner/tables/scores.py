@@ -1,0 +1,227 @@
+"""Scores: what each bin says for each label, added up by naive Bayes, or with weights learnt from pairs of columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.learner.coins import Ints
+from epsworth.learner.tables.estimates import Joint, Values
+
+FLOOR = 0.1  # of P(bin), below which no density of a label falls
+LEAST_SHARE = 0.2  # of an even bin's mass
+FLAT = 1e-3  # a column whose scores differ by less says nothing
+UNIT = 2.0**32  # published scores are whole numbers of this fraction
+LEAST_TOTAL, LEAST_WITHIN = 0.03, 0.05  # eigenvalues of correlations, over all and within a label
+RIDGE = (0.05, 10.0)
+MOST_CORRELATION = 0.98
+
+
+@dataclass(frozen=True, eq=False)
+class Additive:
+    """A classifier: an intercept per label, a score per bin and label of every column, and for missing values.
+
+    Attributes
+    ----------
+    intercept : ndarray (classes,)
+    tables : tuple of ndarray (bins, classes)
+    missing : ndarray (columns, classes)
+    prior : ndarray (classes,)
+        What of the intercept the labels' commonness explains.
+    """
+
+    intercept: Floats
+    tables: tuple[Floats, ...]
+    missing: Floats
+    prior: Floats
+
+    def scores(self, bins: Ints, known: Bools) -> Floats:
+        """Return the scores ``(n, classes)`` of bins ``(n, d)``."""
+        found = np.tile(self.intercept, (len(bins), 1))
+        for j, table in enumerate(self.tables):
+            found += np.where(known[:, j, None], table[bins[:, j]], self.missing[j])
+        return as_floats(found)
+
+
+def naive_bayes(found: Joint) -> Additive:
+    """Return log prior + the sum over columns of log P(bin | label) / P(bin), densities floored.
+
+    Where values may be missing, that one is present or missing has a score of its own.
+    """
+    tables, missing = [], []
+    for table, present in zip(found.tables, found.present, strict=True):
+        score, absent = log_ratios(table, found.prior), np.zeros(found.prior.size)
+        if present is not None:
+            here, away = _kept_and_lost(present, found.prior)
+            score, absent = score + here, away
+        tables.append(as_floats(score if np.ptp(score, axis=0).max() > FLAT or present is not None else 0 * score))
+        missing.append(absent)
+    prior = as_floats(np.log(found.prior))
+    return Additive(prior, tuple(tables), as_floats(np.stack(missing)), prior)
+
+
+def log_ratios(table: Floats, prior: Floats) -> Floats:
+    """Return log P(bin | label) / P(bin) ``(bins, classes)`` of an estimated table.
+
+    Examples
+    --------
+    >>> log_ratios(np.array([[0.4, 0.1], [0.1, 0.4]]), np.array([0.5, 0.5])).round(3).tolist()
+    [[0.47, -0.916], [-0.916, 0.47]]
+    """
+    mass = np.clip(table.sum(axis=1), LEAST_SHARE / len(table), None)
+    mass = mass / mass.sum()
+    density = np.maximum(np.clip(table, 0, None) / prior, FLOOR * mass[:, None])
+    return as_floats(np.log(density / density.sum(axis=0) / mass[:, None]))
+
+
+def _kept_and_lost(present: Floats, prior: Floats) -> tuple[Floats, Floats]:
+    """Return log ratios of being present, and of being missing."""
+    here = np.clip(present / prior, 0, 1)
+    told = []
+    for chance in (here, 1 - here):
+        whole = max(float(chance @ prior), 1e-9)
+        told.append(as_floats(np.log(np.maximum(chance, FLOOR * whole) / whole)))
+    return told[0], told[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Alive:
+    """The columns that say something about two labels, and what is published of them for the round of weights.
+
+    Attributes
+    ----------
+    columns : tuple of int
+    scores : tuple of tuple of int
+        L_1 - L_0 per bin, centred, in units of 2^-32.
+    """
+
+    columns: tuple[int, ...]
+    scores: tuple[tuple[int, ...], ...]
+
+    @property
+    def shares(self) -> list[Floats]:
+        """Each column's scores over the largest of them in size: within [-1, 1]."""
+        return [as_floats(np.array(score) / max(1, max(score), -min(score))) for score in self.scores]
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A published classifier of two labels, all in whole numbers / 2^32: label 1 where the sum is not negative."""
+
+    intercept: int
+    tables: tuple[tuple[int, ...], ...]
+    missing: tuple[int, ...]
+
+    @classmethod
+    def of(cls, model: Additive) -> Binary:
+        """Return a classifier's differences, rounded."""
+        tables = tuple(_published(score) for score in differences(model))
+        start = float(model.intercept[1] - model.intercept[0])
+        return cls(_published(np.array([start]))[0], tables, _published(model.missing[:, 1] - model.missing[:, 0]))
+
+    def numbers(self, bins: Ints, known: Bools) -> Ints:
+        """Return the number of the label ``(n,)``."""
+        total = np.full(len(bins), self.intercept, dtype=np.int64)
+        for j, table in enumerate(self.tables):
+            total += np.where(known[:, j], np.array(table)[bins[:, j]], self.missing[j])
+        return np.asarray(total >= 0, dtype=np.int64)
+
+
+def _published(score: Floats) -> tuple[int, ...]:
+    return tuple(np.round(score * UNIT).astype(np.int64).tolist())
+
+
+def differences(model: Additive) -> list[Floats]:
+    """Return each column's score of label 1 less that of label 0."""
+    return [as_floats(table[:, 1] - table[:, 0]) for table in model.tables]
+
+
+def alive(model: Additive, found: Joint) -> Alive:
+    """Return the columns whose scores differ, with their centred scores."""
+    own = differences(model)
+    kept = [j for j, score in enumerate(own) if np.ptp(score) > FLAT]
+    scores = []
+    for j in kept:
+        centred = own[j] - _masses(found.tables[j]).sum(axis=1) @ own[j]
+        scores.append(_published(centred))
+    return Alive(tuple(kept), tuple(scores))
+
+
+def weighted(model: Additive, found: Joint, own: Alive, values: Values) -> tuple[Additive, float]:
+    """Return the classifier with a weight per column, and the ridge: from naive Bayes to Fisher's discriminant.
+
+    w = argmin over w >= 0 of the ridge regression of (within + rho diag) w = delta + rho diag, where the covariance
+    within labels comes from the products of the round of weights, less what the labels' means explain.
+    """
+    if len(own.columns) < 2:
+        return model, np.inf
+    within, delta, mean, rho = _moments(model, found, own, values)
+    weight = _nonnegative(within, delta, rho)
+    full = np.zeros(len(model.tables))
+    full[list(own.columns)] = weight
+    odds = float(model.intercept[1] - model.intercept[0])
+    start = odds
+    if 0.5 <= rho < 1:  # the threshold of two normal laws
+        low, high = float(weight @ mean[:, 0]), float(weight @ mean[:, 1])
+        start = float(weight @ within @ weight) / max(high - low, 1e-9) * odds - (low + high) / 2
+    tables = tuple(as_floats(w * table) for w, table in zip(full, model.tables, strict=True))
+    return Additive(
+        as_floats([0.0, start]), tables, as_floats(full[:, None] * model.missing), as_floats([0.0, odds])
+    ), rho
+
+
+def _moments(model: Additive, found: Joint, own: Alive, values: Values) -> tuple[Floats, Floats, Floats, float]:
+    """Return the covariance within labels, the difference of means, means by label, and the ridge."""
+    told, k = differences(model), len(own.columns)
+    tables = [_masses(found.tables[j]) for j in own.columns]
+    score = [told[j] for j in own.columns]
+    mean = np.array(
+        [[table[:, c] @ s / table[:, c].sum() for c in (0, 1)] for table, s in zip(tables, score, strict=True)]
+    )
+    spread = np.array(
+        [table.sum(axis=1) @ (s - table.sum(axis=1) @ s) ** 2 for table, s in zip(tables, score, strict=True)]
+    )
+    size = np.array([max(max(s), -min(s)) / UNIT for s in own.scores])
+    first, second = np.triu_indices(k, 1)
+    unit = size[first] * size[second] / np.sqrt(spread[first] * spread[second])
+    r, variance = values.value * unit, values.variance * unit**2
+    rho = float(np.clip(np.median(variance) * k / 3, *RIDGE))
+    total = np.eye(k)
+    total[first, second] = total[second, first] = correlations(r, variance)
+    total = _floored(total, LEAST_TOTAL) * np.sqrt(np.outer(spread, spread))
+    delta = mean[:, 1] - mean[:, 0]
+    within = total - found.prior[0] * found.prior[1] * np.outer(delta, delta)
+    scale = np.sqrt(np.outer(*[np.maximum(np.diag(within), 1e-9)] * 2))
+    return as_floats(_floored(within / scale, LEAST_WITHIN) * scale), as_floats(delta), as_floats(mean), rho
+
+
+def correlations(r: Floats, variance: Floats) -> Floats:
+    """Return noisy correlations shrunk towards their mean, weighted by precision."""
+    with np.errstate(divide="ignore"):
+        precision = np.where(np.isfinite(variance), 1 / variance, 0.0)
+    middle = float(np.clip((r * precision).sum() / max(precision.sum(), 1e-30), 0, 0.95))
+    rest = np.where(np.isfinite(variance), (r - middle) ** 2 - variance, 0.0)
+    spread = max(0.0, float((rest * precision).sum() / max(precision.sum(), 1e-30)))
+    with np.errstate(invalid="ignore"):
+        kept = np.where(np.isfinite(variance), (r - middle) * spread / (spread + variance), 0.0)
+    return as_floats(np.clip(middle + kept, -MOST_CORRELATION, MOST_CORRELATION))
+
+
+def _nonnegative(within: Floats, delta: Floats, rho: float) -> Floats:
+    from scipy.optimize import nnls
+
+    own = np.maximum(np.diag(within), 1e-9)
+    root = np.linalg.cholesky(within + (rho + 1e-9) * np.diag(own))
+    return as_floats(nnls(root.T, np.linalg.solve(root, delta + rho * own))[0])
+
+
+def _floored(matrix: Floats, least: float) -> Floats:
+    value, vector = np.linalg.eigh(matrix)
+    return as_floats((vector * np.maximum(value, least)) @ vector.T)
+
+
+def _masses(table: Floats) -> Floats:
+    found = np.clip(table, 1e-9, None)
+    return as_floats(found / found.sum())
