@@ -261,14 +261,14 @@ def test_the_tree_finds_masses_without_noise():
 def test_what_is_learnt_is_true_without_noise():
     """A huge number of users at a huge epsilon: naive Bayes with weights is close to the best."""
     X, y = rows(20_000, seed=1)
-    model = learn(config(10**9, epsilon=20), X, y, 0)
+    model = learn(config(10**9, epsilon=20), X, y, 0, users=10**9)
     fresh, truth = rows(20_000, seed=2)
     assert np.mean(model.predict(fresh) == truth) > np.mean(best(fresh) == truth) - 0.025  # eight bins, floored
 
 
 def test_missing_values_do_not_bias_and_tell_what_they_tell():
     X, y = rows(40_000, seed=1, missing=0.25)
-    model = learn(config(10**8, epsilon=5, missing=True), X, y, 0)
+    model = learn(config(10**8, epsilon=5, missing=True), X, y, 0, users=10**8)
     fresh, truth = rows(20_000, seed=2, missing=0.25)
     whole, _ = rows(20_000, seed=2)
     assert np.mean(model.predict(fresh) == truth) > np.mean(best(whole) == truth) - 0.035  # a fourth lacks the dose
@@ -282,7 +282,7 @@ def test_more_users_never_make_it_worse():
     X, y = rows(30_000, seed=1)
     fresh, truth = rows(20_000, seed=2)
     found = [
-        np.mean([np.mean(learn(config(users), X, y, seed).predict(fresh) == truth) for seed in range(12)])
+        np.mean([np.mean(learn(config(users), X, y, seed, users=users).predict(fresh) == truth) for seed in range(12)])
         for users in (3000, 10_000, 30_000, 100_000, 1_000_000)
     ]
     assert (np.diff(found) > -0.01).all()
@@ -302,7 +302,8 @@ def test_real_reports_learn_what_simulated_sums_do(regime):
     assert start <= 24_000
     sent = np.mean(learner.classifier().predict(fresh) == truth)
     drawn = [
-        np.mean(learn(config(24_000, epsilon=4, rounds=regime), X, y, s).predict(fresh) == truth) for s in range(8)
+        np.mean(learn(config(24_000, epsilon=4, rounds=regime), X, y, s, users=24_000).predict(fresh) == truth)
+        for s in range(8)
     ]
     assert abs(sent - np.mean(drawn)) < 0.02 + 4 * np.std(drawn)
     assert sent > 0.78
@@ -358,8 +359,8 @@ def test_the_balanced_prior_raises_the_rarer_label():
     X, y = rows(30_000, seed=1)
     keep = (y == "no") | (np.random.default_rng(0).random(len(y)) < 0.1)
     X, y = X[keep], y[keep]
-    plain = learn(config(10**7, epsilon=4), X, y, 0).predict(X)
-    even = learn(config(10**7, epsilon=4, prior="balanced"), X, y, 0).predict(X)
+    plain = learn(config(10**7, epsilon=4), X, y, 0, users=10**7).predict(X)
+    even = learn(config(10**7, epsilon=4, prior="balanced"), X, y, 0, users=10**7).predict(X)
 
     def balanced(found):
         return np.mean([np.mean(found[y == label] == label) for label in ("no", "yes")])

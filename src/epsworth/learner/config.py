@@ -86,7 +86,7 @@ class LatticeConfig:
 
     def __post_init__(self) -> None:
         fix = object.__setattr__
-        fix(self, "box", _box(self.box, self.d))
+        fix(self, "box", checked_box(self.box, self.d))
         fix(self, "d", len(self.box))
         fix(self, "classes", checked_classes(self.classes))
         fix(self, "names", _names(self.names, len(self.box)))
@@ -325,7 +325,8 @@ def plain_epsilon(epsilon: Fraction) -> int | float | str:
     return float(epsilon) if stated(float(epsilon), "epsilon") == epsilon else str(epsilon)
 
 
-def _box(box: Any, d: int | None) -> tuple[tuple[float, float], ...]:
+def checked_box(box: Any, d: int | None) -> tuple[tuple[float, float], ...]:
+    """Return the public range of each feature; one pair stands for all."""
     try:
         pairs = np.asarray(box, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

@@ -19,10 +19,16 @@ from epsworth.deprecation import alias, read_renamed, renamed, warn
 from epsworth.exact.rational import Exact
 from epsworth.learner.aggregation import simulate
 from epsworth.learner.certificates import Adjust, Certificates, Holder
-from epsworth.learner.config import LatticeConfig, Outside, checked_classes
+from epsworth.learner.config import LatticeConfig, Outside, checked_box, checked_classes
 from epsworth.learner.mechanism import of_level
 from epsworth.learner.model import Classifier, Smoothing
 from epsworth.learner.table import suited
+from epsworth.learner.tables.columns import Category, Number
+from epsworth.learner.tables.config import TableConfig
+from epsworth.learner.tables.learner import learn
+from epsworth.learner.tables.model import NO_CERTIFICATE, TableClassifier
+
+MOST_BY_CELLS = 4  # features: of more, columns are looked at one by one
 
 
 class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -35,10 +41,10 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     ----------
     epsilon : number or text
         Privacy parameter of one user's report of the whole record, label included.
-    bounds : (low, high), or one pair per feature
-        Public ranges.
+    bounds : (low, high), or one pair per feature, or a list of Number and Category
+        Public ranges; or the columns of a table of any kind, which is then learnt by `TableLearner`.
     mechanism : str
-        A name in `MECHANISMS`, or "auto".
+        A name in `MECHANISMS`, or "auto": cells of up to four features, a table of more.
     m : int, optional
         Cells per axis (for "cosine": the degree); by default the rule of `grid_size`.
     smoothing : {"sure", None}
@@ -99,16 +105,19 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     def fit(self, X: ArrayLike, y: ArrayLike) -> LDPClassifier:
         """Simulate the reports of all rows and read the labels off their sums."""
         names = _names(X)
-        with _nothing_shown():
-            points, labels = check_X_y(X, y, dtype=np.float64)
+        points, labels = self._checked(X, y)
         check_classification_targets(labels)
         declared = labels if self.classes is None else checked_classes(self.classes)
         found = np.unique(np.asarray(declared))  # sorted: scikit-learn's scorers take the second for the positive one
         if len(found) < 2:
             raise ValueError("y holds one class; at least two classes are needed to learn")
         self.config_ = self._config(points.shape, tuple(found.tolist()), names)
-        aggregate = simulate(self.config_, points, labels, _generator(self.random_state))
-        self.classifier_ = Classifier.from_aggregate(aggregate, self.smoothing)
+        source = _generator(self.random_state)
+        if isinstance(self.config_, TableConfig):
+            self.classifier_: Classifier | TableClassifier = learn(self.config_, points, labels, source)
+        else:
+            aggregate = simulate(self.config_, points, labels, source)
+            self.classifier_ = Classifier.from_aggregate(aggregate, self.smoothing)
         self.classes_ = found
         self.n_features_in_ = points.shape[1]
         if names:
@@ -117,9 +126,33 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
             del self.feature_names_in_
         return self
 
-    def _config(self, shape: tuple[int, int], classes: tuple[Any, ...], names: list[str]) -> LatticeConfig:
+    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
+        """Return rows and labels; of declared columns rows of any kind, which the learner looks at itself."""
+        with _nothing_shown():
+            if not self._declared:
+                return check_X_y(X, y, dtype=np.float64)  # type: ignore[no-any-return]
+            return check_X_y(X, y, dtype=None, ensure_all_finite=False)  # type: ignore[no-any-return]
+
+    @property
+    def _declared(self) -> bool:
+        """Whether ``bounds`` are columns of a table."""
+        given = self.bounds
+        return isinstance(given, (list, tuple)) and any(isinstance(one, (Number, Category)) for one in given)
+
+    def _config(
+        self, shape: tuple[int, int], classes: tuple[Any, ...], names: list[str]
+    ) -> LatticeConfig | TableConfig:
         """Choose the mechanism and the number of cells from public numbers: users, features, classes, epsilon."""
         users, d = shape
+        if self._declared:
+            if len(self.bounds) != d:
+                raise ValueError(f"bounds declare {len(self.bounds)} columns, but X has {d}; declare each once")
+            return TableConfig(self.bounds, classes, self.epsilon, users)
+        if self.mechanism == "auto" and self.m is None and d > MOST_BY_CELLS:
+            pairs = checked_box(self.bounds, d)
+            own = names or [f"x{i}" for i in range(d)]
+            columns = [Number(name, low, high) for name, (low, high) in zip(own, pairs, strict=True)]
+            return TableConfig(columns, classes, self.epsilon, users)
         name, m = self.mechanism, self.m
         if m is None:
             name, m = suited(name, self.epsilon, d, len(classes), users)
@@ -142,7 +175,7 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     ) -> Certificates:  # fmt: skip
         """Certify the label of each row's cell; see `Classifier.certificate`."""
         points = self._points(X)
-        return self.classifier_.certificate(points, confidence=confidence, adjust=adjust, holder=holder)
+        return self._of_cells.certificate(points, confidence=confidence, adjust=adjust, holder=holder)
 
     @renamed(level=("confidence", of_level), positional=("level",))
     def abstain(
@@ -150,16 +183,26 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     ) -> np.ma.MaskedArray[Any, Any]:
         """Return the certified labels, masked where there is none."""
         points = self._points(X)
-        return self.classifier_.abstain(points, confidence=confidence, adjust=adjust)
+        return self._of_cells.abstain(points, confidence=confidence, adjust=adjust)
 
-    def _points(self, X: ArrayLike) -> Floats:
+    @property
+    def _of_cells(self) -> Classifier:
+        """The classifier where it has cells, of which labels are certified."""
+        if isinstance(self.classifier_, TableClassifier):
+            raise ValueError(NO_CERTIFICATE)
+        return self.classifier_
+
+    def _points(self, X: ArrayLike) -> Any:
         check_is_fitted(self)
         names = _names(X)
         known = list(getattr(self, "feature_names_in_", names))
         if names and known != names:
             raise ValueError("The feature names should match those that were passed during fit; reorder the columns")
         with _nothing_shown():
-            points: Floats = check_array(X, dtype=np.float64)
+            if self._declared:
+                points = check_array(X, dtype=None, ensure_all_finite=False)
+            else:
+                points = check_array(X, dtype=np.float64)
         if points.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {points.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "

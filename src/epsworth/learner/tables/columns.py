@@ -139,7 +139,11 @@ class Records(NamedTuple):
 
     def part(self, run: slice) -> Records:
         """Return a run of the users."""
-        return Records(self.place[run], self.known[run], self.label[run])
+        return self.taken(run)
+
+    def taken(self, users: slice | Ints) -> Records:
+        """Return some of the users."""
+        return Records(self.place[users], self.known[users], self.label[users])
 
 
 def fine_bins(place: Ints) -> Ints:

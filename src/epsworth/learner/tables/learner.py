@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Rng, generator
 from epsworth.learner.aggregation import Aggregator
-from epsworth.learner.tables.columns import Knots
+from epsworth.learner.tables.columns import Knots, Records
 from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.estimates import Joint, Values, joint, knots_of, values_of
 from epsworth.learner.tables.model import TableClassifier
@@ -123,11 +123,30 @@ class TableLearner:
 def learn(
     config: TableConfig, X: ArrayLike, y: ArrayLike, rng: Rng = None, *, users: int | None = None
 ) -> TableClassifier:
-    """Return what would be learnt from these users: simulated reports, for experiments; never a release."""
-    source, learner = generator(rng), TableLearner(config)
-    records = checked(config, X, y)
-    total = config.users if users is None else users
+    """Return what would be learnt from reports that are simulated: for experiments, never a release.
+
+    Every row reports once, in a round drawn for it; or ``users`` are drawn from the rows with replacement, whose sums
+    cost as much as the table, however many they are.
+    """
+    source, learner, records = generator(rng), TableLearner(config), checked(config, X, y)
+    return learner_of(learner, records, source, users)
+
+
+def learner_of(
+    learner: TableLearner, records: Records, source: np.random.Generator, users: int | None
+) -> TableClassifier:
+    """Close all rounds with simulated sums."""
+    n = records.label.size
+    order = source.permutation(n) if users is None else np.arange(n)
+    start = 0
     while (asked := learner.open()) is not None:
-        part = int(next(share for purpose, share in config.shares if purpose == asked.purpose) * total)
-        learner.close(Aggregator(asked, asked.kernel.simulate(records, source, part)))
+        share = next(one.share for one in learner.config.shares if one.purpose == asked.purpose)
+        part = max(1, int(share * (n if users is None else users)))
+        if users is None:
+            own = records.taken(order[start : start + part] if start < n else order[-1:])
+            tally = asked.kernel.simulate(own, source)
+        else:
+            tally = asked.kernel.simulate(records, source, part)
+        learner.close(Aggregator(asked, tally))
+        start += part
     return learner.classifier()

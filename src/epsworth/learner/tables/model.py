@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.learner.coins import Ints
-from epsworth.learner.tables.columns import Category, Knots, bins_of
+from epsworth.learner.tables.columns import EVEN, Category, Knots, bins_of
 from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.reading import points
 from epsworth.learner.tables.scores import Additive
+
+NO_CERTIFICATE = (
+    "scores of a table are shrunk and no certificate covers them; certify score bands with users of their own: "
+    "see Audit"
+)
 
 
 class TableClassifier:
@@ -62,10 +67,18 @@ class TableClassifier:
         """Return one label per row ``(n,)``."""
         return np.asarray(self.classes_[self.numbers(X)])
 
+    def certificate(self, X: ArrayLike, **asked: object) -> NoReturn:
+        """Refuse: no theorem covers shrunk scores.
+
+        Raises
+        ------
+        ValueError
+            Always; it names the audit.
+        """
+        raise ValueError(NO_CERTIFICATE)
+
 
 def _bins(column: Any, place: Ints, knots: Knots | None) -> Ints:
     if isinstance(column, Category):
         return place
-    from epsworth.learner.tables.columns import EVEN
-
     return bins_of(place, EVEN if knots is None else knots)
