@@ -14,6 +14,10 @@ from epsworth.numerals import fits, short
 
 DEPTH = 32
 HELD = 1023  # bits of a whole number that a double can hold
+FOREIGN = (  # how sentences of the interpreter and of NumPy begin
+    "invalid literal", "could not convert", "setting an array", "cannot ", "could not broadcast", "operands ",
+    "not enough values", "too many values", "zip()", "all the input", "all input", "math domain", "axis",
+)  # fmt: skip
 LONGEST = 4000  # characters of a whole number that Python turns into one
 # names joined by dots open one table each; the reader of the standard library takes a time quadratic in their number
 _PART = r"""(?:(?<![\w-])[\w-]++|"[^"\n]*"|'[^'\n]*')[ \t]*+"""
@@ -75,7 +79,22 @@ def in_words(error: Exception) -> str:
     """
     if isinstance(error, KeyError):
         return f"{short(error.args[0])} is missing"
-    return str(error) if type(error) is ValueError else "an entry is of another kind than it should be"
+    ours = type(error) is ValueError and not str(error).startswith(FOREIGN)
+    return str(error) if ours else "an entry is of another kind than it should be"
+
+
+def truth(entry: object) -> bool:
+    """Return a truth value; whatever else would count as one is refused."""
+    if not isinstance(entry, bool):
+        raise TypeError("neither true nor false")
+    return entry
+
+
+def texts(entry: object) -> list[str]:
+    """Return a list of texts."""
+    if not isinstance(entry, list) or not all(isinstance(one, str) for one in entry):
+        raise TypeError("no list of texts")
+    return entry
 
 
 def _whole(word: str) -> int:

@@ -275,3 +275,12 @@ def test_files_stand_in_a_pages_command_without_their_folders():
         "epsworth run '/tmp/a b/s t.toml' -o out/": "epsworth run 's t.toml' -o out",
     }.items():
         assert without_folders(told) == shown
+
+
+@pytest.mark.parametrize("target", [1e-19, 1e-320, 1 / 3, 0.1 + 0.2])
+def test_any_target_has_a_page(target):
+    """Shown with at most eighteen digits, rounded up."""
+    page = ew.reports.report(curves(), at_least=target)
+    told = Read(page.html).numbers
+    assert told["target"] / 10 ** told["digits"] >= target * (1 - 1e-15)
+    assert told["digits"] <= 18

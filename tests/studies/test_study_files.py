@@ -212,3 +212,11 @@ def test_files_are_named_by_paths_too():
     study = ew.Study(**GIVEN | {"model": Path("m.skops"), "table": Path("t.csv"), "domain": Path("d.toml")})
     assert study == ew.Study(**GIVEN, domain="d.toml")
     assert study.files == {"model": Path("m.skops"), "table": Path("t.csv"), "domain": Path("d.toml")}
+
+
+def test_what_no_file_can_hold_is_refused():
+    with pytest.raises(ValueError, match=r"^model holds half of a letter"):
+        ew.Study(**(GIVEN | {"model": "\ud800.skops"}))
+    with pytest.raises(ValueError, match=r"^epsilons masks some of its entries"):
+        ew.Study(**(GIVEN | {"epsilons": np.ma.array([1.0, 2.0], mask=[0, 1])}))
+    assert ew.Study(**(GIVEN | {"epsilons": np.ma.array([1.0, 2.0])})).grid == [1.0, 2.0]

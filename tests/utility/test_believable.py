@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
@@ -60,6 +61,11 @@ LIES = {
     "huge average": ("stability", "average", "upper", 0, 0, HUGE),
     "huge count of labels": ("labels_possible", 0, 2**70),
     "huge delta": (*PROMISE, "delta", HUGE),
+    "a text for a truth": ("sound", "false"),
+    "a number for a truth": ("stopped", 0),
+    "a name that is no text": ("features", [3, 4]),
+    "a name twice": ("features", ["a", "a"]),
+    "nobody's columns": ("features", []),
 }
 
 
@@ -72,12 +78,12 @@ def test_numbers_that_cannot_be_are_refused(document, lie):
 
 
 @pytest.mark.parametrize("m", range(len(MECHANISMS)))
-def test_a_promise_below_what_the_mechanism_keeps_is_refused(document, m):
+def test_a_promise_other_than_what_the_mechanism_keeps_is_refused(document, m):
     own = document["guarantees_per_record"][m][1]
-    wrong = [{"epsilon": own["epsilon"] * (1 - 1e-12)}, {"epsilon": 0.01}]
+    wrong = [{"epsilon": own["epsilon"] * (1 - 1e-12)}, {"epsilon": 0.01}, {"epsilon": own["epsilon"] * 1.01}]
     wrong += [{"delta": own["delta"] / 2}, {"delta": 0.0}] if own["delta"] else []
     for entry in wrong:
-        with pytest.raises(ValueError, match=f"{re.escape(MECHANISMS[m])} at epsilon 2 per feature keeps no less than"):
+        with pytest.raises(ValueError, match=f"{re.escape(MECHANISMS[m])} at epsilon 2 per feature keeps "):
             ew.Curves.from_dict(changed(document, "guarantees_per_record", m, 1, to=own | entry))
 
 
@@ -92,12 +98,33 @@ def test_weaker_promises_for_categories_and_of_own_mechanisms_are_read(document)
     assert ew.Curves.from_dict(made.to_dict()).guarantees == made.guarantees
 
 
+@pytest.fixture(scope="module")
+def people():
+    X = np.random.default_rng(0).random((30, 2))
+    made = ew.stability(MODEL, X, sensitive=[0, 1], mechanisms=["pm", "krr:k=2"], epsilons=[1, 2, 3, 4], rng=1)
+    return json.loads(json.dumps(made.to_dict()))
+
+
 @pytest.mark.parametrize(
-    ("name", "to"), [("confidence", 3.0), ("records", 10**9), ("lower", [[-1.0, 0.0]] * 4), ("spent", HUGE)]
-)
-def test_a_population_that_cannot_be_is_refused(document, tmp_path, name, to):
-    (tmp_path / "c.json").write_text(json.dumps(document))
+    ("name", "to"),
+    [
+        ("confidence", 3.0), ("records", 10**9), ("lower", [[-1.0] * 4] * 2), ("spent", HUGE), ("spent", 7.0),
+        ("lower", [[1.0] * 4] * 2), ("upper", [[0.9] * 4] * 2), ("lower", [[0.5] * 3] * 2), ("confidence", 0.99999),
+    ],
+)  # fmt: skip
+def test_a_population_that_these_records_do_not_say_is_refused(people, tmp_path, name, to):
+    (tmp_path / "c.json").write_text(json.dumps(people))
     assert ew.reports.report_file(tmp_path / "c.json").html
-    (tmp_path / "c.json").write_text(json.dumps(changed(document, "population", "stability", name, to=to)))
+    wrong = changed(people, "population", "stability", name, to=to)
+    if name == "lower":
+        wrong["population"]["stability"]["upper"] = [[1.0] * 4] * 2
+    (tmp_path / "c.json").write_text(json.dumps(wrong))
     with pytest.raises(ValueError, match=r"population"):
         ew.reports.report_file(tmp_path / "c.json")
+
+
+def test_curves_that_were_sampled_are_never_for_certain(document):
+    sampled = json.loads(json.dumps(document)) | {"confidence": 1.0, "spent": 0.0}
+    sampled["method"] = [["sampled" for _ in row] for row in document["method"]]
+    with pytest.raises(ValueError, match="confidence must lie below 1 where bounds were sampled"):
+        ew.Curves.from_dict(sampled)

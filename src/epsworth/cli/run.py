@@ -70,8 +70,9 @@ def run(
             trust=trust, send=send, progress=going.progress, watch=going.watch, seconds=left, checkpoint=resume,
             cache=cache,
         )  # fmt: skip
+    told = show.told(output, found.to_dict)  # first: all else can be made of it again
     _write(found, policy, plot, report)
-    if not show.told(output, found.to_dict):
+    if not told:
         _tell(found, study, output, policy)
     leave_if(found.curves.stopped and going.interrupted)
 
@@ -128,6 +129,7 @@ def _tell(found: StudyResult, study: Path, output: str | None, policy: Path | No
         out.print(f"Seed {found.seed} was drawn; put it into the study for these very bounds.")
     if policy is not None:
         told = f"Policy for clients: {policy}" if found.policy else f"No policy was written: {found.no_policy}."
+        told += f" {policy} is of an earlier run." if not found.policy and policy.exists() else ""
         out.print(told, markup=False, soft_wrap=True)
     if output is None:
         show.suggest("run", study, "-o", "result.json", why="keep the answer, for pages and later comparison")

@@ -23,7 +23,8 @@ from epsworth.utility.curves import FEWEST_ROWS, QUANTITIES, Curves, Quantity
 from epsworth.utility.population import Population
 from epsworth.utility.recommendation import Recommendation
 
-DIGITS = 3  # of what is shown; more only where a target has more
+DIGITS = 3  # of what is shown; more only where a target has more ..
+MOST_DIGITS = 18  # .. as far as whole numbers go
 MOST_POINTS = 720  # mechanisms x epsilons on a page
 MOST_POINTS_OF_TWO = 400  # of accuracy beside stability
 MOST_EPSILONS = 120
@@ -44,7 +45,7 @@ def units(values: Floats, digits: int, *, upwards: bool) -> list[Any]:
     """
     rounding = ROUND_CEILING if upwards else ROUND_FLOOR
     flat = [int(Decimal(repr(v)).scaleb(digits).to_integral_value(rounding)) for v in values.ravel().tolist()]
-    found: Any = np.array(flat, dtype=np.int64).reshape(values.shape).tolist()
+    found: Any = np.array(flat, dtype=object).reshape(values.shape).tolist()
     return cast("list[Any]", found)
 
 
@@ -104,12 +105,16 @@ class Shown:
     curves: Curves
     found: Recommendation
     delta: float
-    populations: Mapping[str, Population]
+    populations: Mapping[Quantity, Population]
     at: NDArray[np.intp]
 
     @classmethod
     def of(
-        cls, curves: Curves, found: Recommendation, delta: float, populations: Mapping[str, Population] | None = None
+        cls,
+        curves: Curves,
+        found: Recommendation,
+        delta: float,
+        populations: Mapping[Quantity, Population] | None = None,
     ) -> Shown:
         """Choose the epsilons that fit on a page, that of the choice among them."""
         count = len(curves.epsilons)
@@ -155,8 +160,9 @@ class Shown:
 
     @cached_property
     def digits(self) -> int:
-        """So many that a target is a whole number of units."""
-        return max(DIGITS, -int(Decimal(repr(self.found.at_least)).as_tuple().exponent))
+        """So many that a target is a whole number of units, as far as the script can count."""
+        asked = -int(Decimal(repr(self.found.at_least)).as_tuple().exponent)
+        return min(max(DIGITS, asked), MOST_DIGITS)
 
     @cached_property
     def promises(self) -> list[list[Guarantee]]:
@@ -207,8 +213,8 @@ class Shown:
 
     @cached_property
     def target(self) -> int:
-        """What was asked for, in units."""
-        return int(Decimal(repr(self.found.at_least)).scaleb(self.digits))
+        """What was asked for, in units; rounded up where it has more digits than are shown."""
+        return int(Decimal(repr(self.found.at_least)).scaleb(self.digits).to_integral_value(ROUND_CEILING))
 
     def top(self, view: View) -> tuple[int, int] | None:
         """Return the point with the highest guarantee among those admitted."""

@@ -24,12 +24,13 @@ from epsworth.reports.tailored_page import document_of
 from epsworth.reports.utility import utility_page
 from epsworth.space import LeakWarning
 from epsworth.studies.result import StudyResult, is_study_result
-from epsworth.utility.believable import check_population
-from epsworth.utility.curves import FORMAT, Curves
+from epsworth.utility.curves import FEWEST_ROWS, FORMAT, QUANTITIES, Curves, Quantity
 from epsworth.utility.population import Population
 from epsworth.utility.recommendation import Recommendation, recommend
 from epsworth.utility.surroundings import Surroundings
 from epsworth.utility.tailored import Tailored
+
+SAME = 1e-9  # by which bounds on a population may differ between versions
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,9 @@ def _of_curves(
             raise ValueError("these curves are a heuristic (method='paper') without bounds; report on method='auto'")
         curves, population = replace(curves, stability=curves.check, accuracy=None, sound=True, check=None), None
     found = _chosen(curves, asked)
-    shown = Shown.of(curves, found, 1.0 if asked.delta is None else asked.delta, _populations(curves, population))
+    shown = Shown.of(
+        curves, found, 1.0 if asked.delta is None else asked.delta, _populations(curves, found, population)
+    )
     origin = Origin.of(content, command, heuristic=heuristic, more=tuple((origins or {}).items()))
     return utility_page(shown, origin, packed(content), surroundings)
 
@@ -241,23 +244,40 @@ def _chosen(curves: Curves, asked: Question) -> Recommendation:
         )
 
 
-def _populations(curves: Curves, held: Any) -> dict[str, Population] | None:
+def _populations(curves: Curves, found: Recommendation, held: Any) -> dict[Quantity, Population] | None:
     """Return the populations that a file holds for these curves; None where they must be computed."""
     if not isinstance(held, Mapping):
         return None
-    found, shape = {}, curves.lower.shape
-    for of in ("stability", *(["accuracy"] if curves.accuracy is not None else [])):
+    read: dict[Quantity, Population] = {}
+    for of in QUANTITIES[: 1 + (curves.accuracy is not None)]:
         try:
             entry = held[of]
             lower, upper = (np.array(entry[side], dtype=np.float64) for side in ("lower", "upper"))
             one = Population(lower, upper, float(entry["confidence"]), int(entry["records"]), float(entry["spent"]))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"population: damaged or incomplete ({in_words(error)})") from None
-        if not lower.shape == upper.shape == shape[:2] or not (lower <= upper).all():
-            raise ValueError("population: must be mechanisms x epsilons with lower <= upper; write the curves again")
-        check_population(one, len(curves.labels))
-        found[of] = one
-    return found if len(curves.labels) >= 20 else {}
+        _check_population(curves, found, of, one)
+        read[of] = one
+    return read if len(curves.labels) >= FEWEST_ROWS else {}
+
+
+def _check_population(curves: Curves, found: Recommendation, of: Quantity, held: Population) -> None:
+    """Refuse bounds on a population that say more than these records do.
+
+    No interval lies inside the one of the records' own average; at three epsilons, the chosen one among them, they
+    are computed again: at all of them this takes half a minute for six million bounds.
+    """
+    if not held.lower.shape == held.upper.shape == curves.lower.shape[:2] or not (held.lower <= held.upper).all():
+        raise ValueError("population: must be mechanisms x epsilons with lower <= upper; write the curves again")
+    own, last = curves.average(of), len(curves.epsilons) - 1
+    chosen = [] if found.choice is None else np.flatnonzero(curves.epsilons == found.choice.epsilon).tolist()
+    at = sorted({0, last, *chosen})
+    again = curves.population(of, at=at)
+    wide = (held.lower <= own.lower).all() and (held.upper >= own.upper).all() and held.records == len(curves.labels)
+    same = (held.lower[:, at] <= again.lower + SAME).all() and (held.upper[:, at] >= again.upper - SAME).all()
+    shares = (held.lower >= 0).all() and (held.upper <= 1).all() and 0 <= held.spent <= 1
+    if not (wide and same and shares and 0 < held.confidence <= again.confidence + SAME):
+        raise ValueError("population: it is not what the curves say; write the curves again")
 
 
 Reader = Callable[[Mapping[str, Any], Question, bytes], Page]

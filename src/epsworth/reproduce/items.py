@@ -210,7 +210,7 @@ def outcome_of(item: Item, setting: Setting) -> Outcome:
     if item.compute is None:
         return Outcome(Verdict.NOT_RUN if item.pending else Verdict.NOT_REPRODUCIBLE, "none", item.reason)
     if lacking := item.lacking(setting.folder):
-        return Outcome(Verdict.NOT_RUN, "none", f"{', '.join(lacking)} not found in the folder of --data")
+        return Outcome(Verdict.NOT_RUN, "none", f"{', '.join(lacking)} not found; name its folder with --data")
     return _timed(item.compute, setting)
 
 

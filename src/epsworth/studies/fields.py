@@ -28,6 +28,8 @@ def text(field: str, value: object) -> str:
     """Return a text that is not empty."""
     if not isinstance(value, str) or not value or "\0" in value or len(value) > LONGEST:
         raise ValueError(f"{field} must be a text of 1 to {LONGEST} letters, got {short(value)}; write it in quotes")
+    if any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ValueError(f"{field} holds half of a letter (a lone surrogate), which no file can; rename it")
     return value
 
 
@@ -89,6 +91,8 @@ def _listed(field: str, value: object) -> object:
         return value
     if len(value) > MOST_EPSILONS:  # type: ignore[arg-type]  # what has a shape has a length
         raise ValueError(f"{field}: more than {MOST_EPSILONS} values; take fewer")
+    if np.ma.is_masked(value):
+        raise ValueError(f"{field} masks some of its entries; leave these out")
     return [_plain(one) for one in (value if isinstance(value, Sequence) else np.asarray(value))]
 
 

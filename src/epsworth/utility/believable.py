@@ -12,8 +12,9 @@ from epsworth.mechanisms.family import family, is_tailored
 from epsworth.mechanisms.indicator import PrivacyIndicator
 from epsworth.mechanisms.label import LabelResponse
 
+ROUNDINGS = 1e-9  # relative, between versions and machines
+SAMPLED = "sampled"
 Curves = Any  # those who hold them stand below this room, and so cannot be named here
-Population = Any
 
 
 def check_curves(curves: Curves) -> None:
@@ -29,20 +30,16 @@ def check_curves(curves: Curves) -> None:
     for name in ("confidence", "spent"):
         if not 0 <= getattr(curves, name) <= 1:
             raise ValueError(f"{name} must lie in [0, 1]")
+    if curves.sound and curves.check is not None:
+        raise ValueError("sound must be false beside bounds that check a heuristic")
+    if curves.confidence == 1 and (curves.method == SAMPLED).any():
+        raise ValueError("confidence must lie below 1 where bounds were sampled")
     for name in ("queries", "seconds", "tolerance"):
         if not 0 <= getattr(curves, name) < math.inf:
             raise ValueError(f"{name} must be at least 0")
     if not (curves.labels_possible >= 1).all() or not (curves.tight_epsilons >= 0).all():
         raise ValueError("labels_possible must be at least 1, tight_epsilons_per_record at least 0")
     _check_promises(curves)
-
-
-def check_population(population: Population, records: int) -> None:
-    """Refuse bounds on a population that cannot have come from so many records."""
-    if not 0 < population.confidence < 1 or not 0 <= population.spent <= 1 or population.records != records:
-        raise ValueError("population: confidence must lie between 0 and 1, and records be those of the curves")
-    if not (population.lower >= 0).all() or not (population.upper <= 1).all():
-        raise ValueError("population: bounds must lie in [0, 1]")
 
 
 def _check_promises(curves: Curves) -> None:
@@ -52,10 +49,14 @@ def _check_promises(curves: Curves) -> None:
         )
         for epsilon, promise in zip(curves.epsilons.tolist(), row, strict=True):
             own = _kept(name, epsilon, len(curves.features), categorical) if curves.unit == "feature" else None
-            if own is not None and (promise.epsilon < own.epsilon or promise.delta < own.delta):
-                raise ValueError(
-                    f"guarantees_per_record: {name} at epsilon {epsilon:g} per feature keeps no less than {own}"
-                )
+            if own is not None and not _same(promise, own):
+                raise ValueError(f"guarantees_per_record: {name} at epsilon {epsilon:g} per feature keeps {own}")
+
+
+def _same(promise: Guarantee, own: Guarantee) -> bool:
+    """Tell whether a promise is what is kept: never less, and more by roundings alone."""
+    pairs = (promise.epsilon, own.epsilon), (promise.delta, own.delta)
+    return all(kept <= said <= kept * (1 + ROUNDINGS) for said, kept in pairs)
 
 
 def _kept(name: str, epsilon: float, features: int, categorical: int) -> Guarantee | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.deprecation import METHODS
-from epsworth.documents import in_words, read_json
+from epsworth.documents import in_words, read_json, texts, truth
 from epsworth.files import RESULT_BYTES, reading
 from epsworth.guarantees import Guarantee, Unit, ceiling, promise_from_dict, promise_to_dict, weakness
 from epsworth.numerals import short
@@ -345,7 +345,7 @@ class Curves(Result):
         curves = cls(
             mechanisms=tuple(map(str, document["mechanisms"])),
             epsilons=np.array(document[f"epsilons_per_{unit}"], dtype=np.float64),
-            features=tuple(_texts(document["features"])),
+            features=tuple(texts(document["features"])),
             stability=Bounds.from_dict(document["stability"]),
             accuracy=None if accuracy is None else Bounds.from_dict(accuracy),
             guarantees=tuple(tuple(map(promise_from_dict, row)) for row in document["guarantees_per_record"]),
@@ -359,11 +359,11 @@ class Curves(Result):
             queries=int(document["queries"]),
             seconds=float(document["seconds"]),
             notes=tuple(document["notes"]),
-            sound=bool(document["sound"]),
+            sound=truth(document["sound"]),
             check=None if check is None else Bounds.from_dict(check),
             spent=float(document.get("spent", 0.0)),
             unit=unit,
-            stopped=bool(document.get("stopped", False)),
+            stopped=truth(document.get("stopped", False)),
             built_from=tuple(map(str, document.get("built_from", ()))),
         )
         m, e, n = curves.lower.shape
@@ -390,9 +390,3 @@ class Curves(Result):
         """Read a file that `save` wrote."""
         with reading(path, "curves file", most=RESULT_BYTES) as content:
             return cls.from_dict(read_json(content))
-
-
-def _texts(entry: Any) -> list[str]:
-    if not isinstance(entry, list) or not all(isinstance(one, str) for one in entry):
-        raise TypeError("no list of texts")
-    return entry
