@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Rng, generator
+from epsworth.documents import in_words, read_json
+from epsworth.files import reading, write_text
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.tables.columns import Knots, Records
 from epsworth.learner.tables.config import TableConfig
@@ -16,6 +22,9 @@ from epsworth.learner.tables.model import TableClassifier
 from epsworth.learner.tables.reading import checked
 from epsworth.learner.tables.rounds import Round
 from epsworth.learner.tables.scores import Additive, Alive, Binary, alive, naive_bayes, weighted
+from epsworth.learner.tallies import Tally
+
+FORMAT = "epsworth-table-learner-1"
 
 
 @dataclass
@@ -83,6 +92,11 @@ class TableLearner:
             )
         if aggregate.users == 0:
             raise ValueError("nobody answered this round; add reports before closing it")
+        self._take(asked, Aggregator(asked, aggregate.tally))
+
+    def _take(self, asked: Round, aggregate: Aggregator) -> None:
+        """Learn from a round's sums; what was published for it stands, whatever would be computed here."""
+        self._knots, self._alive = asked.knots or self._knots, asked.scores or self._alive
         kernel = asked.kernel
         values = values_of(aggregate.tally.counts, kernel.shares, kernel.contrast)
         getattr(self, f"_close_{asked.purpose}")(asked, values)
@@ -113,11 +127,51 @@ class TableLearner:
         if (values.value[0] - values.value[1]) / 2 > float(np.sqrt(values.variance[0])) / 2:
             self._model = naive
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form: the configuration, and every closed round with its sums."""
+        closed = [{"round": sums.config.to_dict(), "counts": sums.tally.counts.tolist()} for sums in self.closed]
+        return {"format": FORMAT, "config": self.config.to_dict(), "closed": closed}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> TableLearner:
+        """Read the JSON form; sums that no reports add up to are refused."""
+        if not is_session(document):
+            raise ValueError(f"this is not an {FORMAT} document; write one with epsworth learn close")
+        found = cls(TableConfig.from_dict(document["config"]))
+        for entry in document["closed"]:
+            asked, counts = Round.from_dict(entry["round"]), np.array(entry["counts"])
+            if asked.config != found.config:
+                raise ValueError("a closed round is one of another configuration; close the rounds again")
+            expected = found.open()
+            if expected is None or expected.purpose != asked.purpose:
+                raise ValueError("the rounds are not those of the configuration, in order; close them again")
+            found._take(asked, Aggregator(asked, Tally(counts, np.array([counts.sum()]))))
+        return found
+
+    def save(self, path: str | Path) -> None:
+        """Write a JSON file, whole or not at all; once all rounds are closed it is a model."""
+        write_text(path, json.dumps(self.to_dict()) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> TableLearner:
+        """Read a file that `save` wrote, or a configuration, of which no round is closed."""
+        with reading(path, "session") as content:
+            try:
+                document = read_json(content)
+                return cls.from_dict(document) if is_session(document) else cls(TableConfig.from_dict(document))
+            except (TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
+                raise ValueError(f"damaged or incomplete ({in_words(error)})") from None
+
     def classifier(self) -> TableClassifier:
         """Return what was learnt."""
         if (left := self.open()) is not None or self._model is None:
             raise ValueError(f"the round of {left.purpose if left else 'tables'} is still open; close it first")
         return TableClassifier(self.config, self._knots, self._model)
+
+
+def is_session(document: object) -> bool:
+    """Tell a learner's file from a configuration."""
+    return isinstance(document, Mapping) and document.get("format") == FORMAT
 
 
 def learn(
