@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,14 +18,32 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-Config = Annotated[Path, typer.Argument(help="Configuration (.json), as learn config writes it.")]
+Config = Annotated[
+    Path, typer.Argument(help="Configuration (.json), as learn config writes it; of a table the round of learn open.")
+]
+Session = Annotated[
+    Path, typer.Argument(help="Configuration of a table, or the session (.json) that learn close wrote last.")
+]
 
 
 @app.command("config")
 @options.apart
 def config(
     destination: Annotated[Path, typer.Argument(help="Output: the configuration (.json) that every client gets.")],
-    bounds: Annotated[list[str], typer.Option("--bounds", "-b", help="Public range, name=low:high; one per feature.")],
+    bounds: Annotated[
+        list[str] | None, typer.Option("--bounds", "-b", help="Public range, name=low:high; one per number.")
+    ] = None,
+    categories: Annotated[
+        list[str] | None,
+        typer.Option("--category", "-c", help="Public values, name=a,b,c; one per category. Then a table is learnt."),
+    ] = None,
+    missing: Annotated[
+        list[str] | None, typer.Option("--missing", help="Columns of a table that may be empty, separated by commas.")
+    ] = None,
+    rounds: Annotated[str, typer.Option(help="Of a table: auto, or additive, linear, ramp, weighted.")] = "auto",
+    balanced: Annotated[
+        bool, typer.Option("--balanced", help="Of a table: predict as if every label were as common.")
+    ] = False,
     epsilon: Annotated[
         str | None,
         typer.Option("--epsilon", "-e", help="Privacy parameter of one report: the whole record, label included."),
@@ -45,19 +63,27 @@ def config(
     ] = "clip",
     alpha: options.Alpha = None,
 ) -> None:
-    """Write the public configuration that clients and server share."""
+    """Write the public configuration that clients and server share: cells of up to four numbers, else of a table."""
     from epsworth.files import check_writable
     from epsworth.learner import LatticeConfig
     from epsworth.learner.table import suited
+    from epsworth.learner.tables.regimes import MOST_BY_CELLS
 
     epsilon = options.spelt_before("--alpha", alpha, "--epsilon", epsilon)
     if epsilon is None:
         raise ValueError("--epsilon is missing; give the privacy parameter of one report")
     check_writable(destination)
-    ranges = _ranges(options.split_commas(bounds))
+    ranges = _ranges(options.split_commas(bounds or []), needed=not categories)
     labels = _labels(options.split_commas([classes]))
     if len(set(labels)) < max(2, len(labels)):
         raise ValueError(f"--classes must be at least two different labels, as in no,yes; got {classes!r}")
+    chosen = cells is None and mechanism == "auto"
+    if categories or missing or rounds != "auto" or balanced or (chosen and len(ranges) > MOST_BY_CELLS):
+        if not chosen:
+            raise ValueError("--cells and --mechanism are for numbers alone; leave them out, or leave out categories")
+        columns = _columns(ranges, categories or [], options.split_commas(missing or []))
+        _write_table(destination, columns, labels, epsilon, users, rounds, balanced=balanced)
+        return
     if (cells is None) == (users is None):
         raise ValueError("give one of --cells and --users")
     if users is not None:
@@ -72,6 +98,75 @@ def config(
     )
 
 
+def _write_table(
+    destination: Path, columns: list[Any], labels: Sequence[Any], epsilon: str, users: int | None, rounds: str, *,
+    balanced: bool,
+) -> None:  # fmt: skip
+    from epsworth.learner import TableConfig
+
+    if users is None:
+        raise ValueError("--users is missing; the rounds of a table are chosen by how many are expected")
+    made = TableConfig(columns, labels, epsilon, users, rounds, "balanced" if balanced else "estimated")
+    made.save(destination)
+    told = ", ".join(f"{purpose} of {_share(float(share))}" for purpose, share in made.shares)
+    print(f"{len(made.columns)} columns, in rounds: {told} of the users; fingerprint {made.fingerprint()[:12]}.")
+    show.suggest("learn", "open", destination, "round.json", why="write what the clients of the first round need")
+
+
+def _share(share: float) -> str:
+    """Print a share in per cent."""
+    return f"{100 * share:.3g} %"
+
+
+@app.command("open")
+@options.apart
+def open_round(
+    session: Session,
+    destination: Annotated[Path, typer.Argument(help="Output: the round (.json) that its clients get.")],
+) -> None:
+    """Write the next round of a table: what its users are asked, with what earlier rounds found."""
+    from epsworth.files import check_distinct, check_writable
+    from epsworth.learner import TableLearner
+
+    check_distinct(session=session, round=destination)
+    check_writable(destination)
+    asked = TableLearner.load(session).open()
+    if asked is None:
+        raise ValueError(f"all rounds of {session} are closed; it is a model: epsworth learn predict {session} ..")
+    asked.save(destination)
+    print(
+        f"The round of {asked.purpose}: {len(asked.kernel.weights):,} rows, reports of {asked.report_size} bytes; "
+        f"{asked.guarantee}; about {asked.users:,} users, who answer in no other round; fingerprint "
+        f"{asked.fingerprint()[:12]}."
+    )
+    show.suggest("learn", "report", destination, "people.csv", "reports.ldp", "--target", "label", why="on a device")
+
+
+@app.command("close")
+@options.apart
+def close_round(
+    session: Session,
+    state: Annotated[Path, typer.Argument(help="State of the aggregation of the open round's reports.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output: the session (.json), with this round closed.")],
+) -> None:
+    """Close the open round of a table with the sums of its reports; after the last one the session is a model."""
+    from epsworth.files import check_distinct, check_writable
+    from epsworth.learner import Aggregator, TableLearner
+
+    check_distinct(state=state, output=out)
+    check_writable(out)
+    learner = TableLearner.load(session)
+    sums = Aggregator.load(state)
+    learner.close(sums)
+    learner.save(out)
+    left = learner.open()
+    print(f"{sums.users:,} reports; {'all rounds are closed' if left is None else f'next: {left.purpose}'}.")
+    if left is None:
+        show.suggest("learn", "predict", out, "new.csv", "labels.csv", why="the session is a model")
+    else:
+        show.suggest("learn", "open", out, "round.json", why="write the next round")
+
+
 @app.command("report")
 @options.apart
 def report(
@@ -82,10 +177,11 @@ def report(
     again: Annotated[bool, typer.Option("--again", help="Report records that left before: epsilons add.")] = False,
 ) -> None:
     """Report every row once, with draws fit for release; a row that cannot be used is reported as nowhere."""
-    from epsworth.learner import LatticeConfig, report_file
+    from epsworth.learner import report_file
+    from epsworth.learner.asked import load_asked
     from epsworth.learner.report_files import left_so_far
 
-    made = LatticeConfig.load(settings)
+    made = load_asked(settings)
     count = report_file(made, source, destination, target, again=again)
     print(f"{count:,} reports of {made.report_size} bytes; {made.guarantee} each.")
     if (total := left_so_far(source, destination)) > made.guarantee.epsilon:
@@ -102,10 +198,11 @@ def aggregate(
 ) -> None:
     """Add up reports and states, in bounded memory; the result does not depend on order or processes."""
     from epsworth.files import check_writable
-    from epsworth.learner import LatticeConfig, aggregate_files
+    from epsworth.learner import aggregate_files
+    from epsworth.learner.asked import load_asked
 
     check_writable(out)
-    made = LatticeConfig.load(settings)
+    made = load_asked(settings)
     with options.progress_bar("adding up") as progress:
         found = aggregate_files(made, sources, n_jobs=jobs, progress=progress)
     found.save(out)
@@ -160,15 +257,22 @@ def predict(
     """Predict the label of every row; with --confidence, certify that of its cell, too, if reports are honest."""
     import polars as pl
 
-    from epsworth.learner import Classifier
+    from epsworth.learner import Classifier, TableLearner
     from epsworth.learner.report_files import check_table, columns, write_table
     from epsworth.table_files import read_table
 
     check_table(destination)
+    sureness = options.confidence_of(confidence, level)
+    if not Classifier.wrote(model):
+        table = TableLearner.load(model).classifier()
+        if sureness is not None:
+            table.certificate([])
+        write_table(pl.DataFrame({"label": table.predict(table.columns_of(read_table(source)))}), destination)
+        return
     learnt = Classifier.load(model)
     X = columns(learnt.config, read_table(source))
     found = pl.DataFrame({"label": learnt.predict(X)})
-    if (sureness := options.confidence_of(confidence, level)) is not None:
+    if sureness is not None:
         sure = learnt.certificate(X, confidence=sureness)
         found = found.with_columns(
             cell_label=pl.Series(sure.label),
@@ -224,7 +328,24 @@ def plan(
         raise typer.Exit(1)
 
 
-def _ranges(texts: list[str]) -> dict[str, tuple[float, float]]:
+def _columns(ranges: dict[str, tuple[float, float]], categories: list[str], missing: list[str]) -> list[Any]:
+    from epsworth.learner import Category, Number
+
+    found: dict[str, Any] = {name: Number(name, low, high, name in missing) for name, (low, high) in ranges.items()}
+    for text in categories:
+        name, _, values = text.partition("=")
+        if not name or not values:
+            raise ValueError(f"--category must be name=a,b,c, as in job=none,clerk, got {text!r}")
+        if name in found:
+            raise ValueError(f"--category names {name!r} twice; give each column once")
+        found[name] = Category(name, tuple(_labels(values.split(","))), name in missing)
+    for name in missing:
+        if name not in found:
+            raise ValueError(f"--missing: there is no column {name!r}; the columns are {', '.join(found)}")
+    return list(found.values())
+
+
+def _ranges(texts: list[str], *, needed: bool = True) -> dict[str, tuple[float, float]]:
     ranges: dict[str, tuple[float, float]] = {}
     for text in texts:
         name, _, ends = text.rpartition("=")
@@ -238,7 +359,7 @@ def _ranges(texts: list[str]) -> dict[str, tuple[float, float]]:
         if name in ranges:
             raise ValueError(f"--bounds names {name!r} twice; give one range per feature")
         ranges[name] = numbers
-    if not ranges:
+    if not ranges and needed:
         raise ValueError("--bounds names no feature; give name=low:high for each, as in age=0:100")
     return ranges
 

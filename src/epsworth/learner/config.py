@@ -134,6 +134,11 @@ class LatticeConfig:
         """Bytes of one report: fingerprint, message, check."""
         return PREFIX + self.kernel.format.size + 4
 
+    @property
+    def session(self) -> str:
+        """What a record answers once."""
+        return self.fingerprint()
+
     def fingerprint(self) -> str:
         """Return the hash of all entries; every report carries its beginning."""
         return self._fingerprint

@@ -27,8 +27,7 @@ from epsworth.learner.tables.columns import Category, Number
 from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.learner import learn
 from epsworth.learner.tables.model import NO_CERTIFICATE, TableClassifier
-
-MOST_BY_CELLS = 4  # features: of more, columns are looked at one by one
+from epsworth.learner.tables.regimes import MOST_BY_CELLS
 
 
 class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

@@ -16,10 +16,10 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.deprecation import read_renamed, warn
 from epsworth.files import check_distinct, check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator
+from epsworth.learner.asked import Asked
 from epsworth.learner.client import Client
 from epsworth.learner.config import LatticeConfig
-from epsworth.learner.door import admitted
-from epsworth.learner.mechanism import Users
+from epsworth.learner.tables.rounds import Round
 from epsworth.parallel import in_order
 from epsworth.records import shown_names
 from epsworth.release.keyed import fingerprint_of
@@ -33,12 +33,12 @@ ROWS = 1 << 16  # reported at a time
 PART = 1 << 24  # bytes that one worker adds up, or as many as there are bytes of counters
 
 
-def write_reports(config: LatticeConfig, X: ArrayLike, y: ArrayLike, path: str | Path) -> int:
+def write_reports(config: Asked, X: ArrayLike, y: ArrayLike, path: str | Path) -> int:
     """Write one report per row, fit for release; return how many.
 
     Parameters
     ----------
-    config : LatticeConfig
+    config : LatticeConfig or Round
         What clients and server agree on.
     X, y : array_like
         Points ``(n, d)`` in natural units, and labels.
@@ -65,13 +65,13 @@ def write_reports(config: LatticeConfig, X: ArrayLike, y: ArrayLike, path: str |
     """
     destination = check_writable(path)
     as_lines = _is_lines(destination)
-    users = admitted(config, X, y)  # refuse before anything is written
+    users = config.admitted(X, y)  # refuse before anything is written
     with replacing(destination) as temporary:
         _draw(config, users, temporary, as_lines=as_lines)
     return int(users.label.size)
 
 
-def _draw(config: LatticeConfig, users: Users, path: Path, *, as_lines: bool) -> None:
+def _draw(config: Asked, users: Any, path: Path, *, as_lines: bool) -> None:
     client = Client(config)
     with path.open("wb") as sink:
         for start in range(0, users.label.size, ROWS):
@@ -93,14 +93,14 @@ def _spelt_before(report: Callable[..., int]) -> Callable[..., int]:
 
 
 @_spelt_before
-def report_file(config: LatticeConfig, source: Path, destination: Path, target: str, *, again: bool = False) -> int:
+def report_file(config: Asked, source: Path, destination: Path, target: str, *, again: bool = False) -> int:
     """Report a table's rows to a file; refuse records that left before under this configuration, unless told.
 
     The ledger beside the destination knows what left (see `Ledger`): k reports of one user tell k epsilon about them.
 
     Parameters
     ----------
-    config : LatticeConfig
+    config : LatticeConfig or Round
         What clients and server agree on.
     source : path
         The table.
@@ -143,13 +143,12 @@ def report_file(config: LatticeConfig, source: Path, destination: Path, target: 
         raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
     for name in config.names:
         column(table, name)
-    X, y = table.select(list(config.names)).to_numpy(), column(table, target).to_numpy()
+    own, y = table.select(list(config.names)), column(table, target).to_numpy()
+    X = own if isinstance(config, Round) else own.to_numpy()  # columns of one kind each, or numbers alone
     path, as_lines = check_writable(destination).resolve(), _is_lines(destination)
-    charge = Charge(
-        config.fingerprint(), config.guarantee, f"epsilon {config.epsilon}", "were reported", "before", "reports"
-    )
+    charge = Charge(config.session, config.guarantee, f"epsilon {config.epsilon}", "were reported", "before", "reports")
     with charged(path, charge, records, again=again) as output:
-        users = admitted(config, X, y)
+        users = config.admitted(X, y)
         _draw(config, users, output.temporary, as_lines=as_lines)
         output.whole(records, users.label.size)
     return int(users.label.size)
@@ -187,7 +186,7 @@ class Part(NamedTuple):
 
 
 def aggregate_files(
-    config: LatticeConfig,
+    config: Asked,
     sources: Sequence[str | Path],
     *,
     n_jobs: int | None = None,
@@ -199,7 +198,7 @@ def aggregate_files(
 
     Parameters
     ----------
-    config : LatticeConfig
+    config : LatticeConfig or Round
         What clients and server agree on.
     sources : paths
         ``.ldp`` and ``.jsonl`` files of reports, or files that `Aggregator.save` wrote.
@@ -246,7 +245,7 @@ def aggregate_files(
     return total
 
 
-def _parts(config: LatticeConfig, path: Path) -> Iterator[Part]:
+def _parts(config: Asked, path: Path) -> Iterator[Part]:
     """Cut a packed file at whole reports; other files stay whole."""
     if not path.is_file():
         raise ValueError(f"cannot read the reports {path}: there is no such file; check the path")
@@ -257,7 +256,7 @@ def _parts(config: LatticeConfig, path: Path) -> Iterator[Part]:
         yield Part(path, start, min(size, start + max(step, unit)))
 
 
-def _aggregate(config: LatticeConfig, part: Part) -> Aggregator:
+def _aggregate(config: Asked, part: Part) -> Aggregator:
     if _is_state(part.path):
         held = Aggregator.load(part.path)
         try:

@@ -13,6 +13,7 @@ from epsworth.learner.tables.columns import EVEN, Category, Knots, bins_of
 from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.reading import points
 from epsworth.learner.tables.scores import Additive
+from epsworth.records import shown_names
 
 NO_CERTIFICATE = (
     "scores of a table are shrunk and no certificate covers them; certify score bands with users of their own: "
@@ -37,6 +38,13 @@ class TableClassifier:
         self.classes_: NDArray[Any] = np.array(config.classes)
         self.n_features_in_ = len(config.columns)
         self.feature_names_in_ = np.array(config.names, dtype=object)
+
+    def columns_of(self, table: Any) -> Any:
+        """Return a data frame's columns that this is about, in order."""
+        for name in self.config.names:
+            if name not in table.columns:
+                raise ValueError(f"the table has no column {name!r}; {shown_names(table.columns)}")
+        return table[list(self.config.names)]
 
     def scores(self, X: ArrayLike) -> Floats:
         """Return a score per label ``(n, classes)``; the largest one decides."""

@@ -10,6 +10,7 @@ from typing import Literal
 Regime = Literal["additive", "linear", "ramp", "weighted"]
 REGIMES: tuple[Regime, ...] = ("additive", "linear", "ramp", "weighted")
 QUANTILES, WEIGHTS, VALIDATION = Fraction(1, 5), Fraction(1, 5), Fraction(1, 10)  # shares of the users
+MOST_BY_CELLS = 4  # features of which cells know more: of more, columns are looked at one by one
 MANY, FEW = 7, 3  # orders of a number's table
 # per row of a table, over what one answer weighs: below, rows would be noise (constants chosen on real tables)
 ENOUGH = 60.0

@@ -95,6 +95,11 @@ class Round:
         return f"{self.purpose} of a table"
 
     @property
+    def session(self) -> str:
+        """What all rounds share: a record answers in one of them."""
+        return self.config.fingerprint()
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The columns' names."""
         return self.config.names
