@@ -19,6 +19,7 @@ from epsworth.exact.rational import exp_below
 from epsworth.exact.testing import ReplayableWords
 from epsworth.learner import (
     Aggregator,
+    Audit,
     Category,
     Client,
     Number,
@@ -31,7 +32,7 @@ from epsworth.learner.asked import load_asked
 from epsworth.learner.coins import WORD
 from epsworth.learner.tables.columns import EVEN, FINE, Records, bins_of
 from epsworth.learner.tables.estimates import evened, kappa, knots, shrink, tree
-from epsworth.learner.tables.learner import learn
+from epsworth.learner.tables.learner import learn_table
 from epsworth.learner.tables.regimes import planned
 from epsworth.learner.tables.rows import table_rows
 from epsworth.learner.tables.walsh import sequency, signs, walsh
@@ -261,14 +262,14 @@ def test_the_tree_finds_masses_without_noise():
 def test_what_is_learnt_is_true_without_noise():
     """A huge number of users at a huge epsilon: naive Bayes with weights is close to the best."""
     X, y = rows(20_000, seed=1)
-    model = learn(config(10**9, epsilon=20), X, y, 0, users=10**9)
+    model = learn_table(config(10**9, epsilon=20), X, y, 0, users=10**9)
     fresh, truth = rows(20_000, seed=2)
     assert np.mean(model.predict(fresh) == truth) > np.mean(best(fresh) == truth) - 0.025  # eight bins, floored
 
 
 def test_missing_values_do_not_bias_and_tell_what_they_tell():
     X, y = rows(40_000, seed=1, missing=0.25)
-    model = learn(config(10**8, epsilon=5, missing=True), X, y, 0, users=10**8)
+    model = learn_table(config(10**8, epsilon=5, missing=True), X, y, 0, users=10**8)
     fresh, truth = rows(20_000, seed=2, missing=0.25)
     whole, _ = rows(20_000, seed=2)
     assert np.mean(model.predict(fresh) == truth) > np.mean(best(whole) == truth) - 0.035  # a fourth lacks the dose
@@ -282,7 +283,9 @@ def test_more_users_never_make_it_worse():
     X, y = rows(30_000, seed=1)
     fresh, truth = rows(20_000, seed=2)
     found = [
-        np.mean([np.mean(learn(config(users), X, y, seed, users=users).predict(fresh) == truth) for seed in range(12)])
+        np.mean(
+            [np.mean(learn_table(config(users), X, y, seed, users=users).predict(fresh) == truth) for seed in range(12)]
+        )
         for users in (3000, 10_000, 30_000, 100_000, 1_000_000)
     ]
     assert (np.diff(found) > -0.01).all()
@@ -302,7 +305,7 @@ def test_real_reports_learn_what_simulated_sums_do(regime):
     assert start <= 24_000
     sent = np.mean(learner.classifier().predict(fresh) == truth)
     drawn = [
-        np.mean(learn(config(24_000, epsilon=4, rounds=regime), X, y, s, users=24_000).predict(fresh) == truth)
+        np.mean(learn_table(config(24_000, epsilon=4, rounds=regime), X, y, s, users=24_000).predict(fresh) == truth)
         for s in range(8)
     ]
     assert abs(sent - np.mean(drawn)) < 0.02 + 4 * np.std(drawn)
@@ -359,11 +362,94 @@ def test_the_balanced_prior_raises_the_rarer_label():
     X, y = rows(30_000, seed=1)
     keep = (y == "no") | (np.random.default_rng(0).random(len(y)) < 0.1)
     X, y = X[keep], y[keep]
-    plain = learn(config(10**7, epsilon=4), X, y, 0, users=10**7).predict(X)
-    even = learn(config(10**7, epsilon=4, prior="balanced"), X, y, 0, users=10**7).predict(X)
+    plain = learn_table(config(10**7, epsilon=4), X, y, 0, users=10**7).predict(X)
+    even = learn_table(config(10**7, epsilon=4, prior="balanced"), X, y, 0, users=10**7).predict(X)
 
     def balanced(found):
         return np.mean([np.mean(found[y == label] == label) for label in ("no", "yes")])
 
     assert balanced(even) > balanced(plain) + 0.03
     assert np.mean(plain == y) > np.mean(even == y)
+
+
+@pytest.fixture(scope="module")
+def published():
+    X, y = rows(30_000, seed=1)
+    return learn_table(config(100_000, epsilon=2), X, y, 0, users=100_000)
+
+
+def test_an_audit_is_wrong_no_more_often_than_it_may_be(published):
+    """300 audits of a world without any signal at 90 %: at most 30 wrong, plus four standard errors; rate 3e-5.
+
+    Labels are coins, except for one more of the other label in a hundred, so that every certificate of the commoner
+    label in the whole is right, and every one of the other label is wrong.
+    """
+    X, _ = rows(2000, seed=5)
+    y = np.where(np.arange(2000) % 100 < 51, "no", "yes")
+    audit, wrong = Audit.of(published), 0
+    truth = {}
+    band = audit.certificate(audit.simulate(X, y, 0), X).cell
+    for one in np.unique(band):
+        truth[one] = "no" if (y[band == one] == "no").mean() > 0.5 else "yes"
+    own = np.array([truth[one] for one in band])
+    even = {one for one in truth if (y[band == one] == "no").mean() == 0.5}
+    for seed in range(300):
+        sure = audit.certificate(audit.simulate(X, y, seed, users=4000), X, confidence=0.9)
+        wrong += bool((sure.certified & (sure.label != own) & ~np.isin(band, list(even))).any())
+    assert wrong <= 30 + 4 * np.sqrt(300 * 0.1 * 0.9)
+
+
+def test_an_audit_certifies_clear_scores_and_orders_probabilities(published):
+    X, y = rows(20_000, seed=6)
+    audit = Audit.of(published)
+    sums = Aggregator(audit.config)
+    sums.add(audit.reports(X, y))
+    sure = audit.certificate(sums, X)
+    assert sure.certified.mean() > 0.5
+    assert (sure.label[sure.certified] == published.predict(X)[sure.certified]).mean() > 0.9
+    told = Audit.of(published, "probabilities")
+    chance = told.probabilities(told.simulate(X, y, 1, users=10**6), X)
+    assert np.allclose(chance.sum(axis=1), 1)
+    order = np.argsort(published.decision_function(X))
+    assert (np.diff(chance[order, 1]) >= 0).all()
+    assert abs(chance[:, 1].mean() - np.mean(y == "yes")) < 0.02
+    for low, high in ((0.0, 0.3), (0.3, 0.7), (0.7, 1.0)):
+        inside = (chance[:, 1] >= low) & (chance[:, 1] < high + 1e-9)
+        assert abs(np.mean(y[inside] == "yes") - chance[inside, 1].mean()) < 0.06
+    with pytest.raises(ValueError, match="audit with about='probabilities'"):
+        audit.probabilities(sums, X)
+    with pytest.raises(ValueError, match="sums of another configuration"):
+        told.certificate(sums, X)
+
+
+def test_scores_of_a_table_have_no_certificate(published):
+    with pytest.raises(ValueError, match="no certificate covers them"):
+        published.certificate([[50.0, 1.0, 170.0, "nurse", 1]])
+
+
+def test_a_session_goes_on_from_its_file(tmp_path):
+    X, y = rows(20_000)
+    learner = TableLearner(config(10**6))
+    (tmp_path / "0.json").write_text("")
+    learner.config.save(tmp_path / "0.json")
+    for number in range(4):
+        again = TableLearner.load(tmp_path / f"{number}.json")
+        asked = learner.open()
+        assert again.open().to_dict() == asked.to_dict()
+        sums = simulate(asked, X, y, number, users=asked.users)
+        learner.close(sums), again.close(sums)
+        again.save(tmp_path / f"{number + 1}.json")
+    assert learner.open() is None
+    found = TableLearner.load(tmp_path / "4.json").classifier()
+    assert (found.predict(X) == learner.classifier().predict(X)).all()
+    with pytest.raises(ValueError, match="all rounds are closed"):
+        learner.close(sums)
+    document = json.loads((tmp_path / "4.json").read_text())
+    for damage in (
+        {"closed": document["closed"][1:]}, {"closed": document["closed"][::-1]}, {"closed": 3}, {"config": {}},
+        {"closed": [document["closed"][0] | {"counts": [[1, 2]]}]},
+        {"closed": [document["closed"][0] | {"counts": [[-1, 2]] * 93}]},
+    ):  # fmt: skip
+        (tmp_path / "bad.json").write_text(json.dumps(document | damage))
+        with pytest.raises(ValueError, match=r"bad\.json: "):
+            TableLearner.load(tmp_path / "bad.json")

@@ -14,6 +14,7 @@
 ``planning``      `plan`: users, epsilon, margin; `expected_accuracy`
 ``validation``    `PrivateValidation`: accuracy by randomised response
 ``report_files``  reports as files, aggregated in bounded memory
+``tables``        `TableLearner`: many columns of any kind, in rounds
 ``estimator``     `LDPClassifier`: all of it as a scikit-learn estimator, for experiments
 
 >>> from epsworth import learner
@@ -32,9 +33,10 @@ from epsworth.learner.model import Classifier
 from epsworth.learner.planning import Plan, expected_accuracy, plan, rate
 from epsworth.learner.report_files import aggregate_files, report_file, write_reports
 from epsworth.learner.table import MECHANISMS
+from epsworth.learner.tables.audit import Audit
 from epsworth.learner.tables.columns import Category, Number
 from epsworth.learner.tables.config import TableConfig
-from epsworth.learner.tables.learner import TableLearner
+from epsworth.learner.tables.learner import TableLearner, learn_table
 from epsworth.learner.tables.model import TableClassifier
 from epsworth.learner.tables.rounds import Round
 from epsworth.learner.tails import chernoff, published_bound
@@ -47,6 +49,7 @@ __all__ = [
     "MECHANISMS",
     "Accuracies",
     "Aggregator",
+    "Audit",
     "Category",
     "Certificates",
     "Classifier",
@@ -64,6 +67,7 @@ __all__ = [
     "aggregate_files",
     "chernoff",
     "expected_accuracy",
+    "learn_table",
     "plan",
     "published_bound",
     "rate",

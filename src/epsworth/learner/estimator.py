@@ -25,7 +25,7 @@ from epsworth.learner.model import Classifier, Smoothing
 from epsworth.learner.table import suited
 from epsworth.learner.tables.columns import Category, Number
 from epsworth.learner.tables.config import TableConfig
-from epsworth.learner.tables.learner import learn
+from epsworth.learner.tables.learner import learn_table
 from epsworth.learner.tables.model import NO_CERTIFICATE, TableClassifier
 from epsworth.learner.tables.regimes import MOST_BY_CELLS
 
@@ -113,7 +113,7 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         self.config_ = self._config(points.shape, tuple(found.tolist()), names)
         source = _generator(self.random_state)
         if isinstance(self.config_, TableConfig):
-            self.classifier_: Classifier | TableClassifier = learn(self.config_, points, labels, source)
+            self.classifier_: Classifier | TableClassifier = learn_table(self.config_, points, labels, source)
         else:
             aggregate = simulate(self.config_, points, labels, source)
             self.classifier_ = Classifier.from_aggregate(aggregate, self.smoothing)

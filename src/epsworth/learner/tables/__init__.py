@@ -11,4 +11,5 @@
 ``rounds``     `Round`: what clients get
 ``learner``    `TableLearner`: opens and closes rounds
 ``model``      `TableClassifier`
+``audit``      `Audit`: what can be certified of it
 """

@@ -204,7 +204,7 @@ def kappa(masses: Floats) -> Floats:
 
     Examples
     --------
-    >>> kappa(np.ones(8)).round(3).tolist()
+    >>> (kappa(np.ones(8)).round(3) + 0).tolist()
     [0.0, 1.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.25]
     """
     p = np.asarray(masses)

@@ -174,21 +174,45 @@ def is_session(document: object) -> bool:
     return isinstance(document, Mapping) and document.get("format") == FORMAT
 
 
-def learn(
+def learn_table(
     config: TableConfig, X: ArrayLike, y: ArrayLike, rng: Rng = None, *, users: int | None = None
 ) -> TableClassifier:
-    """Return what would be learnt from reports that are simulated: for experiments, never a release.
+    """Return what would be learnt of a table from simulated reports: for experiments, never a release.
 
-    Every row reports once, in a round drawn for it; or ``users`` are drawn from the rows with replacement, whose sums
-    cost as much as the table, however many they are.
+    Parameters
+    ----------
+    config : TableConfig
+    X, y : array_like or data frame
+        Rows in natural units, and labels; missing values where a column is declared to have any.
+    rng : Generator, int or None
+        The experiment's randomness, or its seed.
+    users : int, optional
+        Draw this many users from the rows with replacement, and their sums directly; by default every row reports
+        once, in a round drawn for it.
+
+    Returns
+    -------
+    TableClassifier
+
+    Raises
+    ------
+    ValueError
+        For values and labels that are not declared; messages name rows and columns, never values.
+
+    Examples
+    --------
+    >>> from epsworth.learner import Number, TableConfig, learn_table
+    >>> X = np.random.default_rng(0).uniform(size=(10_000, 6))
+    >>> config = TableConfig([Number(name, 0, 1) for name in "abcdef"], (0, 1), epsilon=2, users=10_000)
+    >>> model = learn_table(config, X, X.sum(axis=1) > 3, 1)
+    >>> float(np.mean(model.predict(X) == (X.sum(axis=1) > 3))) > 0.8
+    True
     """
-    source, learner, records = generator(rng), TableLearner(config), checked(config, X, y)
-    return learner_of(learner, records, source, users)
+    records = checked(config, X, y)
+    return _learnt(TableLearner(config), records, generator(rng), users)
 
 
-def learner_of(
-    learner: TableLearner, records: Records, source: np.random.Generator, users: int | None
-) -> TableClassifier:
+def _learnt(learner: TableLearner, records: Records, source: np.random.Generator, users: int | None) -> TableClassifier:
     """Close all rounds with simulated sums."""
     n = records.label.size
     order = source.permutation(n) if users is None else np.arange(n)
