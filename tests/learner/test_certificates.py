@@ -23,9 +23,9 @@ from epsworth.learner import (
     published_bound,
     simulate,
 )
-from epsworth.learner.certificates import HONEST
 from epsworth.learner.client import pack
 from epsworth.learner.coins import WORD
+from epsworth.learner.fakes import HONEST
 from epsworth.learner.mechanism import Tally
 from epsworth.learner.power import Ballot, critical, sign_power, smooth_power
 from epsworth.learner.tails import difference_interval, sign_test

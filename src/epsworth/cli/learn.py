@@ -155,9 +155,13 @@ def predict(
         float | None,
         typer.Option(help="Certify the label of each row's cell, all cells together, with this confidence."),
     ] = None,
+    fakes: Annotated[
+        int | None,
+        typer.Option(help="At most this many of the reports behind the model are fakes; default: 0, all are honest."),
+    ] = None,
     level: options.Level = None,
 ) -> None:
-    """Predict the label of every row; with --confidence, certify that of its cell, too, if reports are honest."""
+    """Predict the label of every row; with --confidence, certify that of its cell, too, but for --fakes reports."""
     import polars as pl
 
     from epsworth.learner import Classifier
@@ -165,11 +169,14 @@ def predict(
     from epsworth.table_files import read_table
 
     check_table(destination)
+    sureness = options.confidence_of(confidence, level)
+    if fakes is not None and sureness is None:
+        raise ValueError("--fakes is about certificates; give --confidence, too")
     learnt = Classifier.load(model)
     X = columns(learnt.config, read_table(source))
     found = pl.DataFrame({"label": learnt.predict(X)})
-    if (sureness := options.confidence_of(confidence, level)) is not None:
-        sure = learnt.certificate(X, confidence=sureness)
+    if sureness is not None:
+        sure = learnt.certificate(X, confidence=sureness, fakes=fakes or 0)
         found = found.with_columns(
             cell_label=pl.Series(sure.label),
             p_value=pl.Series([round_up(p, 6) for p in sure.p_value.tolist()]),

@@ -195,21 +195,24 @@ class Mechanism(ABC):
         ballots = [Ballot(share / self.groups, self.signal / self.groups) for share in shares]
         return min(sign_power(users, ballot, margin, level) for ballot in ballots)
 
-    def against(self, tally: Tally, best: Ints) -> Floats:
-        """Return, per cell, the largest p-value of another label against "``best`` has more mass in it"."""
+    def against(self, tally: Tally, best: Ints, fakes: int = 0) -> Floats:
+        """Return, per cell, the largest p-value of another label against "``best`` has more mass in it".
+
+        So many ``fakes`` are counted where they hurt most: none of their votes is for ``best``, all are against it.
+        """
         wins, cell = self.duels(tally), np.arange(self.cells)
         if wins is None:
             raise ValueError(f"reports of {self.name!r} carry no exact certificate; use another mechanism")
-        p = sign_test(wins[cell, best], wins[cell, :, best])
+        p = sign_test(wins[cell, best] - fakes, wins[cell, :, best] + fakes)
         p[cell, best] = 0.0
         return as_floats(p.max(axis=1))
 
-    def p_values(self, tally: Tally, best: Ints) -> Floats:
+    def p_values(self, tally: Tally, best: Ints, fakes: int = 0) -> Floats:
         """Return, per cell, a p-value for "the label ``best`` has more mass in it than every other one".
 
         A wrong label must win against the right one; with several classes each wrong label might (union bound).
         """
-        return times(self.classes - 1, self.against(tally, best))
+        return times(self.classes - 1, self.against(tally, best, fakes))
 
     def interval(self, tally: Tally, risk: Risk) -> Interval | None:
         """Return an exact interval for each cell's signed mean, paid for by a share each; None but for two classes."""

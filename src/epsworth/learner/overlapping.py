@@ -168,8 +168,13 @@ class Slides(Symbols):
         normal = down(float(ndtr(room / deviation)), ulps=166)
         return down(normal - up(0.5601 * third / (square * math.sqrt(square * least)), ulps=40))
 
-    def against(self, tally: Tally, best: Ints) -> Floats:
+    def against(self, tally: Tally, best: Ints, fakes: int = 0) -> Floats:
         """Bound the tail of T = estimate / 2, rounded down; the smaller group bounds both."""
+        if fakes:
+            raise ValueError(
+                f"fakes must be 0 for {self.name!r}, got {fakes}: one of its reports may weigh as much as all "
+                "others; use hadamard, ternary, krr, oue or parity"
+            )
         means = tally.counts / np.maximum(tally.users, 1)[:, None]  # a unit off each
         labels, places = 2 * np.abs(means[1]), np.abs(means[0])
         apart = np.abs(2 * means[1] - means[0]) / 2
