@@ -11,7 +11,7 @@
 ``aggregation``   `Aggregator`: exact sums; `simulate`: the sums of a population
 ``model``         `Classifier`: labels from an aggregate; ``smoothing``
 ``certificates``  what is sure about a label; ``tails``
-``fakes``         reports that no client made: how many of them are allowed for
+``fakes``         reports that no client made: how many of them are allowed for; ``row_counts``: are there any?
 ``planning``      `plan`: users, epsilon, margin; `expected_accuracy`
 ``validation``    `PrivateValidation`: accuracy by randomised response
 ``report_files``  reports as files, aggregated in bounded memory

@@ -18,6 +18,7 @@ from epsworth.learner.certificates import Adjust, Certificates, Holder, certify
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.lattice import cells, flat, nearest
 from epsworth.learner.mechanism import of_level
+from epsworth.learner.row_counts import warn_of_odd_rows
 from epsworth.learner.series import Cosine
 from epsworth.learner.smoothing import best_width, gaussian, interpolate, smoothed, squared_weights
 
@@ -75,6 +76,9 @@ class Classifier:
     def from_aggregate(cls, aggregate: Aggregator, smoothing: Smoothing = "sure") -> Classifier:
         """Fit: read the labels off the sums.
 
+        Warns of sums in which a row of "hadamard", "parity" or "cosine" is named too often or too rarely for reports
+        that are all honest; of those it warns with probability at most one in a million.
+
         Parameters
         ----------
         aggregate : Aggregator
@@ -86,6 +90,7 @@ class Classifier:
             raise ValueError(f"smoothing must be 'sure' or None, got {smoothing!r}")
         if aggregate.users == 0 or not aggregate.tally.users.all():
             raise ValueError("the aggregate holds too few reports to read a label from; add reports first")
+        warn_of_odd_rows(aggregate)
         return cls(Aggregator(aggregate.config, aggregate.tally), smoothing)
 
     def __str__(self) -> str:

@@ -21,6 +21,7 @@ from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import GRAIN, WORD, Ints, coins, discrete_laplace, uniform
 from epsworth.learner.lattice import codes, flat, floors, parities, parity_centres
 from epsworth.learner.mechanism import WIDEST_SUM, Symbols, Tally, Users
+from epsworth.learner.rows import Rowed
 from epsworth.learner.signed import Hadamard, two_sided
 from epsworth.learner.tails import chernoff
 from epsworth.learner.wire import Number, Vector
@@ -183,7 +184,7 @@ class Slides(Symbols):
 
 
 @final
-class Parity(Symbols):
+class Parity(Rowed, Symbols):
     """A random parity class of cells, public and independent of the data, then one signed Hadamard bit in it."""
 
     name = "parity"
@@ -248,6 +249,10 @@ class Parity(Symbols):
         """Return, per class, the symbol inside it of every symbol, and last of none."""
         known = np.append(np.arange(self.symbols), -1)
         return np.stack([self.inner(known, np.full(known.size, group)) for group in range(self.groups)])
+
+    def row_name(self, row: int) -> str:
+        """Say which row of which class this is."""
+        return f"row {row % self.within.rows} of class {row // self.within.rows}"
 
     def _of_classes(self) -> tuple[Ints, Ints]:
         """Return, per lattice point, its class and its cell inside it."""

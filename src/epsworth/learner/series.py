@@ -12,14 +12,15 @@ import numpy as np
 from epsworth.arrays import Floats, as_floats
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, uniform
-from epsworth.learner.mechanism import Mechanism, Tally, Users, blocks
+from epsworth.learner.mechanism import Tally, Users, blocks
+from epsworth.learner.rows import Rowed
 from epsworth.learner.wire import Number
 
 HALF = 32  # a coefficient's value enters its bit's weight with this many bits
 
 
 @final
-class Cosine(Mechanism):
+class Cosine(Rowed):
     """Products of cos(pi k u) of total degree at most m, times the signed label (or each class's indicator).
 
     A value g in [-1, 1] sets the bit with weight f + (2^64 - 2f)(1 + g) / 2, which stays within [f, 2^64 - f]

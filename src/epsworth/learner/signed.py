@@ -16,11 +16,12 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, coins, odds, uniform
 from epsworth.learner.mechanism import BLOCK, Symbols, Tally, blocks, one_by_one
+from epsworth.learner.rows import Rowed
 from epsworth.learner.wire import Number, Packed, column_sums
 
 
 @final
-class Hadamard(Symbols):
+class Hadamard(Rowed, Symbols):
     """One bit per user; with more than two classes the bit tells of the pair (cell, class)."""
 
     name = "hadamard"
