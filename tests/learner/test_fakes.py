@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -10,10 +12,11 @@ import pytest
 from scipy import stats
 
 from epsworth.exact.testing import ReplayableWords
-from epsworth.learner import Aggregator, Classifier, Holder, LatticeConfig, LDPClassifier, simulate
+from epsworth.learner import Aggregator, Classifier, Holder, LatticeConfig, LDPClassifier, plan, simulate
 from epsworth.learner.client import pack
 from epsworth.learner.fakes import HONEST
 from epsworth.learner.mechanism import Tally
+from epsworth.learner.power import Ballot, critical, sign_power
 from epsworth.learner.tails import sign_test
 
 UNIT = LatticeConfig(box=(0, 1), m=8, mechanism="hadamard", epsilon=1)
@@ -212,3 +215,101 @@ def test_the_estimator_and_the_command_line_take_the_bound(cli, tmp_path):
         code, _, err = cli(*words, *more)
         assert code != 0
         assert message in err
+
+
+PLANNED = {"hadamard": 1.0, "ternary": 3.0, "krr": 2.0, "oue": 2.0, "parity": 2.0}
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("name", sorted(PLANNED))
+@pytest.mark.parametrize("fakes", [40, 0.01])
+def test_planned_users_reach_the_power_although_fakes_replace_the_votes_that_help(name, fakes):
+    """Simulated sums, worst fakes: reached with the planned users; with half of them clearly not."""
+    options = {"m": 2, "d": 1} if name in ("krr", "parity") else {}
+    margin = 0.25
+    epsilon = PLANNED[name] + (1 if name == "parity" else 0)
+    made = plan(epsilon=epsilon, margin=margin, mechanism=name, fakes=fakes, power=0.8, mass=0.5, **options)
+    assert made.fakes == (40 if fakes == 40 else math.ceil(made.users / 100))
+    config = LatticeConfig(box=(0, 1), m=2, mechanism=name, epsilon=epsilon)
+    x = np.repeat([0.1, 0.9], [8, 8])[:, None]
+    y = np.array([1] * 6 + [0] * 2 + [0, 1] * 4)  # cell 0: mass 1/2, signed mean 1/4
+    rng, kernel, reached = np.random.default_rng(1), config.kernel, {}
+    for users in (made.users, made.users // 2):
+        allowed = fakes if fakes == 40 else math.ceil(users / 100)
+        hits = 0
+        for _ in range(300):
+            wins = kernel.duels(simulate(config, x, y, rng, users=users).tally)[0]
+            votes, against = wins[1, 0] - allowed, wins[0, 1] + allowed
+            hits += float(sign_test(votes - allowed, against + allowed)) <= 0.05
+        reached[users] = hits
+    assert reached[made.users] >= 240 - 4 * math.sqrt(300 * 0.8 * 0.2)
+    assert reached[made.users // 2] < 240 - 4 * math.sqrt(300 * 0.8 * 0.2)
+
+
+def test_power_with_fakes_is_never_overstated():
+    """Against the exact sum over all numbers of voters; all voters, and some."""
+    for users, share, lead, margin, fakes in (
+        (300, 1.0, 0.5, 0.6, 9),
+        (900, 0.4, 0.3, 0.4, 12),
+        (60, 0.5, 0.25, 0.9, 1),
+    ):
+        voters = np.arange(users + 1) if share < 1 else np.array([users])
+        weight = stats.binom.pmf(voters, users, share)
+        agree = (1 + lead * margin / share) / 2
+        exact = stats.binom.sf(critical(voters, 0.05) + 2 * fakes - 1, voters, agree) @ weight
+        found = sign_power(users, Ballot(share, lead), margin, 0.05, fakes)
+        assert exact - 0.1 <= found <= exact
+        assert 0.1 < found < sign_power(users, Ballot(share, lead), margin, 0.05) - 0.05
+    assert sign_power(10, Ballot(1.0, 1.0), 1.0, 0.05, 5) == 0.0
+
+
+def test_plans_with_fakes_need_more_of_everything():
+    plain, some, more = (plan(epsilon=1, margin=0.02, fakes=fakes) for fakes in (0, 10, 100))
+    assert plain.users < some.users < more.users
+    assert (plain.fakes, some.fakes, more.fakes) == (0, 10, 100)
+    assert plan(users=more.users, margin=0.02, fakes=100).epsilon == pytest.approx(1, rel=1e-4)
+    assert plan(users=more.users, epsilon=1, fakes=100).margin == pytest.approx(0.02, rel=1e-4)
+    share = plan(epsilon=1, margin=0.02, fakes=0.001)
+    assert share.fakes == math.ceil(share.users / 1000)
+    assert plan(epsilon=1, margin=0.02, fakes=share.fakes).users <= share.users * (1 + 1e-4)
+    for same in (Fraction(1, 1000), np.float64(0.001)):
+        assert plan(epsilon=1, margin=0.02, fakes=same) == share
+    assert plan(epsilon=1, margin=0.02, fakes=0.0) == plain
+    assert "with up to 100 fakes among them" in str(more)
+    assert "fakes" not in str(plain)
+    assert not plan(users=1000, margin=0.02, fakes=100).feasible
+
+
+def test_plans_that_fakes_make_impossible_say_so():
+    with pytest.raises(
+        ValueError, match=r"^fakes: no number of users outvotes a share of 0.01 .* only one below 0.0023"
+    ):
+        plan(epsilon=1, margin=0.02, fakes=0.01)
+    with pytest.raises(ValueError, match="fewer than half of the 100 users, got 50"):
+        plan(epsilon=1, users=100, fakes=50)
+    for odd in (-1, 0.5, 1.5, True, "1", None, math.nan, -0.1):
+        with pytest.raises(
+            ValueError, match=r"^fakes must be a whole number of users, or a share of them below one half"
+        ):
+            plan(epsilon=1, margin=0.02, fakes=odd)
+    with pytest.raises(ValueError, match="fakes must be 0 for 'slides'"):
+        plan(epsilon=1, margin=0.02, mechanism="slides", d=1, fakes=10)
+
+
+@pytest.mark.parametrize("fakes", ["100", "0.001"])
+def test_plans_with_fakes_from_the_shell(cli, tmp_path, fakes):
+    asked = ["learn", "plan", "--margin", "0.02", "--fakes", fakes]
+    code, out, _ = cli(
+        *asked, "--epsilon", "1", "--report", str(tmp_path / "p.html"), "--json", str(tmp_path / "p.json")
+    )
+    assert code == 0
+    told = json.loads((tmp_path / "p.json").read_text())
+    found = plan(epsilon=1, margin=0.02, fakes=float(fakes) if "." in fakes else int(fakes))
+    assert (told["users"], told["fakes"], told["question"]["fakes"]) == (found.users, found.fakes, float(fakes))
+    assert f"At most {found.fakes} of the reports are taken to be fakes" in (tmp_path / "p.html").read_text()
+    code, out, _ = cli(*asked, "--users", "77777", "--report", str(tmp_path / "q.html"))
+    assert code == 0
+    assert "fakes among them" in out
+    code, _, err = cli("learn", "plan", "--margin", "0.02", "--epsilon", "1", "--fakes", "some")
+    assert code == 2
+    assert "--fakes must be a whole number of users, or a share of them, as in 100 or 0.001, got 'some'" in err

@@ -11,6 +11,7 @@ import typer
 
 from epsworth.cli import options, show
 from epsworth.cli.report import write_document_page
+from epsworth.numerals import short
 from epsworth.rounding import round_up, show_up
 
 app = typer.Typer(
@@ -204,12 +205,15 @@ def plan(
     mass: Annotated[
         float, typer.Option(help="At most this share of the users is in the cell; matters to ternary, krr and oue.")
     ] = 1.0,
+    fakes: Annotated[
+        str, typer.Option(help="How many of the users may be fakes, or which share of them, as in 100 or 0.001.")
+    ] = "0",
     alpha: Annotated[float | None, typer.Option("--alpha", hidden=True)] = None,
     level: options.Level = None,
     json: options.Json = None,
     report: options.Report = None,
 ) -> None:
-    """Give two of epsilon, users and margin; the third is found. Reports are taken to be honest."""
+    """Give two of epsilon, users and margin; the third is found. All reports but --fakes are taken to be honest."""
     from fractions import Fraction
 
     from epsworth.learner import plan as find
@@ -219,16 +223,26 @@ def plan(
     found = find(
         epsilon=options.spelt_before("--alpha", alpha, "--epsilon", epsilon), users=users, margin=margin,
         confidence=options.confidence_of(confidence, level) or 0.95, power=power, mechanism=mechanism, m=cells,
-        d=features, mass=mass,
+        d=features, mass=mass, fakes=(allowed := _fakes(fakes)),
     )  # fmt: skip
     level = float(1 - Fraction(found.confidence))  # keys of version 0.1, too
-    asked = {"cells": cells, "features": features, "mass": mass}
+    asked = {"cells": cells, "features": features, "mass": mass, "fakes": allowed}
     document = (told := found.to_dict()) | {"alpha": told["epsilon"], "level": level, "question": asked}
     write_document_page(report, document)
     if not show.told(json, lambda: document):
         print(found)
     if not found.feasible:
         raise typer.Exit(1)
+
+
+def _fakes(text: str) -> int | float:
+    with suppress(ValueError):
+        return int(text)
+    with suppress(ValueError):
+        return float(text)
+    raise ValueError(
+        f"--fakes must be a whole number of users, or a share of them, as in 100 or 0.001, got {short(text)}"
+    )
 
 
 def _ranges(texts: list[str]) -> dict[str, tuple[float, float]]:

@@ -8,9 +8,12 @@ whatever the fakes sent and whatever they knew: fakes that see all reports, thos
 
 from __future__ import annotations
 
+import math
 import operator
+from decimal import Decimal
+from fractions import Fraction
 
-from epsworth.numerals import short
+from epsworth.numerals import as_float, short
 
 HONEST = "All reports are taken to be honest: a share of 1 % fakes can turn every label, certified."
 
@@ -34,6 +37,36 @@ def checked_fakes(fakes: object, users: int) -> int:
             f"{short(fakes)}; give a bound on how many of these reports are fakes, not a share of them"
         )
     return found
+
+
+def declared(fakes: object) -> int | Fraction:
+    """Return what a plan allows for: a number of fakes, or a share of the users, as the text states it.
+
+    Examples
+    --------
+    >>> declared(100), declared(0.01)
+    (100, Fraction(1, 100))
+    """
+    value = fakes.item() if type(fakes).__module__ == "numpy" and hasattr(fakes, "item") else fakes
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    if isinstance(value, (float, Fraction, Decimal)) and 0 <= as_float(value) < 0.5:
+        return Fraction(repr(value) if isinstance(value, float) else value) or 0
+    raise ValueError(
+        f"fakes must be a whole number of users, or a share of them below one half, got {short(fakes)}; give 0 if all "
+        "are honest"
+    )
+
+
+def count_of(fakes: int | Fraction, users: int) -> int:
+    """Return the number of fakes among so many users: a share is rounded up.
+
+    Examples
+    --------
+    >>> count_of(Fraction(1, 100), 1001), count_of(7, 1001)
+    (11, 7)
+    """
+    return fakes if isinstance(fakes, int) else math.ceil(fakes * users)
 
 
 def taken_for_honest(fakes: int, users: int | None = None) -> str:

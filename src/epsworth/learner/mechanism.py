@@ -184,7 +184,7 @@ class Mechanism(ABC):
         plus, minus, reports = found
         return as_floats((plus - minus) / (self.signal * np.maximum(reports, 1)))[:, None]
 
-    def power(self, users: int, margin: float, mass: float, level: float) -> float:
+    def power(self, users: int, margin: float, mass: float, level: float, fakes: int = 0) -> float:
         """Bound from below the probability that a cell's right label gets a p-value of at most ``level``.
 
         Two classes; the cell's signed mean is ``margin`` or more in size, its share of users at most ``mass``.  Users
@@ -193,7 +193,7 @@ class Mechanism(ABC):
         """
         shares = {self.voters(margin), self.voters(mass)}
         ballots = [Ballot(share / self.groups, self.signal / self.groups) for share in shares]
-        return min(sign_power(users, ballot, margin, level) for ballot in ballots)
+        return min(sign_power(users, ballot, margin, level, fakes) for ballot in ballots)
 
     def against(self, tally: Tally, best: Ints, fakes: int = 0) -> Floats:
         """Return, per cell, the largest p-value of another label against "``best`` has more mass in it".

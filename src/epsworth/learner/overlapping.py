@@ -130,13 +130,14 @@ class Slides(Symbols):
         means = tally.counts / np.maximum(tally.users, 1)[:, None]
         return as_floats(2 * means[1] - means[0])[:, None]
 
-    def power(self, users: int, margin: float, mass: float, level: float) -> float:
+    def power(self, users: int, margin: float, mass: float, level: float, fakes: int = 0) -> float:
         """Bound as `Mechanism.power`: T seldom misses its mean margin / 2 by what the critical value leaves.
 
         How seldom, the better of two bounds says: `chernoff`, and the normal law with its error (`_normal_power`).
         Both groups hold ``least`` users but with probability 2 e^(-2 (users / 2 - least)^2 / users), set to `UNEVEN`;
         the noise falls symmetrically, and all bounds fall with the users.
         """
+        self._refuse(fakes)
         least = math.floor(down(users / 2 - up(math.sqrt(users * math.log(2 / UNEVEN) / 2), ulps=4), ulps=2))
         if least < 1:
             return 0.0
@@ -169,13 +170,16 @@ class Slides(Symbols):
         normal = down(float(ndtr(room / deviation)), ulps=166)
         return down(normal - up(0.5601 * third / (square * math.sqrt(square * least)), ulps=40))
 
-    def against(self, tally: Tally, best: Ints, fakes: int = 0) -> Floats:
-        """Bound the tail of T = estimate / 2, rounded down; the smaller group bounds both."""
+    def _refuse(self, fakes: int) -> None:
         if fakes:
             raise ValueError(
                 f"fakes must be 0 for {self.name!r}, got {fakes}: one of its reports may weigh as much as all "
                 "others; use hadamard, ternary, krr, oue or parity"
             )
+
+    def against(self, tally: Tally, best: Ints, fakes: int = 0) -> Floats:
+        """Bound the tail of T = estimate / 2, rounded down; the smaller group bounds both."""
+        self._refuse(fakes)
         means = tally.counts / np.maximum(tally.users, 1)[:, None]  # a unit off each
         labels, places = 2 * np.abs(means[1]), np.abs(means[0])
         apart = np.abs(2 * means[1] - means[0]) / 2
