@@ -7,6 +7,7 @@
 ``table``         MECHANISMS: the one table; the choice by variance; how many cells
 ``config``        `LatticeConfig`: what clients and server agree on
 ``door``          what becomes of a record, usable or not
+``assignment``    which row a user's report is about, by hash; ``rows``: mechanisms whose reports name one
 ``client``        `Client`: one user's report
 ``aggregation``   `Aggregator`: exact sums; `simulate`: the sums of a population
 ``model``         `Classifier`: labels from an aggregate; ``smoothing``
@@ -26,6 +27,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from epsworth.learner.aggregation import Aggregator, simulate
+from epsworth.learner.assignment import assigned_rows
 from epsworth.learner.certificates import Certificates, Holder
 from epsworth.learner.client import Client
 from epsworth.learner.config import LatticeConfig
@@ -52,6 +54,7 @@ __all__ = [
     "Plan",
     "PrivateValidation",
     "aggregate_files",
+    "assigned_rows",
     "chernoff",
     "expected_accuracy",
     "plan",

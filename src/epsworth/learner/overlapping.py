@@ -233,9 +233,15 @@ class Parity(Rowed, Symbols):
         return np.where((known < 0) | (centre > self.m).any(axis=1), -1, cell * 2 + known % 2)
 
     def messages(self, known: Ints, source: WordSource) -> Ints:
-        """Draw the class, then the bit."""
+        """Draw the class, then row and bit."""
         group = uniform(self.groups, known.size, source)
         return group * self.within.format.below + self.within.messages(self.inner(known, group), source)
+
+    def draw_at(self, users: Users, row: Ints, source: WordSource) -> Ints:
+        """Draw the bit of the class and its row."""
+        group, own = np.divmod(row, self.within.rows)
+        inner = self.inner(self.known(users), group)
+        return group * self.within.format.below + self.within.told(inner, own, source)
 
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
         """Thin into classes, then simulate each."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 
+from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import Ints
-from epsworth.learner.mechanism import Mechanism, Tally
+from epsworth.learner.mechanism import Mechanism, Tally, Users
+from epsworth.learner.wire import Number
 
 
 class Rowed(Mechanism):
@@ -13,6 +17,19 @@ class Rowed(Mechanism):
 
     Where rows fall into classes, too, as those of "parity", they are numbered class by class.
     """
+
+    @property
+    def named(self) -> int:
+        """How many rows there are."""
+        assert isinstance(self.format, Number)
+        return self.format.below // 2
+
+    @abstractmethod
+    def draw_at(self, users: Users, row: Ints, source: WordSource) -> Ints:
+        """Return one message per user about the row that is given, with all other draws as in `draw`.
+
+        Given the row, which no record decides, the law of the bit is that of `draw`: so it keeps the same epsilon.
+        """
 
     def row_counts(self, tally: Tally) -> Ints:
         """Return how many reports name each row ``(rows,)``."""

@@ -66,12 +66,14 @@ class Cosine(Rowed):
 
     def draw(self, users: Users, source: WordSource) -> Ints:
         """Draw a coefficient, then its bit."""
-        n = users.label.size
-        row = uniform(self.rows, n, source)
+        return self.draw_at(users, uniform(self.rows, users.label.size, source), source)
+
+    def draw_at(self, users: Users, row: Ints, source: WordSource) -> Ints:
+        """Draw the bit of the coefficient given."""
         value = self._value(users, row)
         share = np.floor((1 + value) * 2.0 ** (HALF - 1)).clip(0, 2.0**HALF).astype(np.uint64)
         weight = np.uint64(self.flip) + share * np.uint64((WORD - 2 * self.flip) >> HALF)
-        return 2 * row + (source.words(n) < weight)
+        return 2 * row + (source.words(row.size) < weight)
 
     def _value(self, users: Users, row: Ints) -> Floats:
         value = self.basis(users.unit, self.degrees[row // self.outputs])

@@ -82,7 +82,8 @@ def _check(found: Plan, asked: Held) -> None:
     """Refuse a plan that falls short of what is planned for its epsilon and margin, by more than searches do."""
     sizes = (*_sizes(asked)[:-1], found.fakes)
     needed = _users(found.epsilon, found.margin, found.confidence, found.power, found.mechanism, *sizes)
-    if found.users < needed * (1 - 2.0 ** (1 - EXACT_BITS)):
+    needed -= needed >> (EXACT_BITS - 1)
+    if found.users < needed:
         raise ValueError(
             f"users: {found.users:,} are too few for this epsilon and margin, {needed:,} are needed; plan again"
         )

@@ -1,0 +1,237 @@
+"""Rows by hash: what a report is about follows from a public seed and the user's id, so that nobody chooses it.
+
+A number below ``size`` for an id is the first word, modulo ``size``, that lies below the last multiple of it, of the
+words of SHA-256(m, 0), SHA-256(m, 1), ..: each digest is four words of eight bytes, the first byte the highest, the
+number behind m has eight bytes likewise, and m is, each preceded by its length in eight bytes, the texts
+"epsworth learner, by hash", the seed, the fingerprint, the purpose, and the id, in UTF-8.
+
+The seed is drawn and published *after* the ids are registered: whoever knows it before tries ids until one has the row
+that it wants.  Ids must not derive from records: a row tells of the id, and everybody sees the row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsworth.learner.coins import WORD, Ints
+from epsworth.learner.config import LatticeConfig
+from epsworth.learner.rows import Rowed
+from epsworth.numerals import short
+
+MARK = 16  # bytes of an id's mark: of a billion ids two share one with probability 1e-21
+Seed = str | bytes
+
+
+def assigned_rows(config: LatticeConfig, users: Iterable[str], seed: Seed) -> Ints:
+    """Return the row that each user's report must be about, for a configuration with ``rows="hash"``.
+
+    Parameters
+    ----------
+    config : LatticeConfig
+        What clients and server agree on.
+    users : sequence of str
+        Ids as they were registered, before the seed was known; nothing in them may derive from a record.
+    seed : str or bytes
+        Public.
+
+    Returns
+    -------
+    ndarray
+        Rows ``(n,)``: uniform, as SHA-256 is; for "parity" class times rows of a class plus row.
+
+    Raises
+    ------
+    ValueError
+        For a configuration whose clients draw their rows, ids that are no texts or stand twice, and an empty seed.
+
+    Examples
+    --------
+    >>> from epsworth.learner import LatticeConfig, assigned_rows
+    >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1, rows="hash")
+    >>> assigned_rows(config, ["ann", "bob", "eve"], "a public seed").tolist()
+    [1, 2, 0]
+    """
+    return called(config, users, seed).rows
+
+
+class Called(NamedTuple):
+    """Users of one call: their rows, their marks, and the mark of the seed under which both hold."""
+
+    rows: Ints
+    marks: list[bytes]
+    seed: str
+
+
+def called(config: LatticeConfig, users: Iterable[str] | None, seed: Seed | None) -> Called:
+    """Return the rows and the marks of users; refuse ids that are none, or stand twice."""
+    kernel = config.kernel
+    if config.rows != "hash" or not isinstance(kernel, Rowed):
+        raise ValueError(
+            "users and seed belong to rows='hash'; this configuration's clients draw their rows: leave both"
+        )
+    if users is None or seed is None:
+        what = "users" if users is None else "seed"
+        raise ValueError(
+            f"{what} is missing: with rows='hash' a user's id and the public seed say which row is reported"
+        )
+    ids, key = [_of_text("users", user) for user in _listed(users)], _of_text("seed", seed)
+    marks = [next(blocks) for blocks in digests(ids, key, config.fingerprint(), "reported")]
+    marks = [mark[:MARK] for mark in marks]
+    if len(set(marks)) < len(marks):
+        first = {mark: number for number, mark in reversed(list(enumerate(marks)))}
+        again = next(number for number, mark in enumerate(marks) if first[mark] < number)
+        raise ValueError(f"users: number {again} is the same as number {first[marks[again]]}; one report per user")
+    rows = numbers_by_hash(kernel.named, ids, key, config.fingerprint(), "row")
+    return Called(rows, marks, hashlib.sha256(key).hexdigest())
+
+
+def checked_rows(config: LatticeConfig, rows: ArrayLike | None) -> Ints | None:
+    """Return the rows that reports are to be about, None where clients draw them; refuse what is neither."""
+    kernel = config.kernel
+    if config.rows != "hash" or not isinstance(kernel, Rowed):
+        if rows is not None:
+            raise ValueError("rows belong to rows='hash'; this configuration's clients draw their own: leave them out")
+        return None
+    if rows is None:
+        raise ValueError("rows are missing: with rows='hash' give assigned_rows(config, users, seed), one per report")
+    found = np.asarray(rows)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or not ((found >= 0) & (found < kernel.named)).all():
+        raise ValueError(
+            f"rows must be whole numbers from 0 to {kernel.named - 1}, one per report, got {short(rows)}; give what "
+            "assigned_rows(config, users, seed) returns"
+        )
+    return found.astype(np.int64)
+
+
+def numbers_by_hash(size: int, ids: Iterable[bytes], seed: bytes, fingerprint: str, purpose: str) -> Ints:
+    """Return a number below ``size`` for each id, exactly uniform if digests are; see the module.
+
+    Examples
+    --------
+    >>> numbers_by_hash(10, [b"ann", b"bob"], b"seed", "fingerprint", "purpose").tolist()
+    [5, 0]
+    """
+    end = WORD - WORD % size
+    return np.array([_below(end, blocks) % size for blocks in digests(ids, seed, fingerprint, purpose)], dtype=np.int64)
+
+
+def digests(ids: Iterable[bytes], seed: bytes, fingerprint: str, purpose: str) -> Iterator[Iterator[bytes]]:
+    """Return, per id, its digests without end."""
+    before = hashlib.sha256()
+    for part in (b"epsworth learner, by hash", seed, fingerprint.encode(), purpose.encode()):
+        before.update(_counted(part))
+    for one in ids:
+        own = before.copy()
+        own.update(_counted(one))
+        yield _endless(own)
+
+
+def _endless(own: Any) -> Iterator[bytes]:
+    number = 0
+    while True:
+        block = own.copy()
+        block.update(number.to_bytes(8, "big"))
+        yield block.digest()
+        number += 1
+
+
+def _below(end: int, blocks: Iterator[bytes]) -> int:
+    for block in blocks:
+        for start in range(0, 32, 8):
+            if (word := int.from_bytes(block[start : start + 8], "big")) < end:
+                return word
+    raise AssertionError  # they have no end
+
+
+def _counted(part: bytes) -> bytes:
+    return len(part).to_bytes(8, "big") + part
+
+
+def _listed(users: Iterable[str]) -> list[str]:
+    if isinstance(users, (str, bytes)) or not isinstance(users, Iterable):
+        raise ValueError(f"users must be a list of ids, one per report, got {short(users)}; put a single one in a list")
+    return list(users)
+
+
+def _of_text(field: str, value: object) -> bytes:
+    """Return an id or a seed as bytes; refuse what is none."""
+    if isinstance(value, bytes) and field == "seed" and value:
+        return value
+    if not isinstance(value, str) or not value:
+        what = "texts or bytes" if field == "seed" else "texts"
+        raise ValueError(f"{field} must be {what} that are not empty, got {short(value)}; write a number as its text")
+    try:
+        return value.encode()
+    except UnicodeEncodeError:  # half of a character
+        raise ValueError(f"{field} must be texts that UTF-8 can write, got {short(value)}; choose another") from None
+
+
+class Roll:
+    """Who reported under one seed: marks of ids, 16 bytes of a digest each.
+
+    Whoever holds it and guesses an id can tell whether it reported, never what.
+    """
+
+    def __init__(self, seed: str = "", marks: Iterable[bytes] = ()) -> None:
+        self.seed, self.marks = seed, set(marks)
+
+    def check(self, seed: str, marks: Iterable[bytes]) -> None:
+        """Refuse users of another seed, and those who reported before."""
+        if self.marks and seed != self.seed:
+            raise ValueError("seed: reports were added under another one; users of two seeds are aggregated apart")
+        twice = next((number for number, mark in enumerate(marks) if mark in self.marks), None)
+        if twice is not None:
+            raise ValueError(f"users: number {twice} reported before; one report per user, drop the second")
+
+    def add(self, seed: str, marks: Iterable[bytes]) -> None:
+        """Enter users that were checked."""
+        self.seed = seed
+        self.marks.update(marks)
+
+    def joined(self, other: Roll) -> Roll:
+        """Return both, none of whose users may be in the other."""
+        if not other.marks or not self.marks:
+            return Roll(self.seed or other.seed, self.marks | other.marks)
+        self.check(other.seed, ())
+        if common := len(self.marks & other.marks):
+            raise ValueError(f"{common} users reported to both; one report per user: aggregate them once")
+        return Roll(self.seed, self.marks | other.marks)
+
+    def body(self) -> bytes:
+        """Return the marks in order."""
+        return b"".join(sorted(self.marks))
+
+    @classmethod
+    def of_body(cls, seed: object, body: bytes, count: int) -> Roll:
+        """Read `body`; refuse what is none."""
+        marks = [body[start : start + MARK] for start in range(0, len(body), MARK)]
+        ordered = all(one < other for one, other in itertools.pairwise(marks))
+        if not isinstance(seed, str) or len(seed) != 64 or len(marks) != count or len(body) % MARK or not ordered:
+            raise ValueError("the state's ids were changed after it was written; aggregate the reports again")
+        return cls(seed, marks)
+
+
+def refuse_other_rows(rows: Ints, assigned: Ints) -> None:
+    """Refuse reports that are about another row than their user's."""
+    other = rows != assigned
+    if other.any():
+        number = int(np.argmax(other))
+        raise ValueError(
+            f"report {number}: it is about row {int(rows[number])}, but its user's is {int(assigned[number])}; it is a "
+            "fake, or stands beside another id: drop it"
+        )
+
+
+def refuse_files(config: LatticeConfig) -> None:
+    """Refuse files of reports, which hold no ids."""
+    if config.rows == "hash":
+        raise ValueError(
+            "files of reports hold no ids, which rows='hash' needs; send what Client.reports(X, y, rows=rows) returns, "
+            "add it with Aggregator.add(reports, users=ids, seed=seed), and save that state"
+        )
