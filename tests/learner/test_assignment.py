@@ -106,6 +106,7 @@ def test_reports_are_about_the_assigned_rows_and_others_are_refused(name):
     assert sums.add(reports, users=IDS, seed=SEED) == 40
     single = of_one(config, "ann")
     assert sums.add([single], users=["ann"], seed=SEED) == 1
+    assert sums.add([], users=[], seed=SEED) == 0
     assert sums.users == 41
     before = sums.state()
     for number in (0, 7):

@@ -96,9 +96,12 @@ class Aggregator:
             then none of this call is added.
         """
         asked = self._called(users, seed)
+        marks = [] if asked is None else asked.marks()
+        if asked is not None:
+            self._roll.check(asked.seed, marks)
         if not isinstance(reports, (bytes, bytearray, memoryview)):
             reports = self._joined(reports)
-            if not reports and asked is None:
+            if not reports and (asked is None or not asked.ids):
                 return 0
         size, kernel = self.config.report_size, self.config.kernel
         found = kernel.empty()
@@ -106,8 +109,8 @@ class Aggregator:
         whole = memoryview(reports)
         if len(whole) == 0 or len(whole) % size:
             unpack(self.config, whole)
-        if asked is not None and len(asked.marks) != len(whole) // size:
-            raise ValueError(f"users has {len(asked.marks)} ids for {len(whole) // size} reports; give one per report")
+        if asked is not None and len(asked.ids) != len(whole) // size:
+            raise ValueError(f"users has {len(asked.ids)} ids for {len(whole) // size} reports; give one per report")
         for start in range(0, len(whole), step):
             try:
                 messages = kernel.format.decode(unpack(self.config, whole[start : start + step]))
@@ -119,20 +122,18 @@ class Aggregator:
                 raise ValueError(f"{error}{where}") from None
         self.tally = kernel.checked(self.tally + found)
         if asked is not None:
-            self._roll.add(asked.seed, asked.marks)
+            self._roll.add(asked.seed, marks)
         return int(found.users.sum())
 
     def _called(self, users: Iterable[str] | None, seed: Seed | None) -> Called | None:
-        """Return whom a call names, None where reports carry no name; refuse who reported before."""
+        """Return whom a call names, None where reports carry no name."""
         if self.config.rows != "hash" and users is None and seed is None:
             return None
-        asked = called(self.config, users, seed)
-        if self.users and not self._roll.marks:
+        if self.config.rows == "hash" and self.users and not self._roll.marks:
             raise ValueError(
                 "these sums know no ids: they were simulated, or are a model's; add reports to a new aggregator"
             )
-        self._roll.check(asked.seed, asked.marks)
-        return asked
+        return called(self.config, users, seed)
 
     def _joined(self, reports: Iterable[bytes]) -> bytes:
         parts = list(reports)

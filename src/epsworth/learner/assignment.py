@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,15 +61,25 @@ def assigned_rows(config: LatticeConfig, users: Iterable[str], seed: Seed) -> In
 
 
 class Called(NamedTuple):
-    """Users of one call: their rows, their marks, and the mark of the seed under which both hold."""
+    """Users of one call, each once: their rows, and all that their marks are made of."""
 
     rows: Ints
-    marks: list[bytes]
-    seed: str
+    ids: list[bytes]
+    key: bytes
+    fingerprint: str
+
+    @property
+    def seed(self) -> str:
+        """A digest of the seed."""
+        return hashlib.sha256(self.key).hexdigest()
+
+    def marks(self) -> list[bytes]:
+        """Return what is kept of the ids."""
+        return [block[:MARK] for block in digests(self.ids, self.key, self.fingerprint, "reported")]
 
 
 def called(config: LatticeConfig, users: Iterable[str] | None, seed: Seed | None) -> Called:
-    """Return the rows and the marks of users; refuse ids that are none, or stand twice."""
+    """Return the rows of users; refuse ids that are none, or stand twice."""
     kernel = config.kernel
     if config.rows != "hash" or not isinstance(kernel, Rowed):
         raise ValueError(
@@ -81,14 +91,12 @@ def called(config: LatticeConfig, users: Iterable[str] | None, seed: Seed | None
             f"{what} is missing: with rows='hash' a user's id and the public seed say which row is reported"
         )
     ids, key = [_of_text("users", user) for user in _listed(users)], _of_text("seed", seed)
-    marks = [next(blocks) for blocks in digests(ids, key, config.fingerprint(), "reported")]
-    marks = [mark[:MARK] for mark in marks]
-    if len(set(marks)) < len(marks):
-        first = {mark: number for number, mark in reversed(list(enumerate(marks)))}
-        again = next(number for number, mark in enumerate(marks) if first[mark] < number)
-        raise ValueError(f"users: number {again} is the same as number {first[marks[again]]}; one report per user")
+    if len(set(ids)) < len(ids):
+        first = {one: number for number, one in reversed(list(enumerate(ids)))}
+        again = next(number for number, one in enumerate(ids) if first[one] < number)
+        raise ValueError(f"users: number {again} is the same as number {first[ids[again]]}; one report per user")
     rows = numbers_by_hash(kernel.named, ids, key, config.fingerprint(), "row")
-    return Called(rows, marks, hashlib.sha256(key).hexdigest())
+    return Called(rows, ids, key, config.fingerprint())
 
 
 def checked_rows(config: LatticeConfig, rows: ArrayLike | None) -> Ints | None:
@@ -109,44 +117,38 @@ def checked_rows(config: LatticeConfig, rows: ArrayLike | None) -> Ints | None:
     return found.astype(np.int64)
 
 
-def numbers_by_hash(size: int, ids: Iterable[bytes], seed: bytes, fingerprint: str, purpose: str) -> Ints:
-    """Return a number below ``size`` for each id, exactly uniform if digests are; see the module.
+def numbers_by_hash(size: int, ids: Sequence[bytes], seed: bytes, fingerprint: str, purpose: str) -> Ints:
+    """Return a number below ``size``, at most 2^63, for each id: exactly uniform if digests are; see the module.
 
     Examples
     --------
     >>> numbers_by_hash(10, [b"ann", b"bob"], b"seed", "fingerprint", "purpose").tolist()
     [5, 0]
     """
-    end = WORD - WORD % size
-    return np.array([_below(end, blocks) % size for blocks in digests(ids, seed, fingerprint, purpose)], dtype=np.int64)
+    found, left, number = np.empty(len(ids), dtype=np.int64), np.arange(len(ids)), 0
+    last = WORD - WORD % size - 1
+    while left.size:
+        blocks = digests([ids[one] for one in left.tolist()], seed, fingerprint, purpose, number)
+        words = np.frombuffer(b"".join(blocks), dtype=">u8").astype(np.uint64).reshape(-1, 4)
+        taken = words <= np.uint64(last)
+        word = words[np.arange(left.size), taken.argmax(axis=1)]
+        some = taken.any(axis=1)
+        found[left[some]] = (word % np.uint64(size))[some]
+        left, number = left[~some], number + 1
+    return found
 
 
-def digests(ids: Iterable[bytes], seed: bytes, fingerprint: str, purpose: str) -> Iterator[Iterator[bytes]]:
-    """Return, per id, its digests without end."""
-    before = hashlib.sha256()
+def digests(ids: Iterable[bytes], seed: bytes, fingerprint: str, purpose: str, number: int = 0) -> list[bytes]:
+    """Return each id's digest of this number."""
+    before, behind = hashlib.sha256(), number.to_bytes(8, "big")
     for part in (b"epsworth learner, by hash", seed, fingerprint.encode(), purpose.encode()):
         before.update(_counted(part))
+    found = []
     for one in ids:
         own = before.copy()
-        own.update(_counted(one))
-        yield _endless(own)
-
-
-def _endless(own: Any) -> Iterator[bytes]:
-    number = 0
-    while True:
-        block = own.copy()
-        block.update(number.to_bytes(8, "big"))
-        yield block.digest()
-        number += 1
-
-
-def _below(end: int, blocks: Iterator[bytes]) -> int:
-    for block in blocks:
-        for start in range(0, 32, 8):
-            if (word := int.from_bytes(block[start : start + 8], "big")) < end:
-                return word
-    raise AssertionError  # they have no end
+        own.update(_counted(one) + behind)
+        found.append(own.digest())
+    return found
 
 
 def _counted(part: bytes) -> bytes:
