@@ -26,6 +26,8 @@ from epsworth.learner import (
     Round,
     TableConfig,
     TableLearner,
+    assigned_rounds,
+    assigned_rows,
     simulate,
 )
 from epsworth.learner.asked import load_asked
@@ -453,3 +455,34 @@ def test_a_session_goes_on_from_its_file(tmp_path):
         (tmp_path / "bad.json").write_text(json.dumps(document | damage))
         with pytest.raises(ValueError, match=r"bad\.json: "):
             TableLearner.load(tmp_path / "bad.json")
+
+
+def test_rows_by_hash_are_what_users_answer():
+    """Rounds and rows of 20,000 ids in their proportions within five standard errors, and no other is taken."""
+    X, y = rows(20_000, seed=7)
+    asked_config = config(20_000, epsilon=4, rounds="weighted", rows="hash")
+    ids = [f"user {number}" for number in range(len(y))]
+    answers = np.array(assigned_rounds(asked_config, ids, "seed"))
+    learner = TableLearner(asked_config)
+    while (asked := learner.open()) is not None:
+        mine = np.flatnonzero(answers == asked.purpose)
+        share = next(float(one.share) for one in asked_config.shares if one.purpose == asked.purpose)
+        assert abs(mine.size - share * len(y)) < 5 * np.sqrt(len(y) * share)
+        own = [ids[one] for one in mine]
+        assigned, sums = assigned_rows(asked, own, "seed"), Aggregator(asked)
+        reports = Client(asked).reports(X[mine], y[mine], rows=assigned)
+        with pytest.raises(ValueError, match="report 0: it is about row"):
+            sums.add(Client(asked).reports(X[mine], y[mine], rows=np.roll(assigned, 1) + 0), users=own, seed="seed")
+        assert sums.add(reports, users=own, seed="seed") == mine.size
+        with pytest.raises(ValueError, match="number 0 reported before"):
+            sums.add(reports, users=own, seed="seed")
+        other = [ids[one] for one in np.flatnonzero(answers != asked.purpose)[:1]]
+        with pytest.raises(ValueError, match="users: number 0 answers the round of"):
+            assigned_rows(asked, other, "seed")
+        sent, expected = sums.tally.counts.sum(axis=1), mine.size * asked.kernel.shares
+        assert (np.abs(sent - expected) < 5 * np.sqrt(expected) + 1).all()
+        learner.close(sums)
+    assert np.mean(learner.classifier().predict(X) == y) > 0.77
+    with pytest.raises(ValueError, match="rows are missing: with rows='hash'"):
+        Client(asked_round := TableLearner(asked_config).open()).report(X[0], y[0])
+    assert asked_round.rows == "hash"

@@ -20,6 +20,7 @@ from epsworth.learner.table import MECHANISMS
 from epsworth.learner.tallies import Tally
 
 VALUES = json.loads((Path(__file__).parent / "learner.json").read_text())
+FAKES = json.loads((Path(__file__).parent / "learner_fakes.json").read_text())["fakes_p"]
 
 
 def active(unit, m):
@@ -162,3 +163,14 @@ def test_rates(case):
     given = {"exponent": case["beta"], "margin_exponent": case["gamma"]}
     assert rate(case["d"], **given) == pytest.approx(case["private_exponent"], rel=1e-12)
     assert rate(case["d"], **given, private=False) == pytest.approx(case["nonprivate_exponent"], rel=1e-12)
+
+
+@pytest.mark.parametrize("case", FAKES, ids=range(len(FAKES)))
+def test_p_values_with_fakes(case):
+    """One cell, two classes: row 0 agrees with class 1, so that every report votes."""
+    kernel = Hadamard(stated(1, "epsilon"), 1, 1, 2)
+    wins, n = case["wins"], case["n"]
+    counts = np.zeros(kernel.shape, dtype=np.int64)
+    counts[0] = n - wins, wins
+    found = kernel.p_values(Tally(counts, np.array([n])), np.array([1]), case["fakes"])
+    assert found[0] == pytest.approx(case["p"], rel=1e-9)

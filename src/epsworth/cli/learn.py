@@ -11,6 +11,7 @@ import typer
 
 from epsworth.cli import options, show
 from epsworth.cli.report import write_document_page
+from epsworth.numerals import short
 from epsworth.rounding import round_up, show_up
 
 app = typer.Typer(
@@ -252,9 +253,13 @@ def predict(
         float | None,
         typer.Option(help="Certify the label of each row's cell, all cells together, with this confidence."),
     ] = None,
+    fakes: Annotated[
+        int | None,
+        typer.Option(help="At most this many of the reports behind the model are fakes; default: 0, all are honest."),
+    ] = None,
     level: options.Level = None,
 ) -> None:
-    """Predict the label of every row; with --confidence, certify that of its cell, too, if reports are honest."""
+    """Predict the label of every row; with --confidence, certify that of its cell, too, but for --fakes reports."""
     import polars as pl
 
     from epsworth.learner import Classifier, TableLearner
@@ -263,6 +268,8 @@ def predict(
 
     check_table(destination)
     sureness = options.confidence_of(confidence, level)
+    if fakes is not None and sureness is None:
+        raise ValueError("--fakes is about certificates; give --confidence, too")
     if not Classifier.wrote(model):
         table = TableLearner.load(model).classifier()
         if sureness is not None:
@@ -273,7 +280,7 @@ def predict(
     X = columns(learnt.config, read_table(source))
     found = pl.DataFrame({"label": learnt.predict(X)})
     if sureness is not None:
-        sure = learnt.certificate(X, confidence=sureness)
+        sure = learnt.certificate(X, confidence=sureness, fakes=fakes or 0)
         found = found.with_columns(
             cell_label=pl.Series(sure.label),
             p_value=pl.Series([round_up(p, 6) for p in sure.p_value.tolist()]),
@@ -301,12 +308,15 @@ def plan(
     mass: Annotated[
         float, typer.Option(help="At most this share of the users is in the cell; matters to ternary, krr and oue.")
     ] = 1.0,
+    fakes: Annotated[
+        str, typer.Option(help="How many of the users may be fakes, or which share of them, as in 100 or 0.001.")
+    ] = "0",
     alpha: Annotated[float | None, typer.Option("--alpha", hidden=True)] = None,
     level: options.Level = None,
     json: options.Json = None,
     report: options.Report = None,
 ) -> None:
-    """Give two of epsilon, users and margin; the third is found. Reports are taken to be honest."""
+    """Give two of epsilon, users and margin; the third is found. All reports but --fakes are taken to be honest."""
     from fractions import Fraction
 
     from epsworth.learner import plan as find
@@ -316,16 +326,26 @@ def plan(
     found = find(
         epsilon=options.spelt_before("--alpha", alpha, "--epsilon", epsilon), users=users, margin=margin,
         confidence=options.confidence_of(confidence, level) or 0.95, power=power, mechanism=mechanism, m=cells,
-        d=features, mass=mass,
+        d=features, mass=mass, fakes=(allowed := _fakes(fakes)),
     )  # fmt: skip
     level = float(1 - Fraction(found.confidence))  # keys of version 0.1, too
-    asked = {"cells": cells, "features": features, "mass": mass}
+    asked = {"cells": cells, "features": features, "mass": mass, "fakes": allowed}
     document = (told := found.to_dict()) | {"alpha": told["epsilon"], "level": level, "question": asked}
     write_document_page(report, document)
     if not show.told(json, lambda: document):
         print(found)
     if not found.feasible:
         raise typer.Exit(1)
+
+
+def _fakes(text: str) -> int | float:
+    with suppress(ValueError):
+        return int(text)
+    with suppress(ValueError):
+        return float(text)
+    raise ValueError(
+        f"--fakes must be a whole number of users, or a share of them, as in 100 or 0.001, got {short(text)}"
+    )
 
 
 def _columns(ranges: dict[str, tuple[float, float]], categories: list[str], missing: list[str]) -> list[Any]:

@@ -7,10 +7,12 @@
 ``table``         MECHANISMS: the one table; the choice by variance; how many cells
 ``config``        `LatticeConfig`: what clients and server agree on
 ``door``          what becomes of a record, usable or not
+``assignment``    which row a user's report is about, by hash; ``rows``: mechanisms whose reports name one
 ``client``        `Client`: one user's report
 ``aggregation``   `Aggregator`: exact sums; `simulate`: the sums of a population
 ``model``         `Classifier`: labels from an aggregate; ``smoothing``
 ``certificates``  what is sure about a label; ``tails``
+``fakes``         reports that no client made: how many of them are allowed for; ``row_counts``: are there any?
 ``planning``      `plan`: users, epsilon, margin; `expected_accuracy`
 ``validation``    `PrivateValidation`: accuracy by randomised response
 ``report_files``  reports as files, aggregated in bounded memory
@@ -26,6 +28,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from epsworth.learner.aggregation import Aggregator, simulate
+from epsworth.learner.assignment import assigned_rounds, assigned_rows
 from epsworth.learner.certificates import Certificates, Holder
 from epsworth.learner.client import Client
 from epsworth.learner.config import LatticeConfig
@@ -65,6 +68,8 @@ __all__ = [
     "TableConfig",
     "TableLearner",
     "aggregate_files",
+    "assigned_rounds",
+    "assigned_rows",
     "chernoff",
     "expected_accuracy",
     "learn_table",

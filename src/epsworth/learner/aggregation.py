@@ -14,6 +14,7 @@ from epsworth.arrays import Rng, generator
 from epsworth.documents import read_json
 from epsworth.files import reading, replacing
 from epsworth.learner.asked import Asked, asked_of
+from epsworth.learner.assignment import Called, Roll, Seed, called, refuse_other_rows
 from epsworth.learner.client import unpack
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.mechanism import checked_users
@@ -29,7 +30,10 @@ class Aggregator:
     """The server's counters: integers, so that any order of adding and merging gives the same state.
 
     The reports of one user must enter once: reports carry no name, so a duplicate cannot be seen here, and
-    k reports of one user tell k epsilon about them (`Client.guarantee`).
+    k reports of one user tell k epsilon about them (`Client.guarantee`).  With ``rows="hash"`` reports come with their
+    users' ids: a second one of an id is refused, also when sums are merged, and so is a report about another row than
+    the id's.  For that the state keeps a mark of every id, 16 bytes of a digest: whoever guesses an id can tell from it
+    whether it reported, never what.
 
     Whoever sends a report may lie: nothing here tells a fake from an honest one (see `Classifier.certificate`).
 
@@ -46,18 +50,26 @@ class Aggregator:
 
     Examples
     --------
-    >>> from epsworth.learner import Aggregator, Client, LatticeConfig
+    >>> from epsworth.learner import Aggregator, Client, LatticeConfig, assigned_rows
     >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     >>> here, there = Aggregator(config), Aggregator(config)
     >>> here.add(Client(config).report([0.3], 1)), there.add(Client(config).reports([[0.2], [0.9]], [0, 1]))
     (1, 2)
     >>> here.merge(there).users
     3
+    >>> assigned, ids = LatticeConfig(box=(0, 1), m=8, epsilon=1, rows="hash"), ["ann", "bob"]
+    >>> rows = assigned_rows(assigned, ids, "a public seed")
+    >>> reports = Client(assigned).reports([[0.2], [0.9]], [0, 1], rows=rows)
+    >>> Aggregator(assigned).add(reports, users=ids, seed="a public seed")
+    2
     """
+
+    _roll = Roll()  # of nobody; each has its own
 
     def __init__(self, config: Asked, tally: Tally | None = None) -> None:
         self.config = config
         self.tally = config.kernel.empty() if tally is None else config.kernel.checked(tally)
+        self._roll = Roll()
 
     @property
     def users(self) -> int:
@@ -68,17 +80,30 @@ class Aggregator:
         """Say how many reports of what."""
         return f"{self.users:,} reports of {self.config.mechanism}, {self.config.guarantee} each"
 
-    def add(self, reports: Reports) -> int:
+    def add(self, reports: Reports, *, users: Iterable[str] | None = None, seed: Seed | None = None) -> int:
         """Add reports that lie end to end, or an iterable of them; return how many.
+
+        Parameters
+        ----------
+        reports : bytes, or iterable of bytes
+        users : sequence of str, optional
+            With ``rows="hash"``, and only then: the registered ids of the reports' users, in their order.
+        seed : str or bytes, optional
+            The public seed, likewise.
 
         Raises
         ------
         ValueError
-            For a damaged or foreign report: then none of this call is added.
+            For a damaged or foreign report, one about another row than its user's, and a user who reported before:
+            then none of this call is added.
         """
+        asked = self._called(users, seed)
+        marks = [] if asked is None else asked.marks()
+        if asked is not None:
+            self._roll.check(asked.seed, marks)
         if not isinstance(reports, (bytes, bytearray, memoryview)):
             reports = self._joined(reports)
-            if not reports:
+            if not reports and (asked is None or not asked.ids):
                 return 0
         size, kernel = self.config.report_size, self.config.kernel
         found = kernel.empty()
@@ -86,14 +111,31 @@ class Aggregator:
         whole = memoryview(reports)
         if len(whole) == 0 or len(whole) % size:
             unpack(self.config, whole)
+        if asked is not None and len(asked.ids) != len(whole) // size:
+            raise ValueError(f"users has {len(asked.ids)} ids for {len(whole) // size} reports; give one per report")
         for start in range(0, len(whole), step):
             try:
-                found = found + kernel.tally(kernel.format.decode(unpack(self.config, whole[start : start + step])))
+                messages = kernel.format.decode(unpack(self.config, whole[start : start + step]))
+                if asked is not None:
+                    refuse_other_rows(messages // 2, asked.rows[start // size :][: len(messages)])
+                found = found + kernel.tally(messages)
             except ValueError as error:
                 where = f" (counted from report {start // size} of this call)" if start else ""
                 raise ValueError(f"{error}{where}") from None
         self.tally = kernel.checked(self.tally + found)
+        if asked is not None:
+            self._roll.add(asked.seed, marks)
         return int(found.users.sum())
+
+    def _called(self, users: Iterable[str] | None, seed: Seed | None) -> Called | None:
+        """Return whom a call names, None where reports carry no name."""
+        if self.config.rows != "hash" and users is None and seed is None:
+            return None
+        if self.config.rows == "hash" and self.users and not self._roll.marks:
+            raise ValueError(
+                "these sums know no ids: they were simulated, or are a model's; add reports to a new aggregator"
+            )
+        return called(self.config, users, seed)
 
     def _joined(self, reports: Iterable[bytes]) -> bytes:
         parts = list(reports)
@@ -112,8 +154,14 @@ class Aggregator:
                 f"fingerprints differ ({self.config.fingerprint()[:12]}, {other.config.fingerprint()[:12]}): sums of "
                 "different configurations cannot be merged"
             )
+        if self.users and other.users and bool(self._roll.marks) != bool(other._roll.marks):
+            raise ValueError(
+                "one of the sums knows no ids: it was simulated, or is a model's; merge sums of reports alone"
+            )
         kernel = self.config.kernel
-        return Aggregator(self.config, kernel.checked(self.tally) + kernel.checked(other.tally))
+        found = Aggregator(self.config, kernel.checked(self.tally) + kernel.checked(other.tally))
+        found._roll = self._roll.joined(other._roll)
+        return found
 
     def __add__(self, other: object) -> Aggregator:
         """Return `merge`."""
@@ -127,8 +175,10 @@ class Aggregator:
 
     def state(self) -> bytes:
         """Return everything as bytes: equal states are equal bytes."""
-        body = b"".join(part.astype("<i8").tobytes() for part in self.tally)
+        body = b"".join(part.astype("<i8").tobytes() for part in self.tally) + self._roll.body()
         head = {"config": self.config.to_dict(), "sha256": hashlib.sha256(body).hexdigest()}
+        if self._roll.marks:
+            head |= {"seed": self._roll.seed}
         return MAGIC + json.dumps(head, sort_keys=True).encode() + b"\n" + body
 
     @classmethod
@@ -143,11 +193,16 @@ class Aggregator:
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"the state's configuration cannot be read: {error}") from None
         empty = config.kernel.empty()
-        if hashlib.sha256(body).hexdigest() != document.get("sha256") or len(body) != 8 * sum(p.size for p in empty):
+        size, seed = 8 * sum(part.size for part in empty), document.get("seed")
+        whole = len(body) > size if config.rows == "hash" and seed is not None else len(body) == size
+        if hashlib.sha256(body).hexdigest() != document.get("sha256") or not whole:
             raise ValueError("the state was cut or changed after it was written; aggregate the reports again")
-        numbers = np.frombuffer(body, dtype="<i8").astype(np.int64)
+        numbers = np.frombuffer(body[:size], dtype="<i8").astype(np.int64)
         counts, users = np.split(numbers, [empty.counts.size])
-        return cls(config, Tally(counts.reshape(empty.counts.shape), users))
+        found = cls(config, Tally(counts.reshape(empty.counts.shape), users))
+        if seed is not None and config.rows == "hash":
+            found._roll = Roll.of_body(seed, body[size:], found.users)
+        return found
 
     def save(self, path: str | Path) -> None:
         """Write the state to a file, whole or not at all."""
@@ -165,7 +220,8 @@ def simulate(config: Asked, X: ArrayLike, y: ArrayLike, rng: Rng = None, *, user
     """Return what the server would hold after one report per row: for experiments, never a release.
 
     The sums are drawn directly with the law of the reports' sums, so that a billion users cost as much as a table of
-    cells.  Reports that may leave a device come from `Client` alone.
+    cells.  Reports that may leave a device come from `Client` alone.  With ``rows="hash"`` the law is that over all
+    seeds, and the sums know no ids: reports cannot be added to them.
 
     Parameters
     ----------

@@ -15,6 +15,7 @@ from epsworth.deprecation import alias
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.coins import Ints
 from epsworth.learner.config import LatticeConfig
+from epsworth.learner.fakes import checked_fakes, taken_for_honest
 from epsworth.learner.mechanism import Mechanism, checked_number, checked_probability, times
 from epsworth.results import Result
 from epsworth.rounding import down, show_down, up
@@ -45,12 +46,9 @@ class Holder(NamedTuple):
     mass: float = 1.0
 
 
-HONEST = "All reports are taken to be honest: a share of 1 % fakes can turn every label, certified."
-
-
 @dataclass(frozen=True, eq=False)
 class Certificates(Result):
-    """One entry per asked point ``(n,)``; all of it holds if every report is an honest client's.
+    """One entry per asked point ``(n,)``; all of it holds if no more than ``fakes`` of the reports are fakes.
 
     Attributes
     ----------
@@ -64,13 +62,15 @@ class Certificates(Result):
         Where ``adjusted`` is at most 1 - confidence.
     lower, upper : ndarray
         Interval for the cell's signed mean E[1{cell}(2 eta - 1)], each of which alone holds with ``confidence``; nan
-        where the mechanism has none.
+        where the mechanism has none, and where fakes are allowed for.
     point : ndarray of bool, or None
         Where the label of the point itself is certified, given the declared smoothness.
     cell : ndarray of int
     confidence : float or Fraction
     spent : Fraction
         Probability of a miss that the certified labels spend, all cells together: at most 1 - confidence.
+    fakes : int
+        So many of the reports may be fakes; 0: all are honest clients'.
 
     Examples
     --------
@@ -94,6 +94,7 @@ class Certificates(Result):
     cell: Ints
     confidence: float | Fraction
     spent: Fraction
+    fakes: int = 0
     level = alias("level", "confidence", lambda confidence: float(1 - Fraction(confidence)))
 
     def __post_init__(self) -> None:
@@ -108,7 +109,7 @@ class Certificates(Result):
         )
         if self.point is not None:
             text += f"; with the declared smoothness {int(self.point.sum())} points are certified themselves"
-        return f"{text}. {HONEST}"
+        return f"{text}. {taken_for_honest(self.fakes)}"
 
 
 def certify(
@@ -119,6 +120,7 @@ def certify(
     confidence: float | Fraction,
     adjust: Adjust,
     holder: Holder | None,
+    fakes: int = 0,
 ) -> Certificates:
     """Return the certificates of the cells at some points; ``best`` is every cell's label.
 
@@ -126,11 +128,14 @@ def certify(
     """
     config, kernel = _cells_of(aggregate)
     checked_probability(confidence)
-    risk = Risk.of(confidence)
-    against, rivals = kernel.against(aggregate.tally, best), kernel.classes - 1
-    p = times(rivals, against)
     if adjust not in get_args(Adjust):
         raise ValueError(f"adjust must be one of {', '.join(get_args(Adjust))}, got {adjust!r}")
+    fakes = checked_fakes(fakes, aggregate.users)
+    if fakes:
+        _refuse_beside_fakes(adjust, holder)
+    risk = Risk.of(confidence)
+    against, rivals = kernel.against(aggregate.tally, best, fakes), kernel.classes - 1
+    p = times(rivals, against)
     if adjust == "bonferroni":  # a union bound: every cell and every wrong label pays for itself
         adjusted = times(p.size, p)
         certified = against <= risk.split(p.size * rivals).spend(p.size * rivals)
@@ -139,13 +144,26 @@ def certify(
 
         adjusted = as_floats(false_discovery_control(p, method=adjust))
         certified = adjusted <= risk.spend()
-    interval = kernel.interval(aggregate.tally, Risk.apart(confidence, kernel.cells))
+    interval = None if fakes else kernel.interval(aggregate.tally, Risk.apart(confidence, kernel.cells))
     lower, upper = interval or np.full((2, kernel.cells), np.nan)
     point = None if holder is None else _smooth(aggregate, Risk.of(confidence), holder)[cell] & ~outside
     return Certificates(
         np.array(config.classes)[best[cell]], p[cell], adjusted[cell], certified[cell], lower[cell], upper[cell],
-        point, cell, confidence, risk.spent,
+        point, cell, confidence, risk.spent, fakes,
     )  # fmt: skip
+
+
+def _refuse_beside_fakes(adjust: Adjust, holder: Holder | None) -> None:
+    """Refuse what a bound on the number of fakes does not save."""
+    if holder is not None:
+        raise ValueError(
+            "holder needs fakes = 0: intervals, which it rests on, allow for no fakes; leave one of them out"
+        )
+    if adjust == "bh":  # fakes that see all reports choose which true labels stand beside the wrong ones
+        raise ValueError(
+            "adjust='bh' needs cells that do not depend on one another, but fakes see them all; take 'bonferroni' or "
+            "'by'"
+        )
 
 
 def _smooth(aggregate: Aggregator, risk: Risk, holder: Holder) -> Bools:

@@ -13,8 +13,11 @@ from epsworth.arrays import Floats
 from epsworth.exact.entropy import SystemWords
 from epsworth.guarantees import Pure
 from epsworth.learner.asked import Asked
+from epsworth.learner.assignment import checked_rows
 from epsworth.learner.coins import Ints
 from epsworth.learner.config import PREFIX
+from epsworth.learner.rows import Rowed
+from epsworth.learner.tables.kernels import Question
 from epsworth.learner.wire import Bytes
 
 PRIME = 4294967291  # the largest below 2^32
@@ -27,7 +30,8 @@ class Client:
     Claim: one report keeps pure epsilon-LDP for the pair (point, label): its bits are drawn from integer weights with
     randomness of the operating system, which cannot be seeded.  k reports of one user keep k epsilon.  No value of a
     record is refused, since a missing report would tell of it: what cannot be used is reported as nowhere (`admitted`);
-    only where the configuration says ``outside="refuse"`` is the claim about those who report.
+    only where the configuration says ``outside="refuse"`` is the claim about those who report.  With ``rows="hash"``
+    the same holds given the row, which must not derive from a record.
 
     Parameters
     ----------
@@ -35,33 +39,47 @@ class Client:
 
     Examples
     --------
-    >>> from epsworth.learner import Client, LatticeConfig
+    >>> from epsworth.learner import Client, LatticeConfig, assigned_rows
     >>> client = Client(LatticeConfig(box=(0, 1), m=8, epsilon=1))
     >>> len(client.report([0.3], 1)) == client.config.report_size
     True
+    >>> assigned = LatticeConfig(box=(0, 1), m=8, epsilon=1, rows="hash")
+    >>> (row,) = assigned_rows(assigned, ["ann"], seed="published when all ids were registered")
+    >>> report = Client(assigned).report([0.3], 1, row=row)
     """
 
     def __init__(self, config: Asked) -> None:
         self.config = config
 
-    def report(self, x: ArrayLike, y: object) -> bytes:
-        """Return the report of one user: point ``(d,)`` in natural units, and label."""
-        return self.reports([x], [y])  # type: ignore[arg-type]
+    def report(self, x: ArrayLike, y: object, *, row: int | None = None) -> bytes:
+        """Return the report of one user: point ``(d,)`` in natural units, and label.
 
-    def reports(self, X: ArrayLike, y: ArrayLike | Sequence[object]) -> bytes:
+        With ``rows="hash"``, and only then, it is about the ``row`` that the user's id has: `assigned_rows`.
+        """
+        return self.reports([x], [y], rows=None if row is None else [row])  # type: ignore[arg-type]
+
+    def reports(self, X: ArrayLike, y: ArrayLike | Sequence[object], *, rows: ArrayLike | None = None) -> bytes:
         """Return one report per row, end to end: for a device that keeps several records, or a trusted proxy."""
-        return self.of_users(self.config.admitted(X, y))
+        row = checked_rows(self.config, rows)  # before anything is seen of the records
+        return self.of_users(self.config.admitted(X, y), row)
 
-    def of_users(self, users: Any) -> bytes:
-        """Return one report per checked user, end to end."""
+    def of_users(self, users: Any, row: Ints | None = None) -> bytes:
+        """Return one report per checked user, end to end, about the rows that are assigned to them if any are."""
         kernel = self.config.kernel
-        return pack(self.config, kernel.format.encode(kernel.draw(users, SystemWords())))
+        if row is None:
+            checked_rows(self.config, None)
+            return pack(self.config, kernel.format.encode(kernel.draw(users, SystemWords())))
+        if row.size != users.label.size:
+            raise ValueError(f"X has {users.label.size} rows but rows has {row.size} numbers; give one per report")
+        assert isinstance(kernel, (Rowed, Question))
+        return pack(self.config, kernel.format.encode(kernel.draw_at(users, row, SystemWords())))
 
     def guarantee(self, reports: int = 1) -> Pure:
         """Return what this many reports of one user keep together: epsilons add.
 
         Examples
         --------
+        >>> from epsworth.learner import Client, LatticeConfig
         >>> Client(LatticeConfig(box=(0, 1), m=8, epsilon=1)).guarantee(reports=3).epsilon
         3.0
         """

@@ -25,14 +25,16 @@ from epsworth.guarantees import Pure
 from epsworth.learner import door
 from epsworth.learner.coins import Ints, checked_epsilon
 from epsworth.learner.mechanism import Mechanism, Users
+from epsworth.learner.rows import Rowed
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_COUNTERS, MOST_GRID_AXES, choose
 from epsworth.records import shown_names
 from epsworth.rounding import float_above
 
 Outside = Literal["clip", "zero", "refuse"]
+Rows = Literal["drawn", "hash"]
 VERSION = 1
 
-KEYS = ("box", "m", "classes", "mechanism", "alpha", "outside", "names")  # of the file: its epsilon is "alpha"
+KEYS = ("box", "m", "classes", "mechanism", "alpha", "outside", "names", "rows")  # of the file: its epsilon is "alpha"
 PREFIX = 8  # bytes of the fingerprint that every report carries
 
 
@@ -65,6 +67,9 @@ class LatticeConfig:
         alone, since everybody sees who does not.
     names : sequence of str, optional
         Names of the features.
+    rows : {"drawn", "hash"}
+        Which row a report of "hadamard", "parity" or "cosine" is about: one that the client draws, or the one that a
+        public seed and the user's id say (`assigned_rows`), so that a fake cannot choose it.
 
     Examples
     --------
@@ -82,6 +87,7 @@ class LatticeConfig:
     epsilon: Exact = math.nan
     outside: Outside = "clip"
     names: Any = ()
+    rows: Rows = "drawn"
     alpha = alias("alpha", "epsilon")
 
     def __post_init__(self) -> None:
@@ -100,9 +106,17 @@ class LatticeConfig:
         fix(self, "epsilon", plain_epsilon(checked_epsilon(self.epsilon)))
         if self.outside not in get_args(Outside):
             raise ValueError(f"outside must be one of {', '.join(get_args(Outside))}, got {shown(self.outside)}")
+        if self.rows not in get_args(Rows):
+            raise ValueError(f"rows must be one of {', '.join(get_args(Rows))}, got {shown(self.rows)}")
         if self.mechanism == "auto":
-            fix(self, "mechanism", choose(self.budget, self.m, len(self.box), len(self.classes)))
+            fix(self, "mechanism", self._chosen())
         _check_mechanism(self)
+
+    def _chosen(self) -> str:
+        d = len(self.box)
+        if self.rows == "hash":
+            return "cosine" if d > MOST_GRID_AXES else "hadamard"
+        return choose(self.budget, self.m, d, len(self.classes))
 
     @property
     def named(self) -> bool:
@@ -237,10 +251,12 @@ class LatticeConfig:
         return np.asarray(numbers, dtype=np.int64)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
+        """Return the JSON form; drawn rows, which all of version 0.1 are, go unsaid."""
+        assigned = {"rows": self.rows} if self.rows != "drawn" else {}
         return {
             "version": VERSION, "box": [list(pair) for pair in self.box], "m": self.m, "classes": list(self.classes),
             "mechanism": self.mechanism, "alpha": self.epsilon, "outside": self.outside, "names": list(self.names),
+            **assigned,
         }  # fmt: skip
 
     @classmethod
@@ -313,6 +329,10 @@ def _check_mechanism(config: LatticeConfig) -> None:
         raise ValueError(f"mechanism {name!r} knows two classes, got {len(config.classes)}; use hadamard, krr or oue")
     if name != "cosine" and d > MOST_GRID_AXES:
         raise ValueError(f"cells on {d} features hold nobody; use mechanism='cosine' with m <= 2, or fewer features")
+    if config.rows == "hash" and not issubclass(kind, Rowed):
+        raise ValueError(
+            f"rows='hash' needs a mechanism whose reports name a row, got {name!r}; use hadamard, parity or cosine"
+        )
     kernel = config.kernel
     if kernel.cells * kernel.outputs > MOST_CELLS or math.prod(kernel.shape) > MOST_COUNTERS:
         raise ValueError(f"m = {config.m} on {d} features gives more than {MOST_CELLS:.0e} cells; take a smaller m")

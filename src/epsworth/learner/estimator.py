@@ -170,19 +170,19 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     @renamed(level=("confidence", of_level), positional=("level",))
     def certificate(
         self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni",
-        holder: Holder | None = None,
+        holder: Holder | None = None, fakes: int = 0,
     ) -> Certificates:  # fmt: skip
         """Certify the label of each row's cell; see `Classifier.certificate`."""
         points = self._points(X)
-        return self._of_cells.certificate(points, confidence=confidence, adjust=adjust, holder=holder)
+        return self._of_cells.certificate(points, confidence=confidence, adjust=adjust, holder=holder, fakes=fakes)
 
     @renamed(level=("confidence", of_level), positional=("level",))
     def abstain(
-        self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni"
+        self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni", fakes: int = 0
     ) -> np.ma.MaskedArray[Any, Any]:
         """Return the certified labels, masked where there is none."""
         points = self._points(X)
-        return self._of_cells.abstain(points, confidence=confidence, adjust=adjust)
+        return self._of_cells.abstain(points, confidence=confidence, adjust=adjust, fakes=fakes)
 
     @property
     def _of_cells(self) -> Classifier:

@@ -149,7 +149,7 @@ class Mechanism(Tallied):
         plus, minus, reports = found
         return as_floats((plus - minus) / (self.signal * np.maximum(reports, 1)))[:, None]
 
-    def power(self, users: int, margin: float, mass: float, level: float) -> float:
+    def power(self, users: int, margin: float, mass: float, level: float, fakes: int = 0) -> float:
         """Bound from below the probability that a cell's right label gets a p-value of at most ``level``.
 
         Two classes; the cell's signed mean is ``margin`` or more in size, its share of users at most ``mass``.  Users
@@ -158,23 +158,26 @@ class Mechanism(Tallied):
         """
         shares = {self.voters(margin), self.voters(mass)}
         ballots = [Ballot(share / self.groups, self.signal / self.groups) for share in shares]
-        return min(sign_power(users, ballot, margin, level) for ballot in ballots)
+        return min(sign_power(users, ballot, margin, level, fakes) for ballot in ballots)
 
-    def against(self, tally: Tally, best: Ints) -> Floats:
-        """Return, per cell, the largest p-value of another label against "``best`` has more mass in it"."""
+    def against(self, tally: Tally, best: Ints, fakes: int = 0) -> Floats:
+        """Return, per cell, the largest p-value of another label against "``best`` has more mass in it".
+
+        So many ``fakes`` are counted where they hurt most: none of their votes is for ``best``, all are against it.
+        """
         wins, cell = self.duels(tally), np.arange(self.cells)
         if wins is None:
             raise ValueError(f"reports of {self.name!r} carry no exact certificate; use another mechanism")
-        p = sign_test(wins[cell, best], wins[cell, :, best])
+        p = sign_test(wins[cell, best] - fakes, wins[cell, :, best] + fakes)
         p[cell, best] = 0.0
         return as_floats(p.max(axis=1))
 
-    def p_values(self, tally: Tally, best: Ints) -> Floats:
+    def p_values(self, tally: Tally, best: Ints, fakes: int = 0) -> Floats:
         """Return, per cell, a p-value for "the label ``best`` has more mass in it than every other one".
 
         A wrong label must win against the right one; with several classes each wrong label might (union bound).
         """
-        return times(self.classes - 1, self.against(tally, best))
+        return times(self.classes - 1, self.against(tally, best, fakes))
 
     def interval(self, tally: Tally, risk: Risk) -> Interval | None:
         """Return an exact interval for each cell's signed mean, paid for by a share each; None but for two classes."""

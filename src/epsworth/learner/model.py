@@ -18,6 +18,7 @@ from epsworth.learner.certificates import Adjust, Certificates, Holder, certify
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.lattice import cells, flat, nearest
 from epsworth.learner.mechanism import of_level
+from epsworth.learner.row_counts import warn_of_odd_rows
 from epsworth.learner.series import Cosine
 from epsworth.learner.smoothing import best_width, gaussian, interpolate, smoothed, squared_weights
 
@@ -75,6 +76,9 @@ class Classifier:
     def from_aggregate(cls, aggregate: Aggregator, smoothing: Smoothing = "sure") -> Classifier:
         """Fit: read the labels off the sums.
 
+        Warns of sums in which a row of "hadamard", "parity" or "cosine" is named too often or too rarely for reports
+        that are all honest; of those it warns with probability at most one in a million.
+
         Parameters
         ----------
         aggregate : Aggregator
@@ -88,6 +92,7 @@ class Classifier:
             raise ValueError("these are sums of a round about a table; close the round with them: TableLearner.close")
         if aggregate.users == 0 or not aggregate.tally.users.all():
             raise ValueError("the aggregate holds too few reports to read a label from; add reports first")
+        warn_of_odd_rows(aggregate)
         return cls(Aggregator(aggregate.config, aggregate.tally), smoothing)
 
     def __str__(self) -> str:
@@ -196,7 +201,7 @@ class Classifier:
     @renamed(level=("confidence", of_level), positional=("level",))
     def certificate(
         self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni",
-        holder: Holder | None = None,
+        holder: Holder | None = None, fakes: int = 0,
     ) -> Certificates:  # fmt: skip
         """Certify, per point, the label of its cell.
 
@@ -205,9 +210,13 @@ class Classifier:
         all cells together.  What is certified is the sign of the *cell's average*, not of eta at the point; see
         ``holder``.
 
-        Not claimed: anything once some reports are fakes.  Nobody can tell a fake from an honest report, and a share f
-        of them shifts an estimate by up to f times what one report weighs (1 / tanh(epsilon / 2) for one-bit reports),
-        in every cell at once: 1 % of the reports can turn every label, and the wrong ones are certified.
+        With a declared ``fakes``, the same if no more of these reports are fakes, of clients or added to theirs, and
+        whatever they say, even if whoever makes them sees all other reports.
+
+        Not claimed: anything once more reports are fakes than declared.  Nobody can tell a fake from an honest report,
+        and a share f of them shifts an estimate by up to f times what one report weighs (1 / tanh(epsilon / 2) for
+        one-bit reports), in every cell at once: 1 % of the reports can turn every label, and with ``fakes=0`` the
+        wrong ones are certified.
 
         Parameters
         ----------
@@ -221,23 +230,36 @@ class Classifier:
             dependent cells), or after Benjamini & Yekutieli 2001 (any dependence).
         holder : Holder, optional
             Declared smoothness of eta: then ``point`` tells where the sign at the point itself is certified.
+        fakes : int
+            At most so many of the aggregated reports are fakes, below half of them: a bound on those that are there,
+            not on a share of the users that is expected.  Not for "slides", nor beside ``holder`` and "bh".
 
         Returns
         -------
         Certificates
             Its labels are those of the cells, outside the box of the nearest one; they may differ from smoothed
             predictions.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from epsworth.learner import Classifier, LatticeConfig, simulate
+        >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
+        >>> x = np.linspace(0, 1, 100)
+        >>> learnt = Classifier.from_aggregate(simulate(config, x[:, None], x > 0.5, 0, users=10**6))
+        >>> [learnt.certificate([[0.9]], fakes=fakes).certified.item() for fakes in (0, 10_000, 40_000)]
+        [True, True, False]
         """
         unit, outside = self.config.points(X)
         best = _best(self.estimates)
-        return certify(self.aggregate, self._cell(unit), outside, best, confidence, adjust, holder)
+        return certify(self.aggregate, self._cell(unit), outside, best, confidence, adjust, holder, fakes)
 
     @renamed(level=("confidence", of_level), positional=("level",))
     def abstain(
-        self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni"
+        self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni", fakes: int = 0
     ) -> np.ma.MaskedArray[Any, Any]:
-        """Return the certified labels, masked where no label is certified with this confidence."""
-        found = self.certificate(X, confidence=confidence, adjust=adjust)
+        """Return the certified labels, masked where none is certified with this confidence and so many fakes."""
+        found = self.certificate(X, confidence=confidence, adjust=adjust, fakes=fakes)
         return np.ma.masked_array(found.label, mask=~found.certified)
 
 

@@ -21,6 +21,7 @@ from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import GRAIN, WORD, Ints, coins, discrete_laplace, uniform
 from epsworth.learner.lattice import codes, flat, floors, parities, parity_centres
 from epsworth.learner.mechanism import WIDEST_SUM, Symbols, Users
+from epsworth.learner.rows import Rowed
 from epsworth.learner.signed import Hadamard, two_sided
 from epsworth.learner.tails import chernoff
 from epsworth.learner.tallies import Tally
@@ -130,13 +131,14 @@ class Slides(Symbols):
         means = tally.counts / np.maximum(tally.users, 1)[:, None]
         return as_floats(2 * means[1] - means[0])[:, None]
 
-    def power(self, users: int, margin: float, mass: float, level: float) -> float:
+    def power(self, users: int, margin: float, mass: float, level: float, fakes: int = 0) -> float:
         """Bound as `Mechanism.power`: T seldom misses its mean margin / 2 by what the critical value leaves.
 
         How seldom, the better of two bounds says: `chernoff`, and the normal law with its error (`_normal_power`).
         Both groups hold ``least`` users but with probability 2 e^(-2 (users / 2 - least)^2 / users), set to `UNEVEN`;
         the noise falls symmetrically, and all bounds fall with the users.
         """
+        self._refuse(fakes)
         least = math.floor(down(users / 2 - up(math.sqrt(users * math.log(2 / UNEVEN) / 2), ulps=4), ulps=2))
         if least < 1:
             return 0.0
@@ -169,8 +171,16 @@ class Slides(Symbols):
         normal = down(float(ndtr(room / deviation)), ulps=166)
         return down(normal - up(0.5601 * third / (square * math.sqrt(square * least)), ulps=40))
 
-    def against(self, tally: Tally, best: Ints) -> Floats:
+    def _refuse(self, fakes: int) -> None:
+        if fakes:
+            raise ValueError(
+                f"fakes must be 0 for {self.name!r}, got {fakes}: one of its reports may weigh as much as all "
+                "others; use hadamard, ternary, krr, oue or parity"
+            )
+
+    def against(self, tally: Tally, best: Ints, fakes: int = 0) -> Floats:
         """Bound the tail of T = estimate / 2, rounded down; the smaller group bounds both."""
+        self._refuse(fakes)
         means = tally.counts / np.maximum(tally.users, 1)[:, None]  # a unit off each
         labels, places = 2 * np.abs(means[1]), np.abs(means[0])
         apart = np.abs(2 * means[1] - means[0]) / 2
@@ -179,7 +189,7 @@ class Slides(Symbols):
 
 
 @final
-class Parity(Symbols):
+class Parity(Rowed, Symbols):
     """A random parity class of cells, public and independent of the data, then one signed Hadamard bit in it."""
 
     name = "parity"
@@ -224,9 +234,15 @@ class Parity(Symbols):
         return np.where((known < 0) | (centre > self.m).any(axis=1), -1, cell * 2 + known % 2)
 
     def messages(self, known: Ints, source: WordSource) -> Ints:
-        """Draw the class, then the bit."""
+        """Draw the class, then row and bit."""
         group = uniform(self.groups, known.size, source)
         return group * self.within.format.below + self.within.messages(self.inner(known, group), source)
+
+    def draw_at(self, users: Users, row: Ints, source: WordSource) -> Ints:
+        """Draw the bit of the class and its row."""
+        group, own = np.divmod(row, self.within.rows)
+        inner = self.inner(self.known(users), group)
+        return group * self.within.format.below + self.within.told(inner, own, source)
 
     def simulate_counts(self, counts: Ints, rng: np.random.Generator) -> Tally:
         """Thin into classes, then simulate each."""
@@ -244,6 +260,10 @@ class Parity(Symbols):
         """Return, per class, the symbol inside it of every symbol, and last of none."""
         known = np.append(np.arange(self.symbols), -1)
         return np.stack([self.inner(known, np.full(known.size, group)) for group in range(self.groups)])
+
+    def row_name(self, row: int) -> str:
+        """Say which row of which class this is."""
+        return f"row {row % self.within.rows} of class {row // self.within.rows}"
 
     def _of_classes(self) -> tuple[Ints, Ints]:
         """Return, per lattice point, its class and its cell inside it."""

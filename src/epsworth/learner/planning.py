@@ -21,6 +21,7 @@ from epsworth.files import reading
 from epsworth.learner.aggregation import simulate
 from epsworth.learner.coins import checked_epsilon
 from epsworth.learner.config import LatticeConfig
+from epsworth.learner.fakes import count_of, declared
 from epsworth.learner.mechanism import (
     Mechanism,
     checked_number,
@@ -55,6 +56,8 @@ class Plan(Result):
     power : float
         Probability of the certificate.
     mechanism : str
+    fakes : int
+        So many of the users are fakes at most, and the certificate is told so; 0: all are honest.
 
     Examples
     --------
@@ -73,6 +76,7 @@ class Plan(Result):
     feasible: bool = True
     power: float = 0.5
     mechanism: str = "hadamard"
+    fakes: int = 0
     alpha = alias("alpha", "epsilon")
     level = alias("level", "confidence", lambda confidence: float(1 - Fraction(confidence)))
 
@@ -80,6 +84,8 @@ class Plan(Result):
         """Return the plan in a sentence."""
         sure = f"with confidence {show_down(float(self.confidence))}"
         chance = f"with probability {show_down(self.power)} ({self.mechanism})"
+        if self.fakes:
+            chance += f" with up to {self.fakes:,} fakes among them"
         if self.margin > 1:
             return (
                 f"No margin is enough: {self.users:,} users with epsilon {show_down(self.epsilon)} per record certify "
@@ -120,12 +126,14 @@ def plan(
     m: int | None = None,
     d: int | None = None,
     mass: float = 1.0,
+    fakes: int | float | Fraction = 0,
 ) -> Plan:
     """Return the third of epsilon, users and margin, given two of them.
 
     Claim: with these users, a cell whose signed mean is ``margin`` or more in size gets a p-value of at most
-    ``1 - confidence`` for its right label with probability at least ``power``, if all reports are honest and of usable
-    records.
+    ``1 - confidence`` for its right label with probability at least ``power``, if all reports are of usable records and
+    no more than ``fakes`` of them are fakes, which may see all others and replace the honest reports that help most;
+    the certificate is told of as many (`Classifier.certificate`).
 
     The power is that of the certificate itself: an exact binomial test, or for "slides", whose sums the
     noise makes nearly normal, their law by the theorem of Berry and Esseen.
@@ -149,11 +157,15 @@ def plan(
     mass : float
         Upper bound on the share of users in the cell: with "krr", "oue" and "ternary" they vote more often than
         others, for either class.  No cell holds more than all; about 1 / cells is usual.
+    fakes : int, float or Fraction
+        How many of the users may be fakes, or, below 1, which share of them, rounded up to a number.  It must hold of
+        the users who report, for certain.
 
     Raises
     ------
     ValueError
-        Where not exactly two of the three are given, one is out of its range, or the mechanism certifies nothing.
+        Where not exactly two of the three are given, one is out of its range, the mechanism certifies nothing, or no
+        number of users outvotes the share of fakes.
 
     Examples
     --------
@@ -162,6 +174,8 @@ def plan(
     32104
     >>> plan(users=32_104, margin=0.02).epsilon <= 1
     True
+    >>> plan(epsilon=1, margin=0.02, fakes=100).users, plan(epsilon=1, margin=0.02, fakes=0.001).fakes
+    (99688, 100)
     """
     if (epsilon, users, margin).count(None) != 1:
         raise ValueError("give exactly two of epsilon, users and margin; the plan is the third")
@@ -172,10 +186,15 @@ def plan(
     checked_probability(confidence)
     checked_probability(power, "power")
     n = 1 if users is None else checked_users(users, "it is how many reports are expected")
+    amount = declared(fakes)
+    if users is not None and 2 * count_of(amount, n) >= n:
+        raise ValueError(
+            f"fakes must be fewer than half of the {n:,} users, got {fakes}; nothing else can be planned for"
+        )
     family, level = _family(mechanism, m, d), Risk.of(confidence).spend()
 
     def reached(kernel: Mechanism, n: int, v: float) -> bool:
-        return kernel.power(n, v, mass, level) >= power
+        return kernel.power(n, v, mass, level, count_of(amount, n)) >= power
 
     if epsilon is None:
         v = margin or 0.0
@@ -186,9 +205,25 @@ def plan(
             found = margin = _least(lambda v: reached(kernel, n, v), 0.0, mass)
         else:
             v = margin
-            found = n = _least_users(lambda n: reached(kernel, n, v))
+            found = n = _least_users(lambda n: reached(kernel, n, v), lambda: _out_of_reach(kernel, v, amount))
     e, v = (math.inf if value is None else value for value in (epsilon, margin))
-    return Plan(e, n, v, confidence, found is not None, power, mechanism)
+    return Plan(e, n, v, confidence, found is not None, power, mechanism, count_of(amount, n))
+
+
+def _out_of_reach(kernel: Mechanism, margin: float, fakes: int | Fraction) -> str:
+    """Say why no number of users is enough.
+
+    Of N reports the right label leads by N margin signal / groups on average, and every fake takes four off it: two by
+    a vote for the other side, two more as the certificate allows for it.
+    """
+    limit = kernel.signal * margin / (4 * kernel.groups)
+    if isinstance(fakes, int) or fakes < limit:
+        return "no number holds the plan; take less extreme epsilon, margin, confidence and power"
+    return (
+        f"fakes: no number of users outvotes a share of {float(fakes):g} in a cell of margin {margin:g} with "
+        f"{kernel.name!r} at epsilon {float(kernel.epsilon):g}, only one below {show_down(limit)}; take a smaller one, "
+        "a clearer margin or a larger epsilon"
+    )
 
 
 def _family(mechanism: str, m: int | None, d: int | None) -> Callable[[Fraction], Mechanism]:
@@ -210,13 +245,13 @@ def _family(mechanism: str, m: int | None, d: int | None) -> Callable[[Fraction]
     return lambda epsilon: MECHANISMS[mechanism](epsilon, int(m or 1), int(d or 1), 2)
 
 
-def _least_users(reached: Callable[[int], bool]) -> int:
+def _least_users(reached: Callable[[int], bool], why_not: Callable[[], str]) -> int:
     """Return a number that reaches, by doubling and halving; nothing but what was seen to reach is returned."""
     high = 1
     while not reached(high):
         high *= 2
         if high > MOST_USERS:
-            raise ValueError("no number holds the plan; take less extreme epsilon, margin, confidence and power")
+            raise ValueError(why_not())
     low = high // 2
     while high - low > max(1, high >> EXACT_BITS):
         middle = (low + high) // 2

@@ -28,21 +28,27 @@ class Ballot(NamedTuple):
     lead: float
 
 
-def sign_power(users: int, ballot: Ballot, margin: float, level: float) -> float:
+def sign_power(users: int, ballot: Ballot, margin: float, level: float, fakes: int = 0) -> float:
     """Return a lower bound on the probability that the sign test of a cell reaches ``level`` for the right label.
 
     Where every report votes, the bound holds for all larger numbers of users, too: the exact power rises in a
     saw-tooth, below which a smooth curve lies (`smooth_power`).  Otherwise the number of voters is binomial, and the
     exact powers are averaged; thousands of them by blocks, whose power is at least that of the first number of voters
     with the critical count of the last one (critical counts never fall when voters are added).
+
+    Of ``fakes`` declared, every one may replace an honest vote for the right label by one against it: then the test,
+    which allows for as many again, sees the votes of honest users less twice as many (`Mechanism.against`).
     """
+    if 2 * fakes >= users:
+        return 0.0
     # rounded: lead, product, share (as a sum of five terms) and quotient; the sum is at least 1
     agree = down((1 + min(1.0, down(ballot.lead * margin / ballot.share, ulps=10))) / 2)
     if ballot.share >= 1:
-        return smooth_power(users, agree, level)
+        return smooth_power(users, agree, level, 2 * fakes)
     first, last, weight = _blocks(users, ballot.share)
     # every weight is a difference of two tails, and the tail it multiplies is a third
-    return float(weight @ tail(first, critical(last, level), agree)) - 3 * weight.size * tail_error(users)
+    least = critical(last, level) + 2 * fakes
+    return float(weight @ tail(first, least, agree)) - 3 * weight.size * tail_error(users)
 
 
 def tail_error(trials: int) -> float:
@@ -54,8 +60,10 @@ def tail_error(trials: int) -> float:
     return float(units(trials, math.sqrt(trials) / 5)) * 2.0**-52
 
 
-def smooth_power(voters: int, agree: float, level: float) -> float:
+def smooth_power(voters: int, agree: float, level: float, more: int = 0) -> float:
     """Return a lower bound on the power where every report votes: without the teeth of the exact one.
+
+    So many votes ``more`` than the critical count are needed.
 
     The critical count is the least whole number not below the root k of Pr[Binomial(n, 1/2) >= k] = level, continued to
     real k by the incomplete beta function; so it is below k + 1, but for the root's own error, which moves the power by
@@ -70,6 +78,7 @@ def smooth_power(voters: int, agree: float, level: float) -> float:
             high = middle
         else:
             low = middle
+    high += more
     if high >= n:
         return 0.0
     return float(betainc(high + 1, n - high, agree)) - 2 * tail_error(voters)

@@ -17,6 +17,7 @@ from epsworth.deprecation import read_renamed, warn
 from epsworth.files import check_distinct, check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator
 from epsworth.learner.asked import Asked
+from epsworth.learner.assignment import refuse_files
 from epsworth.learner.client import Client
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.tables.rounds import Round
@@ -63,6 +64,7 @@ def write_reports(config: Asked, X: ArrayLike, y: ArrayLike, path: str | Path) -
     >>> count, size == count * config.report_size
     (2, True)
     """
+    refuse_files(config)
     destination = check_writable(path)
     as_lines = _is_lines(destination)
     users = config.admitted(X, y)  # refuse before anything is written
@@ -136,6 +138,7 @@ def report_file(config: Asked, source: Path, destination: Path, target: str, *, 
     """
     from epsworth.table_files import read_table
 
+    refuse_files(config)
     check_distinct(table=source, reports=destination)
     records = fingerprint_of(source)
     table = read_table(source)
@@ -263,6 +266,7 @@ def _aggregate(config: Asked, part: Part) -> Aggregator:
             return Aggregator(config).merge(held)
         except ValueError as error:
             raise ValueError(f"{part.path}: {error}") from None
+    refuse_files(config)
     found = Aggregator(config)
     with part.path.open("rb") as stream:
         try:

@@ -12,7 +12,8 @@ import numpy as np
 from epsworth.arrays import Floats, as_floats
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, uniform
-from epsworth.learner.mechanism import Mechanism, Users, blocks
+from epsworth.learner.mechanism import Users, blocks
+from epsworth.learner.rows import Rowed
 from epsworth.learner.tallies import Tally
 from epsworth.learner.wire import Number
 
@@ -20,7 +21,7 @@ HALF = 32  # a coefficient's value enters its bit's weight with this many bits
 
 
 @final
-class Cosine(Mechanism):
+class Cosine(Rowed):
     """Products of cos(pi k u) of total degree at most m, times the signed label (or each class's indicator).
 
     A value g in [-1, 1] sets the bit with weight f + (2^64 - 2f)(1 + g) / 2, which stays within [f, 2^64 - f]
@@ -66,12 +67,14 @@ class Cosine(Mechanism):
 
     def draw(self, users: Users, source: WordSource) -> Ints:
         """Draw a coefficient, then its bit."""
-        n = users.label.size
-        row = uniform(self.rows, n, source)
+        return self.draw_at(users, uniform(self.rows, users.label.size, source), source)
+
+    def draw_at(self, users: Users, row: Ints, source: WordSource) -> Ints:
+        """Draw the bit of the coefficient given."""
         value = self._value(users, row)
         share = np.floor((1 + value) * 2.0 ** (HALF - 1)).clip(0, 2.0**HALF).astype(np.uint64)
         weight = np.uint64(self.flip) + share * np.uint64((WORD - 2 * self.flip) >> HALF)
-        return 2 * row + (source.words(n) < weight)
+        return 2 * row + (source.words(row.size) < weight)
 
     def _value(self, users: Users, row: Ints) -> Floats:
         value = self.basis(users.unit, self.degrees[row // self.outputs])

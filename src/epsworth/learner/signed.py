@@ -15,13 +15,14 @@ import numpy as np
 from epsworth.arrays import Floats, as_floats
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, coins, odds, uniform
-from epsworth.learner.mechanism import BLOCK, Symbols, blocks, one_by_one
+from epsworth.learner.mechanism import BLOCK, Symbols, Users, blocks, one_by_one
+from epsworth.learner.rows import Rowed
 from epsworth.learner.tallies import Tally
 from epsworth.learner.wire import Number, Packed, column_sums
 
 
 @final
-class Hadamard(Symbols):
+class Hadamard(Rowed, Symbols):
     """One bit per user; with more than two classes the bit tells of the pair (cell, class)."""
 
     name = "hadamard"
@@ -49,8 +50,15 @@ class Hadamard(Symbols):
 
     def messages(self, known: Ints, source: WordSource) -> Ints:
         """Draw a row that depends on nothing, and the flipped bit; who holds no symbol sends a fair one."""
+        return self.told(known, uniform(self.rows, known.size, source), source)
+
+    def draw_at(self, users: Users, row: Ints, source: WordSource) -> Ints:
+        """Draw the flipped bit of the row given."""
+        return self.told(self.known(users), row, source)
+
+    def told(self, known: Ints, row: Ints, source: WordSource) -> Ints:
+        """Return the messages about the rows given."""
         n = known.size
-        row = uniform(self.rows, n, source)
         bit = self.true_bits(known, row) ^ coins(self.flip, n, source)
         if (none := known < 0).any():
             bit = np.where(none, coins(WORD // 2, n, source), bit)

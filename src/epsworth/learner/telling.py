@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.learner.certificates import HONEST, Certificates
+from epsworth.learner.certificates import Certificates
+from epsworth.learner.fakes import HONEST
 from epsworth.learner.model import Classifier
 from epsworth.learner.series import Cosine
 from epsworth.results import json_form

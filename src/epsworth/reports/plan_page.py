@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from epsworth.learner import Plan, plan
+from epsworth.learner.fakes import taken_for_honest
+from epsworth.learner.planning import EXACT_BITS
 from epsworth.reports.charts import Axis, Chart, Line
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import escaped
@@ -43,7 +45,7 @@ def plan_page(held: Held, origin: Origin, whole: str) -> Page:
     said = [
         "The server sees every report: the ε limits what it says of the record, whoever reads it.",
         "k reports of one user keep k times the ε.",
-        "All reports are taken to be honest: a share of 1 % fakes can turn every label, certified.",
+        taken_for_honest(found.fakes),
         "A certificate speaks of the average over a cell, not of a point in it.",
         "Users whose records cannot be used report, too, and carry nothing: plan for more.",
     ]
@@ -56,6 +58,7 @@ def plan_page(held: Held, origin: Origin, whole: str) -> Page:
     if "question" in held:
         asked = held.part("question")
         words = {"cells": "Cells per axis", "features": "Features", "mass": "Users in the cell, at most"}
+        words["fakes"] = "Fakes, at most"
         told += [(word, escaped(asked.raw(name))) for name, word in words.items() if name in asked]
     sections += [limits(raw, said, (), "open"), computed(told, origin)]
     sections.append(downloads(origin, whole, "The result holds the plan."))
@@ -71,23 +74,27 @@ def _plan(held: Held) -> Plan:
         epsilon=held.number("epsilon", 0), users=held.whole("users"), margin=held.number("margin", 0),
         confidence=held.share("confidence"), feasible=held.flag("feasible") if "feasible" in held else True,
         power=held.share("power"), mechanism=held.text("mechanism"),
+        fakes=held.whole("fakes") if "fakes" in held else 0,
     )  # fmt: skip
 
 
 def _check(found: Plan, asked: Held) -> None:
-    """Refuse a plan that falls short of what is planned for its epsilon and margin."""
-    needed = _users(found.epsilon, found.margin, found.confidence, found.power, found.mechanism, *_sizes(asked))
+    """Refuse a plan that falls short of what is planned for its epsilon and margin, by more than searches do."""
+    sizes = (*_sizes(asked)[:-1], found.fakes)
+    needed = _users(found.epsilon, found.margin, found.confidence, found.power, found.mechanism, *sizes)
+    needed -= needed >> (EXACT_BITS - 1)
     if found.users < needed:
         raise ValueError(
             f"users: {found.users:,} are too few for this epsilon and margin, {needed:,} are needed; plan again"
         )
 
 
-def _sizes(asked: Held) -> tuple[float, int | None, int | None]:
-    """Return the share of users in the cell, the cells per axis and the features that were asked about."""
+def _sizes(asked: Held) -> tuple[float, int | None, int | None, int | float]:
+    """Return the share of users in the cell, cells per axis, features, and how many fakes or which share of them."""
     mass = asked.number("mass", 0, 1) if "mass" in asked else 1.0
     m, d = (asked.whole(name) if name in asked else None for name in ("cells", "features"))
-    return mass, m, d
+    fakes = asked.number("fakes", 0) if "fakes" in asked else 0
+    return mass, m, d, int(fakes) if fakes >= 1 or fakes == 0 else fakes
 
 
 def _decision(found: Plan) -> str:
@@ -130,10 +137,18 @@ def trade_of(found: Plan, asked: Held) -> list[tuple[float, list[tuple[float, in
 @lru_cache(maxsize=256)
 def _users(
     epsilon: float, margin: float, confidence: float, power: float, mechanism: str, mass: float, m: int | None,
-    d: int | None,
+    d: int | None, fakes: int | float,
 ) -> int:  # fmt: skip
     return plan(
-        epsilon=epsilon, margin=margin, confidence=confidence, power=power, mechanism=mechanism, mass=mass, m=m, d=d
+        epsilon=epsilon,
+        margin=margin,
+        confidence=confidence,
+        power=power,
+        mechanism=mechanism,
+        mass=mass,
+        m=m,
+        d=d,
+        fakes=fakes,
     ).users
 
 

@@ -16,7 +16,7 @@ from epsworth.documents import in_words, read_json
 from epsworth.exact.rational import Exact, stated
 from epsworth.files import reading, write_text
 from epsworth.learner.coins import WORD, checked_epsilon, flip_weight
-from epsworth.learner.config import checked_classes, plain_epsilon, shown
+from epsworth.learner.config import Rows, checked_classes, plain_epsilon, shown
 from epsworth.learner.mechanism import checked_users
 from epsworth.learner.tables.columns import Column, checked_columns, column_told
 from epsworth.learner.tables.regimes import REGIMES, Plan, planned
@@ -25,7 +25,7 @@ from epsworth.numerals import short
 FORMAT = "epsworth-table-1"
 Prior = Literal["estimated", "balanced"]
 Purpose = Literal["quantiles", "tables", "weights", "validation"]
-KEYS = ("columns", "classes", "epsilon", "users", "rounds", "prior")
+KEYS = ("columns", "classes", "epsilon", "users", "rounds", "prior", "rows")
 
 
 class Share(NamedTuple):
@@ -56,6 +56,9 @@ class TableConfig:
         "auto" chooses by users, columns, classes and epsilon, and is replaced by what it chose.
     prior : {"estimated", "balanced"}
         "balanced": as if every label were as common, for a high balanced accuracy.
+    rows : {"drawn", "hash"}
+        Who answers which round, and which row: "drawn" by clients; or "hash" of a public seed and a registered id, so
+        that fakes choose neither: see `assigned_rounds` and `assigned_rows`.
 
     Examples
     --------
@@ -72,6 +75,7 @@ class TableConfig:
     users: int = 0
     rounds: str = "auto"
     prior: Prior = "estimated"
+    rows: Rows = "drawn"
 
     def __post_init__(self) -> None:
         fix = object.__setattr__
@@ -81,6 +85,8 @@ class TableConfig:
         fix(self, "users", checked_users(self.users, "it is how many are expected to report"))
         if self.prior not in get_args(Prior):
             raise ValueError(f"prior must be one of {', '.join(get_args(Prior))}, got {shown(self.prior)}")
+        if self.rows not in get_args(Rows):
+            raise ValueError(f"rows must be one of {', '.join(get_args(Rows))}, got {shown(self.rows)}")
         if self.rounds == "auto":
             fix(self, "rounds", self._by_rule().regime)
         if self.rounds not in REGIMES:
@@ -141,7 +147,7 @@ class TableConfig:
         return {
             "format": FORMAT, "columns": [column_told(column) for column in self.columns],
             "classes": list(self.classes), "epsilon": self.epsilon, "users": self.users, "rounds": self.rounds,
-            "prior": self.prior,
+            "prior": self.prior, "rows": self.rows,
         }  # fmt: skip
 
     @classmethod

@@ -67,18 +67,18 @@ class Question(Tallied):
         return np.cumsum(self.weights)
 
     def rows_at(self, number: Ints) -> Ints:
-        """Return the rows that numbers below all weights together fall to."""
+        """Return the rows that numbers below `named` fall to."""
         return np.asarray(np.searchsorted(self._ends, number, side="right"))
 
     @property
-    def whole(self) -> int:
-        """All weights together."""
+    def named(self) -> int:
+        """All weights together: so many numbers name a row."""
         return int(self._ends[-1])
 
     @property
     def shares(self) -> Floats:
         """Each row's probability."""
-        return as_floats(self.weights / self.whole)
+        return as_floats(self.weights / self.named)
 
     def draw(self, records: Records, source: WordSource) -> Ints:
         """Return one message per user, fit for release where the source is."""
@@ -86,11 +86,11 @@ class Question(Tallied):
         return np.concatenate([self._messages(records.part(run), source) for run in runs])
 
     def _messages(self, records: Records, source: WordSource) -> Ints:
-        row = self.rows_at(uniform(self.whole, records.label.size, source))
-        return self.answers(records, row, source)
+        row = self.rows_at(uniform(self.named, records.label.size, source))
+        return self.draw_at(records, row, source)
 
-    def answers(self, records: Records, row: Ints, source: WordSource) -> Ints:
-        """Return the messages of users whose rows are given."""
+    def draw_at(self, records: Records, row: Ints, source: WordSource) -> Ints:
+        """Return the messages of users whose rows are given, whatever the record: the bit's law is that of `draw`."""
         weight = self.bit_weights(self.values(records, row))
         return np.asarray(2 * row + (source.words(row.size) < weight), dtype=np.int64)
 
@@ -117,7 +117,7 @@ class Question(Tallied):
         found = self.empty()
         for run in blocks(records.label.size, 8):
             part = records.part(run)
-            row = self.rows_at(rng.integers(self.whole, size=part.label.size))
+            row = self.rows_at(rng.integers(self.named, size=part.label.size))
             chance = (1 + self.contrast * self.values(part, row)) / 2
             found = found + self.tally(np.asarray(2 * row + (rng.random(row.size) < chance), dtype=np.int64))
         return found

@@ -103,11 +103,11 @@ class TableLearner:
         self.closed.append(aggregate)
 
     def _close_quantiles(self, asked: Round, values: Values) -> None:
-        self._knots = knots_of(values, asked.rows, self.config.columns)
+        self._knots = knots_of(values, asked.sign_rows, self.config.columns)
 
     def _close_tables(self, asked: Round, values: Values) -> None:
         config = self.config
-        self._joint = joint(values, asked.rows, config.columns, len(config.classes), config.plan)
+        self._joint = joint(values, asked.sign_rows, config.columns, len(config.classes), config.plan)
         self._model = naive_bayes(self._joint)
         if config.plan.weights:
             self._alive = alive(self._model, self._joint)

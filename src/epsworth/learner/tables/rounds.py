@@ -63,7 +63,7 @@ class Round:
     candidates: tuple[Binary, ...] = ()
 
     @cached_property
-    def rows(self) -> Rows:
+    def sign_rows(self) -> Rows:
         """The rows of signs: of quantiles, or of the tables."""
         columns, plan = self.config.columns, self.config.plan
         if self.purpose == "quantiles":
@@ -77,7 +77,7 @@ class Round:
         config = self.config
         fine = self.purpose == "quantiles"
         knots = None if fine else self.knots or tuple(EVEN for _ in config.columns)
-        signs = Signs(config.budget, self.rows, config.columns, knots, len(config.classes))
+        signs = Signs(config.budget, self.sign_rows, config.columns, knots, len(config.classes))
         if self.purpose == "weights":
             assert self.scores is not None
             return Products(config.budget, self.scores, signs)
@@ -93,6 +93,11 @@ class Round:
     def mechanism(self) -> str:
         """What it asks for."""
         return f"{self.purpose} of a table"
+
+    @property
+    def rows(self) -> str:
+        """Whether clients draw their rows, or these follow from their ids."""
+        return str(self.config.rows)
 
     @property
     def session(self) -> str:
