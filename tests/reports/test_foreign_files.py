@@ -67,3 +67,54 @@ def test_promises_below_what_their_numbers_admit_are_refused(name, value, path, 
     report_document(document(name))
     with pytest.raises(ValueError, match=re.escape(told)):
         report_document(changed(name, value, *path))
+
+
+def _refused(name, value, path, told):
+    report_document(document(name))
+    with pytest.raises(ValueError, match=re.escape(told)):
+        report_document(changed(name, value, *path))
+
+
+def _with(name, keys, value):
+    return [one | dict.fromkeys(keys, value) for one in document("learnt")[name]]
+
+
+LEARNT = [
+    (25, ("certified",), "labels: they do not add up"),
+    (26, ("certified",), "certified: 26 are more than the 25 cells"),
+    (24, ("cells",), "labels: they do not add up"),
+    (None, ("certified",), "certified: it is missing"),
+    (1.0, ("confidence",), "confidence: damaged"),
+    (0, ("users",), "users: nobody"),
+    (0.1, ("epsilon",), "guarantee: it is not what epsilon says"),
+    ("pure LDP, epsilon 0.1 per record", ("guarantee",), "guarantee: it is not what epsilon says"),
+    ("maybe", ("labels", 0, "label"), "labels: damaged"),
+    (13, ("labels", 0, "cells"), "labels: their cells are not those of the map"),
+    (11, ("labels", 0, "certified"), "labels: they do not add up"),
+    (24, ("by_confidence", 3, "certified"), "by_confidence: it does not agree with certified"),
+    (24, ("by_confidence", 0, "certified"), "by_confidence: it is not what the map says"),
+    (0, ("by_confidence", 6, "certified"), "by_confidence: more certainty"),
+    (0, ("by_confidence", 8, "certified"), "by_confidence: it is not what the map says"),
+    ([True] * 25, ("map", "certified"), "map: damaged, a certificate does not agree"),
+    ([0.0] * 25, ("map", "adjusted"), "map: damaged, a certificate does not agree"),
+    ([0] * 25, ("map", "label"), "labels: their cells are not those of the map"),
+    ([0] * 25, ("map", "cell_label"), "labels: their certificates are not those of the map"),
+    (12, ("differing",), "differing: it is not what the map says"),
+    (0.9, ("clearest", 0, "adjusted"), "clearest: damaged"),
+    (False, ("clearest", 0, "certified"), "clearest: damaged"),
+    (1e-40, ("clearest", 0, "adjusted"), "clearest: they are not those of the map"),
+    (_with("by_confidence", ["certified"], 24), ("by_confidence",), "by_confidence: it does not agree with certified"),
+]
+
+
+@pytest.mark.parametrize(("value", "path", "told"), LEARNT)
+def test_what_was_learnt_agrees_with_itself(value, path, told):
+    _refused("learnt", value, path, told)
+
+
+def test_a_larger_count_of_certificates_is_refused_however_it_is_told():
+    """The map alone gives it away."""
+    made = document("learnt") | {"certified": 24, "by_confidence": _with("by_confidence", ["certified"], 24)}
+    made["labels"][0]["certified"] = 14
+    with pytest.raises(ValueError, match="certified: it is not what the map says"):
+        report_document(made)
