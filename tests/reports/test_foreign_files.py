@@ -36,18 +36,27 @@ def test_an_advice_changes_with_its_rows():
     assert Read(report_document(made).html).ids["sentence"].startswith(f"Take {made['rows'][3]['name']}: epsilon 0.01 ")
 
 
+def _kept_from(at, **entries):
+    """Return a window whose models keep the accuracy from one point of the grid on."""
+    made = document("profile")
+    for one in made["utility"][at:]:
+        one |= {"kept": 1.0, "kept_lower": 0.99}
+    return made | {"eps_util": made["utility"][at]["epsilon"]} | entries
+
+
 def test_a_trade_off_names_what_it_costs():
-    made = document("profile") | {"eps_util": 5.0, "adv_util": 0.4321, "window": None}
+    made = _kept_from(30, adv_util=0.4321)
     page = Read(report_document(made).html)
-    assert "from epsilon 5 on, where the most exposed row's advantage is 0.433, but" in page.ids["sentence"]
+    assert "from epsilon 5.63 on, where the most exposed row's advantage is 0.433, but" in page.ids["sentence"]
     before = {key: value for key, value in made.items() if key != "adv_util"}  # written before there was an entry
-    assert "from epsilon 5 on, but every row's" in Read(report_document(before).html).ids["sentence"]
+    assert "from epsilon 5.63 on, but every row's" in Read(report_document(before).html).ids["sentence"]
 
 
 def test_where_utility_costs_nothing_there_is_a_window():
-    made = document("profile") | {"eps_util": 1.0, "window": None}
+    made = _kept_from(24, window=[1.0, document("profile")["eps_low"]])
+    assert "utility costs nothing there" in Read(report_document(made).html).ids["sentence"]
     with pytest.raises(ValueError, match="window: damaged"):
-        report_document(made)
+        report_document(made | {"window": None})
 
 
 @pytest.mark.parametrize(
@@ -118,3 +127,60 @@ def test_a_larger_count_of_certificates_is_refused_however_it_is_told():
     made["labels"][0]["certified"] = 14
     with pytest.raises(ValueError, match="certified: it is not what the map says"):
         report_document(made)
+
+
+def _each(name, key, value):
+    return [one | {key: value} for one in document("profile")[name]]
+
+
+WINDOWS = [
+    (300.0, ("eps_low",), "adv_low: it says less than these rows' epsilons admit"),
+    (1e300, ("eps_low",), "adv_low: it says less than these rows' epsilons admit"),
+    (0.05, ("adv_low",), "adv_low: it says less than these rows' epsilons admit"),
+    (0.02, ("wishes", "adv_safe"), "window: damaged"),
+    (1.0, ("eps_util",), "eps_util: it is not what utility says"),
+    (None, ("utility",), "utility: incomplete"),
+    (None, ("base_accuracy",), "utility: incomplete"),
+    (0.99, ("utility", 9, "epsilon"), "utility: damaged"),
+    (0.5, ("utility", 9, "kept_lower"), "utility: damaged"),
+    (0.0, ("utility", 40, "accuracy"), "accuracy: trade says more than utility"),
+    ([0.001, 30.0], ("window",), "window: damaged"),
+    ([3.7, 0.4], ("window",), "window: damaged"),
+    ([0.01, document("profile")["eps_low"]], ("window",), "window: damaged"),
+    ([1.0], ("window",), "window: damaged"),
+    (0.1, ("most_exposed", 0, "epsilon"), "most_exposed: they are not those of the profile"),
+    (0.1, ("most_exposed", 0, "advantage"), "advantage: most_exposed says less"),
+    (0.1, ("profile", "advantage", -1), "advantage: profile says less"),
+    (0.99, ("profile", "share_of_rows", -1), "share_of_rows: damaged, it must rise to 1"),
+    (9.0, ("profile", "epsilon_of_row", -1), "epsilon_of_row is no number in [0, 4]"),
+    (0.1, ("profile", "epsilon_of_row", -1), "share_of_rows: damaged"),
+    (_each("trade", "advantage_worst", 0.0), ("trade",), "advantage_worst: trade says less"),
+    (_each("trade", "advantage_95", 0.0), ("trade",), "advantage_95: trade says less"),
+    (_each("trade", "advantage_median", 0.0), ("trade",), "advantage_median: trade says less"),
+    (_each("trade", "rows_above_safe", 0.0), ("trade",), "rows_above_safe: fewer than the profile says"),
+    (_each("trade", "accuracy", 1.0), ("trade",), "accuracy: trade says more than utility"),
+    (_each("trade", "kept_lower", 0.9), ("trade",), "kept_lower: trade says more than utility"),
+    (["a"], ("columns",), "says less than these rows' epsilons admit"),
+    ([], ("columns",), "epsilon or columns: damaged"),
+    (0, ("epsilon",), "epsilon or columns: damaged"),
+]
+
+
+@pytest.mark.parametrize(("value", "path", "told"), WINDOWS)
+def test_a_window_agrees_with_its_law(value, path, told):
+    _refused("profile", value, path, told)
+
+
+def test_an_advantage_where_utility_is_kept_is_the_laws():
+    report_document(_kept_from(30, adv_util=0.2))
+    with pytest.raises(ValueError, match="adv_util: it says less"):
+        report_document(_kept_from(30, adv_util=0.1))
+
+
+def test_what_runs_out_of_entries_is_refused_in_a_sentence(monkeypatch):
+    from epsworth.reports import others
+
+    kind = "epsworth profile --json"
+    monkeypatch.setitem(others.PAGES, kind, (others.PAGES[kind][0], lambda *_: next(iter(()))))
+    with pytest.raises(ValueError, match="result: damaged or incomplete"):
+        report_document(document("profile"))
