@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
+from functools import cache
 
+import numpy as np
 import pytest
 from made_documents import document
 from made_pages import Read
@@ -184,3 +187,50 @@ def test_what_runs_out_of_entries_is_refused_in_a_sentence(monkeypatch):
     monkeypatch.setitem(others.PAGES, kind, (others.PAGES[kind][0], lambda *_: next(iter(()))))
     with pytest.raises(ValueError, match="result: damaged or incomplete"):
         report_document(document("profile"))
+
+
+@cache
+def _of_record_budgets(mode):
+    from epsworth.pac import MI, PACPrivatizer, RecordPosterior
+
+    rows = np.random.default_rng(3).uniform(size=(40, 2))
+    asked = {"worlds": 64 if mode == "exact" else 640, "worlds_seed": 5, "mode": mode}
+    made = PACPrivatizer(lambda X: X.mean(axis=0), RecordPosterior(0.6, joint=MI(1)), **asked).fit(rows)
+    return json.loads(json.dumps(made.release().to_dict()))
+
+
+RECORDS = [
+    ("exact", {"posterior_of_membership": 0.5}, "posterior_of_membership: 0.5 is less"),
+    ("exact", {"posterior_of_membership": 0.0, "worst_record_upper_limit": 0.0}, "posterior_of_membership: 0 is less"),
+    ("exact", {"tpr_at_fpr_0.001": 0.002}, "tpr_at_fpr_0.001: 0.002 is less"),
+    ("exact", {"worst_record_upper_limit": None}, "most_nats_in_all: incomplete"),
+    ("exact", {"most_nats_in_all": None}, "most_nats_in_all: incomplete"),
+    ("exact", {"most_nats_in_all": 1e-5}, "most_nats_in_all: it is less than was told"),
+    ("exact", {"mi_nats_of_all_releases_so_far": 1e-6}, "mi_nats_of_all_releases_so_far: it is less"),
+    ("exact", {"ledger_spent": 0.9}, "posterior_at_prior_0.5: "),
+    ("exact", {"soundness": "estimate, no proof"}, "soundness: it is not what its mode is"),
+    ("exact", {"mode": "certified"}, "soundness: it is not what its mode is"),
+    ("estimated", {"mode": "exact"}, "soundness: it is not what its mode is"),
+    ("estimated", {"posterior_of_membership": 0.5}, "posterior_of_membership: 0.5 is less"),
+    ("estimated", {"tpr_at_fpr_0.001": 0.002}, "tpr_at_fpr_0.001: 0.002 is less"),
+]
+
+
+@pytest.mark.parametrize(("mode", "entries", "told"), RECORDS)
+def test_budgets_of_records_are_no_way_round_the_nats(mode, entries, told):
+    made = copy.deepcopy(_of_record_budgets(mode))
+    report_document(made)
+    made["report"] |= entries
+    with pytest.raises(ValueError, match=re.escape(told)):
+        report_document(made)
+
+
+@pytest.mark.parametrize("nats", [1e-5, 1e-4, 0.001])
+def test_small_budgets_keep_their_pages(nats):
+    """Nats on a page are rounded up; the chances beside them are those of the nats as they are."""
+    from epsworth.pac import MI, Ledger, PACPrivatizer
+
+    rows, ledger = np.random.default_rng(3).uniform(size=(40, 2)), Ledger(MI(1))
+    made = PACPrivatizer(lambda X: X.mean(axis=0), MI(nats), worlds=64, worlds_seed=5).fit(rows)
+    for release in (made.release(), made.release(), made.release(ledger), made.release(ledger)):
+        assert "nats" in report_document(json.loads(json.dumps(release.to_dict()))).html
