@@ -35,7 +35,8 @@ def test_the_decision_follows_from_the_numbers(name, entry):
 
 def test_an_advice_changes_with_its_rows():
     made = changed("noise", 0.01, "rows", 3, "epsilon")
-    made["rows"][3] |= {"sound": True}
+    made["rows"][3] |= {"sound": True, "exact_epsilon": 0.01}
+    made["floor"] = 0.005
     assert Read(report_document(made).html).ids["sentence"].startswith(f"Take {made['rows'][3]['name']}: epsilon 0.01 ")
 
 
@@ -234,3 +235,52 @@ def test_small_budgets_keep_their_pages(nats):
     made = PACPrivatizer(lambda X: X.mean(axis=0), MI(nats), worlds=64, worlds_seed=5).fit(rows)
     for release in (made.release(), made.release(), made.release(ledger), made.release(ledger)):
         assert "nats" in report_document(json.loads(json.dumps(release.to_dict()))).html
+
+
+NOISES = [
+    (0.9, ("floor",), "floor: a sound row costs less"),
+    (2, ("question", "releases"), "floor: none is known for this question"),
+    ("relative", ("question", "region"), "floor: none is known for this question"),
+    (1e-7, ("question", "delta"), "delta: a row has more"),
+    (0.97, ("question", "confidence"), "confidence: a row has less"),
+    (0.5, ("rows", 2, "confidence"), "confidence: a row has less"),
+    (0.5, ("rows", 2, "delta"), "delta: a row has more"),
+    (9, ("rows", 2, "releases"), "releases: a row has others"),
+    (0.0, ("rows", 2, "epsilon"), "epsilon: a sound row's is less"),
+    (9.0, ("rows", 2, "exact_epsilon"), "epsilon: a sound row's is less"),
+    (None, ("rows", 2, "epsilon"), "epsilon: damaged"),
+]
+
+
+@pytest.mark.parametrize(("value", "path", "told"), NOISES)
+def test_rows_answer_their_question(value, path, told):
+    assert document("noise")["rows"][2]["sound"]
+    _refused("noise", value, path, told)
+
+
+def test_without_a_question_rows_are_of_one_kind():
+    made = {key: value for key, value in document("noise").items() if key != "question"}
+    report_document(made)
+    for entries, told in (
+        ({"releases": 2}, "releases: a row has others"),
+        ({"epsilon": 0, "delta": 0}, "epsilon: dam"),
+    ):
+        spoilt = copy.deepcopy(made)
+        spoilt["rows"][1] |= entries
+        with pytest.raises(ValueError, match=told):
+            report_document(spoilt)
+
+
+@pytest.mark.parametrize(
+    "asked", [{"delta": 0}, {"delta": 0.3}, {"delta": 1e-6, "lattice": 1}, {"delta": 1e-6, "region": "fixed"}]
+)
+def test_every_ranking_has_its_page(asked):
+    from epsworth.noise import cheapest
+
+    if "region" in asked:
+        asked = asked | {"answers": [0.0, 1.0, 2.0]}
+    made = cheapest(2, confidence=0.9, **asked).to_dict()
+    question = {"within": "2", "confidence": 0.9, "sensitivity": 1.0, "region": "absolute", "releases": 1}
+    question |= {"delta": asked["delta"], "region": asked.get("region", "absolute")}
+    for one in (made, made | {"question": question}):
+        assert Read(report_document(one).html).ids["sentence"] == made["advice"]
