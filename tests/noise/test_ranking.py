@@ -118,6 +118,13 @@ def test_fixed_regions_are_met_by_clamping_and_truncation():
         assert ((draws >= 0) & (draws <= 10)).all()
 
 
+@pytest.mark.parametrize("delta", [0.25, 0.9])
+def test_a_delta_that_is_enough_alone_is_answered_with_the_published_choice(delta):
+    ranked = noise.cheapest(5.0, confidence=0.95, delta=delta, method="published")
+    assert ranked[0].epsilon == 0
+    assert all(choice.confidence >= 0.95 for choice in ranked)
+
+
 def test_no_delta_leaves_the_pure_ones():
     ranked = noise.cheapest(5.0, confidence=0.95, delta=0.0)
     assert set(ranked.left_out) == {name for name in NAMES if "gaussian" in name} | {"truncated_laplace"}

@@ -63,7 +63,7 @@ def test_files_of_before_and_windows_without_advice_have_a_page():
     made = document("profile")
     del made["trade"]
     assert "stop" not in Read(report_document(made).html).numbers["sliders"]
-    made = document("profile") | {"window": None}
+    made = document("profile") | {"window": None, "majority": 0.78}  # as good as the model
     page = report_document(made)
     assert Read(page.html).ids["fact-window"] == "none"
     assert 'class="decision no"' in page.html

@@ -98,7 +98,12 @@ def test_what_is_not_certified_is_never_drawn_as_if_it_were():
     assert "".join(pale).count("M") == 2
     assert hatched.count("M") == 3  # one stroke, and a cross
     made = document("learnt")
-    made["map"]["certified"] = [False] * 25
+    made |= {"certified": 0, "differing": 0}
+    made["map"] |= {"certified": [False] * 25, "adjusted": [1.0] * 25}
+    for one in [*made["labels"], *made["by_confidence"]]:
+        one["certified"] = 0
+    for one in made["clearest"]:
+        one |= {"certified": False, "adjusted": 1.0}
     page = report_document(made)
     assert {row[2] for row in rows_of(page, "every cell")} == {"left open"}
     drawn = page.html.split('aria-label="The label of every cell')[1].split("</svg>")[0]

@@ -149,6 +149,18 @@ def test_results_without_the_policy_have_the_page_without_it(made, tmp_path):
         (tmp_path / "t.json").write_text(json.dumps({"tailored": document["tailored"] | damage}))
         with pytest.raises(ValueError, match="damaged or incomplete"):
             ew.reports.report_file(tmp_path / "t.json")
+    low, high = document["tailored"]["held_out"].values()
+    for damage, told in (
+        ({"kept": low - 0.01}, "kept: it lies outside held_out"),
+        ({"kept": high + 0.001}, "kept: it lies outside held_out"),
+        ({"held_out": {"lower": 0.99, "upper": 1.0}}, "kept: it lies outside held_out"),
+        ({"kept": 1.0, "held_out": {"lower": 0.5, "upper": 1.0}, "balanced": 0.5}, "balanced: kept contradicts it"),
+        ({"confidence": 1.0}, "confidence: damaged"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            ew.reports.report_document({"tailored": document["tailored"] | damage})
+    with pytest.raises(ValueError, match="ceiling: it is less than some mechanism keeps"):
+        ew.reports.report_document(document_of(found) | {"tailored": document["tailored"] | {"ceiling": 0.1}})
     hostile = document["tailored"] | {"sensitive": [HOSTILE.replace("\ud800", "")], "notes": ["<b>"], "copied": "<i>"}
     (tmp_path / "t.json").write_text(json.dumps({"tailored": hostile}))
     html = ew.reports.report_file(tmp_path / "t.json").html

@@ -20,7 +20,7 @@ from epsworth.coverage.inputs import share as share_of_one
 from epsworth.coverage.neighbours import Neighbours, Regulariser, leave_one_out
 from epsworth.coverage.plateaus import plateau_ends
 from epsworth.coverage.trade import draw_trade
-from epsworth.coverage.usefulness import GRID, Usefulness, simulate
+from epsworth.coverage.usefulness import GRID, KEPT, Usefulness, simulate
 from epsworth.coverage.verdict import verdict
 from epsworth.deprecation import alias
 from epsworth.results import Result, json_form
@@ -203,7 +203,7 @@ def window(
     loss: str = "logistic",
     held_out: tuple[ArrayLike, ArrayLike] | None = None,
     tolerance: float = 0.01,
-    share: float = 0.9,
+    share: float = KEPT,
     confidence: float = 0.95,
     draws: int = 400,
     rng: np.random.Generator | int | None = None,

@@ -17,6 +17,7 @@ from epsworth.rounding import float_below, show_down
 
 CELLS = 2_000_000  # (row, draw) pairs held at once
 SAME = 1e-12  # relative: epsilons that are one point of the grid
+KEPT = 0.9  # share of the models that must keep the accuracy
 GRID = (1e-3, 1e4, 57)  # epsilons at which utility is simulated: eight to a factor of ten
 
 

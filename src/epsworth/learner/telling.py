@@ -75,10 +75,14 @@ def _of_cells(model: Classifier, labels: Any, sure: Certificates | None) -> dict
         for n, name in enumerate(classes.tolist())
     ]
     chance = np.minimum(sure.adjusted, 1.0)
-    by = [{"confidence": c, "certified": int((chance <= 1 - up(c)).sum())} for c in SURENESS]
+    count = int(sure.certified.sum())  # a chance is rounded up, and might miss the level that it equals
+    by = [
+        {"confidence": c, "certified": count if c == sure.confidence else int((chance <= 1 - up(c)).sum())}
+        for c in SURENESS
+    ]
     order = np.argsort(sure.adjusted, kind="stable")[:CLEAREST]
     found: dict[str, Any] = {
-        "certified": int(sure.certified.sum()), "differing": int((sure.certified & (own != labels)).sum()),
+        "certified": count, "differing": int((sure.certified & (own != labels)).sum()),
         "by_confidence": by, "labels": counted,
         "clearest": [
             {"ranges": _ranges(model, int(cell)), "label": classes[own[cell]], "adjusted": float(chance[cell]),

@@ -187,6 +187,9 @@ def published_choice(
     reach = sensitivity * float(np.sqrt(releases))
     kernel = plain("gaussian", region, failure, reach)
     most = kernel.epsilon(delta)
+    if most == 0:  # delta alone is enough: there is nothing to search between
+        best = boosted(kernel.scale)
+        return best, published_epsilon(best, delta, releases)
 
     def built(epsilon: float) -> Boosted:
         return boosted(float(gaussian_sigma(epsilon, delta, sensitivity=reach)))

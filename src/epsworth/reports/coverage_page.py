@@ -8,6 +8,7 @@ from typing import Any
 
 from epsworth.coverage.verdict import useless, verdict
 from epsworth.reports.charts import Axis, Chart, Line
+from epsworth.reports.coverage_sums import check
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import isolated
 from epsworth.reports.held import Held
@@ -19,13 +20,13 @@ from epsworth.rounding import show_down, show_up
 TITLE = "Which ε is worth trying for this model?"
 MOST_STOPS = 120
 MOST_LISTED = 50
-SAME = 2e-8  # by which advantages are rounded up
 QUANTILES = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.0)
 
 
 def coverage_page(held: Held, origin: Origin, whole: str) -> Page:
     """Return the page of a window of epsilons."""
     stops = _stops(held)
+    check(held, stops)
     sections, sliders = [_decision(held, stops)], dict[str, Any]()
     if stops:
         curves, sliders = _trade(held, stops)
@@ -77,10 +78,6 @@ def _verdict(held: Held, advised: tuple[float, float] | None, base: float | None
     low, rule = held.number("eps_low", 0), held.text("rule")
     useful = None if base is None else held.number("eps_util", 0)
     adv_low, adv_safe = held.share("adv_low"), held.part("wishes").share("adv_safe")
-    if rule == "advantage":
-        kept = useful is None or useful > low or useless(base, majority)
-        if adv_low > adv_safe + SAME or (advised is None and kept is False) or (advised and advised[1] > low):
-            raise ValueError("window: damaged, it is not what the advantages say; profile again")
     return verdict(
         rule=rule, epsilon_low=low, epsilon_util=useful, advised=advised, adv_low=adv_low, adv_safe=adv_safe,
         adv_util=held.share("adv_util") if "adv_util" in held else None, base=base, majority=majority,
@@ -159,8 +156,6 @@ def _rows(held: Held) -> str:
     profile, epsilon = held.part("profile"), held.number("epsilon")
     ranks, own = profile.numbers("share_of_rows", 0, 1), profile.numbers("epsilon_of_row", 0)
     advantage = profile.numbers("advantage", 0, 1)
-    if not len(ranks) == len(own) == len(advantage) > 0 or len(ranks) > 1000:
-        raise ValueError("profile: damaged or incomplete (columns of different lengths)")
     points = [(100 * (1 - rank), u) for rank, u in zip(ranks, own, strict=True)][::-1]
     chart = Chart(
         "Each row's own epsilon, most exposed first",

@@ -85,5 +85,5 @@ def page_of(document: Mapping[str, Any], content: bytes, command: str | None = N
         raise ValueError(f"holds no result that has a page; write one with {' or '.join(PAGES)}")
     try:
         return PAGES[name][1](Held(document, "result"), Origin.of(content, command), packed(content))
-    except (TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
+    except (TypeError, KeyError, IndexError, AttributeError, ArithmeticError, StopIteration) as error:
         raise ValueError(f"result: damaged or incomplete ({in_words(error)})") from None
