@@ -28,8 +28,22 @@ class Number:
 
     A value outside is moved to the nearer end.
 
+    Parameters
+    ----------
+    name : str
+    low, high : float
+        The range, in natural units.
+    missing : bool
+        Whether there may be no value; then it is asked who has one, too.
+
+    Raises
+    ------
+    ValueError
+        For ends that are not finite, or not in order.
+
     Examples
     --------
+    >>> import numpy as np
     >>> from epsworth.learner import Number
     >>> Number("age", 0, 100).place(np.array([50.0, -3.0, np.nan])).tolist()
     [2147483648, 0, 0]
@@ -70,6 +84,19 @@ class Category:
     """A category: its public values, all texts or all numbers, and whether it may be missing.
 
     A value that is not declared is no value: its user tells nothing about this column.
+
+    Parameters
+    ----------
+    name : str
+    values : sequence
+        Two to 256 of them.
+    missing : bool
+        Whether there may be no value; then it is asked who has one, too.
+
+    Raises
+    ------
+    ValueError
+        For values that are not all texts or all numbers, or stand twice.
 
     Examples
     --------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from epsworth.learner.tallies import Tally
 FORMAT = "epsworth-table-learner-1"
 
 
-@dataclass
 class TableLearner:
     """The server's side: `open` a round, add its reports up, `close` it; after the last one, `classifier`.
 
@@ -37,8 +35,15 @@ class TableLearner:
     ----------
     config : TableConfig
 
+    Attributes
+    ----------
+    config : TableConfig
+    closed : list of Aggregator
+        The sums of the rounds that are closed.
+
     Examples
     --------
+    >>> import numpy as np
     >>> from epsworth.learner import Aggregator, Client, Number, TableConfig, TableLearner
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(6000, 5))
@@ -52,13 +57,14 @@ class TableLearner:
     True
     """
 
-    config: TableConfig
-    closed: list[Aggregator] = field(default_factory=list)
-    _knots: tuple[Knots | None, ...] | None = None
-    _joint: Joint | None = None
-    _model: Additive | None = None
-    _alive: Alive | None = None
-    _candidates: tuple[Additive, ...] = ()
+    def __init__(self, config: TableConfig) -> None:
+        self.config = config
+        self.closed: list[Aggregator] = []
+        self._knots: tuple[Knots | None, ...] | None = None
+        self._joint: Joint | None = None
+        self._model: Additive | None = None
+        self._alive: Alive | None = None
+        self._candidates: tuple[Additive, ...] = ()
 
     def open(self) -> Round | None:
         """Return the next round, with what its clients must know; None after the last one."""
@@ -201,6 +207,7 @@ def learn_table(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from epsworth.learner import Number, TableConfig, learn_table
     >>> X = np.random.default_rng(0).uniform(size=(10_000, 6))
     >>> config = TableConfig([Number(name, 0, 1) for name in "abcdef"], (0, 1), epsilon=2, users=10_000)

@@ -31,6 +31,24 @@ class TableClassifier:
     classes_ : ndarray
     n_features_in_ : int
     feature_names_in_ : ndarray
+
+    Parameters
+    ----------
+    config : TableConfig
+    knots : tuple
+        Of every number's map; None for categories, or where none was asked for.
+    model : Additive
+        Scores per bin and label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.learner import Number, TableConfig, learn_table
+    >>> X = np.random.default_rng(0).uniform(size=(10_000, 5))
+    >>> config = TableConfig([Number(name, 0, 1) for name in "abcde"], ("low", "high"), epsilon=3, users=10_000)
+    >>> model = learn_table(config, X, np.where(X[:, 0] > 0.5, "high", "low"), 1)  # or TableLearner.classifier()
+    >>> model.predict([[0.9, 0.5, 0.5, 0.5, 0.5], [0.1, 0.5, 0.5, 0.5, 0.5]]).tolist()
+    ['high', 'low']
     """
 
     def __init__(self, config: TableConfig, knots: tuple[Knots | None, ...] | None, model: Additive) -> None:
