@@ -1,0 +1,95 @@
+"""Tables from the shell: rounds, sessions, a ledger over all rounds, refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from table_worlds import columns, rows
+
+CONFIG = (
+    "learn config c.json -b age=0:100 -b dose=0:10 -b height=130:210 -c job=none,clerk,nurse -c sex=0,1 "
+    "--classes no,yes --epsilon 4 --users 20000"
+)
+
+
+@pytest.fixture
+def cli(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EPSWORTH_STATE", str(tmp_path / "state"))
+    for name, (n, seed) in {"first": (4000, 1), "second": (12_000, 2), "third": (4000, 3), "new": (2000, 4)}.items():
+        X, y = rows(n, seed)
+        table = {column.name: [row[j] for row in X] for j, column in enumerate(columns())} | {"sick": y.tolist()}
+        pl.DataFrame(table, strict=False).write_csv(f"{name}.csv")
+
+    def run(words):
+        code, out, err = cli(*words.split())
+        return code, out, err
+
+    return run
+
+
+@pytest.mark.slow
+def test_a_table_is_learnt_from_the_shell(cli):
+    assert cli(f"{CONFIG} --rounds weighted")[0] == 0
+    session = "c.json"
+    for number, people in enumerate(("first", "second", "third")):
+        code, out, _ = cli(f"learn open {session} r{number}.json")
+        assert code == 0
+        assert ("quantiles", "tables", "weights")[number] in out
+        assert cli(f"learn report r{number}.json {people}.csv {number}.ldp --target sick")[0] == 0
+        assert cli(f"learn aggregate r{number}.json {number}.ldp -o {number}.state")[0] == 0
+        assert cli(f"learn close {session} {number}.state -o s{number}.json")[0] == 0
+        session = f"s{number}.json"
+    assert cli(f"learn predict {session} new.csv labels.csv")[0] == 0
+    found = pl.read_csv("labels.csv")["label"].to_numpy()
+    assert np.mean(found == pl.read_csv("new.csv")["sick"].to_numpy()) > 0.75
+    code, _, err = cli(f"learn open {session} more.json")
+    assert (code, Path("more.json").exists()) == (2, False)
+    assert "it is a model" in err
+    code, _, err = cli(f"learn predict {session} new.csv sure.csv --confidence 0.9")
+    assert (code, Path("sure.csv").exists()) == (2, False)
+    assert "no certificate covers them" in err
+
+
+def test_a_record_answers_in_one_round(cli):
+    """The ledger is about the whole session: another round would cost another epsilon."""
+    cli(CONFIG)
+    cli("learn open c.json r.json")
+    assert cli("learn report r.json first.csv a.ldp --target sick")[0] == 0
+    cli("learn aggregate r.json a.ldp -o a.state")
+    cli("learn close c.json a.state -o s.json")
+    assert cli("learn open s.json r2.json")[0] == 0
+    code, _, err = cli("learn report r2.json first.csv b.ldp --target sick")
+    assert (code, Path("b.ldp").exists()) == (2, False)
+    assert "were reported 1 time before" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("-b a=0:1 -c job=x,y --classes 0,1 --epsilon 1", "--users is missing"),
+        ("-b a=0:1 -c job=x --users 10 --epsilon 1", "column 'job': values must be at least two"),
+        ("-b a=0:1 -c job --users 10 --epsilon 1", "--category must be name=a,b,c"),
+        ("-b a=0:1 -c a=x,y --users 10 --epsilon 1", "--category names 'a' twice"),
+        ("-b a=0:1 -c job=x,y --users 10 --epsilon 1 --missing b", "--missing: there is no column 'b'"),
+        ("-b a=0:1 -c job=x,y --users 10 --epsilon 1 --cells 4", "--cells and --mechanism are for numbers alone"),
+        ("-b a=0:1 --users 10 --epsilon 1 --rounds some", "rounds must be auto or one of"),
+    ],
+)
+def test_what_is_no_table_is_refused_in_a_sentence(cli, words, told):
+    code, _, err = cli(f"learn config c.json {words}")
+    assert (code, Path("c.json").exists()) == (2, False)
+    assert told in err
+    assert err.count("\n") == 1
+
+
+def test_five_numbers_are_a_table(cli):
+    ranges = " ".join(f"-b x{number}=0:1" for number in range(5))
+    assert cli(f"learn config c.json {ranges} --epsilon 1 --users 100000")[0] == 0
+    assert json.loads(Path("c.json").read_text())["format"] == "epsworth-table-1"
+    assert cli(f"learn config d.json {ranges} --epsilon 1 --cells 2 --mechanism cosine")[0] == 0
+    assert json.loads(Path("d.json").read_text())["mechanism"] == "cosine"
