@@ -20,7 +20,7 @@ CONFIG = (
 def cli(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EPSWORTH_STATE", str(tmp_path / "state"))
-    for name, (n, seed) in {"first": (4000, 1), "second": (12_000, 2), "third": (4000, 3), "new": (2000, 4)}.items():
+    for name, (n, seed) in {"few": (20, 5), "first": (4000, 1), "second": (12_000, 2), "third": (4000, 3), "new": (2000, 4)}.items():
         X, y = rows(n, seed)
         table = {column.name: [row[j] for row in X] for j, column in enumerate(columns())} | {"sick": y.tolist()}
         pl.DataFrame(table, strict=False).write_csv(f"{name}.csv")
@@ -36,6 +36,7 @@ def cli(cli, tmp_path, monkeypatch):
 def test_a_table_is_learnt_from_the_shell(cli):
     assert cli(f"{CONFIG} --rounds weighted")[0] == 0
     session = "c.json"
+    Path("d.toml").write_text("[features.age]\nlower = 0\nupper = 100\n[features.height]\nlower = 130\nupper = 210\n")
     for number, people in enumerate(("first", "second", "third")):
         code, out, _ = cli(f"learn open {session} r{number}.json")
         assert code == 0
@@ -47,6 +48,8 @@ def test_a_table_is_learnt_from_the_shell(cli):
     assert cli(f"learn predict {session} new.csv labels.csv")[0] == 0
     found = pl.read_csv("labels.csv")["label"].to_numpy()
     assert np.mean(found == pl.read_csv("new.csv")["sick"].to_numpy()) > 0.75
+    code, out, _ = cli(f"utility {session} few.csv -s age,height --domain d.toml -m pm -e 2 --seed 1")
+    assert code == 0, out
     code, _, err = cli(f"learn open {session} more.json")
     assert (code, Path("more.json").exists()) == (2, False)
     assert "it is a model" in err

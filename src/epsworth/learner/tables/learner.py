@@ -24,6 +24,7 @@ from epsworth.learner.tables.scores import Additive, Alive, Binary, alive, naive
 from epsworth.learner.tallies import Tally
 
 FORMAT = "epsworth-table-learner-1"
+BEGINNING = f'{{"format": "{FORMAT}"'.encode()
 
 
 class TableLearner:
@@ -157,6 +158,14 @@ class TableLearner:
     def save(self, path: str | Path) -> None:
         """Write a JSON file, whole or not at all; once all rounds are closed it is a model."""
         write_text(path, json.dumps(self.to_dict()) + "\n")
+
+    @staticmethod
+    def wrote(path: str | Path) -> bool:
+        """Tell whether a file begins like those of `save`."""
+        if not Path(path).is_file():
+            return False
+        with Path(path).open("rb") as stream:
+            return stream.read(len(BEGINNING)) == BEGINNING
 
     @classmethod
     def load(cls, path: str | Path) -> TableLearner:
