@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import struct
 import threading
 from contextlib import contextmanager
@@ -28,6 +29,11 @@ class Server(ThreadingHTTPServer):
     @property
     def url(self):
         return f"http://127.0.0.1:{self.server_port}/v2/models/m"
+
+    def process_request_thread(self, request, client_address):
+        # a command in this process lets broken pipes end it; a client that goes away would take the test run with it
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})
+        super().process_request_thread(request, client_address)
 
     def handle_error(self, request, client_address):  # a client that went away
         pass

@@ -12,6 +12,8 @@ import pytest
 from made_documents import document
 from made_pages import Read
 
+from epsworth.learner import Classifier, LatticeConfig, simulate
+from epsworth.learner.telling import told_of
 from epsworth.reports import report_document
 
 
@@ -284,3 +286,15 @@ def test_every_ranking_has_its_page(asked):
     question |= {"delta": asked["delta"], "region": asked.get("region", "absolute")}
     for one in (made, made | {"question": question}):
         assert Read(report_document(one).html).ids["sentence"] == made["advice"]
+
+
+def test_a_promise_of_those_who_report_is_one():
+    """With ``outside="refuse"`` who reports tells of the record, and the promise says so."""
+    rng = np.random.default_rng(0)
+    X = rng.random((2000, 2))
+    asked = LatticeConfig(box=(0, 1), m=4, d=2, epsilon=2, outside="refuse")
+    model = Classifier.from_aggregate(simulate(asked, X, (X[:, 0] > 0.5).astype(int), 0))
+    made = json.loads(json.dumps(told_of(model, 0.95)))
+    assert "of those who report" in report_document(made).html
+    with pytest.raises(ValueError, match="guarantee: it is not what epsilon says"):
+        report_document(made | {"guarantee": "pure LDP, epsilon 1 per record of those who report"})

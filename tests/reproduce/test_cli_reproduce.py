@@ -43,7 +43,7 @@ def test_one_item_is_told_with_the_papers_statement_and_our_number(cli):
 def test_all_writes_a_page_and_its_numbers(cli, few, tmp_path):
     code, out, err = cli("reproduce", "all", "-o", ".")
     assert code == 1
-    told = "adult_train.csv.gz, adult_test.csv.gz not found in the folder of --data"
+    told = "adult_train.csv.gz, adult_test.csv.gz not found; name its folder with --data"
     assert err == f"1 of 4 were not looked at (004-fig-1: {told}).\n"
     assert "2 holds, 1 not reproducible, 1 not run yet" in out
     found = json.loads((tmp_path / "reproduce.json").read_text())
@@ -73,7 +73,7 @@ def test_what_was_not_looked_at_is_no_success(cli, few, tmp_path):
     assert code == 1
     assert "not run yet" in out
     assert err.count("\n") == 1
-    assert "not found in the folder of --data" in err
+    assert "not found; name its folder with --data" in err
 
 
 def test_the_folder_is_made(cli, few, tmp_path):

@@ -71,7 +71,7 @@ class Usefulness(NotPrivate):
     @property
     def hopeless(self) -> bool:
         """Even without noise the model is no better than always answering the commoner label."""
-        return self.base <= self.majority
+        return useless(self.base, self.majority)
 
     def least_use(self) -> float:
         """Return the smallest epsilon from which on mean accuracy is above the commoner label's (``inf``: none)."""
@@ -95,6 +95,11 @@ class Usefulness(NotPrivate):
         failing = np.flatnonzero(~enough)
         start = int(failing[-1]) + 1 if len(failing) else 0
         return float(self.epsilons[start]) if start < len(enough) else float("inf")
+
+
+def useless(base: float | None, majority: float | None) -> bool:
+    """Tell whether even the model without noise is no better than always answering the commoner label."""
+    return base is not None and majority is not None and base <= majority
 
 
 def simulate(

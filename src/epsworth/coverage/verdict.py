@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from epsworth.coverage.usefulness import GRID
+from epsworth.coverage.usefulness import GRID, useless
 from epsworth.rounding import show_down, show_up
 
 
@@ -37,11 +37,6 @@ def verdict(
         f"{said} But even without noise the model (accuracy {base:.3f}) is useless: no better than always answering "
         f"the commoner label ({majority:.3f})."
     )
-
-
-def useless(base: float | None, majority: float | None) -> bool:
-    """Tell whether even the model without noise is no better than always answering the commoner label."""
-    return base is not None and majority is not None and base <= majority
 
 
 def _advice(

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from epsworth.coverage.verdict import useless, verdict
+from epsworth.coverage.usefulness import useless
+from epsworth.coverage.verdict import verdict
 from epsworth.reports.charts import Axis, Chart, Line
 from epsworth.reports.coverage_sums import check
 from epsworth.reports.drawn import keys

@@ -32,7 +32,7 @@ def check_curves(curves: Curves) -> None:
             raise ValueError(f"{name} must lie in [0, 1]")
     if curves.sound and curves.check is not None:
         raise ValueError("sound must be false beside bounds that check a heuristic")
-    if curves.confidence == 1 and (curves.method == SAMPLED).any():
+    if curves.confidence == 1 and not curves.stopped and (curves.method == SAMPLED).any():  # nothing was seen yet
         raise ValueError("confidence must lie below 1 where bounds were sampled")
     for name in ("queries", "seconds", "tolerance"):
         if not 0 <= getattr(curves, name) < math.inf:
