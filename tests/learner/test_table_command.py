@@ -14,13 +14,17 @@ CONFIG = (
     "learn config c.json -b age=0:100 -b dose=0:10 -b height=130:210 -c job=none,clerk,nurse -c sex=0,1 "
     "--classes no,yes --epsilon 4 --users 20000"
 )
+WORLDS = {  # rows and seed of a table of people
+    "few": (20, 5), "first": (4000, 1), "second": (12_000, 2), "third": (4000, 3), "new": (2000, 4),
+    "other_labels": (9000, 6), "other_shares": (9000, 7),
+}  # fmt: skip
 
 
 @pytest.fixture
 def cli(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EPSWORTH_STATE", str(tmp_path / "state"))
-    for name, (n, seed) in {"few": (20, 5), "first": (4000, 1), "second": (12_000, 2), "third": (4000, 3), "new": (2000, 4)}.items():
+    for name, (n, seed) in WORLDS.items():
         X, y = rows(n, seed)
         table = {column.name: [row[j] for row in X] for j, column in enumerate(columns())} | {"sick": y.tolist()}
         pl.DataFrame(table, strict=False).write_csv(f"{name}.csv")
@@ -43,7 +47,12 @@ def test_a_table_is_learnt_from_the_shell(cli):
         assert ("quantiles", "tables", "weights")[number] in out
         assert cli(f"learn report r{number}.json {people}.csv {number}.ldp --target sick")[0] == 0
         assert cli(f"learn aggregate r{number}.json {number}.ldp -o {number}.state")[0] == 0
-        assert cli(f"learn close {session} {number}.state -o s{number}.json")[0] == 0
+        code, _, err = cli(f"learn close {session} {number}.state -o s{number}.json --plot s{number}.png")
+        if number < 2:
+            assert (code, Path(f"s{number}.json").exists()) == (2, False)
+            assert "leave it out" in err
+            assert cli(f"learn close {session} {number}.state -o s{number}.json")[0] == 0
+        assert Path(f"s{number}.png").exists() == (number == 2)
         session = f"s{number}.json"
     assert cli(f"learn predict {session} new.csv labels.csv")[0] == 0
     found = pl.read_csv("labels.csv")["label"].to_numpy()
@@ -53,9 +62,40 @@ def test_a_table_is_learnt_from_the_shell(cli):
     code, _, err = cli(f"learn open {session} more.json")
     assert (code, Path("more.json").exists()) == (2, False)
     assert "it is a model" in err
+    code, _, err = cli(f"learn open {session} {session}")
+    assert code == 2
+    judge(cli, session)
     code, _, err = cli(f"learn predict {session} new.csv sure.csv --confidence 0.9")
     assert (code, Path("sure.csv").exists()) == (2, False)
     assert "no certificate covers them" in err
+
+
+def judge(cli, session):
+    """Ask other users about the model, and tell certificates and shares by what they say."""
+    for words, name in (("", "labels"), ("--probability", "shares")):
+        assert cli(f"learn audit {session} {name}.json {words}")[0] == 0
+        assert cli(f"learn report {name}.json few.csv {name}0.ldp --target sick")[0] == 0
+        assert cli(f"learn report {name}.json other_{name}.csv {name}.ldp --target sick")[0] == 0
+        assert cli(f"learn aggregate {name}.json {name}.ldp -o {name}.state")[0] == 0
+        code, _, err = cli(f"learn report {name}.json first.csv twice.ldp --target sick")
+        assert (code, Path("twice.ldp").exists()) == (2, False), "it answered in a round"
+        Path(f"{name}0.ldp").unlink()
+        Path("few.csv").write_text(Path("few.csv").read_text() + "1,1,150,none,0,no\n")
+    assert cli(f"learn predict {session} new.csv p.csv --audit shares.state --probability --confidence 0.9")[0] == 0
+    found = pl.read_csv("p.csv")
+    assert found.columns == ["label", "probability_no", "probability_yes", "band_label", "p_value", "certified"]
+    assert (found["probability_no"] + found["probability_yes"] - 1).abs().max() < 1e-9
+    assert found["certified"].any()
+    code, _, _ = cli(f"learn predict {session} new.csv q.csv --audit labels.state --confidence 0.9")
+    assert (code, pl.read_csv("q.csv").columns) == (0, ["label", "band_label", "p_value", "certified"])
+    for words, told in (
+        ("--audit labels.state --probability", "audit with about='probabilities'"),
+        ("--probability", "--probability needs --audit"),
+        ("--audit 0.state", "no sums of an audit"),
+    ):
+        code, _, err = cli(f"learn predict {session} new.csv none.csv {words}")
+        assert (code, Path("none.csv").exists()) == (2, False)
+        assert told in err
 
 
 def test_a_record_answers_in_one_round(cli):

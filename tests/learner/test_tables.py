@@ -19,11 +19,12 @@ from epsworth.exact.rational import exp_below
 from epsworth.exact.testing import ReplayableWords
 from epsworth.learner import (
     Aggregator,
-    Audit,
+    AuditedClassifier,
     Category,
     Client,
     Number,
     Round,
+    ScoreAudit,
     TableConfig,
     TableLearner,
     assigned_rounds,
@@ -388,29 +389,30 @@ def test_an_audit_is_wrong_no_more_often_than_it_may_be(published):
     """
     X, _ = rows(2000, seed=5)
     y = np.where(np.arange(2000) % 100 < 51, "no", "yes")
-    audit, wrong = Audit.of(published), 0
+    audit, wrong = ScoreAudit.of(published), 0
     truth = {}
-    band = audit.certificate(audit.simulate(X, y, 0), X).cell
+    band = AuditedClassifier(simulate(audit, X, y, 0)).certificate(X).cell
     for one in np.unique(band):
         truth[one] = "no" if (y[band == one] == "no").mean() > 0.5 else "yes"
     own = np.array([truth[one] for one in band])
     even = {one for one in truth if (y[band == one] == "no").mean() == 0.5}
     for seed in range(300):
-        sure = audit.certificate(audit.simulate(X, y, seed, users=4000), X, confidence=0.9)
+        sure = AuditedClassifier(simulate(audit, X, y, seed, users=4000)).certificate(X, confidence=0.9)
         wrong += bool((sure.certified & (sure.label != own) & ~np.isin(band, list(even))).any())
     assert wrong <= 30 + 4 * np.sqrt(300 * 0.1 * 0.9)
 
 
 def test_an_audit_certifies_clear_scores_and_orders_probabilities(published):
     X, y = rows(20_000, seed=6)
-    audit = Audit.of(published)
-    sums = Aggregator(audit.config)
-    sums.add(audit.reports(X, y))
-    sure = audit.certificate(sums, X)
+    audit = ScoreAudit.of(published)
+    sums = Aggregator(audit)
+    sums.add(Client(audit).reports(X, y))
+    found = AuditedClassifier(sums)
+    sure = found.certificate(X)
     assert sure.certified.mean() > 0.5
     assert (sure.label[sure.certified] == published.predict(X)[sure.certified]).mean() > 0.9
-    told = Audit.of(published, "probabilities")
-    chance = told.probabilities(told.simulate(X, y, 1, users=10**6), X)
+    told = AuditedClassifier(simulate(ScoreAudit.of(published, "probabilities"), X, y, 1, users=10**6))
+    chance = told.predict_proba(X)
     assert np.allclose(chance.sum(axis=1), 1)
     order = np.argsort(published.decision_function(X))
     assert (np.diff(chance[order, 1]) >= 0).all()
@@ -419,9 +421,10 @@ def test_an_audit_certifies_clear_scores_and_orders_probabilities(published):
         inside = (chance[:, 1] >= low) & (chance[:, 1] < high + 1e-9)
         assert abs(np.mean(y[inside] == "yes") - chance[inside, 1].mean()) < 0.06
     with pytest.raises(ValueError, match="audit with about='probabilities'"):
-        audit.probabilities(sums, X)
-    with pytest.raises(ValueError, match="sums of another configuration"):
-        told.certificate(sums, X)
+        found.predict_proba(X)
+    with pytest.raises(ValueError, match="no sums of an audit"):
+        AuditedClassifier(Aggregator(audit.bands, sums.tally))
+    assert (np.ma.getmaskarray(found.abstain(X)) == ~sure.certified).all()
 
 
 def test_scores_of_a_table_have_no_certificate(published):

@@ -39,8 +39,8 @@ def test_public_names_are_frozen():
 
 def test_public_names_of_the_learner_are_frozen_and_documented():
     assert ew.learner.__all__ == [
-        "MECHANISMS", "Accuracies", "Aggregator", "Audit", "Category", "Certificates", "Classifier", "Client", "Holder",
-        "LDPClassifier", "LatticeConfig", "Number", "Plan", "PrivateValidation", "Round", "TableClassifier",
+        "MECHANISMS", "Accuracies", "Aggregator", "AuditedClassifier", "Category", "Certificates", "Classifier", "Client", "Holder",
+        "LDPClassifier", "LatticeConfig", "Number", "Plan", "PrivateValidation", "Round", "ScoreAudit", "TableClassifier",
         "TableConfig", "TableLearner", "aggregate_files", "assigned_rounds", "assigned_rows", "chernoff",
         "expected_accuracy", "learn_table", "plan", "published_bound", "rate", "report_file", "simulate",
         "write_reports",

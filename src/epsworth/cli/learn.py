@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from epsworth.cli import options, show
+from epsworth.cli.learn_tables import audit_model, close_round, judged, open_round, write_table_config
 from epsworth.cli.report import write_document_page
 from epsworth.numerals import short
 from epsworth.rounding import round_up, show_up
@@ -21,9 +22,6 @@ app = typer.Typer(
 )
 Config = Annotated[
     Path, typer.Argument(help="Configuration (.json), as learn config writes it; of a table the round of learn open.")
-]
-Session = Annotated[
-    Path, typer.Argument(help="Configuration of a table, or the session (.json) that learn close wrote last.")
 ]
 
 
@@ -83,7 +81,7 @@ def config(
         if not chosen:
             raise ValueError("--cells and --mechanism are for numbers alone; leave them out, or leave out categories")
         columns = _columns(ranges, categories or [], options.split_commas(missing or []))
-        _write_table(destination, columns, labels, epsilon, users, rounds, balanced=balanced)
+        write_table_config(destination, columns, labels, epsilon, users, rounds, balanced=balanced)
         return
     if (cells is None) == (users is None):
         raise ValueError("give one of --cells and --users")
@@ -99,73 +97,7 @@ def config(
     )
 
 
-def _write_table(
-    destination: Path, columns: list[Any], labels: Sequence[Any], epsilon: str, users: int | None, rounds: str, *,
-    balanced: bool,
-) -> None:  # fmt: skip
-    from epsworth.learner import TableConfig
-
-    if users is None:
-        raise ValueError("--users is missing; the rounds of a table are chosen by how many are expected")
-    made = TableConfig(columns, labels, epsilon, users, rounds, "balanced" if balanced else "estimated")
-    made.save(destination)
-    told = ", ".join(f"{purpose} of {_share(float(share))}" for purpose, share in made.shares)
-    print(f"{len(made.columns)} columns, in rounds: {told} of the users; fingerprint {made.fingerprint()[:12]}.")
-    show.suggest("learn", "open", destination, "round.json", why="write what the clients of the first round need")
-
-
-def _share(share: float) -> str:
-    """Print a share in per cent."""
-    return f"{100 * share:.3g} %"
-
-
-@app.command("open")
-@options.apart
-def open_round(
-    session: Session,
-    destination: Annotated[Path, typer.Argument(help="Output: the round (.json) that its clients get.")],
-) -> None:
-    """Write the next round of a table: what its users are asked, with what earlier rounds found."""
-    from epsworth.files import check_distinct, check_writable
-    from epsworth.learner import TableLearner
-
-    check_distinct(session=session, round=destination)
-    check_writable(destination)
-    asked = TableLearner.load(session).open()
-    if asked is None:
-        raise ValueError(f"all rounds of {session} are closed; it is a model: epsworth learn predict {session} ..")
-    asked.save(destination)
-    print(
-        f"The round of {asked.purpose}: {len(asked.kernel.weights):,} rows, reports of {asked.report_size} bytes; "
-        f"{asked.guarantee}; about {asked.users:,} users, who answer in no other round; fingerprint "
-        f"{asked.fingerprint()[:12]}."
-    )
-    show.suggest("learn", "report", destination, "people.csv", "reports.ldp", "--target", "label", why="on a device")
-
-
-@app.command("close")
-@options.apart
-def close_round(
-    session: Session,
-    state: Annotated[Path, typer.Argument(help="State of the aggregation of the open round's reports.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Output: the session (.json), with this round closed.")],
-) -> None:
-    """Close the open round of a table with the sums of its reports; after the last one the session is a model."""
-    from epsworth.files import check_distinct, check_writable
-    from epsworth.learner import Aggregator, TableLearner
-
-    check_distinct(state=state, output=out)
-    check_writable(out)
-    learner = TableLearner.load(session)
-    sums = Aggregator.load(state)
-    learner.close(sums)
-    learner.save(out)
-    left = learner.open()
-    print(f"{sums.users:,} reports; {'all rounds are closed' if left is None else f'next: {left.purpose}'}.")
-    if left is None:
-        show.suggest("learn", "predict", out, "new.csv", "labels.csv", why="the session is a model")
-    else:
-        show.suggest("learn", "open", out, "round.json", why="write the next round")
+app.command("open")(open_round)
 
 
 @app.command("report")
@@ -210,6 +142,9 @@ def aggregate(
     print(f"{found.users:,} reports, fingerprint {made.fingerprint()[:12]}.")
 
 
+app.command("close")(close_round)
+
+
 @app.command("fit")
 @options.apart
 def fit(
@@ -217,23 +152,30 @@ def fit(
     out: Annotated[Path, typer.Argument(help="Output: the model.")],
     smooth: Annotated[bool, typer.Option(help="Smooth by the unbiased risk estimate.")] = True,
     confidence: Annotated[
-        float, typer.Option(help="Of the certificates that --json and --report tell, all cells together.")
+        float, typer.Option(help="Of the certificates that --json, --report and --plot tell, all cells together.")
     ] = 0.95,
     json: options.Json = None,
+    plot: options.Plot = None,
     report: options.Report = None,
 ) -> None:
-    """Read the labels off the sums."""
+    """Read the labels off the sums; --plot draws the map of one or two features."""
     from epsworth.files import check_writable
     from epsworth.learner import Aggregator, Classifier
+    from epsworth.learner.figures import check_map, plot_map
     from epsworth.learner.mechanism import checked_probability
     from epsworth.learner.telling import told_of
 
     check_writable(out)
-    options.check_outputs(json, None)
+    options.check_outputs(json, plot, out)
     options.check_page(report)
     checked_probability(confidence)
-    model = Classifier.from_aggregate(Aggregator.load(state), "sure" if smooth else None)
+    sums = Aggregator.load(state)
+    if plot is not None:
+        check_map(len(sums.config.names))
+    model = Classifier.from_aggregate(sums, "sure" if smooth else None)
     model.save(out)
+    if plot is not None:
+        plot_map(model, plot, confidence)
     if json is not None or report is not None:
         document = told_of(model, confidence)
         write_document_page(report, document)
@@ -243,20 +185,33 @@ def fit(
     print(f"{model.aggregate.users:,} users, {model.config.kernel.cells:,} cells{width}.")
 
 
+app.command("audit")(audit_model)
+
+
 @app.command("predict")
 @options.apart
 def predict(
-    model: Annotated[Path, typer.Argument(help="Model, as learn fit writes it.")],
+    model: Annotated[Path, typer.Argument(help="Model, as learn fit writes it, or a session with all rounds closed.")],
     source: options.Table,
     destination: Annotated[Path, typer.Argument(help="Output: a label per row, .csv, .parquet or .jsonl.")],
     confidence: Annotated[
         float | None,
-        typer.Option(help="Certify the label of each row's cell, all cells together, with this confidence."),
+        typer.Option(
+            help="Certify the label of each row's cell, or of its score's band, all together, with this confidence."
+        ),
     ] = None,
     fakes: Annotated[
         int | None,
-        typer.Option(help="At most this many of the reports behind the model are fakes; default: 0, all are honest."),
+        typer.Option(
+            help="At most this many of the reports behind the certificates are fakes; default: 0, all are honest."
+        ),
     ] = None,
+    audit: Annotated[
+        Path | None, typer.Option(help="State of the aggregation of an audit of this table's model: see learn audit.")
+    ] = None,
+    probability: Annotated[
+        bool, typer.Option("--probability", help="Tell the labels' shares among people with such a score; see --audit.")
+    ] = False,
     level: options.Level = None,
 ) -> None:
     """Predict the label of every row; with --confidence, certify that of its cell, too, but for --fakes reports."""
@@ -270,24 +225,28 @@ def predict(
     sureness = options.confidence_of(confidence, level)
     if fakes is not None and sureness is None:
         raise ValueError("--fakes is about certificates; give --confidence, too")
-    if not Classifier.wrote(model):
-        table = TableLearner.load(model).classifier()
-        if sureness is not None:
-            table.certificate([])
-        write_table(pl.DataFrame({"label": table.predict(table.columns_of(read_table(source)))}), destination)
-        return
-    learnt = Classifier.load(model)
-    X = columns(learnt.config, read_table(source))
-    found = pl.DataFrame({"label": learnt.predict(X)})
+    if Classifier.wrote(model):
+        if audit is not None or probability:
+            raise ValueError("--audit and --probability are about tables; cells tell which label is commoner alone")
+        learnt: Any = Classifier.load(model)
+        judge, name, X = learnt, "cell_label", columns(learnt.config, read_table(source))
+    else:
+        learnt = TableLearner.load(model).classifier()
+        judge = judged(learnt, audit) if audit is not None else learnt
+        name, X = "band_label", learnt.columns_of(read_table(source))
+        if probability and audit is None:
+            raise ValueError("--probability needs --audit: scores alone are too sure; write one with learn audit")
+    told: dict[str, Any] = {"label": learnt.predict(X)}
+    if probability:
+        shares = judge.predict_proba(X)
+        told |= {f"probability_{label}": shares[:, k] for k, label in enumerate(judge.classes_.tolist())}
     if sureness is not None:
-        sure = learnt.certificate(X, confidence=sureness, fakes=fakes or 0)
-        found = found.with_columns(
-            cell_label=pl.Series(sure.label),
-            p_value=pl.Series([round_up(p, 6) for p in sure.p_value.tolist()]),
-            certified=pl.Series(sure.certified),
-        )
+        sure = judge.certificate(X, confidence=sureness, fakes=fakes or 0)
+        told |= {
+            name: sure.label, "p_value": [round_up(p, 6) for p in sure.p_value.tolist()], "certified": sure.certified
+        }  # fmt: skip
         print(sure)
-    write_table(found, destination)
+    write_table(pl.DataFrame(told), destination)
 
 
 @app.command("plan")

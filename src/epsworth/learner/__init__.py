@@ -36,7 +36,8 @@ from epsworth.learner.model import Classifier
 from epsworth.learner.planning import Plan, expected_accuracy, plan, rate
 from epsworth.learner.report_files import aggregate_files, report_file, write_reports
 from epsworth.learner.table import MECHANISMS
-from epsworth.learner.tables.audit import Audit
+from epsworth.learner.tables.audited import AuditedClassifier
+from epsworth.learner.tables.audits import ScoreAudit
 from epsworth.learner.tables.columns import Category, Number
 from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.learner import TableLearner, learn_table
@@ -52,7 +53,7 @@ __all__ = [
     "MECHANISMS",
     "Accuracies",
     "Aggregator",
-    "Audit",
+    "AuditedClassifier",
     "Category",
     "Certificates",
     "Classifier",
@@ -64,6 +65,7 @@ __all__ = [
     "Plan",
     "PrivateValidation",
     "Round",
+    "ScoreAudit",
     "TableClassifier",
     "TableConfig",
     "TableLearner",

@@ -1,4 +1,4 @@
-"""What clients and servers agree on: cells of a box, or a round of questions about a table."""
+"""What clients and servers agree on: cells of a box, or a step of a table: a round of questions, or an audit."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from typing import Any
 from epsworth.documents import read_json
 from epsworth.files import reading
 from epsworth.learner.config import LatticeConfig
-from epsworth.learner.tables.rounds import FORMAT, Round
+from epsworth.learner.tables.audits import ScoreAudit
+from epsworth.learner.tables.rounds import Round
+from epsworth.learner.tables.steps import Step
 
-Asked = LatticeConfig | Round
+Asked = LatticeConfig | Step
+STEPS: dict[str, type[Step]] = {kind.FORMAT: kind for kind in (Round, ScoreAudit)}
+
+
+def _kind(document: Any) -> type[Step] | type[LatticeConfig]:
+    """Return what reads a JSON document."""
+    form = document.get("format") if isinstance(document, Mapping) else None
+    return STEPS.get(form, LatticeConfig) if isinstance(form, str) else LatticeConfig
 
 
 def asked_of(document: Any) -> Asked:
     """Return what a JSON document asks."""
-    if isinstance(document, Mapping) and document.get("format") == FORMAT:
-        return Round.from_dict(document)
-    return LatticeConfig.from_dict(document)
+    return _kind(document).from_dict(document)
 
 
 def load_asked(path: str | Path) -> Asked:
-    """Read a file that `LatticeConfig.save` or `Round.save` wrote."""
+    """Read a file that `LatticeConfig.save`, `Round.save` or `ScoreAudit.save` wrote."""
     with reading(path, "configuration") as content:
         document = read_json(content)
-    return (
-        Round.load(path)
-        if isinstance(document, Mapping) and document.get("format") == FORMAT
-        else LatticeConfig.load(path)
-    )
+    return _kind(document).load(path)

@@ -26,6 +26,7 @@ from epsworth.learner.rows import Rowed
 from epsworth.learner.tables.config import Purpose, TableConfig
 from epsworth.learner.tables.kernels import Question
 from epsworth.learner.tables.rounds import Round
+from epsworth.learner.tables.steps import Step
 from epsworth.numerals import short
 
 MARK = 16  # bytes of an id's mark: of a billion ids two share one with probability 1e-21
@@ -100,8 +101,9 @@ def called(config: Asked, users: Iterable[str] | None, seed: Seed | None) -> Cal
         again = next(number for number, one in enumerate(ids) if first[one] < number)
         raise ValueError(f"users: number {again} is the same as number {first[ids[again]]}; one report per user")
     purpose = "row"
+    if isinstance(config, Step):
+        purpose = f"row of {config.mechanism}" if not isinstance(config, Round) else f"row of {config.purpose}"
     if isinstance(config, Round):
-        purpose = f"row of {config.purpose}"
         _refuse_other_rounds(config, ids, key)
     rows = kernel.rows_at(numbers_by_hash(kernel.named, ids, key, config.session, purpose))
     return Called(rows, ids, key, config.session)

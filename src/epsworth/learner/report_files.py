@@ -20,7 +20,7 @@ from epsworth.learner.asked import Asked
 from epsworth.learner.assignment import refuse_files
 from epsworth.learner.client import Client
 from epsworth.learner.config import LatticeConfig
-from epsworth.learner.tables.rounds import Round
+from epsworth.learner.tables.steps import Step
 from epsworth.parallel import in_order
 from epsworth.records import shown_names
 from epsworth.release.keyed import fingerprint_of
@@ -39,7 +39,7 @@ def write_reports(config: Asked, X: ArrayLike, y: ArrayLike, path: str | Path) -
 
     Parameters
     ----------
-    config : LatticeConfig or Round
+    config : LatticeConfig, Round or ScoreAudit
         What clients and server agree on.
     X, y : array_like
         Points ``(n, d)`` in natural units, and labels.
@@ -102,7 +102,7 @@ def report_file(config: Asked, source: Path, destination: Path, target: str, *, 
 
     Parameters
     ----------
-    config : LatticeConfig or Round
+    config : LatticeConfig, Round or ScoreAudit
         What clients and server agree on.
     source : path
         The table.
@@ -147,7 +147,7 @@ def report_file(config: Asked, source: Path, destination: Path, target: str, *, 
     for name in config.names:
         column(table, name)
     own, y = table.select(list(config.names)), column(table, target).to_numpy()
-    X = own if isinstance(config, Round) else own.to_numpy()  # columns of one kind each, or numbers alone
+    X = own if isinstance(config, Step) else own.to_numpy()  # columns of one kind each, or numbers alone
     path, as_lines = check_writable(destination).resolve(), _is_lines(destination)
     charge = Charge(config.session, config.guarantee, f"epsilon {config.epsilon}", "were reported", "before", "reports")
     with charged(path, charge, records, again=again) as output:
@@ -201,7 +201,7 @@ def aggregate_files(
 
     Parameters
     ----------
-    config : LatticeConfig or Round
+    config : LatticeConfig, Round or ScoreAudit
         What clients and server agree on.
     sources : paths
         ``.ldp`` and ``.jsonl`` files of reports, or files that `Aggregator.save` wrote.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,7 +18,7 @@ from epsworth.records import shown_names
 
 NO_CERTIFICATE = (
     "scores of a table are shrunk and no certificate covers them; certify score bands with users of their own: "
-    "see Audit"
+    "see ScoreAudit"
 )
 
 
@@ -71,10 +72,14 @@ class TableClassifier:
         for j, column in enumerate(self.config.columns):
             own = None if self.knots is None else self.knots[j]
             bins[:, j] = _bins(column, records.place[:, j], own)
-        found = self.model.scores(bins, records.known)
-        if self.config.prior == "balanced":
-            found = found - self.model.prior
-        return as_floats(found)
+        return self.scoring.scores(bins, records.known)
+
+    @property
+    def scoring(self) -> Additive:
+        """What scores are made of: without the labels' commonness, where these are taken to be as common."""
+        if self.config.prior != "balanced":
+            return self.model
+        return replace(self.model, intercept=as_floats(self.model.intercept - self.model.prior))
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return scores: for two classes ``(n,)``, positive for the second one; else ``(n, classes)``."""

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from numpy.typing import ArrayLike
 
-from epsworth.documents import in_words, read_json
-from epsworth.files import reading, write_text
-from epsworth.guarantees import Pure
-from epsworth.learner.config import PREFIX
 from epsworth.learner.tables import reading as door
 from epsworth.learner.tables.columns import BINS, EVEN, FINE, Category, Knots, Records
-from epsworth.learner.tables.config import Purpose, TableConfig, canonical
+from epsworth.learner.tables.config import Purpose, TableConfig
 from epsworth.learner.tables.kernels import Products, Question, Signs, Votes
 from epsworth.learner.tables.rows import Rows, quantile_rows, table_rows
 from epsworth.learner.tables.scores import Alive, Binary
-from epsworth.rounding import float_above
+from epsworth.learner.tables.steps import Step
 
-FORMAT = "epsworth-round-1"
+Maps = tuple[Knots | None, ...]  # of every number one that evens out the bins; of categories none
 WIDEST = 1 << 46  # of a published score / 2^32: far beyond what logarithms of floored densities reach
 
 
 @dataclass(frozen=True, eq=False)
-class Round:
+class Round(Step):
     """One round of questions: what a client needs to report, and a server to add reports up.
 
     Claim: a report keeps pure epsilon-LDP for the record, label included, whatever its values and whatever was
@@ -56,9 +49,12 @@ class Round:
     ('quantiles', 14)
     """
 
+    FORMAT: ClassVar[str] = "epsworth-round-1"
+    WORD: ClassVar[str] = "round"
+
     config: TableConfig
     purpose: Purpose
-    knots: tuple[Knots | None, ...] | None = None
+    knots: Maps | None = None
     scores: Alive | None = None
     candidates: tuple[Binary, ...] = ()
 
@@ -99,35 +95,6 @@ class Round:
         """Whether clients draw their rows, or these follow from their ids."""
         return str(self.config.rows)
 
-    @property
-    def session(self) -> str:
-        """What all rounds share: a record answers in one of them."""
-        return self.config.fingerprint()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns' names."""
-        return self.config.names
-
-    @property
-    def epsilon(self) -> Any:
-        """Privacy parameter of a report."""
-        return self.config.epsilon
-
-    @property
-    def guarantee(self) -> Pure:
-        """What one report keeps."""
-        return self.promise(1)
-
-    def promise(self, reports: int) -> Pure:
-        """Return what so many reports of one user keep together, of this round or of several."""
-        return Pure(float_above(reports * self.config.budget), "record")
-
-    @cached_property
-    def report_size(self) -> int:
-        """Bytes of one report: fingerprint, message, check."""
-        return PREFIX + self.kernel.format.size + 4
-
     def admitted(self, X: ArrayLike, y: Any) -> Records:
         """Return users as a client takes them: nobody is refused."""
         return door.admitted(self.config, X, y)
@@ -136,34 +103,20 @@ class Round:
         """Return users of an experiment: values that are not declared are refused."""
         return door.checked(self.config, X, y)
 
-    def fingerprint(self) -> str:
-        """Return the hash of all that is asked; every report carries its beginning."""
-        return self._fingerprint
-
-    @cached_property
-    def _fingerprint(self) -> str:
-        told = self.to_dict() | {"config": self.config.fingerprint()}
-        return hashlib.sha256(f"epsworth round: {canonical(told)}".encode()).hexdigest()
-
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        found: dict[str, Any] = {"format": FORMAT, "config": self.config.to_dict(), "purpose": self.purpose}
+        found: dict[str, Any] = {"format": self.FORMAT, "config": self.config.to_dict(), "purpose": self.purpose}
         if self.knots is not None:
-            found["knots"] = [None if own is None else list(own) for own in self.knots]
+            found["knots"] = knots_told(self.knots)
         if self.scores is not None:
             found["scores"] = {str(j): list(s) for j, s in zip(self.scores.columns, self.scores.scores, strict=True)}
         if self.candidates:
-            found["candidates"] = [
-                {"intercept": one.intercept, "tables": [list(t) for t in one.tables], "missing": list(one.missing)}
-                for one in self.candidates
-            ]
+            found["candidates"] = [one.to_dict() for one in self.candidates]
         return found
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Round:
+    def read(cls, document: Mapping[str, Any]) -> Round:
         """Read the JSON form; whatever does not fit the configuration is refused."""
-        if not isinstance(document, Mapping) or document.get("format") != FORMAT:
-            raise ValueError(f"this is not an {FORMAT} document; write one with epsworth learn open")
         config = TableConfig.from_dict(document["config"])
         purpose, sides = document["purpose"], [_bins(column) for column in config.columns]
         if purpose not in get_args(Purpose):
@@ -172,42 +125,39 @@ class Round:
         scores, candidates = document.get("scores"), document.get("candidates", [])
         found = cls(
             config, purpose,
-            None if knots is None else tuple(_knots(own, c) for own, c in zip(knots, config.columns, strict=True)),
+            read_knots(knots, config),
             None if scores is None else Alive(
                 tuple(int(j) for j in scores),
                 tuple(_whole(own, sides[int(j)]) for j, own in scores.items()),
             ),
-            tuple(
-                Binary(
-                    _whole([one["intercept"]], 1)[0],
-                    tuple(_whole(t, side) for t, side in zip(one["tables"], sides, strict=True)),
-                    _whole(one["missing"], len(sides)),
-                )
-                for one in candidates
-            ),
+            tuple(read_binary(one, config) for one in candidates),
         )  # fmt: skip
         if (purpose == "weights") != (found.scores is not None) or (purpose == "validation") != bool(found.candidates):
             raise ValueError("the round lacks what it asks about, or holds more; open it again")
-        if document.get("fingerprint", found.fingerprint()) != found.fingerprint():
-            raise ValueError("fingerprint: it is not the content's; the round was edited after it was written")
         return found
-
-    def save(self, path: str | Path) -> None:
-        """Write a JSON file, whole or not at all: what every client of this round gets."""
-        write_text(path, json.dumps(self.to_dict() | {"fingerprint": self.fingerprint()}) + "\n")
-
-    @classmethod
-    def load(cls, path: str | Path) -> Round:
-        """Read a JSON file."""
-        with reading(path, "round") as content:
-            try:
-                return cls.from_dict(read_json(content))
-            except (TypeError, KeyError, AttributeError, IndexError) as error:
-                raise ValueError(f"damaged or incomplete ({in_words(error)})") from None
 
 
 def _bins(column: Any) -> int:
     return column.bins if isinstance(column, Category) else BINS
+
+
+def knots_told(knots: Maps) -> list[list[int] | None]:
+    """Return the JSON form of maps."""
+    return [None if own is None else list(own) for own in knots]
+
+
+def read_knots(document: Any, config: TableConfig) -> Maps | None:
+    """Read maps of a configuration's columns, or none."""
+    if document is None:
+        return None
+    return tuple(_knots(own, column) for own, column in zip(document, config.columns, strict=True))
+
+
+def read_binary(document: Any, config: TableConfig) -> Binary:
+    """Read a published classifier of a configuration's columns."""
+    sides = [_bins(column) for column in config.columns]
+    tables = tuple(_whole(t, side) for t, side in zip(document["tables"], sides, strict=True))
+    return Binary(_whole([document["intercept"]], 1)[0], tables, _whole(document["missing"], len(sides)))
 
 
 def _knots(own: Any, column: Any) -> Knots | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -121,12 +122,20 @@ class Binary:
         start = float(model.intercept[1] - model.intercept[0])
         return cls(_published(np.array([start]))[0], tables, _published(model.missing[:, 1] - model.missing[:, 0]))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {"intercept": self.intercept, "tables": [list(t) for t in self.tables], "missing": list(self.missing)}
+
     def numbers(self, bins: Ints, known: Bools) -> Ints:
         """Return the number of the label ``(n,)``."""
+        return np.asarray(self.totals(bins, known) >= 0, dtype=np.int64)
+
+    def totals(self, bins: Ints, known: Bools) -> Ints:
+        """Return the scores of label 1 less those of label 0 ``(n,)``, in units of 2^-32."""
         total = np.full(len(bins), self.intercept, dtype=np.int64)
         for j, table in enumerate(self.tables):
             total += np.where(known[:, j], np.array(table)[bins[:, j]], self.missing[j])
-        return np.asarray(total >= 0, dtype=np.int64)
+        return total
 
 
 def _published(score: Floats) -> tuple[int, ...]:

@@ -1,0 +1,128 @@
+"""``epsworth learn open``, ``close``, ``audit``: the rounds of a table, and what is asked about its model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from epsworth.cli import options, show
+
+if TYPE_CHECKING:
+    from epsworth.learner import AuditedClassifier, TableClassifier
+
+Session = Annotated[
+    Path, typer.Argument(help="Configuration of a table, or the session (.json) that learn close wrote last.")
+]
+
+
+def write_table_config(
+    destination: Path, columns: list[Any], labels: Sequence[Any], epsilon: str, users: int | None, rounds: str, *,
+    balanced: bool,
+) -> None:  # fmt: skip
+    """Write the configuration of a table, and say which rounds it has."""
+    from epsworth.learner import TableConfig
+
+    if users is None:
+        raise ValueError("--users is missing; the rounds of a table are chosen by how many are expected")
+    made = TableConfig(columns, labels, epsilon, users, rounds, "balanced" if balanced else "estimated")
+    made.save(destination)
+    told = ", ".join(f"{purpose} of {100 * float(share):.3g} %" for purpose, share in made.shares)
+    print(f"{len(made.columns)} columns, in rounds: {told} of the users; fingerprint {made.fingerprint()[:12]}.")
+    show.suggest("learn", "open", destination, "round.json", why="write what the clients of the first round need")
+
+
+@options.apart
+def open_round(
+    session: Session,
+    destination: Annotated[Path, typer.Argument(help="Output: the round (.json) that its clients get.")],
+) -> None:
+    """Write the next round of a table: what its users are asked, with what earlier rounds found."""
+    from epsworth.files import check_distinct, check_writable
+    from epsworth.learner import TableLearner
+
+    check_distinct(session=session, round=destination)
+    check_writable(destination)
+    asked = TableLearner.load(session).open()
+    if asked is None:
+        raise ValueError(f"all rounds of {session} are closed; it is a model: epsworth learn predict {session} ..")
+    asked.save(destination)
+    print(
+        f"The round of {asked.purpose}: {len(asked.kernel.weights):,} rows, reports of {asked.report_size} bytes; "
+        f"{asked.guarantee}; about {asked.users:,} users, who answer in no other round; fingerprint "
+        f"{asked.fingerprint()[:12]}."
+    )
+    show.suggest("learn", "report", destination, "people.csv", "reports.ldp", "--target", "label", why="on a device")
+
+
+@options.apart
+def close_round(
+    session: Session,
+    state: Annotated[Path, typer.Argument(help="State of the aggregation of the open round's reports.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output: the session (.json), with this round closed.")],
+    plot: options.Plot = None,
+) -> None:
+    """Close the open round of a table with the sums of its reports; after the last one the session is a model.
+
+    --plot draws what each value says for each label, as soon as that is known.
+    """
+    from epsworth.files import check_distinct, check_writable
+    from epsworth.learner import Aggregator, TableLearner
+
+    check_distinct(state=state, output=out)
+    check_writable(out)
+    options.check_outputs(None, plot, out)
+    learner = TableLearner.load(session)
+    sums = Aggregator.load(state)
+    learner.close(sums)
+    left = learner.open()
+    if plot is not None:
+        from epsworth.learner.figures import plot_scores
+
+        if left is not None:
+            raise ValueError(f"--plot draws what was learnt, but the round of {left.purpose} is open; leave it out")
+        plot_scores(learner.classifier(), plot)
+    learner.save(out)
+    print(f"{sums.users:,} reports; {'all rounds are closed' if left is None else f'next: {left.purpose}'}.")
+    if left is None:
+        show.suggest("learn", "predict", out, "new.csv", "labels.csv", why="the session is a model")
+    else:
+        show.suggest("learn", "open", out, "round.json", why="write the next round")
+
+
+@options.apart
+def audit_model(
+    session: Annotated[Path, typer.Argument(help="Session (.json) with all rounds closed: a model of two labels.")],
+    destination: Annotated[Path, typer.Argument(help="Output: the audit (.json) that its clients get.")],
+    probability: Annotated[
+        bool,
+        typer.Option(
+            "--probability", help="Ask for how common the labels are, not only for which one is: for as many bits more."
+        ),
+    ] = False,
+) -> None:
+    """Write what users who answered in no round are asked about a table's model: their score's band, and label."""
+    from epsworth.files import check_distinct, check_writable
+    from epsworth.learner import ScoreAudit, TableLearner
+
+    check_distinct(session=session, audit=destination)
+    check_writable(destination)
+    made = ScoreAudit.of(TableLearner.load(session).classifier(), "probabilities" if probability else "labels")
+    made.save(destination)
+    print(
+        f"The audit: {made.bands.m} bands of the score, reports of {made.report_size} bytes; {made.guarantee}; of "
+        f"users who answered in no round; fingerprint {made.fingerprint()[:12]}."
+    )
+    show.suggest("learn", "report", destination, "people.csv", "reports.ldp", "--target", "label", why="on a device")
+
+
+def judged(model: TableClassifier, state: Path) -> AuditedClassifier:
+    """Return what an audit tells of a model; refuse the sums of another model's."""
+    from epsworth.learner import Aggregator, AuditedClassifier, ScoreAudit
+
+    found = AuditedClassifier(Aggregator.load(state))
+    if found.audit.fingerprint() != ScoreAudit.of(model, found.audit.about).fingerprint():
+        raise ValueError(f"{state} is the audit of another model; write this one's with learn audit, and aggregate it")
+    return found
