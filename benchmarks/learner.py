@@ -1,4 +1,4 @@
-"""The learner: a client's report, aggregation, simulated populations."""
+"""The learner: a client's report, aggregation, simulated populations; tables of many columns."""
 
 from __future__ import annotations
 
@@ -6,9 +6,23 @@ from collections.abc import Iterator
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import CategoricalNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import KBinsDiscretizer
 
 from benchmarks.timing import Clock, Row, shown
-from epsworth.learner import MECHANISMS, Aggregator, Classifier, Client, LatticeConfig, simulate
+from epsworth.learner import (
+    MECHANISMS,
+    Aggregator,
+    Classifier,
+    Client,
+    LatticeConfig,
+    Number,
+    TableConfig,
+    TableLearner,
+    learn_table,
+    simulate,
+)
 
 LONG = {"ternary": 10, "oue": 10, "slides": 500}  # reports of tens of bytes and more: fewer of them
 PREDICT = "predict of scikit-learn, one record"
@@ -36,6 +50,41 @@ def rows(clock: Clock) -> Iterator[Row]:
     found = clock.race(learnt, received, runs=3)
     note = f"{shown(found.ours)} / {shown(found.theirs)}, 4096 cells, 1000 labels"
     yield Row("a learner of 1e9 simulated users", f"{users:,} real reports, added up", found.ratio, 2.0, note)
+    yield from _of_tables(clock, users, rng)
+
+
+def _of_tables(clock: Clock, users: int, rng: np.random.Generator) -> Iterator[Row]:
+    """Yield a fit of 20 columns over one of raw rows, and closing rounds over adding their reports up."""
+    X = rng.random((users, 20))
+    y = (X[:, :4].sum(axis=1) > 2).astype(int)
+    config = TableConfig([Number(f"x{j}", 0, 1) for j in range(20)], (0, 1), 1, users)
+    raw = make_pipeline(KBinsDiscretizer(8, encode="ordinal", strategy="quantile", subsample=None), CategoricalNB())
+    found = clock.race(lambda: learn_table(config, X, y, 0), lambda: raw.fit(X, y), runs=3)
+    note = f"{shown(found.ours)} / {shown(found.theirs)}, {users:,} users"
+    yield Row("a table of 20 columns, simulated", "naive Bayes of scikit-learn on raw rows", found.ratio, 2.0, note)
+
+    for columns, classes, purpose in ((16, 7, "tables"), (28, 2, "weights")):  # about 400 rows each
+        names = [Number(f"x{j}", 0, 1) for j in range(columns)]
+        config = TableConfig(names, range(classes), 1, 10**5, rounds="additive" if classes > 2 else "weighted")
+        learner, some = TableLearner(config), rng.random((1000, columns))
+        label = (some[:, 0] * classes).astype(int)
+        while (asked := learner.open()) is not None and asked.purpose != purpose:
+            learner.close(simulate(asked, some, label, rng, users=asked.users))
+        assert asked is not None
+        reports = Client(asked).reports(np.tile(some, (users // 1000, 1)), np.tile(label, users // 1000))
+        sums, saved = Aggregator(asked), learner.to_dict()
+        sums.add(reports)
+        closing = [TableLearner.from_dict(saved) for _ in range(32)]
+
+        def closed(closing=closing, sums=sums) -> object:
+            return closing.pop().close(sums)
+
+        def added(asked=asked, reports=reports) -> object:
+            return Aggregator(asked).add(reports)
+
+        found = clock.race(closed, added, runs=15)
+        note = f"{shown(found.ours)} / {shown(found.theirs)}, {len(asked.kernel.weights)} rows, {users:,} reports"
+        yield Row(f"closing a round of {purpose}", "adding its reports up", found.ratio, 0.1, note)
 
 
 def _of_one_mechanism(

@@ -39,11 +39,11 @@ def test_public_names_are_frozen():
 
 def test_public_names_of_the_learner_are_frozen_and_documented():
     assert ew.learner.__all__ == [
-        "MECHANISMS", "Accuracies", "Aggregator", "AuditedClassifier", "Category", "Certificates", "Classifier", "Client", "Holder",
-        "LDPClassifier", "LatticeConfig", "Number", "Plan", "PrivateValidation", "Round", "ScoreAudit", "TableClassifier",
-        "TableConfig", "TableLearner", "aggregate_files", "assigned_rounds", "assigned_rows", "chernoff",
-        "expected_accuracy", "learn_table", "plan", "published_bound", "rate", "report_file", "simulate",
-        "write_reports",
+        "MECHANISMS", "Accuracies", "Aggregator", "AuditedClassifier", "Category", "Certificates", "Classifier",
+        "Client", "Holder", "LDPClassifier", "LatticeConfig", "Number", "Plan", "PrivateValidation", "Round",
+        "ScoreAudit", "TableClassifier", "TableConfig", "TableLearner", "aggregate_files", "assigned_rounds",
+        "assigned_rows", "chernoff", "expected_accuracy", "learn_table", "plan", "published_bound", "rate",
+        "report_file", "simulate", "write_reports",
     ]  # fmt: skip
     document = (ROOT / "docs" / "learner.md").read_text() + (ROOT / "docs" / "reference.md").read_text()
     for name in ew.learner.__all__:

@@ -92,14 +92,15 @@ class TableLearner:
         asked = self.open()
         if asked is None:
             raise ValueError("all rounds are closed; ask for the classifier")
-        if aggregate.config.fingerprint() != asked.fingerprint():
+        given = aggregate.config
+        if not isinstance(given, Round) or given.fingerprint() != asked.fingerprint():
             raise ValueError(
-                f"these are sums of another round ({aggregate.config.mechanism}); the open one asks for "
+                f"these are sums of another round ({given.mechanism}); the open one asks for "
                 f"{asked.mechanism}, fingerprint {asked.fingerprint()[:12]}"
             )
         if aggregate.users == 0:
             raise ValueError("nobody answered this round; add reports before closing it")
-        self._take(asked, Aggregator(asked, aggregate.tally))
+        self._take(given, Aggregator(given, aggregate.tally))
 
     def _take(self, asked: Round, aggregate: Aggregator) -> None:
         """Learn from a round's sums; what was published for it stands, whatever would be computed here."""
