@@ -64,7 +64,7 @@ class Source:
         return io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.absolute()
 
 
-def read_table(path: str | Path) -> Any:
+def read_table(path: str | Path, *, alone: bool = False) -> Any:
     """Read a table into a polars data frame.
 
     Parameters
@@ -72,6 +72,9 @@ def read_table(path: str | Path) -> Any:
     path : str or Path
         ``.csv``, ``.csv.gz``, ``.jsonl`` (or ``.ndjson``: one JSON object per line) or ``.parquet``; ``-`` reads
         standard input and recognises which of these it is.
+    alone : bool
+        Leave every entry the text that it is, so that no other one decides what it is read as; an entry of JSON that
+        is neither number, text nor truth value is then missing, not refused.
     """
     import polars as pl
 
@@ -80,9 +83,10 @@ def read_table(path: str | Path) -> Any:
         if source.kind == "parquet":
             return pl.read_parquet(source.local, glob=False, hive_partitioning=False)
         if source.kind == "jsonl":
-            return _from_json_lines(source)
+            return _entries_of_json_lines(source) if alone else _from_json_lines(source)
         _check_csv(source)
-        table = pl.read_csv(source.local, infer_schema_length=None, null_values=MISSING, glob=False)
+        schema: dict[str, Any] = {"infer_schema": False} if alone else {"infer_schema_length": None}
+        table = pl.read_csv(source.local, **schema, null_values=MISSING, glob=False)
         first = pl.read_csv(source.local, has_header=False, n_rows=1, infer_schema=False, glob=False)
         _check_header(source, first.row(0))
         return table
@@ -118,15 +122,46 @@ def _source(path: str | Path) -> Source:
 
 def _from_json_lines(source: Source) -> Any:
     """Read objects of numbers, texts, truth values and nulls; a member that is left out is missing."""
+    rows = _json_objects(source)
+    for number, row in rows:
+        if not all(isinstance(value, SCALARS) for value in row.values()):
+            raise ValueError(
+                f"{source.name}, line {number}: a member is a list or an object; give numbers, texts, true, false or "
+                "null"
+            )
+    return _frame_of([row for _, row in rows], source)
+
+
+def _entries_of_json_lines(source: Source) -> Any:
+    """Read every member as a text; what is neither number, text nor truth value is missing."""
     import polars as pl
 
-    rows = []
+    rows = [row for _, row in _json_objects(source, parse_int=str, parse_float=str, parse_constant=str)]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    told = {name: [_told(row.get(name)) for row in rows] for name in names}
+    return pl.DataFrame(told, schema=dict.fromkeys(names, pl.String))
+
+
+def _told(value: object) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else None
+
+
+def _json_objects(source: Source, **parsers: Any) -> list[tuple[int, dict[str, Any]]]:
+    """Return the lines' numbers and members."""
+    import polars as pl
+
     with source.open() as stream:
-        for number, line in enumerate(stream, start=1):
-            if line.strip():
-                rows.append(_json_object(line, f"{source.name}, line {number}:"))
-    if not rows:
+        lines = [(number, line) for number, line in enumerate(stream, start=1) if line.strip()]
+    if not lines:
         raise pl.exceptions.NoDataError
+    return [(number, _json_object(line, f"{source.name}, line {number}:", parsers)) for number, line in lines]
+
+
+def _frame_of(rows: list[dict[str, Any]], source: Source) -> Any:
+    import polars as pl
+
     kinds = {(name, _kind(value)) for row in rows for name, value in row.items() if value is not None}
     if len(kinds) > len({name for name, _ in kinds}):
         raise ValueError(
@@ -143,7 +178,7 @@ def _kind(value: object) -> str:
     return "text" if isinstance(value, str) else "truth" if isinstance(value, bool) else "number"
 
 
-def _json_object(line: bytes, where: str) -> dict[str, Any]:
+def _json_object(line: bytes, where: str, parsers: dict[str, Any]) -> dict[str, Any]:
     """Return a line's members; the sentences that refuse it show no value."""
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -153,15 +188,13 @@ def _json_object(line: bytes, where: str) -> dict[str, Any]:
         return found
 
     try:
-        found = json.loads(line.decode("utf-8"), object_pairs_hook=members)
+        found = json.loads(line.decode("utf-8"), object_pairs_hook=members, **parsers)
     except UnicodeDecodeError:
         raise ValueError(f"{where} it is not UTF-8 text; convert it first") from None
     except (json.JSONDecodeError, RecursionError):
         raise ValueError(f"{where} it is not a JSON object; write one object per line") from None
     if not isinstance(found, dict):
         raise ValueError(f"{where} it is not a JSON object; write one object per line")
-    if not all(isinstance(value, SCALARS) for value in found.values()):
-        raise ValueError(f"{where} a member is a list or an object; give numbers, texts, true, false or null")
     return found
 
 

@@ -24,6 +24,7 @@ from epsworth.files import reading, write_text
 from epsworth.guarantees import Pure
 from epsworth.learner import door
 from epsworth.learner.coins import Ints, checked_epsilon
+from epsworth.learner.entries import Values
 from epsworth.learner.mechanism import Mechanism, Users
 from epsworth.learner.rows import Rowed
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_COUNTERS, MOST_GRID_AXES, choose
@@ -166,6 +167,11 @@ class LatticeConfig:
     def _edges(self) -> tuple[Floats, Floats]:
         low, high = np.array(self.box, dtype=np.float64).T
         return low, high
+
+    @cached_property
+    def known(self) -> Values:
+        """Which label an entry of a record is."""
+        return Values(self.classes)
 
     @cached_property
     def _numbers(self) -> dict[Any, int]:

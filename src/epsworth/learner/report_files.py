@@ -20,7 +20,6 @@ from epsworth.learner.asked import Asked
 from epsworth.learner.assignment import refuse_files
 from epsworth.learner.client import Client
 from epsworth.learner.config import LatticeConfig
-from epsworth.learner.tables.steps import Step
 from epsworth.parallel import in_order
 from epsworth.records import shown_names
 from epsworth.release.keyed import fingerprint_of
@@ -141,13 +140,12 @@ def report_file(config: Asked, source: Path, destination: Path, target: str, *, 
     refuse_files(config)
     check_distinct(table=source, reports=destination)
     records = fingerprint_of(source)
-    table = read_table(source)
+    table = read_table(source, alone=True)  # no record decides how another one is read
     if fingerprint_of(source) != records:
         raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
     for name in config.names:
         column(table, name)
-    own, y = table.select(list(config.names)), column(table, target).to_numpy()
-    X = own if isinstance(config, Step) else own.to_numpy()  # columns of one kind each, or numbers alone
+    X, y = table.select(list(config.names)), column(table, target)
     path, as_lines = check_writable(destination).resolve(), _is_lines(destination)
     charge = Charge(config.session, config.guarantee, f"epsilon {config.epsilon}", "were reported", "before", "reports")
     with charged(path, charge, records, again=again) as output:
@@ -167,9 +165,11 @@ def columns(config: LatticeConfig, table: Any) -> Floats:
     """Return the configuration's features of a data frame as an array ``(n, d)``."""
     for name in config.names:
         column(table, name)
+    import polars as pl
+
     try:
         return as_floats(table.select(list(config.names)).to_numpy())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, pl.exceptions.PolarsError):
         raise ValueError(f"the columns {', '.join(config.names)} must hold numbers; recode them") from None
 
 

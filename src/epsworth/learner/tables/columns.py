@@ -13,6 +13,7 @@ import numpy as np
 from epsworth.arrays import Bools, Floats
 from epsworth.learner.coins import Ints
 from epsworth.learner.config import shown
+from epsworth.learner.entries import Values
 from epsworth.numerals import short
 
 BITS = 32  # a number's place in its range, of 2^32
@@ -125,11 +126,6 @@ class Category:
         object.__setattr__(self, "values", found)
 
     @property
-    def classes(self) -> tuple[Any, ...]:
-        """Its values."""
-        return tuple(self.values)
-
-    @property
     def bins(self) -> int:
         """How many values there are."""
         return len(self.values)
@@ -140,15 +136,13 @@ class Category:
         return 1 << (self.bins - 1).bit_length()
 
     @cached_property
-    def _numbers(self) -> dict[Any, int]:
-        return {value: number for number, value in enumerate(self.values)}
+    def known(self) -> Values:
+        """Which value an entry of a record is."""
+        return Values(self.values)
 
     def number(self, value: Any) -> int:
         """Return the position of a value, -1 for any other."""
-        try:
-            return self._numbers.get(value, -1)
-        except Exception:  # a list, or what fails in its own way: no value
-            return -1
+        return self.known.position(value)
 
 
 Column = Number | Category

@@ -17,6 +17,7 @@ from epsworth.exact.rational import Exact, stated
 from epsworth.files import reading, write_text
 from epsworth.learner.coins import WORD, checked_epsilon, flip_weight
 from epsworth.learner.config import Rows, checked_classes, plain_epsilon, shown
+from epsworth.learner.entries import Values
 from epsworth.learner.mechanism import checked_users
 from epsworth.learner.tables.columns import Column, checked_columns, column_told
 from epsworth.learner.tables.regimes import REGIMES, Plan, planned
@@ -128,15 +129,9 @@ class TableConfig:
         return tuple(column.name for column in self.columns)
 
     @cached_property
-    def _numbers(self) -> dict[Any, int]:
-        return {label: number for number, label in enumerate(self.classes)}
-
-    def number(self, label: Any) -> int:
-        """Return the position of a label among the classes, -1 for any other."""
-        try:
-            return self._numbers.get(label, -1)
-        except Exception:  # a list, or what fails in its own way: no label
-            return -1
+    def known(self) -> Values:
+        """Which label an entry of a record is."""
+        return Values(self.classes)
 
     def column(self, name: str) -> Column:
         """Return the column of a name."""

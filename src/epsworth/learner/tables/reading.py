@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsworth.arrays import Floats, as_floats
 from epsworth.learner.coins import Ints
-from epsworth.learner.door import number_of, positions
+from epsworth.learner.door import positions
+from epsworth.learner.entries import numbers_of, positions_of, table_of
 from epsworth.learner.tables.columns import Category, Column, Records
 from epsworth.learner.tables.config import TableConfig
 from epsworth.records import shown_names
@@ -21,8 +20,7 @@ def admitted(config: TableConfig, X: ArrayLike, y: Any) -> Records:
 
     Shapes and columns, which no value decides, are still refused.
     """
-    with np.errstate(all="ignore"), warnings.catch_warnings():  # a warning, or an error made of one, would tell
-        warnings.simplefilter("ignore")
+    with np.errstate(all="ignore"):
         return _records(config, X, y)
 
 
@@ -68,46 +66,18 @@ def _records(config: TableConfig, X: ArrayLike, y: Any) -> Records:
 def _coded(column: Column, values: NDArray[Any]) -> tuple[Ints, NDArray[np.bool_]]:
     """Return places or positions, and where there is a value at all; where there is none the place is 0."""
     if isinstance(column, Category):
-        found = positions(column, values)
+        found = positions_of(column.known, values)
         return np.maximum(found, 0), found >= 0
-    numbers = _numbers(values)
+    numbers = numbers_of(values)
     return column.place(numbers), ~np.isnan(numbers)
-
-
-def _numbers(values: NDArray[Any]) -> Floats:
-    try:
-        return as_floats(values)
-    except Exception:  # any value's own code may fail in any way, and a failure would tell of it
-        return np.array([number_of(entry) for entry in values], dtype=np.float64)
 
 
 def _columns(config: TableConfig, X: Any) -> list[NDArray[Any]]:
     """Return the columns, in the configuration's order, of a frame or of rows."""
-    names, d = list(config.names), len(config.columns)
-    given = getattr(X, "columns", None)
-    if given is not None:
-        if list(given) != names:
-            raise ValueError(
-                f"{shown_names(list(given), 'X has the columns')}, but the configuration's are {', '.join(names)}; "
-                "select them in this order"
-            )
-        return [np.asarray(X[name]) for name in names]
-    table = _rows(X, d, names)
-    return [table[:, j] for j in range(d)]
-
-
-def _rows(X: Any, d: int, names: list[str]) -> NDArray[Any]:
-    try:
-        table = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
-        if table.ndim == 2 and table.shape[1] == d:
-            return table
-    except Exception:  # as above
-        pass
-    rows = list(X) if hasattr(X, "__iter__") else []
-    if not rows or not all(hasattr(row, "__len__") and len(row) == d for row in rows):
-        raise ValueError(f"X must have {d} values in every row; columns: {', '.join(names)}")
-    table = np.empty((len(rows), d), dtype=object)
-    for i, row in enumerate(rows):
-        for j, entry in enumerate(row):
-            table[i, j] = entry
-    return table
+    names, given = list(config.names), getattr(X, "columns", None)
+    if given is not None and list(given) != names:
+        raise ValueError(
+            f"{shown_names(list(given), 'X has the columns')}, but the configuration's are {', '.join(names)}; "
+            "select them in this order"
+        )
+    return table_of(X, len(names), ", ".join(names))

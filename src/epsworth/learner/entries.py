@@ -1,0 +1,218 @@
+"""One entry of a record, read alone: what it says depends on no other record, nor on what a file or a frame made of it.
+
+A column of whole numbers with one empty cell is a column of floats, and one odd word makes it one of texts: so 2, 2.0,
+"2" and " 2.0 " are one value, true is 1, and what is no value is none, whatever stands around it.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import warnings
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Floats, as_floats
+from epsworth.learner.coins import Ints
+
+PLAIN = "biuf"  # kinds of arrays whose entries are numbers, each of them as it was given
+NUMBERS = {int, float, bool, np.float64, np.float32, np.int64, np.int32, np.bool_}
+TRUTH = {"true": 1.0, "false": 0.0}
+_QUIET = threading.Lock()  # filters of warnings are the process's: two threads would leave one another's behind
+
+
+def number_of(entry: Any) -> float:
+    """Return an entry as a number, NaN where it is none.
+
+    Examples
+    --------
+    >>> number_of(" 2.0 "), number_of(True), number_of([2]), number_of(None)
+    (2.0, 1.0, nan, nan)
+    """
+    if type(entry) in (float, int):
+        return _float(entry)
+    if isinstance(entry, str):
+        word = entry.strip().lower()
+        return TRUTH[word] if word in TRUTH else _float(word)
+    with _quiet():
+        try:
+            if isinstance(entry, np.ndarray):
+                return number_of(entry.item()) if entry.ndim == 0 else math.nan
+            if isinstance(entry, (np.datetime64, np.timedelta64)):
+                return math.nan
+            if isinstance(entry, (complex, np.complexfloating)):
+                return float(entry.real) if entry.imag == 0 else math.nan
+        except Exception:  # as below
+            return math.nan
+        return _float(entry)
+
+
+def _float(entry: Any) -> float:
+    try:
+        return float(entry)
+    except Exception:  # any value's own code may fail in any way, and a failure would tell of it
+        return math.nan
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Show no warning, and make no error of one: either would tell of the record."""
+    with _QUIET, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+class Values:
+    """Declared values, or labels: which of them an entry is.
+
+    Texts that write numbers are those numbers, too, unless two of them write the same one.
+
+    Examples
+    --------
+    >>> floors = Values(("1", "2", "basement"))
+    >>> [floors.position(entry) for entry in ("1", 1, 1.0, "1.0", "basement", None, 7)]
+    [0, 0, 0, 0, 2, -1, -1]
+    """
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self._texts = {value: number for number, value in enumerate(values) if isinstance(value, str)}
+        found: dict[Hashable, list[int]] = {}
+        for number, value in enumerate(values):
+            if (key := _key(value)) is not None:
+                found.setdefault(key, []).append(number)
+        self._numbers = {key: own[0] for key, own in found.items() if len(own) == 1}
+
+    def position(self, entry: Any) -> int:
+        """Return the position of the value that an entry is, -1 where it is none of them."""
+        try:
+            if isinstance(entry, str) and entry in self._texts:
+                return self._texts[entry]
+            return self._numbers.get(_key(entry), -1)
+        except Exception:  # what fails in its own way is none of them
+            return -1
+
+
+def _key(entry: Any) -> int | float | None:
+    """Return the number that an entry is or writes, whole ones exactly; None for anything else."""
+    if isinstance(entry, np.generic | np.ndarray) and entry.ndim == 0:
+        entry = None if entry.dtype.kind in "mM" else entry.item()
+    if isinstance(entry, str):
+        word = entry.strip().lower()
+        if word.lstrip("+-").isdecimal() and len(word) < 400:
+            return int(word)
+    elif isinstance(entry, int):
+        return int(entry)
+    found = number_of(entry)
+    return None if math.isnan(found) else found
+
+
+def column_of(values: Any) -> NDArray[Any]:
+    """Return the entries of one column ``(n,)``: an array of numbers where it is one, else of objects, None if hidden.
+
+    Raises
+    ------
+    ValueError
+        For what is no column.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        return _filled(values)
+    if isinstance(values, np.ndarray):
+        return values
+    if isinstance(values, (str, bytes, Mapping, Set)) or not hasattr(values, "__len__"):
+        raise ValueError("a column must be a list, an array or a series")
+    own = values.to_list() if hasattr(values, "to_list") else list(values)
+    found = _of_numbers(own)
+    return objects(own) if found is None else found
+
+
+def _of_numbers(own: list[Any]) -> NDArray[Any] | None:
+    """Return plain numbers alone as an array; None where one is no such number, or floats would round it."""
+    if not {type(entry) for entry in own} <= NUMBERS:
+        return None
+    try:
+        found = np.array(own)
+    except Exception:  # a whole number beyond all arrays
+        return None
+    if found.dtype.kind == "f" and not (np.abs(found) <= 2.0**53).all():
+        return None
+    return found if found.dtype.kind in PLAIN else None
+
+
+def _filled(values: Any) -> NDArray[Any]:
+    """Return a masked array's entries, None where they are hidden."""
+    return np.asarray(values.astype(object).filled(None))
+
+
+def objects(values: Any) -> NDArray[Any]:
+    """Return an array of objects, each as it is given."""
+    found = np.empty(len(values), dtype=object)
+    for number, entry in enumerate(values):
+        found[number] = entry
+    return found
+
+
+def numbers_of(values: NDArray[Any]) -> Floats:
+    """Return a column's entries as numbers, NaN where one is none."""
+    if values.dtype.kind in PLAIN:
+        with np.errstate(all="ignore"):
+            return as_floats(values)
+    if values.dtype.kind in "mM":
+        return np.full(len(values), math.nan)
+    return np.array([number_of(entry) for entry in values.tolist()], dtype=np.float64)
+
+
+def positions_of(known: Values, values: NDArray[Any]) -> Ints:
+    """Return the position of every entry's value, -1 where it is none that is known."""
+    if values.dtype.kind in PLAIN:
+        found, index = np.unique(values, return_inverse=True)
+        return np.array([known.position(one) for one in found.tolist()], dtype=np.int64)[index]
+    if values.dtype.kind in "mM":
+        return np.full(len(values), -1, dtype=np.int64)
+    told: dict[str, int] = {}
+    numbers = np.empty(len(values), dtype=np.int64)
+    for at, entry in enumerate(values.tolist()):
+        if type(entry) is str:
+            if entry not in told:
+                told[entry] = known.position(entry)
+            numbers[at] = told[entry]
+        else:
+            numbers[at] = known.position(entry)
+    return numbers
+
+
+def table_of(X: Any, d: int, names: str) -> list[NDArray[Any]]:
+    """Return the columns of a frame, of an array ``(n, d)``, or of rows.
+
+    Raises
+    ------
+    ValueError
+        For another shape; no entry is shown.
+    """
+    columns = getattr(X, "columns", None)
+    if columns is not None and not isinstance(X, np.ndarray):
+        found = [column_of(X[name]) for name in columns]
+        if len(found) == d and all(one.ndim == 1 for one in found):
+            return found
+        raise ValueError(f"X must have {d} columns: {names}")
+    if isinstance(X, np.ma.MaskedArray):
+        X = _filled(X)
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        if X.shape[1] != d:
+            raise ValueError(f"X must have shape (n, {d}); columns: {names}")
+        return [X[:, j] for j in range(d)]
+    if isinstance(X, (str, bytes, Mapping, Set)) or not hasattr(X, "__len__") or getattr(X, "ndim", 1) == 0:
+        raise ValueError(f"X must have shape (n, {d}); columns: {names}")
+    rows = list(X)
+    if not all(_is_row(row, d) for row in rows):
+        raise ValueError(f"X must have {d} values in every row; columns: {names}")
+    return [column_of(list(column)) for column in zip(*rows, strict=True)] if rows else [np.empty(0)] * d
+
+
+def _is_row(row: Any, d: int) -> bool:
+    if isinstance(row, (str, bytes, Mapping, Set)) or not hasattr(row, "__getitem__"):
+        return False
+    return hasattr(row, "__len__") and hasattr(row, "__iter__") and len(row) == d
