@@ -11,9 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Floats, as_floats
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.certificates import Adjust, Certificates
+from epsworth.learner.coins import Ints
 from epsworth.learner.lattice import cells
 from epsworth.learner.model import Classifier
 from epsworth.learner.tables.audits import ScoreAudit
+
+CLEARLY = 3.0  # standard errors that a group of bands holds
 
 
 class AuditedClassifier:
@@ -118,18 +121,40 @@ class AuditedClassifier:
         audit = self.audit
         if audit.about != "probabilities":
             raise ValueError("these reports tell which label is commoner alone; audit with about='probabilities'")
-        mass = self._masses()
-        whole = mass.sum(axis=1)
-        share = np.where(whole > 0, mass[:, 1] / np.maximum(whole, 1e-12), 0.5)
-        rising = IsotonicRegression(y_min=0, y_max=1).fit_transform(
-            np.arange(len(mass)), share, sample_weight=whole + 1e-9
-        )
-        own = rising[cells(audit.bands.points(audit.scores(X))[0], audit.bands.m)]
+        group, mass, noise = self._pooled()
+        whole = np.maximum(mass.sum(axis=1), noise)
+        expected, error = self._expected(group), noise / whole
+        spread = np.sqrt(expected * (1 - expected)) / 2  # how far off scores may be
+        trust = spread**2 / (spread**2 + error**2)
+        share = expected + trust * (np.clip(mass[:, 1] / whole, 0, 1) - expected)
+        rising = IsotonicRegression(y_min=0, y_max=1).fit_transform(np.arange(len(share)), share, sample_weight=whole)
+        own = rising[group[cells(audit.bands.points(audit.scores(X))[0], audit.bands.m)]]
         return as_floats(np.column_stack([1 - own, own]))
 
-    def _masses(self) -> Floats:
-        """Return the estimated share of the users with every band and label, at least 0 ``(bands, 2)``."""
+    def _expected(self, group: Ints) -> Floats:
+        """Return the second label's share that scores stand for, if they are log odds, on average over each group."""
+        (low, high), side = self.audit.bands.box[0], self.audit.bands.m
+        middles = low + (np.arange(side) + 0.5) / side * (high - low)
+        return as_floats(np.bincount(group, 1 / (1 + np.exp(-middles))) / np.bincount(group))
+
+    def _pooled(self) -> tuple[Ints, Floats, Floats]:
+        """Return every band's group, the groups' estimated shares of the users by label ``(groups, 2)``, their noise.
+
+        Neighbouring bands are put together until they hold clearly more users than noise: cutting every band's
+        estimates off at zero first would make rare labels of empty bands, and shares too even.
+        """
         kernel, sums = self.audit.kernel, self.aggregate
         told = sums.tally.counts.diagonal(axis1=1, axis2=2) / sums.users  # how often the bit of a pair is set
         off = (1 - kernel.contrast) / 2
-        return np.maximum((told - off) / (0.5 - off), 0.0)
+        mass, noise = (told - off) / (0.5 - off), 2 * off * (1 - off) / (0.5 - off) ** 2 / sums.users
+        group, start = np.zeros(len(mass), dtype=np.int64), 0
+        for band in range(len(mass)):
+            group[band:] = group[band]
+            held = mass[start : band + 1].sum()
+            rest = mass[band + 1 :].sum()
+            if held >= CLEARLY * np.sqrt(noise * (band + 1 - start)) and rest >= CLEARLY * np.sqrt(noise * len(mass)):
+                start = band + 1
+                group[start:] += 1
+        pooled = np.zeros((int(group.max()) + 1, 2))
+        np.add.at(pooled, group, mass)
+        return group, pooled, as_floats(np.sqrt(noise * np.bincount(group)))

@@ -125,23 +125,39 @@ def joint(values: Values, rows: Rows, columns: Sequence[Column], classes: int, p
     characters = 1 << (classes - 1).bit_length()
     labels = characters_of(characters, classes)
     entries = [_by_order(values, rows, j, column, characters) for j, column in enumerate(columns)]
-    only = np.concatenate([[1.0], values.value[rows.column == CLASS_ONLY]])
+    only = _of_labels(values, rows, labels)
     prior = np.clip(labels.T @ only / characters, LEAST_PRIOR, None)
     prior /= prior.sum()
     found, here = _shrunk(entries, columns), _present(entries, columns, only)
     for j, table in enumerate(found):
         table[0] = here.get(j, only)
-    if plan.regime == "ramp":
+    lines = plan.regime in ("ramp", "weighted")
+    if lines:
         _towards_lines(entries, found, columns, plan)
     tables = []
     for j, (table, column) in enumerate(zip(found, columns, strict=True)):
         if j not in here:
             table[0] = labels @ prior
-        for order in range(plan.orders + 1, column.side) if plan.steep and isinstance(column, Number) else ():
+        lost = plan.steep or lines
+        for order in range(plan.orders + 1, column.side) if lost and isinstance(column, Number) else ():
             table[order, 1:] = _expected(table, order)
         tables.append(as_floats((_signs(column).T @ table @ labels)[: column.bins] / (column.side * characters)))
     present = [np.clip(labels.T @ here[j] / characters, 0, None) if j in here else None for j in range(len(columns))]
     return Joint(as_floats(prior), tuple(tables), tuple(present))
+
+
+def _of_labels(values: Values, rows: Rows, labels: Floats) -> Floats:
+    """Return the labels' own characters, shrunk towards those of labels that are all as common.
+
+    Of shares that are uniform a character has variance 1 / (classes + 1), as a split share of two has 1/3: few users
+    answer these rows, and a prior that is noise would outvote all columns.
+    """
+    at = rows.column == CLASS_ONLY
+    value, variance, even = values.value[at], values.variance[at], labels[1:].mean(axis=1)
+    wide = 1 / (labels.shape[1] + 1)
+    with np.errstate(invalid="ignore"):
+        kept = np.where(np.isfinite(variance), (value - even) * wide / (wide + variance), 0.0)
+    return as_floats(np.concatenate([[1.0], even + kept]))
 
 
 def characters_of(characters: int, classes: int) -> Floats:

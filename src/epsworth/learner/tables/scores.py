@@ -18,6 +18,8 @@ UNIT = 2.0**32  # published scores are whole numbers of this fraction
 LEAST_TOTAL, LEAST_WITHIN = 0.03, 0.05  # eigenvalues of correlations, over all and within a label
 RIDGE = (0.05, 10.0)
 MOST_CORRELATION = 0.98
+LEAST_SPREAD = 1e-12
+MOST_WEIGHT = 16.0  # of a column's scores, which naive Bayes takes once
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,16 +53,22 @@ def naive_bayes(found: Joint) -> Additive:
 
     Where values may be missing, that one is present or missing has a score of its own.
     """
-    tables, missing = [], []
-    for table, present in zip(found.tables, found.present, strict=True):
-        score, absent = log_ratios(table, found.prior), np.zeros(found.prior.size)
-        if present is not None:
-            here, away = _kept_and_lost(present, found.prior)
-            score, absent = score + here, away
-        tables.append(as_floats(score if np.ptp(score, axis=0).max() > FLAT or present is not None else 0 * score))
-        missing.append(absent)
+    tables = []
+    here, away = _presence(found)
+    for table, said in zip(found.tables, here, strict=True):
+        score = log_ratios(table, found.prior)
+        tables.append(as_floats((score if np.ptp(score, axis=0).max() > FLAT else 0 * score) + said))
     prior = as_floats(np.log(found.prior))
-    return Additive(prior, tuple(tables), as_floats(np.stack(missing)), prior)
+    return Additive(prior, tuple(tables), away, prior)
+
+
+def _presence(found: Joint) -> tuple[Floats, Floats]:
+    """Return what being present, and being missing, says for every label ``(columns, classes)``; 0 where not asked."""
+    told = [
+        (np.zeros_like(found.prior),) * 2 if present is None else _kept_and_lost(present, found.prior)
+        for present in found.present
+    ]
+    return as_floats(np.stack([here for here, _ in told])), as_floats(np.stack([away for _, away in told]))
 
 
 def log_ratios(table: Floats, prior: Floats) -> Floats:
@@ -170,15 +178,14 @@ def weighted(model: Additive, found: Joint, own: Alive, values: Values) -> tuple
     weight = _nonnegative(within, delta, rho)
     full = np.zeros(len(model.tables))
     full[list(own.columns)] = weight
-    odds = float(model.intercept[1] - model.intercept[0])
-    start = odds
+    odds, middle = float(model.intercept[1] - model.intercept[0]), 0.0
     if 0.5 <= rho < 1:  # the threshold of two normal laws
         low, high = float(weight @ mean[:, 0]), float(weight @ mean[:, 1])
-        start = float(weight @ within @ weight) / max(high - low, 1e-9) * odds - (low + high) / 2
-    tables = tuple(as_floats(w * table) for w, table in zip(full, model.tables, strict=True))
-    return Additive(
-        as_floats([0.0, start]), tables, as_floats(full[:, None] * model.missing), as_floats([0.0, odds])
-    ), rho
+        odds *= float(weight @ within @ weight) / max(high - low, 1e-9)
+        middle = (low + high) / 2
+    here, away = _presence(found)  # of which the products tell nothing: as in naive Bayes
+    tables = tuple(as_floats(w * (table - h) + h) for w, table, h in zip(full, model.tables, here, strict=True))
+    return Additive(as_floats([0.0, odds - middle]), tables, away, as_floats([0.0, odds])), rho
 
 
 def _moments(model: Additive, found: Joint, own: Alive, values: Values) -> tuple[Floats, Floats, Floats, float]:
@@ -194,6 +201,7 @@ def _moments(model: Additive, found: Joint, own: Alive, values: Values) -> tuple
     )
     size = np.array([max(max(s), -min(s)) / UNIT for s in own.scores])
     first, second = np.triu_indices(k, 1)
+    spread = np.maximum(spread, LEAST_SPREAD)
     unit = size[first] * size[second] / np.sqrt(spread[first] * spread[second])
     r, variance = values.value * unit, values.variance * unit**2
     rho = float(np.clip(np.median(variance) * k / 3, *RIDGE))
@@ -223,7 +231,7 @@ def _nonnegative(within: Floats, delta: Floats, rho: float) -> Floats:
 
     own = np.maximum(np.diag(within), 1e-9)
     root = np.linalg.cholesky(within + (rho + 1e-9) * np.diag(own))
-    return as_floats(nnls(root.T, np.linalg.solve(root, delta + rho * own))[0])
+    return as_floats(np.minimum(nnls(root.T, np.linalg.solve(root, delta + rho * own))[0], MOST_WEIGHT))
 
 
 def _floored(matrix: Floats, least: float) -> Floats:
