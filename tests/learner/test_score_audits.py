@@ -60,7 +60,7 @@ def test_a_saved_audit_is_the_same(tmp_path):
         ({"middle": 0.5}, "middle must be a whole number"),
         ({"spread": 0}, "spread must be a whole number"),
         ({"spread": True}, "spread must be a whole number"),
-        ({"score": {"intercept": 1, "tables": [], "missing": []}}, "damaged|shorter|argument"),
+        ({"score": {"intercept": 1, "tables": [], "missing": []}}, "tables must be a list of 5, one per column"),
         ({"middle": 7}, "fingerprint: it is not the content's; the audit was edited"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Rng, generator
 from epsworth.documents import read_json
 from epsworth.files import reading, replacing
-from epsworth.learner.asked import Asked, asked_of
+from epsworth.learner.asked import Asked, asked_of, checked_asked
 from epsworth.learner.assignment import Called, Roll, Seed, called, refuse_other_rows
 from epsworth.learner.client import unpack
 from epsworth.learner.config import LatticeConfig
@@ -23,6 +24,7 @@ from epsworth.learner.tallies import Tally
 MAGIC = b"epsworth tally 1\n"
 BATCH = 1 << 22  # bytes of reports that are read together
 CACHED = 1 << 18  # bytes of reports that are looked at together, or as many as there are bytes of counters
+_ADDING = threading.Lock()
 Reports = bytes | bytearray | memoryview | Iterable[bytes]
 
 
@@ -67,7 +69,7 @@ class Aggregator:
     _roll = Roll()  # of nobody; each has its own
 
     def __init__(self, config: Asked, tally: Tally | None = None) -> None:
-        self.config = config
+        self.config = checked_asked(config)
         self.tally = config.kernel.empty() if tally is None else config.kernel.checked(tally)
         self._roll = Roll()
 
@@ -75,6 +77,11 @@ class Aggregator:
     def users(self) -> int:
         """Reports so far."""
         return int(self.tally.users.sum())
+
+    @property
+    def seed(self) -> str:
+        """A digest of the public seed that rows follow from; empty where clients draw them, or ids are not known."""
+        return self._roll.seed if self._roll.marks else ""
 
     def __str__(self) -> str:
         """Say how many reports of what."""
@@ -122,9 +129,12 @@ class Aggregator:
             except ValueError as error:
                 where = f" (counted from report {start // size} of this call)" if start else ""
                 raise ValueError(f"{error}{where}") from None
-        self.tally = kernel.checked(self.tally + found)
-        if asked is not None:
-            self._roll.add(asked.seed, marks)
+        with _ADDING:  # threads may add at once: none of their reports is lost, and no user enters twice
+            if asked is not None:
+                self._roll.check(asked.seed, marks)
+            self.tally = kernel.checked(self.tally + found)
+            if asked is not None:
+                self._roll.add(asked.seed, marks)
         return int(found.users.sum())
 
     def _called(self, users: Iterable[str] | None, seed: Seed | None) -> Called | None:
@@ -162,6 +172,10 @@ class Aggregator:
         found = Aggregator(self.config, kernel.checked(self.tally) + kernel.checked(other.tally))
         found._roll = self._roll.joined(other._roll)
         return found
+
+    def __copy__(self) -> Aggregator:
+        """Return sums of their own: a shallow copy would share the ids."""
+        return self.merge(Aggregator(self.config))
 
     def __add__(self, other: object) -> Aggregator:
         """Return `merge`."""

@@ -166,9 +166,10 @@ def checked_rows(config: Asked, rows: ArrayLike | None) -> Ints | None:
     if rows is None:
         raise ValueError("rows are missing: with rows='hash' give assigned_rows(config, users, seed), one per report")
     found = np.asarray(rows)
-    if found.ndim != 1 or found.dtype.kind not in "iu" or not ((found >= 0) & (found < kernel.named)).all():
+    below = len(kernel.weights) if isinstance(kernel, Question) else kernel.named
+    if found.ndim != 1 or found.dtype.kind not in "iu" or not ((found >= 0) & (found < below)).all():
         raise ValueError(
-            f"rows must be whole numbers from 0 to {kernel.named - 1}, one per report, got {short(rows)}; give what "
+            f"rows must be whole numbers from 0 to {below - 1}, one per report, got {short(rows)}; give what "
             "assigned_rows(config, users, seed) returns"
         )
     return found.astype(np.int64)

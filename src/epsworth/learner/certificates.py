@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,5 +191,5 @@ def _smooth(aggregate: Aggregator, risk: Risk, holder: Holder) -> Bools:
 
 
 def _cells_of(aggregate: Aggregator) -> tuple[LatticeConfig, Mechanism]:
-    assert isinstance(aggregate.config, LatticeConfig)  # a classifier's
-    return aggregate.config, aggregate.config.kernel
+    config = cast(LatticeConfig, aggregate.config)  # a classifier's
+    return config, config.kernel

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Floats
 from epsworth.exact.entropy import SystemWords
 from epsworth.guarantees import Pure
-from epsworth.learner.asked import Asked
+from epsworth.learner.asked import Asked, checked_asked
 from epsworth.learner.assignment import checked_rows
 from epsworth.learner.coins import Ints
 from epsworth.learner.config import PREFIX
@@ -49,7 +49,7 @@ class Client:
     """
 
     def __init__(self, config: Asked) -> None:
-        self.config = config
+        self.config = checked_asked(config)
 
     def report(self, x: ArrayLike, y: object, *, row: int | None = None) -> bytes:
         """Return the report of one user: point ``(d,)`` in natural units, and label.

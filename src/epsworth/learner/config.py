@@ -24,7 +24,7 @@ from epsworth.files import reading, write_text
 from epsworth.guarantees import Pure
 from epsworth.learner import door
 from epsworth.learner.coins import Ints, checked_epsilon
-from epsworth.learner.entries import Values
+from epsworth.learner.entries import Values, hashable
 from epsworth.learner.mechanism import Mechanism, Users
 from epsworth.learner.rows import Rowed
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_COUNTERS, MOST_GRID_AXES, choose
@@ -173,16 +173,9 @@ class LatticeConfig:
         """Which label an entry of a record is."""
         return Values(self.classes)
 
-    @cached_property
-    def _numbers(self) -> dict[Any, int]:
-        return {label: number for number, label in enumerate(self.classes)}
-
     def number(self, label: Any) -> int:
-        """Return the position of a label among the classes, -1 for any other."""
-        try:
-            return self._numbers.get(label, -1)
-        except Exception:  # a list, or what fails in its own way: no label
-            return -1
+        """Return the position of a label among the classes, -1 for any other: here no text stands for a number."""
+        return {own: number for number, own in enumerate(self.classes)}.get(hashable(label), -1)
 
     def users(self, X: ArrayLike, y: ArrayLike) -> Users:
         """Check data ``(n, d)`` and labels ``(n,)``; points come back on the unit box, labels as numbers.

@@ -41,7 +41,7 @@ def number_of(entry: Any) -> float:
     with _quiet():
         try:
             if isinstance(entry, np.ndarray):
-                return number_of(entry.item()) if entry.ndim == 0 else math.nan
+                return _float(entry.item()) if entry.ndim == 0 and not np.ma.is_masked(entry) else math.nan
             if isinstance(entry, (np.datetime64, np.timedelta64)):
                 return math.nan
             if isinstance(entry, (complex, np.complexfloating)):
@@ -99,7 +99,7 @@ class Values:
 def _key(entry: Any) -> int | float | None:
     """Return the number that an entry is or writes, whole ones exactly; None for anything else."""
     if isinstance(entry, np.generic | np.ndarray) and entry.ndim == 0:
-        entry = None if entry.dtype.kind in "mM" else entry.item()
+        entry = None if entry.dtype.kind in "mM" or np.ma.is_masked(entry) else entry.item()
     if isinstance(entry, str):
         word = entry.strip().lower()
         if word.lstrip("+-").isdecimal() and len(word) < 400:
@@ -108,6 +108,15 @@ def _key(entry: Any) -> int | float | None:
         return int(entry)
     found = number_of(entry)
     return None if math.isnan(found) else found
+
+
+def hashable(label: Any) -> Any:
+    """Return a label, or None where it cannot be one: a list."""
+    try:
+        hash(label)
+    except TypeError:
+        return None
+    return label
 
 
 def column_of(values: Any) -> NDArray[Any]:

@@ -28,6 +28,7 @@ from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.learner import learn_table
 from epsworth.learner.tables.model import NO_CERTIFICATE, TableClassifier
 from epsworth.learner.tables.regimes import MOST_BY_CELLS
+from epsworth.records import shown_names
 
 
 class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -144,10 +145,11 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         """Choose the mechanism and the number of cells from public numbers: users, features, classes, epsilon."""
         users, d = shape
         if self._declared:
-            if len(self.bounds) != d:
-                raise ValueError(f"bounds declare {len(self.bounds)} columns, but X has {d}; declare each once")
+            self._check_declared(d, names)
             return TableConfig(self.bounds, classes, self.epsilon, users)
         if self.mechanism == "auto" and self.m is None and d > MOST_BY_CELLS:
+            if self.outside != "clip":
+                raise ValueError(f"outside={self.outside!r} is for cells; a table moves values to the nearer end")
             pairs = checked_box(self.bounds, d)
             own = names or [f"x{i}" for i in range(d)]
             columns = [Number(name, low, high) for name, (low, high) in zip(own, pairs, strict=True)]
@@ -156,6 +158,17 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         if m is None:
             name, m = suited(name, self.epsilon, d, len(classes), users)
         return LatticeConfig(self.bounds, m, d, classes, name, self.epsilon, self.outside, names)
+
+    def _check_declared(self, d: int, names: list[str]) -> None:
+        """Refuse what a table of declared columns does not know."""
+        if len(self.bounds) != d:
+            raise ValueError(f"bounds declare {len(self.bounds)} columns, but X has {d}; declare each once")
+        own = [column.name for column in self.bounds if isinstance(column, (Number, Category))]
+        if names and own != names:
+            raise ValueError(f"{shown_names(names, 'X has the columns')}, but bounds declare {', '.join(own)}; reorder")
+        for field, usual in (("mechanism", "auto"), ("m", None), ("outside", "clip")):
+            if (given := getattr(self, field)) != usual:
+                raise ValueError(f"{field}={given!r} is for cells; leave it out where bounds are columns of a table")
 
     def predict(self, X: ArrayLike) -> Any:
         """Return one label per row."""

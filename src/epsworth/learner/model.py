@@ -89,7 +89,7 @@ class Classifier:
         if smoothing not in ("sure", None):
             raise ValueError(f"smoothing must be 'sure' or None, got {smoothing!r}")
         if not isinstance(aggregate.config, LatticeConfig):
-            raise ValueError("these are sums of a round about a table; close the round with them: TableLearner.close")
+            raise ValueError("these are sums of a round about a table; close it with them: epsworth learn close")
         if aggregate.users == 0 or not aggregate.tally.users.all():
             raise ValueError("the aggregate holds too few reports to read a label from; add reports first")
         warn_of_odd_rows(aggregate)

@@ -12,6 +12,7 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.coins import Ints
 from epsworth.learner.rows import Rowed
+from epsworth.learner.tables.kernels import Question
 from epsworth.learner.tails import units
 from epsworth.rounding import up
 
@@ -87,7 +88,10 @@ def _tails(counts: Ints, users: int, share: float) -> Floats:
 def warn_of_odd_rows(aggregate: Aggregator, stacklevel: int = 2) -> None:
     """Warn in a sentence if a row is named too often or too rarely for honest reports."""
     kernel = aggregate.config.kernel
-    if not isinstance(kernel, Rowed) or (odd := odd_row(kernel.row_counts(aggregate.tally))) is None:
+    if not isinstance(kernel, (Rowed, Question)):
+        return
+    weights = kernel.weights if isinstance(kernel, Question) else None
+    if (odd := odd_row(kernel.row_counts(aggregate.tally), weights)) is None:
         return
     name = kernel.row_name(odd.row)
     others = f", and {odd.rows - 1:,} other rows are as odd" if odd.rows > 1 else ""

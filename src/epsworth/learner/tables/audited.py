@@ -52,7 +52,7 @@ class AuditedClassifier:
     >>> columns = [Number(name, 0, 1) for name in "abcde"]
     >>> model = learn_table(TableConfig(columns, (False, True), epsilon=2, users=20_000), X, y, 1)
     >>> audited = AuditedClassifier(simulate(ScoreAudit.of(model), X, y, 2, users=20_000))
-    >>> sure = audited.certificate([[0.9] * 5, [0.1] * 5])
+    >>> sure = audited.certificate([[0.8, 0.8, 0.5, 0.5, 0.5], [0.2, 0.2, 0.5, 0.5, 0.5]])
     >>> sure.label.tolist(), sure.certified.tolist()
     ([True, False], [True, True])
     """

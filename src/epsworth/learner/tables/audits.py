@@ -61,6 +61,8 @@ class ScoreAudit(Step):
 
     FORMAT: ClassVar[str] = "epsworth-score-audit-1"
     WORD: ClassVar[str] = "audit"
+    KEYS: ClassVar[tuple[str, ...]] = ("about", "score", "knots", "middle", "spread")
+    NEEDED: ClassVar[tuple[str, ...]] = KEYS
 
     config: TableConfig
     knots: Maps | None

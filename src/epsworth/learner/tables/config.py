@@ -26,6 +26,7 @@ from epsworth.numerals import short
 FORMAT = "epsworth-table-1"
 Prior = Literal["estimated", "balanced"]
 Purpose = Literal["quantiles", "tables", "weights", "validation"]
+MOST_ROWS = 10**6  # of one round
 KEYS = ("columns", "classes", "epsilon", "users", "rounds", "prior", "rows")
 
 
@@ -94,6 +95,17 @@ class TableConfig:
             raise ValueError(f"rounds must be auto or one of {', '.join(REGIMES)}, got {shown(self.rounds)}")
         if len(self.classes) > 2 and self.rounds != "additive":
             raise ValueError(f"rounds={self.rounds!r} knows two classes, got {len(self.classes)}; use additive")
+
+        if self._most_rows() > MOST_ROWS:
+            raise ValueError(
+                f"columns and classes give more than {MOST_ROWS:,} rows; declare fewer columns, values or labels"
+            )
+
+    def _most_rows(self) -> int:
+        """Return a bound on how many rows a round may have."""
+        characters = 1 << (len(self.classes) - 1).bit_length()
+        d = len(self.columns)
+        return int(max(characters * sum(column.side for column in self.columns), d * d // 2))
 
     def _by_rule(self) -> Plan:
         return planned(self.users, len(self.columns), len(self.classes), self.contrast)

@@ -47,6 +47,14 @@ class Question(Tallied):
     def means(self, records: Records) -> Floats:
         """Return every row's mean value over the users ``(rows,)``."""
 
+    def row_counts(self, tally: Tally) -> Ints:
+        """Return how many reports are about each row ``(rows,)``."""
+        return np.asarray(tally.counts.sum(axis=1))
+
+    def row_name(self, row: int) -> str:
+        """Say which row this is."""
+        return f"row {row}"
+
     @cached_property
     def flip(self) -> int:
         """Weight, of 2^64, with which a sign is flipped."""
@@ -154,6 +162,12 @@ class Signs(Question):
         told = (records.known[user, own] | (column < 0)) & ((records.label >= 0) | (character == 0))
         found = signs(rows.mask[row], character, self.bins(records)[user, own], np.maximum(records.label, 0))
         return as_floats(np.where(told, found, SILENT))
+
+    def row_name(self, row: int) -> str:
+        """Say what it is about."""
+        j, order, character = (int(part[row]) for part in (self.rows.column, self.rows.order, self.rows.character))
+        about = "the label alone" if j < 0 else f"{self.columns[j].name}, order {order}"
+        return f"row {row} ({about}, character {character} of the label)"
 
     def means(self, records: Records) -> Floats:
         """Return every row's mean, from one table of bins and labels per column; nobody's label is one more."""

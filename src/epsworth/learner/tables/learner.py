@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,14 +15,16 @@ from epsworth.arrays import Rng, generator
 from epsworth.documents import in_words, read_json
 from epsworth.files import reading, write_text
 from epsworth.learner.aggregation import Aggregator
+from epsworth.learner.coins import Ints
+from epsworth.learner.row_counts import warn_of_odd_rows
 from epsworth.learner.tables.columns import Knots, Records
-from epsworth.learner.tables.config import TableConfig
+from epsworth.learner.tables.config import TableConfig, canonical
 from epsworth.learner.tables.estimates import Joint, Values, joint, knots_of, values_of
 from epsworth.learner.tables.model import TableClassifier
 from epsworth.learner.tables.reading import checked
 from epsworth.learner.tables.rounds import Round
 from epsworth.learner.tables.scores import Additive, Alive, Binary, alive, naive_bayes, weighted
-from epsworth.learner.tallies import Tally
+from epsworth.learner.tallies import MOST_USERS, Tally
 
 FORMAT = "epsworth-table-learner-1"
 BEGINNING = f'{{"format": "{FORMAT}"'.encode()
@@ -59,6 +62,8 @@ class TableLearner:
     """
 
     def __init__(self, config: TableConfig) -> None:
+        if not isinstance(config, TableConfig):
+            raise ValueError(f"config must be a TableConfig, got a {type(config).__name__}")
         self.config = config
         self.closed: list[Aggregator] = []
         self._knots: tuple[Knots | None, ...] | None = None
@@ -66,6 +71,7 @@ class TableLearner:
         self._model: Additive | None = None
         self._alive: Alive | None = None
         self._candidates: tuple[Additive, ...] = ()
+        self._seed = ""  # a digest of the public one, where rows follow from ids
 
     def open(self) -> Round | None:
         """Return the next round, with what its clients must know; None after the last one."""
@@ -89,9 +95,11 @@ class TableLearner:
 
     def close(self, aggregate: Aggregator) -> None:
         """Take the sums of the open round's reports."""
+        if not isinstance(aggregate, Aggregator):
+            raise ValueError(f"aggregate must be an Aggregator of the open round, got a {type(aggregate).__name__}")
         asked = self.open()
         if asked is None:
-            raise ValueError("all rounds are closed; ask for the classifier")
+            raise ValueError("all rounds are closed: what was learnt is a model")
         given = aggregate.config
         if not isinstance(given, Round) or given.fingerprint() != asked.fingerprint():
             raise ValueError(
@@ -100,6 +108,13 @@ class TableLearner:
             )
         if aggregate.users == 0:
             raise ValueError("nobody answered this round; add reports before closing it")
+        if self._seed and aggregate.seed and aggregate.seed != self._seed:
+            raise ValueError(
+                "these reports follow from another public seed than those of earlier rounds: with two seeds a user "
+                "may answer twice; open the session anew"
+            )
+        warn_of_odd_rows(aggregate)
+        self._seed = aggregate.seed or self._seed
         self._take(given, Aggregator(given, aggregate.tally))
 
     def _take(self, asked: Round, aggregate: Aggregator) -> None:
@@ -138,7 +153,8 @@ class TableLearner:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form: the configuration, and every closed round with its sums."""
         closed = [{"round": sums.config.to_dict(), "counts": sums.tally.counts.tolist()} for sums in self.closed]
-        return {"format": FORMAT, "config": self.config.to_dict(), "closed": closed}
+        found = {"format": FORMAT, "config": self.config.to_dict(), "closed": closed}
+        return found | ({"seed": self._seed} if self._seed else {})
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> TableLearner:
@@ -146,8 +162,14 @@ class TableLearner:
         if not is_session(document):
             raise ValueError(f"this is not an {FORMAT} document; write one with epsworth learn close")
         found = cls(TableConfig.from_dict(document["config"]))
-        for entry in document["closed"]:
-            asked, counts = Round.from_dict(entry["round"]), np.array(entry["counts"])
+        if "sha256" in document and document["sha256"] != _digest(document):
+            raise ValueError("it was cut or changed after it was written; close the rounds again")
+        closed, seed = document["closed"], document.get("seed", "")
+        if not isinstance(closed, list) or not isinstance(seed, str):
+            raise ValueError("closed must be a list of rounds, and seed a text; close the rounds again")
+        found._seed = seed
+        for entry in closed:
+            asked, counts = Round.from_dict(entry["round"]), _counts(entry["counts"])
             if asked.config != found.config:
                 raise ValueError("a closed round is one of another configuration; close the rounds again")
             expected = found.open()
@@ -158,7 +180,8 @@ class TableLearner:
 
     def save(self, path: str | Path) -> None:
         """Write a JSON file, whole or not at all; once all rounds are closed it is a model."""
-        write_text(path, json.dumps(self.to_dict()) + "\n")
+        document = self.to_dict()
+        write_text(path, json.dumps(document | {"sha256": _digest(document)}) + "\n")
 
     @staticmethod
     def wrote(path: str | Path) -> bool:
@@ -174,7 +197,13 @@ class TableLearner:
         with reading(path, "session") as content:
             try:
                 document = read_json(content)
-                return cls.from_dict(document) if is_session(document) else cls(TableConfig.from_dict(document))
+                if not is_session(document):
+                    if isinstance(document, Mapping) and document.get("format") == Round.FORMAT:
+                        raise ValueError("this is a round, which clients get; give the session, or the configuration")
+                    return cls(TableConfig.from_dict(document))
+                if "sha256" not in document:
+                    raise ValueError("sha256 is missing: it was cut or changed; close the rounds again")
+                return cls.from_dict(document)
             except (TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
                 raise ValueError(f"damaged or incomplete ({in_words(error)})") from None
 
@@ -183,6 +212,23 @@ class TableLearner:
         if (left := self.open()) is not None or self._model is None:
             raise ValueError(f"the round of {left.purpose if left else 'tables'} is still open; close it first")
         return TableClassifier(self.config, self._knots, self._model)
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    """Return the hash of all entries but itself."""
+    told = {name: value for name, value in document.items() if name != "sha256"}
+    return hashlib.sha256(f"epsworth table session: {canonical(told)}".encode()).hexdigest()
+
+
+def _counts(entries: Any) -> Ints:
+    """Read a round's sums."""
+    whole = isinstance(entries, list) and all(
+        isinstance(row, list) and len(row) == 2 and all(type(one) is int and 0 <= one <= MOST_USERS for one in row)
+        for row in entries
+    )
+    if not whole:
+        raise ValueError("counts must be pairs of whole numbers; close the round again")
+    return np.array(entries, dtype=np.int64).reshape(-1, 2)
 
 
 def is_session(document: object) -> bool:

@@ -18,7 +18,7 @@ from epsworth.records import shown_names
 
 NO_CERTIFICATE = (
     "scores of a table are shrunk and no certificate covers them; certify score bands with users of their own: "
-    "see ScoreAudit"
+    "see epsworth learn audit, or ScoreAudit"
 )
 
 

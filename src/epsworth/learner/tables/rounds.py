@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
@@ -51,6 +51,8 @@ class Round(Step):
 
     FORMAT: ClassVar[str] = "epsworth-round-1"
     WORD: ClassVar[str] = "round"
+    KEYS: ClassVar[tuple[str, ...]] = ("purpose", "knots", "scores", "candidates")
+    NEEDED: ClassVar[tuple[str, ...]] = ("purpose",)
 
     config: TableConfig
     purpose: Purpose
@@ -117,23 +119,21 @@ class Round(Step):
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Round:
         """Read the JSON form; whatever does not fit the configuration is refused."""
-        config = TableConfig.from_dict(document["config"])
-        purpose, sides = document["purpose"], [_bins(column) for column in config.columns]
-        if purpose not in get_args(Purpose):
-            raise ValueError(f"purpose must be one of {', '.join(get_args(Purpose))}")
-        knots = document.get("knots")
-        scores, candidates = document.get("scores"), document.get("candidates", [])
+        config, purpose = TableConfig.from_dict(document["config"]), document["purpose"]
+        asked = [one.purpose for one in config.shares]
+        if purpose not in asked:
+            raise ValueError(f"purpose must be one of {', '.join(asked)}, the configuration's rounds; open it again")
+        candidates = document.get("candidates", [])
+        if not isinstance(candidates, list) or len(candidates) not in (0, 2):
+            raise ValueError("candidates must be two classifiers, or none; open the round again")
         found = cls(
-            config, purpose,
-            read_knots(knots, config),
-            None if scores is None else Alive(
-                tuple(int(j) for j in scores),
-                tuple(_whole(own, sides[int(j)]) for j, own in scores.items()),
-            ),
+            config, purpose, read_knots(document.get("knots"), config), _alive(document.get("scores"), config),
             tuple(read_binary(one, config) for one in candidates),
         )  # fmt: skip
         if (purpose == "weights") != (found.scores is not None) or (purpose == "validation") != bool(found.candidates):
             raise ValueError("the round lacks what it asks about, or holds more; open it again")
+        if purpose == "quantiles" and all(isinstance(column, Category) for column in config.columns):
+            raise ValueError("categories have no quantiles; open the round again")
         return found
 
 
@@ -150,14 +150,33 @@ def read_knots(document: Any, config: TableConfig) -> Maps | None:
     """Read maps of a configuration's columns, or none."""
     if document is None:
         return None
+    if not isinstance(document, list) or len(document) != len(config.columns):
+        raise ValueError(f"knots must be a list of {len(config.columns)}, one per column; open the round again")
     return tuple(_knots(own, column) for own, column in zip(document, config.columns, strict=True))
+
+
+def _alive(document: Any, config: TableConfig) -> Alive | None:
+    """Read the published scores of the columns that say something."""
+    if document is None:
+        return None
+    known = {str(j): _bins(column) for j, column in enumerate(config.columns)}
+    if not isinstance(document, Mapping) or len(document) < 2 or not set(document) <= set(known):
+        raise ValueError("scores must be tables of two columns or more, by their numbers; open the round again")
+    order = sorted(document, key=int)
+    return Alive(tuple(map(int, order)), tuple(_whole("scores", document[j], known[j]) for j in order))
 
 
 def read_binary(document: Any, config: TableConfig) -> Binary:
     """Read a published classifier of a configuration's columns."""
     sides = [_bins(column) for column in config.columns]
-    tables = tuple(_whole(t, side) for t, side in zip(document["tables"], sides, strict=True))
-    return Binary(_whole([document["intercept"]], 1)[0], tables, _whole(document["missing"], len(sides)))
+    if not isinstance(document, Mapping) or not {"intercept", "tables", "missing"} <= set(document):
+        raise ValueError("a score must have intercept, tables and missing; write it again")
+    given = document["tables"]
+    if not isinstance(given, list) or len(given) != len(sides):
+        raise ValueError(f"tables must be a list of {len(sides)}, one per column; write it again")
+    tables = tuple(_whole("tables", t, side) for t, side in zip(given, sides, strict=True))
+    (start,) = _whole("intercept", [document["intercept"]], 1)
+    return Binary(start, tables, _whole("missing", document["missing"], len(sides)))
 
 
 def _knots(own: Any, column: Any) -> Knots | None:
@@ -165,16 +184,16 @@ def _knots(own: Any, column: Any) -> Knots | None:
         if own is not None:
             raise ValueError(f"knots: {column.name} is a category and has none; open the round again")
         return None
-    found = _whole(own, FINE + 1)
+    found = _whole("knots", own, FINE + 1)
     if found[0] != 0 or found[-1] != 1 << 32 or any(b < a for a, b in pairwise(found)):
         raise ValueError(f"knots: those of {column.name} must rise from 0 to 2^32; open the round again")
     return found
 
 
-def _whole(entries: Sequence[Any], count: int) -> tuple[int, ...]:
+def _whole(field: str, entries: Any, count: int) -> tuple[int, ...]:
     if not isinstance(entries, (list, tuple)) or len(entries) != count:
-        raise ValueError(f"must be {count} whole numbers; open the round again")
+        raise ValueError(f"{field} must be {count} whole numbers; write it again")
     for entry in entries:
         if isinstance(entry, bool) or not isinstance(entry, int) or abs(entry) > WIDEST:
-            raise ValueError("must be whole numbers of modest size; open the round again")
+            raise ValueError(f"{field} must be whole numbers from -2^46 to 2^46; write it again")
     return tuple(entries)

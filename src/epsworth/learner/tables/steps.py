@@ -19,6 +19,7 @@ from epsworth.learner.config import PREFIX
 from epsworth.learner.mechanism import Mechanism
 from epsworth.learner.tables.config import TableConfig, canonical
 from epsworth.learner.tables.kernels import Question
+from epsworth.numerals import short
 from epsworth.rounding import float_above
 
 
@@ -31,6 +32,8 @@ class Step(ABC):
     """
 
     FORMAT: ClassVar[str]
+    KEYS: ClassVar[tuple[str, ...]]
+    NEEDED: ClassVar[tuple[str, ...]]
     WORD: ClassVar[str]  # what messages call it
     config: TableConfig
 
@@ -109,6 +112,12 @@ class Step(ABC):
         """Read the JSON form; a stated fingerprint must be the content's."""
         if not isinstance(document, Mapping) or document.get("format") != cls.FORMAT:
             raise ValueError(f"this is not an {cls.FORMAT} document; write one with epsworth learn")
+        for name in document:
+            if name not in (*cls.KEYS, "format", "config", "fingerprint"):
+                raise ValueError(f"{short(name)}: unknown entry; the {cls.WORD} was edited after it was written")
+        for name in ("config", *cls.NEEDED):
+            if name not in document:
+                raise ValueError(f"{name}: is missing from the {cls.WORD}; write it again")
         found = cls.read(document)
         if document.get("fingerprint", found.fingerprint()) != found.fingerprint():
             raise ValueError(f"fingerprint: it is not the content's; the {cls.WORD} was edited after it was written")
@@ -123,6 +132,10 @@ class Step(ABC):
         """Read a JSON file."""
         with reading(path, cls.WORD) as content:
             try:
-                return cls.from_dict(read_json(content))
+                document = read_json(content)
+                found = cls.from_dict(document)
+                if "fingerprint" not in document:
+                    raise ValueError(f"fingerprint is missing; the {cls.WORD} was edited after it was written")
+                return found
             except (TypeError, KeyError, AttributeError, IndexError) as error:
                 raise ValueError(f"damaged or incomplete ({in_words(error)})") from None
