@@ -54,7 +54,8 @@ def open_round(
         f"{asked.guarantee}; about {asked.users:,} users, who answer in no other round; fingerprint "
         f"{asked.fingerprint()[:12]}."
     )
-    show.suggest("learn", "report", destination, "people.csv", "reports.ldp", "--target", "label", why="on a device")
+    why = "on a device of this round's people"
+    show.suggest("learn", "report", destination, "these_people.csv", "reports.ldp", "--target", "label", why=why)
 
 
 @options.apart
@@ -115,7 +116,8 @@ def audit_model(
         f"The audit: {made.bands.m} bands of the score, reports of {made.report_size} bytes; {made.guarantee}; of "
         f"users who answered in no round; fingerprint {made.fingerprint()[:12]}."
     )
-    show.suggest("learn", "report", destination, "people.csv", "reports.ldp", "--target", "label", why="on a device")
+    why = "on a device of people who answered in no round"
+    show.suggest("learn", "report", destination, "others.csv", "reports.ldp", "--target", "label", why=why)
 
 
 def judged(model: TableClassifier, state: Path) -> AuditedClassifier:

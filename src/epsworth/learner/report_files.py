@@ -20,6 +20,7 @@ from epsworth.learner.asked import Asked
 from epsworth.learner.assignment import refuse_files
 from epsworth.learner.client import Client
 from epsworth.learner.config import LatticeConfig
+from epsworth.learner.tables.steps import Step
 from epsworth.parallel import in_order
 from epsworth.records import shown_names
 from epsworth.release.keyed import fingerprint_of
@@ -147,7 +148,12 @@ def report_file(config: Asked, source: Path, destination: Path, target: str, *, 
         column(table, name)
     X, y = table.select(list(config.names)), column(table, target)
     path, as_lines = check_writable(destination).resolve(), _is_lines(destination)
-    charge = Charge(config.session, config.guarantee, f"epsilon {config.epsilon}", "were reported", "before", "reports")
+    before = (
+        "before, and a record answers one round of a table: give other people's"
+        if isinstance(config, Step)
+        else "before"
+    )
+    charge = Charge(config.session, config.guarantee, f"epsilon {config.epsilon}", "were reported", before, "reports")
     with charged(path, charge, records, again=again) as output:
         users = config.admitted(X, y)
         _draw(config, users, output.temporary, as_lines=as_lines)
