@@ -121,6 +121,8 @@ def test_a_record_answers_in_one_round(cli):
         ("-b a=0:1 -c job=x,y --users 10 --epsilon 1 --missing b", "--missing: there is no column 'b'"),
         ("-b a=0:1 -c job=x,y --users 10 --epsilon 1 --cells 4", "--cells and --mechanism are for numbers alone"),
         ("-b a=0:1 --users 10 --epsilon 1 --rounds some", "rounds must be auto or one of"),
+        ("-b a=0:1 -c job=x,y --users 10 --epsilon 1 --outside refuse", "--outside is for cells"),
+        ("-b a=0:1 -c job=x,,y --users 10 --epsilon 1", "--category job has an empty value"),
     ],
 )
 def test_what_is_no_table_is_refused_in_a_sentence(cli, words, told):

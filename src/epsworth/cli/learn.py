@@ -80,6 +80,8 @@ def config(
     if categories or missing or rounds != "auto" or balanced or (chosen and len(ranges) > MOST_BY_CELLS):
         if not chosen:
             raise ValueError("--cells and --mechanism are for numbers alone; leave them out, or leave out categories")
+        if outside != "clip":
+            raise ValueError("--outside is for cells; in a table a value outside its range counts as the nearer end")
         columns = _columns(ranges, categories or [], options.split_commas(missing or []))
         write_table_config(destination, columns, labels, epsilon, users, rounds, balanced=balanced)
         return
@@ -317,7 +319,10 @@ def _columns(ranges: dict[str, tuple[float, float]], categories: list[str], miss
             raise ValueError(f"--category must be name=a,b,c, as in job=none,clerk, got {text!r}")
         if name in found:
             raise ValueError(f"--category names {name!r} twice; give each column once")
-        found[name] = Category(name, tuple(_labels(values.split(","))), name in missing)
+        own = [value.strip() for value in values.split(",")]
+        if not all(own):
+            raise ValueError(f"--category {name} has an empty value, which tables take for a missing one; drop it")
+        found[name] = Category(name, tuple(_labels(own)), name in missing)
     for name in missing:
         if name not in found:
             raise ValueError(f"--missing: there is no column {name!r}; the columns are {', '.join(found)}")

@@ -253,7 +253,7 @@ def times(count: int, p: Floats) -> Floats:
 def checked_users(users: object, hint: str) -> int:
     """Return a number of users; refuse one that is none."""
     if isinstance(users, bool) or not isinstance(users, (int, np.integer)) or users < 1:
-        raise ValueError(f"users must be a whole number of at least 1, got {users!r}; {hint}")
+        raise ValueError(f"users must be a whole number of at least 1, got {short(users)}; {hint}")
     if users > MOST_USERS:
         raise ValueError(f"users must be at most {MOST_USERS}, more are not counted exactly; {hint}")
     return int(users)
