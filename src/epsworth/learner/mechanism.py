@@ -25,6 +25,7 @@ from epsworth.learner.lattice import cells
 from epsworth.learner.power import Ballot, sign_power
 from epsworth.learner.tails import difference_interval, sign_test, vote_interval
 from epsworth.learner.tallies import MOST_USERS, Tallied, Tally
+from epsworth.numerals import short
 from epsworth.rounding import up
 
 WIDEST_SUM = 1 << 62  # two sums below it add up to less than 2^63
