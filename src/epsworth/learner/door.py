@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.learner.coins import Ints
-from epsworth.learner.entries import Values, column_of, numbers_of, positions_of, table_of
+from epsworth.learner.entries import Values, column_of, points_of, positions_of
 from epsworth.learner.mechanism import Users
 
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ def admitted(config: LatticeConfig, X: ArrayLike, y: Any) -> Users:
 
 
 def _stated(config: LatticeConfig, X: ArrayLike, y: Any) -> Users:
-    columns = table_of(X, len(config.box), ", ".join(config.names))
-    points = np.column_stack([numbers_of(column) for column in columns])
+    points = points_of(X, len(config.box), ", ".join(config.names))
     label = positions(config, y)
     if len(label) != len(points):
         raise ValueError(f"X has {len(points)} rows but y has {len(label)}; give one label per row")

@@ -21,6 +21,7 @@ from epsworth.learner.coins import Ints
 
 PLAIN = "biuf"  # kinds of arrays whose entries are numbers, each of them as it was given
 NUMBERS = {int, float, bool, np.float64, np.float32, np.int64, np.int32, np.bool_}
+FEW = 16  # entries that are read one by one sooner than sorted
 TRUTH = {"true": 1.0, "false": 0.0}
 _QUIET = threading.Lock()  # filters of warnings are the process's: two threads would leave one another's behind
 
@@ -33,7 +34,7 @@ def number_of(entry: Any) -> float:
     >>> number_of(" 2.0 "), number_of(True), number_of([2]), number_of(None)
     (2.0, 1.0, nan, nan)
     """
-    if type(entry) in (float, int):
+    if type(entry) in NUMBERS:
         return _float(entry)
     if isinstance(entry, str):
         word = entry.strip().lower()
@@ -176,7 +177,7 @@ def numbers_of(values: NDArray[Any]) -> Floats:
 
 def positions_of(known: Values, values: NDArray[Any]) -> Ints:
     """Return the position of every entry's value, -1 where it is none that is known."""
-    if values.dtype.kind in PLAIN:
+    if values.dtype.kind in PLAIN and len(values) > FEW:
         found, index = np.unique(values, return_inverse=True)
         return np.array([known.position(one) for one in found.tolist()], dtype=np.int64)[index]
     if values.dtype.kind in "mM":
@@ -191,6 +192,22 @@ def positions_of(known: Values, values: NDArray[Any]) -> Ints:
         else:
             numbers[at] = known.position(entry)
     return numbers
+
+
+def points_of(X: Any, d: int, names: str) -> Floats:
+    """Return the numbers of a table ``(n, d)``, NaN where an entry is none; see `table_of`."""
+    plain = _plain(X, d)
+    if plain is not None:
+        with np.errstate(all="ignore"):
+            return as_floats(plain)
+    return np.column_stack([numbers_of(column) for column in table_of(X, d, names)])
+
+
+def _plain(X: Any, d: int) -> NDArray[Any] | None:
+    """Return arrays of numbers as one, without a look at every entry: a table, or a list of rows."""
+    if type(X) is list and all(type(row) is np.ndarray and row.shape == (d,) and row.dtype.kind in PLAIN for row in X):
+        return X[0][None] if len(X) == 1 else np.array(X, dtype=np.float64) if X else None
+    return X if type(X) is np.ndarray and X.ndim == 2 and X.shape[1] == d and X.dtype.kind in PLAIN else None
 
 
 def table_of(X: Any, d: int, names: str) -> list[NDArray[Any]]:
