@@ -227,7 +227,7 @@ def predict(
     sureness = options.confidence_of(confidence, level)
     if fakes is not None and sureness is None:
         raise ValueError("--fakes is about certificates; give --confidence, too")
-    if Classifier.wrote(model):
+    if not TableLearner.wrote(model):
         if audit is not None or probability:
             raise ValueError("--audit and --probability are about tables; cells tell which label is commoner alone")
         learnt: Any = Classifier.load(model)

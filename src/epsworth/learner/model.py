@@ -119,7 +119,7 @@ class Classifier:
         with reading(path, "model") as content:
             smoothing, _, state = content.removeprefix(MAGIC).partition(b"\n")
             if not content.startswith(MAGIC) or smoothing not in (b"sure", b"None"):
-                raise ValueError("not a learnt model; give what Classifier.save or epsworth learn fit wrote")
+                raise ValueError("not a learnt model; give what epsworth learn fit wrote, or the session of a table")
             return cls.from_aggregate(Aggregator.from_state(state), "sure" if smoothing == b"sure" else None)
 
     @property
