@@ -1,6 +1,7 @@
 """Fixtures for all tests; hypothesis is derandomised so that a run is repeatable.
 
-EPSWORTH_EXAMPLES asks for more examples per property than the default run has time for.
+EPSWORTH_EXAMPLES asks for more examples per property than the default run has time for; EPSWORTH_UNSHRUNK for the
+first counterexample instead of the least, where nobody will read it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # a worker per core: threads of its own would only wait for one another
     for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -21,7 +22,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # a worker per core: threads of its own
 
 EXAMPLES = int(os.environ.get("EPSWORTH_EXAMPLES", "20"))
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=EXAMPLES)
+PHASES = [phase for phase in Phase if phase.name not in ("shrink", "explain") or "EPSWORTH_UNSHRUNK" not in os.environ]
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=EXAMPLES, phases=PHASES)
 settings.load_profile("repeatable")
 
 
