@@ -14,7 +14,7 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.mechanism import Mechanism, Users
 from epsworth.learner.tables import reading as door
-from epsworth.learner.tables.columns import EVEN, Category, Records, bins_of
+from epsworth.learner.tables.columns import Records, binned
 from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.model import TableClassifier
 from epsworth.learner.tables.rounds import WIDEST, Maps, knots_told, read_binary, read_knots
@@ -144,11 +144,7 @@ class ScoreAudit(Step):
         return self._scores(door.points(self.config, X))
 
     def _scores(self, records: Records) -> Floats:
-        bins = records.place.copy()
-        for j, column in enumerate(self.config.columns):
-            if not isinstance(column, Category):
-                own = EVEN if self.knots is None else self.knots[j]
-                bins[:, j] = bins_of(bins[:, j], EVEN if own is None else own)
+        bins = binned(self.config.columns, records.place, self.knots)
         return as_floats(self.score.totals(bins, records.known)[:, None] / UNIT)
 
     def _users(self, records: Records) -> Users:

@@ -186,6 +186,16 @@ def bins_of(place: Ints, knots: Knots) -> Ints:
     return np.asarray(np.minimum(image >> (2 * BITS - 5 - 3), BINS - 1))
 
 
+def binned(columns: Sequence[Column], place: Ints, knots: Sequence[Knots | None] | None) -> Ints:
+    """Return the bins of records' places ``(n, d)``: categories keep theirs, numbers without a map have even ones."""
+    found = place.copy()
+    for j, column in enumerate(columns):
+        if not isinstance(column, Category):
+            own = None if knots is None else knots[j]
+            found[:, j] = bins_of(found[:, j], EVEN if own is None else own)
+    return found
+
+
 def checked_columns(columns: Any) -> tuple[Column, ...]:
     """Return declared columns; tables, as JSON holds them, are read."""
     if isinstance(columns, (str, Mapping)) or not isinstance(columns, Sequence) or not columns:

@@ -13,7 +13,7 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, flip_weight, uniform
 from epsworth.learner.mechanism import blocks
-from epsworth.learner.tables.columns import Category, Column, Knots, Records, bins_of, fine_bins
+from epsworth.learner.tables.columns import Category, Column, Knots, Records, binned, fine_bins
 from epsworth.learner.tables.rows import Rows
 from epsworth.learner.tables.scores import Alive, Binary
 from epsworth.learner.tables.walsh import signs
@@ -147,12 +147,10 @@ class Signs(Question):
 
     def bins(self, records: Records) -> Ints:
         """Return every user's bins ``(n, d)``."""
-        found = records.place.copy()
-        for j, column in enumerate(self.columns):
-            if not isinstance(column, Category):
-                own = None if self.knots is None else self.knots[j]
-                found[:, j] = fine_bins(found[:, j]) if own is None else bins_of(found[:, j], own)
-        return found
+        if self.knots is not None:
+            return binned(self.columns, records.place, self.knots)
+        numbers = [not isinstance(column, Category) for column in self.columns]
+        return np.where(numbers, fine_bins(records.place), records.place)
 
     def values(self, records: Records, row: Ints) -> Floats:
         """Return signs; 0 where the value or the label that a row asks about is missing."""

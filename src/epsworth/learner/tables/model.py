@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.learner.coins import Ints
-from epsworth.learner.tables.columns import EVEN, Category, Knots, bins_of
+from epsworth.learner.tables.columns import Knots, binned
 from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.reading import points
 from epsworth.learner.tables.scores import Additive
@@ -68,11 +68,7 @@ class TableClassifier:
     def scores(self, X: ArrayLike) -> Floats:
         """Return a score per label ``(n, classes)``; the largest one decides."""
         records = points(self.config, X)
-        bins = np.empty_like(records.place)
-        for j, column in enumerate(self.config.columns):
-            own = None if self.knots is None else self.knots[j]
-            bins[:, j] = _bins(column, records.place[:, j], own)
-        return self.scoring.scores(bins, records.known)
+        return self.scoring.scores(binned(self.config.columns, records.place, self.knots), records.known)
 
     @property
     def scoring(self) -> Additive:
@@ -107,9 +103,3 @@ class TableClassifier:
             Always; it names the audit.
         """
         raise ValueError(NO_CERTIFICATE)
-
-
-def _bins(column: Any, place: Ints, knots: Knots | None) -> Ints:
-    if isinstance(column, Category):
-        return place
-    return bins_of(place, EVEN if knots is None else knots)
