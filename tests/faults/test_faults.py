@@ -29,6 +29,7 @@ FAULTS = {
 }
 
 LOADED = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins that are there already
+UNEXPLAINED = ["--assert=plain"]  # where CI is set, two long lists are compared to the end: more than minutes
 LONGEST = 120  # seconds
 FRESH = multiprocessing.get_context("forkserver")  # a process per fault, in which what takes long is there already
 FRESH.set_forkserver_preload(
@@ -91,6 +92,6 @@ def run(test: str, folder: Path) -> None:
     with (folder / "told").open("w") as told:
         os.dup2(told.fileno(), 1)
         os.dup2(told.fileno(), 2)
-        pytest.main(["-x", "-q", "-n0", "-p", "no:cacheprovider", "-m", "", *LOADED, test])
+        pytest.main(["-x", "-q", "-n0", *UNEXPLAINED, "-p", "no:cacheprovider", "-m", "", *LOADED, test])
         told.flush()
         os._exit(0)  # not waiting for what the test left running
