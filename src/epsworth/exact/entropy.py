@@ -51,12 +51,37 @@ class SystemWords(WordSource):
 
     @cached_property
     def _stream(self) -> CipherContext:
-        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # 20 ms, on first use
-
         secret = os.urandom(KEY + NONCE)
-        return Cipher(algorithms.AES(secret[:KEY]), modes.CTR(secret[KEY:])).encryptor()
+        return _key_stream(secret[:KEY], secret[KEY:])
 
     def take(self, count: int) -> Words:
         """Return the system's own words, or the key stream itself: zeros, encrypted."""
         drawn = os.urandom(8 * count) if count <= FEW else self._stream.update(_ZEROS[: 8 * count])
         return np.frombuffer(drawn, dtype=np.uint64)
+
+
+class KeyedWords(WordSource):
+    """The words of one secret key, from the first: a run that was stopped draws them again, and shows nothing new.
+
+    Claim: as unpredictable as the key, which serves one part of one run and is known to its ledger alone.
+
+    Parameters
+    ----------
+    key : bytes
+        32 secret bytes.
+    """
+
+    private = True
+
+    def __init__(self, key: bytes) -> None:
+        self._stream = _key_stream(key, bytes(NONCE))
+
+    def take(self, count: int) -> Words:
+        """Return the key stream itself; little-endian, so that every machine draws the same."""
+        return np.frombuffer(self._stream.update(_ZEROS[: 8 * count]), dtype="<u8").astype(np.uint64, copy=False)
+
+
+def _key_stream(key: bytes, nonce: bytes) -> CipherContext:
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # 20 ms, on first use
+
+    return Cipher(algorithms.AES(key), modes.CTR(nonce)).encryptor()

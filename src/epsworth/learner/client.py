@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
-from epsworth.exact.entropy import SystemWords
+from epsworth.exact.entropy import SystemWords, WordSource
 from epsworth.guarantees import Pure
 from epsworth.learner.asked import Asked, checked_asked
 from epsworth.learner.assignment import checked_rows
@@ -65,14 +65,11 @@ class Client:
 
     def of_users(self, users: Any, row: Ints | None = None) -> bytes:
         """Return one report per checked user, end to end, about the rows that are assigned to them if any are."""
-        kernel = self.config.kernel
         if row is None:
             checked_rows(self.config, None)
-            return pack(self.config, kernel.format.encode(kernel.draw(users, SystemWords())))
-        if row.size != users.label.size:
+        elif row.size != users.label.size:
             raise ValueError(f"X has {users.label.size} rows but rows has {row.size} numbers; give one per report")
-        assert isinstance(kernel, (Rowed, Question))
-        return pack(self.config, kernel.format.encode(kernel.draw_at(users, row, SystemWords())))
+        return drawn_reports(self.config, users, SystemWords(), row)
 
     def guarantee(self, reports: int = 1) -> Pure:
         """Return what this many reports of one user keep together: epsilons add.
@@ -86,6 +83,15 @@ class Client:
         if isinstance(reports, bool) or not isinstance(reports, int) or reports < 1:
             raise ValueError(f"reports must be a whole number of at least 1, got {reports!r}")
         return self.config.promise(reports)
+
+
+def drawn_reports(config: Asked, users: Any, words: WordSource, row: Ints | None = None) -> bytes:
+    """Return one report per checked user, end to end, drawn with these words."""
+    kernel = config.kernel
+    if row is None:
+        return pack(config, kernel.format.encode(kernel.draw(users, words)))
+    assert isinstance(kernel, (Rowed, Question))
+    return pack(config, kernel.format.encode(kernel.draw_at(users, row, words)))
 
 
 def pack(config: Asked, messages: Bytes) -> bytes:

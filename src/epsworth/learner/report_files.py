@@ -95,10 +95,22 @@ def _spelt_before(report: Callable[..., int]) -> Callable[..., int]:
 
 
 @_spelt_before
-def report_file(config: Asked, source: Path, destination: Path, target: str, *, again: bool = False) -> int:
+def report_file(
+    config: Asked,
+    source: Path,
+    destination: Path,
+    target: str,
+    *,
+    unit: str | None = None,
+    cap: Amount | None = None,
+    most: int | None = None,
+    ledger: str | Path | None = None,
+    again: bool = False,
+) -> int:
     """Report a table's rows to a file; refuse records that left before under this configuration, unless told.
 
-    The ledger beside the destination knows what left (see `Ledger`): k reports of one user tell k epsilon about them.
+    The ledger knows what left (see `epsworth.release.Ledger`): k reports of one user tell k epsilon about them.  A run
+    that was stopped goes on where the same is asked again, draws the same reports, and is charged once.
 
     Parameters
     ----------
@@ -110,6 +122,14 @@ def report_file(config: Asked, source: Path, destination: Path, target: str, *, 
         ``.ldp`` or ``.jsonl``.
     target : str
         Column of labels.
+    unit : str, optional
+        The column that says who a row is about.  Without it the run is charged to everybody.
+    cap : number or text, optional
+        The largest sum of epsilons of a person over all runs of the ledger, which keeps what it was told first.
+    most : int, optional
+        Without ``unit``: how many rows one person has at most; else all rows may be one person's.
+    ledger : path, optional
+        Folder of the ledger; by default the account's own.
     again : bool
         Allow records to leave a second time: epsilons add.
 
@@ -121,7 +141,7 @@ def report_file(config: Asked, source: Path, destination: Path, target: str, *, 
     Raises
     ------
     ValueError
-        For a table that lacks a column, and where the ledger knows its records.
+        For a table that lacks a column, where the ledger knows its records, and where a person would exceed the cap.
 
     Examples
     --------
@@ -132,39 +152,11 @@ def report_file(config: Asked, source: Path, destination: Path, target: str, *, 
     >>> config = LatticeConfig(box=[(0, 100)], names=["age"], m=8, epsilon=1)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     table = Path(folder, "table.csv")
-    ...     pl.DataFrame({"age": [30, 61], "sick": [0, 1]}).write_csv(table)
-    ...     report_file(config, table, Path(folder, "reports.ldp"), "sick")
+    ...     pl.DataFrame({"id": [7, 8], "age": [30, 61], "sick": [0, 1]}).write_csv(table)
+    ...     report_file(config, table, Path(folder, "reports.ldp"), "sick", unit="id", ledger=Path(folder, "ledger"))
     2
     """
-    from epsworth.table_files import read_table
-
-    refuse_files(config)
-    check_distinct(table=source, reports=destination)
-    records = fingerprint_of(source)
-    table = read_table(source, alone=True)  # no record decides how another one is read
-    if fingerprint_of(source) != records:
-        raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
-    for name in config.names:
-        column(table, name)
-    X, y = table.select(list(config.names)), column(table, target)
-    path, as_lines = check_writable(destination).resolve(), _is_lines(destination)
-    before = (
-        "before, and a record answers one round of a table: give other people's"
-        if isinstance(config, Step)
-        else "before"
-    )
-    charge = Charge(config.session, config.guarantee, f"epsilon {config.epsilon}", "were reported", before, "reports")
-    with charged(path, charge, records, again=again) as output:
-        users = config.admitted(X, y)
-        _draw(config, users, output.temporary, as_lines=as_lines)
-        output.whole(records, users.label.size)
-    return int(users.label.size)
-
-
-def left_so_far(source: Path, destination: Path) -> float:
-    """Return the epsilon per record with which a table left by the ledger beside ``destination``, over all settings."""
-    ledger = Ledger(destination.resolve().parent)
-    return sum_above(entry.epsilon for entry in ledger.entries(fingerprint_of(source)))
+    return len(reported(config, source, destination, target, Limits(unit, cap, most, ledger), again=again).users.label)
 
 
 def columns(config: LatticeConfig, table: Any) -> Floats:
