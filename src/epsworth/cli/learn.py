@@ -12,6 +12,7 @@ import typer
 from epsworth.cli import options, show
 from epsworth.cli.learn_tables import audit_model, close_round, judged, open_round, write_table_config
 from epsworth.cli.report import write_document_page
+from epsworth.extras import needed
 from epsworth.numerals import short
 from epsworth.rounding import round_up, show_up
 
@@ -217,8 +218,6 @@ def predict(
     level: options.Level = None,
 ) -> None:
     """Predict the label of every row; with --confidence, certify that of its cell, too, but for --fakes reports."""
-    import polars as pl
-
     from epsworth.learner import Classifier, TableLearner
     from epsworth.learner.report_files import check_table, columns, write_table
     from epsworth.table_files import read_table
@@ -248,7 +247,7 @@ def predict(
             name: sure.label, "p_value": [round_up(p, 6) for p in sure.p_value.tolist()], "certified": sure.certified
         }  # fmt: skip
         print(sure)
-    write_table(pl.DataFrame(told), destination)
+    write_table(needed("polars", "files", "writing a table").DataFrame(told), destination)
 
 
 @app.command("plan")
