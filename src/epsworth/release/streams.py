@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
-from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from epsworth.deprecation import renamed
-from epsworth.files import check_distinct, check_readable, check_writable, held_back
+from epsworth.files import check_distinct, check_readable, check_writable, held_back, writing
 from epsworth.numerals import plain
-from epsworth.release.beside import check_metadata
-from epsworth.release.keyed import Watched, fingerprint_of
+from epsworth.release.file_tables import file_table
+from epsworth.release.keyed import fingerprint_of
 from epsworth.release.ledger import Charge, Ledger
 from epsworth.release.outputs import charged
 from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
 from epsworth.release.tables import Perturbation
-from epsworth.release.tailored_json import TailoredJsonSplicer
-from epsworth.release.text import CsvSplicer, JsonSplicer
 from epsworth.rounding import float_above, sum_above
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from epsworth.exact.entropy import WordSource
 
 Format = Literal["csv", "jsonl", "parquet"]
 ENDINGS: dict[str, Format] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 STANDARD = "-"
-COUNTING = RLock()  # the engine may perturb batches side by side: a lost count would refuse a whole release
 Progress = Callable[[float], None]
 
 
@@ -122,7 +117,7 @@ class _Job:
         if self.destination == STANDARD:
             check_distinct(input=source, output="/dev/stdout")
             with held_back(_bytes_of(sys.stdout, "standard output"), "standard output") as sink:
-                rows, _ = self._text(perturbation, sink)
+                rows, _ = self._written(perturbation, Path(sink.name))
             return self._receipt(perturbation, rows)
         path = check_writable(self.destination)
         check_distinct(input=source, output=path, ledger=Ledger(path.resolve().parent).path)
@@ -130,11 +125,7 @@ class _Job:
         if self.source != STANDARD:
             records = fingerprint_of(Path(self.source))
         with charged(path.resolve(), charge_of(self.policy), records, again=self.again) as output:
-            if self.kind == "parquet":
-                rows, streamed = self._parquet(perturbation, output.temporary), fingerprint_of(Path(self.source))
-            else:
-                with output.temporary.open("wb") as sink:
-                    rows, streamed = self._text(perturbation, sink)
+            rows, streamed = self._written(perturbation, output.temporary)
             if records not in (None, streamed):
                 raise ValueError(f"the table {self.source} changed while it was read; nothing was written: start anew")
             output.whole(streamed, rows)
@@ -162,90 +153,27 @@ class _Job:
             together=() if self.policy.tailoring is None else self.policy.tailoring.names,
         )
 
-    def _text(self, perturbation: Perturbation, sink: BinaryIO) -> tuple[int, str]:
-        """Stream text; return how many rows, and the fingerprint of what was read."""
-        objects = JsonSplicer if self.policy.tailoring is None else TailoredJsonSplicer
-        splicer = (CsvSplicer if self.kind == "csv" else objects)(perturbation)
-        with _opened(self.source) as stream:
-            size = 0 if self.source == STANDARD else os.path.getsize(self.source)
-            watched = Watched(stream)
-            for block in splicer.run(watched):
-                sink.write(block)
-                self.progress(watched.read_bytes / size if size else 0.0)
-        sink.flush()
-        self.progress(1.0)
-        return splicer.rows, watched.fingerprint.result()
-
-    def _parquet(self, perturbation: Perturbation, temporary: Path) -> int:
-        import narwhals as nw
-        import polars as pl
-
-        try:
-            table = _scanned(self.source)
-            schema, rows = table.collect_schema(), int(table.select(pl.len()).collect().item())
-            notes = (
-                pl.read_parquet_metadata(os.path.abspath(self.source)) if hasattr(pl, "read_parquet_metadata") else {}
+    def _written(self, perturbation: Perturbation, sink: Path) -> tuple[int, str]:
+        """Read the table twice, the second time to draw; return how many rows, and the fingerprint of what was read."""
+        with _on_disk(self.source) as source:
+            table = file_table(self.kind, perturbation, source)
+            seen = table.seen(progress=lambda share: self.progress(share / 2))
+            rows = table.write(
+                seen, lambda number, digest: perturbation.words, sink, lambda share: self.progress((1 + share) / 2)
             )
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise ValueError(f"cannot read the table {self.source}: {str(error).splitlines()[0]}") from None
-        perturbation.check_names(schema.names())
-        check_metadata(perturbation.columns, notes.get("pandas"))
-        done, numbers = 0, ROW
-        while numbers in schema:  # a column of the user's own
-            numbers += "'"
-
-        def batch(frame: pl.DataFrame) -> pl.DataFrame:
-            nonlocal done
-            first = int(frame.item(0, numbers)) if len(frame) else 0
-            released: pl.DataFrame = perturbation.frame(
-                nw.from_native(frame.drop(numbers), eager_only=True), first
-            ).to_native()
-            with COUNTING:
-                done += len(frame)
-                self.progress(done / rows if rows else 1.0)
-            return released
-
-        released = _released_schema(perturbation, schema)
-        streamed = table.with_row_index(numbers).map_batches(batch, schema=released, streamable=True)
-        try:
-            streamed.sink_parquet(temporary)
-            written = _scanned(temporary)
-            found = int(written.select(pl.len()).collect().item()), dict(written.collect_schema())
-        except pl.exceptions.PolarsError as error:
-            told = str(error).splitlines()[0]
-            why = told if "os error" in told else "the engine failed"  # its other words may show values
-            raise ValueError(f"cannot write {self.destination}: {why}; choose another place") from None
-        if done != rows or found != (rows, released):  # the engine must draw once for every row, and write them all
-            raise RuntimeError(f"{done} rows were drawn for a table of {rows}; nothing was written")
-        return rows
-
-
-ROW = "epsworth: row"
-
-
-def _scanned(path: str | Path) -> pl.LazyFrame:
-    """Scan one local file: its name is no pattern, no address and no home folder, nor do its folders hold columns."""
-    import polars as pl
-
-    return pl.scan_parquet(os.path.abspath(path), glob=False, hive_partitioning=False)
-
-
-def _released_schema(perturbation: Perturbation, schema: pl.Schema) -> dict[str, pl.DataType]:
-    """Return the output's types: those that a perturbed empty table has."""
-    import narwhals as nw
-    import polars as pl
-
-    empty = pl.DataFrame(schema=schema)
-    return dict(nw.to_native(perturbation.frame(nw.from_native(empty, eager_only=True))).schema)
+            return rows, fingerprint_of(source)
 
 
 @contextmanager
-def _opened(source: str) -> Iterator[BinaryIO]:
-    if source == STANDARD:
-        yield _bytes_of(sys.stdin, "standard input")
+def _on_disk(source: str) -> Iterator[Path]:
+    """Yield a file that can be read twice; standard input is copied to one for the owner's eyes only."""
+    if source != STANDARD:
+        yield Path(source)
         return
-    with open(source, "rb") as stream:
-        yield stream
+    with writing(f"the temporary folder {tempfile.gettempdir()}"), tempfile.NamedTemporaryFile() as copy:
+        shutil.copyfileobj(_bytes_of(sys.stdin, "standard input"), copy, 1 << 20)
+        copy.flush()
+        yield Path(copy.name)
 
 
 def _bytes_of(stream: Any, what: str) -> BinaryIO:
