@@ -221,7 +221,7 @@ def replacing(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
 @contextmanager
 def held_back(stream: BinaryIO, what: str) -> Iterator[BinaryIO]:
     """Yield a temporary file; what was written to it goes to the stream once everything was, and else nothing."""
-    with writing(f"the temporary folder {tempfile.gettempdir()}"), tempfile.TemporaryFile() as temporary:
+    with writing(f"the temporary folder {tempfile.gettempdir()}"), tempfile.NamedTemporaryFile() as temporary:
         yield temporary
         temporary.seek(0)
         with writing(what):

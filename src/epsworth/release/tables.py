@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,6 +90,12 @@ class Perturbation:
         """Whether its draws may leave a device."""
         return self.words is None or self.words.private
 
+    def drawing(self, words: WordSource | None) -> Perturbation:
+        """Return the same, ready to draw with other words; all tables are shared."""
+        other = copy(self)
+        other.words = words
+        return other
+
     def draw(
         self, inputs: Mapping[str, Indices], places: Mapping[str, Indices] | None = None
     ) -> Iterator[tuple[Replaced, Indices, Bools | None]]:
@@ -107,6 +114,8 @@ class Perturbation:
             raise ValueError("the perturbed columns must hold one value per record each; give columns of one length")
         keep = self._released(rows)
         drawn = {name: column.draw(inputs[name], self.words) for name, column in self.ruled.items()}
+        if any(indices.shape != (rows,) for indices in drawn.values()):
+            raise RuntimeError("a kernel did not draw once for every record; nothing was released")
         for name, column in self.ruled.items():
             yield column, drawn[name], keep.get(name)
         if self.policy.tailoring is not None:
@@ -132,13 +141,17 @@ class Perturbation:
         """Return the frame with its perturbed columns replaced; ``first`` numbers its first row in messages."""
         import narwhals as nw
 
-        self.check_names(frame.columns)
-        native = nw.to_native(frame)
-        check_beside(self.columns, native)
-        inputs = {name: _encoded(column, frame.get_column(name), first) for name, column in self.ruled.items()}
-        places = {name: series_places(column, frame.get_column(name)) for name, column in self.seen.items()}
-        released = frame.with_columns(*(self._series(*drawn, frame) for drawn in self.draw(inputs, places)))
+        released = frame.with_columns(*(self._series(*drawn, frame) for drawn in self.draw(*self.read(frame, first))))
         return nw.from_native(without_notes(nw.to_native(released)), eager_only=True)
+
+    def read(self, frame: nw.DataFrame[Any], first: int = 0) -> tuple[dict[str, Indices], dict[str, Indices]]:
+        """Return the kernels' inputs and the places of a frame's records (see `draw`), or refuse a record; no draws."""
+        import narwhals as nw
+
+        self.check_names(frame.columns)
+        check_beside(self.columns, nw.to_native(frame))
+        inputs = {name: _encoded(column, frame.get_column(name), first) for name, column in self.ruled.items()}
+        return inputs, {name: series_places(column, frame.get_column(name)) for name, column in self.seen.items()}
 
     def array(self, table: NDArray[Any]) -> NDArray[Any]:
         """Return a copy of an array with its perturbed columns replaced."""
@@ -189,6 +202,16 @@ class Perturbation:
                 given = shown_names(names)
                 does = "perturbs" if name in self.columns else "looks at"
                 raise ValueError(f"the table lacks the column {name!r}, which the policy {does}; {given}")
+
+    def kept(self, names: list[str]) -> list[str]:
+        """Return the columns that are written, in their order; those that the policy does not know are refused."""
+        others = getattr(self.policy, "others", None)
+        return names if others is None else list(others.kept(names, list(self.columns)))
+
+    def plain(self, kept: list[str]) -> list[str]:
+        """Return the columns that pass through and may hold neither commas nor quotes in CSV."""
+        others = getattr(self.policy, "others", None)
+        return [] if others is None else [n for n in kept if n not in self.columns and n not in others.text]
 
     def _released(self, rows: int) -> dict[str, Bools]:
         """Return which rows release each feature; empty where all do.  The choice does not look at the data."""
