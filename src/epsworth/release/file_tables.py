@@ -51,6 +51,11 @@ class Seen:
     rows: int
     columns: tuple[str, ...] = ()
 
+    @property
+    def digest(self) -> bytes:
+        """The digest of the whole, from those of its parts in their order."""
+        return hashlib.blake2b(self.header + b"".join(self.parts), digest_size=DIGEST).digest()
+
 
 class FileTable(ABC):
     """A file that holds a table.

@@ -53,6 +53,13 @@ class LedgerFolder:
             pass
         self.erased()
 
+    @property
+    def files(self) -> dict[str, Path]:
+        """What stands in the folder, but for the units of runs."""
+        log, index = (self.path.with_name(f"{DATABASE}-{end}") for end in ("wal", "shm"))
+        own = {"database": self.path, "log": log, "index": index}
+        return own | {"key": self.folder / KEY, "mark": self.folder / MADE}
+
     def subkey(self, what: bytes) -> bytes:
         """Return a key for one purpose."""
         return hashlib.blake2b(key=self.key, person=what, digest_size=KEY_BYTES).digest()

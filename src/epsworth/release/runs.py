@@ -8,11 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from epsworth.files import writing
-from epsworth.release.ledger import Ledger, Run
+from epsworth.release.ledger import Ledger
+from epsworth.release.ledger_terms import Run, Terms
 from epsworth.release.outputs import appear, hash_of, hidden, on_disk, remove_strays, standard_output
 
 
-def bring_about(ledger: Ledger, run: Run, path: Path | None, write: Callable[[Path], None]) -> None:
+def bring_about(
+    ledger: Ledger, run: Run, terms: Terms, path: Path | None, write: Callable[[Path], None]
+) -> None:
     """Make the output of a charged run, unless it is there.
 
     Claim: whenever the process ends, ``path`` is what it was or the whole output, and ``write`` may be called again.
@@ -29,7 +32,7 @@ def bring_about(ledger: Ledger, run: Run, path: Path | None, write: Callable[[Pa
             ledger.done(run)
         return
     if run.state == "done":
-        raise ledger.refused(run)
+        raise ledger.repeated(terms, 1 + run.times_before)
     place = Path(tempfile.gettempdir(), "standard-output") if path is None else path
     with hidden(place, run.id.hex()) as temporary:
         write(temporary)
