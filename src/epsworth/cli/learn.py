@@ -110,18 +110,25 @@ def report(
     source: options.Table,
     destination: Annotated[Path, typer.Argument(help="Output: reports, .ldp (packed) or .jsonl.")],
     target: Annotated[str, typer.Option(help="Column of labels.")],
+    unit: options.Unit = None,
+    cap: options.Cap = None,
+    most: options.Most = None,
+    ledger: options.LedgerFolder = None,
     again: Annotated[bool, typer.Option("--again", help="Report records that left before: epsilons add.")] = False,
 ) -> None:
     """Report every row once, with draws fit for release; a row that cannot be used is reported as nowhere."""
-    from epsworth.learner import report_file
     from epsworth.learner.asked import load_asked
-    from epsworth.learner.report_files import left_so_far
+    from epsworth.learner.reported_table import reported
+    from epsworth.rounding import float_above
 
     made = load_asked(settings)
-    count = report_file(made, source, destination, target, again=again)
+    count, run = reported(made, source, destination, target, unit, cap, most, ledger, again=again)
     print(f"{count:,} reports of {made.report_size} bytes; {made.guarantee} each.")
-    if (total := left_so_far(source, destination)) > made.guarantee.epsilon:
-        print(f"These records left before: epsilon {show_up(total)} per record in all.")
+    total = show_up(float_above(run.epsilon_so_far))
+    if unit is not None:
+        print(f"Nobody of these people ({unit}) lost more than epsilon {total} in all.")
+    elif total != show_up(made.guarantee.epsilon):
+        print(f"These records left before: epsilon {total} per record in all.")
 
 
 @app.command("aggregate")

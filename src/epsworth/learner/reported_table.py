@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from epsworth.deprecation import read_renamed, warn
 from epsworth.files import check_distinct, check_writable
@@ -18,7 +18,7 @@ from epsworth.learner.report_files import ROWS, draw, is_lines
 from epsworth.learner.tables.steps import Step
 from epsworth.records import column
 from epsworth.release.ledger import Ledger
-from epsworth.release.ledger_terms import Amount, Identity, Terms
+from epsworth.release.ledger_terms import Amount, Identity, Run, Terms
 from epsworth.release.parts import PartWords
 from epsworth.release.runs import bring_about
 from epsworth.release.units import UnitCounts
@@ -101,6 +101,29 @@ def report_file(
     ...     report_file(config, table, Path(folder, "reports.ldp"), "sick", unit="id", ledger=Path(folder, "ledger"))
     2
     """
+    return reported(config, source, destination, target, unit, cap, most, ledger, again=again).rows
+
+
+class Reported(NamedTuple):
+    """What a run reported, and what its ledger says of it."""
+
+    rows: int
+    run: Run
+
+
+def reported(
+    config: Asked,
+    source: Path,
+    destination: Path,
+    target: str,
+    unit: str | None = None,
+    cap: Amount | None = None,
+    most: int | None = None,
+    ledger: str | Path | None = None,
+    *,
+    again: bool = False,
+) -> Reported:
+    """Do what `report_file` says."""
     from epsworth.table_files import read_table
 
     refuse_files(config)
@@ -130,7 +153,7 @@ def report_file(
         draw(config, users, temporary, lambda index: words(index, digest), as_lines=as_lines)
 
     bring_about(store, run, terms, path, write)
-    return rows
+    return Reported(rows, run)
 
 
 def _terms(
