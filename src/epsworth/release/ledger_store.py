@@ -320,7 +320,8 @@ def _agreed(settled: Settled, terms: Terms, units: bool) -> Settled:
 
 
 def _imported(entry: Entry, serial: int, run: bytes, most: int | None, where: str) -> Line:
-    if entry.rows is None and most is None:
+    charged = entry.rows if most is None else most
+    if charged is None:
         raise ValueError(
             f"{where}: a run that was stopped does not say how many rows left; state the most rows that one unit has "
             "(most=, --most)"
@@ -328,7 +329,7 @@ def _imported(entry: Entry, serial: int, run: bytes, most: int | None, where: st
     epsilon = amount_above("epsilon", Fraction(entry.epsilon))
     delta = amount_above("delta", Fraction(1 if entry.delta is None else entry.delta))
     return Line(
-        serial, run, entry.policy, "", None, "", None, epsilon, delta, entry.rows, entry.rows if most is None else most, _today(),  # type: ignore[arg-type]
+        serial, run, entry.policy, "", None, "", None, epsilon, delta, entry.rows, charged, _today()
     )  # fmt: skip
 
 
