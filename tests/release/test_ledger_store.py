@@ -129,7 +129,7 @@ def test_delta_has_a_cap_of_its_own(tmp_path):
     ledger = Ledger(tmp_path)
     begun(ledger, 1, [7, 8, 8], delta=Fraction(1, 10**6), delta_cap=Decimal("2.5e-6"))
     assert ledger.spent_delta([7, 8]) == [Decimal("0.000001"), Decimal("0.000002")]
-    with pytest.raises(ValueError, match="^1 unit would exceed"):
+    with pytest.raises(ValueError, match=r"^1 unit would exceed"):
         begun(ledger, 2, [7, 8], delta=Fraction(1, 10**6))
     assert ledger.settled() == ("id", None, Decimal("0.0000025"))
 
@@ -151,13 +151,13 @@ def test_column_and_caps_are_fixed_once_stated(tmp_path):
     ledger = Ledger(tmp_path)
     begun(ledger, 1, [7], cap=Decimal(3))
     for other in ({"cap": Decimal(4)}, {"unit": "name"}):
-        with pytest.raises(ValueError, match="holds every run to (cap 3|unit 'id')"):
+        with pytest.raises(ValueError, match=r"holds every run to (cap 3|unit 'id')"):
             begun(ledger, 2, [7], **other)
     begun(ledger, 2, [7], cap=Decimal("3.0"), delta_cap=Decimal("0.5"))
     assert ledger.settled() == ("id", 3, Decimal("0.5"))
     assert Ledger(tmp_path).settled() == ("id", 3, Decimal("0.5"))
     for cap in (Decimal("nan"), Decimal(0), Decimal(-1), Decimal("1e30")):
-        with pytest.raises(ValueError, match="^cap"):
+        with pytest.raises(ValueError, match=r"^cap"):
             begun(ledger, 3, [7], cap=cap)
     with pytest.raises(ValueError, match="no units are counted"):
         begun(ledger, 3, unit="id")
@@ -168,7 +168,7 @@ def test_column_and_caps_are_fixed_once_stated(tmp_path):
 def test_units_that_would_exceed_are_counted_and_not_named(tmp_path):
     ledger = Ledger(tmp_path)
     begun(ledger, 1, ["secret", "hidden", "other"], cap=Decimal("0.5"))
-    with pytest.raises(ValueError, match="^2 units would exceed") as refused:
+    with pytest.raises(ValueError, match=r"^2 units would exceed") as refused:
         begun(ledger, 2, ["secret", "hidden", "fourth"])
     assert "secret" not in str(refused.value)
     begun(ledger, 3, ["fourth"])  # nothing was charged
@@ -389,9 +389,9 @@ def kept(tmp_path):
 )
 def test_what_was_lost_or_altered_is_refused(kept, tmp_path, file, how):
     how(next(tmp_path.glob(file)))
-    with pytest.raises(ValueError, match="restore|SQLite"):  # unread units are known by their length alone
+    with pytest.raises(ValueError, match=r"restore|SQLite"):  # unread units are known by their length alone
         begun(Ledger(tmp_path), 3, [7, 9])
-    with pytest.raises(ValueError, match="restore|SQLite"):
+    with pytest.raises(ValueError, match=r"restore|SQLite"):
         Ledger(tmp_path).spent([7])
 
 
@@ -452,7 +452,7 @@ def test_links_and_pipes_are_refused(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(ValueError, match="cannot be kept .Not a directory"):
+    with pytest.raises(ValueError, match=r"cannot be kept .Not a directory"):
         Ledger(tmp_path / "file" / "ledger")
 
 

@@ -74,11 +74,16 @@ class LedgerFolder:
                         connection.execute("ROLLBACK")
                     raise
 
-    def erased(self) -> bool:
+    def erased(self, patience: float = 0.0) -> bool:
         """Write what was erased out of the log, too; False while another process still reads it."""
-        with self._told(), ALONE, closing(self._connected()) as connection:
-            busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        return busy == 0
+        until = time.monotonic() + min(patience, PATIENCE)
+        while True:
+            with self._told(), ALONE, closing(self._connected()) as connection:
+                connection.execute("PRAGMA busy_timeout = 100")  # it does not wait for all that it needs
+                busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            if not busy or time.monotonic() > until:
+                return not busy
+            time.sleep(0.01)
 
     def _connected(self) -> sqlite3.Connection:
         with suppress(FileExistsError):

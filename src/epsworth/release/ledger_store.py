@@ -41,6 +41,7 @@ from epsworth.release.unit_files import ENDING, WIDTHS, Kind, UnitFile, Words, i
 from epsworth.release.units import Hashes, UnitCounts, hashes
 
 MOST_FILES = 8
+ERASING = 20.0  # seconds for whoever reads the log
 
 
 class Ledger:
@@ -174,7 +175,7 @@ class Ledger:
                 raise ValueError(f"this run has no whole output yet (ledger {self.path}); seal it first")
             if state == "charged":
                 tables.erase(run.id)
-        return self._place.erased()
+        return self._place.erased(ERASING)
 
     def spent(self, units: Sequence[int | str]) -> list[Decimal]:
         """Return the epsilon that each of these units lost in all runs; never less than it did."""
