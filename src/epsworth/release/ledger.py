@@ -41,6 +41,7 @@ from epsworth.release.unit_files import ENDING, WIDTHS, Kind, UnitFile, Words, i
 from epsworth.release.units import Hashes, UnitCounts, hashes
 
 MOST_FILES = 8
+ERASING = 20.0  # seconds for whoever reads the log
 
 
 class Ledger:
@@ -183,7 +184,7 @@ class Ledger:
                 raise ValueError(f"this run has no whole output yet (ledger {self.path}); seal it first")
             if state == "charged":
                 tables.erase(run.id)
-        return self._place.erased()
+        return self._place.erased(ERASING)
 
     def spent(self, units: Sequence[int | str]) -> list[Decimal]:
         """Return the epsilon that each of these units lost in all runs; never less than it did."""
@@ -329,7 +330,8 @@ def _agreed(settled: Settled, terms: Terms, units: bool) -> Settled:
 
 
 def _imported(entry: Entry, serial: int, run: bytes, most: int | None, where: str) -> Line:
-    if entry.rows is None and most is None:
+    charged = entry.rows if most is None else most
+    if charged is None:
         raise ValueError(
             f"{where}: a run that was stopped does not say how many rows left; state the most rows that one unit has "
             "(most=, --most)"
@@ -337,7 +339,7 @@ def _imported(entry: Entry, serial: int, run: bytes, most: int | None, where: st
     epsilon = amount_above("epsilon", Fraction(entry.epsilon))
     delta = amount_above("delta", Fraction(1 if entry.delta is None else entry.delta))
     return Line(
-        serial, run, entry.policy, "", None, "", None, epsilon, delta, entry.rows, entry.rows if most is None else most, _today(),  # type: ignore[arg-type]
+        serial, run, entry.policy, "", None, "", None, epsilon, delta, entry.rows, charged, _today()
     )  # fmt: skip
 
 

@@ -139,4 +139,4 @@ def amount_below(name: str, value: object) -> int:
 
 def decimal_of(amount: int) -> Decimal:
     """Return an amount as an exact decimal, without needless zeros."""
-    return Decimal(plain(Decimal(amount).scaleb(-PLACES, EXACT)))
+    return Decimal(plain(Decimal(amount).scaleb(-PLACES, EXACT).normalize(EXACT)))
