@@ -130,6 +130,7 @@ def reported(
     store = Ledger(ledger)
     path, as_lines = check_writable(destination).resolve(), is_lines(destination)
     check_distinct(table=source, reports=path, **store.files)
+    store.check_earlier(path.parent)
     digest = _digest(source, store)
     table = read_table(source, alone=True)  # no record decides how another one is read
     if _digest(source, store) != digest:

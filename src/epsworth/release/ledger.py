@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from epsworth.numerals import whole
-from epsworth.release.earlier_ledger import Entry, read_entries
+from epsworth.release.earlier_ledger import LEDGER, Entry, read_entries
 from epsworth.release.folders import state_folder
 from epsworth.release.ledger_folder import LedgerFolder
 from epsworth.release.ledger_prices import Price, bounds_of, everybody, lost
@@ -170,6 +170,11 @@ class Ledger:
             if state == "charged":
                 tables.seal(run.id, sha256)
 
+    def sealed(self, run: Run) -> str | None:
+        """Return the hash of a run's output, if that was whole once."""
+        with self._place.alone() as tables:
+            return tables.state(run.id)[1]
+
     def done(self, run: Run) -> bool:
         """End a run whose output has its name: its key is erased, from the database and its log.
 
@@ -223,19 +228,37 @@ class Ledger:
         if not path.exists():
             raise ValueError(f"there is no ledger {path}; name an epsworth-ledger.jsonl")
         limit = None if most is None else whole("most", most)
-        entries, seen = read_entries(path), Counter[str]()
         with self._place.alone() as tables:
             lines = tables.lines()
             known, serial = {line.id for line in lines}, len(lines)
-            for number, entry in enumerate(entries, 1):
-                name = entry.run if entry.run is not None else entry.line
-                seen[name] += 1
-                found = hashlib.blake2b(f"{seen[name]} {name}".encode(), key=self.key, digest_size=16).digest()
-                if found not in known:
-                    known.add(found)
+            for number, entry, name in self._earlier(path):
+                if name not in known:
+                    known.add(name)
                     serial += 1
-                    tables.charge(_imported(entry, serial, found, limit, f"{path}, line {number}"), "imported", None)
+                    tables.charge(_imported(entry, serial, name, limit, f"{path}, line {number}"), "imported", None)
         return serial - len(lines)
+
+    def check_earlier(self, folder: Path) -> None:
+        """Refuse to release beside a ledger of an earlier version whose runs this one does not know."""
+        path = folder / LEDGER
+        if not path.exists():
+            return
+        with self._place.alone() as tables:
+            known = {line.id for line in tables.lines()}
+        if any(name not in known for _, _, name in self._earlier(path)):
+            raise ValueError(
+                f"{path} tells of runs that the ledger {self.path} does not know; charge them first: "
+                f"epsworth ledger import {path}"
+            )
+
+    def _earlier(self, path: Path) -> Iterator[tuple[int, Entry, bytes]]:
+        """Yield the lines of an earlier version's ledger, with the names that their runs have here."""
+        seen = Counter[str]()
+        for number, entry in enumerate(read_entries(path), 1):
+            name = entry.run if entry.run is not None else entry.line
+            seen[name] += 1
+            told = f"{seen[name]} {name}".encode()
+            yield number, entry, hashlib.blake2b(told, key=self.key, digest_size=16).digest()
 
     def _known(
         self, tables: Tables, line: Line, asked: Price, again: bool

@@ -179,7 +179,9 @@ def _at_hand(source: str, destination: str, store: Ledger) -> Iterator[tuple[Pat
         check_readable(source, "table")
     given = "/dev/stdin" if source == STANDARD else source
     check_distinct(input=given, **store.files, output="/dev/stdout" if output is None else output)
-    output = None if output is None else output.resolve()
+    if output is not None:
+        output = output.resolve()
+        store.check_earlier(output.parent)
     if source != STANDARD:
         yield Path(source), output
         return
