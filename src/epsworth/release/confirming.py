@@ -42,7 +42,7 @@ def _by_arrow(out: bytes, rows: int, written: Sequence[Texts]) -> bool:
             read_options=reader.ReadOptions(use_threads=False, block_size=len(head) + len(out) + 1),
             parse_options=reader.ParseOptions(newlines_in_values=False, ignore_empty_lines=False),
             convert_options=reader.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.large_string()), strings_can_be_null=False
+                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
             ),
         )
     except pa.ArrowException:

@@ -9,7 +9,7 @@ from epsworth.release import confirming, csv_text, gate
 from epsworth.release.columns import Indices
 from epsworth.release.csv_field import CsvField
 from epsworth.release.file_tables import Records, TextTable
-from epsworth.release.lines import LONGEST, too_long
+from epsworth.release.lines import LONGEST, count_lines, too_long
 from epsworth.release.tables import Perturbation
 from epsworth.release.unit_columns import Units, check_unit, units_of_texts
 
@@ -51,13 +51,22 @@ class CsvRecords(Records):
         """Where the columns stand."""
         return {name: at for at, name in enumerate(self.header.names)}
 
+    @cached_property
+    def looked_at(self) -> list[int]:
+        """Which columns the first reading looks at."""
+        unit = [] if self.unit is None else [self.unit]
+        names = {*self.fields, *self.places, *unit, *self.perturbation.plain(self.kept)}
+        return sorted(self.positions[name] for name in names)
+
     def rows(self, part: bytes) -> int:
         """Count line ends; the last may be missing."""
-        return part.count(b"\n") + (not part.endswith(b"\n"))
+        return count_lines(part) + (not part.endswith(b"\n"))
 
     def check(self, part: bytes, first: int) -> Units | None:
         """Check the grammar and every value."""
-        _, table = self._read(part, first)
+        gated, table = self._read(part, first, self.looked_at)
+        if gated.quoted:
+            self._check_plain(table, first)
         self._inputs(table, first)
         if self.unit is None:
             return None
@@ -65,7 +74,7 @@ class CsvRecords(Records):
 
     def release(self, part: bytes, first: int, words: WordSource | None) -> bytes:
         """Draw, write, and let another library find what was written."""
-        gated, table = self._read(part, first)
+        gated, table = self._read(part, first, list(range(self.width)))
         perturbation = self.perturbation.drawing(words)
         sent = {
             self.positions[column.feature.name]: self.fields[column.feature.name].sent(drawn, keep, perturbation.policy)
@@ -79,15 +88,12 @@ class CsvRecords(Records):
             out = out.replace(b"\n", b"\r\n")
         return out if gated.ended else out.removesuffix(self.header.end)
 
-    def _read(self, part: bytes, first: int) -> tuple[gate.Gated, csv_text.Table]:
+    def _read(self, part: bytes, first: int, columns: list[int]) -> tuple[gate.Gated, csv_text.Table]:
         gated = gate.checked(part, self.width, self.header.end, first)
         try:
-            table = csv_text.read(gated, self.width)
+            return gated, csv_text.read(gated, self.width, columns)
         except csv_text.UnlikeReading:
             raise _unlike(first) from None
-        if gated.quoted:
-            self._check_plain(table, first)
-        return gated, table
 
     def _check_plain(self, table: csv_text.Table, first: int) -> None:
         """Refuse commas and quotes in columns that pass, unless the policy says that they are texts.

@@ -40,7 +40,7 @@ class Words:
     ----------
     texts : list of str
     alone : bool
-        Whether it is the only column: a blank field then stands in quotes, as many readers take a blank line for no row.
+        Whether it is the only column: a blank field then stands in quotes: many readers take a blank line for no row.
     """
 
     texts: list[str]
@@ -172,34 +172,39 @@ class PolarsTexts(Texts):
 class PolarsTable(Table):
     """A data frame of texts."""
 
-    def __init__(self, gated: Gated, width: int) -> None:
+    def __init__(self, gated: Gated, width: int, columns: list[int]) -> None:
         import polars as pl
 
         self.quoted = gated.quoted
         names = [str(at) for at in range(width)]
         block = ",".join(names).encode() + b"\n" + gated.block  # a mark, or a name, in the first record stays a text
         try:
-            frame = pl.read_csv(block, schema=dict.fromkeys(names, pl.String), quote_char='"' if gated.quoted else None)
+            frame = pl.read_csv(
+                block,
+                columns=columns if len(columns) < width else None,
+                schema=dict.fromkeys(names, pl.String),
+                quote_char='"' if gated.quoted else None,
+            )
         except pl.exceptions.PolarsError:
             raise UnlikeReading from None
-        if frame.shape != (gated.rows, width):
+        if frame.shape != (gated.rows, len(columns)):
             raise UnlikeReading
-        self.frame = frame.fill_null("")
+        self.frame = frame.fill_null("") if any(series.null_count() for series in frame) else frame
 
     def column(self, at: int) -> Texts:
         """Return a series."""
-        return PolarsTexts(self.frame[:, at])
+        return PolarsTexts(self.frame.get_column(str(at)))
 
     def write(self, kept: Sequence[int], sent: Mapping[int, Sent]) -> tuple[bytes, list[Texts]]:
         """Write no quotes in a part without them but those of words; else where a field needs them."""
         import polars as pl
 
         new = {at: made.words.series.gather(np.asarray(made.at)) for at, made in sent.items()}
-        frame = pl.DataFrame([new.get(at, self.frame[:, at]).alias(str(at)) for at in kept])
+        frame = pl.DataFrame([new[at].alias(str(at)) if at in new else self.frame.get_column(str(at)) for at in kept])
         plain = not self.quoted or len(kept) == len(sent)  # all fields are free of quotes, or come with their own
         fields = {at: made.words for at, made in sent.items() if plain and made.words.fields != made.words.texts}
         shown = frame.with_columns(
-            words.series_of_fields.gather(np.asarray(sent[at].at)).alias(str(at)) for at, words in fields.items()
+            *(words.series_of_fields.gather(np.asarray(sent[at].at)).alias(str(at)) for at, words in fields.items())
         )
         out = io.BytesIO()
         if plain:
@@ -252,7 +257,7 @@ class PlainTexts(Texts):
 class PlainTable(Table):
     """Columns of Python's texts."""
 
-    def __init__(self, gated: Gated, width: int) -> None:
+    def __init__(self, gated: Gated, width: int, columns: list[int]) -> None:
         self.quoted = gated.quoted
         text = gated.block.decode("utf-8")
         if gated.quoted:
@@ -261,7 +266,7 @@ class PlainTable(Table):
             found = text[:-1].replace("\n", ",").split(",")
         if len(found) != gated.rows * width:
             raise UnlikeReading
-        self.columns = [found[at::width] for at in range(width)]
+        self.columns = {at: found[at::width] for at in columns}
 
     def column(self, at: int) -> Texts:
         """Return a list."""
@@ -292,9 +297,9 @@ except ImportError:
     INSTALLED = PlainTable
 
 
-def read(gated: Gated, width: int) -> Table:
-    """Return the fields of a part."""
-    return INSTALLED(gated, width)
+def read(gated: Gated, width: int, columns: list[int]) -> Table:
+    """Return the fields of some columns of a part; it must have ``width`` of them."""
+    return INSTALLED(gated, width, columns)
 
 
 def needs_quotes(text: str) -> bool:
