@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats

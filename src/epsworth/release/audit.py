@@ -312,7 +312,7 @@ def _rows(policy: Policy) -> Iterator[Check]:
         for column, (rule, (_, drawn, keep)) in enumerate(zip(policy.rules, released, strict=True)):
             told = followed(rule.kernel, inputs[rule.feature.name], source)
             same = np.array_equal(np.asarray(drawn), told)
-            if not same or (kept is not None and not np.array_equal(keep, kept[:, column])):
+            if not same or (kept is not None and (keep is None or not np.array_equal(keep, kept[:, column]))):
                 wrong.append(rule.feature.name)
         spare = bool(source.left.size) and policy.tailoring is None
     except ArithmeticError:  # fewer words were taken

@@ -21,7 +21,7 @@ from epsworth.release.columns import Indices
 from epsworth.rounding import show_up, up
 
 FEWEST, MOST = 256, 4096  # random words per input
-TRIED = 1 << 22  # of all inputs together, where there are not more inputs
+TRIED = 1 << 20  # of all inputs together, where there are not more inputs
 UNSEEN = 1e-9  # probability with which random words miss a fault of the share that is told
 FEW = 4  # runs of a kernel whose runs are all looked at
 

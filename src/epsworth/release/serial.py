@@ -92,9 +92,9 @@ def dependence(columns: Sequence[NDArray[Any]], risk: Risk | None = None) -> Dep
 def _numbers(column: NDArray[Any]) -> Floats:
     """Return numbers as they are where they are whole, otherwise the places of values in their order."""
     plain = np.asarray(column)
-    if plain.dtype.kind in "iu" or (plain.dtype.kind == "f" and np.isfinite(plain).all() and (plain % 1 == 0).all()):
-        if np.abs(plain).max(initial=0) < 2**53:
-            return plain.astype(np.float64)
+    numbers = plain.dtype.kind in "iu" or (plain.dtype.kind == "f" and bool(np.isfinite(plain).all()))
+    if numbers and bool((plain % 1 == 0).all()) and np.abs(plain).max(initial=0) < 2**53:
+        return plain.astype(np.float64)
     return np.unique(plain, return_inverse=True)[1].astype(np.float64)
 
 
@@ -131,7 +131,7 @@ def _sums(series: Floats) -> Floats:
 
 
 def _limits(series: Floats, exponent: float) -> Floats:
-    """Return s with exp(-s^2 / (2 (v + b s / 3))) = e^-exponent, v the sum of squares of those that have a later one."""
+    """Return s with s^2 / (2 (v + b s / 3)) = exponent, v the sum of squares of those that have a later one."""
     squares = np.cumsum(series**2)[-2::-1]
     bounded = exponent * float(np.abs(series).max(initial=0)) ** 2 / 3
     return np.asarray((1 + ROUNDING) * (bounded + np.sqrt(bounded**2 + 2 * exponent * squares)) + 1.0)
