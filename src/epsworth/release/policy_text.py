@@ -40,7 +40,9 @@ def check_text(text: str) -> None:
     """
     most = LARGEST_TAILORED if _TAILORED.search(text) else LARGEST
     if len(text) > most or len(text.encode(errors="replace")) > most:
-        raise ValueError(f"the policy is longer than {most >> 20} MiB; make one of fewer features, or of a smaller copy")
+        raise ValueError(
+            f"the policy is longer than {most >> 20} MiB; make one of fewer features, or of a smaller copy"
+        )
     depth = 0
     for token in _TOKENS.finditer(text):
         if token["open"]:
