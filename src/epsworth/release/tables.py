@@ -17,6 +17,7 @@ from epsworth.release.beside import check_beside, without_notes
 from epsworth.release.columns import MISSING, Column, Indices, is_missing
 from epsworth.release.placed import Placed, all_numbers, series_places
 from epsworth.release.policy import Policy
+from epsworth.release.verified import check_plain, check_released
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -141,7 +142,8 @@ class Perturbation:
         """Return the frame with its perturbed columns replaced; ``first`` numbers its first row in messages."""
         import narwhals as nw
 
-        released = frame.with_columns(*(self._series(*drawn, frame) for drawn in self.draw(*self.read(frame, first))))
+        inputs, places = self.read(frame, first)
+        released = frame.with_columns(*(self._verified(*drawn, frame) for drawn in self.draw(inputs, places)))
         return nw.from_native(without_notes(nw.to_native(released)), eager_only=True)
 
     def read(self, frame: nw.DataFrame[Any], first: int = 0) -> tuple[dict[str, Indices], dict[str, Indices]]:
@@ -162,9 +164,8 @@ class Perturbation:
         self.check_names(names)
         inputs = {name: column.encode(table[:, names.index(name)]) for name, column in self.ruled.items()}
         places = {name: column.places(table[:, names.index(name)]) for name, column in self.seen.items()}
-        released = {
-            c.feature.name: c.released(drawn, keep, self.policy) for c, drawn, keep in self.draw(inputs, places)
-        }
+        sent = list(self.draw(inputs, places))
+        released = {c.feature.name: c.released(drawn, keep, self.policy) for c, drawn, keep in sent}
         kinds = [values.dtype for values in released.values()]
         texts = any(kind.kind in "USO" for kind in [table.dtype, *kinds])
         if self.policy.tailoring is not None:  # what it replaces must not show in the type of the whole
@@ -173,7 +174,8 @@ class Perturbation:
             texts = any(kind.kind in "USO" for kind in kinds) or not all_numbers(table)
             table = table if texts else table.astype(np.float64)
         result = table.astype(object if texts else np.result_type(table.dtype, *kinds))
-        for name, values in released.items():
+        for (name, values), (column, drawn, keep) in zip(released.items(), sent, strict=True):
+            check_released(column, drawn, keep, self.policy, values)
             result[:, names.index(name)] = values
         return result
 
@@ -225,6 +227,14 @@ class Perturbation:
             order = np.argsort(source.take(size * d).reshape(size, d), axis=1)  # ranks of words: a random subset
             np.put_along_axis(keep[start : start + size], order[:, :k], True, axis=1)
         return dict(zip(self.columns, keep.T, strict=True))
+
+    def _verified(
+        self, column: Replaced, drawn: Indices, keep: Bools | None, frame: nw.DataFrame[Any]
+    ) -> nw.Series[Any]:
+        """Return what leaves, once it is known to be public."""
+        released = self._series(column, drawn, keep, frame)
+        check_released(column, drawn, keep, self.policy, released)
+        return released
 
     def _series(self, column: Replaced, drawn: Indices, keep: Bools | None, frame: nw.DataFrame[Any]) -> nw.Series[Any]:
         """Return released values as a series of the frame's own kind."""
@@ -279,8 +289,9 @@ def _check_kind(name: str, series: nw.Series[Any]) -> None:
 
     kind = series.dtype
     scalar = kind.is_numeric() or kind in (nw.Boolean, nw.String, nw.Categorical, nw.Enum)
-    if series.implementation.is_pandas_like():
-        scalar = scalar or kind in (nw.Object, nw.Unknown)  # looked at one by one
+    if series.implementation.is_pandas_like() and kind in (nw.Object, nw.Unknown):
+        scalar = True
+        check_plain(name, series.to_list())
     missing = kind == nw.Unknown and series.null_count() == len(series)  # polars' and arrow's type of nothing
     if not scalar and not missing:
         raise ValueError(
