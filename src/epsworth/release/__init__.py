@@ -1,7 +1,7 @@
 """Release: a policy that clients run, with draws that keep the promise exactly.
 
 ``policy``       what is perturbed, how, at which exact epsilon: public, readable, fingerprinted
-``rules``        what it is made of; ``reading``: its document, checked
+``rules``        what it is made of; ``others``: columns that it does not perturb; ``reading``: its document, checked
 ``columns``      one column: natural values -> public grid -> exact draw -> natural values
 ``tables``       `perturb`: tables in memory
 ``text``         CSV and JSON lines, spliced in place
@@ -15,6 +15,7 @@
 
 from epsworth.release.audit import Audit, audit_policy
 from epsworth.release.black_box import SamplerAudit, audit_sampler
+from epsworth.release.others import Others
 from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
 from epsworth.release.rules import Rule, Sampling
@@ -23,6 +24,7 @@ from epsworth.release.tables import perturb
 
 __all__ = [
     "Audit",
+    "Others",
     "Policy",
     "Receipt",
     "Rule",

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from epsworth.bounds import Risk
 from epsworth.exact import Kernel
+from epsworth.records import as_frame
 from epsworth.release.audit_cases import audit_cases, mixed, widest
 from epsworth.release.audit_rows import CELLS, DRAWS, Check, Rows
 from epsworth.release.columns import Column
@@ -161,7 +162,7 @@ def audit_policy(policy: Policy, *, progress: Callable[[float], None] = lambda s
     if policy.tailoring is not None:
         features.append(_audit_tailoring(policy.tailoring, shares.take()))
         progress(1.0)
-    record = _total(policy), _replays(policy, of_replays)
+    record = _total(policy), _replays(policy, of_replays), *_others(policy)
     return Audit(policy.fingerprint, str(policy.guarantee), tuple(features), record, float_above(risk.spent))
 
 
@@ -262,6 +263,35 @@ def _replays(policy: Policy, risk: Risk) -> Check:
 
     attempts = replays(release, np.zeros(rows * (len(policy.rules) if policy.tailoring is None else 1)), risk)
     return Check("replay", not any(attempt.fault for attempt in attempts), "; ".join(map(str, attempts)))
+
+
+def _others(policy: Policy) -> Iterator[Check]:
+    """Release a record with every declared column, and see what of it leaves; then one with a column more."""
+    if policy.others is None:
+        return
+    import polars as pl
+
+    perturbation, kept = Perturbation(policy), (*policy.names, *policy.others.passed)
+    table = pl.DataFrame(
+        {name: ["own"] for name in (*policy.others.passed, *policy.others.dropped)}
+        | {name: [placed.values[0]] for name, placed in perturbation.seen.items()}
+        | {name: [column.values[0]] for name, column in perturbation.ruled.items()}
+    )
+    try:
+        left = perturbation.frame(as_frame(table))
+        as_stated = sorted(left.columns) == sorted(kept) and all(
+            left[name][0] == table[name][0] for name in policy.others.passed
+        )
+    except ValueError:  # the copy sees a column that is not declared: no record can be released
+        as_stated = False
+    yield Check("others", as_stated, f"{len(kept)} declared columns leave, the others stay")
+    unknown = "".join(("other", *table.columns))  # longer than each of them
+    try:
+        perturbation.frame(as_frame(table.with_columns(pl.lit(1).alias(unknown))))
+        refused = False
+    except ValueError:
+        refused = True
+    yield Check("undeclared", refused, "a column that is not declared is refused")
 
 
 def _total(policy: Policy) -> Check:

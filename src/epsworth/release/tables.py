@@ -1,4 +1,4 @@
-"""`perturb`: a policy applied to a table in memory; every other column passes through."""
+"""`perturb`: a policy applied to a table in memory; other columns pass through, or leave, as it says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from epsworth.arrays import Bools
 from epsworth.exact.entropy import SystemWords
 from epsworth.exact.testing import NotPrivate
 from epsworth.records import as_frame, categories_of, is_categorical, shown_names
-from epsworth.release.beside import check_beside, without_notes
+from epsworth.release.beside import check_beside, check_index, without_notes
 from epsworth.release.columns import MISSING, Column, Indices, is_missing
 from epsworth.release.placed import Placed, all_numbers, series_places
 from epsworth.release.policy import Policy
@@ -42,14 +42,15 @@ def perturb(policy: Policy, table: Any) -> Any:
     Returns
     -------
     The same kind of table
-        Rows, order and other columns as they were.  Perturbed numbers are floats on the policy's public grid;
-        perturbed columns of categories (pandas, polars, arrow) hold the policy's, all of them and in its order,
-        because the table's own may tell its values.
+        Rows, order and other columns as they were, but for those that the policy drops.  Perturbed numbers are floats
+        on the policy's public grid; perturbed columns of categories (pandas, polars, arrow) hold the policy's, all of
+        them and in its order, because the table's own may tell its values.
 
     Raises
     ------
     ValueError
-        For a table that lacks a feature of the policy, and values that the policy refuses, by row.
+        For a table that lacks a feature of the policy, or has a column that its `others` do not name, and values that
+        the policy refuses, by row.
 
     Examples
     --------
@@ -132,12 +133,15 @@ class Perturbation:
         """Return the frame with its perturbed columns replaced; ``first`` numbers its first row in messages."""
         import narwhals as nw
 
-        self.check_names(frame.columns)
+        kept = self.check_names(frame.columns)
         native = nw.to_native(frame)
         check_beside(self.columns, native)
+        if self.policy.others is not None:
+            check_index(self.policy.others.passed, native)
         inputs = {name: _encoded(column, frame.get_column(name), first) for name, column in self.ruled.items()}
         places = {name: series_places(column, frame.get_column(name)) for name, column in self.seen.items()}
         released = frame.with_columns(*(self._series(*drawn, frame) for drawn in self.draw(inputs, places)))
+        released = released if len(kept) == len(frame.columns) else released.select(kept)
         return nw.from_native(without_notes(nw.to_native(released)), eager_only=True)
 
     def array(self, table: NDArray[Any]) -> NDArray[Any]:
@@ -146,12 +150,13 @@ class Perturbation:
         if table.ndim != 2:
             raise ValueError(f"the table must have shape (records, features), got shape {table.shape}; reshape it")
         names = [f"x{i}" for i in range(table.shape[1])]
-        self.check_names(names)
+        kept = self.check_names(names)
         inputs = {name: column.encode(table[:, names.index(name)]) for name, column in self.ruled.items()}
         places = {name: column.places(table[:, names.index(name)]) for name, column in self.seen.items()}
         released = {
             c.feature.name: c.released(drawn, keep, self.policy) for c, drawn, keep in self.draw(inputs, places)
         }
+        table, names = table[:, [i for i, name in enumerate(names) if name in kept]], kept  # a kind, too, can tell
         kinds = [values.dtype for values in released.values()]
         texts = any(kind.kind in "USO" for kind in [table.dtype, *kinds])
         if self.policy.tailoring is not None:  # what it replaces must not show in the type of the whole
@@ -182,13 +187,17 @@ class Perturbation:
         plain[gaps] = None
         return plain
 
-    def check_names(self, names: list[str]) -> None:
-        """Refuse a table that lacks a feature: leaving it out silently would release something else."""
+    def check_names(self, names: list[str]) -> list[str]:
+        """Return the columns that stay; refuse a table that lacks a feature, or has a column nobody declared.
+
+        Leaving a feature out silently would release something else.
+        """
         for name in {**self.columns, **self.seen}:
             if name not in names:
                 given = shown_names(names)
                 does = "perturbs" if name in self.columns else "looks at"
                 raise ValueError(f"the table lacks the column {name!r}, which the policy {does}; {given}")
+        return list(names) if self.policy.others is None else self.policy.others.kept(names, self.columns)
 
     def _released(self, rows: int) -> dict[str, Bools]:
         """Return which rows release each feature; empty where all do.  The choice does not look at the data."""
