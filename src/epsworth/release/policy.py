@@ -19,6 +19,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from epsworth.client import Client
 from epsworth.documents import read_toml
 from epsworth.exact.table import ALIASES
 from epsworth.files import check_readable, check_writable, reading, write_text
@@ -268,6 +269,38 @@ class Policy(Result):
         rest = ALL_PASS if self.others is None else SOME_PASS
         told = TAILORED.format(names=", ".join(map(_one_line, names)), others=rest) if names else ""
         return HEADER + told + _packed(tomli_w.dumps(self._document()))
+
+    def for_clients(self) -> str:
+        """Return the policy as devices read it: JSON with exact texts, and the integers that they prove anew.
+
+        Raises
+        ------
+        ValueError
+            If a mechanism takes more than one word a draw: devices draw from pm, sw, their affine forms and krr.
+
+        Examples
+        --------
+        >>> from epsworth import Domain, Policy
+        >>> text = Policy.of("krr", "0.5", Domain.of({"smoker": ["no", "yes"]})).for_clients()
+        >>> import json
+        >>> json.loads(text)["features"][0]["high"]
+        '11482281136545707615'
+        """
+        from epsworth.release.client_form import client_form
+
+        return client_form(self)
+
+    @cached_property
+    def client(self) -> Client:
+        """The policy's own door for single records: what `perturb` does with a mapping.
+
+        Examples
+        --------
+        >>> from epsworth import Domain, Policy
+        >>> Policy.of("krr", 1, Domain.of({"smoker": ["no", "yes"]})).client.words
+        1
+        """
+        return Client(self.for_clients())
 
     def save(self, path: str | Path) -> None:
         """Write the TOML file, whole or not at all."""

@@ -36,8 +36,9 @@ def perturb(policy: Policy, table: Any) -> Any:
     Parameters
     ----------
     policy : Policy
-    table : data frame (pandas, polars, arrow) or array of shape ``(n, d)``
-        It must hold every feature of the policy; columns of an array are called x0, x1, ..
+    table : data frame (pandas, polars, arrow), array of shape ``(n, d)``, or mapping
+        A mapping is one record, from name to value: `epsworth.client.Client` perturbs it.  A table must hold every
+        feature of the policy; columns of an array are called x0, x1, ..
 
     Returns
     -------
@@ -63,6 +64,8 @@ def perturb(policy: Policy, table: Any) -> Any:
     """
     if isinstance(table, np.ndarray):
         return Perturbation(policy).array(table)
+    if isinstance(table, Mapping):
+        return policy.client.perturb({k: v.item() if isinstance(v, np.generic) else v for k, v in table.items()})
     import narwhals as nw
 
     return nw.to_native(Perturbation(policy).frame(as_frame(table)))
