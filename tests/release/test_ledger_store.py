@@ -23,8 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsworth.release import ledger_store, unit_files
-from epsworth.release.ledger_folder import DATABASE, KEY, MADE
 from epsworth.release.ledger import Ledger
+from epsworth.release.ledger_folder import DATABASE, KEY, MADE
 from epsworth.release.ledger_terms import Identity, Run, Terms
 from epsworth.release.units import UnitCounts
 

@@ -73,7 +73,7 @@ class JsonRecords(Records):
     def __init__(self, perturbation: Perturbation, unit: str | None) -> None:
         self.perturbation, self.unit = perturbation, unit
         self.columns, self.tailored = perturbation.columns, perturbation.policy.tailoring is not None
-        self.anew = self.tailored or bool(getattr(getattr(perturbation.policy, "others", None), "drop", ()))
+        self.anew = self.tailored or bool(perturbation.policy.others and perturbation.policy.others.dropped)
         self.sensitive = [name for name in self.columns if name not in perturbation.ruled]
         self.wanted = dict.fromkeys([*self.columns, *perturbation.seen, *([] if unit is None else [unit])])
         self.known: dict[tuple[str, ...], frozenset[str]] = {}  # which members of such objects are written
