@@ -25,6 +25,7 @@ PARTS = (
     "peers",
     "release",
     "perturb",
+    "ledger",
     "tailored",
     "gateway",
     "pac",
