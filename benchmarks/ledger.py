@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import Clock, Row, shown
-from epsworth.release.ledger_store import Ledger
+from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_terms import Identity, Terms
 from epsworth.release.units import UnitCounts
 
