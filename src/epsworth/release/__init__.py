@@ -4,7 +4,8 @@
 ``rules``        what it is made of; ``reading``: its document, checked
 ``columns``      one column: natural values -> public grid -> exact draw -> natural values
 ``tables``       `perturb`: tables in memory
-``text``         CSV and JSON lines, spliced in place
+``file_tables``  files read twice: ``csv_table``, ``json_table``, ``parquet_table``
+``gate``         the grammar of CSV; ``confirming``: what was written, read again
 ``streams``      `perturb_file`: files and standard streams, in bounded memory
 ``transformer``  `Perturb`: a step of a scikit-learn pipeline
 ``audit``        a policy proved again from its integers

@@ -48,8 +48,8 @@ def perturb_file(
     """Perturb a file as the policy says and write the same kind of file.
 
     Claim: every record of the output keeps ``policy.guarantee``; rows, their order and all other columns are as they
-    were (CSV and JSON lines: byte for byte).  Whatever happens, ``destination`` is the old file or the whole new one,
-    and nothing reaches standard output before the whole input was checked.
+    were (CSV field by field, JSON lines member by member, text for text).  Whatever happens, ``destination`` is the old
+    file or the whole new one, and nothing reaches standard output before the whole input was checked.
 
     Parameters
     ----------
