@@ -27,6 +27,7 @@ PARTS = (
     "perturb",
     "tailored",
     "gateway",
+    "client",
     "pac",
     "coverage",
     "noise",

@@ -19,7 +19,7 @@ import pytest
 FROZEN = Path(__file__).with_name("signatures.json")
 PARTS = (
     "epsworth",
-    *(f"epsworth.{part}" for part in ("release", "exact", "pac", "learner", "noise", "coverage", "reports")),
+    *(f"epsworth.{part}" for part in ("release", "exact", "pac", "learner", "noise", "coverage", "reports", "client")),
 )
 
 
