@@ -28,6 +28,7 @@ PARTS = (
     "ledger",
     "tailored",
     "gateway",
+    "client",
     "pac",
     "coverage",
     "noise",

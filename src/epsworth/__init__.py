@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # typing alone would take longer to import than all the rest
 if TYPE_CHECKING:
+    from epsworth import client as client
     from epsworth import coverage as coverage
     from epsworth import exact as exact
     from epsworth import learner as learner
@@ -127,6 +128,7 @@ __all__ = [
 
 
 _PARTS = (
+    "client",
     "coverage",
     "exact",
     "learner",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
 from fractions import Fraction
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -22,6 +22,7 @@ from epsworth.exact.entropy import WordSource
 from epsworth.exact.rational import exp_below as exp_below_of_the_library
 from epsworth.release import Policy
 from epsworth.release.client_files import client_files
+from epsworth.release.columns import Column
 from epsworth.release.tables import Perturbation
 
 IMPORT_MS = 40
@@ -40,25 +41,6 @@ class Given(WordSource):
         return self.words[self.at - count : self.at]
 
 
-def of_the_library(policy, record, words):
-    """Return what the library releases of one record for the same words."""
-    frame = pl.DataFrame({name: pl.Series([value], dtype=_kind(value)) for name, value in record.items()}, strict=False)
-    import narwhals as nw
-
-    return (
-        Perturbation(policy, Given(words)).frame(nw.from_native(frame, eager_only=True)).to_native().row(0, named=True)
-    )
-
-
-def _kind(value):
-    return pl.Object if isinstance(value, (str, int)) and not isinstance(value, bool) else None
-
-
-def buildable(policy_of):
-    """Return a policy, or give up on one whose epsilon is too small for its points."""
-    return policy_of
-
-
 words = st.integers(0, WORD - 1) | st.sampled_from([0, WORD - 1])
 
 
@@ -75,9 +57,8 @@ def test_the_client_releases_what_the_library_releases(policy, data):
             tie = (data.draw(st.integers(0, 2 * steps)) / 2 / steps) * (feature.upper - feature.lower) + feature.lower
             record[feature.name] = data.draw(st.just(tie) | st.floats(feature.lower - 9, feature.upper + 9))
     given_words = data.draw(st.lists(words, min_size=client.words, max_size=client.words))
-    assume(
-        policy.sampling is None or len(set(given_words[: len(policy.rules)])) == len(policy.rules)
-    )  # ties: see below
+    choosing = [] if policy.sampling is None else given_words[: len(policy.rules)]
+    assume(len(set(choosing)) == len(choosing))  # the library sorts equal ones as NumPy does; ties have their own test
     found = client.replay(record, given_words)
     for rule, value in expected(policy, record, given_words):
         assert found[rule.feature.name] == value, rule
@@ -87,13 +68,25 @@ def test_the_client_releases_what_the_library_releases(policy, data):
 def expected(policy, record, given_words):
     """Yield what the library's columns release, by the words of the client's order."""
     perturbation = Perturbation(policy, Given(given_words))
-    inputs = {
-        name: c.encode(np.array([record[name]], dtype=object if c.feature.categories else float))
-        for name, c in perturbation.ruled.items()
-    }
+    inputs = {}
+    for name, column in perturbation.ruled.items():
+        inputs[name] = column.encode(np.array([record[name]], dtype=object if column.feature.categories else float))
     for column, drawn, keep in perturbation.draw(inputs):
         (value,) = column.released(np.asarray(drawn), keep, policy).tolist()
         yield column.rule, None if value != value else value
+
+
+@pytest.mark.parametrize("mechanism", ["pm", "sw", "pm_affine", "sw_affine", "krr", "krr:k=7", "pm:quantise=9"])
+def test_every_mechanism_agrees_with_the_library_to_the_bit(mechanism):
+    rng = np.random.default_rng(8)
+    for bits, lower, upper in ((16, -0.1, 0.3), (5, 10.0, 60.0), (9, -(2.0**1000), 2.0**1000)):
+        policy = Policy.of(mechanism, "0.9", ew.Domain.of({"x": (lower, upper)}), bits=bits)
+        client, column = Client(policy.for_clients()), Column(policy.rules[0])
+        given_words = rng.integers(0, WORD - 1, 500, dtype=np.uint64, endpoint=True)
+        natural = lower + rng.random(500) * (upper - lower)
+        drawn = column.rule.kernel.outcomes(column.encode(natural), Given(given_words))
+        found = [client.replay({"x": x}, [w])["x"] for x, w in zip(natural.tolist(), given_words.tolist(), strict=True)]
+        assert found == column.values[drawn].tolist()
 
 
 @given(policies())
@@ -149,11 +142,8 @@ def test_words_are_taken_in_the_order_of_the_policy():
     again = client.replay({"b": 9, "1": 2, "7": 0.5}, [2, 0, 1, 0, WORD - 1, 0])
     assert first == again
     assert first["7"] is None
-    level = client._features[1].kernel.level
-    assert first["1"] == client._features[1].value(
-        client._features[1].kernel.outcome(client._features[1].index(2), WORD - 1)
-    )
-    assert level < WORD - 1
+    second = client._features[1]
+    assert first["1"] == second.value(second.kernel.outcome(second.index(2), WORD - 1))
 
 
 def test_half_way_goes_to_the_even_place():
@@ -207,7 +197,7 @@ def test_what_passes_stays_what_is_dropped_leaves():
     released = ew.perturb(POLICY, RECORD | {"id": 7, "name": "Ada"})
     assert list(released) == ["age", "bmi", "t", "job", "id"]
     assert released["id"] == 7
-    assert released["t"] in [-0.1 + i * 0.05 for i in range(9)] or -0.1 <= released["t"] <= 0.3
+    assert -0.1 <= released["t"] <= 0.3
 
 
 def test_a_record_is_a_mapping_of_plain_or_numpy_values():
@@ -236,7 +226,7 @@ def test_policies_that_were_tampered_with_are_refused(name):
         Client(tampered()[name])
 
 
-def test_weights_beyond_epsilon_are_refused(monkeypatch):
+def test_weights_beyond_epsilon_are_refused():
     """The proof stands apart from the construction: where this errs, nothing is drawn."""
     kernel = TwoLevel("pm", Fraction(1), 256)
     kernel.prove(exp_below(Fraction(1)))
@@ -273,23 +263,19 @@ def test_vectors_hold(name):
     assert 0 < refused < 60
 
 
-def test_the_client_needs_the_standard_library_alone():
+def test_the_client_needs_the_standard_library_alone(tmp_path):
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(tmp_path)  # compiled once, as installed packages are
     code = (
         "import sys, time; start = time.process_time(); from epsworth.client import Client;"
         "took = time.process_time() - start; print(1000 * took, *sys.modules)"
     )
     took = []
     for _ in range(5):
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
         first, *modules = done.stdout.split()
         took.append(float(first))
-        known = {"epsworth", *sys.stdlib_module_names}
         assert not {name.partition(".")[0] for name in modules} & {"numpy", "polars", "scipy", "cryptography"}
-        ours = {name for name in modules if name.startswith("epsworth")}
-        assert ours <= {
-            "epsworth",
-            "epsworth.moved",
-            *(f"epsworth.client{x}" for x in ("", ".door", ".kernels", ".reading")),
-        }
-        assert known
+        own = {f"epsworth.client{part}" for part in ("", ".door", ".kernels", ".reading")}
+        assert {name for name in modules if name.startswith("epsworth")} <= {"epsworth", "epsworth.moved", *own}
     assert min(took) < IMPORT_MS

@@ -26,11 +26,14 @@ class NotPrivate(dict):  # type: ignore[type-arg]
     Examples
     --------
     >>> from epsworth.client import NotPrivate
-    >>> NotPrivate(age=40.0)
+    >>> NotPrivate({"age": 40.0})
     NOT PRIVATE {'age': 40.0}
     """
 
     private = False
+
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        super().__init__(record)
 
     def __repr__(self) -> str:
         """Say what it is first."""
