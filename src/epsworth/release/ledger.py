@@ -6,23 +6,23 @@ keyed hashes, and the key stays in the user's own folder.
 
 from __future__ import annotations
 
-import errno
-import json
-import math
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from epsworth.documents import read_json
 from epsworth.guarantees import Guarantee
+from epsworth.release.earlier_ledger import LEDGER as LEDGER
+from epsworth.release.earlier_ledger import Entry as Entry
+from epsworth.release.earlier_ledger import read_entries
+from epsworth.release.folders import check_plain as check_plain
+from epsworth.release.folders import state_folder as state_folder
+from epsworth.release.folders import to_disk as to_disk
 from epsworth.release.locks import NO_LINKS, locked
 from epsworth.rounding import sum_above
 
-LEDGER = "epsworth-ledger.jsonl"
 LOCK, NEW = ".epsworth-ledger.lock", ".epsworth-ledger.new"
 
 
@@ -48,60 +48,6 @@ class Charge:
     left: str = "left"
     where: str = "under this policy"
     output: str = "output"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One run.
-
-    Attributes
-    ----------
-    records : str or None
-        The fingerprint of its input (see `keyed`); None while standard input is not read to its end.
-    policy : str
-        The policy's fingerprint.
-    epsilon : float
-        Per record.
-    rows : int or None
-        None until the output is whole: a run that was stopped before counts as having left.
-    delta, notion
-        Per record; None in lines of older versions, which did not keep them.
-    run : str or None
-        A random name.
-    """
-
-    records: str | None
-    policy: str
-    epsilon: float
-    rows: int | None = None
-    delta: float | None = None
-    notion: str | None = None
-    run: str | None = None
-
-    @classmethod
-    def of(cls, charge: Charge, records: str | None, run: str) -> Entry:
-        """Return the entry of a run that is about to draw."""
-        promise = charge.guarantee
-        return cls(records, charge.policy, promise.epsilon, None, promise.delta, promise.notion, run)
-
-    @classmethod
-    def read(cls, line: str) -> Entry:
-        """Read a line; what is not understood is refused."""
-        document = read_json(line)
-        found = cls(**{key: document.get(key) for key in cls.__dataclass_fields__})
-        texts = [found.policy, *(text for text in (found.records, found.notion, found.run) if text is not None)]
-        if not all(isinstance(text, str) for text in texts) or "records" not in document:
-            raise ValueError("a text is missing")
-        if not (found.rows is None or (type(found.rows) is int and found.rows >= 0)):
-            raise ValueError("the rows are no number")
-        if not _is_number(found.epsilon, math.inf) or not (found.delta is None or _is_number(found.delta, 1.0)):
-            raise ValueError("a number is missing")
-        return found
-
-    @property
-    def line(self) -> str:
-        """The entry as it stands in the file."""
-        return json.dumps({key: getattr(self, key) for key in self.__dataclass_fields__})
 
 
 @dataclass(frozen=True)
@@ -142,13 +88,7 @@ class Ledger:
 
     def entries(self, records: str | None = None) -> list[Entry]:
         """Return all runs, or those of these records and those of unknown ones; a damaged ledger is refused."""
-        try:
-            lines = check_plain(self.path).read_text(encoding="utf-8").splitlines() if self.path.exists() else []
-            found = [Entry.read(line) for line in lines if line.strip()]
-        except (OSError, ValueError, AttributeError, TypeError, RecursionError):
-            raise ValueError(
-                f"the ledger {self.path} cannot be read, so nobody knows what left before; repair it, or move it away"
-            ) from None
+        found = read_entries(self.path)
         return [entry for entry in found if records is None or entry.records in (records, None)]
 
     def spent(self, charge: Charge, records: str, *, again: bool, run: str | None = None) -> Spent:
@@ -205,37 +145,3 @@ class Ledger:
         finally:
             with suppress(OSError):  # a folder of that name, which was told
                 new.unlink(missing_ok=True)
-
-
-def state_folder() -> Path:
-    """Return the folder of what belongs to the account: EPSWORTH_STATE, or the system's place for it."""
-    named = os.environ.get("EPSWORTH_STATE")
-    if named:
-        return Path(named)
-    from typer import get_app_dir
-
-    return Path(get_app_dir("epsworth"))
-
-
-def check_plain(path: Path) -> Path:
-    """Return the path of a plain file: a pipe would be waited for without end, within the lock."""
-    if not path.is_file():
-        raise OSError(errno.EINVAL, "it is no plain file", str(path))
-    return path
-
-
-def to_disk(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk, where the system lets folders be opened."""
-    if hasattr(os, "O_DIRECTORY"):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # some file systems know no such wish
-                raise
-        finally:
-            os.close(handle)
-
-
-def _is_number(value: Any, most: float) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most and value < math.inf

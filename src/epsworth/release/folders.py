@@ -1,0 +1,37 @@
+"""The account's own folder; plain files in it, and names that are on the disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+
+def state_folder() -> Path:
+    """Return the folder of what belongs to the account: EPSWORTH_STATE, or the system's place for it."""
+    named = os.environ.get("EPSWORTH_STATE")
+    if named:
+        return Path(named)
+    from typer import get_app_dir
+
+    return Path(get_app_dir("epsworth"))
+
+
+def check_plain(path: Path) -> Path:
+    """Return the path of a plain file: a pipe would be waited for without end, within the lock."""
+    if not path.is_file():
+        raise OSError(errno.EINVAL, "it is no plain file", str(path))
+    return path
+
+
+def to_disk(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk, where the system lets folders be opened."""
+    if hasattr(os, "O_DIRECTORY"):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # some file systems know no such wish
+                raise
+        finally:
+            os.close(handle)

@@ -1,0 +1,139 @@
+"""Immutable files of units in ascending order, beside the ledger's database, which knows length and hash of each.
+
+A file is a table of 64-bit little-endian words: the units of a run, or each with its rows, or, of runs that were put
+together, each with the amounts of epsilon and delta that it lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.release.folders import to_disk
+from epsworth.release.locks import NO_LINKS
+from epsworth.release.units import Hashes, summed
+
+Words = NDArray[np.uint64]
+Kind = Literal["ones", "counts", "sums"]
+WIDTHS = {"ones": 1, "counts": 2, "sums": 3}
+ENDING = ".u64"
+WORD = 8  # bytes
+PIECE = 1 << 19  # entries that are put together at once
+
+
+@dataclass(frozen=True)
+class UnitFile:
+    """What the database knows about a file.
+
+    Attributes
+    ----------
+    name, kind, size, sha256
+        ``size`` in bytes.
+    epsilon, delta : int
+        What one row costs; of sums, the largest.
+    most : int
+        The most rows that a unit has; 1 for sums.
+    runs : int
+        How many it is about.
+    """
+
+    name: str
+    kind: Kind
+    size: int
+    sha256: bytes
+    epsilon: int
+    delta: int
+    most: int
+    runs: int
+
+    def check(self, folder: Path) -> Path:
+        """Return where the file lies; one that is missing, or of another length, is refused."""
+        path = folder / self.name
+        if not path.is_file() or path.is_symlink() or path.stat().st_size != self.size:
+            raise ValueError(f"the ledger's file {path} is missing or cut, so nobody knows what left; restore its backup")
+        return path
+
+    def read(self, folder: Path) -> Charges:
+        """Return what stands in the file; anything but what was written is refused."""
+        path, width = self.check(folder), WIDTHS[self.kind]
+        table: Words = np.empty((0, width), np.uint64)
+        if self.size:
+            table = np.memmap(path, "<u8", "r").reshape(-1, width)
+        if hashlib.sha256(table).digest() != self.sha256:
+            raise ValueError(f"the ledger's file {path} is not what was written, so nobody knows what left; restore its backup")
+        units: Hashes = np.ascontiguousarray(table[:, 0])
+        if self.kind == "sums":
+            return Charges(units, table[:, 1], table[:, 2])
+        return Charges.of(units, table[:, 1] if self.kind == "counts" else None, self.epsilon, self.delta)
+
+
+@dataclass(frozen=True, repr=False)
+class Charges:
+    """Units, ascending, and the amounts that each lost: per entry, or rows times a price."""
+
+    units: Hashes
+    epsilon: Words
+    delta: Words
+    rows: Words | None = None
+
+    @classmethod
+    def of(cls, units: Hashes, rows: Words | None, epsilon: int, delta: int) -> Charges:
+        """Return what a run costs its units; nothing is multiplied before it is looked at."""
+        price = np.broadcast_to(np.uint64(epsilon), units.shape), np.broadcast_to(np.uint64(delta), units.shape)
+        return cls(units, *price, rows)
+
+    def part(self, low: Any, high: Any) -> tuple[Hashes, Words, Words]:
+        """Return units and amounts of some entries."""
+        units, epsilon, delta = self.units[low:high], self.epsilon[low:high], self.delta[low:high]
+        if self.rows is None:
+            return units, epsilon, delta
+        rows = self.rows[low:high]
+        return units, epsilon * rows, delta * rows
+
+    def at(self, places: NDArray[np.intp]) -> tuple[Words, Words]:
+        """Return the amounts of single entries."""
+        rows = np.uint64(1) if self.rows is None else self.rows[places]
+        return self.epsilon[places] * rows, self.delta[places] * rows
+
+
+def together(charges: Sequence[Charges]) -> Iterator[tuple[Hashes, Words, Words]]:
+    """Yield all units, ascending, with the sums of what they lost, piece by piece: hashes spread evenly.
+
+    No sum exceeds 2^62 where the largest amounts of all together do not, which the ledger checks beforehand.
+    """
+    pieces = max(1, -(-sum(len(one.units) for one in charges) // PIECE))
+    edges = np.array([number * 2**64 // pieces for number in range(1, pieces)], np.uint64)
+    cuts = [[0, *np.searchsorted(one.units, edges).tolist(), len(one.units)] for one in charges]
+    for piece in range(pieces):
+        parts = [one.part(cut[piece], cut[piece + 1]) for one, cut in zip(charges, cuts, strict=True)]
+        units, epsilon, delta = summed(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        yield units, epsilon, delta
+
+
+def write(folder: Path, name: str, tables: Iterable[Words]) -> tuple[int, bytes]:
+    """Write a new file; return its size and hash once content and name are on the disk."""
+    digest, size = hashlib.sha256(), 0
+    handle = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS, 0o600)
+    with open(handle, "wb") as file:
+        for table in tables:
+            words = np.ascontiguousarray(table, "<u8")
+            file.write(words.data)
+            digest.update(words.data)
+            size += words.nbytes
+        file.flush()
+        os.fsync(file.fileno())
+    to_disk(folder)
+    return size, digest.digest()
+
+
+def in_pieces(*columns: Words) -> Iterator[Words]:
+    """Yield the rows of a table of these columns, some at a time."""
+    for first in range(0, len(columns[0]), PIECE):
+        yield np.column_stack([column[first : first + PIECE] for column in columns])
