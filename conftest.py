@@ -1,13 +1,21 @@
-"""Examples in docstrings need what they import: one that shows an extra is skipped where the extra is missing."""
+"""Every test and example has a ledger of its own; examples that show an extra are skipped where it is missing."""
 
 from __future__ import annotations
 
 import re
 from importlib.util import find_spec
+from itertools import count
 
 import pytest
 
 EXTRAS = ("torch",)
+_numbers = count()
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the ledger of what a test releases, and its key, away from the account's and from other tests'."""
+    monkeypatch.setenv("EPSWORTH_STATE", str(tmp_path_factory.getbasetemp() / f"state-{next(_numbers)}"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

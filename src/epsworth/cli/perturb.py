@@ -15,35 +15,60 @@ def perturb(
     policy: options.PolicyFile,
     source: Annotated[str, typer.Argument(help="Records: .csv, .jsonl or .parquet; - for standard input.")],
     destination: Annotated[str, typer.Argument(help="Output of the same kind; - for standard output.")],
+    unit: Annotated[
+        str | None, typer.Option(help="Column that says who a row is about; without it everybody is charged.")
+    ] = None,
+    cap: Annotated[str | None, typer.Option(help="Largest epsilon of a person over all runs of the ledger.")] = None,
+    delta_cap: Annotated[str | None, typer.Option(help="Largest delta, likewise.")] = None,
+    most: Annotated[
+        int | None, typer.Option(help="Without --unit: rows that one person has at most; else all may be one's.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Folder of the ledger; by default the account's own (EPSWORTH_STATE).")
+    ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Perturb records that left before: their epsilons add.")
     ] = False,
     kind: Annotated[
         str | None, typer.Option("--format", help="csv or jsonl, where both ends are standard streams.")
     ] = None,
+    jobs: Annotated[int, typer.Option(help="Processes that perturb parts of a CSV or JSON file side by side.")] = 1,
     receipt: Annotated[Path | None, typer.Option(help="Write the receipt as JSON to this file.")] = None,
 ) -> None:
-    """Perturb a table as a policy says, with draws fit for release."""
+    """Perturb a table as a policy says, with draws fit for release.
+
+    A run is charged to the people of the table before it draws; stopped, it goes on where the same command is given
+    again, and draws the same bytes.
+    """
     from epsworth.files import check_distinct, check_writable
-    from epsworth.release import Policy, perturb_file
-    from epsworth.release.keyed import KEY, KEY_LOCK
-    from epsworth.release.ledger import LEDGER, LOCK, NEW, state_folder
+    from epsworth.release import Ledger, Policy, perturb_file
 
     rules = Policy.load(policy)
     if receipt is not None:
         check_writable(receipt)
-    folder, state = None if destination == "-" else Path(destination).parent, state_folder()
-    own = {"ledger": LEDGER, "ledger's lock": LOCK, "ledger's successor": NEW}  # files that a run makes by itself
+    store = Ledger(ledger)
     check_distinct(
         policy=policy,
         input="/dev/stdin" if source == "-" else source,
-        **{word: folder and folder / name for word, name in own.items()},
-        **{"key": state / KEY, "key's lock": state / KEY_LOCK},
+        **store.files,
         output="/dev/stdout" if destination == "-" else destination,
         receipt=receipt,
     )
     with options.progress_bar("perturbing") as progress:
-        found = perturb_file(rules, source, destination, kind=kind, again=again, progress=progress)  # type: ignore[arg-type]
+        found = perturb_file(
+            rules,
+            source,
+            destination,
+            kind=kind,  # type: ignore[arg-type]
+            unit=unit,
+            cap=cap,
+            delta_cap=delta_cap,
+            most=most,
+            ledger=ledger,
+            again=again,
+            jobs=jobs,
+            progress=progress,
+        )
     if receipt is not None:
         show.write_json(str(receipt), found.to_dict())
     print(found, file=sys.stderr if destination == "-" else sys.stdout)

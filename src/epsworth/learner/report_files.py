@@ -6,27 +6,22 @@ import base64
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.deprecation import read_renamed, warn
+from epsworth.exact.entropy import SystemWords, WordSource
 from epsworth.files import check_distinct, check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator
 from epsworth.learner.asked import Asked
 from epsworth.learner.assignment import refuse_files
-from epsworth.learner.client import Client
+from epsworth.learner.client import drawn_reports
 from epsworth.learner.config import LatticeConfig
-from epsworth.learner.tables.steps import Step
 from epsworth.parallel import in_order
-from epsworth.records import shown_names
-from epsworth.release.keyed import fingerprint_of
-from epsworth.release.ledger import Charge, Ledger
-from epsworth.release.outputs import charged
-from epsworth.rounding import sum_above
+from epsworth.records import column
 
 PACKED, LINES = ".ldp", (".jsonl", ".ndjson")
 TABLES = {".csv": "write_csv", ".parquet": "write_parquet", ".jsonl": "write_ndjson", ".ndjson": "write_ndjson"}
@@ -66,97 +61,19 @@ def write_reports(config: Asked, X: ArrayLike, y: ArrayLike, path: str | Path) -
     """
     refuse_files(config)
     destination = check_writable(path)
-    as_lines = _is_lines(destination)
+    as_lines = is_lines(destination)
     users = config.admitted(X, y)  # refuse before anything is written
     with replacing(destination) as temporary:
-        _draw(config, users, temporary, as_lines=as_lines)
+        draw(config, users, temporary, lambda index: SystemWords(), as_lines=as_lines)
     return int(users.label.size)
 
 
-def _draw(config: Asked, users: Any, path: Path, *, as_lines: bool) -> None:
-    client = Client(config)
+def draw(config: Asked, users: Any, path: Path, words: Callable[[int], WordSource], *, as_lines: bool) -> None:
+    """Write one report per checked user; part k, of `ROWS` users, is drawn with ``words(k)``."""
     with path.open("wb") as sink:
-        for start in range(0, users.label.size, ROWS):
-            reports = client.of_users(users.part(slice(start, start + ROWS)))
+        for index, start in enumerate(range(0, users.label.size, ROWS)):
+            reports = drawn_reports(config, users.part(slice(start, start + ROWS)), words(index))
             sink.write(_lines(reports, config.report_size) if as_lines else reports)
-
-
-def _spelt_before(report: Callable[..., int]) -> Callable[..., int]:
-    """Accept ``target``, a path, and ``target_column``, which is ``target`` now."""
-
-    @wraps(report)
-    def accepting(*args: Any, **given: Any) -> int:
-        if "target_column" in given:
-            warn("target_column= of report_file()", "target=, and destination= for the file")
-            given = read_renamed(given, target="destination", target_column="target")
-        return report(*args, **given)
-
-    return accepting
-
-
-@_spelt_before
-def report_file(
-    config: Asked,
-    source: Path,
-    destination: Path,
-    target: str,
-    *,
-    unit: str | None = None,
-    cap: Amount | None = None,
-    most: int | None = None,
-    ledger: str | Path | None = None,
-    again: bool = False,
-) -> int:
-    """Report a table's rows to a file; refuse records that left before under this configuration, unless told.
-
-    The ledger knows what left (see `epsworth.release.Ledger`): k reports of one user tell k epsilon about them.  A run
-    that was stopped goes on where the same is asked again, draws the same reports, and is charged once.
-
-    Parameters
-    ----------
-    config : LatticeConfig, Round or ScoreAudit
-        What clients and server agree on.
-    source : path
-        The table.
-    destination : path
-        ``.ldp`` or ``.jsonl``.
-    target : str
-        Column of labels.
-    unit : str, optional
-        The column that says who a row is about.  Without it the run is charged to everybody.
-    cap : number or text, optional
-        The largest sum of epsilons of a person over all runs of the ledger, which keeps what it was told first.
-    most : int, optional
-        Without ``unit``: how many rows one person has at most; else all rows may be one person's.
-    ledger : path, optional
-        Folder of the ledger; by default the account's own.
-    again : bool
-        Allow records to leave a second time: epsilons add.
-
-    Returns
-    -------
-    int
-        How many were reported.
-
-    Raises
-    ------
-    ValueError
-        For a table that lacks a column, where the ledger knows its records, and where a person would exceed the cap.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import polars as pl
-    >>> from epsworth.learner import LatticeConfig, report_file
-    >>> config = LatticeConfig(box=[(0, 100)], names=["age"], m=8, epsilon=1)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     table = Path(folder, "table.csv")
-    ...     pl.DataFrame({"id": [7, 8], "age": [30, 61], "sick": [0, 1]}).write_csv(table)
-    ...     report_file(config, table, Path(folder, "reports.ldp"), "sick", unit="id", ledger=Path(folder, "ledger"))
-    2
-    """
-    return len(reported(config, source, destination, target, Limits(unit, cap, most, ledger), again=again).users.label)
 
 
 def columns(config: LatticeConfig, table: Any) -> Floats:
@@ -169,13 +86,6 @@ def columns(config: LatticeConfig, table: Any) -> Floats:
         return as_floats(table.select(list(config.names)).to_numpy())
     except (TypeError, ValueError, pl.exceptions.PolarsError):
         raise ValueError(f"the columns {', '.join(config.names)} must hold numbers; recode them") from None
-
-
-def column(table: Any, name: str) -> Any:
-    """Return a column of a data frame, or say which there are."""
-    if name not in table.columns:
-        raise ValueError(f"the table has no column {name!r}; {shown_names(table.columns)}")
-    return table[name]
 
 
 class Part(NamedTuple):
@@ -251,7 +161,7 @@ def _parts(config: Asked, path: Path) -> Iterator[Part]:
     if not path.is_file():
         raise ValueError(f"cannot read the reports {path}: there is no such file; check the path")
     size, unit = os.path.getsize(path), config.report_size
-    whole = _is_lines(path) or _is_state(path)
+    whole = is_lines(path) or _is_state(path)
     step = size if whole else max(PART, config.kernel.empty().counts.nbytes) // unit * unit
     for start in range(0, size, max(step, unit)):
         yield Part(path, start, min(size, start + max(step, unit)))
@@ -269,7 +179,7 @@ def _aggregate(config: Asked, part: Part) -> Aggregator:
     with part.path.open("rb") as stream:
         try:
             for reports in (
-                _packed_of_lines(stream) if _is_lines(part.path) else _packed(stream, part, config.report_size)
+                _packed_of_lines(stream) if is_lines(part.path) else _packed(stream, part, config.report_size)
             ):
                 found.add(reports)
         except ValueError as error:
@@ -320,7 +230,8 @@ def _is_state(path: Path) -> bool:
         return stream.read(len(MAGIC)) == MAGIC
 
 
-def _is_lines(path: Path) -> bool:
+def is_lines(path: Path) -> bool:
+    """Tell files of JSON lines from packed ones by their ending; others are refused."""
     if path.suffix not in (PACKED, *LINES):
         if path.is_file() and _is_state(path):
             return False

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from epsworth.results import Result
-from epsworth.rounding import show_up
+from epsworth.rounding import float_above, show_up
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,12 @@ class Receipt(Result):
         Epsilon per record as the policy states it, rounded up; never below ``epsilon`` but for rounding.
     together : tuple of str
         Columns whose values stand together for one region of a classifier.
+    unit : str or None
+        The column that said who a row is about; None: the run is charged to everybody.
+    people : int or None
+        How many people there are; None where nobody was named.
+    most : int or None
+        Rows of one person, at most: the epsilon of a person is that many times the record's.
 
     Examples
     --------
@@ -60,6 +67,9 @@ class Receipt(Result):
     delta_so_far: float | None = None
     stated: float | None = None
     together: tuple[str, ...] = ()
+    unit: str | None = None
+    people: int | None = None
+    most: int | None = None
 
     def __str__(self) -> str:
         """Return the receipt in a sentence or two."""
@@ -72,12 +82,18 @@ class Receipt(Result):
         )
         if self.together:
             text += f" {meaning(self.together)}"
-        if self.times_before is None:
-            text += " No ledger was kept: perturbing the same records again adds the same epsilon."
-        elif self.epsilon_so_far is not None and self.epsilon_so_far > self.epsilon:
-            text += f" These records left before: epsilon {show_up(self.epsilon_so_far)}{_delta(self.delta_so_far)}"
-            text += " per record in all."
+        text += f" {self._of_people}"
+        if self.epsilon_so_far is not None and self.epsilon_so_far > self.epsilon * (self.most or 1):
+            text += f" With what left before: epsilon {show_up(self.epsilon_so_far)}{_delta(self.delta_so_far)}"
+            text += f" per {'record' if self.unit is None else 'person'} in all, at most."
         return text if self.private else f"NOT PRIVATE (replayable randomness): {text}"
+
+    @property
+    def _of_people(self) -> str:
+        if self.unit is None:
+            return "No unit says whose rows these are: the ledger charges the run to everybody."
+        each = show_up(float_above(Fraction(self.epsilon) * (self.most or 1)))
+        return f"{self.people} people ({self.unit}), at most {self.most} rows of one: epsilon {each} per person."
 
 
 def meaning(names: tuple[str, ...]) -> str:

@@ -112,10 +112,126 @@ def perturb_file(
     ([7, 8], 2, True)
     """
     kind = _kind(source, destination, kind)
+    check_jobs(jobs)
     store = Ledger(ledger)
     with _at_hand(str(source), str(destination), store) as (path, output):
-        terms = Terms(  # without rows, which the first reading tells
-            Fraction(0), Fraction(0), unit, _amount("cap", cap), _amount("delta_cap", delta_cap), most
-        )
-        job = _Job(policy, kind, store, terms, again, progress or (lambda share: None))
-        return job.run(path, output, Perturbation(policy, words), jobs)
+        perturbation, told = Perturbation(policy, words), progress or (lambda share: None)
+        table = file_table(kind, perturbation, path, unit, store.digest)
+        units = None if unit is None else UnitCounts(store.key)
+        seen = table.seen(None if units is None else units.add, lambda share: told(READING * share))
+        check_at_hand(path, output)
+        identity = Identity(derivation(policy, kind), seen.digest, STANDARD if output is None else str(output))
+        terms = terms_of(policy, seen.rows, unit, cap, delta_cap, most, again=again)
+        run = store.begin(terms, identity, units)
+
+        def write(temporary: Path) -> None:
+            drawn = table.write(seen, words_of(run, identity, words), temporary, drawing, jobs=jobs)
+            if drawn != seen.rows:
+                raise RuntimeError(f"{drawn} rows were drawn for a table of {seen.rows}; nothing was written")
+
+        def drawing(share: float) -> None:
+            told(READING + (1 - READING) * share)
+
+        bring_about(store, run, output, write)
+        told(1.0)
+    return receipt_of(policy, run, seen.rows, private=perturbation.private)
+
+
+def terms_of(
+    policy: Policy,
+    rows: int,
+    unit: str | None,
+    cap: Amount | None,
+    delta_cap: Amount | None,
+    most: int | None,
+    *,
+    again: bool,
+) -> Terms:
+    """Return what a run under a policy costs a row, and how a person's rows are counted."""
+    promise = policy.guarantee
+    return Terms(
+        policy.fingerprint,
+        Fraction(promise.epsilon),
+        Fraction(promise.delta),
+        rows=rows,
+        unit=unit,
+        cap=cap,
+        delta_cap=delta_cap,
+        most=most,
+        again=again,
+        adds=f"epsilon {plain(policy.total)}",
+    )
+
+
+def words_of(run: Run, identity: Identity, words: WordSource | None) -> Callable[[int, bytes], WordSource]:
+    """Return what the parts of a run are drawn with; ``words``: of a test."""
+    if words is not None:
+        return lambda index, digest: words
+    assert run.key is not None
+    return PartWords(run.key, identity.policy)
+
+
+@contextmanager
+def _at_hand(source: str, destination: str, store: Ledger) -> Iterator[tuple[Path, Path | None]]:
+    """Yield a file with the input and the path of the output, None for standard output; refuse what cannot be."""
+    output = None if destination == STANDARD else check_writable(destination)
+    if output is None:
+        standard_output()
+    if source != STANDARD:
+        check_readable(source, "table")
+    own = {"ledger": store.path, "ledger's key": store.key_path}
+    given = "/dev/stdin" if source == STANDARD else source
+    check_distinct(input=given, **own, output="/dev/stdout" if output is None else output)
+    output = None if output is None else output.resolve()
+    if source != STANDARD:
+        yield Path(source), output
+        return
+    stream = bytes_of(sys.stdin, "standard input")
+    with tempfile.TemporaryDirectory(prefix="epsworth-") as folder:  # for the owner's eyes only, as its files
+        spooled = Path(folder, "input")
+        with writing(f"the temporary folder {folder}"), spooled.open("xb") as file:
+            shutil.copyfileobj(stream, file, 1 << 20)
+        yield spooled, output
+
+
+def receipt_of(policy: Policy, run: Run, rows: int, *, private: bool = True) -> Receipt:
+    """Return the receipt of a run that is done."""
+    promise = policy.guarantee
+    return Receipt(
+        policy.fingerprint,
+        rows,
+        policy.names,
+        promise.epsilon,
+        promise.delta,
+        promise.notion,
+        version("epsworth"),
+        private=private,
+        stated=float_above(Fraction(policy.total)),
+        together=() if policy.tailoring is None else policy.tailoring.names,
+        times_before=run.times_before,
+        epsilon_so_far=float_above(run.epsilon_so_far),
+        delta_so_far=min(1.0, float_above(run.delta_so_far)),
+        unit=run.unit,
+        people=run.people,
+        most=run.most,
+    )
+
+
+def _kind(source: str | Path, destination: str | Path, kind: Format | None) -> Format:
+    """Return the common format of both ends."""
+    found = {
+        str(path): ENDINGS.get(Path(path).suffix.lower()) for path in (source, destination) if str(path) != STANDARD
+    }
+    for path, ending in found.items():
+        if ending is None:
+            raise ValueError(f"{path} has an unknown ending; give {', '.join(ENDINGS)}, or - for a standard stream")
+    kinds = set(found.values()) | ({kind} if kind else set())
+    if len(kinds) > 1:
+        raise ValueError(f"input and output must be of one kind, got {' and '.join(sorted(map(str, kinds)))}")
+    chosen = kinds.pop() if kinds else "csv"
+    if chosen not in ENDINGS.values():
+        raise ValueError(f"the format must be csv, jsonl or parquet, got {chosen!r}")
+    if chosen == "parquet" and len(found) < 2:
+        raise ValueError("parquet cannot be streamed through standard input or output; give two files")
+    assert chosen is not None
+    return chosen

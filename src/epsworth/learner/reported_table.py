@@ -1,0 +1,161 @@
+"""`report_file`: a table of a file, charged to its people, then reported with the words of its run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from epsworth.deprecation import read_renamed, warn
+from epsworth.files import check_distinct, check_writable
+from epsworth.learner.asked import Asked
+from epsworth.learner.assignment import refuse_files
+from epsworth.learner.report_files import ROWS, draw, is_lines
+from epsworth.learner.tables.steps import Step
+from epsworth.records import column
+from epsworth.release.ledger import Amount, Identity, Ledger, Terms
+from epsworth.release.parts import PartWords
+from epsworth.release.runs import bring_about
+from epsworth.release.units import UnitCounts
+
+VERSION = 1  # of the way from words to reports
+
+
+def _spelt_before(report: Callable[..., int]) -> Callable[..., int]:
+    """Accept ``target``, a path, and ``target_column``, which is ``target`` now."""
+
+    @wraps(report)
+    def accepting(*args: Any, **given: Any) -> int:
+        if "target_column" in given:
+            warn("target_column= of report_file()", "target=, and destination= for the file")
+            given = read_renamed(given, target="destination", target_column="target")
+        return report(*args, **given)
+
+    return accepting
+
+
+@_spelt_before
+def report_file(
+    config: Asked,
+    source: Path,
+    destination: Path,
+    target: str,
+    *,
+    unit: str | None = None,
+    cap: Amount | None = None,
+    most: int | None = None,
+    ledger: str | Path | None = None,
+    again: bool = False,
+) -> int:
+    """Report a table's rows to a file; refuse records that left before under this configuration, unless told.
+
+    Claim: nobody is charged more than ``cap`` over all runs of the ledger; k reports of one user tell k epsilon about
+    them.  A run that was stopped goes on where the same is asked again, draws the same reports, and is charged once.
+
+    Parameters
+    ----------
+    config : LatticeConfig, Round or ScoreAudit
+        What clients and server agree on.
+    source : path
+        The table.
+    destination : path
+        ``.ldp`` or ``.jsonl``.
+    target : str
+        Column of labels.
+    unit : str, optional
+        The column that says who a row is about.  Without it nobody knows, and the run is charged to everybody.
+    cap : number or text, optional
+        The largest sum of epsilons of a person over all runs; a ledger keeps what it was told first.
+    most : int, optional
+        Without ``unit``: how many rows one person has at most; else all rows may be one person's.
+    ledger : path, optional
+        Folder of the ledger; by default the account's own (``EPSWORTH_STATE``).
+    again : bool
+        Allow records to leave a second time: epsilons add.
+
+    Returns
+    -------
+    int
+        How many were reported.
+
+    Raises
+    ------
+    ValueError
+        For a table that lacks a column, where the ledger knows its records, and where a person would exceed the cap.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import polars as pl
+    >>> from epsworth.learner import LatticeConfig, report_file
+    >>> config = LatticeConfig(box=[(0, 100)], names=["age"], m=8, epsilon=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = Path(folder, "table.csv")
+    ...     pl.DataFrame({"id": [7, 8], "age": [30, 61], "sick": [0, 1]}).write_csv(table)
+    ...     report_file(config, table, Path(folder, "reports.ldp"), "sick", unit="id", ledger=Path(folder, "ledger"))
+    2
+    """
+    from epsworth.table_files import read_table
+
+    refuse_files(config)
+    store = Ledger(ledger)
+    path, as_lines = check_writable(destination).resolve(), is_lines(destination)
+    check_distinct(table=source, reports=path, **store.files)
+    digest = _digest(source, store)
+    table = read_table(source, alone=True)  # no record decides how another one is read
+    if _digest(source, store) != digest:
+        raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
+    for name in config.names:
+        column(table, name)
+    users = config.admitted(table.select(list(config.names)), column(table, target))
+    units = None
+    if unit is not None:
+        units = UnitCounts(store.key)
+        units.add(column(table, unit).to_list())
+    content = {"version": VERSION, "config": config.fingerprint(), "target": target, "lines": as_lines, "part": ROWS}
+    identity = Identity(json.dumps(content), digest, str(path))
+    rows = int(users.label.size)
+    run = store.begin(_terms(config, rows, unit, cap, most, ledger, again), identity, units)
+
+    def write(temporary: Path) -> None:
+        words = PartWords(run.secret, identity.policy)
+        draw(config, users, temporary, lambda index: words(index, digest), as_lines=as_lines)
+
+    bring_about(store, run, path, write)
+    return rows
+
+
+def _terms(
+    config: Asked, rows: int, unit: str | None, cap: Amount | None, most: int | None, ledger: Any, again: bool
+) -> Terms:
+    """Return what a run costs a row; a table's rounds are one session, of which a record answers one."""
+    epsilon = Fraction(config.guarantee.epsilon)
+    before = "before, and a record answers one round of a table: give other people's"
+    return Terms(
+        config.session,
+        epsilon,
+        Fraction(0),
+        rows=rows,
+        unit=unit,
+        cap=cap,
+        most=most,
+        again=again,
+        adds=f"epsilon {config.epsilon}",
+        left="were reported",
+        where=before if isinstance(config, Step) else "before",
+        output="reports",
+    )
+
+
+def _digest(path: Path, store: Ledger) -> bytes:
+    """Return a keyed hash of a file: without the ledger's key nobody can try out what it held."""
+    found = hashlib.blake2b(key=store.digest_key, digest_size=32)
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            found.update(block)
+    return found.digest()
