@@ -6,6 +6,7 @@
 ``tables``       `perturb`: tables in memory
 ``text``         CSV and JSON lines, spliced in place
 ``streams``      `perturb_file`: files and standard streams, in bounded memory
+``many_files``   `perturb_files`: many files as one run; ``maps``: where; ``file_tasks``, ``released_folder``
 ``transformer``  `Perturb`: a step of a scikit-learn pipeline
 ``audit``        a policy proved again from its integers
 ``black_box``    any sampler refuted by its draws; ``replays``: seeds and forks
@@ -15,6 +16,7 @@
 
 from epsworth.release.audit import Audit, audit_policy
 from epsworth.release.black_box import SamplerAudit, audit_sampler
+from epsworth.release.many_files import perturb_files
 from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
 from epsworth.release.rules import Rule, Sampling
@@ -32,4 +34,5 @@ __all__ = [
     "audit_sampler",
     "perturb",
     "perturb_file",
+    "perturb_files",
 ]

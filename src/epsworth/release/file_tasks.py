@@ -52,12 +52,12 @@ class Failure:
 
 @dataclass(frozen=True)
 class Found:
-    """What the first reading of a file found: keyed digests, and keyed hashes of its units with their rows."""
+    """What the first reading of a file found: keyed digests, keyed hashes of its units and their rows (None: one each)."""
 
     index: int
     seen: Seen = field(repr=False)
     units: Hashes | None = field(default=None, repr=False)
-    counts: NDArray[np.uint64] | None = field(default=None, repr=False)
+    counts: NDArray[np.int64] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,9 @@ class Reading:
         key = self.unit_key
         count = None if key is None else lambda ids: counts.add(hashes(ids, key.bytes))
         seen = self.source.table().seen(count)
-        return Found(self.source.index, seen, *(() if key is None else counts.sorted()))
+        units, rows = counts.sorted()
+        several = None if len(units) == counts.rows else rows.astype(np.int64)
+        return Found(self.source.index, seen, *(() if key is None else (units, several)))
 
 
 @dataclass(frozen=True)

@@ -224,7 +224,7 @@ def _first_reading(
         assert isinstance(found, Found)
         seen[found.index] = found.seen
         if counts is not None and found.units is not None:
-            counts.add(np.repeat(found.units, found.counts))
+            counts.add(found.units if found.counts is None else np.repeat(found.units, found.counts))
         told(READING * len(seen) / len(files))
     return [seen[file.index] for file in files]
 

@@ -19,6 +19,9 @@ from epsworth.release.receipt import Receipt
 
 MANIFEST = "_manifest.json"
 BESIDE = {MANIFEST, "_SUCCESS", "_metadata", "_common_metadata"}  # ours, and what Spark and Dask leave beside their parts
+PUBLIC = (  # of a receipt: how often people left before, and with how many rows, is no business of whoever gets outputs
+    "policy", "rows", "columns", "epsilon", "delta", "notion", "stated", "together", "private", "version",
+)  # fmt: skip
 NOTES = ".epsworth-{}.jsonl"  # what was written so far, by the run's id
 
 
@@ -166,12 +169,9 @@ class Folder:
     def write_manifest(self, path: Path, run: Run, receipt: Receipt, files: Sequence[Written]) -> None:
         """Write what everybody may know of the run: its receipt, and every file's rows and sha256."""
         facts = receipt.to_dict()
-        for private in ("times_before", "epsilon_so_far", "delta_so_far", "people"):  # of the ledger's other runs
-            facts.pop(private, None)
         content = {
             "run": run.id.hex(),
-            "receipt": facts,
-            "rows": sum(file.rows for file in files),
+            "receipt": {name: facts[name] for name in PUBLIC},
             "files": [{"name": file.name, "rows": file.rows, "sha256": file.sha256} for file in files],
         }
         path.write_text(json.dumps(content, indent=1) + "\n")
