@@ -85,7 +85,7 @@ class Tables:
         """Make the tables where there are none; tell whether the ledger is new."""
         for statement in SCHEMA:
             self._file.execute(statement)
-        return self._file.execute("SELECT COUNT(*) FROM about").fetchone()[0] == 0
+        return self._file.execute("SELECT 1 FROM about").fetchone() is None
 
     def settled(self) -> Settled:
         """Return what is fixed."""

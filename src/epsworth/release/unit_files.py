@@ -57,7 +57,9 @@ class UnitFile:
         """Return where the file lies; one that is missing, or of another length, is refused."""
         path = folder / self.name
         if not path.is_file() or path.is_symlink() or path.stat().st_size != self.size:
-            raise ValueError(f"the ledger's file {path} is missing or cut, so nobody knows what left; restore its backup")
+            raise ValueError(
+                f"the ledger's file {path} is missing or cut, so nobody knows what left; restore its backup"
+            )
         return path
 
     def read(self, folder: Path) -> Charges:
@@ -66,8 +68,10 @@ class UnitFile:
         table: Words = np.empty((0, width), np.uint64)
         if self.size:
             table = np.memmap(path, "<u8", "r").reshape(-1, width)
-        if hashlib.sha256(table).digest() != self.sha256:
-            raise ValueError(f"the ledger's file {path} is not what was written, so nobody knows what left; restore its backup")
+        if hashlib.sha256(table.data).digest() != self.sha256:
+            raise ValueError(
+                f"the ledger's file {path} is not what was written, so nobody knows what left; restore its backup"
+            )
         units: Hashes = np.ascontiguousarray(table[:, 0])
         if self.kind == "sums":
             return Charges(units, table[:, 1], table[:, 2])
@@ -119,16 +123,20 @@ def together(charges: Sequence[Charges]) -> Iterator[tuple[Hashes, Words, Words]
 
 def write(folder: Path, name: str, tables: Iterable[Words]) -> tuple[int, bytes]:
     """Write a new file; return its size and hash once content and name are on the disk."""
-    digest, size = hashlib.sha256(), 0
-    handle = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS, 0o600)
-    with open(handle, "wb") as file:
-        for table in tables:
-            words = np.ascontiguousarray(table, "<u8")
-            file.write(words.data)
-            digest.update(words.data)
-            size += words.nbytes
-        file.flush()
-        os.fsync(file.fileno())
+    digest, size, path = hashlib.sha256(), 0, folder / name
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS, 0o600)
+    try:
+        with open(handle, "wb") as file:
+            for table in tables:
+                words = np.ascontiguousarray(table, "<u8")
+                file.write(words.data)
+                digest.update(words.data)
+                size += words.nbytes
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        path.unlink()
+        raise
     to_disk(folder)
     return size, digest.digest()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -52,9 +53,8 @@ def hashes(values: NDArray[Any] | Sequence[int | str], key: bytes) -> Hashes:
         raise ValueError("ids must come as an array or a list, got one text; put it into a list")
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise ValueError(f"ids must form one column, got an array of {values.ndim} dimensions; give one column")
-    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
-        if values.dtype.kind == "i" or not (len(values) and int(values.max()) > LARGEST):
-            return _of_integers(values.astype("<i8", copy=False), key)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.max(initial=0) <= LARGEST:
+        return _of_integers(values.astype("<i8", copy=False), key)
     return _of_any(values.tolist() if isinstance(values, np.ndarray) else list(values), key)
 
 
@@ -181,7 +181,7 @@ def _of_integers(values: NDArray[np.int64], key: bytes) -> Hashes:
     for first in range(0, len(values), ROWS):
         part = values[first : first + ROWS]
         blocks[: len(part), 1] = part.view("<u8")
-        encryptor.update_into(memoryview(blocks[: len(part)]).cast("B"), encrypted)
+        encryptor.update_into(blocks[: len(part)].data.cast("B"), encrypted)
         found[first : first + ROWS] = np.frombuffer(encrypted, "<u8", 2 * len(part))[::2]
     return found
 
@@ -216,7 +216,7 @@ def _by_length(texts: list[bytes]) -> Iterator[tuple[NDArray[np.intp], Bytes]]:
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     order = np.argsort(lengths, kind="stable")
     edges = np.flatnonzero(np.diff(lengths[order], prepend=-1, append=-1)).tolist()
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in pairwise(edges):
         length = int(lengths[order[low]])
         step = max(1, ROWS * BLOCK // max(length, 1))
         for first in range(low, high, step):

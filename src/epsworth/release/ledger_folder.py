@@ -1,0 +1,199 @@
+"""Where a ledger lies: its database, its key, its files, opened for one transaction at a time.
+
+A key that is lost, or a database that is emptied, cut, or put back from an older copy, would let everybody start from
+nothing: the database knows a hash of the key, and a file beside it how many runs there are at least.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from epsworth.release.folders import to_disk
+from epsworth.release.ledger_tables import Altered, Settled, Tables
+from epsworth.release.locks import NO_LINKS
+from epsworth.release.unit_files import ENDING
+
+DATABASE, KEY, MADE = "ledger.sqlite3", "units.key", "ledger.made"
+KEY_BYTES = 32
+PATIENCE = 120.0  # seconds for other processes: one may be putting files of many million units together
+ALONE = threading.RLock()  # no thread holds a connection while another forks: locks of SQLite do not survive that
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=ALONE.acquire, after_in_parent=ALONE.release, after_in_child=ALONE.release)
+
+
+class LedgerFolder:
+    """A ledger's folder, made on first use, for its owner alone.
+
+    Parameters
+    ----------
+    folder : Path
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(os.path.realpath(folder))
+        self.path = self.folder / DATABASE
+        with self._told():
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._check_plain()
+            self.key = self._read_key()
+            with ALONE, closing(self._connected()) as connection:
+                if connection.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
+                    raise sqlite3.DatabaseError
+        with self.alone():
+            pass
+        self.erased()
+
+    def subkey(self, what: bytes) -> bytes:
+        """Return a key for one purpose."""
+        return hashlib.blake2b(key=self.key, person=what, digest_size=KEY_BYTES).digest()
+
+    @contextmanager
+    def alone(self) -> Iterator[Tables]:
+        """Keep everybody else out of the ledger; what happens within is on the disk afterwards, all or nothing."""
+        with self._told(), ALONE:
+            self._check_plain()
+            with closing(self._connected()) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    tables = Tables(connection, self.subkey(b"epsworth-mark"))
+                    self._check(tables)
+                    yield tables
+                    connection.execute("COMMIT")
+                except BaseException:
+                    with suppress(sqlite3.Error):
+                        connection.execute("ROLLBACK")
+                    raise
+
+    def erased(self) -> bool:
+        """Write what was erased out of the log, too; False while another process still reads it."""
+        with self._told(), ALONE, closing(self._connected()) as connection:
+            busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        return busy == 0
+
+    def _connected(self) -> sqlite3.Connection:
+        with suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINKS, 0o600))  # SQLite keeps the mode
+        connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
+        try:
+            until = time.monotonic() + PATIENCE
+            while True:
+                try:
+                    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+                    break
+                except sqlite3.OperationalError as error:  # it does not wait for another that asks for the same
+                    if "locked" not in str(error) or time.monotonic() > until:
+                        raise
+                    time.sleep(0.01)
+            if mode != "wal":  # the rollback journal would keep copies of keys
+                raise ValueError(
+                    f"the folder {self.folder} cannot hold a ledger, as SQLite has no write-ahead log there; take a local one"
+                )
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA secure_delete = ON")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _check(self, tables: Tables) -> None:
+        """Refuse a ledger that is not the one that was kept here; remove what killed runs left."""
+        made = self.folder / MADE
+        if tables.prepare():
+            if made.exists() or any(self.folder.glob(f"*{ENDING}")):
+                raise Altered
+            tables.settle(Settled())
+            return
+        tables.settled()
+        runs, known = len(tables.lines()), made.stat().st_size if made.exists() else 0
+        if known > runs:  # an older copy
+            raise Altered
+        if known < runs or not made.exists():
+            self._count(made, runs)
+        files = {file.check(self.folder).name for file in tables.files()}
+        for path in self.folder.glob(f"*{ENDING}"):  # whoever writes one holds the lock until the database knows it
+            if path.name not in files:
+                path.unlink()
+        for path in self.folder.glob(f".{KEY}.*"):
+            path.unlink(missing_ok=True)
+
+    def _count(self, made: Path, runs: int) -> None:
+        """Let a file be as many bytes long as there are runs: a length changes at once, or not at all."""
+        handle = os.open(made, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o600)
+        try:
+            os.ftruncate(handle, runs)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        to_disk(self.folder)
+
+    def _read_key(self) -> bytes:
+        """Return the key; it is made before the database, and by one process."""
+        path, before = self.folder / KEY, self.path.exists() or (self.folder / MADE).exists()
+        if not path.exists():
+            if before:
+                raise Altered
+            self._make_key(path)
+        key = path.read_bytes()
+        if len(key) != KEY_BYTES:
+            raise Altered
+        return key
+
+    def _make_key(self, path: Path) -> None:
+        new = path.with_name(f".{KEY}.{secrets.token_hex(8)}")
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS, 0o600)
+        with open(handle, "wb") as file:
+            file.write(os.urandom(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(new, path)  # whole, and once: whoever comes second takes it
+        except (FileExistsError, FileNotFoundError):  # and may have tidied up
+            if not path.exists():
+                raise
+        new.unlink(missing_ok=True)
+        to_disk(self.folder)
+
+    def _check_plain(self) -> None:
+        """Refuse links, and pipes, which would be waited for without end."""
+        for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", KEY, MADE):
+            path = self.folder / name
+            with suppress(FileNotFoundError):
+                if not stat.S_ISREG(os.lstat(path).st_mode):
+                    raise ValueError(
+                        f"the ledger's file {path} is a link, a pipe or a folder; put the file itself there"
+                    )
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say in one sentence what is wrong."""
+        try:
+            yield
+        except Altered:
+            raise ValueError(
+                f"the ledger {self.path} is not what was kept in its folder: the database, its key {KEY} or another "
+                "file was lost, altered, or put back from an older copy, so nobody knows what left; restore the folder"
+            ) from None
+        except sqlite3.Error as error:
+            told = str(error)
+            if "locked" in told:
+                why = f"other processes kept it for {PATIENCE:.0f} seconds; try again"
+            elif isinstance(error, sqlite3.OperationalError):
+                why = f"it cannot be written or read ({told}); see to the folder's rights and space"
+            else:
+                why = f"its file is none of SQLite, or damaged ({told}); restore the whole folder from its backup"
+            raise ValueError(f"the ledger {self.path} keeps nothing, so nothing may leave: {why}") from None
+        except OSError as error:
+            raise ValueError(
+                f"the ledger {self.path} cannot be kept ({error.strerror}), so nothing may leave; see to the folder's "
+                "rights and space"
+            ) from None

@@ -1,0 +1,128 @@
+"""What a run costs its units, what all runs cost, and whether that keeps to the caps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.numerals import whole
+from epsworth.release.ledger_tables import Line, Settled
+from epsworth.release.ledger_terms import LARGEST, Terms, amount_above
+from epsworth.release.unit_files import Charges, UnitFile, together
+from epsworth.release.units import Hashes, UnitCounts
+
+TOO_MUCH = "would lose more than 4,600,000, which is no promise; lower epsilon, or the rows of a unit"
+
+
+@dataclass(frozen=True, repr=False)
+class Price:
+    """A run's price as amounts, and its units."""
+
+    epsilon: int
+    delta: int
+    rows: int
+    most: int
+    units: Hashes | None
+    counts: NDArray[np.uint64] | None
+
+    @classmethod
+    def of(cls, terms: Terms, units: UnitCounts | None) -> Price:
+        """Round a price up, and look at the units."""
+        price = amount_above("epsilon", terms.epsilon), amount_above("delta", terms.delta)
+        rows, stated = whole("rows", terms.rows, least=0), terms.most
+        limit = rows if stated is None else whole("most", stated)
+        if units is None and terms.unit is not None:
+            raise ValueError(f"unit {terms.unit!r} is stated, but no units are counted; count them, or state none")
+        if units is None:
+            return cls(*price, rows, limit, None, None)
+        if units.rows != rows:
+            raise ValueError(f"units must be given for all {rows} rows, got {units.rows}; give every row an id")
+        found, counts = units.sorted()
+        most = int(counts.max(initial=0))
+        if stated is not None and most > limit:
+            raise ValueError(
+                f"most says {limit} rows of a unit, but there are units with more; state more, or clean the table"
+            )
+        if max(price) * most > LARGEST:
+            raise ValueError(f"a unit {TOO_MUCH}")
+        return cls(*price, rows, most, found, counts)
+
+    @property
+    def own(self) -> tuple[int, int]:
+        """The most that a unit loses in this run."""
+        return self.epsilon * self.most, self.delta * self.most
+
+    def checked(self, settled: Settled, lines: list[Line], files: list[UnitFile], folder: Path) -> tuple[int, int]:
+        """Return what no unit will have lost more than; refuse what exceeds a cap.
+
+        Units are read only where the largest prices of all runs together exceed one.
+        """
+        alike, own = everybody(lines), self.own
+        base = alike if self.units is not None else _added(alike, own)
+        caps = settled.cap, settled.delta_cap
+        if any(cap is not None and common > cap for cap, common in zip(caps, base, strict=True)):
+            raise ValueError(
+                "everybody would exceed the cap, as runs without units are charged for all of their rows; state unit= "
+                "or most=, or take another ledger (ledger=)"
+            )
+        bounds = _added(bounds_of(lines, files), own)
+        if self.units is not None and max(bounds[0] - base[0], bounds[1] - base[1]) > LARGEST:
+            raise ValueError(f"a unit {TOO_MUCH}")
+        if all(cap is None or bound <= cap for cap, bound in zip(caps, bounds, strict=True)):
+            return bounds
+        rooms = [LARGEST if cap is None else min(cap - common, LARGEST) for cap, common in zip(caps, base, strict=True)]
+        largest, over = (0, 0), 0
+        for sums in self._sums([file.read(folder) for file in files]):
+            beyond = [of > np.uint64(room) for of, room in zip(sums, rooms, strict=True)]
+            over += int(np.count_nonzero(beyond[0] | beyond[1]))
+            largest = max(largest[0], int(sums[0].max(initial=0))), max(largest[1], int(sums[1].max(initial=0)))
+        if over:
+            raise ValueError(
+                f"{over} unit{'s' * (over > 1)} would exceed the cap; release less, or leave out who has nothing left"
+            )
+        return _added(base, largest)
+
+    def _sums(self, charges: list[Charges]) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
+        """Yield what units will have lost in runs with units: those of this run, or all where it is everybody's."""
+        if self.units is None or self.counts is None:
+            for _, epsilon, delta in together(charges):
+                yield epsilon, delta
+            return
+        start = 0
+        for units, epsilon, delta in together(
+            [Charges.of(self.units, self.counts, self.epsilon, self.delta), *charges]
+        ):
+            end = start + (int(np.searchsorted(self.units[start:], units[-1], "right")) if len(units) else 0)
+            mine = np.searchsorted(units, self.units[start:end])
+            start = end
+            yield epsilon[mine], delta[mine]
+
+
+def _added(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return one[0] + other[0], one[1] + other[1]
+
+
+def bounds_of(lines: list[Line], files: list[UnitFile]) -> tuple[int, int]:
+    """Return what no unit can have lost more than, in runs that are charged."""
+    in_files = sum(file.epsilon * file.most for file in files), sum(file.delta * file.most for file in files)
+    return _added(everybody(lines), in_files)
+
+
+def everybody(lines: list[Line]) -> tuple[int, int]:
+    """Return what runs without units charge everybody."""
+    alike = [line for line in lines if line.unit is None]
+    return sum(line.epsilon * line.most for line in alike), sum(line.delta * line.most for line in alike)
+
+
+def lost(charges: Charges, asked: Hashes) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return what these units lost in the runs of one file."""
+    places = np.searchsorted(charges.units, asked)
+    inside = np.flatnonzero(places < len(charges.units))
+    inside = inside[charges.units[places[inside]] == asked[inside]]
+    found = np.zeros((2, len(asked)), np.uint64)
+    found[:, inside] = charges.at(places[inside])
+    return found[0], found[1]
