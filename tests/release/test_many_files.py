@@ -383,3 +383,219 @@ def test_the_command_line_takes_a_folder(place, cli):
     assert code == 2
     assert "part-02.csv: row 0" in told
     assert told.count("\n") == 1
+
+
+def command(*options):
+    """Start the command on the parts in this folder; its workers' processes are its children."""
+    return subprocess.Popen(
+        [*COMMAND, "policy.toml", "parts", "out", "--unit", "id", "--ledger", "ledger", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+class Watch:
+    """What ever lay in the folder of a run: of each name one version of bytes, and beginnings of it."""
+
+    def __init__(self, folder):
+        self.folder, self.seen, self.pieces = folder, {}, {}
+
+    def look(self):
+        """Look once more, also at hidden files of workers that died."""
+        for path in self.folder.iterdir():
+            try:
+                content = path.read_bytes()
+            except FileNotFoundError:
+                continue
+            if not path.name.startswith("."):
+                assert self.seen.setdefault(path.name, content) == content
+            elif path.name.endswith(".part"):
+                self.pieces.setdefault(path.name[1:].partition(".csv.")[0] + ".csv", set()).add(content)
+
+    def check(self, found):
+        """See that everything was the final bytes, or their beginning."""
+        assert {name: content for name, content in self.seen.items() if name != "_manifest.json"}.items() <= found.items()
+        for name, contents in self.pieces.items():
+            assert name not in found or all(found[name].startswith(content) for content in contents)
+
+
+def kill_once(process, watch, rng, *, driver):
+    """Kill the driver, or one of its workers, at a random moment after a random number of outputs."""
+    psutil = pytest.importorskip("psutil")
+    wanted, end = rng.randrange(6), time.monotonic() + 60
+    while len(os.listdir(watch.folder) if watch.folder.exists() else ()) < wanted and process.poll() is None:
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    time.sleep(rng.random() * (0.5 if wanted == 0 else 0.05))
+    try:
+        victims = [psutil.Process(process.pid)] if driver else psutil.Process(process.pid).children(recursive=True)
+        if victims:
+            rng.choice(victims).kill()
+    except psutil.NoSuchProcess:
+        pass
+
+
+def check_killed(place, trials, seed):
+    """Kill drivers at random moments, and workers of those that live; then let the command end."""
+    rng, watch = random.Random(seed), Watch(place / "out")
+    (place / "out").mkdir()
+    for trial in range(trials):
+        process = command("--workers", "2")
+        kill_once(process, watch, rng, driver=trial % 2 == 0)
+        if trial % 2 == 0:
+            process.communicate(timeout=60)
+        else:
+            kill_once(process, watch, rng, driver=True)
+            process.communicate(timeout=60)
+        watch.look()
+    last = command("--workers", "2")
+    out, told = last.communicate(timeout=120)
+    assert last.returncode == 0, told
+    watch.look()
+    watch.check(check_whole(place))
+    assert len(Ledger(place / "ledger").runs()) == 1
+    assert RAW not in out + told
+
+
+def test_a_driver_that_is_killed_leaves_a_run_that_goes_on(tmp_path, monkeypatch):
+    write_parts(tmp_path / "parts", count=6, rows=3000)
+    POLICY.save(tmp_path / "policy.toml")
+    monkeypatch.chdir(tmp_path)
+    check_killed(tmp_path, trials=1, seed=1)
+
+
+@pytest.mark.slow
+def test_drivers_and_workers_that_are_killed_at_any_moment_leave_a_run_that_goes_on(tmp_path, monkeypatch):
+    write_parts(tmp_path / "parts", count=12, rows=20_000)
+    POLICY.save(tmp_path / "policy.toml")
+    monkeypatch.chdir(tmp_path)
+    check_killed(tmp_path, trials=10, seed=2)
+
+
+def test_workers_that_are_killed_are_replaced(tmp_path, monkeypatch):
+    """The driver lives, and needs no second command."""
+    psutil = pytest.importorskip("psutil")
+    write_parts(tmp_path / "parts", count=4, rows=2000)
+    monkeypatch.chdir(tmp_path)
+    killed = []
+
+    def progress(share):
+        if 0.4 < share < 1 and not killed:  # some are drawn, some are not
+            killed.extend(child for child in psutil.Process().children() if "loky" in " ".join(child.cmdline()))
+            for child in killed:
+                child.kill()
+
+    release(tmp_path, workers=2, progress=progress)
+    assert killed
+    check_whole(tmp_path)
+    assert len(Ledger(tmp_path / "ledger").runs()) == 1
+
+
+@pytest.mark.slow
+def test_drivers_that_race_write_the_same(tmp_path, monkeypatch):
+    """Three commands at once: all succeed, and one run is charged."""
+    write_parts(tmp_path / "parts", count=6, rows=5000)
+    POLICY.save(tmp_path / "policy.toml")
+    monkeypatch.chdir(tmp_path)
+    watch = Watch(tmp_path / "out")
+    (tmp_path / "out").mkdir()
+    racing = [command("--workers", "2") for _ in range(3)]
+    while any(process.poll() is None for process in racing):
+        watch.look()
+        time.sleep(0.02)
+    told = [process.communicate()[1] for process in racing]
+    assert [process.returncode for process in racing] == [0, 0, 0], told
+    watch.check(check_whole(tmp_path))
+    assert len(Ledger(tmp_path / "ledger").runs()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_leaves_whole_files_and_no_half_one(tmp_path, monkeypatch):
+    write_parts(tmp_path / "parts", count=12, rows=20_000)
+    POLICY.save(tmp_path / "policy.toml")
+    monkeypatch.chdir(tmp_path)
+    process = command("--workers", "2")
+    while not list(tmp_path.glob("out/part-*.csv")) and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert not list(tmp_path.glob("out/.*.part"))
+    before = {name: content for name, content in outputs(tmp_path / "out").items() if name != "_manifest.json"}
+    release(tmp_path)
+    assert before.items() <= check_whole(tmp_path).items()
+
+
+@pytest.fixture
+def cluster():
+    """Start a scheduler and two workers, each a process with a nanny that replaces it."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+    ) as local:
+        yield local
+
+
+@pytest.mark.slow
+def test_a_cluster_whose_workers_are_killed_releases_once_and_logs_no_secret(place, cluster):
+    """Two of the workers are killed while they draw; logs of all, and of the scheduler, hold neither keys nor values."""
+    from distributed import Client
+
+    write_parts(place / "large", count=12, rows=20_000)
+    kept, watch, killed = [], Watch(place / "out"), []
+    with Client(cluster.scheduler_address, set_as_default=False) as client, ThreadPoolExecutor(1) as thread:
+
+        def killing():
+            while len(killed) < 2:
+                if len(list(watch.folder.glob("part-*.csv"))) >= 1 + 4 * len(killed):
+                    workers = client.run(os.getpid)
+                    killed.append(random.Random(len(killed)).choice(list(workers.values())))
+                    os.kill(killed[-1], signal.SIGKILL)
+                time.sleep(0.01)
+
+        with chosen(cluster=cluster.scheduler_address) as spread:
+
+            def noting(function, tasks):
+                kept.extend(tasks)
+                for found in spread(function, tasks):
+                    watch.look()
+                    yield found
+
+            watch.folder.mkdir()
+            ended = thread.submit(killing)
+            perturb_files(
+                POLICY, place / "large", watch.folder, unit="id", ledger=place / "ledger", map=noting
+            )
+            ended.result(60)
+        logs = repr(client.get_worker_logs()) + repr(client.get_worker_logs(nanny=True))
+        logs += repr(client.get_scheduler_logs())
+    (place / "parts").rename(place / "small")
+    (place / "large").rename(place / "parts")
+    watch.check(check_whole(place))
+    assert len(Ledger(place / "ledger").runs()) == 1
+    secrets = [task.source.digest_key for task in kept] + [getattr(task, "unit_key", None) or task.key for task in kept]
+    for secret in secrets:
+        assert secret.bytes.hex() not in logs
+        assert repr(secret.bytes)[2:-1] not in logs
+    assert RAW not in logs
+
+
+@pytest.mark.slow
+def test_the_command_line_names_a_cluster(place, cluster, cli):
+    words = ("perturb", "policy.toml", "parts", "out", "--unit", "id", "--ledger", "ledger")
+    code, out, told = cli(*words, "--cluster", cluster.scheduler_address)
+    assert code == 0, told
+    assert "120 rows" in out
+    check_whole(place)
+
+
+def test_a_cluster_that_does_not_answer_is_told(place, cli, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("epsworth.release.maps.PATIENCE", "1s")
+    words = ("perturb", "policy.toml", "parts", "out", "--unit", "id", "--ledger", "ledger")
+    code, _, told = cli(*words, "--cluster", "tcp://127.0.0.1:9")
+    assert code == 2
+    assert "no Dask scheduler answers at 'tcp://127.0.0.1:9'" in told
+    assert Ledger(place / "ledger").runs() == []

@@ -14,7 +14,8 @@ from epsworth.documents import read_json
 from epsworth.files import OutputError, file_named
 from epsworth.release.file_tasks import Written
 from epsworth.release.ledger import Charged, Run
-from epsworth.release.outputs import hash_of, on_disk, to_disk
+from epsworth.release.folders import to_disk
+from epsworth.release.outputs import hash_of, on_disk
 from epsworth.release.receipt import Receipt
 
 MANIFEST = "_manifest.json"
