@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from epsworth.extras import needed
 from epsworth.space import Domain
 from epsworth.utility.curves import Curves
 from epsworth.utility.recommendation import Recommendation, recommend
@@ -54,7 +55,6 @@ def stories(progress: Callable[[str, float], None]) -> list[Story]:
     Patients perturb two of five measurements before they query; which mechanism, at which epsilon, keeps
     the diagnosis of 90 % of the queries?
     """
-    import polars as pl
     from sklearn.datasets import load_breast_cancer
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
@@ -62,6 +62,7 @@ def stories(progress: Callable[[str, float], None]) -> list[Story]:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
+    pl = needed("polars", "files", "the demo")
     data = load_breast_cancer()
     at = [list(data.feature_names).index(name) for name in COLUMNS]
     table = pl.DataFrame(data.data[:, at], schema=list(COLUMNS))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from epsworth.extras import needed
 from epsworth.files import OutputError, check_writable, replacing
 
 if TYPE_CHECKING:
@@ -26,27 +27,37 @@ def check_plot(path: str | Path) -> Path:
     path = check_writable(path)
     if path.suffix.lower() not in FORMATS:
         raise OutputError(f"cannot write {path}: a plot ends in {', '.join(FORMATS)}; change the ending")
+    drawn_by("matplotlib")
     return path
+
+
+def drawn_by(module: str) -> Any:
+    """Import matplotlib or a module of it; nothing but plots needs them."""
+    return needed(module, "plot", "drawing a plot")
+
+
+def new_figure(size: tuple[float, float]) -> Figure:
+    """Return an empty figure of such a width and height in inches, of no window."""
+    figure: Figure = drawn_by("matplotlib.figure").Figure(figsize=size, layout="constrained")
+    return figure
 
 
 def new_axes(ax: Axes | None, size: tuple[float, float] = (6.4, 3.9)) -> Axes:
     """Return the axes to draw on: those given, or the one panel of a new figure."""
     if ax is not None:
         return _straight(ax)
-    from matplotlib.figure import Figure
-
-    panel: Axes = Figure(figsize=size, layout="constrained").subplots()
+    panel: Axes = new_figure(size).subplots()
     return panel
 
 
 def _straight(ax: object) -> Axes:
     """Return axes that lines and bands can be drawn on; refuse figures, arrays, and polar, 3d or map projections."""
-    from matplotlib.axes import Axes
-
-    if not isinstance(ax, Axes) or ax.name != "rectilinear":
-        told = f"{ax.name} axes" if isinstance(ax, Axes) else f"a {type(ax).__name__}"
+    drawable = isinstance(ax, drawn_by("matplotlib.axes").Axes)
+    panel: Any = ax
+    if not drawable or panel.name != "rectilinear":
+        told = f"{panel.name} axes" if drawable else f"a {type(ax).__name__}"
         raise TypeError(f"ax must be matplotlib Axes with two straight axes, got {told}")
-    return ax
+    return cast("Axes", panel)
 
 
 def line(number: int) -> dict[str, Any]:

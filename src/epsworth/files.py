@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from epsworth.numerals import short
 
@@ -221,8 +221,8 @@ def replacing(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
 @contextmanager
 def held_back(stream: BinaryIO, what: str) -> Iterator[BinaryIO]:
     """Yield a temporary file; what was written to it goes to the stream once everything was, and else nothing."""
-    with writing(f"the temporary folder {tempfile.gettempdir()}"), tempfile.TemporaryFile() as temporary:
-        yield temporary
+    with writing(f"the temporary folder {tempfile.gettempdir()}"), tempfile.NamedTemporaryFile() as temporary:
+        yield cast(BinaryIO, temporary)
         temporary.seek(0)
         with writing(what):
             shutil.copyfileobj(temporary, stream, 1 << 20)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
+from epsworth.extras import needed
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -332,8 +333,7 @@ def _refuse_lazy(table: Any) -> None:
 
 
 def _frame_of_columns(columns: Mapping[Any, Any]) -> Any:
-    import polars as pl
-
+    pl = needed("polars", "files", "a mapping of columns in place of a data frame")
     names = ", ".join(map(repr, columns))
     if not columns or not all(isinstance(name, str) for name in columns):
         raise ValueError(f"the table is a mapping, whose keys must be column names, got {names or 'none'}")

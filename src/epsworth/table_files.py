@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from epsworth.extras import needed
 from epsworth.files import GZIP, check_readable, check_separators, check_text
 from epsworth.records import MISSING, NO_HEADER, looks_like_header
 
@@ -76,8 +77,7 @@ def read_table(path: str | Path, *, alone: bool = False) -> Any:
         Leave every entry the text that it is, so that no other one decides what it is read as; an entry of JSON that
         is neither number, text nor truth value is then missing, not refused.
     """
-    import polars as pl
-
+    pl = needed("polars", "files", "reading a table")
     source = _source(path)
     try:
         if source.kind == "parquet":
@@ -134,8 +134,7 @@ def _from_json_lines(source: Source) -> Any:
 
 def _entries_of_json_lines(source: Source) -> Any:
     """Read every member as a text; what is neither number, text nor truth value is missing."""
-    import polars as pl
-
+    pl = needed("polars", "files", "reading a table")
     rows = [row for _, row in _json_objects(source, parse_int=str, parse_float=str, parse_constant=str)]
     names = list(dict.fromkeys(name for row in rows for name in row))
     told = {name: [_told(row.get(name)) for row in rows] for name in names}
@@ -150,18 +149,15 @@ def _told(value: object) -> str | None:
 
 def _json_objects(source: Source, **parsers: Any) -> list[tuple[int, dict[str, Any]]]:
     """Return the lines' numbers and members."""
-    import polars as pl
-
     with source.open() as stream:
         lines = [(number, line) for number, line in enumerate(stream, start=1) if line.strip()]
     if not lines:
-        raise pl.exceptions.NoDataError
+        raise ValueError(f"{source.name} is empty; give a header and at least one row")
     return [(number, _json_object(line, f"{source.name}, line {number}:", parsers)) for number, line in lines]
 
 
 def _frame_of(rows: list[dict[str, Any]], source: Source) -> Any:
-    import polars as pl
-
+    pl = needed("polars", "files", "reading a table")
     kinds = {(name, _kind(value)) for row in rows for name, value in row.items() if value is not None}
     if len(kinds) > len({name for name, _ in kinds}):
         raise ValueError(

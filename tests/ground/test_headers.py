@@ -10,7 +10,7 @@ import pytest
 from epsworth.cli.privatize import _pool
 from epsworth.coverage.tables import encode
 from epsworth.learner import LatticeConfig
-from epsworth.learner.report_files import column
+from epsworth.records import column
 from epsworth.pac.pool import check_columns, check_finite
 from epsworth.records import NO_HEADER, as_records, shown_names
 from epsworth.release import Policy

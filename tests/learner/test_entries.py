@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from epsworth.exact.testing import ReplayableWords
 from epsworth.learner import Aggregator, Category, Client, LatticeConfig, Number, ScoreAudit, TableConfig, report_file
 from epsworth.learner.entries import Values, number_of
-from epsworth.learner.report_files import _draw
+from epsworth.learner.report_files import draw
 
 ODD = [
     None, math.nan, "", "?", "maybe", 10**30, 10**400, -(2**70), 1j, [1], {}, b"1", object(), math.inf, True, "true",
@@ -71,11 +71,11 @@ def test_no_row_of_a_file_decides_how_another_is_read(tmp_path, odd, ending, mon
     """The reports of all other rows, given the same randomness, are to the bit those without the odd one."""
     drawn = {}
 
-    def noting(config, users, path, *, as_lines):
+    def noting(config, users, path, words, *, as_lines):
         drawn[path.name] = users
-        _draw(config, users, path, as_lines=as_lines)
+        draw(config, users, path, words, as_lines=as_lines)
 
-    monkeypatch.setattr("epsworth.learner.report_files._draw", noting)
+    monkeypatch.setattr("epsworth.learner.reported_table.draw", noting)
     found = []
     for number, cell in enumerate(("1", odd)):
         rows = [{"a": "1", "floor": cell, "sex": "0", "y": cell}, *[{"a": "2", "floor": "2", "sex": "1", "y": "1"}] * 3]

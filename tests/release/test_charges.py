@@ -165,7 +165,7 @@ def test_a_run_that_is_killed_at_any_moment_leaves_the_old_output_or_the_whole_n
         look()
 
     monkeypatch.setattr(os, "replace", move)
-    monkeypatch.setattr("epsworth.release.text.BLOCK", 1000)
+    monkeypatch.setattr("epsworth.release.lines.PART", 1000)
     table.write_text("age\n" + "1\n" * 3000)
     perturb_file(POLICY, table, out, progress=look)
     assert len(seen) > 12

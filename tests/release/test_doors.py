@@ -19,7 +19,8 @@ import pytest
 
 import epsworth as ew
 from epsworth.files import OutputError
-from epsworth.release import Policy, Rule, audit_policy, audit_sampler, perturb_file, text
+from epsworth.release import Policy, Rule, audit_policy, audit_sampler, lines, perturb_file
+from epsworth.release.csv_table import CsvTable
 from epsworth.release.ledger import LEDGER
 from epsworth.results import Result
 from epsworth.table_files import read_table
@@ -51,7 +52,7 @@ def streamed(monkeypatch, content, kind="csv"):
     [("csv", b"note,age\n" + b"x,31\n" * 500, b'5" pipe,40\n'), ("jsonl", b'{"age": 31}\n' * 500, b'{"age": 31\n')],
 )
 def test_nothing_reaches_standard_output_before_the_whole_input_was_checked(kind, good, bad, place, monkeypatch):
-    monkeypatch.setattr(text, "BLOCK", 100)
+    monkeypatch.setattr(lines, "PART", 100)
     sink = streamed(monkeypatch, good + bad)
     with pytest.raises(ValueError, match="row 500"):
         perturb_file(POLICY, "-", "-", kind=kind)
@@ -71,7 +72,7 @@ def test_a_full_disk_is_blamed_on_the_output_that_it_holds(place, monkeypatch):
     sys.stdout.buffer = Full()
     with pytest.raises(OutputError, match="cannot write standard output: No space left on device"):
         perturb_file(POLICY, "-", "-")
-    monkeypatch.setattr(text.CsvSplicer, "run", lambda self, source: iter([Full().write(b"")]))
+    monkeypatch.setattr(CsvTable, "write", lambda *args, **kwargs: Full().write(b""))
     with pytest.raises(OutputError, match=r"cannot write .*out.csv: No space left on device"):
         perturb_file(POLICY, "in.csv", "out.csv")
     assert sorted(os.listdir()) == ["in.csv", "policy.toml"]

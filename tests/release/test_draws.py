@@ -76,7 +76,7 @@ def test_noise_tables_give_every_output_its_weight(name):
     assert isinstance(k, NoiseKernel)
     assert k.table.weights() == [*k.noise[:0:-1], *k.noise, WORD - k.whole]
     # columns and their thresholds as the drawing code sees them: words on both sides of every threshold
-    bits, entries = k.table.bits, k.table._entries.tolist()
+    bits, entries = k.table.bits, k.table.entries.tolist()
     for column, entry in enumerate(entries):
         threshold, alias, start = entry >> bits, entry % (1 << bits), column << (64 - bits)
         words = [start, start + threshold, start + (1 << (64 - bits)) - 1] + ([start + threshold - 1] * (threshold > 0))

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import io
 import json
+import tempfile
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import epsworth as ew
-from epsworth.release import Policy, Rule, json_lines, text
+from epsworth.release import Policy, Rule, json_lines, lines
+from epsworth.release.file_tables import file_table
 from epsworth.release.tables import Perturbation
-from epsworth.release.text import JsonSplicer
 
 POLICY = Policy((Rule(ew.Feature("age", 0, 100_000), "pm", Decimal(1), bits=8),))
 KEEPING = Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100)}))  # a draw differs with probability e^-200
 
 
-def released(content, policy=POLICY, block=1 << 19):
-    original, text.BLOCK = text.BLOCK, block
-    try:
-        return b"".join(JsonSplicer(Perturbation(policy)).run(io.BytesIO(content.encode("utf-8", "surrogatepass"))))
-    finally:
-        text.BLOCK = original
+def released(content, policy=POLICY, block=1 << 20):
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setattr(lines, "PART", block)
+        source, sink = Path(folder, "source"), Path(folder, "sink")
+        source.write_bytes(content.encode("utf-8", "surrogatepass"))
+        table = file_table("jsonl", Perturbation(policy), source)
+        table.write(table.seen(), lambda number, digest: None, sink)
+        return sink.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -54,12 +57,12 @@ def released(content, policy=POLICY, block=1 << 19):
         ('{"age": [31, 31]}', "row 2, age: the value is not a number"),
         ('{"age": 31, "x": ' + "[" * 100_000 + "]" * 100_000 + "}", "row 2: the line is not one JSON object"),
         ('{"age": ' + "[" * 100_000 + "]" * 100_000 + "}", "row 2: the line is not one JSON object"),
-        ('{"age": 31, "x": "\ud800"}', "not UTF-8 after row"),
+        ('{"age": 31, "x": "\ud800"}', "row 2 is not UTF-8"),
         ("{}", "row 2 lacks the member 'age'"),
     ],
 )
 def test_lines_with_two_readings_are_refused(line, message):
-    for block in (1 << 19, 10):
+    for block in (1 << 20, 10):
         with pytest.raises(ValueError, match=message) as refused:
             released('{"age": 5}\n{"age": 6}\n' + line + '\n{"age": 7}\n', block=block)
         assert "31" not in str(refused.value)
@@ -114,7 +117,7 @@ def test_lines_like_those_before_are_looked_at_as_closely(odd):
 def test_lines_of_other_members_may_stand_between():
     usual, other = '{"age": 31.0, "x": 5}\n', '{"age": 31.0, "x": 5, "y": {"age": []}}\n'
     content = usual * 3 + other + usual * 9 + other * 2 + usual * 3
-    for block in (1 << 19, 10, 25, 60):
+    for block in (1 << 20, 10, 25, 60):
         assert released(content, KEEPING, block).decode() == content
 
 

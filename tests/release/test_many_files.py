@@ -415,7 +415,9 @@ class Watch:
 
     def check(self, found):
         """See that everything was the final bytes, or their beginning."""
-        assert {name: content for name, content in self.seen.items() if name != "_manifest.json"}.items() <= found.items()
+        assert {
+            name: content for name, content in self.seen.items() if name != "_manifest.json"
+        }.items() <= found.items()
         for name, contents in self.pieces.items():
             assert name not in found or all(found[name].startswith(content) for content in contents)
 
@@ -532,9 +534,7 @@ def test_ctrl_c_leaves_whole_files_and_no_half_one(tmp_path, monkeypatch):
 def cluster():
     """Start a scheduler and two workers, each a process with a nanny that replaces it."""
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-    ) as local:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as local:
         yield local
 
 
@@ -565,9 +565,7 @@ def test_a_cluster_whose_workers_are_killed_releases_once_and_logs_no_secret(pla
 
             watch.folder.mkdir()
             ended = thread.submit(killing)
-            perturb_files(
-                POLICY, place / "large", watch.folder, unit="id", ledger=place / "ledger", map=noting
-            )
+            perturb_files(POLICY, place / "large", watch.folder, unit="id", ledger=place / "ledger", map=noting)
             ended.result(60)
         logs = repr(client.get_worker_logs()) + repr(client.get_worker_logs(nanny=True))
         logs += repr(client.get_scheduler_logs())

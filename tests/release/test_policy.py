@@ -215,8 +215,12 @@ def test_deltas_are_those_of_the_worst_subset():
         ("epsilon = 1.0\nbits", "epsilon = 1e-99999999\nbits", "features.age.epsilon: must be a finite number of mod"),
         ("epsilon = 1.0\nbits", 'epsilon = "1e99999999"\nbits', "features.age.epsilon: must have at most 400 digits"),
         ("lower = 0.0", "lower = -1e999999999999999999999", "no number that can be computed with"),
-        ("version = 1", "version = " + "[" * 100_000, "nested more than 32 deep"),
-        ("version = 1", "version = " + "{a = " * 100 + "1" + "}" * 100, "nested more than 32 deep"),
+        ("version = 1", "version = " + "[" * 100_000, "version: brackets are nested more than 16 deep"),
+        (
+            "version = 1",
+            "version = " + "{a = " * 100 + "1" + "}" * 100,
+            "version: brackets are nested more than 16 deep",
+        ),
     ],
 )
 def test_every_refusal_names_the_entry(old, new, message, tmp_path):

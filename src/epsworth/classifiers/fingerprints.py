@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from epsworth.classifiers.classifier import Classifier, Labels, as_classifier
+from epsworth.extras import needed
 from epsworth.records import Records
 from epsworth.space import Feature
 
@@ -104,7 +105,7 @@ def _table(classifier: Classifier, named: dict[str, np.ndarray[Any, Any]]) -> An
     if plain:
         texts = any(column.dtype.kind not in "fiub" for column in columns)
         return np.column_stack([column.astype(object) if texts else column for column in columns])
-    import polars as pl
+    pl = needed("polars", "files", "asking a classifier of named columns about fixed records")
 
     return pl.DataFrame({name: column.tolist() for name, column in zip(names, columns, strict=True)})
 

@@ -20,6 +20,7 @@ from epsworth.cli import (
     gateway,
     init,
     learn,
+    ledger,
     mechanisms,
     noise,
     options,
@@ -71,6 +72,7 @@ for command in (
 ):
     app.command()(options.apart(command))
 app.add_typer(learn.app, name="learn")
+app.add_typer(ledger.app, name="ledger")
 
 
 def _version(asked: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from epsworth.cli import options, show
+from epsworth.extras import needed
 
 
 def demo(
@@ -15,6 +16,7 @@ def demo(
 ) -> None:
     """Tell the whole story on shipped data."""
     picture, document = out / "epsworth-demo.png", out / "epsworth-demo.json"
+    needed("polars", "files,plot", "the demo")
     options.check_outputs(str(document), picture)
 
     from epsworth.demo import AT_LEAST, RANGES, SENSITIVE, stories

@@ -12,6 +12,7 @@ import typer
 from epsworth.cli import options, show
 from epsworth.cli.learn_tables import audit_model, close_round, judged, open_round, write_table_config
 from epsworth.cli.report import write_document_page
+from epsworth.extras import needed
 from epsworth.numerals import short
 from epsworth.rounding import round_up, show_up
 
@@ -109,18 +110,25 @@ def report(
     source: options.Table,
     destination: Annotated[Path, typer.Argument(help="Output: reports, .ldp (packed) or .jsonl.")],
     target: Annotated[str, typer.Option(help="Column of labels.")],
+    unit: options.Unit = None,
+    cap: options.Cap = None,
+    most: options.Most = None,
+    ledger: options.LedgerFolder = None,
     again: Annotated[bool, typer.Option("--again", help="Report records that left before: epsilons add.")] = False,
 ) -> None:
     """Report every row once, with draws fit for release; a row that cannot be used is reported as nowhere."""
-    from epsworth.learner import report_file
     from epsworth.learner.asked import load_asked
-    from epsworth.learner.report_files import left_so_far
+    from epsworth.learner.reported_table import reported
+    from epsworth.rounding import float_above
 
     made = load_asked(settings)
-    count = report_file(made, source, destination, target, again=again)
+    count, run = reported(made, source, destination, target, unit, cap, most, ledger, again=again)
     print(f"{count:,} reports of {made.report_size} bytes; {made.guarantee} each.")
-    if (total := left_so_far(source, destination)) > made.guarantee.epsilon:
-        print(f"These records left before: epsilon {show_up(total)} per record in all.")
+    total = show_up(float_above(run.epsilon_so_far))
+    if unit is not None:
+        print(f"Nobody of these people ({unit}) lost more than epsilon {total} in all.")
+    elif total != show_up(made.guarantee.epsilon):
+        print(f"These records left before: epsilon {total} per record in all.")
 
 
 @app.command("aggregate")
@@ -217,8 +225,6 @@ def predict(
     level: options.Level = None,
 ) -> None:
     """Predict the label of every row; with --confidence, certify that of its cell, too, but for --fakes reports."""
-    import polars as pl
-
     from epsworth.learner import Classifier, TableLearner
     from epsworth.learner.report_files import check_table, columns, write_table
     from epsworth.table_files import read_table
@@ -248,7 +254,7 @@ def predict(
             name: sure.label, "p_value": [round_up(p, 6) for p in sure.p_value.tolist()], "certified": sure.certified
         }  # fmt: skip
         print(sure)
-    write_table(pl.DataFrame(told), destination)
+    write_table(needed("polars", "files", "writing a table").DataFrame(told), destination)
 
 
 @app.command("plan")

@@ -114,6 +114,15 @@ PolicyOut = Annotated[
 ]
 PolicyFile = Annotated[Path, typer.Argument(help="Policy file (.toml), as recommend --policy writes it.")]
 Jobs = Annotated[int | None, typer.Option(help="Workers; -1 for all cores.")]
+Unit = Annotated[str | None, typer.Option(help="Column that says who a row is about; without it everybody is charged.")]
+Cap = Annotated[str | None, typer.Option(help="Largest epsilon of a person over all runs of the ledger.")]
+Most = Annotated[
+    int | None, typer.Option(help="Without --unit: rows that one person has at most; else all may be one person's.")
+]
+LedgerFolder = Annotated[
+    Path | None,
+    typer.Option("--ledger", help="Folder of the ledger; by default the account's own (EPSWORTH_STATE)."),
+]
 Record = Annotated[int, typer.Option("--record", "-r", help="Row of the table, counted from 0.")]
 Plot = Annotated[Path | None, typer.Option("--plot", help="Write a plot to this .png, .svg or .pdf file.")]
 Report = Annotated[

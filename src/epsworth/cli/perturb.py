@@ -13,19 +13,15 @@ from epsworth.cli import options, show
 
 def perturb(
     policy: options.PolicyFile,
-    source: Annotated[str, typer.Argument(help="Records: .csv, .jsonl or .parquet, or a folder; - for standard input.")],
+    source: Annotated[
+        str, typer.Argument(help="Records: .csv, .jsonl or .parquet, or a folder; - for standard input.")
+    ],
     destination: Annotated[str, typer.Argument(help="Output of the same kind, or a folder; - for standard output.")],
-    unit: Annotated[
-        str | None, typer.Option(help="Column that says who a row is about; without it everybody is charged.")
-    ] = None,
-    cap: Annotated[str | None, typer.Option(help="Largest epsilon of a person over all runs of the ledger.")] = None,
-    delta_cap: Annotated[str | None, typer.Option(help="Largest delta, likewise.")] = None,
-    most: Annotated[
-        int | None, typer.Option(help="Without --unit: rows that one person has at most; else all may be one's.")
-    ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="Folder of the ledger; by default the account's own (EPSWORTH_STATE).")
-    ] = None,
+    unit: options.Unit = None,
+    cap: options.Cap = None,
+    delta_cap: Annotated[str | None, typer.Option(help="Largest delta of a person, likewise.")] = None,
+    most: options.Most = None,
+    ledger: options.LedgerFolder = None,
     again: Annotated[
         bool, typer.Option("--again", help="Perturb records that left before: their epsilons add.")
     ] = False,

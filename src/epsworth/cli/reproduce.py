@@ -65,7 +65,10 @@ def reproduce(
 
 
 def _check_folder(out: Path) -> None:
-    """Refuse, before any work, a folder in which nothing can be written; one that is not there is made at the end."""
+    """Refuse, before any work, a folder in which nothing can be drawn; one that is not there is made at the end."""
+    from epsworth.drawing import drawn_by
+
+    drawn_by("matplotlib")
     if out.is_dir():
         for name in (PAGE, NUMBERS):
             options.check_outputs(str(out / name), None)

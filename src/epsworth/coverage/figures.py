@@ -9,7 +9,7 @@ import numpy as np
 from epsworth.coverage.advice import Window
 from epsworth.coverage.inputs import NOT_PRIVATE
 from epsworth.coverage.trade import LEGEND
-from epsworth.drawing import bare, check_plot, marked, save
+from epsworth.drawing import bare, check_plot, marked, new_figure, save
 from epsworth.rounding import show_down, show_up
 
 
@@ -25,10 +25,8 @@ def plot_profile(found: Window, epsilon: float, path: str | Path) -> None:
     path : str or Path
         ``.png``, ``.svg`` or ``.pdf``; written whole or not at all.
     """
-    from matplotlib.figure import Figure
-
     path = check_plot(path)
-    figure = Figure(figsize=(10.5, 4.6), layout="constrained")
+    figure = new_figure((10.5, 4.6))
     ranks, trade = figure.subplots(1, 2)
     share = (np.arange(len(found.neighbours)) + 1) / len(found.neighbours)
     first, last = ("plateau ends", "flat again") if found.rule == "plateau" else ("safe up to", "exposed")

@@ -8,6 +8,7 @@
 ``gaussian``    discrete Gaussian
 ``duchi``       Duchi's mechanism, the hybrid
 ``regions``     any gain between regions, by a linear program and integers
+``pieces``      which words lead to which output, said without drawing
 ``alias``       constant-time draws from integer weights
 ``entropy``     operating-system randomness, expanded by a cipher
 ``testing``     replayable draws, marked NOT PRIVATE
@@ -21,7 +22,8 @@
 
 from epsworth.exact.integer import Kernel
 from epsworth.exact.mechanism import KernelLaw, KernelMechanism
+from epsworth.exact.pieces import Pieces
 from epsworth.exact.regions import RegionKernel, region_kernel
 from epsworth.exact.table import KERNELS, kernel
 
-__all__ = ["KERNELS", "Kernel", "KernelLaw", "KernelMechanism", "RegionKernel", "kernel", "region_kernel"]
+__all__ = ["KERNELS", "Kernel", "KernelLaw", "KernelMechanism", "Pieces", "RegionKernel", "kernel", "region_kernel"]

@@ -31,12 +31,12 @@ class Alias:
             raise ValueError("weights must be nonnegative integers that add up to 2^64")
         self.bits = max(1, (len(weights) - 1).bit_length())
         self._shift, self._low = np.uint64(64 - self.bits), np.uint64((1 << self.bits) - 1)
-        self._entries = np.array(_entries(list(weights), self.bits), dtype=np.uint64)
+        self.entries = np.array(_entries(list(weights), self.bits), dtype=np.uint64)
 
     def draw(self, words: Words) -> Indices:
         """Return one outcome per word."""
         column = words >> self._shift
-        entry = self._entries.take(column.view(np.int64), mode="clip")  # in range always; the mode skips a check
+        entry = self.entries.take(column.view(np.int64), mode="clip")  # in range always; the mode skips a check
         # the word's low bits moved up, the space below filled with ones: smaller than the entry iff below its threshold
         rest = words << np.uint64(self.bits)
         rest |= self._low
@@ -49,7 +49,7 @@ class Alias:
         """Return the weights that the table in fact draws with, read back from its entries."""
         capacity, low = 1 << (64 - self.bits), (1 << self.bits) - 1
         found = [0] * (1 << self.bits)
-        for column, entry in enumerate(self._entries.tolist()):
+        for column, entry in enumerate(self.entries.tolist()):
             found[column] += entry >> self.bits
             found[entry & low] += capacity - (entry >> self.bits)
         return found

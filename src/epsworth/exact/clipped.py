@@ -27,6 +27,8 @@ FINEST = 64  # least outermost weight of discrete Laplace noise: its floor costs
 class Clipped(NoiseKernel):
     """Add noise and clip; ``noise[points - 1]`` is the whole tail from that distance on."""
 
+    beyond = "clipped"
+
     @cached_property
     def tail(self) -> tuple[int, ...]:
         """tail(n): the one-sided weight of distances n and more."""

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
 from epsworth.exact.alias import WORD, Indices
-from epsworth.exact.entropy import WordSource
+from epsworth.exact.entropy import Words, WordSource
 from epsworth.exact.integer import Kernel, require
+from epsworth.exact.pieces import Pieces, few
 from epsworth.exact.rational import exp_below
 from epsworth.exact.two_level import TwoLevel, pm_affine
 
@@ -53,6 +55,12 @@ class Duchi(Kernel):
         upper *= np.uint64(self.slope)
         upper += np.uint64(self.base)
         return np.where(source.take(inputs.size) < upper, self.points - 1, 0)
+
+    def pieces(self, i: ArrayLike) -> Pieces:
+        """Return the upper end's words, then the lower one's."""
+        at, last = np.atleast_1d(np.asarray(i, dtype=np.int64)), self.points - 1
+        upper, lower = ([self.base + j * self.slope for j in turned.tolist()] for turned in (at, last - at))
+        return few(at, self.points, [(0, _words(upper), 1, last), (_words(upper), _words(lower), 1, 0)])
 
     def mass_of_range(self, index: Floats, low: Floats, high: Floats) -> Floats:
         """Return the mass of the ends that the range holds."""
@@ -98,11 +106,19 @@ class Hybrid(Kernel):
         coin = source.take(inputs.size) < np.uint64(self.share)
         return np.where(coin, self.first.outcomes(inputs, source), self.second.outcomes(inputs, source))
 
+    def parts(self) -> tuple[tuple[int, Kernel], ...]:
+        """Return both kernels."""
+        return ((self.share, self.first), (WORD - self.share, self.second))
+
     def mass_of_range(self, index: Floats, low: Floats, high: Floats) -> Floats:
         """Return the mixture of the kernels' masses."""
         share = self.share / WORD
         first, second = (kernel.mass_of_range(index, low, high) for kernel in (self.first, self.second))
         return share * first + (1 - share) * second
+
+
+def _words(numbers: list[int]) -> Words:
+    return np.array(numbers, dtype=np.uint64)
 
 
 def duchi(epsilon: Fraction, points: int) -> Duchi:

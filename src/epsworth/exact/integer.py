@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.exact.alias import Indices
+from epsworth.exact.alias import WORD, Indices
 from epsworth.exact.entropy import SystemWords, WordSource
 from epsworth.exact.mechanism import KernelLaw, KernelMechanism
+from epsworth.exact.pieces import Pieces
 from epsworth.exact.rational import Exact, exp_below, log_above, stated_epsilon
 from epsworth.exact.testing import NotPrivate
 from epsworth.guarantees import Approximate, Pure
@@ -71,6 +72,30 @@ class Kernel(ABC):
     @abstractmethod
     def outcomes(self, inputs: Indices, source: WordSource) -> Indices:
         """Return one output per input; -1 where its word was rejected."""
+
+    def pieces(self, i: ArrayLike) -> Pieces:
+        """Return which words lead to which output when the input is i, as runs: what `outcomes` must do.
+
+        Claim: the numbers of words add up to ``weights(i)``, up to one factor.
+
+        Parameters
+        ----------
+        i : int, or several
+            `regions` take one at a time.
+
+        Raises
+        ------
+        TypeError
+            For a kernel that takes several words per draw (`parts`).
+        """
+        raise TypeError(f"{self.name} has no runs of single words; ask its parts")
+
+    def parts(self) -> tuple[tuple[int, Kernel], ...]:
+        """Return the kernels that a word of its own decides between, each with how many words decide for it.
+
+        `outcomes` takes that word first, then the words of every part, in this order.
+        """
+        return ((WORD, self),)
 
     @abstractmethod
     def mass_of_range(self, index: Floats, low: Floats, high: Floats) -> Floats:

@@ -6,19 +6,23 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
 from epsworth.exact.alias import WORD, Alias, Indices
-from epsworth.exact.entropy import WordSource
+from epsworth.exact.entropy import Words, WordSource
 from epsworth.exact.integer import Kernel
+from epsworth.exact.pieces import Pieces, of_table
 
 
 @dataclass(frozen=True, eq=False)
 class NoiseKernel(Kernel):
     """Noise of distance d has weight ``noise[d]`` on either side, d = 0..points - 1."""
 
+    beyond: ClassVar[Literal["clipped", "rejected"]]
     noise: tuple[int, ...]
 
     @cached_property
@@ -48,6 +52,18 @@ class NoiseKernel(Kernel):
         noise -= self.points - 1
         return self.settle(noise + inputs, noise)
 
+    @cached_property
+    def _runs(self) -> tuple[Words, Words, Indices]:
+        first, step, outcome = of_table(self.table)
+        rejected = 2 * self.points - 1  # of the table's outcomes; `Pieces` calls it `points`
+        return first, step, np.where(outcome == rejected, self.points, outcome - (self.points - 1))
+
+    def pieces(self, i: ArrayLike) -> Pieces:
+        """Return the runs of the noise's table, shifted by the input."""
+        first, step, noise = self._runs
+        at = np.atleast_1d(np.asarray(i, dtype=np.int64))
+        return Pieces(first, step, np.ones(first.size, dtype=np.int64), noise, self.points, at, self.beyond)
+
     @abstractmethod
     def settle(self, reached: Indices, noise: Indices) -> Indices:
         """Turn input plus noise into outputs, in place; noise ``points`` stands for a rejected word."""
@@ -56,6 +72,8 @@ class NoiseKernel(Kernel):
 @dataclass(frozen=True, eq=False)
 class RenewedNoise(NoiseKernel):
     """Weight ``noise[|i - y|]``; a draw that leaves the grid is made anew."""
+
+    beyond = "rejected"
 
     @cached_property
     def sums(self) -> tuple[int, ...]:

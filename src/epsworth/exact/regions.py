@@ -26,6 +26,7 @@ from epsworth.arrays import Floats
 from epsworth.exact.alias import WORD, Alias, Indices
 from epsworth.exact.entropy import WordSource
 from epsworth.exact.integer import Kernel, require
+from epsworth.exact.pieces import Pieces, of_table
 from epsworth.exact.rational import Exact, exp_below, stated_epsilon
 from epsworth.exact.two_level import krr
 from epsworth.rounding import float_above, float_below
@@ -102,6 +103,12 @@ class RegionKernel(Kernel):
             at = inputs == region
             drawn[at] = self.tables[region].draw(words[at])
         return drawn
+
+    def pieces(self, i: ArrayLike) -> Pieces:
+        """Return the runs of the true region's table, of one region at a time."""
+        (region,) = np.atleast_1d(i).tolist()
+        first, step, drawn = of_table(self.tables[region])
+        return Pieces(first, step, np.ones_like(drawn), drawn, self.points, np.zeros(1, dtype=np.int64))
 
     @cached_property
     def cumulated(self) -> Floats:

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.exact.alias import WORD, Indices
 from epsworth.exact.entropy import WordSource
 from epsworth.exact.integer import Kernel, require
+from epsworth.exact.pieces import Pieces, few
 from epsworth.exact.rational import exp_below
 
 
@@ -78,6 +80,12 @@ class TwoLevel(Kernel):
         words //= np.uint64(self.high - self.low)
         np.copyto(drawn, self.left(inputs) + words.view(np.int64), where=hit)
         return drawn
+
+    def pieces(self, i: ArrayLike) -> Pieces:
+        """Return the level below, then what the window has beyond it."""
+        at, below = np.atleast_1d(np.asarray(i, dtype=np.int64)), self.points * self.low
+        level = 0, self.low, self.points, 0
+        return few(at, self.points, [level, (below, self.high - self.low, self.width, self.left(at))])
 
     def mass_of_range(self, index: Floats, low: Floats, high: Floats) -> Floats:
         """Return (B outputs + (A - B) outputs in the window) / 2^64."""

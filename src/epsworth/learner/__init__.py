@@ -15,7 +15,7 @@
 ``fakes``         reports that no client made: how many of them are allowed for; ``row_counts``: are there any?
 ``planning``      `plan`: users, epsilon, margin; `expected_accuracy`
 ``validation``    `PrivateValidation`: accuracy by randomised response
-``report_files``  reports as files, aggregated in bounded memory
+``report_files``  reports as files, aggregated in bounded memory; ``reported_table``: a table, reported once
 ``tables``        `TableLearner`: many columns of any kind, in rounds
 ``estimator``     `LDPClassifier`: all of it as a scikit-learn estimator, for experiments
 
@@ -34,7 +34,8 @@ from epsworth.learner.client import Client
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.model import Classifier
 from epsworth.learner.planning import Plan, expected_accuracy, plan, rate
-from epsworth.learner.report_files import aggregate_files, report_file, write_reports
+from epsworth.learner.report_files import aggregate_files, write_reports
+from epsworth.learner.reported_table import report_file
 from epsworth.learner.table import MECHANISMS
 from epsworth.learner.tables.audited import AuditedClassifier
 from epsworth.learner.tables.audits import ScoreAudit

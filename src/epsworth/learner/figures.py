@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.drawing import COLOURS, bare, check_plot, save
+from epsworth.drawing import COLOURS, bare, check_plot, drawn_by, new_figure, save
 from epsworth.learner.mechanism import checked_probability
 from epsworth.learner.model import Classifier
 from epsworth.learner.series import Cosine
@@ -45,13 +45,10 @@ def plot_map(model: Classifier, path: str | Path, confidence: float = 0.95) -> N
     confidence : float
         Of the certificates, all cells together.
     """
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
-
     config = model.config
     check_map(len(config.box))
     path, confidence = check_plot(path), checked_probability(confidence)
-    figure = Figure(figsize=(6.4, 4.8 if len(config.box) == 2 else 2.2), layout="constrained")
+    figure, patch = new_figure((6.4, 4.8 if len(config.box) == 2 else 2.2)), drawn_by("matplotlib.patches").Patch
     panel: Axes = figure.subplots()
     X, shape = _points(model)
     labels = model.numbers(X).reshape(shape)
@@ -66,13 +63,13 @@ def plot_map(model: Classifier, path: str | Path, confidence: float = 0.95) -> N
     for k, label in enumerate(config.classes):
         hatch = HATCHES[k % len(HATCHES)]
         colour = COLOURS[k % len(COLOURS)]
-        shown.append(Patch(facecolor=colour, hatch=hatch, edgecolor=HATCHED, linewidth=0, label=str(label)))
+        shown.append(patch(facecolor=colour, hatch=hatch, edgecolor=HATCHED, linewidth=0, label=str(label)))
         if hatch and (labels == k).any():
             own = np.asarray(labels == k, dtype=float)
             area = panel.contourf(own, levels=[0.5, 1.5], colors="none", hatches=[hatch], extent=extent, origin="lower")
             area.set(edgecolor=HATCHED, linewidth=0)
     if proven:
-        shown.append(Patch(facecolor="0.85", label="paler: not certified"))
+        shown.append(patch(facecolor="0.85", label="paler: not certified"))
         panel.set_title(f"certified with confidence {confidence:g}, all cells together", fontsize=9, loc="left")
     panel.set_xlabel(config.names[0])
     if len(config.box) == 2:
@@ -105,8 +102,7 @@ def _agreeing(model: Classifier, certified: np.ndarray, labels: np.ndarray) -> n
 
 
 def _colours(labels: np.ndarray, held: np.ndarray) -> Floats:
-    from matplotlib.colors import to_rgb
-
+    to_rgb = drawn_by("matplotlib.colors").to_rgb
     palette = np.array([to_rgb(COLOURS[k % len(COLOURS)]) for k in range(int(labels.max()) + 1)])
     own = palette[labels]
     return np.asarray(np.where(held[..., None], own, 1 - (1 - own) * (1 - PALER)))
@@ -121,12 +117,10 @@ def plot_scores(model: TableClassifier, path: str | Path) -> None:
     path : str or Path
         ``.png``, ``.svg`` or ``.pdf``; written whole or not at all.
     """
-    from matplotlib.figure import Figure
-
     path = check_plot(path)
     columns = model.config.columns
     down = -(-len(columns) // PANELS)
-    figure = Figure(figsize=(2.6 * min(PANELS, len(columns)), 1.9 * down + 0.6), layout="constrained")
+    figure = new_figure((2.6 * min(PANELS, len(columns)), 1.9 * down + 0.6))
     panels = figure.subplots(down, min(PANELS, len(columns)), squeeze=False, sharey=True).ravel()
     for panel in panels[len(columns) :]:
         panel.set_visible(False)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.exact.entropy import SystemWords, WordSource
+from epsworth.extras import needed
 from epsworth.files import check_distinct, check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator
 from epsworth.learner.asked import Asked
@@ -80,8 +81,7 @@ def columns(config: LatticeConfig, table: Any) -> Floats:
     """Return the configuration's features of a data frame as an array ``(n, d)``."""
     for name in config.names:
         column(table, name)
-    import polars as pl
-
+    pl = needed("polars", "files", "reading a table")
     try:
         return as_floats(table.select(list(config.names)).to_numpy())
     except (TypeError, ValueError, pl.exceptions.PolarsError):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from epsworth.deprecation import read_renamed, warn
 from epsworth.files import check_distinct, check_writable
@@ -17,7 +17,8 @@ from epsworth.learner.assignment import refuse_files
 from epsworth.learner.report_files import ROWS, draw, is_lines
 from epsworth.learner.tables.steps import Step
 from epsworth.records import column
-from epsworth.release.ledger import Amount, Identity, Ledger, Terms
+from epsworth.release.ledger import Ledger
+from epsworth.release.ledger_terms import Amount, Identity, Run, Terms
 from epsworth.release.parts import PartWords
 from epsworth.release.runs import bring_about
 from epsworth.release.units import UnitCounts
@@ -100,12 +101,36 @@ def report_file(
     ...     report_file(config, table, Path(folder, "reports.ldp"), "sick", unit="id", ledger=Path(folder, "ledger"))
     2
     """
+    return reported(config, source, destination, target, unit, cap, most, ledger, again=again).rows
+
+
+class Reported(NamedTuple):
+    """What a run reported, and what its ledger says of it."""
+
+    rows: int
+    run: Run
+
+
+def reported(
+    config: Asked,
+    source: Path,
+    destination: Path,
+    target: str,
+    unit: str | None = None,
+    cap: Amount | None = None,
+    most: int | None = None,
+    ledger: str | Path | None = None,
+    *,
+    again: bool = False,
+) -> Reported:
+    """Do what `report_file` says."""
     from epsworth.table_files import read_table
 
     refuse_files(config)
     store = Ledger(ledger)
     path, as_lines = check_writable(destination).resolve(), is_lines(destination)
     check_distinct(table=source, reports=path, **store.files)
+    store.check_earlier(path.parent)
     digest = _digest(source, store)
     table = read_table(source, alone=True)  # no record decides how another one is read
     if _digest(source, store) != digest:
@@ -115,23 +140,25 @@ def report_file(
     users = config.admitted(table.select(list(config.names)), column(table, target))
     units = None
     if unit is not None:
-        units = UnitCounts(store.key)
-        units.add(column(table, unit).to_list())
+        units = UnitCounts()
+        units.add(store.hashes(column(table, unit).to_list()))
     content = {"version": VERSION, "config": config.fingerprint(), "target": target, "lines": as_lines, "part": ROWS}
     identity = Identity(json.dumps(content), digest, str(path))
     rows = int(users.label.size)
-    run = store.begin(_terms(config, rows, unit, cap, most, ledger, again), identity, units)
+    terms = _terms(config, rows, unit, cap, most, again)
+    run = store.begin(terms, identity, units)
 
     def write(temporary: Path) -> None:
-        words = PartWords(run.secret, identity.policy)
+        assert run.key is not None  # only of a run that is done
+        words = PartWords(run.key, identity.policy)
         draw(config, users, temporary, lambda index: words(index, digest), as_lines=as_lines)
 
-    bring_about(store, run, path, write)
-    return rows
+    bring_about(store, run, terms, path, write)
+    return Reported(rows, run)
 
 
 def _terms(
-    config: Asked, rows: int, unit: str | None, cap: Amount | None, most: int | None, ledger: Any, again: bool
+    config: Asked, rows: int, unit: str | None, cap: Amount | None, most: int | None, again: bool
 ) -> Terms:
     """Return what a run costs a row; a table's rounds are one session, of which a record answers one."""
     epsilon = Fraction(config.guarantee.epsilon)

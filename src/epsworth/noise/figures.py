@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from epsworth.arrays import Floats
-from epsworth.drawing import bare, check_plot, marked, new_axes, save
+from epsworth.drawing import bare, check_plot, marked, new_axes, new_figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,10 +24,8 @@ class Pictured(Protocol):
 
 def plot_noise(ranking: Pictured, path: str | Path) -> None:
     """Write the densities of the main choices, and their epsilons against the half-width of an absolute error."""
-    from matplotlib.figure import Figure
-
     path, draws = check_plot(path), ranking.panels()
-    figure = Figure(figsize=(1.5 + 4.5 * len(draws), 3.9), layout="constrained")
+    figure = new_figure((1.5 + 4.5 * len(draws), 3.9))
     panels = figure.subplots(1, len(draws), squeeze=False)[0]
     for draw, panel in zip(draws, panels, strict=True):
         draw(panel)

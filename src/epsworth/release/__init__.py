@@ -4,18 +4,20 @@
 ``rules``        what it is made of; ``reading``: its document, checked
 ``columns``      one column: natural values -> public grid -> exact draw -> natural values
 ``tables``       `perturb`: tables in memory
-``text``         CSV and JSON lines, spliced in place
-``streams``      `perturb_file`: files and standard streams, in bounded memory
-``many_files``   `perturb_files`: many files as one run; ``maps``: where; ``file_tasks``, ``released_folder``
+``file_tables``  tables in files, in parts that are read twice; ``csv_table`` (``gate``: its grammar), ``json_table``,
+             ``parquet_table``; ``confirming``: what was written, read by another reader
+``streams``  `perturb_file`: checked, charged, drawn; ``parts``: words of a part; ``runs``, ``outputs``: whole or absent
+``many_files``  `perturb_files`: many files as one run; ``maps``: where; ``file_tasks``, ``released_folder``
+``ledger``   `Ledger`: what each person lost; ``units``: keyed hashes of ids, ``unit_files``, ``ledger_tables``: on disk
 ``transformer``  `Perturb`: a step of a scikit-learn pipeline
-``audit``        a policy proved again from its integers
+``audit``    a policy proved again from its integers
 ``black_box``    any sampler refuted by its draws; ``replays``: seeds and forks
-``outputs``      charged before a draw of it exists, and whole or absent
-``ledger``       what left already; ``keyed``: hashes of inputs; ``locks``; ``receipt``
+``locks``, ``folders``, ``receipt``
 """
 
 from epsworth.release.audit import Audit, audit_policy
 from epsworth.release.black_box import SamplerAudit, audit_sampler
+from epsworth.release.ledger import Ledger
 from epsworth.release.many_files import perturb_files
 from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
@@ -25,6 +27,7 @@ from epsworth.release.tables import perturb
 
 __all__ = [
     "Audit",
+    "Ledger",
     "Policy",
     "Receipt",
     "Rule",

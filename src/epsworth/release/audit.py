@@ -20,17 +20,21 @@ from epsworth.bounds import Risk
 from epsworth.exact import Kernel
 from epsworth.release.audit_cases import audit_cases, mixed, widest
 from epsworth.release.audit_rows import CELLS, DRAWS, Check, Rows
+from epsworth.release.audit_words import Given, Recorded, audit_words, excluded, followed
 from epsworth.release.columns import Column
 from epsworth.release.policy import Policy
 from epsworth.release.replays import replays
 from epsworth.release.rules import Rule
+from epsworth.release.serial import LENGTH, dependence
 from epsworth.release.tables import Perturbation
 from epsworth.release.tailoring import Tailoring
 from epsworth.results import Result
 from epsworth.rounding import float_above, show_up
 
 FALSE_ALARM = Fraction(1, 10**6)  # probability that chance alone fails a faultless policy
-OF_REPLAYS = Fraction(1, 1000)  # its share of the attempts at replays, which need no more; the draws have the rest
+OF_REPLAYS = Fraction(1, 1000)  # its share of the attempts at replays, which need no more
+OF_SERIAL = Fraction(1, 1000)  # and of patterns between rows; the draws have the rest
+ROWS = 40_000  # of random records, followed back to their words: three chunks of a draw
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,10 @@ class FeatureAudit:
     found : float
         The largest loss between the inputs whose weights were read, rounded up.
     inputs : int
-        How many those are; all ``points`` where the grid is small.
+        How many those are: all ``points``, of a policy's rules.
+    excluded : float
+        The largest share of any input's words that a fault of the code that draws could hold unseen, but for a
+        probability of 1e-9; of a region 1, as its words are looked at where its kernels are read.
     """
 
     feature: str
@@ -57,6 +64,7 @@ class FeatureAudit:
     found: float
     inputs: int
     checks: tuple[Check, ...]
+    excluded: float = 1.0
 
     @property
     def passed(self) -> bool:
@@ -66,6 +74,7 @@ class FeatureAudit:
     def __str__(self) -> str:
         """Return a line, and one more per fault."""
         read = "every input" if self.inputs == self.points else f"{self.inputs} of {self.points} inputs and the proof"
+        read += f"; faults in over {show_up(100 * self.excluded, 3)} % of an input's words excluded"
         head = (
             f"{self.feature}: {self.mechanism}, epsilon {self.epsilon}, quoted {show_up(self.quoted)}, "
             f"largest loss found {show_up(self.found)} ({read}): {'passed' if self.passed else 'FAULT'}"
@@ -122,10 +131,11 @@ class Audit(Result):
 def audit_policy(policy: Policy, *, progress: Callable[[float], None] = lambda share: None) -> Audit:
     """Prove a policy's promises again from its integers, and test its draws.
 
-    Claim: if the audit passes, the inputs whose weights were read keep the stated epsilon exactly against each other
-    (up to delta where the promise is approximate): all inputs on grids of at most 256 points; on larger ones the ends,
-    the middle and random inputs, and all others as far as the construction's own proof goes.  A faultless policy fails
-    with probability at most ``false_alarm``.  Faults are told by the result; none is raised as an error.
+    Claim: if the audit passes, all inputs keep the stated epsilon exactly against each other, by the runs of words that
+    lead to each output (an approximate promise up to delta, between the inputs whose weights were read: all on grids of
+    at most 256 points, on larger ones the ends, the middle and random ones).  The code that draws followed those runs
+    at their ends and at random words, for every input; and row by row.  A faultless policy fails with probability at
+    most ``false_alarm``.  Faults are told by the result; none is raised as an error.
 
     Parameters
     ----------
@@ -151,28 +161,35 @@ def audit_policy(policy: Policy, *, progress: Callable[[float], None] = lambda s
     """
     features = []
     risk = Risk(FALSE_ALARM)
-    of_draws, of_replays = risk.divide([1 - OF_REPLAYS, OF_REPLAYS])
-    read = lru_cache(maxsize=1)(Rows)  # the features of a policy often share one kernel; rows of a large grid are large
+    of_draws, of_replays, of_serial = risk.divide([1 - OF_REPLAYS - OF_SERIAL, OF_REPLAYS, OF_SERIAL])
+    read = lru_cache(maxsize=1)(
+        _read
+    )  # the features of a policy often share one kernel; rows of a large grid are large
     count = len(policy.rules) + (policy.tailoring is not None)
     shares = of_draws.split(count)
     for rule, part in zip(policy.rules, shares, strict=False):  # what is left is the region's
-        features.append(_audit_rule(rule, read(rule.kernel), part))
+        features.append(_audit_rule(rule, *read(rule.kernel), part))
         progress(len(features) / count)
     if policy.tailoring is not None:
         features.append(_audit_tailoring(policy.tailoring, shares.take()))
         progress(1.0)
-    record = _total(policy), _replays(policy, of_replays)
-    return Audit(policy.fingerprint, str(policy.guarantee), tuple(features), record, float_above(risk.spent))
+    record = [_total(policy), _replays(policy, of_replays), *_rows(policy), *_serial(policy, of_serial)]
+    return Audit(policy.fingerprint, str(policy.guarantee), tuple(features), tuple(record), float_above(risk.spent))
 
 
-def _audit_rule(rule: Rule, rows: Rows, risk: Risk) -> FeatureAudit:
+def _read(kernel: Kernel) -> tuple[Rows, Check, Fraction | None]:
+    """Return weights, whether words become what they say, and the largest loss."""
+    rows = Rows(kernel)
+    return rows, *audit_words(rows)
+
+
+def _audit_rule(rule: Rule, rows: Rows, words: Check, loss: Fraction | None, risk: Risk) -> FeatureAudit:
     kernel = rule.kernel
-    checks = [_construction(kernel), _weights(rows), _values(rule), _draws(Column(rule), rows, risk)]
-    checks += _approximate(rows, rule) if kernel.guarantee.delta else _pure(rows, rule)
-    quoted, found = kernel.loss(), rows.loss
+    checks = [_construction(kernel), _weights(rows), words, _values(rule), _draws(Column(rule), rows, risk)]
+    checks += _approximate(rows, rule) if kernel.guarantee.delta else _pure(kernel, loss, rule)
     return FeatureAudit(
-        rule.feature.name, rule.mechanism, str(rule.epsilon), kernel.points, quoted,
-        inf if found is None else float_above(found), len(rows.inputs), tuple(checks),
+        rule.feature.name, rule.mechanism, str(rule.epsilon), kernel.points, kernel.loss(),
+        inf if loss is None else float_above(loss), kernel.points, tuple(checks), excluded(kernel.points),
     )  # fmt: skip
 
 
@@ -201,9 +218,9 @@ def _weights(rows: Rows) -> Check:
     return Check("weights", not faults, says)
 
 
-def _pure(rows: Rows, rule: Rule) -> Iterator[Check]:
+def _pure(kernel: Kernel, loss: Fraction | None, rule: Rule) -> Iterator[Check]:
     """Compare what the integers keep with what is quoted, and with what the policy states."""
-    loss, quoted, stated = rows.loss, rows.kernel.loss(), Fraction(rule.epsilon)
+    quoted, stated = kernel.loss(), Fraction(rule.epsilon)
     shown = "infinite" if loss is None else show_up(float_above(loss))
     says = f"the largest loss of the weights is {shown}, stated {rule.epsilon}, quoted {show_up(quoted)}"
     yield Check("loss", loss is not None and loss <= stated and float_above(loss) <= quoted, says)
@@ -248,20 +265,73 @@ def _draws(column: Column, rows: Rows, risk: Risk) -> Check:
 
 def _replays(policy: Policy, risk: Risk) -> Check:
     """Try to make the whole release repeat itself, all features at once."""
-    rows = 2 * -(-DRAWS // (2 * len(policy.names)))
-    inputs = {rule.feature.name: np.full(rows, rule.kernel.points // 2) for rule in policy.rules}
-
-    places: dict[str, NDArray[Any]] = {}
-    if policy.tailoring is not None:
-        record = widest(policy.tailoring)
-        places = {grid.name: np.full(rows, place) for grid, place in zip(policy.tailoring.grids, record, strict=True)}
-
-    def release(values: NDArray[Any]) -> NDArray[Any]:
-        drawn = [drawn for _, drawn, _ in Perturbation(policy).draw(inputs, places)]
-        return np.concatenate(drawn) if policy.tailoring is None else mixed(drawn)
-
-    attempts = replays(release, np.zeros(rows * (len(policy.rules) if policy.tailoring is None else 1)), risk)
+    release = _same_records(policy)
+    attempts = replays(
+        lambda values: mixed(release(values.size)), np.zeros(2 * -(-DRAWS // (2 * len(policy.names)))), risk
+    )
     return Check("replay", not any(attempt.fault for attempt in attempts), "; ".join(map(str, attempts)))
+
+
+def _same_records(policy: Policy) -> Callable[[int], list[NDArray[Any]]]:
+    """Return a function that releases one record so many times: column by column, rules first."""
+    record = [] if policy.tailoring is None else widest(policy.tailoring)
+
+    def release(rows: int) -> list[NDArray[Any]]:
+        inputs = {rule.feature.name: np.full(rows, rule.kernel.points // 2) for rule in policy.rules}
+        grids = () if policy.tailoring is None else policy.tailoring.grids
+        places = {grid.name: np.full(rows, place) for grid, place in zip(grids, record, strict=True)}
+        return [drawn for _, drawn, _ in Perturbation(policy).draw(inputs, places)]
+
+    return release
+
+
+def _serial(policy: Policy, risk: Risk) -> Iterator[Check]:
+    """Look for patterns between the rows, and columns, of one release of equal records."""
+    columns, rules = _same_records(policy)(LENGTH), len(policy.rules)
+    parts = [part for part in (columns[:rules], [mixed(columns[rules:])] if columns[rules:] else []) if part]
+    for part, share in zip(parts, risk.split(len(parts)), strict=True):
+        found = dependence(part, share)
+        yield Check("serial", not found.fault, str(found))
+
+
+def _rows(policy: Policy) -> Iterator[Check]:
+    """Follow every row of a release of random records back to its own words; of what rules release."""
+    if not policy.rules:
+        return
+    pick, words = np.random.default_rng(), Recorded()
+    inputs = {rule.feature.name: pick.integers(0, rule.kernel.points, ROWS) for rule in policy.rules}
+    places = (
+        {}
+        if policy.tailoring is None
+        else {grid.name: np.zeros(ROWS, dtype=np.int64) for grid in policy.tailoring.grids}
+    )
+    released = list(Perturbation(policy, words).draw(inputs, places))[: len(policy.rules)]
+    source, wrong = words.again(), []
+    try:
+        kept = _kept(policy, source)
+        for column, (rule, (_, drawn, keep)) in enumerate(zip(policy.rules, released, strict=True)):
+            told = followed(rule.kernel, inputs[rule.feature.name], source)
+            same = np.array_equal(np.asarray(drawn), told)
+            if not same or (kept is not None and (keep is None or not np.array_equal(keep, kept[:, column]))):
+                wrong.append(rule.feature.name)
+        spare = bool(source.left.size) and policy.tailoring is None
+    except ArithmeticError:  # fewer words were taken
+        wrong, spare = wrong or [policy.names[0]], False
+    says = f"every row of {ROWS:,} is what its own words lead to, in their order"
+    if wrong or spare:
+        says = f"a row of {wrong[0] if wrong else policy.names[0]!r} is not what its own words lead to, in their order"
+    yield Check("rows", not wrong and not spare, says)
+
+
+def _kept(policy: Policy, source: Given) -> NDArray[Any] | None:
+    """Return which features each row must release by the words that choose them: the least ones, ties from the left."""
+    if policy.sampling is None:
+        return None
+    d = len(policy.rules)
+    ranked = np.argsort(source.take(ROWS * d).reshape(ROWS, d), axis=1, kind="stable")
+    kept = np.zeros((ROWS, d), dtype=bool)
+    np.put_along_axis(kept, ranked[:, : policy.sampling.features], True, axis=1)
+    return kept
 
 
 def _total(policy: Policy) -> Check:

@@ -19,6 +19,7 @@ from epsworth.bounds import Risk
 from epsworth.exact import Kernel
 from epsworth.exact.two_level import TwoLevel
 from epsworth.release.audit_rows import DOWN, DRAWS, SPOTS, Check, Rows
+from epsworth.release.audit_words import audit_words
 from epsworth.release.copies import Indices
 from epsworth.release.randomisers import Average, Case, Gain, Randomiser
 from epsworth.release.tailoring import Reach, Tailoring
@@ -46,6 +47,8 @@ def audit_cases(tailoring: Tailoring, risk: Risk) -> tuple[tuple[Check, ...], Fr
             rows = Rows(case.kernel)
             if rows.faults:
                 faults.append(f"of {len(case.regions)} regions, weights do not add up to what is drawn from")
+            elif not (words := audit_words(rows)[0]).passed:
+                faults.append(f"of {len(case.regions)} regions, {words.says}")
             losses.append(_loss(rows))
             known[len(case.regions)] = case.kernel
     built = Check(

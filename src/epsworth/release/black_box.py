@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Floats
 from epsworth.bounds import Risk, check_spent, clopper_pearson
 from epsworth.release.replays import Replay, Sampler, replays
+from epsworth.release.serial import LENGTH, Dependence, dependence
 from epsworth.results import Result
 from epsworth.rounding import down, float_below, show_down, show_up, up
 
@@ -86,6 +87,8 @@ class SamplerAudit(Result):
         Ways in which draws might come back.
     spent : float
         Probability that any evidence claims too much: what its bounds spent, at most ``1 - confidence``.
+    serial : Dependence or None
+        The strongest pattern between draws in a row, from the first input.
 
     Examples
     --------
@@ -107,6 +110,7 @@ class SamplerAudit(Result):
     evidence: tuple[Evidence, ...]
     replays: tuple[Replay, ...]
     spent: float = 0.0
+    serial: Dependence | None = None
 
     def __post_init__(self) -> None:
         check_spent(self.spent, self.confidence)
@@ -120,7 +124,8 @@ class SamplerAudit(Result):
     def findings(self) -> tuple[str, ...]:
         """Every fault in a sentence."""
         beyond = [] if self.epsilon is None else [str(e) for e in self.evidence if e.epsilon > self.epsilon]
-        return (*beyond, *(str(replay) for replay in self.replays if replay.fault))
+        again = [str(replay) for replay in self.replays if replay.fault]
+        return (*beyond, *again, *([str(self.serial)] if self.serial is not None and self.serial.fault else []))
 
     @property
     def passed(self) -> bool:
@@ -134,6 +139,7 @@ class SamplerAudit(Result):
         lines = [f"epsilon is at least {show_down(self.epsilon_lower)} ({sure} % confidence, {each}{told})"]
         lines += [f"  fault: {finding}" for finding in self.findings]
         lines += [f"  {replay}" for replay in self.replays if not replay.fault]
+        lines += [] if self.serial is None or self.serial.fault else [f"  {self.serial}"]
         return "\n".join([*lines, "faults found" if self.findings else "no fault found (which is no proof)"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -208,7 +214,8 @@ def audit_sampler(
     evidence.sort(key=lambda e: -e.epsilon)
     again = replays(sampler, np.repeat(true, -(-draws // (2 * len(true))) * 2))
     spent = float_below(risk.spent)
-    return SamplerAudit(evidence[0].epsilon, epsilon, delta, confidence, draws, tuple(evidence), again, spent)
+    serial = dependence([sampler(np.repeat(true[:1], min(LENGTH, draws)))])
+    return SamplerAudit(evidence[0].epsilon, epsilon, delta, confidence, draws, tuple(evidence), again, spent, serial)
 
 
 def _checked(true: NDArray[Any], epsilon: float | None, delta: float, draws: int, confidence: float) -> NDArray[Any]:

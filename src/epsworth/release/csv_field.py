@@ -1,4 +1,4 @@
-"""One column of a CSV file under a policy's rule: fields to the kernel's inputs, drawn values to fields."""
+"""One column of a CSV file under a policy's rule: texts to the kernel's inputs, drawn values to texts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from epsworth.arrays import Bools
 from epsworth.records import MISSING as MISSING_WORDS
-from epsworth.release.columns import Column, Indices
+from epsworth.release.columns import Column, Indices, centre, spread
+from epsworth.release.csv_text import NUMBER, Sent, Texts, Words
 from epsworth.release.placed import Placed
 from epsworth.release.policy import Policy
 
@@ -17,12 +18,13 @@ UNDECLARED = object()
 
 
 class CsvField:
-    """How one column is read from and written to CSV fields.
+    """How one column is read from and written to CSV.
 
-    ``alone``: it is the only column, so an empty field stands in quotes: many readers take a blank line for no row.
+    ``alone``: it is the only column that is written, so an empty field stands in quotes: many readers take a blank
+    line for no row.
     """
 
-    missing: ClassVar[frozenset[bytes]] = frozenset(word.encode() for word in MISSING_WORDS)
+    missing: ClassVar[frozenset[str]] = frozenset(MISSING_WORDS)
 
     def __init__(self, column: Column | Placed, *, alone: bool = False) -> None:
         self.column, self.alone = column, alone
@@ -39,89 +41,75 @@ class CsvField:
         self.numbers = {float(value): value for value in categories if isinstance(value, (int, float))}
 
     @cached_property
-    def words(self) -> list[str]:
+    def words(self) -> Words:
         """The words of all public values."""
-        return [_csv_word(value) for value in self.column.values.tolist()]
+        return Words([_csv_word(value) for value in self.column.values.tolist()], self.alone)
 
-    @cached_property
-    def written(self) -> list[bytes]:
-        """The fields that hold them."""
-        return [self._quoted(word) for word in self.words]
-
-    def encode(self, fields: list[bytes], first: int) -> Indices:
-        """Return the kernel's inputs for the raw fields of a block."""
+    def encode(self, texts: Texts, first: int) -> Indices:
+        """Return the kernel's inputs for the texts of a part, the first of which is row ``first``."""
         assert isinstance(self.column, Column)
         if self.column.feature.categories is not None:
-            return self.column.resolve(self.column.kinds(map(self._category, fields)), first)
-        try:
-            if b"_" in b"".join(fields):
-                raise ValueError  # 1_000 is a number to Python alone
-            numbers = [float("nan" if f in self.missing else f.strip(b'" ')) for f in fields]
-        except ValueError:
-            row = next(i for i, f in enumerate(fields) if f not in self.missing and not _is_number(f.strip(b'" ')))
-            name = self.column.feature.name
-            raise ValueError(f"row {first + row}, {name}: the field is not a number; recode it") from None
+            known, at = texts.distinct()
+            return self.column.resolve(self.column.kinds(map(self._category, known))[at], first)
+        numbers = texts.numbers()
+        if numbers is None:
+            known, at = texts.distinct()
+            read = [float("nan") if text in self.missing else _number_of(text) for text in known]
+            wrong = np.array([number is None or number in (np.inf, -np.inf) for number in read])[at]
+            if wrong.any():
+                row, name = first + int(np.argmax(wrong)), self.column.feature.name
+                raise ValueError(f"row {row}, {name}: the field is not a number; recode it")
+            numbers = np.array(read, dtype=np.float64)[at]
         return self.column.encode_numbers(numbers, first)
 
-    def _category(self, field: bytes) -> Any:
-        word = unquoted(field)
-        if word in self.declared:
-            return self.declared[word]
-        if field in self.missing:
+    def _category(self, text: str) -> Any:
+        if text in self.declared:
+            return self.declared[text]
+        if text in self.missing:
             return None
-        if self.numbers and _is_number(field.strip(b'" ')):  # 1.0 stands for the category 1
-            return self.numbers.get(float(field.strip(b'" ')), UNDECLARED)
+        if self.numbers and (number := _number_of(text)) is not None:  # 1.0 stands for the category 1
+            return self.numbers.get(number, UNDECLARED)
         return UNDECLARED
 
-    def places(self, fields: list[bytes]) -> Indices:
-        """Return where the raw fields of a block lie on a tailored policy's grid; none is refused."""
+    def places(self, texts: Texts) -> Indices:
+        """Return where the texts of a part lie on a tailored policy's grid; none is refused."""
         assert isinstance(self.column, Placed)
-        known = dict.fromkeys(fields)
+        known, at = texts.distinct()
         if self.column.feature.categories is not None:
-            values: list[Any] = [self._category(field) for field in known]
+            values: list[Any] = [self._category(text) for text in known]
         else:
-            values = [_number_of(field, self.missing) for field in known]
-        known.update(zip(known, self.column.places(values).tolist(), strict=True))
-        return np.array([known[field] for field in fields], dtype=np.int64)
+            values = [None if text in self.missing else _number_of(text) for text in known]
+        return self.column.places(values)[at]
 
-    def texts(self, drawn: Indices, keep: Bools | None, policy: Policy) -> tuple[list[str], list[bytes]]:
-        """Return the words to write, and the fields that hold them."""
+    def sent(self, drawn: Indices, keep: Bools | None, policy: Policy) -> Sent:
+        """Return the words to write; where ``keep`` is false, those of a feature that is not released."""
+        at = np.asarray(drawn)
         if isinstance(self.column, Placed):  # few of its values leave
-            sent, at = np.unique(np.asarray(drawn), return_inverse=True)
-            words = [_csv_word(value) for value in self.column.values[sent].tolist()]
-            written = [self._quoted(word) for word in words]
-            return [words[j] for j in at.tolist()], [written[j] for j in at.tolist()]
+            places, at = np.unique(at, return_inverse=True)
+            return Sent(Words([_csv_word(value) for value in self.column.values[places].tolist()], self.alone), at)
         if keep is None:
-            indices, words, written = np.asarray(drawn).tolist(), self.words, self.written
-            return [words[j] for j in indices], [written[j] for j in indices]
-        values = self.column.released(drawn, keep, policy).tolist()
-        texts = ["" if v is None or v != v else _csv_word(v) for v in values]
-        return texts, [self._quoted(text) for text in texts]
+            return Sent(self.words, at)
+        words = self._words_of_samples(policy)
+        return Sent(words, np.where(keep, at, len(words.texts) - 1))
 
-    def _quoted(self, word: str) -> bytes:
-        needed = any(c in word for c in ',"\r\n') or (self.alone and not word.strip())
-        return ('"' + word.replace('"', '""') + '"' if needed else word).encode()
+    def _words_of_samples(self, policy: Policy) -> Words:
+        """Return the words where a record releases some features only; the last is that of those it does not."""
+        if self._of_samples is None:
+            assert policy.sampling is not None
+            values, last = self.column.values, ""
+            if policy.sampling.unsampled == "scaled":
+                values = spread(self.column.feature, values, len(policy.rules) / policy.sampling.features)
+                last = _csv_word(centre(self.column.feature))
+            self._of_samples = Words([*map(_csv_word, values.tolist()), last], self.alone)
+        return self._of_samples
+
+    _of_samples: Words | None = None
 
 
-def _number_of(field: bytes, missing: frozenset[bytes]) -> float | None:
-    """Return a field's number; None where it holds none."""
-    plain = field.strip(b'" ')
-    return float(plain) if field not in missing and _is_number(plain) else None
-
-
-def unquoted(field: bytes) -> str:
-    """Return the text of a field."""
-    text = field.decode("utf-8")
-    return text[1:-1].replace('""', '"') if len(text) > 1 and text[0] == text[-1] == '"' else text
+def _number_of(text: str) -> float | None:
+    """Return a text's number; None where it holds none."""
+    return float(text) if NUMBER.fullmatch(text) else None
 
 
 def _csv_word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _is_number(field: bytes) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return b"_" not in field

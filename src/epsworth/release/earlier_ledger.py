@@ -6,13 +6,10 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from epsworth.documents import read_json
 from epsworth.release.folders import check_plain
-
-if TYPE_CHECKING:
-    from epsworth.release.ledger import Charge
 
 LEDGER = "epsworth-ledger.jsonl"
 
@@ -44,12 +41,6 @@ class Entry:
     delta: float | None = None
     notion: str | None = None
     run: str | None = None
-
-    @classmethod
-    def of(cls, charge: Charge, records: str | None, run: str) -> Entry:
-        """Return the entry of a run that is about to draw."""
-        promise = charge.guarantee
-        return cls(records, charge.policy, promise.epsilon, None, promise.delta, promise.notion, run)
 
     @classmethod
     def read(cls, line: str) -> Entry:

@@ -7,7 +7,6 @@ returned as a sentence: a traceback in a worker's log could show a value.
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -165,7 +164,7 @@ class Drawing:
         """Write the output to a hidden file of one's own, and move it."""
         words = PartWords(key, self.identity)
         words = PartWords(self.key.bytes, self.identity)
-        with hidden(self.output, f"{self.mark}.{os.urandom(4).hex()}") as temporary:
+        with hidden(self.output, self.mark) as temporary:
             rows = self.source.table().write(self.seen, words, temporary)
             if rows != self.seen.rows:
                 raise RuntimeError(f"{rows} rows were drawn for a table of {self.seen.rows}; nothing was written")

@@ -1,56 +1,15 @@
-"""Keyed hashes of inputs: equal for equal bytes on one account, meaningless to anybody else."""
+"""The key of an account: what is hashed with it means nothing to anybody else."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
-from typing import BinaryIO
 
 from epsworth.files import OutputError, replacing
-from epsworth.release.ledger import check_plain, state_folder
+from epsworth.release.folders import check_plain, state_folder
 from epsworth.release.locks import locked
 
 KEY, KEY_LOCK, KEY_BYTES = "ledger.key", ".ledger.key.lock", 32
-BLOCK = 1 << 20
-
-
-class Fingerprint:
-    """A keyed hash of an input: equal for equal bytes on this account, meaningless to anybody else."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.blake2b(key=account_key(), digest_size=16)
-
-    def update(self, block: bytes) -> None:
-        """Add bytes."""
-        self._hash.update(block)
-
-    def result(self) -> str:
-        """Return the hash of all bytes so far."""
-        return self._hash.hexdigest()
-
-
-class Watched:
-    """A stream of bytes that is fingerprinted as it is read."""
-
-    def __init__(self, source: BinaryIO) -> None:
-        self._source, self.fingerprint, self.read_bytes = source, Fingerprint(), 0
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Read and remember."""
-        block = self._source.read(size)
-        self.fingerprint.update(block)
-        self.read_bytes += len(block)
-        return block
-
-
-def fingerprint_of(path: Path) -> str:
-    """Return the fingerprint of a file."""
-    found = Fingerprint()
-    with path.open("rb") as source:
-        while block := source.read(BLOCK):
-            found.update(block)
-    return found.result()
 
 
 def account_key() -> bytes:

@@ -1,147 +1,380 @@
-"""What left already: budgets add when the same records are perturbed again.
+"""What left already, per unit: every run is charged before its first draw, and drawn from a key that the charge made.
 
-The ledger stands beside the output and may travel with it, so it must not tell what the input was: it keeps
-keyed hashes, and the key stays in the user's own folder.
+A unit, which a column of ids names, loses epsilon and delta with each of its rows.  Whatever lies on the disk was drawn
+from a run's key, which exists once the run is charged; a run that was stopped goes on under its key, so that its draws
+are the same.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+import datetime
+import hashlib
+import secrets
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
-from epsworth.guarantees import Guarantee
-from epsworth.release.earlier_ledger import LEDGER as LEDGER
-from epsworth.release.earlier_ledger import Entry as Entry
-from epsworth.release.earlier_ledger import read_entries
-from epsworth.release.folders import check_plain as check_plain
-from epsworth.release.folders import state_folder as state_folder
-from epsworth.release.folders import to_disk as to_disk
-from epsworth.release.locks import NO_LINKS, locked
-from epsworth.rounding import sum_above
+import numpy as np
 
-LOCK, NEW = ".epsworth-ledger.lock", ".epsworth-ledger.new"
+from epsworth.numerals import whole
+from epsworth.release.earlier_ledger import LEDGER, Entry, read_entries
+from epsworth.release.folders import state_folder
+from epsworth.release.ledger_folder import LedgerFolder
+from epsworth.release.ledger_prices import Price, bounds_of, everybody, lost
+from epsworth.release.ledger_tables import Line, Settled, Tables
+from epsworth.release.ledger_terms import (
+    ONE,
+    Charged,
+    Identity,
+    Record,
+    Run,
+    State,
+    Terms,
+    amount_above,
+    amount_below,
+    decimal_of,
+)
+from epsworth.release.unit_files import ENDING, WIDTHS, Kind, UnitFile, Words, in_pieces, together, write
+from epsworth.release.units import Hashes, UnitCounts, hashes
 
-
-@dataclass(frozen=True)
-class Charge:
-    """What a run costs every record, and the words in which a repeat of it is refused.
-
-    Attributes
-    ----------
-    policy : str
-        The fingerprint of what clients run.
-    guarantee : Guarantee
-        Per record.
-    adds : str
-        What another run adds, as the user stated it.
-    left, where, output : str
-        Words: these records *left* 2 times *under this policy*; use the *output* you have.
-    """
-
-    policy: str
-    guarantee: Guarantee
-    adds: str
-    left: str = "left"
-    where: str = "under this policy"
-    output: str = "output"
-
-
-@dataclass(frozen=True)
-class Spent:
-    """What the records lost before: sums of numbers that are exact, rounded up.
-
-    ``times``: runs under the same policy.
-    """
-
-    times: int
-    epsilon: float
-    delta: float
+MOST_FILES = 8
+ERASING = 20.0  # seconds for whoever reads the log
 
 
 class Ledger:
-    """Runs whose outputs lie in one folder.  Whatever is read to be acted upon, or written, is so within `alone`.
+    """Runs, and what each unit lost in them.
+
+    Claim: a run's key, without which nothing can be drawn, arises in the transaction that charges the run; no unit's
+    sums exceed the caps, whatever runs at once or is killed.
 
     Parameters
     ----------
-    folder : path
+    folder : path, optional
+        By default the account's own (``EPSWORTH_STATE``).
+
+    Raises
+    ------
+    ValueError
+        For a ledger that cannot be read or written, or that lost its key, its files or its past.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from fractions import Fraction
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger, counts = Ledger(folder), UnitCounts()
+    ...     counts.add(ledger.hashes([7, 8, 7]))
+    ...     terms = Terms("policy", Fraction(1, 2), Fraction(0), rows=3, unit="id", cap=Decimal(2))
+    ...     run = ledger.begin(terms, Identity("policy 1", bytes(32), "out.csv"), counts)
+    ...     ledger.seal(run, "00" * 32)
+    ...     (ledger.done(run), [str(spent) for spent in ledger.spent([7, 8, 9])])
+    (True, ['1', '0.5', '0'])
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.path = Path(os.path.realpath(folder / LEDGER))
+    def __init__(self, folder: str | Path | None = None) -> None:
+        self._place = LedgerFolder(state_folder() if folder is None else Path(folder))
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep everybody else out: check and entry are one step between threads, processes and accounts."""
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(locked(self.path.with_name(LOCK)))
-            except OSError as error:
-                raise ValueError(
-                    f"the folder {self.path.parent} cannot be locked ({error.strerror}), so two runs could release the "
-                    "same records at once; write to another folder"
-                ) from None
-            yield
+    def __repr__(self) -> str:
+        return f"Ledger({str(self._place.folder)!r})"
 
-    def entries(self, records: str | None = None) -> list[Entry]:
-        """Return all runs, or those of these records and those of unknown ones; a damaged ledger is refused."""
-        found = read_entries(self.path)
-        return [entry for entry in found if records is None or entry.records in (records, None)]
+    def __reduce__(self) -> tuple[type[Ledger], tuple[str]]:
+        return Ledger, (str(self._place.folder),)  # opened anew: the key stays where it lies
 
-    def spent(self, charge: Charge, records: str, *, again: bool, run: str | None = None) -> Spent:
-        """Return what these records lost in other runs than ``run``; refuse a repeat unless told.
+    @property
+    def path(self) -> Path:
+        """The database."""
+        return self._place.path
 
-        A run whose records are not known, as it was stopped while it read standard input, adds to the sums of all.
-        A line without a delta has the policy's own where it is the same policy, else the largest there is, one.
+    @property
+    def key(self) -> bytes:
+        """The key of the hashes of ids."""
+        return self._place.key
+
+    @property
+    def digest_key(self) -> bytes:
+        """The key of the digests of inputs."""
+        return self._place.subkey(b"epsworth-digest")
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The files that no output may take the place of, by what messages call them."""
+        return {f"ledger's {what}": path for what, path in self._place.files.items()}
+
+    def digest(self, content: bytes) -> bytes:
+        """Return a keyed digest of a part of an input: without the key it confirms no guess of a row."""
+        return hashlib.blake2b(content, key=self.digest_key, digest_size=32).digest()
+
+    def hashes(self, values: Any) -> Hashes:
+        """Return the hashes of ids under this ledger's key; see `units.hashes`."""
+        return hashes(values, self.key)
+
+    def settled(self) -> tuple[str | None, Decimal | None, Decimal | None]:
+        """Return what is fixed: the column of units and both caps."""
+        with self._place.alone() as tables:
+            found = tables.settled()
+        cap, delta_cap = (None if cap is None else decimal_of(cap) for cap in (found.cap, found.delta_cap))
+        return found.unit, cap, delta_cap
+
+    def begin(self, terms: Terms, identity: Identity, units: UnitCounts | None = None) -> Run:
+        """Charge a run, or find the one that was charged before; the same run goes on, or is done.
+
+        Raises
+        ------
+        ValueError
+            For records that left before, unless told; for a cap that units would exceed, saying how many.
         """
-        before = [entry for entry in self.entries(records) if run is None or entry.run != run]
-        seen = [entry for entry in before if entry.policy == charge.policy and entry.records == records]
-        if seen and not again:
-            stopped = " (a run that was stopped half-way counts)" if any(e.rows is None for e in seen) else ""
+        if len(identity.digest) != 32:
             raise ValueError(
-                f"these records {charge.left} {len(seen)} time{'s' * (len(seen) > 1)} {charge.where}{stopped} "
-                f"(ledger {self.path}); another run adds {charge.adds} per record: use the {charge.output} you have, "
-                "or say --again (again=True)"
+                f"the digest of the input must have 32 bytes, got {len(identity.digest)}; take digest_key's"
             )
-        unknown = {charge.policy: charge.guarantee.delta}
-        deltas = [unknown.get(entry.policy, 1.0) if entry.delta is None else entry.delta for entry in before]
-        return Spent(len(seen), sum_above(entry.epsilon for entry in before), min(1.0, sum_above(deltas)))
+        asked = Price.of(terms, units)
+        with self._place.alone() as tables:
+            settled = _agreed(tables.settled(), terms, units is not None)
+            lines, files = tables.lines(), tables.files()
+            same = [line for line in lines if (line.fingerprint, line.digest) == (terms.policy, identity.digest)]
+            unit = settled.unit if units is not None else None
+            whose = (identity.policy, identity.target, unit)
+            found = [line for line in same if (line.policy, line.target, line.unit) == whose]
+            if found and (known := self._known(tables, found[-1], asked, terms.again)) is not None:
+                state, sha256, key = known
+                return _told(found[-1].id, key, state, sha256, found[-1], lines, bounds_of(lines, files))
+            if same and not terms.again:
+                raise self.repeated(terms, len(same), any(tables.state(line.id)[0] == "charged" for line in same))
+            sums = asked.checked(settled, lines, files, self._place.folder)
+            run, key, today = secrets.token_bytes(16), secrets.token_bytes(32), _today()
+            line = Line(
+                len(lines) + 1, run, terms.policy, identity.policy, identity.digest, identity.target, unit,
+                asked.epsilon, asked.delta, terms.rows, asked.most, today,
+            )  # fmt: skip
+            tables.settle(settled)
+            tables.charge(line, "charged", key)
+            if units is not None:
+                self._keep(tables, asked, run, files)
+            made = _told(run, key, "new", None, line, [*lines, line], sums)
+        with self._place.alone():  # which removes the files that were put together, and counts the run
+            return made
 
-    def put(self, entry: Entry) -> None:
-        """Add a run, or replace what is known about it."""
-        self._write([*(other for other in self.entries() if other.run is None or other.run != entry.run), entry])
+    def find(self, identity: Identity, unit: str | None) -> Charged | None:
+        """Return the last run of an identity that was charged for this column of units; nothing is charged."""
+        with self._place.alone() as tables:
+            for line in reversed(tables.lines()):
+                if Identity(line.policy, line.digest or b"", line.target) == identity and line.unit == unit:
+                    state, sha256, _ = tables.state(line.id)
+                    return Charged(line.id, state, sha256)
+        return None
 
-    def withdraw(self, run: str) -> None:
-        """Remove a run of which nothing is left."""
-        before = self.entries()
-        others = [entry for entry in before if entry.run != run]
-        if len(others) < len(before):
-            self._write(others)
+    def seal(self, run: Run, sha256: str) -> None:
+        """Keep the hash of a run's output, which is whole, before it gets its name."""
+        if len(sha256) != 64 or set(sha256) - set("0123456789abcdef"):
+            raise ValueError(f"the hash of an output must be 64 hexadecimal digits, got {len(sha256)} letters")
+        with self._place.alone() as tables:
+            state, before, _ = tables.state(run.id)
+            if before not in (None, sha256):  # the same key and input give the same bytes
+                raise ValueError(
+                    f"the output of this run differs from what it was before (ledger {self.path}); start anew"
+                )
+            if state == "charged":
+                tables.seal(run.id, sha256)
 
-    def _write(self, entries: list[Entry]) -> None:
-        """Replace the file by a whole new one, on the disk before anything else happens; without entries remove it."""
-        new = self.path.with_name(NEW)
-        try:
-            new.unlink(missing_ok=True)  # of a run that was killed here
-            if entries:
-                handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS, 0o644)
-                with open(handle, "w", encoding="utf-8") as file:
-                    file.writelines(entry.line + "\n" for entry in entries)
-                    file.flush()
-                    os.fsync(file.fileno())
-                if self.path.exists():
-                    shutil.copymode(self.path, new)
-                os.replace(new, self.path)
-            else:
-                self.path.unlink(missing_ok=True)
-            to_disk(self.path.parent)
-        except OSError as error:
+    def sealed(self, run: Run) -> str | None:
+        """Return the hash of a run's output, if that was whole once."""
+        with self._place.alone() as tables:
+            return tables.state(run.id)[1]
+
+    def done(self, run: Run) -> bool:
+        """End a run whose output has its name: its key is erased, from the database and its log.
+
+        Returns
+        -------
+        bool
+            False while another process still reads the log; whoever opens the ledger next tries again.
+        """
+        with self._place.alone() as tables:
+            state, sha256, _ = tables.state(run.id)
+            if sha256 is None:
+                raise ValueError(f"this run has no whole output yet (ledger {self.path}); seal it first")
+            if state == "charged":
+                tables.erase(run.id)
+        return self._place.erased(ERASING)
+
+    def spent(self, units: Sequence[int | str]) -> list[Decimal]:
+        """Return the epsilon that each of these units lost in all runs; never less than it did."""
+        return [decimal_of(epsilon) for epsilon, _ in self._spent(units)]
+
+    def spent_delta(self, units: Sequence[int | str]) -> list[Decimal]:
+        """Return the delta that each of these units lost in all runs, at most one."""
+        return [decimal_of(min(delta, ONE)) for _, delta in self._spent(units)]
+
+    def runs(self) -> list[Record]:
+        """Return all runs, in the order in which they were charged."""
+        with self._place.alone() as tables:
+            lines, states = tables.lines(), list(tables.states())
+        return [
+            Record(
+                line.fingerprint, line.rows, decimal_of(line.epsilon), decimal_of(line.delta), line.most, line.unit,
+                state, line.day,
+            )
+            for line, state in zip(lines, states, strict=True)
+        ]  # fmt: skip
+
+    def import_earlier(self, path: str | Path, *, most: int | None = None) -> int:
+        """Charge everybody the runs of an earlier version's ledger, each once, however often it is imported.
+
+        Parameters
+        ----------
+        most : int, optional
+            The most rows that one unit has in any of its files; by default all rows of a file may be one unit's.
+
+        Returns
+        -------
+        int
+            How many runs are new.  They are charged beyond any cap, too: they left.
+        """
+        path = Path(path)
+        if not path.exists():
+            raise ValueError(f"there is no ledger {path}; name an epsworth-ledger.jsonl")
+        limit = None if most is None else whole("most", most)
+        with self._place.alone() as tables:
+            lines = tables.lines()
+            known, serial = {line.id for line in lines}, len(lines)
+            for number, entry, name in self._earlier(path):
+                if name not in known:
+                    known.add(name)
+                    serial += 1
+                    tables.charge(_imported(entry, serial, name, limit, f"{path}, line {number}"), "imported", None)
+        return serial - len(lines)
+
+    def check_earlier(self, folder: Path) -> None:
+        """Refuse to release beside a ledger of an earlier version whose runs this one does not know."""
+        path = folder / LEDGER
+        if not path.exists():
+            return
+        with self._place.alone() as tables:
+            known = {line.id for line in tables.lines()}
+        if any(name not in known for _, _, name in self._earlier(path)):
             raise ValueError(
-                f"the ledger {self.path} cannot be written ({error.strerror}), so nothing may leave; make room for it"
-            ) from None
-        finally:
-            with suppress(OSError):  # a folder of that name, which was told
-                new.unlink(missing_ok=True)
+                f"{path} tells of runs that the ledger {self.path} does not know; charge them first: "
+                f"epsworth ledger import {path}"
+            )
+
+    def _earlier(self, path: Path) -> Iterator[tuple[int, Entry, bytes]]:
+        """Yield the lines of an earlier version's ledger, with the names that their runs have here."""
+        seen = Counter[str]()
+        for number, entry in enumerate(read_entries(path), 1):
+            name = entry.run if entry.run is not None else entry.line
+            seen[name] += 1
+            told = f"{seen[name]} {name}".encode()
+            yield number, entry, hashlib.blake2b(told, key=self.key, digest_size=16).digest()
+
+    def _known(
+        self, tables: Tables, line: Line, asked: Price, again: bool
+    ) -> tuple[State, str | None, bytes | None] | None:
+        """Return what to do with a run that was charged before; None where another one is wanted."""
+        state, sha256, key = tables.state(line.id)
+        if state != "charged":
+            return None if again else ("done", sha256, None)
+        if (line.epsilon, line.delta, line.rows) != (asked.epsilon, asked.delta, asked.rows):
+            raise ValueError(f"this run was charged at another price (ledger {self.path}); start anew with again=True")
+        return "resumed", sha256, key
+
+    def repeated(self, terms: Terms, times: int, stopped: bool = False) -> ValueError:
+        """Return the refusal of records that left so many times; ``stopped``: of a run that was, among them."""
+        half = " (a run that was stopped half-way counts: asked again just as it was, it goes on)" if stopped else ""
+        return ValueError(
+            f"these records {terms.left} {times} time{'s' * (times > 1)} {terms.where}{half} (ledger {self.path}); "
+            f"another run adds {terms.adds} per record: use the {terms.output} you have, or say --again (again=True)"
+        )
+
+    def _keep(self, tables: Tables, asked: Price, run: bytes, files: list[UnitFile]) -> None:
+        """Write the units of a run; put files together where there are many."""
+        assert asked.units is not None
+        assert asked.counts is not None
+        folder, name = self._place.folder, run.hex() + ENDING
+        kind: Kind = "counts" if asked.most > 1 else "ones"
+        size, sha256 = write(folder, name, in_pieces(*(asked.units, asked.counts)[: WIDTHS[kind]]))
+        new = UnitFile(name, kind, size, sha256, asked.epsilon, asked.delta, asked.most, 1)
+        tables.add(new)
+        if len(files) < MOST_FILES:
+            return
+        every = [*files, new]
+        largest = [0, 0]
+
+        def sums() -> Iterator[Words]:
+            for units, epsilon, delta in together([file.read(folder) for file in every]):
+                largest[0] = max(largest[0], int(epsilon.max(initial=0)))
+                largest[1] = max(largest[1], int(delta.max(initial=0)))
+                yield np.column_stack([units, epsilon, delta])
+
+        name = secrets.token_hex(16) + ENDING
+        size, sha256 = write(folder, name, sums())
+        tables.drop(every)
+        runs = sum(file.runs for file in every)
+        tables.add(UnitFile(name, "sums", size, sha256, largest[0], largest[1], 1, runs))
+
+    def _spent(self, units: Sequence[int | str]) -> list[tuple[int, int]]:
+        asked = hashes(units, self.key)
+        with self._place.alone() as tables:
+            epsilon, delta = everybody(tables.lines())
+            sums = [lost(file.read(self._place.folder), asked) for file in tables.files()]
+        return [
+            (epsilon + sum(int(of[0][place]) for of in sums), delta + sum(int(of[1][place]) for of in sums))
+            for place in range(len(asked))
+        ]
+
+
+def _told(
+    run: bytes,
+    key: bytes | None,
+    state: State,
+    sha256: str | None,
+    line: Line,
+    lines: list[Line],
+    sums: tuple[int, int],
+) -> Run:
+    """Return a run with what its records lost."""
+    others = [other for other in lines if other.digest == line.digest]
+    times = sum(other.fingerprint == line.fingerprint and other.serial != line.serial for other in others)
+    if line.unit is None:
+        sums = sum(other.epsilon for other in others), sum(other.delta for other in others)
+    epsilon, delta = (Fraction(amount, ONE) for amount in sums)
+    return Run(run, key, state, sha256, times, epsilon, min(delta, Fraction(1)))
+
+
+def _agreed(settled: Settled, terms: Terms, units: bool) -> Settled:
+    """Return what is fixed from now on; what differs from what was fixed is refused."""
+    stated = {
+        "unit": terms.unit,
+        "cap": None if terms.cap is None else amount_below("cap", terms.cap),
+        "delta_cap": None if terms.delta_cap is None else amount_below("delta_cap", terms.delta_cap),
+    }
+    for name, value in stated.items():
+        before = getattr(settled, name)
+        if value is not None and before is not None and value != before:
+            shown = repr(before) if name == "unit" else decimal_of(before)
+            raise ValueError(f"this ledger holds every run to {name} {shown}; take that, or another ledger (ledger=)")
+    found = replace(settled, **{name: value for name, value in stated.items() if value is not None})  # type: ignore[arg-type]
+    if units and found.unit is None:
+        raise ValueError("units are counted, but no column is named that says who; state unit=")
+    return found
+
+
+def _imported(entry: Entry, serial: int, run: bytes, most: int | None, where: str) -> Line:
+    charged = entry.rows if most is None else most
+    if charged is None:
+        raise ValueError(
+            f"{where}: a run that was stopped does not say how many rows left; state the most rows that one unit has "
+            "(most=, --most)"
+        )
+    epsilon = amount_above("epsilon", Fraction(entry.epsilon))
+    delta = amount_above("delta", Fraction(1 if entry.delta is None else entry.delta))
+    return Line(
+        serial, run, entry.policy, "", None, "", None, epsilon, delta, entry.rows, charged, _today()
+    )  # fmt: skip
+
+
+def _today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()

@@ -53,6 +53,13 @@ class LedgerFolder:
             pass
         self.erased()
 
+    @property
+    def files(self) -> dict[str, Path]:
+        """What stands in the folder, but for the units of runs."""
+        log, index = (self.path.with_name(f"{DATABASE}-{end}") for end in ("wal", "shm"))
+        own = {"database": self.path, "log": log, "index": index}
+        return own | {"key": self.folder / KEY, "mark": self.folder / MADE}
+
     def subkey(self, what: bytes) -> bytes:
         """Return a key for one purpose."""
         return hashlib.blake2b(key=self.key, person=what, digest_size=KEY_BYTES).digest()
@@ -74,11 +81,16 @@ class LedgerFolder:
                         connection.execute("ROLLBACK")
                     raise
 
-    def erased(self) -> bool:
+    def erased(self, patience: float = 0.0) -> bool:
         """Write what was erased out of the log, too; False while another process still reads it."""
-        with self._told(), ALONE, closing(self._connected()) as connection:
-            busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        return busy == 0
+        until = time.monotonic() + min(patience, PATIENCE)
+        while True:
+            with self._told(), ALONE, closing(self._connected()) as connection:
+                connection.execute("PRAGMA busy_timeout = 100")  # it does not wait for all that it needs
+                busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            if not busy or time.monotonic() > until:
+                return not busy
+            time.sleep(0.01)
 
     def _connected(self) -> sqlite3.Connection:
         with suppress(FileExistsError):
@@ -96,7 +108,7 @@ class LedgerFolder:
                     time.sleep(0.01)
             if mode != "wal":  # the rollback journal would keep copies of keys
                 raise ValueError(
-                    f"the folder {self.folder} cannot hold a ledger, as SQLite has no write-ahead log there; take a local one"
+                    f"the folder {self.folder} cannot hold a ledger, as SQLite logs nothing ahead there; take a local one"
                 )
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA secure_delete = ON")

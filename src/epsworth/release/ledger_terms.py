@@ -14,6 +14,7 @@ PLACES = 12
 ONE = 10**PLACES  # amounts are whole numbers of 1e-12
 LARGEST = 2**62  # of an amount, and of sums of such: they are added in 64 bits
 State = Literal["new", "resumed", "done"]
+Amount = str | float | Decimal  # as it is stated: a text is exact
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Terms:
         Of the whole input.
     unit : str or None
         The column that says whose a row is; None charges everybody for all rows.
-    cap, delta_cap : Decimal or None
+    cap, delta_cap : number, text or None
         What no unit may exceed.  Column and caps are fixed once they are stated; None means what is fixed.
     most : int or None
         The most rows that a unit has, where the user states it.
@@ -46,8 +47,8 @@ class Terms:
     delta: Fraction
     rows: int
     unit: str | None = None
-    cap: Decimal | None = None
-    delta_cap: Decimal | None = None
+    cap: Amount | None = None
+    delta_cap: Amount | None = None
     most: int | None = None
     again: bool = False
     adds: str = "as much"
@@ -147,4 +148,4 @@ def amount_below(name: str, value: object) -> int:
 
 def decimal_of(amount: int) -> Decimal:
     """Return an amount as an exact decimal, without needless zeros."""
-    return Decimal(plain(Decimal(amount).scaleb(-PLACES, EXACT)))
+    return Decimal(plain(Decimal(amount).scaleb(-PLACES, EXACT).normalize(EXACT)))

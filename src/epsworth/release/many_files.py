@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from epsworth.release.file_tasks import (
-    TRIES,
     Drawing,
     Failure,
     Found,
@@ -30,7 +28,8 @@ from epsworth.release.file_tasks import (
     keyed,
 )
 from epsworth.release.file_tables import Seen
-from epsworth.release.ledger import Charged, Identity, Ledger, Run
+from epsworth.release.ledger import Ledger
+from epsworth.release.ledger_terms import Charged, Identity, Run, Terms
 from epsworth.release.maps import Map, chosen
 from epsworth.release.parts import derivation
 from epsworth.release.policy import Policy
@@ -135,10 +134,11 @@ def perturb_files(
         identity = Identity(derivation(policy, given.kind), whole, str(place.path))
         place.check(lambda: _known(store, identity, unit, again=again))
         rows = sum(one.rows for one in seen)
-        run = store.begin(terms_of(policy, rows, unit, cap, delta_cap, most, again=again), identity, counts)
+        terms = terms_of(policy, rows, unit, cap, delta_cap, most, again=again)
+        run = store.begin(terms, identity, counts)
         if run.state == "done" and not place.manifest.is_file():
-            raise store.refused(run)
-        release = _Release(store, run, place, identity, receipt_of(policy, run, rows))
+            raise store.repeated(terms, 1 + run.times_before)
+        release = _Release(store, run, terms, place, identity, receipt_of(policy, run, terms, counts))
         release.finish(spread, files, seen, digests, told)
     told(1.0)
     return release.receipt
@@ -150,13 +150,12 @@ class _Release:
 
     store: Ledger
     run: Run
+    terms: Terms
     place: Folder
     identity: Identity
     receipt: Receipt
 
-    def finish(
-        self, spread: Map, files: list[Source], seen: list[Seen], digests: list[bytes], told: Progress
-    ) -> None:
+    def finish(self, spread: Map, files: list[Source], seen: list[Seen], digests: list[bytes], told: Progress) -> None:
         """Let workers write what is not there yet; then write the manifest, and end the run."""
         name = self.run.id.hex()
         mark = f"{name}.{secrets.token_hex(4)}"
@@ -166,12 +165,7 @@ class _Release:
             written = self._second_reading(spread, self._tasks(files, seen, digests, mark), told)
         finally:
             self.place.sweep(mark)
-        for _ in range(TRIES):
-            with suppress(FileNotFoundError):  # the hidden manifest: another driver of this run is done
-                bring_about(self.store, self.run, self.place.manifest, lambda path: self._manifest(path, written))
-                break
-        else:
-            raise ValueError(f"{self.place.manifest} could not be written: its hidden file disappears; run it again")
+        bring_about(self.store, self.run, self.terms, self.place.manifest, lambda path: self._manifest(path, written))
         self.place.sweep(name)
         self.place.forget(self.run)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,24 +16,18 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from epsworth.files import OutputError, writing
+from epsworth.release.folders import to_disk
 from epsworth.release.locks import NO_LINKS
 
 STANDARD = "-"
 BLOCK = 1 << 20
 
 
-def hidden_name(path: Path, run: str, extra: str = "") -> Path:
-    """Return the name of a hidden file of a run beside its output; ``run``: in hexadecimal digits."""
-    return path.with_name(f".{path.name[:40]}.{run}.{os.getpid():x}{extra}.part")
-
-
 @contextmanager
 def hidden(path: Path, run: str) -> Iterator[Path]:
     """Make a hidden file beside ``path`` for the owner's eyes only, and remove it if it is still there at the end."""
-    temporary = hidden_name(path, run)
+    temporary = path.with_name(f".{path.name[:40]}.{run}.{secrets.token_hex(4)}.part")
     try:
-        with suppress(FileNotFoundError):
-            temporary.unlink()  # of a process that had this number before
         os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINKS, 0o600))
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}; choose another place") from None
@@ -76,13 +71,6 @@ def on_disk(path: Path) -> None:
     """Wait until a file's content is on the disk."""
     with path.open("rb+") as stream:
         os.fsync(stream.fileno())
-
-
-def to_disk(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk, where the system lets folders be opened."""
-    from epsworth.release.ledger import to_disk as wait
-
-    wait(folder)
 
 
 def bytes_of(stream: Any, what: str) -> BinaryIO:

@@ -25,6 +25,7 @@ from epsworth.files import check_readable, check_writable, reading, write_text
 from epsworth.guarantees import Approximate, Guarantee, Pure, compose
 from epsworth.mechanisms.family import parse
 from epsworth.numerals import decimal_below, exact_decimal, exact_sum
+from epsworth.release.policy_text import check_text
 from epsworth.release.reading import VERSION, check_stated, read_rules
 from epsworth.release.rules import BITS, UNSAMPLED, Rule, Sampling
 from epsworth.release.tailored_reading import read_tailoring
@@ -263,7 +264,8 @@ class Policy(Result):
 
     @classmethod
     def from_toml(cls, text: str) -> Policy:
-        """Read the text of a policy."""
+        """Read the text of a policy: at most 1 MiB, brackets 16 deep and numbers of 40 characters."""
+        check_text(text)
         document = read_toml(text, Decimal)
         tailored = document.get("tailored")
         policy = cls(*read_rules(document), None if tailored is None else read_tailoring(tailored))

@@ -83,8 +83,9 @@ class Receipt(Result):
         if self.together:
             text += f" {meaning(self.together)}"
         text += f" {self._of_people}"
-        if self.epsilon_so_far is not None and self.epsilon_so_far > self.epsilon * (self.most or 1):
-            text += f" With what left before: epsilon {show_up(self.epsilon_so_far)}{_delta(self.delta_so_far)}"
+        own = show_up(self._of_one if self.unit is not None else self.epsilon)
+        if self.epsilon_so_far is not None and (so_far := show_up(self.epsilon_so_far)) != own:
+            text += f" With what left before: epsilon {so_far}{_delta(self.delta_so_far)}"
             text += f" per {'record' if self.unit is None else 'person'} in all, at most."
         return text if self.private else f"NOT PRIVATE (replayable randomness): {text}"
 
@@ -92,8 +93,13 @@ class Receipt(Result):
     def _of_people(self) -> str:
         if self.unit is None:
             return "No unit says whose rows these are: the ledger charges the run to everybody."
-        each = show_up(float_above(Fraction(self.epsilon) * (self.most or 1)))
+        each = show_up(self._of_one)
         return f"{self.people} people ({self.unit}), at most {self.most} rows of one: epsilon {each} per person."
+
+    @property
+    def _of_one(self) -> float:
+        """Epsilon of the person with most rows."""
+        return float_above(Fraction(self.epsilon) * (self.most or 1))
 
 
 def meaning(names: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import random
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,10 @@ Sampler = Callable[[NDArray[Any]], NDArray[Any]]
 CHANCE = 4e-9  # probability that chance alone makes a faultless sampler look replayable, by any attempt
 POWER_ULPS = 1  # of the C library's power (glibc's manual, "Known Maximum Errors": pow, 1 unit)
 PATIENCE = 60.0  # seconds for a child
+ENOUGH = 20.0  # seconds for calls in a row, of a slow sampler
+CALLS = 4096  # in a row: seeds of 20 bits come back in all but 0.04 % of the tries
+ROWS = (64, 256, 1024)  # of such a call: the first that leaves nothing to chance
+TRIALS = 1 << 14  # pairs of draws, at least, that tell how often two agree
 STATE = 20250101  # any state: what matters is that it is set twice
 
 
@@ -84,13 +89,45 @@ def replays(sampler: Sampler, values: NDArray[Any], risk: Risk | None = None) ->
         "the generators of random and numpy set to one state": first == second,
         "two processes forked from one parent": None if None in children else children[0] == children[1],
     }
-    of_bound, *of_attempts = (risk or Risk(CHANCE)).split(1 + len(found))
+    of_bound, of_calls, *of_attempts = (risk or Risk(CHANCE)).split(2 + len(found))
     agreeing = _agreeing(drawn, of_bound)
     chance = min(1.0, float_above(Fraction(agreeing) + of_bound.each))
-    return tuple(
+    attempts = (
         Replay(attempt, same, chance, same is True and agreeing <= allowed.spend())
         for (attempt, same), allowed in zip(found.items(), of_attempts, strict=True)
     )
+    return *attempts, many_calls(sampler, values, of_calls)
+
+
+def many_calls(sampler: Sampler, values: NDArray[Any], risk: Risk) -> Replay:
+    """Call the sampler `CALLS` times on few values, and look for two calls that drew the same: few seeds collide.
+
+    Claim: independent draws are called a fault with at most the probability of ``risk``.  Seeds of b bits come back
+    with probability 1 - e^(-CALLS^2 / 2^(b+1)), if the calls are not cut short after `ENOUGH`.
+    """
+    of_bounds, of_calls = risk.split(2)
+    bounds, allowed = of_bounds.split(len(ROWS)), of_calls.spend()
+    pairs, chance = CALLS * (CALLS - 1) // 2, 1.0
+    for rows in ROWS:
+        places = np.linspace(0, values.size - 1, min(rows, values.size)).astype(np.int64)
+        block = values[places]
+        copies = 2 * max(1, -(-TRIALS // block.size))
+        drawn = np.asarray(sampler(np.tile(block, copies))).reshape(copies // 2, 2, -1)
+        bound = bounds.take()
+        agree, trials = int((drawn[:, 0] == drawn[:, 1]).sum()), drawn[:, 0].size
+        one = min(1.0, up(float(bound.interval(agree, trials).upper) ** drawn.shape[2], ulps=POWER_ULPS))
+        chance = min(1.0, up(pairs * one))
+        if chance <= allowed:
+            break
+    else:
+        return Replay(f"{CALLS:,} calls in a row", None, chance, False)
+    started, seen = time.monotonic(), set[bytes]()
+    for call in range(1, CALLS + 1):
+        seen.add(_digest(sampler(block)))
+        if len(seen) < call or time.monotonic() - started > ENOUGH:
+            break
+    same = len(seen) < call
+    return Replay(f"{call:,} calls in a row, of {block.size} rows each", same, chance, same)
 
 
 def _digest(outputs: Any) -> bytes:

@@ -8,11 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from epsworth.files import writing
-from epsworth.release.ledger import Ledger, Run
+from epsworth.release.ledger import Ledger
+from epsworth.release.ledger_terms import Run, Terms
 from epsworth.release.outputs import appear, hash_of, hidden, on_disk, remove_strays, standard_output
 
 
-def bring_about(ledger: Ledger, run: Run, path: Path | None, write: Callable[[Path], None]) -> None:
+def bring_about(
+    ledger: Ledger, run: Run, terms: Terms, path: Path | None, write: Callable[[Path], None]
+) -> None:
     """Make the output of a charged run, unless it is there.
 
     Claim: whenever the process ends, ``path`` is what it was or the whole output, and ``write`` may be called again.
@@ -24,23 +27,35 @@ def bring_about(ledger: Ledger, run: Run, path: Path | None, write: Callable[[Pa
     write : callable
         Draws into the file that it is given; with the run's key, so every time the same.
     """
-    if path is not None and run.sha256 is not None and path.is_file() and hash_of(path) == run.sha256:
-        if run.state != "done":  # stopped between the move and its last word
-            ledger.done(run)
-        return
     if run.state == "done":
-        raise ledger.refused(run)
-    place = Path(tempfile.gettempdir(), "standard-output") if path is None else path
+        if not _is_there(path, run.sha256):
+            raise ledger.repeated(terms, 1 + run.times_before)
+        return
+    if not _is_there(path, run.sha256):  # else it was stopped between the move and its last word
+        place = Path(tempfile.gettempdir(), "standard-output") if path is None else path
+        try:
+            _draw(ledger, run, place, path, write)
+        except FileNotFoundError:  # another process had this very run, was done, and removed what it took for remains
+            if not _is_there(path, ledger.sealed(run)):
+                raise
+        remove_strays(place, run.id.hex())
+    ledger.done(run)
+
+
+def _draw(ledger: Ledger, run: Run, place: Path, path: Path | None, write: Callable[[Path], None]) -> None:
     with hidden(place, run.id.hex()) as temporary:
         write(temporary)
         on_disk(temporary)
         ledger.seal(run, hash_of(temporary))
         if path is not None:
             appear(temporary, path)
-        else:
-            with temporary.open("rb") as made, writing("standard output"):
-                sink = standard_output()
-                shutil.copyfileobj(made, sink, 1 << 20)
-                sink.flush()
-    ledger.done(run)
-    remove_strays(place, run.id.hex())
+            return
+        with temporary.open("rb") as made, writing("standard output"):
+            sink = standard_output()
+            shutil.copyfileobj(made, sink, 1 << 20)
+            sink.flush()
+
+
+def _is_there(path: Path | None, sha256: str | None) -> bool:
+    """Tell whether an output is what its run wrote; what went to standard output is nowhere."""
+    return path is not None and sha256 is not None and path.is_file() and hash_of(path) == sha256

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
@@ -18,8 +15,10 @@ from typing import TYPE_CHECKING, Literal
 from epsworth.deprecation import renamed
 from epsworth.files import check_distinct, check_readable, check_writable, writing
 from epsworth.numerals import plain
-from epsworth.release.file_tables import FileTable, Seen, file_table
-from epsworth.release.ledger import Identity, Ledger, Run, Terms
+from epsworth.parallel import check_n_jobs
+from epsworth.release.file_tables import file_table
+from epsworth.release.ledger import Ledger
+from epsworth.release.ledger_terms import Amount, Identity, Run, Terms
 from epsworth.release.outputs import STANDARD, bytes_of, standard_output
 from epsworth.release.parts import PartWords, derivation
 from epsworth.release.policy import Policy
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 Format = Literal["csv", "jsonl", "parquet"]
 ENDINGS: dict[str, Format] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 Progress = Callable[[float], None]
-Amount = str | float | Decimal
 READING = 0.4  # of the work, where progress is told
 
 
@@ -112,14 +110,14 @@ def perturb_file(
     ([7, 8], 2, True)
     """
     kind = _kind(source, destination, kind)
-    check_jobs(jobs)
+    check_n_jobs(jobs)
     store = Ledger(ledger)
     with _at_hand(str(source), str(destination), store) as (path, output):
         perturbation, told = Perturbation(policy, words), progress or (lambda share: None)
         table = file_table(kind, perturbation, path, unit, store.digest)
-        units = None if unit is None else UnitCounts(store.key)
-        seen = table.seen(None if units is None else units.add, lambda share: told(READING * share))
-        check_at_hand(path, output)
+        units = None if unit is None else UnitCounts()
+        count = None if units is None else lambda ids: units.add(store.hashes(ids))
+        seen = table.seen(count, lambda share: told(READING * share))
         identity = Identity(derivation(policy, kind), seen.digest, STANDARD if output is None else str(output))
         terms = terms_of(policy, seen.rows, unit, cap, delta_cap, most, again=again)
         run = store.begin(terms, identity, units)
@@ -132,9 +130,9 @@ def perturb_file(
         def drawing(share: float) -> None:
             told(READING + (1 - READING) * share)
 
-        bring_about(store, run, output, write)
+        bring_about(store, run, terms, output, write)
         told(1.0)
-    return receipt_of(policy, run, seen.rows, private=perturbation.private)
+    return receipt_of(policy, run, terms, units, private=perturbation.private)
 
 
 def terms_of(
@@ -167,7 +165,7 @@ def words_of(run: Run, identity: Identity, words: WordSource | None) -> Callable
     """Return what the parts of a run are drawn with; ``words``: of a test."""
     if words is not None:
         return lambda index, digest: words
-    assert run.key is not None
+    assert run.key is not None  # only of a run that is done
     return PartWords(run.key, identity.policy)
 
 
@@ -179,10 +177,11 @@ def _at_hand(source: str, destination: str, store: Ledger) -> Iterator[tuple[Pat
         standard_output()
     if source != STANDARD:
         check_readable(source, "table")
-    own = {"ledger": store.path, "ledger's key": store.key_path}
     given = "/dev/stdin" if source == STANDARD else source
-    check_distinct(input=given, **own, output="/dev/stdout" if output is None else output)
-    output = None if output is None else output.resolve()
+    check_distinct(input=given, **store.files, output="/dev/stdout" if output is None else output)
+    if output is not None:
+        output = output.resolve()
+        store.check_earlier(output.parent)
     if source != STANDARD:
         yield Path(source), output
         return
@@ -194,12 +193,13 @@ def _at_hand(source: str, destination: str, store: Ledger) -> Iterator[tuple[Pat
         yield spooled, output
 
 
-def receipt_of(policy: Policy, run: Run, rows: int, *, private: bool = True) -> Receipt:
+def receipt_of(policy: Policy, run: Run, terms: Terms, units: UnitCounts | None, *, private: bool = True) -> Receipt:
     """Return the receipt of a run that is done."""
     promise = policy.guarantee
+    counts = None if units is None else units.sorted()[1]
     return Receipt(
         policy.fingerprint,
-        rows,
+        terms.rows,
         policy.names,
         promise.epsilon,
         promise.delta,
@@ -211,9 +211,9 @@ def receipt_of(policy: Policy, run: Run, rows: int, *, private: bool = True) -> 
         times_before=run.times_before,
         epsilon_so_far=float_above(run.epsilon_so_far),
         delta_so_far=min(1.0, float_above(run.delta_so_far)),
-        unit=run.unit,
-        people=run.people,
-        most=run.most,
+        unit=terms.unit,
+        people=None if counts is None else len(counts),
+        most=terms.most if counts is None else int(counts.max(initial=0)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from epsworth.release.beside import check_beside, without_notes
 from epsworth.release.columns import MISSING, Column, Indices, is_missing
 from epsworth.release.placed import Placed, all_numbers, series_places
 from epsworth.release.policy import Policy
+from epsworth.release.verified import check_plain, check_released
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -89,6 +91,12 @@ class Perturbation:
         """Whether its draws may leave a device."""
         return self.words is None or self.words.private
 
+    def drawing(self, words: WordSource | None) -> Perturbation:
+        """Return the same, ready to draw with other words; all tables are shared."""
+        other = copy(self)
+        other.words = words
+        return other
+
     def draw(
         self, inputs: Mapping[str, Indices], places: Mapping[str, Indices] | None = None
     ) -> Iterator[tuple[Replaced, Indices, Bools | None]]:
@@ -107,6 +115,8 @@ class Perturbation:
             raise ValueError("the perturbed columns must hold one value per record each; give columns of one length")
         keep = self._released(rows)
         drawn = {name: column.draw(inputs[name], self.words) for name, column in self.ruled.items()}
+        if any(indices.shape != (rows,) for indices in drawn.values()):
+            raise RuntimeError("a kernel did not draw once for every record; nothing was released")
         for name, column in self.ruled.items():
             yield column, drawn[name], keep.get(name)
         if self.policy.tailoring is not None:
@@ -132,13 +142,18 @@ class Perturbation:
         """Return the frame with its perturbed columns replaced; ``first`` numbers its first row in messages."""
         import narwhals as nw
 
-        self.check_names(frame.columns)
-        native = nw.to_native(frame)
-        check_beside(self.columns, native)
-        inputs = {name: _encoded(column, frame.get_column(name), first) for name, column in self.ruled.items()}
-        places = {name: series_places(column, frame.get_column(name)) for name, column in self.seen.items()}
-        released = frame.with_columns(*(self._series(*drawn, frame) for drawn in self.draw(inputs, places)))
+        inputs, places = self.read(frame, first)
+        released = frame.with_columns(*(self._verified(*drawn, frame) for drawn in self.draw(inputs, places)))
         return nw.from_native(without_notes(nw.to_native(released)), eager_only=True)
+
+    def read(self, frame: nw.DataFrame[Any], first: int = 0) -> tuple[dict[str, Indices], dict[str, Indices]]:
+        """Return the kernels' inputs and the places of a frame's records (see `draw`), or refuse a record; no draws."""
+        import narwhals as nw
+
+        self.check_names(frame.columns)
+        check_beside(self.columns, nw.to_native(frame))
+        inputs = {name: _encoded(column, frame.get_column(name), first) for name, column in self.ruled.items()}
+        return inputs, {name: series_places(column, frame.get_column(name)) for name, column in self.seen.items()}
 
     def array(self, table: NDArray[Any]) -> NDArray[Any]:
         """Return a copy of an array with its perturbed columns replaced."""
@@ -149,9 +164,8 @@ class Perturbation:
         self.check_names(names)
         inputs = {name: column.encode(table[:, names.index(name)]) for name, column in self.ruled.items()}
         places = {name: column.places(table[:, names.index(name)]) for name, column in self.seen.items()}
-        released = {
-            c.feature.name: c.released(drawn, keep, self.policy) for c, drawn, keep in self.draw(inputs, places)
-        }
+        sent = list(self.draw(inputs, places))
+        released = {c.feature.name: c.released(drawn, keep, self.policy) for c, drawn, keep in sent}
         kinds = [values.dtype for values in released.values()]
         texts = any(kind.kind in "USO" for kind in [table.dtype, *kinds])
         if self.policy.tailoring is not None:  # what it replaces must not show in the type of the whole
@@ -160,7 +174,8 @@ class Perturbation:
             texts = any(kind.kind in "USO" for kind in kinds) or not all_numbers(table)
             table = table if texts else table.astype(np.float64)
         result = table.astype(object if texts else np.result_type(table.dtype, *kinds))
-        for name, values in released.items():
+        for (name, values), (column, drawn, keep) in zip(released.items(), sent, strict=True):
+            check_released(column, drawn, keep, self.policy, values)
             result[:, names.index(name)] = values
         return result
 
@@ -190,6 +205,16 @@ class Perturbation:
                 does = "perturbs" if name in self.columns else "looks at"
                 raise ValueError(f"the table lacks the column {name!r}, which the policy {does}; {given}")
 
+    def kept(self, names: list[str]) -> list[str]:
+        """Return the columns that are written, in their order; those that the policy does not know are refused."""
+        others = getattr(self.policy, "others", None)
+        return names if others is None else list(others.kept(names, list(self.columns)))
+
+    def plain(self, kept: list[str]) -> list[str]:
+        """Return the columns that pass through and may hold neither commas nor quotes in CSV."""
+        others = getattr(self.policy, "others", None)
+        return [] if others is None else [n for n in kept if n not in self.columns and n not in others.text]
+
     def _released(self, rows: int) -> dict[str, Bools]:
         """Return which rows release each feature; empty where all do.  The choice does not look at the data."""
         if self.policy.sampling is None:
@@ -202,6 +227,14 @@ class Perturbation:
             order = np.argsort(source.take(size * d).reshape(size, d), axis=1)  # ranks of words: a random subset
             np.put_along_axis(keep[start : start + size], order[:, :k], True, axis=1)
         return dict(zip(self.columns, keep.T, strict=True))
+
+    def _verified(
+        self, column: Replaced, drawn: Indices, keep: Bools | None, frame: nw.DataFrame[Any]
+    ) -> nw.Series[Any]:
+        """Return what leaves, once it is known to be public."""
+        released = self._series(column, drawn, keep, frame)
+        check_released(column, drawn, keep, self.policy, released)
+        return released
 
     def _series(self, column: Replaced, drawn: Indices, keep: Bools | None, frame: nw.DataFrame[Any]) -> nw.Series[Any]:
         """Return released values as a series of the frame's own kind."""
@@ -256,8 +289,9 @@ def _check_kind(name: str, series: nw.Series[Any]) -> None:
 
     kind = series.dtype
     scalar = kind.is_numeric() or kind in (nw.Boolean, nw.String, nw.Categorical, nw.Enum)
-    if series.implementation.is_pandas_like():
-        scalar = scalar or kind in (nw.Object, nw.Unknown)  # looked at one by one
+    if series.implementation.is_pandas_like() and kind in (nw.Object, nw.Unknown):
+        scalar = True
+        check_plain(name, series.to_list())
     missing = kind == nw.Unknown and series.null_count() == len(series)  # polars' and arrow's type of nothing
     if not scalar and not missing:
         raise ValueError(

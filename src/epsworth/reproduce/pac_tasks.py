@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
@@ -35,6 +34,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import shuffle
 
 from epsworth.arrays import Floats
+from epsworth.extras import needed
 from epsworth.pac import MI, FixedForest, PACPrivatizer, dp_epsilon, posterior
 from epsworth.pac.allocation import individual_allocation, mean_second_moments
 
@@ -106,7 +106,7 @@ def split(table: str, scaling: str, folder: Path | None) -> tuple[Floats, Floats
     else:
         if folder is None:
             raise ValueError(f"{table}.csv.gz is needed; name the folder of the papers' tables")
-        frame = pl.read_csv(folder / f"{table}.csv.gz")
+        frame = needed("polars", "files", "reading the papers' tables").read_csv(folder / f"{table}.csv.gz")
         X = frame.drop("Class").to_numpy().astype(float)
         y = np.unique(frame["Class"].to_numpy(), return_inverse=True)[1]
     X, y = shuffle(SCALINGS[scaling](X), y, random_state=0)

@@ -7,7 +7,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 from sklearn.neural_network import MLPClassifier
 
 from epsworth.arrays import Floats
@@ -137,9 +136,8 @@ def figure_10(setting: Setting) -> Outcome:
         grid = np.repeat(row[np.newaxis], 101 * 101, axis=0)
         at = [found.table.columns.index(column) for column in STROKE.sensitive]
         grid[:, at] = np.stack(np.meshgrid(*[np.linspace(0, 1, 101)] * 2), axis=-1).reshape(-1, 2)
-        labels = np.asarray(found.model.predict(pl.DataFrame(grid, schema=found.table.columns, orient="row"))).reshape(
-            101, 101
-        )
+        plane = type(found.table)(grid, schema=found.table.columns, orient="row")
+        labels = np.asarray(found.model.predict(plane)).reshape(101, 101)
         changes[name] = int((labels[1:] != labels[:-1]).sum() + (labels[:, 1:] != labels[:, :-1]).sum())
         panels.append(Panel(name, "age", "bmi", plane=labels.astype(float), equal=True))
     return Outcome(

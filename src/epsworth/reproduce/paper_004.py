@@ -11,7 +11,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
@@ -27,6 +26,7 @@ from epsworth.coverage import (
     sensitivity,
     typical_profile,
 )
+from epsworth.extras import needed
 from epsworth.reproduce.items import Item, Outcome, Setting, judged
 from epsworth.reproduce.panels import Panel, Series, curve, curves
 
@@ -42,6 +42,7 @@ Draw = Callable[[float], Iterator[Floats]]
 @lru_cache(maxsize=2)
 def adult(folder: Path, columns: tuple[str, ...] = TWO) -> tuple[Floats, Floats]:
     """Return the prepared columns of Adult, and its labels."""
+    pl = needed("polars", "files", "reading the papers' tables")
     table = pl.concat([pl.read_csv(folder / name) for name in NEEDS])
     X = table.select(columns).to_numpy().astype(float)
     X = (X - X.mean(0)) / X.std(0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from epsworth.drawing import COLOURS, bare, line
+from epsworth.drawing import COLOURS, bare, drawn_by, line, new_figure
 from epsworth.reproduce.panels import Panel, Series
 
 if TYPE_CHECKING:
@@ -26,13 +26,10 @@ PLAIN: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "epsworth", "fo
 
 def drawn(title: str, panels: Sequence[Panel]) -> str:
     """Return a picture of some panels under one title: the text of an SVG file."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     across = 2 if len(panels) == 4 else min(ACROSS, len(panels))
     rows = -(-len(panels) // across)
-    with rc_context(PLAIN):
-        figure = Figure(figsize=(WIDTH * across, HEIGHT * rows + 0.3), layout="constrained")
+    with drawn_by("matplotlib").rc_context(PLAIN):
+        figure = new_figure((WIDTH * across, HEIGHT * rows + 0.3))
         figure.suptitle(title, fontsize=9)
         places = np.ravel(np.asarray(figure.subplots(rows, across, squeeze=False)))
         for place in places[len(panels) :]:

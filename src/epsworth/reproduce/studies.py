@@ -12,19 +12,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from epsworth.arrays import Floats
+from epsworth.extras import needed
 from epsworth.mechanisms import Mechanism, PrivacyIndicator, family
 from epsworth.records import Indices
 from epsworth.utility.curves import Curves
 from epsworth.utility.stability import stability
+
+if TYPE_CHECKING:
+    import polars as pl
 
 EPSILONS = np.arange(1.0, 9.0)
 DRAWS = 2_000
@@ -92,12 +95,14 @@ class Fitted:
         """Return the record that the paper looks at, or another one."""
         if row is not None:
             return self.table[row]
+        pl = needed("polars", "files", "reading the papers' tables")
         return self.table[study.row].with_columns(**{name: pl.lit(value) for name, value in study.changes})
 
 
 @lru_cache(maxsize=4)
 def fitted(folder: Path, study: Study, model: str) -> Fitted:
     """Fit one of the two classifiers as the paper does."""
+    pl = needed("polars", "files", "reading the papers' tables")
     table = pl.read_csv(folder / study.file)
     y, X = table[study.target].to_numpy(), table.drop(study.target)
     # a few bmi exceed the paper's scale of 50: clip them, as a client with a declared range would
@@ -131,7 +136,7 @@ def empirical(model: Any, record: pl.DataFrame, study: Study, draws: int = DRAWS
     """Return the shares of draws that keep the label, by mechanism and epsilon: the paper's empirical utility."""
     row, at = record.to_numpy()[0].astype(float), [record.columns.index(name) for name in study.sensitive]
     return shares(
-        lambda rows: model.predict(pl.DataFrame(rows, schema=record.columns)), row, at, study.mechanisms, draws
+        lambda rows: model.predict(type(record)(rows, schema=record.columns)), row, at, study.mechanisms, draws
     )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from importlib import import_module, metadata
 from platform import python_version
 
-ALWAYS = {"numpy": "numpy", "scipy": "scipy", "sklearn": "scikit-learn", "polars": "polars"}  # module -> package
-WHERE_USED = ("skops", "onnxruntime", "xgboost", "lightgbm", "catboost", "torch", "keras", "pandas")
+ALWAYS = {"numpy": "numpy", "scipy": "scipy", "sklearn": "scikit-learn"}  # module -> package
+WHERE_USED = ("polars", "skops", "onnxruntime", "xgboost", "lightgbm", "catboost", "torch", "keras", "pandas")
 
 
 def versions() -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from epsworth.arrays import Floats
-from epsworth.drawing import bare, check_plot, line, marked, name_ends, new_axes, save
+from epsworth.drawing import bare, check_plot, line, marked, name_ends, new_axes, new_figure, save
 from epsworth.results import how_sure
 
 if TYPE_CHECKING:
@@ -149,13 +149,11 @@ def plot_curves(
     recommended : Recommendation, optional
         Whose target and choice are drawn where they belong.
     """
-    from matplotlib.figure import Figure
-
     path = check_plot(path)
     rows = dict(curves) if isinstance(curves, Mapping) else {"": curves}
     many = max(len(found.mechanisms) for found in rows.values())
     wide, tall = (5.6, 3.7) if many <= TOGETHER else (7.2, 1.65 * _grid(many)[0] + 0.6)
-    figure = Figure(figsize=(wide * len(on), tall * len(rows) + 0.4), layout="constrained")
+    figure = new_figure((wide * len(on), tall * len(rows) + 0.4))
     panels = figure.subplots(len(rows), len(on), squeeze=False)
     for row, (title, found) in zip(panels, rows.items(), strict=True):
         for panel, view in zip(row, on, strict=True):

@@ -1,0 +1,112 @@
+"""``epsworth ledger``: what each unit lost in all runs, and which runs there were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epsworth.cli import options, show
+
+if TYPE_CHECKING:
+    from epsworth.release.ledger import Ledger
+
+app = typer.Typer(
+    help="What left already: per unit (spent), per run (runs), and from an earlier version's ledgers (import).",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+LEDGER_HELP = "The ledger's folder; by default the account's own (EPSWORTH_STATE)."
+Folder = Annotated[Path | None, typer.Option("--ledger", help=LEDGER_HELP)]
+
+
+@app.command("spent")
+@options.apart
+def spent(
+    ids: Annotated[list[str] | None, typer.Argument(help="Units, as they stand in the column of ids.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", help="A text file with an id a line.")] = None,
+    ledger: Folder = None,
+    json: options.Json = None,
+) -> None:
+    """Print the epsilon and delta that units lost in all runs."""
+    options.check_outputs(json, None)
+    asked = list(ids or []) if file is None else _lines(file)
+    if bool(ids) == (file is not None):
+        raise ValueError("name units either as arguments or by --file, one way of both")
+    kept = _opened(ledger)
+    lost = zip(asked, kept.spent(asked), kept.spent_delta(asked), strict=True)
+    rows = [(unit, f"{epsilon:f}", f"{delta:f}") for unit, epsilon, delta in lost]
+    if show.told(json, lambda: {"spent": [{"id": i, "epsilon": e, "delta": d} for i, e, d in rows]}):
+        return
+    table = show.table("id", "epsilon", "delta", left=["id"])
+    for row in rows:
+        table.add_row(*map(_escaped, row))
+    show.console().print(table)
+
+
+@app.command("runs")
+@options.apart
+def runs(ledger: Folder = None, json: options.Json = None) -> None:
+    """Print all runs that were charged."""
+    options.check_outputs(json, None)
+    found = [
+        {
+            "day": run.day, "policy": run.policy, "state": run.state, "rows": run.rows, "unit": run.unit,
+            "epsilon": f"{run.epsilon:f}", "delta": f"{run.delta:f}", "most": run.most,
+        }
+        for run in _opened(ledger).runs()
+    ]  # fmt: skip
+    if show.told(json, lambda: {"runs": found}):
+        return
+    table = show.table(
+        "day", "policy", "state", "rows", "epsilon", "delta", "charged to", left=["policy", "charged to"]
+    )
+    for run in found:
+        whom = f"{'everybody' if run['unit'] is None else 'each ' + str(run['unit'])}, for {run['most']} rows at most"
+        cells = run["day"], str(run["policy"])[:16], run["state"], run["rows"], run["epsilon"], run["delta"], whom
+        table.add_row(*(_escaped("-" if cell is None else str(cell)) for cell in cells))
+    show.console().print(table)
+
+
+@app.command("import")
+@options.apart
+def imported(
+    path: Annotated[Path, typer.Argument(help="An epsworth-ledger.jsonl that an earlier version kept beside outputs.")],
+    most: Annotated[
+        int | None, typer.Option(help="The most rows that one unit has in any of its files; default: all rows.")
+    ] = None,
+    ledger: Folder = None,
+) -> None:
+    """Charge everybody the runs of an earlier version's ledger, each once."""
+    from epsworth.release.ledger import Ledger
+
+    kept = Ledger(ledger)
+    count = kept.import_earlier(path, most=most)
+    print(f"{count} run{'s' * (count != 1)} imported into {kept.path}")
+    show.suggest("ledger", "runs", *(() if ledger is None else ("--ledger", ledger)), why="all runs that are charged")
+
+
+def _opened(folder: Path | None) -> Ledger:
+    """Open a ledger that is there: a question makes none."""
+    from epsworth.release.folders import state_folder
+    from epsworth.release.ledger_folder import DATABASE, KEY, MADE
+    from epsworth.release.ledger import Ledger
+
+    place = state_folder() if folder is None else folder
+    if not any((place / name).exists() for name in (DATABASE, KEY, MADE)):
+        raise ValueError(f"there is no ledger in {place}; name its folder by --ledger")
+    return Ledger(place)
+
+
+def _lines(path: Path) -> list[str]:
+    from epsworth.files import reading
+
+    with reading(path, "list of ids") as content:
+        return [line for text in content.decode("utf-8-sig").split("\n") if (line := text.removesuffix("\r"))]
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,78 @@
+"""Batches of a data frame as bytes that depend on the values alone, not on how a file or an engine holds them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Pieces = tuple[bytes, bytes, bytes]
+
+
+def told_types(schema: pl.Schema) -> bytes:
+    """Return names and types; a text is a text, whether or not a dictionary holds it."""
+    import polars as pl
+
+    words = (pl.Categorical, pl.Enum)
+    return repr([(name, str(pl.String if kind in words else kind)) for name, kind in schema.items()]).encode()
+
+
+def encoded(frame: pl.DataFrame) -> bytes:
+    """Return a batch as bytes: equal for equal values, different for different ones."""
+    found = []
+    for series in frame:
+        parts = pieces(series)
+        found += [part for piece in parts for part in (len(piece).to_bytes(8, "little"), piece)]
+    return b"".join(found)
+
+
+def pieces(series: pl.Series) -> Pieces:
+    """Return which values are there, how long they are where they are texts, and what they are.
+
+    Each grows with the rows alone: those of two batches, joined, are those of the batches' union, but for nested types.
+    """
+    import polars as pl
+
+    there = series.is_not_null().to_numpy().tobytes()
+    kind = series.dtype
+    if kind in (pl.Categorical, pl.Enum) or kind.is_decimal() or kind == pl.Int128:
+        series = series.cast(pl.String)
+        kind = series.dtype
+    if kind == pl.String:
+        texts = series.fill_null("")
+        return there, texts.str.len_bytes().to_numpy().tobytes(), "".join(texts.to_list()).encode("utf-8")
+    if kind == pl.Binary:
+        blocks = series.fill_null(b"").to_list()
+        return there, np.array([len(block) for block in blocks], dtype=np.uint32).tobytes(), b"".join(blocks)
+    if kind.is_numeric() or kind.is_temporal() or kind == pl.Boolean:
+        physical = series.to_physical()
+        filled = physical.fill_null(False if kind == pl.Boolean else 0)
+        return there, b"", filled.to_numpy().tobytes()
+    if kind == pl.Null:
+        return there, b"", b""
+    out = io.BytesIO()
+    pl.DataFrame([series.rechunk()]).write_ipc(out, compat_level=pl.CompatLevel.oldest())
+    return there, b"", out.getvalue()
+
+
+class Running:
+    """A hash of columns that come in batches, whatever their sizes; within one process, to compare two readings."""
+
+    def __init__(self, columns: list[str]) -> None:
+        self.rows, self._hashes = 0, {name: [hashlib.blake2b() for _ in range(3)] for name in columns}
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Add a batch."""
+        self.rows += len(frame)
+        for name, hashes in self._hashes.items():
+            for one, piece in zip(hashes, pieces(frame[name]), strict=True):
+                one.update(piece)
+
+    def result(self) -> tuple[int, list[bytes]]:
+        """Return the rows and the hashes so far."""
+        return self.rows, [one.digest() for hashes in self._hashes.values() for one in hashes]

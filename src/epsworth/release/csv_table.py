@@ -1,0 +1,124 @@
+"""CSV files: checked by a grammar, read as texts, written, and read again by another library."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from epsworth.release import confirming, csv_text, gate
+from epsworth.release.columns import Indices
+from epsworth.release.csv_field import CsvField
+from epsworth.release.file_tables import Records, TextTable
+from epsworth.release.lines import LONGEST, count_lines, too_long
+from epsworth.release.tables import Perturbation
+from epsworth.release.unit_columns import Units, check_unit, units_of_texts
+
+if TYPE_CHECKING:
+    from epsworth.exact.entropy import WordSource
+
+
+class CsvTable(TextTable):
+    """RFC 4180 without breaks in quotes: a header, commas, double quotes."""
+
+    def _opened(self, stream: BinaryIO) -> tuple[bytes, bytes, tuple[str, ...], Records]:
+        line = stream.readline(LONGEST + 1)
+        if len(line) > LONGEST:
+            raise too_long(1)
+        header = gate.header(line)
+        self.perturbation.check_names(header.names)
+        check_unit(self.unit, header.names)
+        records = CsvRecords(self.perturbation, header, self.unit)
+        return line, header.line(records.kept), tuple(header.names), records
+
+
+class CsvRecords(Records):
+    """The records of one CSV file."""
+
+    def __init__(self, perturbation: Perturbation, header: gate.Header, unit: str | None) -> None:
+        self.perturbation, self.header, self.unit = perturbation, header, unit
+        self.kept = perturbation.kept(header.names)
+        self.width = len(header.names)
+        alone = len(self.kept) == 1
+        self.fields = {name: CsvField(column, alone=alone) for name, column in perturbation.columns.items()}
+        self.places = {name: CsvField(column) for name, column in perturbation.seen.items()}
+
+    def told(self) -> tuple[Any, ...]:
+        """Return the header and the unit."""
+        return self.header, self.unit
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Where the columns stand."""
+        return {name: at for at, name in enumerate(self.header.names)}
+
+    @cached_property
+    def looked_at(self) -> list[int]:
+        """Which columns the first reading looks at."""
+        unit = [] if self.unit is None else [self.unit]
+        names = {*self.fields, *self.places, *unit, *self.perturbation.plain(self.kept)}
+        return sorted(self.positions[name] for name in names)
+
+    def rows(self, part: bytes) -> int:
+        """Count line ends; the last may be missing."""
+        return count_lines(part) + (not part.endswith(b"\n"))
+
+    def check(self, part: bytes, first: int) -> Units | None:
+        """Check the grammar and every value."""
+        gated, table = self._read(part, first, self.looked_at)
+        if gated.quoted:
+            self._check_plain(table, first)
+        self._inputs(table, first)
+        if self.unit is None:
+            return None
+        return units_of_texts(table.column(self.positions[self.unit]), self.unit, first)
+
+    def release(self, part: bytes, first: int, words: WordSource | None) -> bytes:
+        """Draw, write, and let another library find what was written."""
+        gated, table = self._read(part, first, list(range(self.width)))
+        perturbation = self.perturbation.drawing(words)
+        sent = {
+            self.positions[column.feature.name]: self.fields[column.feature.name].sent(drawn, keep, perturbation.policy)
+            for column, drawn, keep in perturbation.draw(*self._inputs(table, first))
+        }
+        kept = [self.positions[name] for name in self.kept]
+        out, written = table.write(kept, sent)
+        if not confirming.confirmed(out, gated.rows, written):
+            raise _unlike(first)
+        if self.header.end == b"\r\n":
+            out = out.replace(b"\n", b"\r\n")
+        return out if gated.ended else out.removesuffix(self.header.end)
+
+    def _read(self, part: bytes, first: int, columns: list[int]) -> tuple[gate.Gated, csv_text.Table]:
+        gated = gate.checked(part, self.width, self.header.end, first)
+        try:
+            return gated, csv_text.read(gated, self.width, columns)
+        except csv_text.UnlikeReading:
+            raise _unlike(first) from None
+
+    def _check_plain(self, table: csv_text.Table, first: int) -> None:
+        """Refuse commas and quotes in columns that pass, unless the policy says that they are texts.
+
+        A stray quote may take in a neighbour, and a surplus comma in the same line hide that.
+        """
+        for name in self.perturbation.plain(self.kept):
+            row = table.column(self.positions[name]).marked()
+            if row is not None:
+                raise ValueError(
+                    f"row {first + row}, {name}: the field holds a comma or a quote, and may be two fields in one; "
+                    f"repair the row, or name the column in others.text of the policy"
+                )
+
+    def _inputs(self, table: csv_text.Table, first: int) -> tuple[dict[str, Indices], dict[str, Indices]]:
+        inputs = {
+            name: self.fields[name].encode(table.column(self.positions[name]), first)
+            for name in self.perturbation.ruled
+        }
+        return inputs, {name: field.places(table.column(self.positions[name])) for name, field in self.places.items()}
+
+
+def _unlike(first: int) -> ValueError:
+    """Return the refusal of a part that two readers read differently; values are private."""
+    return ValueError(
+        f"rows {first} and following: another reader does not find the perturbed values where they were put, "
+        "so nothing was written; write the table anew with one library"
+    )

@@ -1,0 +1,258 @@
+"""Tables in files, read twice: once to be checked, when nothing is drawn, and once to be drawn and written.
+
+Between the two readings the release is charged.  What is drawn for a part is a function of its bytes and its words,
+so parts may be drawn in any order, by any process, and again after a run that died.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from epsworth.release.lines import parts
+from epsworth.release.tables import Perturbation
+from epsworth.release.unit_columns import Count, Units
+
+if TYPE_CHECKING:
+    from epsworth.exact.entropy import WordSource
+
+Digest = Callable[[bytes], bytes]
+WordsOf = Callable[[int, bytes], "WordSource | None"]
+Progress = Callable[[float], None]
+WINDOW = 8  # parts in hand per process
+DIGEST = 32  # bytes
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the first reading found.
+
+    Attributes
+    ----------
+    header : bytes
+        The digest of what stands before the records, or of the columns' names and types.
+    parts : tuple of bytes
+        The digest of every part, in order.
+    rows : int
+    columns : tuple of str
+        Their names; none where every record has its own.
+    """
+
+    header: bytes
+    parts: tuple[bytes, ...]
+    rows: int
+    columns: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> bytes:
+        """The digest of the whole, from those of its parts in their order."""
+        return hashlib.blake2b(self.header + b"".join(self.parts), digest_size=DIGEST).digest()
+
+
+class FileTable(ABC):
+    """A file that holds a table.
+
+    Parameters
+    ----------
+    perturbation : Perturbation
+    path : str or Path
+        A regular file: it is read twice.
+    unit : str, optional
+        The column that says whose a row is.
+    digest : callable
+        A keyed digest; by default under a key of this object's own, which nothing else ever has.
+    """
+
+    def __init__(
+        self, perturbation: Perturbation, path: str | Path, unit: str | None = None, digest: Digest | None = None
+    ) -> None:
+        self.perturbation, self.path, self.unit = perturbation, Path(path), unit
+        self.digest = digest or partial(_digest, os.urandom(DIGEST))
+
+    @abstractmethod
+    def seen(self, count: Count | None = None, progress: Progress | None = None) -> Seen:
+        """Read the file once and refuse what could not be released; nothing is drawn.
+
+        Parameters
+        ----------
+        count : callable, optional
+            Called with the units of every part: an array of whole numbers, or a list of numbers and texts.
+        progress : callable, optional
+            Called with the share that is read.
+        """
+
+    @abstractmethod
+    def write(
+        self, seen: Seen, words: WordsOf, sink: Path, progress: Progress | None = None, *, jobs: int | None = 1
+    ) -> int:
+        """Read the file again, draw every part and write it; return the number of rows.
+
+        Parameters
+        ----------
+        seen : Seen
+            A part whose digest differs from what was seen is not drawn.
+        words : callable
+            From the number of a part and its digest to its random words; None stands for the system's.
+        sink : Path
+            Nothing in it may be used before this returns.
+        jobs : int, optional
+            Processes that draw parts side by side; ``words`` must then be picklable.
+        """
+
+    def changed(self) -> ValueError:
+        """Return the refusal of a file that differs between its readings."""
+        return ValueError(f"the table {self.path} changed while it was read; nothing was written: start anew")
+
+
+class Taken(NamedTuple):
+    """One part, taken from a file."""
+
+    number: int
+    content: bytes
+    first: int
+    digest: bytes
+
+
+class Records(ABC):
+    """How the parts of one file are read and written; may be sent to other processes, without words."""
+
+    perturbation: Perturbation
+
+    @abstractmethod
+    def told(self) -> tuple[Any, ...]:
+        """Return what it is made from, beside the policy."""
+
+    @abstractmethod
+    def rows(self, part: bytes) -> int:
+        """Return how many records a part holds."""
+
+    @abstractmethod
+    def check(self, part: bytes, first: int) -> Units | None:
+        """Refuse a part that could not be released; return its units, if there are any."""
+
+    @abstractmethod
+    def release(self, part: bytes, first: int, words: WordSource | None) -> bytes:
+        """Return a part with its perturbed fields replaced, confirmed by another reader."""
+
+
+class TextTable(FileTable):
+    """A file of lines."""
+
+    @abstractmethod
+    def _opened(self, stream: BinaryIO) -> tuple[bytes, bytes, tuple[str, ...], Records]:
+        """Read what stands before the records; return it, what is written for it, the columns, and the records."""
+
+    def seen(self, count: Count | None = None, progress: Progress | None = None) -> Seen:
+        """Read the lines once."""
+        digests: list[bytes] = []
+        rows, size, read = 0, max(1, os.path.getsize(self.path)), 0
+        with self.path.open("rb") as stream:
+            header, _, columns, records = self._opened(stream)
+            for part in parts(stream, header.count(b"\n") + 1):
+                units = records.check(part, rows)
+                if count is not None and units is not None:
+                    count(units)
+                digests.append(self.digest(part))
+                rows, read = rows + records.rows(part), read + len(part)
+                if progress is not None:
+                    progress(min(1.0, (len(header) + read) / size))
+        if progress is not None:
+            progress(1.0)
+        return Seen(self.digest(header), tuple(digests), rows, columns)
+
+    def write(
+        self, seen: Seen, words: WordsOf, sink: Path, progress: Progress | None = None, *, jobs: int | None = 1
+    ) -> int:
+        """Draw the parts and write them in order."""
+        done = 0
+        with self.path.open("rb") as stream, sink.open("wb") as target:
+            header, released, _, records = self._opened(stream)
+            if self.digest(header) != seen.header:
+                raise self.changed()
+            target.write(released)
+            taken = self._taken(stream, seen, records, header.count(b"\n") + 1)
+            for part, rows in _released(records, taken, words, jobs):
+                target.write(part)
+                done += rows
+                if progress is not None:
+                    progress(min(1.0, done / max(1, seen.rows)))
+        if done != seen.rows:
+            raise self.changed()
+        if progress is not None:
+            progress(1.0)
+        return done
+
+    def _taken(self, stream: BinaryIO, seen: Seen, records: Records, line: int) -> Iterator[Taken]:
+        first = number = 0
+        for number, part in enumerate(parts(stream, line), start=1):
+            digest = self.digest(part)
+            if number > len(seen.parts) or digest != seen.parts[number - 1]:
+                raise self.changed()
+            yield Taken(number - 1, part, first, digest)
+            first += records.rows(part)
+        if number != len(seen.parts):
+            raise self.changed()
+
+
+def _released(
+    records: Records, taken: Iterator[Taken], words: WordsOf, jobs: int | None
+) -> Iterator[tuple[bytes, int]]:
+    """Yield the released parts in order, and their rows; as many are in memory as the processes need."""
+    if jobs == 1:
+        for part in taken:
+            yield (
+                records.release(part.content, part.first, words(part.number, part.digest)),
+                records.rows(part.content),
+            )
+        return
+    from joblib import effective_n_jobs
+
+    from epsworth.parallel import check_n_jobs, in_order
+
+    check_n_jobs(jobs)
+    work = partial(_elsewhere, pickle.dumps((type(records), records.perturbation.policy, records.told(), words)))
+    while window := list(islice(taken, WINDOW * effective_n_jobs(jobs))):
+        for part, released in zip(window, in_order(work, window, n_jobs=jobs), strict=True):
+            yield released, records.rows(part.content)
+
+
+def _elsewhere(told: bytes, part: Taken) -> bytes:
+    records, words = _made(told)
+    return records.release(part.content, part.first, words(part.number, part.digest))
+
+
+@lru_cache(maxsize=2)
+def _made(told: bytes) -> tuple[Records, WordsOf]:
+    """Return records as another process made them; their tables of values are built once."""
+    kind, policy, given, words = pickle.loads(told)
+    return kind(Perturbation(policy), *given), words
+
+
+def _digest(key: bytes, content: bytes) -> bytes:
+    return hashlib.blake2b(content, key=key, digest_size=DIGEST).digest()
+
+
+def file_table(
+    kind: str,
+    perturbation: Perturbation,
+    path: str | Path,
+    unit: str | None = None,
+    digest: Digest | None = None,
+) -> FileTable:
+    """Return a table in a file of a kind: csv, jsonl or parquet."""
+    from epsworth.release.csv_table import CsvTable
+    from epsworth.release.json_table import JsonTable
+    from epsworth.release.parquet_table import ParquetTable
+
+    kinds: dict[str, type[FileTable]] = {"csv": CsvTable, "jsonl": JsonTable, "parquet": ParquetTable}
+    if kind not in kinds:
+        raise ValueError(f"the format must be csv, jsonl or parquet, got {kind!r}")
+    return kinds[kind](perturbation, path, unit, digest)

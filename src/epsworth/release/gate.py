@@ -1,0 +1,231 @@
+r"""The grammar of CSV, for one part of whole lines: what passes has one reading; what does not is refused by its row.
+
+A record is one line::
+
+    FIELD = (?:"[^"\r\n\0]*+(?:""[^"\r\n\0]*+)*+"|[^",\r\n\0]*+)
+    PART  = (FIELD (, FIELD){width-1} END)*      END: \n or \r\n, as in the header
+
+Neither kind of field holds a line feed, so byte 0A alone ends records: a fault spoils its own line, and no quote
+can take in another record.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from epsworth.files import check_separators, check_text
+from epsworth.release.lines import count_lines
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+FIELD = rb'(?:"[^"\r\n\0]*+(?:""[^"\r\n\0]*+)*+"|[^",\r\n\0]*+)'
+RETURN = b"\r"
+HEADER = -1  # the header's row
+OTHERS = bytes(sorted({*range(256)} - {*b",\n"}))  # all bytes that do not separate
+ADVICE = "a field with a quote stands in quotes, and the quote is doubled; repair the row"
+OPEN = (
+    "a quote is opened and never closed before its line ends (line breaks stay out of quotes, or stray ones could hide "
+    "rows); repair the row, or give .jsonl or .parquet"
+)
+QUOTED = re.compile(rb'"[^"]*+(?:""[^"]*+)*+"')
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the first line says.
+
+    Attributes
+    ----------
+    names : list of str
+    fields : list of bytes
+        The names as they are written.
+    end : bytes
+        How lines end.
+    mark : bytes
+        The byte order mark, if there is one.
+    """
+
+    names: list[str]
+    fields: list[bytes]
+    end: bytes
+    mark: bytes
+
+    def line(self, kept: list[str]) -> bytes:
+        """Return the header of the columns that are kept."""
+        written = dict(zip(self.names, self.fields, strict=True))
+        return self.mark + b",".join(written[name] for name in kept) + self.end
+
+
+@dataclass(frozen=True)
+class Gated:
+    """A part that obeys the grammar.
+
+    Attributes
+    ----------
+    block : bytes
+        Its records, each ended by a line feed.
+    rows : int
+    quoted : bool
+        Whether a quote occurs.
+    ended : bool
+        Whether the last record had its end.
+    """
+
+    block: bytes
+    rows: int
+    quoted: bool
+    ended: bool
+
+
+@lru_cache(maxsize=64)
+def grammar(width: int) -> re.Pattern[bytes]:
+    """Return the expression of records of ``width`` fields, each ended by a line feed."""
+    record = FIELD + (rb"(?:,%b){%d}" % (FIELD, width - 1) if width > 1 else b"")
+    return re.compile((rb"(?!\n)" if width == 1 else b"") + record + rb"\n")
+
+
+@lru_cache(maxsize=64)
+def _records(width: int) -> re.Pattern[bytes]:
+    return re.compile(rb"(?:%b)*+" % grammar(width).pattern)
+
+
+def row_name(row: int) -> str:
+    """Return what messages call a row.
+
+    Examples
+    --------
+    >>> row_name(3), row_name(HEADER)
+    ('row 3', 'the header')
+    """
+    return "the header" if row == HEADER else f"row {row}"
+
+
+def header(line: bytes) -> Header:
+    """Return what a header says; names that are empty or stand twice are refused."""
+    check_text(line, "the input")
+    body = line.removeprefix(BYTE_ORDER_MARK)
+    if not body.strip():
+        raise ValueError("the input is empty; give a header and at least one row")
+    text = body.removesuffix(b"\n").removesuffix(b"\r") if body.endswith(b"\n") else body
+    end = body[len(text) :] or b"\n"
+    if not re.fullmatch(rb"%b(?:,%b)*+" % (FIELD, FIELD), text):
+        raise ValueError(f"the header: {_fault(text)}")
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("the header is not UTF-8; convert the input first") from None
+    fields = re.findall(rb"(?:\A|(?<=,))%b(?=,|\Z)" % FIELD, text) if b'"' in text else text.split(b",")
+    names = [unquoted(field.decode("utf-8")) for field in fields]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"the header names the column {name!r} twice; rename one")
+    if len(names) == 1:
+        check_separators(names[0], "the input")
+    if "" in names:
+        raise ValueError(f"the header does not name column {names.index('') + 1}; give every column a name")
+    return Header(names, fields, end, line[: len(line) - len(body)])
+
+
+def unquoted(field: str) -> str:
+    """Return the text of a field.
+
+    Examples
+    --------
+    >>> unquoted('"two ""words"" more"')
+    'two "words" more'
+    """
+    return field[1:-1].replace('""', '"') if field.startswith('"') else field
+
+
+def checked(part: bytes, width: int, end: bytes, first: int) -> Gated:
+    """Return a part of whole lines whose records obey the grammar, or refuse the first row that does not.
+
+    Parameters
+    ----------
+    width : int
+        Fields of the header.
+    end : bytes
+        How the header ends.
+    first : int
+        Number of the first record, for messages; they never show a value.
+    """
+    ended = part.endswith(b"\n")
+    whole = part if ended else part + end
+    rows, block = count_lines(whole), whole
+    right = b"\0" not in whole
+    if end == b"\r\n":
+        right = right and count_lines(whole, RETURN) == whole.count(b"\r\n") == rows
+        block = whole.replace(b"\r\n", b"\n")
+    else:
+        right = right and b"\r" not in whole
+    quoted = b'"' in block
+    if not (right and _is_text(block) and (_quoted(block, width) if quoted else _plain(block, width, rows))):
+        raise _refusal(whole, width, end, first)
+    return Gated(block, rows, quoted, ended)
+
+
+def _is_text(block: bytes) -> bool:
+    try:
+        return block.isascii() or bool(block.decode("utf-8"))
+    except UnicodeDecodeError:
+        return False
+
+
+def _quoted(block: bytes, width: int) -> bool:
+    return _records(width).fullmatch(block) is not None
+
+
+def _plain(block: bytes, width: int, rows: int) -> bool:
+    """Tell whether every width-th separator, and no other, is a line feed."""
+    if width == 1:
+        return b"," not in block and b"\n\n" not in block and not block.startswith(b"\n")
+    return block.translate(None, OTHERS) == (b"," * (width - 1) + b"\n") * rows
+
+
+def _refusal(whole: bytes, width: int, end: bytes, first: int) -> ValueError:
+    """Return the refusal of the first record that breaks the grammar."""
+    record = grammar(width)
+    for row, line in enumerate(whole.split(b"\n")[:-1], start=first):
+        text = line.removesuffix(b"\r") if end == b"\r\n" else line
+        other = (line == text) if end == b"\r\n" else line.endswith(b"\r")
+        if not _is_text(text):
+            return ValueError(f"row {row} is not UTF-8; convert the input first")
+        if other and b"\r" not in line.removesuffix(b"\r"):
+            return ValueError(
+                f"row {row} ends otherwise than the header (line feeds, after a carriage return or not); end all alike"
+            )
+        if not record.fullmatch(text + b"\n"):
+            return ValueError(f"row {row}{_wrong(text, width)}")
+    raise AssertionError("a part that obeys the grammar line by line obeys it as a whole")
+
+
+def _wrong(text: bytes, width: int) -> str:
+    if not text:
+        return " is blank; delete the blank line"
+    fault = _fault(text)
+    if fault:
+        return f": {fault}"
+    fields = len(QUOTED.sub(b"", text).split(b","))
+    return f" has {fields} fields, the header has {width}; repair the row"
+
+
+def _fault(text: bytes) -> str:
+    """Return what is wrong with a line, its number of fields aside."""
+    if b"\0" in text:
+        return "a NUL byte; convert the file to UTF-8 text"
+    if b"\r" in text:
+        return "a carriage return stands alone; end lines with a line feed"
+    at = 0
+    while True:
+        quoted = QUOTED.match(text, at)
+        if quoted is None and text[at : at + 1] == b'"':
+            return OPEN
+        at = quoted.end() if quoted else min(i for i in (text.find(b",", at), text.find(b'"', at), len(text)) if i >= 0)
+        if at == len(text):
+            return ""
+        if text[at : at + 1] != b",":
+            return f"text follows a closing quote: {ADVICE}" if quoted else (
+                f"a quote stands inside a field that does not begin with one: {ADVICE}"
+            )  # fmt: skip
+        at += 1

@@ -1,0 +1,200 @@
+"""Parquet files: batches of rows, read by slices, drawn, written as one stream, and read again."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from epsworth.release.batches import Running, encoded, told_types
+from epsworth.release.beside import check_metadata
+from epsworth.release.file_tables import FileTable, Progress, Seen, WordsOf
+from epsworth.release.unit_columns import Count, Units, check_unit, units_of_values
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROWS = 1 << 16  # of a part
+MOST = 4  # parts that are read together: an engine may decode a whole group of rows for each slice
+CELLS = 1 << 22  # of the parts that are read together
+
+
+class ParquetTable(FileTable):
+    """A Parquet file; names are read to the letter, and folders hold no columns."""
+
+    def seen(self, count: Count | None = None, progress: Progress | None = None) -> Seen:
+        """Read the batches once."""
+        scan, schema = self._scanned()
+        rows, digests = self._height(scan), []
+        first = 0
+        for frame in self._batches(scan, schema, rows):
+            self.perturbation.read(_wrapped(frame), first)
+            if count is not None and self.unit is not None:
+                count(_units(frame[self.unit], self.unit, first))
+            digests.append(self.digest(encoded(frame)))
+            first += len(frame)
+            if progress is not None:
+                progress(first / rows)
+        if progress is not None:
+            progress(1.0)
+        return Seen(self.digest(told_types(schema)), tuple(digests), rows, tuple(schema.names()))
+
+    def write(
+        self, seen: Seen, words: WordsOf, sink: Path, progress: Progress | None = None, *, jobs: int | None = 1
+    ) -> int:
+        """Let the engine write the drawn batches in order; ``jobs`` is left to it."""
+        import polars as pl
+        from polars.io.plugins import register_io_source
+
+        scan, schema = self._scanned()
+        if self.digest(told_types(schema)) != seen.header or self._height(scan) != seen.rows:
+            raise self.changed()
+        kinds = self._released_schema(schema)
+        drawn, faults = Running(list(self.perturbation.columns)), []
+        batches = iter(self._released(scan, schema, seen, words))
+
+        def source(columns: Any, predicate: Any, rows: Any, size: Any) -> Iterator[pl.DataFrame]:
+            """Yield every batch once, whatever the engine asks for: a second reading of it finds nothing."""
+            try:
+                for frame in batches:
+                    drawn.add(frame)
+                    if progress is not None:
+                        progress(min(1.0, drawn.rows / max(1, seen.rows)))
+                    yield frame
+            except Exception as fault:
+                faults.append(fault)
+                raise
+
+        try:
+            register_io_source(source, schema=kinds).sink_parquet(sink)
+            found = _scan(sink).collect_schema(), _read_back(sink, list(self.perturbation.columns), seen.rows)
+        except Exception as error:
+            if faults:
+                raise faults[0] from None
+            if not isinstance(error, (pl.exceptions.PolarsError, OSError)):
+                raise _unlike() from None
+            raise ValueError(f"cannot write the table: {_plain(error)}; choose another place") from None
+        if found != (pl.Schema(kinds), drawn.result()) or drawn.rows != seen.rows:
+            raise _unlike()
+        return seen.rows
+
+    def _released(self, scan: pl.LazyFrame, schema: pl.Schema, seen: Seen, words: WordsOf) -> Iterator[pl.DataFrame]:
+        first = number = 0
+        kept = self.perturbation.kept(schema.names())
+        for number, frame in enumerate(self._batches(scan, schema, seen.rows), start=1):
+            digest = self.digest(encoded(frame))
+            if number > len(seen.parts) or digest != seen.parts[number - 1]:
+                raise self.changed()
+            perturbation = self.perturbation.drawing(words(number - 1, digest))
+            yield perturbation.frame(_wrapped(frame), first).to_native().select(kept)
+            first += len(frame)
+        if number != len(seen.parts):
+            raise self.changed()
+
+    def _scanned(self) -> tuple[pl.LazyFrame, pl.Schema]:
+        """Scan the file, and refuse what its columns and notes tell."""
+        import polars as pl
+
+        try:
+            scan = _scan(self.path)
+            schema = scan.collect_schema()
+            notes = pl.read_parquet_metadata(os.path.abspath(self.path)) if hasattr(pl, "read_parquet_metadata") else {}
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise self._unreadable(error) from None
+        self.perturbation.check_names(schema.names())
+        check_unit(self.unit, schema.names())
+        self.perturbation.kept(schema.names())
+        check_metadata(self.perturbation.columns, notes.get("pandas"))
+        self.perturbation.read(_wrapped(pl.DataFrame(schema=schema)))
+        return scan, schema
+
+    def _height(self, scan: pl.LazyFrame) -> int:
+        import polars as pl
+
+        try:
+            return int(scan.select(pl.len()).collect().item())
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise self._unreadable(error) from None
+
+    def _batches(self, scan: pl.LazyFrame, schema: pl.Schema, rows: int) -> Iterator[pl.DataFrame]:
+        """Yield the rows in order, `ROWS` at a time."""
+        import polars as pl
+
+        window = ROWS * max(1, min(MOST, CELLS // (ROWS * len(schema))))
+        for start in range(0, rows, window):
+            try:
+                frame = scan.slice(start, window).collect()
+            except (pl.exceptions.PolarsError, OSError) as error:
+                raise self._unreadable(error) from None
+            if len(frame) != min(window, rows - start):
+                raise self.changed()
+            for at in range(0, len(frame), ROWS):
+                yield frame[at : at + ROWS]
+
+    def _unreadable(self, error: Exception) -> ValueError:
+        return ValueError(f"cannot read the table {self.path}: {_plain(error)}; check the file")
+
+    def _released_schema(self, schema: pl.Schema) -> dict[str, pl.DataType]:
+        """Return the output's types: those that a perturbed empty table has."""
+        import polars as pl
+
+        empty = self.perturbation.frame(_wrapped(pl.DataFrame(schema=schema))).to_native()
+        return dict(empty.select(self.perturbation.kept(schema.names())).schema)
+
+
+def _scan(path: str | Path) -> pl.LazyFrame:
+    """Scan one local file: its name is no pattern, no address and no home folder, nor do its folders hold columns."""
+    import polars as pl
+
+    return pl.scan_parquet(os.path.abspath(path), glob=False, hive_partitioning=False)
+
+
+def _wrapped(frame: pl.DataFrame) -> Any:
+    import narwhals as nw
+
+    return nw.from_native(frame, eager_only=True)
+
+
+def _read_back(path: Path, columns: list[str], rows: int) -> tuple[int, list[bytes]]:
+    """Hash what stands in the perturbed columns, as pyarrow reads it, or polars where there is none."""
+    import polars as pl
+
+    found = Running(columns)
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        for start in range(0, rows, ROWS * MOST):
+            found.add(_scan(path).slice(start, ROWS * MOST).select(columns).collect())
+        return found.result()
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=ROWS, columns=columns):
+            frame = pl.from_arrow(batch)
+            assert isinstance(frame, pl.DataFrame)
+            found.add(frame)
+    return found.result()
+
+
+def _units(series: pl.Series, name: str, first: int) -> Units:
+    """Return the units of a batch."""
+    import polars as pl
+
+    kind = series.dtype
+    if not (kind.is_integer() or kind in (pl.String, pl.Categorical, pl.Enum, pl.Null)):
+        raise ValueError(f"{name}: the unit is neither a whole number nor a text but {kind}; recode it")
+    if kind.is_integer() and not series.null_count() and kind not in (pl.UInt64, pl.Int128):
+        return series.to_numpy().astype(np.int64)
+    return units_of_values(series.to_list(), name, first)
+
+
+def _plain(error: Exception) -> str:
+    """Return what the system says; an engine's other words may show values."""
+    found = re.search(r"[A-Z][A-Za-z ]+(?= \(os error \d+\))", str(error))
+    return found[0] if found else getattr(error, "strerror", None) or "it is damaged, or of another format"
+
+
+def _unlike() -> ValueError:
+    return ValueError("another reader does not find the perturbed values where they were put; nothing was written")

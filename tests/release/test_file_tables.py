@@ -1,0 +1,521 @@
+"""Files read twice: what is refused, what is drawn, what passes; no raw value is ever left."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import sys
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import epsworth as ew
+from epsworth.exact.testing import ReplayableWords
+from epsworth.release import Policy, Rule, batches, confirming, csv_text, gate, json_table, lines
+from epsworth.release.file_tables import file_table
+from epsworth.release.tables import Perturbation
+
+AGE = Policy((Rule(ew.Feature("age", 0, 100_000), "pm", Decimal(1), bits=8),))
+POLICY = Policy.split("pm", 2, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü"]}))
+# at epsilon 200 an input is kept but with probability e^-200: what comes out must be what went in
+KEEPING = Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü"]}))
+
+
+def replayed(number, digest):
+    return ReplayableWords(number)
+
+
+@pytest.fixture
+def release(tmp_path):
+    """Return a function that releases a content; the number of rows is checked."""
+
+    def run(content, kind="csv", policy=POLICY, words=lambda number, digest: None, jobs=1, unit=None, count=None):
+        source, sink = tmp_path / "source", tmp_path / "sink"
+        source.write_bytes(content if isinstance(content, bytes) else content.encode())
+        table = file_table(kind, Perturbation(policy), source, unit)
+        seen = table.seen(count)
+        assert table.write(seen, words, sink, jobs=jobs) == seen.rows
+        return sink.read_bytes()
+
+    return run
+
+
+def plain_readers(monkeypatch):
+    """Take away polars and pyarrow."""
+    monkeypatch.setattr(csv_text, "INSTALLED", csv_text.PlainTable)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+
+# ---- no raw value is left
+
+SECRETS = [str(70_001 + 7 * i) for i in range(12)]
+STRAYS = ['"', ",", "\r", "\n", '""', '","', '",', "\r\n", "\0", "\xa0", "\ufeff", "'", "\\", '\\"', ";", "\v", "\x85"]
+
+
+def hostile(seed):
+    """Return a clean table of the ages, into which strays are thrown, and the name of its layout."""
+    chance = random.Random(seed)
+    row = chance.choice(["x,{},y", '{},"p,q",z', "{}", "{},z", 'p,"q ""r""",{}'])
+    end = chance.choice(["\n", "\r\n"])
+    fields = next(csv.reader([row]))
+    header = ",".join("age" if field == "{}" else f"c{i}" for i, field in enumerate(fields))
+    text = header + end + "".join(row.replace("{}", secret) + end for secret in SECRETS)
+    for _ in range(chance.randrange(5)):
+        place = chance.randrange(len(text) + 1)
+        text = text[:place] + chance.choice(STRAYS) + text[place:]
+    return text
+
+
+def test_hostile_files_leave_no_raw_value_and_accepted_ones_read_alike(release):
+    """500 files: each is refused, or all readers find the same rows in its release, and no age of its input."""
+    accepted = clean = 0
+    for seed in range(500):
+        text = hostile(seed)
+        try:
+            out = release(text, policy=AGE)
+        except ValueError as refused:
+            assert not [secret for secret in SECRETS if secret in str(refused)], text
+            continue
+        accepted += 1
+        clean += not any(secret in out.decode() for secret in SECRETS)
+        assert not [secret for secret in SECRETS if secret in out.decode()], text
+        records = list(csv.reader(io.StringIO(out.decode("utf-8-sig"), newline=""), strict=True))
+        by_pandas = pd.read_csv(io.BytesIO(out), dtype=str, keep_default_na=False, skip_blank_lines=False)
+        by_polars = pl.read_csv(out, infer_schema=False).fill_null("")
+        assert by_pandas.to_numpy().tolist() == [list(row) for row in by_polars.rows()] == records[1:]
+        assert list(by_pandas.columns) == by_polars.columns == records[0]
+    assert clean == accepted > 100
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**9), st.sampled_from(STRAYS)), min_size=1, max_size=5),
+       st.sampled_from(["x,{},y", '{},"p,q",{}y', "{}", "{},z"]), st.sampled_from(["\n", "\r\n"]))  # fmt: skip
+def test_no_stray_byte_lets_a_raw_value_pass(strays, row, end):
+    fields = next(csv.reader([row]))
+    header = ",".join("age" if field == "{}" else f"c{i}" for i, field in enumerate(fields))
+    body = "".join(row.replace("{}", secret, 1).replace("{}", "w") + end for secret in SECRETS)
+    for place, stray in strays:
+        place %= len(body) + 1
+        body = body[:place] + stray + body[place:]
+    records = _records(header + end, AGE)
+    try:
+        records.check(body.encode(), 0)
+        found = records.release(body.encode(), 0, None).decode()
+    except ValueError:
+        return
+    assert not [secret for secret in SECRETS if secret in found]
+
+
+def _records(header, policy, unit=None):
+    from epsworth.release.csv_table import CsvRecords
+
+    return CsvRecords(Perturbation(policy), gate.header(header.encode()), unit)
+
+
+# ---- two engines, many processes, one result
+
+fields = st.text(alphabet=st.sampled_from('ab ,"ü|1.\ufeff'), max_size=6)
+numbers = st.one_of(
+    st.integers(-5, 120).map(str), st.floats(0, 100).map(repr),
+    st.sampled_from([" 7", "7 ", "+7", "7.", ".5", "1e1", "1E+01", "\t3", "1_0", "nan", "inf", "NA", "", "x", "0x1", "٣",
+                     "1e999", "-0", "00012", "1e", "infinity", "7,", "1d", "1 0", "--1", "NaN"]),
+)  # fmt: skip
+rows = st.lists(st.tuples(fields, numbers, fields, st.sampled_from(["a", 'b,"', "ü"])), min_size=1, max_size=8)
+
+
+@given(rows, st.sampled_from(["\n", "\r\n"]), st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
+def test_python_s_readers_find_and_write_what_the_engines_do(records, end, quoting):
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator=end, quoting=quoting)
+    writer.writerows(records)
+    results = []
+    for plain in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            if plain:
+                plain_readers(patch)
+            try:
+                found = _records("note,age,other,job" + end, POLICY, "note")
+                units = found.check(out.getvalue().encode(), 3)
+                results.append(
+                    (np.asarray(units).tolist(), found.release(out.getvalue().encode(), 3, ReplayableWords(1)))
+                )
+            except ValueError as refused:
+                results.append(str(refused))
+    assert results[0] == results[1]
+
+
+@given(st.text(alphabet="0123456789+-.eE _\t٣,naifx", max_size=8))
+def test_numbers_of_both_readers_are_those_of_the_grammar(text):
+    expected = float(text) if csv_text.NUMBER.fullmatch(text) else None
+    if expected in (np.inf, -np.inf):
+        expected = None
+    for texts in (csv_text.PolarsTexts(pl.Series([text])), csv_text.PlainTexts([text])):
+        found = texts.numbers()
+        assert (found is None and expected is None) or (found is not None and found.tolist() == [expected])
+
+
+@pytest.mark.parametrize("kind", ["csv", pytest.param("jsonl", marks=pytest.mark.slow)])
+def test_processes_side_by_side_write_what_one_does(kind, release, monkeypatch):
+    monkeypatch.setattr(lines, "PART", 2000)
+    if kind == "csv":
+        content = "id,age,job\n" + "".join(f'{i},{i % 100},"ü"\n' for i in range(1000))
+    else:
+        content = "".join(json.dumps({"id": i, "age": i % 100, "job": "a"}) + "\n" for i in range(1000))
+    one = release(content, kind, words=replayed)
+    assert release(content, kind, words=replayed, jobs=2) == one
+    assert len(one.splitlines()) == 1000 + (kind == "csv")
+
+
+def test_parts_are_numbered_and_their_digests_are_keyed(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "PART", 20)
+    source, asked = tmp_path / "source", []
+    source.write_text("age,job\n" + "1,a\n" * 20)
+    table = file_table("csv", Perturbation(POLICY), source)
+    seen = table.seen()
+    table.write(seen, lambda number, digest: asked.append((number, digest)), tmp_path / "sink")
+    assert asked == list(enumerate(seen.parts))
+    assert seen.columns == ("age", "job")
+    again = file_table("csv", Perturbation(POLICY), source).seen()
+    assert not set(again.parts) & set(seen.parts)  # a key of its own, unless one is given
+    given = [file_table("csv", Perturbation(POLICY), source, digest=lambda part: part[:3]).seen() for _ in range(2)]
+    assert given[0] == given[1]
+    assert (given[0].header, given[0].parts[0], given[0].rows) == (b"age", b"1,a", 20)
+
+
+CHANGES = {
+    "a value": lambda text: text.replace("57", "58"), "the header": lambda text: text.replace("id", "ID"),
+    "a row more": lambda text: text + text.splitlines()[-1] + "\n", "a row less": lambda text: text[: text.rfind("\n", 0, -1) + 1],
+    "no rows": lambda text: text.splitlines(keepends=True)[0], "parts more": lambda text: text + text[text.find("\n") + 1 :],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_file_that_changes_between_its_readings_is_not_drawn(kind, change, tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "PART", 200)
+    monkeypatch.setattr("epsworth.release.parquet_table.ROWS", 20)
+    text = "id,age,job\n" + "".join(f"{i},{i % 100},a\n" for i in range(100))
+    source, drawn = tmp_path / "source", []
+
+    def write(text):
+        frame = pl.read_csv(text.encode())
+        if kind == "csv":
+            source.write_text(text)
+        elif kind == "jsonl":
+            frame.write_ndjson(source)
+        else:
+            frame.write_parquet(source)
+
+    write(text)
+    table = file_table(kind, Perturbation(POLICY), source)
+    seen = table.seen()
+    write(CHANGES[change](text))
+    if kind == "jsonl" and change == "the header":
+        write(CHANGES["a value"](text))
+
+    def words(number, digest):
+        drawn.append(digest)
+        return ReplayableWords(number)
+
+    with pytest.raises(ValueError, match=r"changed while it was read; nothing was written: start anew"):
+        table.write(seen, words, tmp_path / "sink")
+    assert set(drawn) <= set(seen.parts)
+
+
+# ---- what passes, what is refused
+
+
+def test_fields_that_pass_keep_their_texts_and_without_quotes_their_bytes(release, monkeypatch):
+    content = "\ufeffa,age,b,job\r\n x ,1.0,,a\r\n,2.0, \u2028,ü"
+    assert release(content, policy=KEEPING) == content.encode()
+    monkeypatch.setattr(lines, "PART", 8)
+    assert release(content, policy=KEEPING) == content.encode()
+    quoted = 'a,age,b,job\n"q","1","","b,"""\n"x, ""y""",2,\ufeff,a\n'
+    assert release(quoted, policy=KEEPING) == b'a,age,b,job\nq,1.0,,"b,"""\n"x, ""y""",2.0,\xef\xbb\xbf,a\n'
+
+
+def test_a_mark_at_the_start_of_a_part_stays(release, monkeypatch):
+    monkeypatch.setattr(lines, "PART", 10)
+    content = "a,age,job\n" + "\ufeffx,1.0,a\n" * 9
+    assert release(content, policy=KEEPING) == content.encode()
+    plain_readers(monkeypatch)
+    assert release(content, policy=KEEPING) == content.encode()
+
+
+def test_long_fields_are_read_by_all_readers(release, monkeypatch):
+    content = f'age,note,job\n1.0,"{"x, " * 100_000}",a\n'
+    before = csv.field_size_limit()
+    assert release(content, policy=KEEPING) == content.encode()
+    plain_readers(monkeypatch)
+    assert release(content, policy=KEEPING) == content.encode()
+    assert csv.field_size_limit() == before
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("empty", ["", " ", "\t"])
+def test_rows_of_an_empty_category_are_rows_to_every_reader(empty, plain, release, monkeypatch):
+    policy = Policy.of("krr", 1, ew.Domain.of({"smoker": [empty, "yes"]}))
+    with monkeypatch.context() as patch:
+        if plain:
+            plain_readers(patch)
+        out = release(f'smoker\n"{empty}"\n' + "yes\n" * 199, policy=policy)
+    readers = (
+        [row[0] for row in csv.reader(io.StringIO(out.decode()))][1:],
+        pd.read_csv(io.BytesIO(out), keep_default_na=False)["smoker"].tolist(),
+        pl.read_csv(io.BytesIO(out)).fill_null("")["smoker"].to_list(),
+    )
+    assert all(len(found) == 200 and set(found) == {empty, "yes"} for found in readers)
+
+
+def test_a_category_of_several_lines_does_not_leave_as_csv(release):
+    policy = Policy((Rule(ew.Feature("job", categories=("p", "q\nr")), "krr", Decimal(1)),))
+    with pytest.raises(ValueError, match="job: a category holds a line break"):
+        release("a,job\nx,p\n", policy=policy)
+
+
+@pytest.mark.parametrize("text", ["inf", "-Infinity", "1_0", "0x1", "٣", "1e999", "1e", "x", "1 0"])
+def test_what_is_no_finite_number_is_refused_by_its_row(text, release):
+    with pytest.raises(ValueError, match="^row 1, age: the field is not a number; recode it$"):
+        release(f"age,job\n1,a\n{text},a\n")
+
+
+@pytest.mark.parametrize("text", ["", "NA", "N/A", "NaN", "nan", "null"])
+def test_declared_missing_words_stay_missing(text, release):
+    with pytest.raises(ValueError, match="^row 1, age: the value is missing"):
+        release(f"age,job\n1,a\n{text},a\n")
+    policy = Policy((Rule(ew.Feature("age", 0, 100), "krr:k=101", Decimal(200), missing=7),))
+    assert release(f"age,job\n1,a\n{text},a\n", policy=policy) == b"age,job\n1.0,a\n7.0,a\n"
+
+
+def test_categories_are_read_as_numbers_and_truths_too(release):
+    domain = ew.Domain.of({"n": {"categories": [1, 2]}, "t": [True, False]})
+    given = Policy.of("krr", 200, domain)
+    assert release("n,t\n1.0,True\n 2 ,false\n1e0,true\n", policy=given) == b"n,t\n1,true\n2,false\n1,true\n"
+
+
+@pytest.mark.parametrize("unsampled", ["missing", "scaled"])
+def test_sampled_features_are_written_as_frames_are(unsampled, release):
+    from epsworth.release.rules import Sampling
+
+    rules = tuple(Rule(ew.Feature(name, 0, 10), "krr:k=11", Decimal(200)) for name in ("a", "b"))
+    out = release("a,b\n" + "3,4\n" * 50, policy=Policy(rules, Sampling(1, unsampled)))
+    found = {tuple(line.split(",")) for line in out.decode().splitlines()[1:]}
+    assert found == ({("3.0", ""), ("", "4.0")} if unsampled == "missing" else {("1.0", "5.0"), ("5.0", "3.0")})
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda out: b"".join(b",".join(line.split(b",")[::-1]) + b"\n" for line in out.splitlines()),
+        lambda out: out[: out.find(b"\n") + 1],
+        lambda out: out * 2,
+        lambda out: out.replace(b"left", b"lost"),
+        lambda out: out.replace(b"left", b'"left'),
+        lambda out: out.replace(b"left", b"left,"),
+    ],
+    ids=["swapped", "a row less", "rows more", "a passed field", "a quote", "a comma"],
+)
+def test_another_reader_must_find_what_was_written(fault, plain, release, monkeypatch):
+    right = csv_text.PolarsTable.write
+
+    def wrong(table, kept, sent):
+        out, texts = right(table, kept, sent)
+        return fault(out), texts
+
+    release("age,b,job\n1,left,a\n4,55,ü\n")
+    monkeypatch.setattr(csv_text.PolarsTable, "write", wrong)
+    if plain:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ValueError, match="another reader does not find the perturbed values"):
+        release("age,b,job\n1,left,a\n4,55,ü\n")
+
+
+def test_what_an_engine_says_of_a_fault_is_not_repeated(release, monkeypatch):
+    def fails(*args, **kwargs):
+        raise pl.exceptions.ComputeError("could not parse 12345")
+
+    monkeypatch.setattr(pl, "read_csv", fails)
+    with pytest.raises(ValueError, match="another reader does not find") as told:
+        release("age,job\n1,a\n")
+    assert "12345" not in str(told.value)
+    assert told.value.__cause__ is None
+    assert told.value.__suppress_context__
+
+
+# ---- whose a row is
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("unit", ["id", "age"])
+def test_units_are_counted_part_by_part(kind, unit, tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "PART", 30)
+    monkeypatch.setattr("epsworth.release.parquet_table.ROWS", 3)
+    frame = pl.DataFrame({"id": [5, -7, 2**62] * 5, "age": [3, 4, 5] * 5, "job": ["a"] * 15})
+    source, counted = tmp_path / "source", []
+    {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[kind](source)
+    file_table(kind, Perturbation(POLICY), source, unit).seen(counted.append)
+    assert len(counted) > 2
+    assert all(isinstance(units, np.ndarray) and units.dtype == np.int64 for units in counted)
+    assert np.concatenate(counted).tolist() == frame[unit].to_list()
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_units_may_be_texts(kind, tmp_path):
+    frame = pl.DataFrame({"id": ["7", "x, y", "007"], "age": [3, 4, 5], "job": ["a"] * 3})
+    source, counted = tmp_path / "source", []
+    {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[kind](source)
+    file_table(kind, Perturbation(POLICY), source, "id").seen(counted.append)
+    assert counted == [["7", "x, y", "007"]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "message"),
+    [
+        ("csv", "id,age,job\n1,1,a\n,1,a\n", "row 1, id: the unit is missing"),
+        ("csv", "id,age,job\nx,1,a\nNA,1,a\n", "row 1, id: the unit is missing"),
+        ("csv", "id,age,job\nx,1,a\n 7,1,a\n", "row 1, id: the unit begins or ends with a blank"),
+        ("csv", "age,job\n1,a\n", "lacks the column 'id', which says whose a row is"),
+        ("jsonl", '{"id": 1, "age": 1, "job": "a"}\n{"age": 1, "job": "a"}', "row 1 lacks the member 'id'"),
+        ("jsonl", '{"id": 1, "age": 1, "job": "a"}\n{"id": null, "age": 1, "job": "a"}', "row 1, id: the unit is missing"),
+        ("jsonl", '{"id": 1.0, "age": 1, "job": "a"}', "row 0, id: the unit is neither a whole number nor a text"),
+        ("jsonl", '{"id": true, "age": 1, "job": "a"}', "row 0, id: the unit is neither"),
+        ("jsonl", '{"id": [1], "age": 1, "job": "a"}', "row 0, id: the unit is neither"),
+        ("jsonl", '{"id": NaN, "age": 1, "job": "a"}', "row 0, id: the unit is neither"),
+        ("parquet", {"id": [1, None], "age": [1, 2], "job": ["a", "a"]}, "row 1, id: the unit is missing"),
+        ("parquet", {"id": [1.0], "age": [1], "job": ["a"]}, "id: the unit is neither a whole number nor a text"),
+    ],
+)  # fmt: skip
+def test_units_that_are_refused(kind, content, message, release):
+    if kind == "parquet":
+        held = io.BytesIO()
+        pl.DataFrame(content).write_parquet(held)
+        content = held.getvalue()
+    with pytest.raises(ValueError, match=message):
+        release(content, kind, unit="id", count=lambda units: None)
+
+
+# ---- columns that are dropped, or must not be there
+
+
+@dataclass(frozen=True)
+class Others:
+    """What a policy says of the columns that it does not perturb."""
+
+    passed: tuple[str, ...]
+    drop: tuple[str, ...]
+    text: tuple[str, ...] = ()
+
+    def kept(self, names, perturbed):
+        """Return what is written."""
+        for name in names:
+            if name not in {*self.passed, *self.drop, *perturbed}:
+                raise ValueError(f"the table has the column {name!r}, which the policy does not know")
+        return [name for name in names if name not in self.drop]
+
+
+def told_about(*args):
+    perturbed = Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100)}))
+    object.__setattr__(perturbed, "others", Others(*args))
+    return perturbed
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_columns_of_csv_are_dropped_and_passed_as_told(plain, release, monkeypatch):
+    if plain:
+        plain_readers(monkeypatch)
+    policy = told_about(("id", "note"), ("name",), ("note",))
+    content = 'name,age,id,"note"\n"secret, s",1.0,7,"x, y"\n,2.0,,z\n'
+    assert release(content, policy=policy) == b'age,id,"note"\n1.0,7,"x, y"\n2.0,,z\n'
+    assert release("name,age\nx,3\ny,4\n", policy=policy) == b"age\n3.0\n4.0\n"
+    with pytest.raises(ValueError, match="the column 'more', which the policy does not know"):
+        release("age,more\n1,2\n", policy=policy)
+
+
+def test_a_quote_that_takes_in_a_neighbour_is_refused_in_columns_that_are_no_texts(release):
+    policy = told_about(("name", "city", "zip"), ())
+    for bad in ('"bob,37",,90210,x', 'bob,1,"a ""b""",x'):
+        with pytest.raises(ValueError, match=r"^row 1, (name|city): the field holds a comma or a quote") as told:
+            release(f"name,age,city,zip\nann,3,c,d\n{bad}\n", policy=policy)
+        assert "37" not in str(told.value)
+
+
+def test_members_of_json_are_dropped_and_passed_as_told(release):
+    policy = told_about(("id",), ("name",))
+    content = '{"name": "s", "age": 1, "id" : 1.50}\n\n{"id":"x\\u00e9","age":2}\n'
+    assert release(content, "jsonl", policy) == '{"age": 1.0, "id": 1.50}\n\n{"id": "x\\u00e9", "age": 2.0}\n'.encode()
+    with pytest.raises(ValueError, match="the column 'more', which the policy does not know"):
+        release('{"age": 1, "more": 2}\n', "jsonl", policy)
+
+
+def test_columns_of_parquet_are_dropped(release):
+    policy, held = told_about(("id",), ("name",)), io.BytesIO()
+    pl.DataFrame({"name": ["s"], "age": [3], "id": [7]}).write_parquet(held)
+    out = release(held.getvalue(), "parquet", policy)
+    assert pl.read_parquet(out).to_dict(as_series=False) == {"age": [3.0], "id": [7]}
+    assert b"name" not in out
+
+
+# ---- batches
+
+
+def test_batches_are_encoded_by_their_values():
+    words = ["a", None, "b", "a"]
+    kinds = [pl.String, pl.Categorical, pl.Enum(["b", "a"]), pl.Enum(["x", "a", "b"])]
+    found = {batches.encoded(pl.DataFrame({"x": pl.Series(words).cast(kind)})) for kind in kinds}
+    assert len(found) == 1
+    values = [[1, 2], [1, None], [2, 1], [0, None], [1.0, 2.0], [True, False], ["12", ""], ["1", "2"], ["", "12"],
+              ["1", None], [b"1", b"2"], [None, None], [[1], [2]], [[1, 2], []], [{"a": 1}, {"a": 2}]]  # fmt: skip
+    told = {(batches.told_types(f.schema), batches.encoded(f)) for f in (pl.DataFrame({"x": v}) for v in values)}
+    assert len(told) == len(values)
+
+
+def test_hashes_of_columns_do_not_depend_on_where_batches_end():
+    frame = pl.DataFrame({"n": [1.5, None, 3.0], "s": ["a", None, "bc"], "t": [True, None, False]})
+    results = []
+    for cut in ([3], [1, 2], [2, 1], [1, 1, 1]):
+        running, at = batches.Running(frame.columns), 0
+        for size in cut:
+            running.add(frame[at : at + size])
+            at += size
+        results.append(running.result())
+    assert all(result == results[0] for result in results)
+
+
+def test_parquet_is_the_same_function_of_words_whatever_its_groups(release, monkeypatch):
+    monkeypatch.setattr("epsworth.release.parquet_table.ROWS", 100)
+    frame = pl.DataFrame({"age": np.arange(1000) % 100, "job": ["a", "ü"] * 500, "deep": [[i] for i in range(1000)]})
+    outs = []
+    for size in (70, 1000):
+        held = io.BytesIO()
+        frame.write_parquet(held, row_group_size=size)
+        outs.append(pl.read_parquet(release(held.getvalue(), "parquet", words=replayed)))
+    assert outs[0].equals(outs[1])
+    assert outs[0]["deep"].to_list() == frame["deep"].to_list()
+    assert outs[0]["age"].n_unique() > 500
+
+
+def test_the_readers_of_parquet_agree(release, monkeypatch):
+    held = io.BytesIO()
+    pl.DataFrame({"age": range(50), "job": pl.Series(["a", "ü"] * 25, dtype=pl.Categorical)}).write_parquet(held)
+    both = []
+    for plain in (False, True):
+        with monkeypatch.context() as patch:
+            if plain:
+                patch.setitem(sys.modules, "pyarrow", None)
+            both.append(release(held.getvalue(), "parquet", words=replayed))
+    assert pl.read_parquet(both[0]).equals(pl.read_parquet(both[1]))
+
+
+def test_what_both_libraries_are_called_by_is_what_is_patched():
+    assert csv_text.INSTALLED is csv_text.PolarsTable
+    assert confirming.confirmed(b"1,a\n", 1, [csv_text.PlainTexts(["1"]), csv_text.PlainTexts(["a"])])
+    assert not confirming.confirmed(b"1,a\n", 1, [csv_text.PlainTexts(["1"]), csv_text.PlainTexts(["b"])])
+    assert json_table.JsonRecords(Perturbation(POLICY), None).rows(b"{}\n \n{}") == 2

@@ -1,0 +1,75 @@
+"""The command line of the ledger tells what the library does."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+
+from epsworth.release.ledger import Ledger
+from epsworth.release.ledger_terms import Identity, Terms
+from epsworth.release.units import UnitCounts
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ledger, counts = Ledger(tmp_path / "kept"), UnitCounts()
+    counts.add(ledger.hashes([7, "Ann", "Ann"]))
+    terms = Terms("5f2e" * 16, Fraction(1, 3), Fraction(0), rows=3, unit="id", cap=Decimal(2))
+    ledger.begin(terms, Identity("policy 1", bytes(32), "out.csv"), counts)
+    return tmp_path
+
+
+def test_spent_prints_sums_rounded_up(cli, folder):
+    code, out, err = cli("ledger", "spent", "7", "Ann", "[b]", "--ledger", "kept")
+    assert (code, err) == (0, "")
+    assert [line.split() for line in out.splitlines()] == [
+        ["id", "epsilon", "delta"], ["7", "0.333333333334", "0"], ["Ann", "0.666666666668", "0"], ["[b]", "0", "0"],
+    ]  # fmt: skip
+    (folder / "ids.txt").write_bytes(b"Ann\r\n7\n\n")
+    code, out, _ = cli("ledger", "spent", "--file", "ids.txt", "--ledger", "kept", "--json", "-")
+    assert json.loads(out)["spent"] == [
+        {"id": "Ann", "epsilon": "0.666666666668", "delta": "0"},
+        {"id": "7", "epsilon": "0.333333333334", "delta": "0"},
+    ]
+
+
+def test_runs_are_listed(cli, folder, monkeypatch):
+    monkeypatch.setenv("EPSWORTH_STATE", "kept")
+    code, out, _ = cli("ledger", "runs")
+    assert code == 0
+    assert "charged     3  0.333333333334      0  each id, for 2 rows at most" in out
+    run = json.loads(cli("ledger", "runs", "--json", "-")[1])["runs"][0]
+    assert (run["policy"], run["unit"], run["most"], run["epsilon"]) == ("5f2e" * 16, "id", 2, "0.333333333334")
+
+
+def test_earlier_ledgers_are_imported(cli, folder):
+    line = {"records": "r", "policy": "p", "epsilon": 0.5, "rows": 3, "delta": 0.0, "notion": "pure", "run": "a"}
+    (folder / "epsworth-ledger.jsonl").write_text(json.dumps(line) + "\n")
+    for count in ("1 run imported", "0 runs imported"):
+        code, out, _ = cli("ledger", "import", "epsworth-ledger.jsonl", "--ledger", "kept")
+        assert code == 0
+        assert count in out
+    assert Ledger(folder / "kept").spent(["new"]) == [Decimal("1.5")]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("spent", "7", "--ledger", "other"), "there is no ledger in other"),
+        (("runs", "--ledger", "other"), "there is no ledger in other"),
+        (("spent", "--ledger", "kept"), "one way of both"),
+        (("spent", "7", "--file", "ids.txt", "--ledger", "kept"), "one way of both"),
+        (("spent", " 7", "--ledger", "kept"), "padded"),
+        (("import", "none.jsonl", "--ledger", "kept"), "there is no ledger none.jsonl"),
+    ],
+)
+def test_what_cannot_be_answered_is_told_in_a_sentence(cli, folder, words, told):
+    (folder / "ids.txt").write_text("7\n")
+    code, out, err = cli("ledger", *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert told in err
+    assert not (folder / "other").exists()

@@ -1,0 +1,545 @@
+"""Every run is charged once, before anything can be drawn; no unit exceeds its cap, and no past is forgotten."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import ledger_child
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epsworth.release import ledger_store, unit_files
+from epsworth.release.ledger_folder import DATABASE, KEY, MADE
+from epsworth.release.ledger import Ledger
+from epsworth.release.ledger_terms import Identity, Run, Terms
+from epsworth.release.units import UnitCounts
+
+HALF = Fraction(1, 2)
+SHA = "ab" * 32
+
+
+def counted(ledger: Ledger, ids) -> UnitCounts:
+    counts = UnitCounts()
+    counts.add(ledger.hashes(ids))
+    return counts
+
+
+def begun(ledger: Ledger, number: int, ids=None, *, target: str = "out", **terms) -> Run:
+    """Begin a run of its own records."""
+    rows = terms.pop("rows", 1 if ids is None else len(ids))
+    unit = terms.pop("unit", None if ids is None else "id")
+    price = Fraction(terms.pop("epsilon", HALF)), Fraction(terms.pop("delta", 0))
+    return ledger.begin(
+        Terms(terms.pop("policy", "policy"), *price, rows, unit, **terms),
+        Identity("policy 1", bytes([number]) * 32, target),
+        None if ids is None else counted(ledger, ids),
+    )
+
+
+def ended(ledger: Ledger, run: Run) -> Run:
+    ledger.seal(run, SHA)
+    assert ledger.done(run)
+    return run
+
+
+def bytes_of(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.iterdir() if path.name != KEY)
+
+
+# what is charged
+
+RUNS = st.lists(
+    st.tuples(
+        st.none() | st.lists(st.integers(0, 6), max_size=8),
+        st.integers(1, 4),
+        st.sampled_from(["0", "1e-6", "3e-13"]),
+        st.none() | st.integers(1, 3),
+    ),
+    max_size=14,
+)
+
+
+@given(RUNS, st.none() | st.integers(4, 40), st.sampled_from([2, 8]))
+@settings(max_examples=25)
+def test_sums_and_refusals_are_those_of_a_naive_model(tmp_path_factory, runs, cap, files):
+    """Amounts in eighths of epsilon, exactly; delta rounds up to 1e-12."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ledger_store, "MOST_FILES", files)
+        patch.setattr(unit_files, "PIECE", 3)
+        ledger = Ledger(tmp_path_factory.mktemp("ledger"))
+        lost, everybody = Counter(), 0
+        deltas, deltas_everybody = Counter(), 0
+        for number, (ids, eighths, delta, most) in enumerate(runs):
+            rows = Counter(ids or [])
+            asked = {"epsilon": Fraction(eighths, 8), "delta": Fraction(delta), "most": most, "cap": None}
+            if cap is not None:
+                asked["cap"] = Decimal(cap) / 8
+            if ids is not None and most is not None and max(rows.values(), default=0) > most:
+                with pytest.raises(ValueError, match="units with more"):
+                    begun(ledger, number, ids, **asked)
+                continue
+            own = {unit: count * eighths for unit, count in rows.items()}
+            common = everybody + (0 if ids is not None else eighths * (most or 5))
+            after = {unit: lost[unit] + own.get(unit, 0) + common for unit in (own if ids is not None else lost)}
+            over = cap is not None and (common > cap or any(total > cap for total in after.values()))
+            if ids is None:
+                asked["rows"] = 5
+            if over:
+                count = sum(total > cap for total in after.values())
+                with pytest.raises(ValueError, match="everybody" if common > cap else f"^{count} unit"):
+                    begun(ledger, number, ids, **asked)
+                continue
+            run = begun(ledger, number, ids, **asked)
+            lost.update(own)
+            everybody = common
+            amount = -(-Fraction(delta) * 10**12 // 1) if delta == "0" else {"1e-6": 10**6, "3e-13": 1}[delta]
+            deltas.update({unit: count * int(amount) for unit, count in rows.items()})
+            deltas_everybody += 0 if ids is not None else int(amount) * (most or 5)
+            if ids and cap is not None:
+                assert run.epsilon_so_far * 8 >= max(after.values())
+        assert ledger.spent(range(8)) == [Decimal(lost[unit] + everybody) / 8 for unit in range(8)]
+        told = [Fraction(amount) * 10**12 for amount in ledger.spent_delta(range(8))]
+        assert told == [deltas[unit] + deltas_everybody for unit in range(8)]
+
+
+def test_amounts_round_up_and_caps_down(tmp_path):
+    ledger = Ledger(tmp_path)
+    begun(ledger, 1, [7], epsilon=Fraction(1, 3), cap=Decimal("0.6666666666669"))
+    assert ledger.spent([7, 8]) == [Decimal("0.333333333334"), 0]
+    with pytest.raises(ValueError, match="1 unit would exceed"):  # twice 0.333333333334 is more than 0.666666666666
+        begun(ledger, 2, [7], epsilon=Fraction(1, 3))
+    begun(ledger, 3, [8], epsilon=Fraction(1, 3))
+
+
+def test_delta_has_a_cap_of_its_own(tmp_path):
+    ledger = Ledger(tmp_path)
+    begun(ledger, 1, [7, 8, 8], delta=Fraction(1, 10**6), delta_cap=Decimal("2.5e-6"))
+    assert ledger.spent_delta([7, 8]) == [Decimal("0.000001"), Decimal("0.000002")]
+    with pytest.raises(ValueError, match=r"^1 unit would exceed"):
+        begun(ledger, 2, [7, 8], delta=Fraction(1, 10**6))
+    assert ledger.settled() == ("id", None, Decimal("0.0000025"))
+
+
+def test_prices_that_would_wrap_are_refused(tmp_path):
+    ledger = Ledger(tmp_path)
+    with pytest.raises(ValueError, match="4,600,000"):
+        begun(ledger, 1, [7], epsilon=5 * 10**6)
+    with pytest.raises(ValueError, match="4,600,000"):
+        begun(ledger, 1, [7, 7], epsilon=3 * 10**6)
+    begun(ledger, 1, [7], epsilon=4 * 10**6)
+    with pytest.raises(ValueError, match="4,600,000"):
+        begun(ledger, 2, [7], epsilon=4 * 10**6)
+    begun(ledger, 3, rows=10**9, epsilon=1)  # everybody's amounts are Python's integers
+    assert ledger.spent([7]) == [1_004_000_000]
+
+
+def test_column_and_caps_are_fixed_once_stated(tmp_path):
+    ledger = Ledger(tmp_path)
+    begun(ledger, 1, [7], cap=Decimal(3))
+    for other in ({"cap": Decimal(4)}, {"unit": "name"}):
+        with pytest.raises(ValueError, match=r"holds every run to (cap 3|unit 'id')"):
+            begun(ledger, 2, [7], **other)
+    begun(ledger, 2, [7], cap=Decimal("3.0"), delta_cap=Decimal("0.5"))
+    assert ledger.settled() == ("id", 3, Decimal("0.5"))
+    assert Ledger(tmp_path).settled() == ("id", 3, Decimal("0.5"))
+    for cap in (Decimal("nan"), Decimal(0), Decimal(-1), Decimal("1e30")):
+        with pytest.raises(ValueError, match=r"^cap"):
+            begun(ledger, 3, [7], cap=cap)
+    with pytest.raises(ValueError, match="no units are counted"):
+        begun(ledger, 3, unit="id")
+    with pytest.raises(ValueError, match="no column is named"):
+        begun(Ledger(tmp_path / "other"), 3, [7], unit=None)
+
+
+def test_units_that_would_exceed_are_counted_and_not_named(tmp_path):
+    ledger = Ledger(tmp_path)
+    begun(ledger, 1, ["secret", "hidden", "other"], cap=Decimal("0.5"))
+    with pytest.raises(ValueError, match=r"^2 units would exceed") as refused:
+        begun(ledger, 2, ["secret", "hidden", "fourth"])
+    assert "secret" not in str(refused.value)
+    begun(ledger, 3, ["fourth"])  # nothing was charged
+    assert ledger.spent(["secret", "fourth"]) == [Decimal("0.5")] * 2
+
+
+# one run, once
+
+
+def test_a_run_goes_on_under_its_key_until_it_is_done(tmp_path):
+    ledger = Ledger(tmp_path)
+    first = begun(ledger, 1, [7])
+    second = begun(Ledger(tmp_path), 1, [7])
+    assert (first.state, second.state, second.key, second.id) == ("new", "resumed", first.key, first.id)
+    with pytest.raises(ValueError, match="no whole output"):
+        ledger.done(first)
+    ended(ledger, second)
+    ended(ledger, first)  # the other process, which wrote the same
+    with pytest.raises(ValueError, match="differs from what it was"):
+        ledger.seal(first, "cd" * 32)
+    third = begun(ledger, 1, [7])
+    assert (third.state, third.key, third.sha256) == ("done", None, SHA)
+    assert ledger.spent([7]) == [HALF]
+    fourth = begun(ledger, 1, [7], again=True)
+    assert (fourth.state, fourth.times_before) == ("new", 1)
+    assert fourth.key not in (None, first.key)
+    assert ledger.spent([7]) == [1]
+    assert [(run.state, run.rows) for run in ledger.runs()] == [("done", 1), ("charged", 1)]
+
+
+def test_the_same_records_elsewhere_are_refused_unless_told(tmp_path):
+    ledger = Ledger(tmp_path)
+    begun(ledger, 1, [7])
+    with pytest.raises(ValueError, match=r"left 1 time under this policy \(a run that was stopped half-way counts\)"):
+        begun(ledger, 1, [7], target="other")
+    begun(ledger, 1, [7], target="other", policy="another")
+    assert begun(ledger, 1, [7], target="third", again=True).times_before == 1
+    assert ledger.spent([7]) == [Decimal("1.5")]
+
+
+def test_a_run_at_another_price_does_not_go_on(tmp_path):
+    ledger = Ledger(tmp_path)
+    begun(ledger, 1, [7])
+    with pytest.raises(ValueError, match="another price"):
+        begun(ledger, 1, [7], epsilon=1)
+
+
+def test_secrets_are_neither_shown_nor_pickled(tmp_path):
+    ledger = Ledger(tmp_path)
+    run = begun(ledger, 1, [7])
+    for secret in (run.key, ledger.key, ledger.digest_key):
+        for shown in (repr(run), str(run), repr(ledger), repr(ledger.runs())):
+            assert repr(secret)[2:-1] not in shown
+            assert secret.hex() not in shown
+        assert secret not in pickle.dumps(ledger)
+    assert len({run.key, ledger.key, ledger.digest_key}) == 3
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(run)
+    assert pickle.loads(pickle.dumps(ledger)).key == ledger.key
+    assert (tmp_path / KEY).stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / DATABASE).stat().st_mode & 0o777 == 0o600
+
+
+def test_of_a_run_that_is_done_no_key_is_left(tmp_path):
+    """More keys at once than a page of the database holds, ended in another order."""
+    ledger = Ledger(tmp_path)
+    reader = sqlite3.connect(tmp_path / DATABASE)  # or the last to close would remove the log
+    reader.execute("SELECT * FROM about").fetchall()
+    runs = [begun(ledger, number) for number in range(120)]
+    before = bytes_of(tmp_path)
+    assert all(run.key in before for run in runs)
+    for run in (*runs[1::2], *runs[::4]):
+        ended(ledger, run)
+    after = bytes_of(tmp_path)
+    assert (tmp_path / f"{DATABASE}-wal").stat().st_size == 0
+    assert not any(run.key in after for run in (*runs[1::2], *runs[::4]))
+    assert all(run.key in after for run in runs[2::4])
+    reader.close()
+
+
+def test_a_log_that_is_read_is_emptied_by_whoever_opens_the_ledger_next(tmp_path, monkeypatch):
+    monkeypatch.setattr("epsworth.release.ledger_folder.PATIENCE", 0.1)
+    ledger = Ledger(tmp_path)
+    run = begun(ledger, 1)
+    reader = sqlite3.connect(tmp_path / DATABASE, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM runs").fetchall()
+    ledger.seal(run, SHA)
+    assert not ledger.done(run)
+    assert run.key in bytes_of(tmp_path)
+    reader.execute("COMMIT")
+    Ledger(tmp_path)
+    assert run.key not in bytes_of(tmp_path)
+    reader.close()
+
+
+# what is killed, and what runs at once
+
+
+def swept(folder: Path, few: int) -> tuple[int, dict[str, str]]:
+    told = subprocess.run(
+        [sys.executable, "-W", "ignore", ledger_child.__file__, str(folder), "sweep", str(few)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    lines, complaints = json.loads(told.stdout)
+    return lines, complaints
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+def test_a_run_that_is_killed_is_charged_once_and_completed(tmp_path):
+    lines, complaints = swept(tmp_path, 25)
+    assert lines > 300
+    assert complaints == {}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+def test_a_run_that_is_killed_before_any_line_is_charged_once_and_completed(tmp_path):
+    assert swept(tmp_path, 0)[1] == {}
+
+
+def test_of_eight_processes_at_once_no_more_are_charged_than_the_cap_allows(tmp_path):
+    """A run costs its busiest unit 2 of 6."""
+    started = [
+        subprocess.Popen(
+            [sys.executable, ledger_child.__file__, str(tmp_path), f"out{number}", "6"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for number in range(8)
+    ]  # fmt: skip
+    told = [process.communicate(timeout=120) for process in started]
+    words = Counter(out.strip() or err for out, err in told)
+    assert words == {"new": 3, "1 unit would exceed the cap; release less, or leave out who has nothing left": 5}
+    assert len(list(tmp_path.glob("out*"))) == 3
+    assert Ledger(tmp_path / "ledger").spent([4, 0]) == [6, 3]
+
+
+def test_threads_take_turns(tmp_path):
+    ledger = Ledger(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: ended(ledger, begun(ledger, number, [7, number])), range(20, 36)))
+    assert ledger.spent([7, 20, 35]) == [8, HALF, HALF]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_fork_while_another_thread_charges_waits_for_it(tmp_path):
+    ledger = Ledger(tmp_path)
+    stop = threading.Event()
+
+    def charging():
+        while not stop.is_set():
+            ledger.spent([1])
+
+    thread = threading.Thread(target=charging)
+    thread.start()
+    children = []
+    for number in range(6):
+        if not (pid := os.fork()):
+            try:
+                begun(ledger, number, [7])
+                os._exit(0)
+            finally:
+                os._exit(1)
+        children.append(pid)
+    stop.set()
+    thread.join()
+    assert [os.waitpid(pid, 0)[1] for pid in children] == [0] * 6
+    assert ledger.spent([7]) == [3]
+
+
+# what is lost, altered, or cannot be kept
+
+
+def spoilt(file: str, how):
+    return pytest.param(file, how, id=f"{file} {how.__name__}")
+
+
+def missing(path):
+    path.unlink()
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-8])
+
+
+def edited(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def zeros(path):
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A ledger with a run of each kind."""
+    ledger = Ledger(tmp_path)
+    ended(ledger, begun(ledger, 1, [7, 8], cap=Decimal("0.7")))
+    ended(ledger, begun(ledger, 2, [9, 10]))
+    return ledger
+
+
+@pytest.mark.parametrize(
+    ("file", "how"),
+    [
+        *(spoilt(KEY, how) for how in (missing, emptied, cut, edited)),
+        *(spoilt(DATABASE, how) for how in (missing, emptied, cut, zeros)),
+        *(spoilt("*.u64", how) for how in (missing, emptied, cut, edited)),
+    ],
+)
+def test_what_was_lost_or_altered_is_refused(kept, tmp_path, file, how):
+    how(next(tmp_path.glob(file)))
+    with pytest.raises(ValueError, match=r"restore|SQLite"):  # unread units are known by their length alone
+        begun(Ledger(tmp_path), 3, [7, 9])
+    with pytest.raises(ValueError, match=r"restore|SQLite"):
+        Ledger(tmp_path).spent([7])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE runs SET epsilon = 1",
+        "DELETE FROM runs WHERE serial = 2",
+        "DELETE FROM runs",
+        "UPDATE runs SET serial = 9 WHERE serial = 2",
+        "UPDATE about SET cap = NULL",
+        "DELETE FROM about",
+        "DELETE FROM files",
+        "UPDATE files SET epsilon = 1",
+        "DROP TABLE runs",
+        "DROP TABLE files",
+    ],
+)
+def test_a_database_that_was_edited_is_refused(kept, tmp_path, statement):
+    with sqlite3.connect(tmp_path / DATABASE) as file:
+        file.execute(statement)
+    file.close()
+    with pytest.raises(ValueError, match="is not what was kept"):
+        Ledger(tmp_path)
+
+
+def test_an_older_copy_of_the_database_is_refused(tmp_path):
+    ledger = Ledger(tmp_path)
+    ended(ledger, begun(ledger, 1, [7]))
+    older = (tmp_path / DATABASE).read_bytes()
+    ended(ledger, begun(ledger, 2, [7]))
+    (tmp_path / DATABASE).write_bytes(older)
+    with pytest.raises(ValueError, match="older copy"):
+        Ledger(tmp_path)
+    assert len(list(tmp_path.glob("*.u64"))) == 2  # and nothing is tidied away
+
+
+def test_a_missing_mark_is_made_again(kept, tmp_path):
+    (tmp_path / MADE).unlink()
+    assert Ledger(tmp_path).spent([7]) == [HALF]
+    assert (tmp_path / MADE).stat().st_size == 2
+
+
+def test_links_and_pipes_are_refused(tmp_path):
+    for number, name in enumerate((KEY, DATABASE, MADE, f"{DATABASE}-wal")):
+        for kind in ("link", "pipe"):
+            folder = tmp_path / f"{number}{kind}"
+            Ledger(folder)
+            (folder / name).unlink(missing_ok=True)
+            if kind == "link":
+                (folder / name).symlink_to(tmp_path / "elsewhere")
+            else:
+                os.mkfifo(folder / name)
+            with pytest.raises(ValueError, match="is a link, a pipe or a folder"):
+                Ledger(folder)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ValueError, match=r"cannot be kept .Not a directory"):
+        Ledger(tmp_path / "file" / "ledger")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="whoever runs this may write anywhere")
+def test_a_folder_that_is_read_only_is_told(kept, tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(ValueError, match="so nothing may leave"):
+            begun(kept, 3, [7])
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_disk_that_is_full_charges_nothing(tmp_path):
+    """A limit on the size of files is the same to whoever writes."""
+    code = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000));"
+        "sys.path.insert(0, sys.argv[2]);"
+        "from pathlib import Path; import test_ledger_store as t;"
+        "t.begun(t.Ledger(Path(sys.argv[1])), 1, t.np.arange(100_000))"
+    )
+    Ledger(tmp_path)
+    told = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path), str(Path(__file__).parent)], capture_output=True, text=True
+    )
+    assert "so nothing may leave; see to the folder's rights and space" in told.stderr.splitlines()[-1]
+    ledger = Ledger(tmp_path)
+    assert ledger.runs() == []
+    assert list(tmp_path.glob("*.u64")) == []
+    begun(ledger, 1, np.arange(100_000))
+
+
+def test_a_ledger_that_others_keep_is_told(tmp_path, monkeypatch):
+    ledger = Ledger(tmp_path)
+    monkeypatch.setattr("epsworth.release.ledger_folder.PATIENCE", 0.05)
+    other = sqlite3.connect(tmp_path / DATABASE, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(ValueError, match="other processes kept it"):
+        begun(ledger, 1, [7])
+    other.close()
+
+
+def test_a_fresh_key_that_a_killed_process_left_is_used_or_removed(tmp_path):
+    tmp_path.joinpath(f".{KEY}.0011223344556677").write_bytes(bytes(32))
+    ledger = Ledger(tmp_path)
+    begun(ledger, 1, [7])
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    assert ledger.key != bytes(32)
+
+
+# what came before
+
+
+def earlier(path: Path, *lines: dict) -> Path:
+    entry = {"records": "r", "policy": "p", "epsilon": 0.1, "rows": 3, "delta": 0.0, "notion": "pure", "run": None}
+    path.write_text("".join(json.dumps(entry | line) + "\n" for line in lines))
+    return path
+
+
+def test_earlier_ledgers_are_charged_to_everybody_and_once(tmp_path):
+    path = earlier(tmp_path / "epsworth-ledger.jsonl", {"run": "a"}, {}, {}, {"run": "b", "rows": 2, "delta": None})
+    ledger = Ledger(tmp_path / "ledger")
+    assert ledger.import_earlier(path) == 4
+    tenth = -(-Fraction(0.1) * 10**12 // 1)  # the double is a little more than its text
+    assert ledger.spent([7]) == [Decimal(11 * int(tenth)).scaleb(-12)]
+    assert ledger.spent_delta(["x"]) == [1]
+    assert ledger.import_earlier(path) == 0
+    earlier(path, {"run": "a", "rows": 8}, {}, {}, {}, {"run": "c", "rows": 1})
+    assert Ledger(tmp_path / "ledger").import_earlier(path) == 2
+    assert [run.state for run in ledger.runs()] == ["imported"] * 6
+
+
+def test_imports_go_beyond_a_cap_and_runs_do_not(tmp_path):
+    ledger = Ledger(tmp_path / "ledger")
+    begun(ledger, 1, [7], cap=Decimal(1))
+    path = earlier(tmp_path / "epsworth-ledger.jsonl", {"rows": None})
+    with pytest.raises(ValueError, match="line 1: a run that was stopped"):
+        ledger.import_earlier(path)
+    assert ledger.import_earlier(path, most=20) == 1
+    with pytest.raises(ValueError, match="everybody would exceed"):
+        begun(ledger, 2, [8])
+    with pytest.raises(ValueError, match="there is no ledger"):
+        ledger.import_earlier(tmp_path / "other.jsonl")
+
+
+def test_digests_are_keyed(tmp_path):
+    one, other = (Ledger(tmp_path / name) for name in "ab")
+    assert one.digest_key != other.digest_key
+    assert hashlib.blake2b(b"x", key=one.digest_key).digest() != hashlib.blake2b(b"x", key=one.key).digest()

@@ -1,0 +1,120 @@
+"""Ids are hashed as written down elsewhere, alike in every spelling of a column, and counted whatever the parts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epsworth.release import units
+from epsworth.release.units import UnitCounts, hashes
+
+KEY = bytes(range(32))
+REFERENCE = [  # written by an independent implementation
+    ("3a97f11ae651070506a68a02f0e161af37f86cb9078738c370f07e8d3b583bad", 32, 12017370566248030105),
+    ("38c275f34aed056ad6ea8eeca4192fa1feb9dc4b1ebe55e5b8f9b680eff76c81", -2, 588715270731376352),
+    ("d4e9ab304d4896f9e17fd8f0816496da087a3ebecc676aaa2c5d8ce1b3c6acbc", "person-1", 17764922643837213097),
+    ("5f1670a9821bc72985d7645e7dbb07780b4eb4d9fb9d979464a52b2b803afb03", "Zoë", 12652197396942392104),
+    ("c5338aebdc8c3b678358f3d8935a75e844a88c9bf5ba0162c8dbd2f4e2f0bd83", "007", 64773751047587228),
+    ("cf2184c78f346df30e7bde5d918d33f081697cd05b6a5800898a9fc99c547599", "x" * 40, 16416451440692011126),
+]
+EMPTY = "2291d8cdc310411e7ec27378a661c935187c07e4d5636e9bc3c400b27244b8cd", 6800022986483989263
+
+
+@pytest.mark.parametrize(("key", "value", "expected"), REFERENCE, ids=lambda value: str(value)[:8])
+def test_hashes_are_those_of_the_reference(key, value, expected):
+    assert hashes([value], bytes.fromhex(key)).tolist() == [expected]
+    assert hashes([3, value, "x"], bytes.fromhex(key))[1] == expected
+
+
+def test_the_empty_text_has_the_reference_encoding():
+    found = units._mac(units._blocks(np.zeros((1, 0), np.uint8)), bytes.fromhex(EMPTY[0]))
+    assert found.tolist() == [EMPTY[1]]
+
+
+def slowly(value: int | str) -> int:
+    """Hash an id as the definition says, one block at a time, by the library's own CBC."""
+    text = str(value)
+    if re.fullmatch("-?(0|[1-9][0-9]*)", text, re.ASCII) and -(2**63) <= int(text) < 2**63:
+        message = b"i" + bytes(7) + int(text).to_bytes(8, "little", signed=True)
+    else:
+        message = b"t" + len(text.encode()).to_bytes(7, "little") + text.encode()
+    message += bytes(-len(message) % 16)
+    encryptor = Cipher(algorithms.AES(KEY), modes.CBC(bytes(16))).encryptor()
+    return int.from_bytes(encryptor.update(message)[-16:-8], "little")
+
+
+NUMERALS = st.from_regex(r"\A-?[0-9]{1,21}\Z")
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text.strip() == text)
+AROUND = st.sampled_from([s * (2**p) + d for p in (62, 63, 64) for s in (-1, 1) for d in (-1, 0, 1)])
+IDS = st.one_of(st.integers(-(2**70), 2**70), AROUND, AROUND.map(str), NUMERALS, TEXTS)
+
+
+@given(st.lists(IDS, max_size=12))
+def test_hashes_follow_the_definition(values):
+    assert hashes(values, KEY).tolist() == [slowly(value) for value in values]
+
+
+@pytest.mark.parametrize("kind", ["i1", "i4", "u4", "i8", "u8"])
+def test_arrays_of_any_width_are_integers(kind):
+    values = np.array([0, 1, 127, np.iinfo(kind).max], kind)
+    assert hashes(values, KEY).tolist() == [slowly(int(value)) for value in values]
+    assert hashes(values.astype(object), KEY).tolist() == hashes(values, KEY).tolist()
+
+
+def test_long_columns_are_hashed_as_short_ones(monkeypatch):
+    numbers = np.arange(-50, 50)
+    words = [f"{'x' * (n % 7)}{n}" for n in range(100)]
+    whole = hashes(numbers, KEY).tolist(), hashes(words, KEY).tolist()
+    monkeypatch.setattr(units, "ROWS", 3)
+    assert (hashes(numbers, KEY).tolist(), hashes(words, KEY).tolist()) == whole
+    assert whole == (list(map(slowly, numbers.tolist())), list(map(slowly, words)))
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([1, None], "row 1 .* missing"),
+        ([1, 2, float("nan")], "row 2 .* missing"),
+        (["a", True], "row 1 .* bool"),
+        (["a", 1.0], "row 1 .* float"),
+        (np.array([1.0]), "row 0 .* float"),
+        (np.array([True]), "row 0 .* bool"),
+        (["secret", "secret "], "row 1 .* padded"),
+        ([5, "\u00a0secret"], "row 1 .* padded"),
+        (["secret", ""], "row 1 .* empty"),
+        ([7, "secret", "  "], "row 2 .* empty"),
+        (["secret", "secret\ud800"], "row 1 .* half a character"),
+        ([b"secret"], "row 0 .* bytes"),
+        ("secret", "one text"),
+        (np.ones((2, 2), int), "2 dimensions"),
+    ],
+)
+def test_what_is_no_id_is_refused_by_its_row_and_never_shown(values, told):
+    with pytest.raises(ValueError, match=told) as refused:
+        hashes(values, KEY)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_short_key_is_refused():
+    with pytest.raises(ValueError, match="32 bytes, got 16"):
+        hashes([1], bytes(16))
+
+
+@given(parts=st.lists(st.lists(st.integers(0, 30), max_size=20), max_size=8), waiting=st.sampled_from([1, 7, 1 << 22]))
+def test_parts_are_counted_together(parts, waiting):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(units, "WAITING", waiting)
+        counts = UnitCounts()
+        for part in parts:
+            counts.add(hashes(np.array(part, np.int64), KEY))
+        found, rows = counts.sorted()
+    expected = Counter(slowly(value) for part in parts for value in part)
+    assert found.tolist() == sorted(expected)
+    assert dict(zip(found.tolist(), rows.tolist(), strict=True)) == expected
+    assert counts.rows == expected.total()
