@@ -13,9 +13,7 @@ from epsworth.cli import options, show
 
 def perturb(
     policy: options.PolicyFile,
-    source: Annotated[
-        str, typer.Argument(help="Records: .csv, .jsonl or .parquet, or a folder; - for standard input.")
-    ],
+    source: Annotated[str, typer.Argument(help="Records: .csv, .jsonl, .parquet, or a folder; - for standard input.")],
     destination: Annotated[str, typer.Argument(help="Output of the same kind, or a folder; - for standard output.")],
     unit: options.Unit = None,
     cap: options.Cap = None,

@@ -51,7 +51,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Found:
-    """What the first reading of a file found: keyed digests, keyed hashes of its units and their rows (None: one each)."""
+    """What the first reading of a file found: keyed digests and hashes of units, and their rows (None: one each)."""
 
     index: int
     seen: Seen = field(repr=False)
@@ -90,7 +90,9 @@ class Source:
 class Task(Protocol):
     """What a worker is sent."""
 
-    source: Source
+    @property
+    def source(self) -> Source:
+        """The file that it is about."""
 
     def run(self) -> Found | Written:
         """Do it, on any machine, any number of times."""
@@ -105,13 +107,13 @@ class Reading:
 
     def run(self) -> Found:
         """Read the file once."""
-        counts = UnitCounts()
-        key = self.unit_key
-        count = None if key is None else lambda ids: counts.add(hashes(ids, key.bytes))
-        seen = self.source.table().seen(count)
+        if self.unit_key is None:
+            return Found(self.source.index, self.source.table().seen())
+        counts, key = UnitCounts(), self.unit_key.bytes
+        seen = self.source.table().seen(lambda ids: counts.add(hashes(ids, key)))
         units, rows = counts.sorted()
         several = None if len(units) == counts.rows else rows.astype(np.int64)
-        return Found(self.source.index, seen, *(() if key is None else (units, several)))
+        return Found(self.source.index, seen, units, several)
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,6 @@ class Drawing:
     def _drawn(self, key: bytes) -> Written:
         """Write the output to a hidden file of one's own, and move it."""
         words = PartWords(key, self.identity)
-        words = PartWords(self.key.bytes, self.identity)
         with hidden(self.output, self.mark) as temporary:
             rows = self.source.table().write(self.seen, words, temporary)
             if rows != self.seen.rows:

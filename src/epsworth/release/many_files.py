@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from epsworth.release.file_tables import Seen
 from epsworth.release.file_tasks import (
     Drawing,
     Failure,
@@ -27,16 +28,15 @@ from epsworth.release.file_tasks import (
     file_key,
     keyed,
 )
-from epsworth.release.file_tables import Seen
 from epsworth.release.ledger import Ledger
-from epsworth.release.ledger_terms import Charged, Identity, Run, Terms
+from epsworth.release.ledger_terms import Amount, Charged, Identity, Run, Terms
 from epsworth.release.maps import Map, chosen
 from epsworth.release.parts import derivation
 from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
 from epsworth.release.released_folder import Folder, inputs
 from epsworth.release.runs import bring_about
-from epsworth.release.streams import ENDINGS, READING, Amount, Format, Progress, receipt_of, terms_of
+from epsworth.release.streams import ENDINGS, READING, Format, Progress, receipt_of, terms_of
 from epsworth.release.units import UnitCounts
 
 
@@ -71,7 +71,7 @@ def perturb_files(
         Files of one kind: those of a folder, sorted by name, or these, whose base names differ.  Workers read them
         under the same paths.
     folder : path
-        Gets files of the same names and, last, ``_manifest.json``: the receipt, and the rows and sha256 of every output.
+        Gets files of the same names and, last, ``_manifest.json``: the receipt, the rows and sha256 of every output.
     kind : {"csv", "jsonl", "parquet"}, optional
         By default what the endings say.
     unit, cap, delta_cap, most, ledger, again

@@ -113,8 +113,7 @@ def _on_cluster(client: Any, function: Callable[[Any], Any], tasks: Sequence[Any
 
     Names of tasks are numbers: schedulers write them to logs and dashboards.
     """
-    from distributed import as_completed
-
+    as_completed = needed("distributed", "cluster", "sharing files with a cluster").as_completed
     call, lives = secrets.token_hex(4), [LIVES] * len(tasks)
     futures = {}
 

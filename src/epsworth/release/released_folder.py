@@ -13,8 +13,8 @@ from typing import Any
 from epsworth.documents import read_json
 from epsworth.files import OutputError, file_named
 from epsworth.release.file_tasks import Written
-from epsworth.release.ledger_terms import Charged, Run
 from epsworth.release.folders import to_disk
+from epsworth.release.ledger_terms import Charged, Run
 from epsworth.release.outputs import hash_of, on_disk
 from epsworth.release.receipt import Receipt
 
@@ -24,8 +24,8 @@ BESIDE = {
     "_SUCCESS",
     "_metadata",
     "_common_metadata",
-}  # ours, and what Spark and Dask leave beside their parts
-PUBLIC = (  # of a receipt: how often people left before, and with how many rows, is no business of whoever gets outputs
+}  # ours; of Spark and Dask
+PUBLIC = (  # of a receipt; how often people left before, and with how many rows, is the owner's to know
     "policy", "rows", "columns", "epsilon", "delta", "notion", "stated", "together", "private", "version",
 )  # fmt: skip
 NOTES = ".epsworth-{}.jsonl"  # what was written so far, by the run's id
