@@ -124,7 +124,7 @@ def _on_cluster(client: Any, function: Callable[[Any], Any], tasks: Sequence[Any
         return future
 
     try:
-        waiting = as_completed([submit(number) for number in range(len(tasks))])
+        waiting = as_completed([submit(number) for number in range(len(tasks))], loop=client.loop)
         for future in waiting:
             _, number = futures.pop(future.key)
             if future.status == "finished":
