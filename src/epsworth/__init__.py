@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from epsworth.classifiers.service import remote
     from epsworth.guarantees import Approximate, Probabilistic, Pure, ceiling, compose, epsilon_needed
     from epsworth.mechanisms import FAMILIES, Mechanism, PrivacyIndicator, gaussian_sigma
-    from epsworth.release import Policy, Receipt, perturb, perturb_file
+    from epsworth.release import Policy, Receipt, perturb, perturb_file, perturb_files
     from epsworth.release.transformer import Perturb
     from epsworth.space import Domain, Feature, LeakWarning
     from epsworth.studies.result import StudyResult
@@ -69,6 +69,7 @@ _HOMES = {
     "Receipt": "release",
     "perturb": "release",
     "perturb_file": "release",
+    "perturb_files": "release",
     "SafeBox": "utility.boxes",
     "safe_box": "utility.boxes",
     "Split": "utility.splitting",
@@ -117,6 +118,7 @@ __all__ = [
     "load_model",
     "perturb",
     "perturb_file",
+    "perturb_files",
     "radius",
     "recommend",
     "remote",

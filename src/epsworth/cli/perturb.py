@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,8 +13,8 @@ from epsworth.cli import options, show
 
 def perturb(
     policy: options.PolicyFile,
-    source: Annotated[str, typer.Argument(help="Records: .csv, .jsonl or .parquet; - for standard input.")],
-    destination: Annotated[str, typer.Argument(help="Output of the same kind; - for standard output.")],
+    source: Annotated[str, typer.Argument(help="Records: .csv, .jsonl, .parquet, or a folder; - for standard input.")],
+    destination: Annotated[str, typer.Argument(help="Output of the same kind, or a folder; - for standard output.")],
     unit: options.Unit = None,
     cap: options.Cap = None,
     delta_cap: Annotated[str | None, typer.Option(help="Largest delta of a person, likewise.")] = None,
@@ -27,16 +27,22 @@ def perturb(
         str | None, typer.Option("--format", help="csv or jsonl, where both ends are standard streams.")
     ] = None,
     jobs: Annotated[int, typer.Option(help="Processes that perturb parts of a CSV or JSON file side by side.")] = 1,
+    workers: Annotated[int, typer.Option(help="Processes that perturb files of a folder side by side.")] = 1,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers perturb them (tcp://host:port).")
+    ] = None,
     receipt: Annotated[Path | None, typer.Option(help="Write the receipt as JSON to this file.")] = None,
 ) -> None:
     """Perturb a table as a policy says, with draws fit for release.
 
     A run is charged to the people of the table before it draws; stopped, it goes on where the same command is given
-    again, and draws the same bytes.
+    again, and draws the same bytes.  The files of a folder are one run, charged once.
     """
     from epsworth.files import check_distinct, check_writable
-    from epsworth.release import Ledger, Policy, perturb_file
+    from epsworth.release import Ledger, Policy, perturb_file, perturb_files
 
+    many = source != "-" and Path(source).is_dir()
+    _check_places(source, destination, receipt, jobs=jobs, many=many, workers=workers, cluster=cluster)
     rules = Policy.load(policy)
     if receipt is not None:
         check_writable(receipt)
@@ -49,22 +55,26 @@ def perturb(
         receipt=receipt,
     )
     with options.progress_bar("perturbing") as progress:
-        found = perturb_file(
-            rules,
-            source,
-            destination,
-            kind=kind,  # type: ignore[arg-type]
-            unit=unit,
-            cap=cap,
-            delta_cap=delta_cap,
-            most=most,
-            ledger=ledger,
-            again=again,
-            jobs=jobs,
-            progress=progress,
-        )
+        terms = {"unit": unit, "cap": cap, "delta_cap": delta_cap, "most": most, "ledger": ledger, "again": again}
+        where = {"workers": workers, "cluster": cluster} if many else {"jobs": jobs}
+        command: Any = perturb_files if many else perturb_file
+        found = command(rules, source, destination, kind=kind, **terms, **where, progress=progress)
     if receipt is not None:
         show.write_json(str(receipt), found.to_dict())
     print(found, file=sys.stderr if destination == "-" else sys.stdout)
     if destination != "-":
         show.suggest("audit", policy, why="check the draws of this installation")
+
+
+def _check_places(
+    source: str, destination: str, receipt: Path | None, *, jobs: int, many: bool, workers: int, cluster: str | None
+) -> None:
+    """Refuse options of folders beside a file, those of a file beside a folder, and a receipt among the files."""
+    if many and jobs != 1:
+        raise ValueError("--jobs shares the parts of one file; for the files of a folder give --workers or --cluster")
+    if not many and (workers != 1 or cluster is not None):
+        raise ValueError(f"--workers and --cluster share the files of a folder, and {source} is none; give --jobs")
+    if many and receipt is not None:
+        for folder in (source, destination):
+            if Path(folder).resolve() in receipt.resolve().parents:
+                raise ValueError(f"{receipt}: the receipt would lie among the tables of {folder}; give another path")

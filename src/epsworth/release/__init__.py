@@ -7,6 +7,7 @@
 ``file_tables``  tables in files, in parts that are read twice; ``csv_table`` (``gate``: its grammar), ``json_table``,
              ``parquet_table``; ``confirming``: what was written, read by another reader
 ``streams``  `perturb_file`: checked, charged, drawn; ``parts``: words of a part; ``runs``, ``outputs``: whole or absent
+``many_files``  `perturb_files`: many files as one run; ``maps``: where; ``file_tasks``, ``released_folder``
 ``ledger``   `Ledger`: what each person lost; ``units``: keyed hashes of ids, ``unit_files``, ``ledger_tables``: on disk
 ``transformer``  `Perturb`: a step of a scikit-learn pipeline
 ``audit``    a policy proved again from its integers
@@ -17,6 +18,7 @@
 from epsworth.release.audit import Audit, audit_policy
 from epsworth.release.black_box import SamplerAudit, audit_sampler
 from epsworth.release.ledger import Ledger
+from epsworth.release.many_files import perturb_files
 from epsworth.release.others import Others
 from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
@@ -37,4 +39,5 @@ __all__ = [
     "audit_sampler",
     "perturb",
     "perturb_file",
+    "perturb_files",
 ]

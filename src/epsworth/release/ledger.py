@@ -28,6 +28,7 @@ from epsworth.release.ledger_prices import Price, bounds_of, everybody, lost
 from epsworth.release.ledger_tables import Line, Settled, Tables
 from epsworth.release.ledger_terms import (
     ONE,
+    Charged,
     Identity,
     Record,
     Run,
@@ -156,6 +157,15 @@ class Ledger:
             made = _told(run, key, "new", None, line, [*lines, line], sums)
         with self._place.alone():  # which removes the files that were put together, and counts the run
             return made
+
+    def find(self, identity: Identity, unit: str | None) -> Charged | None:
+        """Return the last run of an identity that was charged for this column of units; nothing is charged."""
+        with self._place.alone() as tables:
+            for line in reversed(tables.lines()):
+                if Identity(line.policy, line.digest or b"", line.target) == identity and line.unit == unit:
+                    state, sha256, _ = tables.state(line.id)
+                    return Charged(line.id, state, sha256)
+        return None
 
     def seal(self, run: Run, sha256: str) -> None:
         """Keep the hash of a run's output, which is whole, before it gets its name."""

@@ -108,6 +108,15 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Charged:
+    """What became of a run: its state, and the sha256 of its output, once that was whole."""
+
+    id: bytes
+    state: str
+    sha256: str | None
+
+
+@dataclass(frozen=True)
 class Record:
     """What the ledger tells about a run: ``most`` rows are what a unit is charged for at most."""
 

@@ -1,0 +1,156 @@
+"""Where tasks run: in this process, in processes of this machine, on a Dask cluster, or wherever a caller's map sends.
+
+A map gets a function and tasks and returns the results in any order.  Tasks may run twice, and workers may die: what
+a task leaves must be the same whoever does it, and however often.  Its function must not raise; what it returns is
+all that leaves a worker, so that no library's log shows a value.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from epsworth.extras import needed
+from epsworth.numerals import short
+
+Map = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+LIVES = 4  # workers that a task may lose one after the other, while nothing else is done either
+PATIENCE = "30s"  # for a cluster's first answer
+
+
+@contextmanager
+def chosen(workers: int = 1, cluster: str | None = None, own: Map | None = None) -> Iterator[Map]:
+    """Yield the map that was asked for.
+
+    Examples
+    --------
+    >>> with chosen() as here:
+    ...     list(here(abs, [-1, 2]))
+    [1, 2]
+    """
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise ValueError(f"workers must be a whole number of processes, at least 1, got {short(workers)}")
+    if (workers > 1) + (cluster is not None) + (own is not None) > 1:
+        raise ValueError("workers, cluster and map each say where the work is done; give one of them")
+    if own is not None:
+        yield own
+    elif cluster is not None:
+        with _client(cluster) as client:
+            yield partial(_on_cluster, client)
+    elif workers > 1:
+        yield partial(_in_processes, workers)
+    else:
+        yield map
+
+
+def _in_processes(workers: int, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+    """Yield results as processes of this machine bring them; what a process that died had in hand is done again."""
+    from concurrent.futures import as_completed
+    from concurrent.futures.process import BrokenProcessPool
+
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    left, lives = dict(enumerate(tasks)), LIVES
+    threads = str(max(1, (os.cpu_count() or 1) // workers))
+    while left:
+        before = len(left)
+        pool = ProcessPoolExecutor(
+            min(workers, before), initializer=_end_with, initargs=(os.getpid(),), env={"POLARS_MAX_THREADS": threads}
+        )
+        try:
+            futures = {pool.submit(function, task): number for number, task in left.items()}
+            for future in as_completed(futures):
+                error = future.exception()
+                if error is None:
+                    del left[futures[future]]
+                    yield future.result()
+                elif not isinstance(error, BrokenProcessPool):
+                    raise _beyond(error)
+        except BrokenProcessPool:
+            pass  # while tasks were handed in
+        finally:
+            pool.shutdown(wait=True, kill_workers=True)
+        lives = LIVES if len(left) < before else lives - 1
+        if not lives:
+            raise _lost(len(left))
+
+
+def _end_with(driver: int) -> None:
+    """Let a worker end soon after the process that started it was killed."""
+
+    def watch() -> None:
+        while os.getppid() == driver:
+            time.sleep(0.5)
+        os._exit(1)
+
+    if os.name == "posix":
+        threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def _client(address: str) -> Iterator[Any]:
+    """Yield a client of a Dask scheduler."""
+    distributed = needed("distributed", "cluster", "sharing files with a cluster")
+    try:
+        client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:  # what it says of addresses is many lines long
+        raise ValueError(
+            f"no Dask scheduler answers at {short(address)} ({type(error).__name__}); give its address, "
+            "such as tcp://10.0.0.1:8786"
+        ) from None
+    with client:
+        yield client
+
+
+def _on_cluster(client: Any, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+    """Yield results as a cluster's workers bring them; Dask itself sends what lost workers had to others.
+
+    Names of tasks are numbers: schedulers write them to logs and dashboards.
+    """
+    as_completed = needed("distributed", "cluster", "sharing files with a cluster").as_completed
+    call, lives = secrets.token_hex(4), [LIVES] * len(tasks)
+    futures = {}
+
+    def submit(number: int) -> Any:
+        key = f"epsworth-{call}-{number}-{lives[number]}"
+        future = client.submit(function, tasks[number], key=key, pure=False, retries=LIVES)
+        futures[future.key] = future, number
+        return future
+
+    try:
+        waiting = as_completed([submit(number) for number in range(len(tasks))], loop=client.loop)
+        for future in waiting:
+            _, number = futures.pop(future.key)
+            if future.status == "finished":
+                yield future.result()
+                future.release()
+                continue
+            error = future.exception() if future.status == "error" else None
+            if error is not None and type(error).__name__ != "KilledWorker":
+                raise _beyond(error)
+            lives[number] -= 1
+            if not lives[number]:
+                raise _lost(1 + len(futures))
+            waiting.add(submit(number))
+    finally:
+        client.cancel([future for future, _ in futures.values()])
+
+
+def _beyond(error: BaseException) -> ValueError:
+    """Return the refusal of a worker that could not even begin; its own words may hold anything."""
+    return ValueError(
+        f"a worker could not take its task ({type(error).__name__}); install the same version of epsworth there"
+    )
+
+
+def _lost(tasks: int) -> ValueError:
+    return ValueError(
+        f"workers ended again and again before they were done with any of {tasks} files (killed, or out of memory?); "
+        "give them more memory, or fewer of them, and run it again"
+    )
