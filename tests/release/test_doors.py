@@ -19,9 +19,8 @@ import pytest
 
 import epsworth as ew
 from epsworth.files import OutputError
-from epsworth.release import Policy, Rule, audit_policy, audit_sampler, lines, perturb_file
+from epsworth.release import Ledger, Policy, Rule, audit_policy, audit_sampler, lines, perturb_file
 from epsworth.release.csv_table import CsvTable
-from epsworth.release.ledger import LEDGER
 from epsworth.results import Result
 from epsworth.table_files import read_table
 
@@ -82,19 +81,22 @@ PAIRS = {
     "the receipt is the input": ("in.csv", "out.csv", "./in.csv"),
     "the receipt is the output": ("in.csv", "out.csv", "sub/../out.csv"),
     "the receipt is the policy": ("in.csv", "out.csv", "policy.toml"),
-    "the receipt is the ledger": ("in.csv", "out.csv", LEDGER),
-    "the receipt is the ledger's lock": ("in.csv", "out.csv", ".epsworth-ledger.lock"),
-    "the receipt is the ledger's successor": ("in.csv", "sub/out.csv", "sub/.epsworth-ledger.new"),
+    "the receipt is the ledger's database": ("in.csv", "out.csv", "state/ledger.sqlite3"),
+    "the receipt is the ledger's log": ("in.csv", "out.csv", "state/ledger.sqlite3-wal"),
+    "the receipt is the ledger's key": ("in.csv", "out.csv", "state/units.key"),
+    "the receipt is the ledger's mark": ("in.csv", "out.csv", "state/ledger.made"),
     "the output is the input": ("in.csv", "soft.csv", None),
     "the output is the input itself": ("in.csv", "hard.csv", None),
     "the output is the policy": ("in.csv", "policy.csv", None),
-    "the output is the ledger": ("in.jsonl", LEDGER, None),
+    "the output is the ledger's database": ("in.csv", "ledger.csv", None),
 }
 
 
 @pytest.mark.parametrize("message", PAIRS)
-def test_no_output_takes_the_place_of_another_file(message, place, cli):
+def test_no_output_takes_the_place_of_another_file(message, place, cli, monkeypatch):
     source, target, receipt = PAIRS[message]
+    monkeypatch.setenv("EPSWORTH_STATE", str(place / "state"))
+    (place / "ledger.csv").symlink_to("state/ledger.sqlite3")
     (place / "sub").mkdir()
     (place / "in.jsonl").write_text('{"age": 31}\n')
     (place / "soft.csv").symlink_to("in.csv")
@@ -108,11 +110,11 @@ def test_no_output_takes_the_place_of_another_file(message, place, cli):
 
 
 def test_the_library_does_not_overwrite_either(place):
-    (place / "in.jsonl").write_text('{"age": 31}\n')
-    for source, target in (("in.jsonl", LEDGER), ("in.csv", "./in.csv")):
+    (place / "ledger.csv").symlink_to("kept/ledger.sqlite3")
+    for target in ("ledger.csv", "./in.csv"):
         with pytest.raises(ValueError, match="itself; give another path"):
-            perturb_file(POLICY, source, target)
-    assert not (place / LEDGER).exists()
+            perturb_file(POLICY, "in.csv", target, ledger="kept")
+    assert Ledger("kept").runs() == []
 
 
 def test_a_file_redirected_to_standard_input_is_not_overwritten(place):

@@ -207,7 +207,12 @@ def test_receipts_hold_public_facts_only(tmp_path):
     receipt = perturb_file(POLICY, tmp_path / "in.csv", tmp_path / "out.csv", unit="id")
     kept = b"".join(path.read_bytes() for path in Ledger().path.parent.iterdir())
     told = json.dumps(receipt.to_dict()) + str(receipt) + kept.decode("latin-1")
-    for secret in ("12.34567", "98765", "of-troy", *(tmp_path / "out.csv").read_text().replace("\n", ",").split(",")[3:]):
+    for secret in (
+        "12.34567",
+        "98765",
+        "of-troy",
+        *(tmp_path / "out.csv").read_text().replace("\n", ",").split(",")[3:],
+    ):
         assert not secret or len(secret) < 2 or secret not in told
     assert receipt.private
     marked = perturb_file(
