@@ -102,8 +102,10 @@ def test_no_output_takes_the_place_of_another_file(message, place, cli, monkeypa
     (place / "soft.csv").symlink_to("in.csv")
     os.link("in.csv", "hard.csv")
     os.link("policy.toml", "policy.csv")
+    Ledger()
     before = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
     code, _, told = cli("perturb", "policy.toml", source, target, *(("--receipt", receipt) if receipt else ()))
+    assert Ledger().runs() == []
     assert (code, told.count("\n")) == (2, 1)
     assert f": {message.removesuffix(' itself')} itself; give another path" in told.replace("--", "")
     assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
