@@ -8,13 +8,14 @@ Names are loaded on first use, so ``import epsworth`` costs next to nothing.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
-from epsworth.deprecation import keep_import_paths
+from epsworth.moved import keep_import_paths
 
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False  # typing alone would take longer to import than all the rest
 if TYPE_CHECKING:
+    from epsworth import client as client
     from epsworth import coverage as coverage
     from epsworth import exact as exact
     from epsworth import learner as learner
@@ -129,6 +130,7 @@ __all__ = [
 
 
 _PARTS = (
+    "client",
     "coverage",
     "exact",
     "learner",

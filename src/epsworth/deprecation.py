@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from importlib import import_module
-from importlib.machinery import ModuleSpec
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
-
-if TYPE_CHECKING:
-    from importlib.abc import Loader
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Convert = Callable[[Any], Any]
-
-MOVED = {
-    "epsworth.engines": "epsworth.utility.stability",
-    "epsworth.robustness": "epsworth.utility.radius",
-    **{
-        f"epsworth.{name}": f"epsworth.utility.{name}"
-        for name in ("boxes", "curves", "figures", "margins", "recommendation", "sides", "splitting", "wording")
-    },
-}  # import paths of version 0.1
 
 METHODS = {
     "closed-form": "label",
@@ -109,30 +93,6 @@ def alias(old: str, new: str, convert: Convert | None = None) -> property:
         return value if convert is None else convert(value)
 
     return property(read, doc=f"Deprecated: `{new}`.")
-
-
-class _Moved:
-    """Finds and loads modules at the import paths of before; the abstract classes of both take long to import."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        return ModuleSpec(fullname, cast("Loader", self), origin=MOVED[fullname]) if fullname in MOVED else None
-
-    def create_module(self, spec: ModuleSpec) -> None:
-        """Leave it to the import system."""
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Take over all names of the module at its new path."""
-        new = MOVED[module.__name__]
-        warn(module.__name__, new)  # frames of the import system do not count
-        module.__dict__.update((k, v) for k, v in vars(import_module(new)).items() if not k.startswith("__"))
-
-
-def keep_import_paths(finders: list[Any] = sys.meta_path) -> None:
-    """Make the import paths of before work."""
-    if not any(isinstance(finder, _Moved) for finder in finders):
-        finders.append(_Moved())
 
 
 def read_renamed(document: Mapping[str, Any], **old: str) -> dict[str, Any]:

@@ -10,9 +10,8 @@ import pytest
 from epsworth.cli.privatize import _pool
 from epsworth.coverage.tables import encode
 from epsworth.learner import LatticeConfig
-from epsworth.records import column
 from epsworth.pac.pool import check_columns, check_finite
-from epsworth.records import NO_HEADER, as_records, shown_names
+from epsworth.records import NO_HEADER, as_records, column, shown_names
 from epsworth.release import Policy
 from epsworth.release.tables import Perturbation
 from epsworth.space import Domain

@@ -289,7 +289,8 @@ def test_a_missing_edge_snap_shows():
 
 
 @pytest.mark.parametrize(("epsilon", "loss"), [("1", 1.068), ("4", 4.57)])
-def test_an_off_by_one_window_shows(epsilon, loss):
+def test_an_off_by_one_window_shows(epsilon, loss, monkeypatch):
+    monkeypatch.setattr("epsworth.release.replays.CALLS", 256)
     bad = planted(Counted, epsilon).rules[0].kernel
     laws = np.array([[w / bad.total(i) for w in bad.weights(i)] for i in range(16)])
     rng = np.random.default_rng(4)
@@ -414,7 +415,8 @@ def released(policy: Policy) -> Callable:
     "mechanism", ["pm", "sw", "krr:k=4", "exponential_tight", "bounded_laplace", "duchi", "staircase", "pm:quantise=17"]
 )
 @pytest.mark.every(3)
-def test_our_release_passes_as_a_black_box(mechanism):
+def test_our_release_passes_as_a_black_box(mechanism, monkeypatch):
+    monkeypatch.setattr("epsworth.release.replays.CALLS", 256)  # of tables of 64 rows, a millisecond each
     policy = Policy.of(mechanism, "2", Domain.of({"x0": (0, 1)}), bits=12)
     audit = audit_sampler(released(policy), [0.0, 0.5, 1.0], 2.0, confidence=SURE)
     assert audit.passed, str(audit)

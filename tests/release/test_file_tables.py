@@ -76,23 +76,24 @@ def hostile(seed):
 
 def test_hostile_files_leave_no_raw_value_and_accepted_ones_read_alike(release):
     """500 files: each is refused, or all readers find the same rows in its release, and no age of its input."""
-    accepted = clean = 0
+    accepted, told = 0, []
     for seed in range(500):
         text = hostile(seed)
         try:
             out = release(text, policy=AGE)
         except ValueError as refused:
-            assert not [secret for secret in SECRETS if secret in str(refused)], text
+            told.append(str(refused))
             continue
         accepted += 1
-        clean += not any(secret in out.decode() for secret in SECRETS)
         assert not [secret for secret in SECRETS if secret in out.decode()], text
         records = list(csv.reader(io.StringIO(out.decode("utf-8-sig"), newline=""), strict=True))
         by_pandas = pd.read_csv(io.BytesIO(out), dtype=str, keep_default_na=False, skip_blank_lines=False)
         by_polars = pl.read_csv(out, infer_schema=False).fill_null("")
         assert by_pandas.to_numpy().tolist() == [list(row) for row in by_polars.rows()] == records[1:]
         assert list(by_pandas.columns) == by_polars.columns == records[0]
-    assert clean == accepted > 100
+    assert not [text for text in told if any(secret in text for secret in SECRETS)]
+    assert accepted > 100
+    assert len(told) > 100
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**9), st.sampled_from(STRAYS)), min_size=1, max_size=5),
@@ -124,8 +125,8 @@ def _records(header, policy, unit=None):
 fields = st.text(alphabet=st.sampled_from('ab ,"ü|1.\ufeff'), max_size=6)
 numbers = st.one_of(
     st.integers(-5, 120).map(str), st.floats(0, 100).map(repr),
-    st.sampled_from([" 7", "7 ", "+7", "7.", ".5", "1e1", "1E+01", "\t3", "1_0", "nan", "inf", "NA", "", "x", "0x1", "٣",
-                     "1e999", "-0", "00012", "1e", "infinity", "7,", "1d", "1 0", "--1", "NaN"]),
+    st.sampled_from([" 7", "7 ", "+7", "7.", ".5", "1e1", "1E+01", "\t3", "1_0", "nan", "inf", "NA", "", "x", "0x1",
+                     "٣", "1e999", "-0", "00012", "1e", "infinity", "7,", "1d", "1 0", "--1", "NaN"]),
 )  # fmt: skip
 rows = st.lists(st.tuples(fields, numbers, fields, st.sampled_from(["a", 'b,"', "ü"])), min_size=1, max_size=8)
 
@@ -190,10 +191,13 @@ def test_parts_are_numbered_and_their_digests_are_keyed(tmp_path, monkeypatch):
 
 
 CHANGES = {
-    "a value": lambda text: text.replace("57", "58"), "the header": lambda text: text.replace("id", "ID"),
-    "a row more": lambda text: text + text.splitlines()[-1] + "\n", "a row less": lambda text: text[: text.rfind("\n", 0, -1) + 1],
-    "no rows": lambda text: text.splitlines(keepends=True)[0], "parts more": lambda text: text + text[text.find("\n") + 1 :],
-}  # fmt: skip
+    "a value": lambda text: text.replace("57", "58"),
+    "the header": lambda text: text.replace("id", "ID"),
+    "a row more": lambda text: text + text.splitlines()[-1] + "\n",
+    "a row less": lambda text: text[: text.rfind("\n", 0, -1) + 1],
+    "no rows": lambda text: text.splitlines(keepends=True)[0],
+    "parts more": lambda text: text + text[text.find("\n") + 1 :],
+}
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -282,13 +286,13 @@ def test_a_category_of_several_lines_does_not_leave_as_csv(release):
 
 @pytest.mark.parametrize("text", ["inf", "-Infinity", "1_0", "0x1", "٣", "1e999", "1e", "x", "1 0"])
 def test_what_is_no_finite_number_is_refused_by_its_row(text, release):
-    with pytest.raises(ValueError, match="^row 1, age: the field is not a number; recode it$"):
+    with pytest.raises(ValueError, match=r"^row 1, age: the field is not a number; recode it$"):
         release(f"age,job\n1,a\n{text},a\n")
 
 
 @pytest.mark.parametrize("text", ["", "NA", "N/A", "NaN", "nan", "null"])
 def test_declared_missing_words_stay_missing(text, release):
-    with pytest.raises(ValueError, match="^row 1, age: the value is missing"):
+    with pytest.raises(ValueError, match=r"^row 1, age: the value is missing"):
         release(f"age,job\n1,a\n{text},a\n")
     policy = Policy((Rule(ew.Feature("age", 0, 100), "krr:k=101", Decimal(200), missing=7),))
     assert release(f"age,job\n1,a\n{text},a\n", policy=policy) == b"age,job\n1.0,a\n7.0,a\n"
@@ -384,7 +388,7 @@ def test_units_may_be_texts(kind, tmp_path):
         ("csv", "id,age,job\nx,1,a\n 7,1,a\n", "row 1, id: the unit begins or ends with a blank"),
         ("csv", "age,job\n1,a\n", "lacks the column 'id', which says whose a row is"),
         ("jsonl", '{"id": 1, "age": 1, "job": "a"}\n{"age": 1, "job": "a"}', "row 1 lacks the member 'id'"),
-        ("jsonl", '{"id": 1, "age": 1, "job": "a"}\n{"id": null, "age": 1, "job": "a"}', "row 1, id: the unit is missing"),
+        ("jsonl", '{"id": 1, "age": 1, "job": "a"}\n{"id": null, "age": 1, "job": "a"}', "row 1, id: .* missing"),
         ("jsonl", '{"id": 1.0, "age": 1, "job": "a"}', "row 0, id: the unit is neither a whole number nor a text"),
         ("jsonl", '{"id": true, "age": 1, "job": "a"}', "row 0, id: the unit is neither"),
         ("jsonl", '{"id": [1], "age": 1, "job": "a"}', "row 0, id: the unit is neither"),
@@ -450,7 +454,7 @@ def test_a_quote_that_takes_in_a_neighbour_is_refused_in_columns_that_are_no_tex
 def test_members_of_json_are_dropped_and_passed_as_told(release):
     policy = told_about(("id",), ("name",))
     content = '{"name": "s", "age": 1, "id" : 1.50}\n\n{"id":"x\\u00e9","age":2}\n'
-    assert release(content, "jsonl", policy) == '{"age": 1.0, "id": 1.50}\n\n{"id": "x\\u00e9", "age": 2.0}\n'.encode()
+    assert release(content, "jsonl", policy) == b'{"age": 1.0, "id": 1.50}\n\n{"id": "x\\u00e9", "age": 2.0}\n'
     with pytest.raises(ValueError, match="the column 'more', which the policy does not know"):
         release('{"age": 1, "more": 2}\n', "jsonl", policy)
 

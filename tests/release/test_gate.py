@@ -50,7 +50,7 @@ def test_the_grammar_is_an_automaton_s_on_all_short_strings(width, length):
             continue
         expected = automaton(text, width)
         if expected is None:
-            with pytest.raises(ValueError, match="^row "):
+            with pytest.raises(ValueError, match=r"^row "):
                 gate.checked(text.encode(), width, b"\n", 0)
             continue
         gated = gate.checked(text.encode(), width, b"\n", 0)
@@ -107,8 +107,10 @@ def test_what_breaks_the_grammar_is_refused_by_its_row_without_a_value(part, wid
         (b"", "the input is empty"), (b"\xef\xbb\xbf\n", "the input is empty"), (b"a,,b\n", "does not name column 2"),
         (b'a,""\n', "does not name column 2"), (b"a,b,a\n", "names the column 'a' twice"),
         (b'a,"a"\n', "names the column 'a' twice"), (b"a;b\n", "separated by semicolons"),
-        (b"a\tb\n", "separated by tabs"), (b'"a\n', "the header: a quote is opened"), (b"a\rb\r", "the header: a carriage"),
-        (b"a,\xff\n", "the header is not UTF-8"), (b"a,b\0\n", "the header: a NUL"), ("a,b\n".encode("utf-16"), "UTF-16"),
+        (b"a\tb\n", "separated by tabs"), (b'"a\n', "the header: a quote is opened"),
+        (b"a\rb\r", "the header: a carriage"),
+        (b"a,\xff\n", "the header is not UTF-8"), (b"a,b\0\n", "the header: a NUL"),
+        ("a,b\n".encode("utf-16"), "UTF-16"),
     ],
 )  # fmt: skip
 def test_headers_that_are_refused(line, message):

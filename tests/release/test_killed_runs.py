@@ -120,7 +120,19 @@ def test_a_command_that_is_killed_at_any_moment_goes_on(table):
     """As users do: the command, killed after a random time, given again until it is done."""
     size, chance = 300_000, random.Random(3)
     (table / "in.csv").write_text("id,age\n" + "".join(f"{i},{i % 100}\n" for i in range(size)))
-    words = [EPSWORTH, "perturb", "policy.toml", "in.csv", "out.csv", "--unit", "id", "--cap", "2", "--ledger", "ledger"]
+    words = [
+        EPSWORTH,
+        "perturb",
+        "policy.toml",
+        "in.csv",
+        "out.csv",
+        "--unit",
+        "id",
+        "--cap",
+        "2",
+        "--ledger",
+        "ledger",
+    ]
     killed, left = 0, []
     for _ in range(8):
         run = subprocess.Popen(words, cwd=table, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

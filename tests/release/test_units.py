@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from epsworth.release import units
@@ -56,6 +56,7 @@ IDS = st.one_of(st.integers(-(2**70), 2**70), AROUND, AROUND.map(str), NUMERALS,
 
 
 @given(st.lists(IDS, max_size=12))
+@example(["007", "-0", "-01", "00", "0", "-", "--1", "+1", "1_0", "\u0661"])
 def test_hashes_follow_the_definition(values):
     assert hashes(values, KEY).tolist() == [slowly(value) for value in values]
 
@@ -107,6 +108,7 @@ def test_a_short_key_is_refused():
 
 
 @given(parts=st.lists(st.lists(st.integers(0, 30), max_size=20), max_size=8), waiting=st.sampled_from([1, 7, 1 << 22]))
+@example(parts=[[1, 2], [3, 3, 3, 1]], waiting=1)
 def test_parts_are_counted_together(parts, waiting):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(units, "WAITING", waiting)

@@ -19,7 +19,7 @@ import pytest
 FROZEN = Path(__file__).with_name("signatures.json")
 PARTS = (
     "epsworth",
-    *(f"epsworth.{part}" for part in ("release", "exact", "pac", "learner", "noise", "coverage", "reports")),
+    *(f"epsworth.{part}" for part in ("release", "exact", "pac", "learner", "noise", "coverage", "reports", "client")),
 )
 
 
@@ -64,7 +64,7 @@ def _methods(cls: type) -> list[tuple[str, str]]:
             continue
         if isinstance(value, (property, cached_property)):
             told.append((name, "property"))
-        elif inspect.isroutine(value) and getattr(value, "__module__", "").startswith("epsworth"):
+        elif inspect.isroutine(value) and (getattr(value, "__module__", "") or "").startswith("epsworth"):
             told.append((name, signature(value)))
     return told
 

@@ -67,7 +67,7 @@ def test_names_of_the_release_part_are_frozen_and_documented():
     from epsworth import exact
 
     assert exact.__all__ == [
-        "KERNELS", "Kernel", "KernelLaw", "KernelMechanism", "RegionKernel", "kernel", "region_kernel",
+        "KERNELS", "Kernel", "KernelLaw", "KernelMechanism", "Pieces", "RegionKernel", "kernel", "region_kernel",
     ]  # fmt: skip
     reference, draws = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("reference", "draws"))
     for name in exact.__all__:

@@ -15,6 +15,7 @@ import typer
 from epsworth import __version__
 from epsworth.cli import (
     audit,
+    client,
     convert,
     demo,
     gateway,
@@ -62,6 +63,7 @@ for command in (
     safe_box.safe_box,
     audit.audit,
     perturb.perturb,
+    client.client,
     gateway.gateway,
     privatize.privatize,
     convert.convert,

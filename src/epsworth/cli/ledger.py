@@ -90,8 +90,8 @@ def imported(
 def _opened(folder: Path | None) -> Ledger:
     """Open a ledger that is there: a question makes none."""
     from epsworth.release.folders import state_folder
-    from epsworth.release.ledger_folder import DATABASE, KEY, MADE
     from epsworth.release.ledger import Ledger
+    from epsworth.release.ledger_folder import DATABASE, KEY, MADE
 
     place = state_folder() if folder is None else folder
     if not any((place / name).exists() for name in (DATABASE, KEY, MADE)):

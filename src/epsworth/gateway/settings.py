@@ -28,7 +28,8 @@ class Settings:
     upstream : str
         Where perturbed requests go: ``http://host:port``, or one model of it, ``http://host:port/v2/models/NAME``.
     public : tuple of str
-        Inputs that pass as they are.  Any input that is neither here nor in the policy is refused.
+        Inputs that pass as they are.  Any input that is neither here nor in the policy is refused.  A policy that has
+        `others` says so itself: what it passes is public, and what it drops is taken and does not leave.
     tensors : mapping from name to tuple of str
         Names of tensors with two dimensions, and their columns; none: requests name them (``parameters.columns``).
     outputs : tuple of str
@@ -78,6 +79,13 @@ class Settings:
         for name in self.public:
             if name in self.policy.names:
                 raise ValueError(f"public: {name!r} is perturbed by the policy; take it out of one of the two")
+        if (others := self.policy.others) is not None:
+            for name in self.public:
+                if name not in others.passed:
+                    raise ValueError(
+                        f"public: {name!r} is not among others.pass of the policy; take it out, or name it"
+                    )
+            object.__setattr__(self, "public", others.passed)
         if self.person in self.policy.names:
             raise ValueError(f"person: {self.person!r} is perturbed by the policy; name the input that says who it is")
         if self.datatype not in DATATYPES:
@@ -128,7 +136,9 @@ class Settings:
 
     @cached_property
     def _inputs(self) -> frozenset[str]:
-        return frozenset((*self.policy.names, *self.public, *([] if self.person is None else [self.person])))
+        person = [] if self.person is None else [self.person]
+        dropped = () if self.policy.others is None else self.policy.others.dropped
+        return frozenset((*self.policy.names, *self.public, *dropped, *person))
 
     @cached_property
     def features(self) -> tuple[str, ...]:

@@ -157,9 +157,7 @@ def reported(
     return Reported(rows, run)
 
 
-def _terms(
-    config: Asked, rows: int, unit: str | None, cap: Amount | None, most: int | None, again: bool
-) -> Terms:
+def _terms(config: Asked, rows: int, unit: str | None, cap: Amount | None, most: int | None, again: bool) -> Terms:
     """Return what a run costs a row; a table's rounds are one session, of which a record answers one."""
     epsilon = Fraction(config.guarantee.epsilon)
     before = "before, and a record answers one round of a table: give other people's"

@@ -1,7 +1,7 @@
 """Release: a policy that clients run, with draws that keep the promise exactly.
 
 ``policy``       what is perturbed, how, at which exact epsilon: public, readable, fingerprinted
-``rules``        what it is made of; ``reading``: its document, checked
+``rules``        what it is made of; ``others``: columns that it does not perturb; ``reading``: its document, checked
 ``columns``      one column: natural values -> public grid -> exact draw -> natural values
 ``tables``       `perturb`: tables in memory
 ``file_tables``  tables in files, in parts that are read twice; ``csv_table`` (``gate``: its grammar), ``json_table``,
@@ -19,6 +19,7 @@ from epsworth.release.audit import Audit, audit_policy
 from epsworth.release.black_box import SamplerAudit, audit_sampler
 from epsworth.release.ledger import Ledger
 from epsworth.release.many_files import perturb_files
+from epsworth.release.others import Others
 from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
 from epsworth.release.rules import Rule, Sampling
@@ -28,6 +29,7 @@ from epsworth.release.tables import perturb
 __all__ = [
     "Audit",
     "Ledger",
+    "Others",
     "Policy",
     "Receipt",
     "Rule",

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from epsworth.bounds import Risk
 from epsworth.exact import Kernel
+from epsworth.extras import needed
+from epsworth.records import as_frame
 from epsworth.release.audit_cases import audit_cases, mixed, widest
 from epsworth.release.audit_rows import CELLS, DRAWS, Check, Rows
 from epsworth.release.audit_words import Given, Recorded, audit_words, excluded, followed
@@ -173,7 +175,13 @@ def audit_policy(policy: Policy, *, progress: Callable[[float], None] = lambda s
     if policy.tailoring is not None:
         features.append(_audit_tailoring(policy.tailoring, shares.take()))
         progress(1.0)
-    record = [_total(policy), _replays(policy, of_replays), *_rows(policy), *_serial(policy, of_serial)]
+    record = [
+        _total(policy),
+        _replays(policy, of_replays),
+        *_rows(policy),
+        *_serial(policy, of_serial),
+        *_others(policy),
+    ]
     return Audit(policy.fingerprint, str(policy.guarantee), tuple(features), tuple(record), float_above(risk.spent))
 
 
@@ -332,6 +340,34 @@ def _kept(policy: Policy, source: Given) -> NDArray[Any] | None:
     kept = np.zeros((ROWS, d), dtype=bool)
     np.put_along_axis(kept, ranked[:, : policy.sampling.features], True, axis=1)
     return kept
+
+
+def _others(policy: Policy) -> Iterator[Check]:
+    """Release a record with every declared column, and see what of it leaves; then one with a column more."""
+    if policy.others is None:
+        return
+    pl = needed("polars", "files", "auditing what becomes of other columns")
+    perturbation, kept = Perturbation(policy), (*policy.names, *policy.others.passed)
+    table = pl.DataFrame(
+        {name: ["own"] for name in (*policy.others.passed, *policy.others.dropped)}
+        | {name: [placed.values[0]] for name, placed in perturbation.seen.items()}
+        | {name: [column.values[0]] for name, column in perturbation.ruled.items()}
+    )
+    try:
+        left = perturbation.frame(as_frame(table))
+        as_stated = sorted(left.columns) == sorted(kept) and all(
+            left[name][0] == table[name][0] for name in policy.others.passed
+        )
+    except ValueError:  # the copy sees a column that is not declared: no record can be released
+        as_stated = False
+    yield Check("others", as_stated, f"{len(kept)} declared columns leave, the others stay")
+    unknown = "".join(("other", *table.columns))  # longer than each of them
+    try:
+        perturbation.frame(as_frame(table.with_columns(pl.lit(1).alias(unknown))))
+        refused = False
+    except ValueError:
+        refused = True
+    yield Check("undeclared", refused, "a column that is not declared is refused")
 
 
 def _total(policy: Policy) -> Check:

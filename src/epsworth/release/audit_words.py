@@ -231,14 +231,15 @@ def all_inputs(rows: Rows) -> Fraction | None:
 
     Up to 256 points the rows tell; on larger grids the runs, without a list of all weights: of noise, by the largest
     and the least probability of an inner output, and of either end.  Of two parts it is the larger one's (mediants).
+    What the rows tell is never left out.
     """
     if rows.kernel.points <= EXHAUSTIVE:
         return rows.loss
     found = [_largest(part) for share, part in rows.kernel.parts() if share]
-    if None in found:
+    if None in found or (read := rows.loss) is None:
         return None
     most = max(ratio for ratio in found if ratio is not None)
-    return log_above(most.numerator, most.denominator)
+    return max(read, log_above(most.numerator, most.denominator))
 
 
 def _largest(kernel: Kernel) -> Fraction | None:

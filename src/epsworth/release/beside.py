@@ -24,6 +24,25 @@ def check_beside(features: Container[Hashable], table: Any) -> None:
         check_metadata(features, metadata.get(b"pandas"))
 
 
+def check_index(passed: Container[Hashable], table: Any) -> None:
+    """Refuse a table whose index could carry values of a column that is not passed: it travels with the rows.
+
+    Parameters
+    ----------
+    passed : container of names
+        Of the columns that are sent as they are.
+    table : pandas, polars or arrow table
+    """
+    index = getattr(table, "index", None)
+    names = list(getattr(index, "names", None) or ())
+    counted = type(index).__name__ == "RangeIndex" and names == [None]
+    if index is not None and not counted and not all(isinstance(n, Hashable) and n in passed for n in names):
+        raise ValueError(
+            "the table has an index that is no plain count of its rows and is not among others.pass; drop it with "
+            "reset_index(drop=True)"
+        )
+
+
 def check_metadata(features: Container[Hashable], pandas: str | bytes | None) -> None:
     """Refuse a table whose pandas metadata name an index like a feature, stored as a column of another name."""
     try:

@@ -22,11 +22,14 @@ from epsworth.files import check_text
 from epsworth.release import json_lines
 from epsworth.release.columns import Column, Indices
 from epsworth.release.file_tables import Records, TextTable
+from epsworth.release.lines import count_lines
 from epsworth.release.tables import Perturbation, Replaced
 from epsworth.release.unit_columns import Units, units_of_values
 
 if TYPE_CHECKING:
     from epsworth.exact.entropy import WordSource
+
+BLANK = re.compile(rb"(?:\A|\n)[ \t\r]*\n")
 
 
 class JsonTable(TextTable):
@@ -73,7 +76,7 @@ class JsonRecords(Records):
     def __init__(self, perturbation: Perturbation, unit: str | None) -> None:
         self.perturbation, self.unit = perturbation, unit
         self.columns, self.tailored = perturbation.columns, perturbation.policy.tailoring is not None
-        self.anew = self.tailored or bool(getattr(getattr(perturbation.policy, "others", None), "drop", ()))
+        self.anew = self.tailored or bool(perturbation.policy.others and perturbation.policy.others.dropped)
         self.sensitive = [name for name in self.columns if name not in perturbation.ruled]
         self.wanted = dict.fromkeys([*self.columns, *perturbation.seen, *([] if unit is None else [unit])])
         self.known: dict[tuple[str, ...], frozenset[str]] = {}  # which members of such objects are written
@@ -85,7 +88,9 @@ class JsonRecords(Records):
     def rows(self, part: bytes) -> int:
         """Count the lines that are not blank."""
         white = json_lines.WHITE.encode()
-        return sum(bool(line.strip(white)) for line in part.split(b"\n"))
+        if BLANK.search(part):
+            return sum(bool(line.strip(white)) for line in part.split(b"\n"))
+        return count_lines(part) + bool(part[part.rfind(b"\n") + 1 :].strip(white))
 
     def check(self, part: bytes, first: int) -> Units | None:
         """Read every object, by two readers, and every value."""
@@ -158,7 +163,12 @@ class JsonRecords(Records):
                 continue
             match = layout.fullmatch(line) if layout is not None else None
             if match is not None:
-                members = [(name, *match.span(i)) for i, name in enumerate(order, 1)]
+                for i, name in enumerate(order, 1):
+                    a, b = match.span(i)
+                    texts[name].append(line[a:b])
+                    if name in self.columns:
+                        spans.append((name, at + a, at + b))
+                members = []
             else:
                 alike = alike and layout is None
                 members = _members(line, row)

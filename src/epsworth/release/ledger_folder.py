@@ -108,7 +108,7 @@ class LedgerFolder:
                     time.sleep(0.01)
             if mode != "wal":  # the rollback journal would keep copies of keys
                 raise ValueError(
-                    f"the folder {self.folder} cannot hold a ledger, as SQLite logs nothing ahead there; take a local one"
+                    f"the folder {self.folder} cannot hold a ledger, as SQLite logs nothing there; take a local one"
                 )
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA secure_delete = ON")

@@ -47,8 +47,6 @@ class Price:
             raise ValueError(
                 f"most says {limit} rows of a unit, but there are units with more; state more, or clean the table"
             )
-        if max(price) * most > LARGEST:
-            raise ValueError(f"a unit {TOO_MUCH}")
         return cls(*price, rows, most, found, counts)
 
     @property

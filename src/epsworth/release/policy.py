@@ -19,14 +19,16 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from epsworth.client import Client
 from epsworth.documents import read_toml
 from epsworth.exact.table import ALIASES
 from epsworth.files import check_readable, check_writable, reading, write_text
 from epsworth.guarantees import Approximate, Guarantee, Pure, compose
 from epsworth.mechanisms.family import parse
 from epsworth.numerals import decimal_below, exact_decimal, exact_sum
+from epsworth.release.others import Others
 from epsworth.release.policy_text import check_text
-from epsworth.release.reading import VERSION, check_stated, read_rules
+from epsworth.release.reading import VERSION, WITH_OTHERS, check_stated, read_others, read_rules
 from epsworth.release.rules import BITS, UNSAMPLED, Rule, Sampling
 from epsworth.release.tailored_reading import read_tailoring
 from epsworth.release.tailoring import Tailoring
@@ -39,17 +41,19 @@ TAILORED = """\
 # Clients find the region of their record in the classifier's map by the copy below, draw one at random once, and send
 # in place of {names} values that stand for the region that was drawn, or the default where none is within reach.
 # That region is all that is released of these columns: a single value alone means nothing, nor do
-# averages.  All other columns are sent as they are, but for those with a rule.
+# averages.  {others}
 # Whoever holds this file holds a copy of the classifier, or most of it: what it answers can be computed from here,
 # and so can inputs that mislead it.  A prior, if there is one, tells shares of its answers.
 """
+ALL_PASS = "All other columns are sent as they are, but for those with a rule."
+SOME_PASS = "Of all other columns but those with a rule, those under [others] pass are sent as they are."
 WIDTH = 118  # letters of a line of numbers
 SHARE_PLACES = 12  # decimals of a split budget
 
 
 @dataclass(frozen=True, repr=False)
 class Policy(Result):
-    """What clients run: rules for the perturbed features; every other column passes through.
+    """What clients run: rules for the perturbed features, and what becomes of every other column.
 
     Claim: a record that passes once leaves at most `guarantee`, whatever its values; the draws come from
     integer weights and the operating system's entropy.
@@ -62,6 +66,9 @@ class Policy(Result):
         Where a record releases some of them only.
     tailoring : Tailoring, optional
         What `epsworth.tailor` puts in.
+    others : Others, optional
+        Which other columns are sent as they are, and which are left out; any that it does not name is refused.
+        Without it every other column is sent as it is.
 
     Examples
     --------
@@ -74,6 +81,7 @@ class Policy(Result):
     rules: tuple[Rule, ...]
     sampling: Sampling | None = None
     tailoring: Tailoring | None = None
+    others: Others | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rules", tuple(self.rules))
@@ -82,6 +90,8 @@ class Policy(Result):
         for name in self.names:
             if self.names.count(name) > 1:
                 raise ValueError(f"features: there are two rules for {name!r}; keep one")
+        if self.others is not None:
+            self.others.check_beside(self.names)
         if self.sampling is None:
             return
         if self.tailoring is not None:
@@ -163,6 +173,11 @@ class Policy(Result):
         replaced = () if self.tailoring is None else self.tailoring.names
         return tuple(rule.feature.name for rule in self.rules) + replaced
 
+    @property
+    def version(self) -> int:
+        """Of the file: the first readers would not know what becomes of other columns."""
+        return VERSION if self.others is None else WITH_OTHERS
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of everything the policy says; spellings of one mechanism have one."""
@@ -226,13 +241,16 @@ class Policy(Result):
                 f"  {names}: tailored, epsilon {epsilon} for all of them together: one of {count} regions of the "
                 f"classifier, drawn as is best {best}; single values mean nothing"
             )
+        if self.others is not None:
+            lines.append(f"  {self.others}")
         return "\n".join(lines)
 
     def _content(self) -> dict[str, Any]:
         sample = {} if self.sampling is None else {"sample": asdict(self.sampling)}
         tailored = {} if self.tailoring is None else {"tailored": self.tailoring.to_dict()}
         rules = {rule.feature.name: rule.to_dict() for rule in self.rules}
-        return {"version": VERSION} | sample | ({"features": rules} if rules else {}) | tailored
+        others = {} if self.others is None else {"others": self.others.to_dict()}
+        return {"version": self.version} | sample | ({"features": rules} if rules else {}) | tailored | others
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the file says, as JSON has it: the nearest double of each decimal."""
@@ -242,15 +260,48 @@ class Policy(Result):
     def _document(self) -> dict[str, Any]:
         """Return what the file says; numbers that were written with a point are exact decimals."""
         total = {"epsilon": self.total, "delta": self.guarantee.delta, "notion": self.guarantee.notion}
-        return {"version": VERSION, "fingerprint": self.fingerprint, "per_record": total} | self._content()
+        return {"version": self.version, "fingerprint": self.fingerprint, "per_record": total} | self._content()
 
     def to_toml(self) -> str:
         """Return the file's text."""
         import tomli_w
 
         names = () if self.tailoring is None else self.tailoring.names
-        told = TAILORED.format(names=", ".join(map(_one_line, names))) if names else ""
+        rest = ALL_PASS if self.others is None else SOME_PASS
+        told = TAILORED.format(names=", ".join(map(_one_line, names)), others=rest) if names else ""
         return HEADER + told + _packed(tomli_w.dumps(self._document()))
+
+    def for_clients(self) -> str:
+        """Return the policy as devices read it: JSON with exact texts, and the integers that they prove anew.
+
+        Raises
+        ------
+        ValueError
+            If a mechanism takes more than one word a draw: devices draw from pm, sw, their affine forms and krr.
+
+        Examples
+        --------
+        >>> from epsworth import Domain, Policy
+        >>> text = Policy.of("krr", "0.5", Domain.of({"smoker": ["no", "yes"]})).for_clients()
+        >>> import json
+        >>> json.loads(text)["features"][0]["high"]
+        '11482281136545707615'
+        """
+        from epsworth.release.client_form import client_form
+
+        return client_form(self)
+
+    @cached_property
+    def client(self) -> Client:
+        """The policy's own door for single records: what `perturb` does with a mapping.
+
+        Examples
+        --------
+        >>> from epsworth import Domain, Policy
+        >>> Policy.of("krr", 1, Domain.of({"smoker": ["no", "yes"]})).client.words
+        1
+        """
+        return Client(self.for_clients())
 
     def save(self, path: str | Path) -> None:
         """Write the TOML file, whole or not at all."""
@@ -268,7 +319,8 @@ class Policy(Result):
         check_text(text)
         document = read_toml(text, Decimal)
         tailored = document.get("tailored")
-        policy = cls(*read_rules(document), None if tailored is None else read_tailoring(tailored))
+        tailoring = None if tailored is None else read_tailoring(tailored)
+        policy = cls(*read_rules(document), tailoring, read_others(document))
         check_stated(document, policy.total, policy.guarantee, policy.fingerprint, policy.fingerprint_as_written)
         return policy
 

@@ -13,9 +13,7 @@ from epsworth.release.ledger_terms import Run, Terms
 from epsworth.release.outputs import appear, hash_of, hidden, on_disk, remove_strays, standard_output
 
 
-def bring_about(
-    ledger: Ledger, run: Run, terms: Terms, path: Path | None, write: Callable[[Path], None]
-) -> None:
+def bring_about(ledger: Ledger, run: Run, terms: Terms, path: Path | None, write: Callable[[Path], None]) -> None:
     """Make the output of a charged run, unless it is there.
 
     Claim: whenever the process ends, ``path`` is what it was or the whole output, and ``write`` may be called again.

@@ -1,4 +1,4 @@
-"""`perturb`: a policy applied to a table in memory; every other column passes through."""
+"""`perturb`: a policy applied to a table in memory; other columns pass through, or leave, as it says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from epsworth.arrays import Bools
 from epsworth.exact.entropy import SystemWords
 from epsworth.exact.testing import NotPrivate
 from epsworth.records import as_frame, categories_of, is_categorical, shown_names
-from epsworth.release.beside import check_beside, without_notes
+from epsworth.release.beside import check_beside, check_index, without_notes
 from epsworth.release.columns import MISSING, Column, Indices, is_missing
 from epsworth.release.placed import Placed, all_numbers, series_places
 from epsworth.release.policy import Policy
@@ -38,20 +38,22 @@ def perturb(policy: Policy, table: Any) -> Any:
     Parameters
     ----------
     policy : Policy
-    table : data frame (pandas, polars, arrow) or array of shape ``(n, d)``
-        It must hold every feature of the policy; columns of an array are called x0, x1, ..
+    table : data frame (pandas, polars, arrow), array of shape ``(n, d)``, or mapping
+        A mapping is one record, from name to value: `epsworth.client.Client` perturbs it.  A table must hold every
+        feature of the policy; columns of an array are called x0, x1, ..
 
     Returns
     -------
     The same kind of table
-        Rows, order and other columns as they were.  Perturbed numbers are floats on the policy's public grid;
-        perturbed columns of categories (pandas, polars, arrow) hold the policy's, all of them and in its order,
-        because the table's own may tell its values.
+        Rows, order and other columns as they were, but for those that the policy drops.  Perturbed numbers are floats
+        on the policy's public grid; perturbed columns of categories (pandas, polars, arrow) hold the policy's, all of
+        them and in its order, because the table's own may tell its values.
 
     Raises
     ------
     ValueError
-        For a table that lacks a feature of the policy, and values that the policy refuses, by row.
+        For a table that lacks a feature of the policy, or has a column that its `others` do not name, and values that
+        the policy refuses, by row.
 
     Examples
     --------
@@ -64,6 +66,8 @@ def perturb(policy: Policy, table: Any) -> Any:
     """
     if isinstance(table, np.ndarray):
         return Perturbation(policy).array(table)
+    if isinstance(table, Mapping):
+        return policy.client.perturb({k: v.item() if isinstance(v, np.generic) else v for k, v in table.items()})
     import narwhals as nw
 
     return nw.to_native(Perturbation(policy).frame(as_frame(table)))
@@ -144,6 +148,8 @@ class Perturbation:
 
         inputs, places = self.read(frame, first)
         released = frame.with_columns(*(self._verified(*drawn, frame) for drawn in self.draw(inputs, places)))
+        kept = self.kept(frame.columns)
+        released = released if len(kept) == len(frame.columns) else released.select(kept)
         return nw.from_native(without_notes(nw.to_native(released)), eager_only=True)
 
     def read(self, frame: nw.DataFrame[Any], first: int = 0) -> tuple[dict[str, Indices], dict[str, Indices]]:
@@ -151,7 +157,10 @@ class Perturbation:
         import narwhals as nw
 
         self.check_names(frame.columns)
-        check_beside(self.columns, nw.to_native(frame))
+        native = nw.to_native(frame)
+        check_beside(self.columns, native)
+        if self.policy.others is not None:
+            check_index(self.policy.others.passed, native)
         inputs = {name: _encoded(column, frame.get_column(name), first) for name, column in self.ruled.items()}
         return inputs, {name: series_places(column, frame.get_column(name)) for name, column in self.seen.items()}
 
@@ -161,11 +170,12 @@ class Perturbation:
         if table.ndim != 2:
             raise ValueError(f"the table must have shape (records, features), got shape {table.shape}; reshape it")
         names = [f"x{i}" for i in range(table.shape[1])]
-        self.check_names(names)
+        kept = self.check_names(names)
         inputs = {name: column.encode(table[:, names.index(name)]) for name, column in self.ruled.items()}
         places = {name: column.places(table[:, names.index(name)]) for name, column in self.seen.items()}
         sent = list(self.draw(inputs, places))
         released = {c.feature.name: c.released(drawn, keep, self.policy) for c, drawn, keep in sent}
+        table, names = table[:, [i for i, name in enumerate(names) if name in kept]], kept  # a kind, too, can tell
         kinds = [values.dtype for values in released.values()]
         texts = any(kind.kind in "USO" for kind in [table.dtype, *kinds])
         if self.policy.tailoring is not None:  # what it replaces must not show in the type of the whole
@@ -197,22 +207,25 @@ class Perturbation:
         plain[gaps] = None
         return plain
 
-    def check_names(self, names: list[str]) -> None:
-        """Refuse a table that lacks a feature: leaving it out silently would release something else."""
+    def check_names(self, names: list[str]) -> list[str]:
+        """Return the columns that stay; refuse a table that lacks a feature, or has a column nobody declared.
+
+        Leaving a feature out silently would release something else.
+        """
         for name in {**self.columns, **self.seen}:
             if name not in names:
                 given = shown_names(names)
                 does = "perturbs" if name in self.columns else "looks at"
                 raise ValueError(f"the table lacks the column {name!r}, which the policy {does}; {given}")
+        return self.kept(names)
 
     def kept(self, names: list[str]) -> list[str]:
-        """Return the columns that are written, in their order; those that the policy does not know are refused."""
-        others = getattr(self.policy, "others", None)
-        return names if others is None else list(others.kept(names, list(self.columns)))
+        """Return the columns that stay, in their order; those that the policy does not know are refused."""
+        return list(names) if self.policy.others is None else self.policy.others.kept(names, self.columns)
 
     def plain(self, kept: list[str]) -> list[str]:
         """Return the columns that pass through and may hold neither commas nor quotes in CSV."""
-        others = getattr(self.policy, "others", None)
+        others = self.policy.others
         return [] if others is None else [n for n in kept if n not in self.columns and n not in others.text]
 
     def _released(self, rows: int) -> dict[str, Bools]:

@@ -10,13 +10,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from epsworth.records import as_frame
-from epsworth.release.beside import check_beside
+from epsworth.release.beside import check_beside, check_index
 from epsworth.release.policy import Policy
 from epsworth.release.tables import Perturbation, check_unmasked, perturb
 
 
 class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Perturb the policy's features; pass every other column through.
+    """Perturb the policy's features; other columns pass through, or leave, as the policy says.
 
     Claim: each record of a result keeps ``policy.guarantee``.  Every call of ``transform`` releases the records once
     more: their epsilons add.  There is no ``random_state``: a release cannot be seeded.
@@ -42,7 +42,7 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
         """Check that the table holds the policy's features; nothing is learnt from the values."""
         self.policy_ = self.policy if isinstance(self.policy, Policy) else Policy.load(self.policy)
         _, names = self._read(X)
-        Perturbation(self.policy_).check_names(names)
+        self._kept = Perturbation(self.policy_).check_names(names)
         self.n_features_in_ = len(names)
         if self._named(X):
             self.feature_names_in_ = np.array(names, dtype=object)
@@ -62,10 +62,12 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
         return perturb(self.policy_, table)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Return the names of the columns: those that came in."""
+        """Return the names of the columns: those that came in, without those that the policy drops."""
         check_is_fitted(self)
         plain = [f"x{i}" for i in range(self.n_features_in_)]
-        return np.array(getattr(self, "feature_names_in_", input_features or plain), dtype=object)
+        names = getattr(self, "feature_names_in_", plain)
+        own = names if hasattr(self, "feature_names_in_") or not input_features else input_features
+        return np.array([own[i] for i, name in enumerate(names) if name in self._kept], dtype=object)
 
     def _named(self, X: Any) -> bool:
         columns = getattr(X, "column_names", getattr(X, "columns", None))
@@ -86,6 +88,8 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
         X = self._objects(self._unmasked(X))
         labels = {f"x{i}": label for i, label in enumerate(getattr(X, "columns", ()))}
         check_beside({label for name in self.policy_.names for label in (name, labels.get(name, name))}, X)
+        if self.policy_.others is not None:
+            check_index(self.policy_.others.passed, X)
         if np.asarray(X).dtype.kind == "c":  # scikit-learn's refusal would show the values
             raise ValueError("Complex data not supported; give numbers or words")
         return check_array(X, dtype=None, ensure_all_finite=False)

@@ -215,7 +215,7 @@ def _ceilings(policy: Policy) -> str:
 
 def _limits(policy: Policy) -> str:
     said = [
-        "Every column that is not named here is sent as it is; that a person takes part is seen, too.",
+        _others(policy),
         "The ε is for one release of a record: two releases cost twice as much. Clients can keep a ledger.",
         "The promise holds where clients run this very policy: compare its fingerprint.",
         "How often labels stay depends on the classifier: ask epsworth utility --policy.",
@@ -226,6 +226,16 @@ def _limits(policy: Policy) -> str:
         said.append("Whoever holds this policy holds a copy of the classifier, or most of it.")
     raw = "This page holds no data: it is computed from the policy alone, which is public."
     return limits(raw, said, [], "open")
+
+
+def _others(policy: Policy) -> str:
+    seen = "that a person takes part is seen, too."
+    if policy.others is None:
+        return f"Every column that is not named here is sent as it is; {seen}"
+    names = ", ".join(isolated(name) for name in policy.others.passed[:12])
+    more = " and more" if len(policy.others.passed) > 12 else ""
+    passed = f"{names}{more} are sent as they are" if names else "No other column is sent"
+    return f"{passed}; a column that the policy does not name is refused; {seen}"
 
 
 def _computed(policy: Policy, origin: Origin) -> str:

@@ -1,0 +1,280 @@
+"""`Client`: one record under a policy, on the device that holds it."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+
+from epsworth.client.kernels import MOST_POINTS, SHARES, WORD, TwoLevel, stated
+from epsworth.client.reading import EPSILON, FINGERPRINT, FORMAT, number, read, table, texts, whole
+
+TYPE_CHECKING = False  # typing alone would take longer to import than all the rest
+if TYPE_CHECKING:
+    from typing import Any
+
+NEEDED = ("name", "mechanism", "epsilon", "points", "low", "high", "width")
+RANGE = ("lower", "upper", "bits", "quantise", "missing", "outside")
+WORDS = ("categories", "missing", "outside")
+MOST_FEATURES = 4096
+WIDE = 2.0**900  # products of ends beyond it are taken of their 2^-32
+
+
+class NotPrivate(dict):  # type: ignore[type-arg]
+    """A record that was drawn with words somebody knows: NOT PRIVATE, for tests alone.
+
+    Examples
+    --------
+    >>> from epsworth.client import NotPrivate
+    >>> NotPrivate({"age": 40.0})
+    NOT PRIVATE {'age': 40.0}
+    """
+
+    private = False
+
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        super().__init__(record)
+
+    def __repr__(self) -> str:
+        """Say what it is first."""
+        return f"NOT PRIVATE {super().__repr__()}"
+
+
+class Client:
+    """Perturbs records one at a time, with draws fit for release; nothing but Python's standard library.
+
+    Claim: of what is returned for a record, the probabilities for any two values of its features differ by at most the
+    policy's promise.  The integers that are drawn with are recomputed from epsilon and proven here, whatever the policy
+    says; where it says otherwise it is refused.
+
+    Parameters
+    ----------
+    policy : str
+        JSON, as `Policy.for_clients` returns and ``epsworth client`` writes it.
+
+    Raises
+    ------
+    ValueError
+        If the policy is no such JSON, or its integers are not those of its epsilon.
+
+    Examples
+    --------
+    >>> from epsworth import Domain, Policy
+    >>> from epsworth.client import Client
+    >>> client = Client(Policy.of("pm", 1, Domain.of({"age": (0, 100)})).for_clients())
+    >>> 0 <= client.perturb({"age": 31})["age"] <= 100
+    True
+    """
+
+    def __init__(self, policy: str) -> None:
+        document = table("policy", read(policy), ("format", "fingerprint", "features", "others"), ("sample",))
+        if document["format"] != FORMAT:
+            raise ValueError(f"format: this client reads {FORMAT}; write the policy anew, or use a newer client")
+        if type(document["fingerprint"]) is not str or not FINGERPRINT.fullmatch(document["fingerprint"]):
+            raise ValueError("fingerprint: must be 64 hexadecimal digits; write the policy anew")
+        self.fingerprint: str = document["fingerprint"]
+        given = document["features"]
+        if type(given) is not list or not 1 <= len(given) <= MOST_FEATURES:
+            raise ValueError(f"features: must be a list of 1 to {MOST_FEATURES}; write the policy anew")
+        self._features = [_Feature(f"features[{i}]", entry) for i, entry in enumerate(given)]
+        self._perturbed = frozenset(feature.name for feature in self._features)
+        others = table("others", document["others"], ("pass", "drop"))
+        self._passed = frozenset(texts("others.pass", others["pass"]))
+        self._dropped = frozenset(texts("others.drop", others["drop"]))
+        self._known = self._perturbed | self._passed | self._dropped
+        if len(self._known) < len(given) + len(self._passed) + len(self._dropped):
+            raise ValueError("features, others: a name stands twice; write the policy anew")
+        self._kept, self._scaled = self._sample(document)
+
+    def _sample(self, document: dict[str, Any]) -> tuple[int, bool]:
+        """Return how many features a record releases, and whether numbers are scaled for it."""
+        count = len(self._features)
+        if "sample" not in document:
+            return 0, False
+        sample = table("sample", document["sample"], ("features", "unsampled"))
+        scaled = sample["unsampled"] == "scaled"
+        if not (scaled or sample["unsampled"] == "missing"):
+            raise ValueError("sample.unsampled: must be 'missing' or 'scaled'; write the policy anew")
+        if scaled and any(feature.categories is not None for feature in self._features):
+            raise ValueError("sample.unsampled: categories cannot be scaled; write the policy anew")
+        return whole("sample.features", sample["features"], 1, count), scaled
+
+    @property
+    def words(self) -> int:
+        """How many words of 64 bits a record takes."""
+        return len(self._features) * (2 if self._kept else 1)
+
+    def perturb(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the record with its features drawn, and of the rest what the policy passes; fresh on every call.
+
+        Parameters
+        ----------
+        record : mapping from name to value
+            Plain numbers, words, truths and None.  It must hold every feature, and nothing that the policy does not
+            name.
+
+        Raises
+        ------
+        ValueError
+            If it does not, or a value is of another kind than its feature; no message shows a value.
+        """
+        drawn = os.urandom(8 * self.words)
+        source = (int.from_bytes(drawn[i : i + 8], "little") for i in range(0, len(drawn), 8))
+        return self._released(record, source)
+
+    def replay(self, record: Mapping[str, Any], words: Iterable[int]) -> NotPrivate:
+        """Return what `perturb` returns for given words: NOT PRIVATE, for tests alone.
+
+        Parameters
+        ----------
+        words : iterable of int
+            As many as a record takes, each from 0 to 2^64 - 1: with ``[sample]`` first one per feature, of which the
+            smallest (the first of equals) choose what is released; then one draw per feature, in the policy's order.
+        """
+        given = list(words)
+        if len(given) != self.words or not all(type(word) is int and 0 <= word < WORD for word in given):
+            raise ValueError(f"words: must be {self.words} whole numbers from 0 to 2^64 - 1; give as many")
+        return NotPrivate(self._released(record, iter(given)))
+
+    def _released(self, record: Mapping[str, Any], words: Iterator[int]) -> dict[str, Any]:
+        values = self._plain(record)
+        inputs = [feature.index(values[feature.name]) for feature in self._features]  # all are looked at before a draw
+        chosen = self._chosen(words)
+        factor = len(self._features) / self._kept if self._scaled else 0.0
+        for position, (feature, i) in enumerate(zip(self._features, inputs, strict=True)):
+            value = feature.value(feature.kernel.outcome(i, next(words)))
+            if chosen is not None:
+                if self._scaled:
+                    value = feature.spread(value, factor if position in chosen else 0.0)
+                elif position not in chosen:
+                    value = None
+            values[feature.name] = value
+        return values
+
+    def _chosen(self, words: Iterator[int]) -> set[int] | None:
+        """Return the features that a record releases, None for all: the choice does not look at the record."""
+        if not self._kept:
+            return None
+        ranks = [next(words) for _ in self._features]
+        return set(sorted(range(len(ranks)), key=ranks.__getitem__)[: self._kept])  # stable: the first of equals
+
+    def _plain(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what stays of a record, read once; what is not declared is refused, as it could be a raw value."""
+        if not isinstance(record, Mapping):
+            raise ValueError("the record must be a mapping from name to value; give one record")
+        values: dict[str, Any] = {}
+        for name in record:
+            if type(name) is not str or name not in self._known:
+                raise ValueError("the record has a member that the policy does not name; leave it out")
+            if name in self._perturbed:
+                values[name] = record[name]
+            elif name in self._passed:
+                values[name] = _passing(name, record[name])
+        for feature in self._features:
+            if feature.name not in values:
+                raise ValueError(f"the record lacks {feature.name!r}, which the policy perturbs; send it")
+        return values
+
+
+class _Feature:
+    """One feature: a value to its place, a place to what leaves."""
+
+    __slots__ = ("_codes", "_missing", "_outside", "categories", "kernel", "lower", "name", "quantise", "upper")
+
+    def __init__(self, where: str, given: Any) -> None:
+        words = type(given) is dict and "categories" in given
+        entry = table(where, given, NEEDED + (() if words else ("lower", "upper")), WORDS if words else RANGE)
+        if type(entry["name"]) is not str or type(entry["mechanism"]) is not str:
+            raise ValueError(f"{where}: name and mechanism must be texts; write the policy anew")
+        self.name: str = entry["name"]
+        if entry["mechanism"] not in SHARES or (words and entry["mechanism"] != "krr"):
+            raise ValueError(f"{where}.mechanism: must be one of {', '.join(SHARES)}, for categories krr; use a table")
+        self.categories: list[Any] | None = None
+        self.quantise: int | None = None
+        points = whole(f"{where}.points", entry["points"], 2, MOST_POINTS)
+        if words:
+            self._read_categories(where, entry, points)
+        else:
+            self._read_range(where, entry, points)
+        epsilon = entry["epsilon"]
+        if type(epsilon) is not str or not EPSILON.fullmatch(epsilon):
+            raise ValueError(f"{where}.epsilon: must be a text of digits, such as '0.5'; write the policy anew")
+        self.kernel = TwoLevel(entry["mechanism"], stated(epsilon), points)
+        for key in ("low", "high", "width"):
+            if entry[key] != str(getattr(self.kernel, key)):
+                raise ValueError(f"{where}.{key}: is not what epsilon and points give; write the policy anew")
+
+    def _read_categories(self, where: str, entry: dict[str, Any], points: int) -> None:
+        kinds = entry["categories"]
+        if type(kinds) is not list or not all(type(one) in (str, int, float, bool) for one in kinds):
+            raise ValueError(f"{where}.categories: must be a list of texts, numbers and truths; write the policy anew")
+        self.categories = kinds
+        self._codes = {one: i for i, one in enumerate(kinds)}  # a truth equals its number
+        if len(self._codes) != points or len(kinds) != points:
+            raise ValueError(f"{where}.categories: must be {points} different ones, as points says; write it anew")
+        for key in ("missing", "outside"):
+            instead = entry.get(key)
+            if type(instead) not in (str, int, float, bool, type(None)) or (
+                instead is not None and instead not in self._codes
+            ):
+                raise ValueError(f"{where}.{key}: must be one of the categories; write the policy anew")
+        self._missing, self._outside = entry.get("missing"), entry.get("outside")
+
+    def _read_range(self, where: str, entry: dict[str, Any], points: int) -> None:
+        self.lower, self.upper = number(f"{where}.lower", entry["lower"]), number(f"{where}.upper", entry["upper"])
+        if not (self.lower < self.upper and math.isfinite(self.upper - self.lower)):
+            raise ValueError(f"{where}: upper must lie above lower, and not too far; write the policy anew")
+        if "bits" in entry and 1 << whole(f"{where}.bits", entry["bits"], 1, 16) != points:
+            raise ValueError(f"{where}.points: must be 2^bits; write the policy anew")
+        if "quantise" in entry:
+            self.quantise = whole(f"{where}.quantise", entry["quantise"], 2, 1 << 53)
+        if entry.get("outside", "clamp") != "clamp":
+            raise ValueError(f"{where}.outside: must be 'clamp' for numbers; write the policy anew")
+        self._missing, self._outside, self._codes = entry.get("missing"), None, {}
+        if self._missing is not None and not self.lower <= number(f"{where}.missing", self._missing) <= self.upper:
+            raise ValueError(f"{where}.missing: must lie in the range; write the policy anew")
+
+    def index(self, value: Any) -> int:
+        """Return the kernel's input for a value; what the policy refuses is refused without showing it."""
+        if value is None or (type(value) is float and value != value):
+            value = self._instead("missing", self._missing)
+        if self.categories is not None:
+            if type(value) not in (str, int, float, bool):
+                raise ValueError(f"{self.name}: the value is no number, word or truth; recode it")
+            if value not in self._codes:
+                value = self._instead("undeclared", self._outside)
+            return self._codes[value]
+        if type(value) not in (int, float):
+            raise ValueError(f"{self.name}: the value is not a number; recode it")
+        clipped = float(min(max(value, self.lower), self.upper))
+        return round((clipped - self.lower) / (self.upper - self.lower) * (self.kernel.points - 1))
+
+    def _instead(self, what: str, value: Any) -> Any:
+        if value is None:
+            raise ValueError(f"{self.name}: the value is {what}, and the policy refuses that; repair it")
+        return value
+
+    def value(self, y: int) -> Any:
+        """Return the public value of an output."""
+        if self.categories is not None:
+            return self.categories[y]
+        steps = self.kernel.points - 1
+        if self.quantise is not None:  # the nearest point of the coarser grid
+            y, steps = round(y / steps * (self.quantise - 1)), self.quantise - 1
+        scale = 2.0**-32 if max(abs(self.lower), abs(self.upper)) > WIDE else 1.0
+        lower, upper = scale * self.lower, scale * self.upper
+        if y in (0, steps):
+            return (upper if y else lower) / scale
+        return min(max((lower * (steps - y) + upper * y) / steps, lower), upper) / scale
+
+    def spread(self, value: float, factor: float) -> float:
+        """Return a number scaled about the centre; with a factor of 0 the centre."""
+        middle = (self.lower + self.upper) / 2
+        return middle + factor * (value - middle) if factor else middle
+
+
+def _passing(name: str, value: Any) -> Any:
+    """Return a value that passes: one plain one, as what is nested could hold anything."""
+    if type(value) not in (str, int, float, bool, type(None)) or (type(value) is float and not math.isfinite(value)):
+        raise ValueError(f"{name}: passes, but is no plain number, word or truth; send one value")
+    return value

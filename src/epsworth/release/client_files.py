@@ -1,0 +1,105 @@
+"""What a device gets: the client in JavaScript, the policy that it reads, and vectors that both languages must meet."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from epsworth.client import Client
+from epsworth.files import OutputError, writing
+from epsworth.numerals import whole
+from epsworth.release.policy import Policy
+from epsworth.release.rules import Rule
+
+VECTORS = 200
+MOST_VECTORS = 100_000
+WORD = 1 << 64
+
+
+def client_files(policy: Policy, vectors: int = VECTORS) -> dict[str, str]:
+    """Return the texts of ``epsworth.mjs``, ``policy.json`` and ``vectors.json``, by name.
+
+    Examples
+    --------
+    >>> from epsworth import Domain, Policy
+    >>> sorted(client_files(Policy.of("pm", 1, Domain.of({"age": (0, 100)})), vectors=5))
+    ['epsworth.mjs', 'policy.json', 'vectors.json']
+    """
+    count, form = whole("vectors", vectors, most=MOST_VECTORS), policy.for_clients()
+    found = {
+        "fingerprint": policy.fingerprint,
+        "private": False,
+        "vectors": list(_vectors(policy, Client(form), count)),
+    }
+    script = files("epsworth.client").joinpath("epsworth.mjs").read_text(encoding="utf-8")
+    return {"epsworth.mjs": script, "policy.json": form, "vectors.json": json.dumps(found, allow_nan=False) + "\n"}
+
+
+def write_client(policy: Policy, folder: str | Path, vectors: int = VECTORS) -> None:
+    """Write the files of a client into a new folder, all of them or none."""
+    folder = Path(folder)
+    if folder.exists() or folder.is_symlink():
+        raise OutputError(f"cannot write {folder}: it is there already; remove it or choose another folder")
+    if not folder.parent.is_dir():
+        raise OutputError(
+            f"cannot write {folder}: the folder {folder.parent} does not exist; create it or choose another"
+        )
+    texts = client_files(policy, vectors)
+    try:
+        made = Path(tempfile.mkdtemp(prefix=f".{folder.name[:40]}.", dir=folder.parent))
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror}; choose another place") from None
+    try:
+        with writing(folder):
+            for name, text in texts.items():
+                (made / name).write_text(text, encoding="utf-8")
+        mask = os.umask(0)
+        os.umask(mask)
+        made.chmod(0o777 & ~mask)
+        made.rename(folder)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _vectors(policy: Policy, client: Client, count: int) -> Iterator[dict[str, Any]]:
+    """Yield records, words (as texts: they exceed doubles) and what these release; or that the record is refused."""
+    rng = random.Random(policy.fingerprint)  # of public, made up records: nothing of it is a release
+    passed = () if policy.others is None else policy.others.passed
+    for _ in range(count):
+        record = {rule.feature.name: _value(rule, rng) for rule in policy.rules} | dict.fromkeys(passed, "as it is")
+        choices = [rng.getrandbits(2) if rng.random() < 0.3 else rng.getrandbits(64) for _ in policy.rules]  # and ties
+        draws = [_word(rule, rng) for rule in policy.rules]
+        words = draws if policy.sampling is None else choices + draws
+        told = {"record": record, "words": [str(word) for word in words]}
+        try:
+            yield told | {"released": dict(client.replay(record, words))}
+        except ValueError:
+            yield told | {"refused": True}
+
+
+def _value(rule: Rule, rng: random.Random) -> Any:
+    """Return a value of a feature: anywhere, at the ends, between two points of the grid, missing, undeclared."""
+    feature, kind = rule.feature, rng.random()
+    if kind < 0.02:
+        return None
+    if feature.categories is not None:
+        return "an undeclared word" if kind < 0.05 else rng.choice(feature.categories)
+    width, steps = feature.upper - feature.lower, rule.kernel.points - 1
+    if kind < 0.5:
+        return rng.uniform(feature.lower - 0.1 * width, feature.upper)
+    if kind < 0.6:
+        return rng.choice([feature.lower, feature.upper])
+    return feature.lower + (rng.randrange(steps) + rng.choice([0, 0.5])) / steps * width
+
+
+def _word(rule: Rule, rng: random.Random) -> int:
+    """Return a word: any, one of the ends, or one beside the level at which the window begins."""
+    level = rule.kernel.points * int(rule.kernel.weights(0)[-1])
+    return rng.getrandbits(64) if rng.random() < 0.7 else rng.choice([0, level - 1, level, WORD - 1])

@@ -1,0 +1,131 @@
+"""Policies for devices, records that they must refuse, and policies that were tampered with."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+import epsworth as ew
+from epsworth.release import Others, Policy, Rule, Sampling
+
+MODULE = Path(ew.__file__).with_name("client") / "epsworth.mjs"
+WORD = 1 << 64
+DOMAIN = ew.Domain.of({"age": (0, 100), "bmi": (10, 60), "t": (-0.1, 0.3), "job": ["clerk", "nurse", "other"]})
+POLICY = Policy(
+    (
+        Rule(DOMAIN["age"], "pm", Decimal(1)),
+        Rule(DOMAIN["bmi"], "sw", Decimal("0.3"), 13, missing=20),
+        Rule(DOMAIN["t"], "pm_affine:quantise=9", Decimal("2.5"), 8),
+        Rule(DOMAIN["job"], "krr", Decimal("0.1"), missing="other", outside="other"),
+    ),
+    others=Others(("id",), ("name",)),
+)
+SAMPLED = Policy.of("sw_affine", "0.7", ew.Domain.of({"7": (0, 1), "1": (-3, 5), "b": (0, 9)}), sample=2)
+SCALED = Policy(SAMPLED.rules, Sampling(1, "scaled"))
+EVERY = {"plain": POLICY, "sampled": SAMPLED, "scaled": SCALED}
+RECORD = {"age": 31, "bmi": 22.5, "t": 0.1, "job": "nurse"}
+
+HOSTILE_VALUES = {  # of the number age, as JavaScript writes them
+    "a text": ("31", '"31"'),
+    "a truth": (True, "true"),
+    "a list": ([31], "[31]"),
+    "an object": ({"value": 31}, "({valueOf() { return 31; }})"),
+    "a gap": (None, "null"),
+    "not a number": (float("nan"), "NaN"),
+}
+
+
+def tampered():
+    """Return texts of policies, by what is wrong with them."""
+    text = POLICY.for_clients()
+    low = json.loads(text)["features"][0]["low"]
+    deep = "[" * 40 + "]" * 40
+
+    def edit(change, policy=POLICY):
+        document = json.loads(policy.for_clients())
+        change(document)
+        return json.dumps(document)
+
+    def feature(number, **entries):
+        return edit(lambda d: d["features"][number].update(entries))
+
+    return {
+        "no JSON": text[:-5],
+        "a member twice": text.replace('"name": "age"', '"name": "age", "name": "bmi"'),
+        "a member twice, written otherwise": text.replace('"name": "age"', '"name": "age", "n\\u0061me": "age"'),
+        "not a number": text.replace('"lower": 0.0', '"lower": NaN'),
+        "an infinite number": text.replace('"upper": 100.0', '"upper": 1e999'),
+        "a long number": text.replace('"lower": 0.0', '"lower": 0.' + "0" * 60),
+        "a large whole number": text.replace('"upper": 100.0', '"upper": 9007199254740993'),
+        "a mark of bytes": "\ufeff" + text,
+        "deep": text.replace('"pass": [', f'"pass": [{deep}, '),
+        "a list": "[]",
+        "another format": text.replace("epsworth-client-1", "epsworth-client-2"),
+        "no fingerprint": edit(lambda d: d.pop("fingerprint")),
+        "a short fingerprint": edit(lambda d: d.update(fingerprint="abc")),
+        "an unknown member": edit(lambda d: d.update(seed=7)),
+        "an unknown member of a feature": feature(0, seed=7),
+        "no feature": edit(lambda d: d.update(features=[])),
+        "features by name": edit(lambda d: d.update(features={"age": d["features"][0]})),
+        "a feature twice": edit(lambda d: d["features"].append(d["features"][0])),
+        "a feature that passes": edit(lambda d: d["others"]["pass"].append("age")),
+        "others as a text": edit(lambda d: d["others"].update({"pass": "id"})),
+        "a larger epsilon": feature(0, epsilon="2"),
+        "a number as epsilon": feature(0, epsilon=1),
+        "epsilon in hexadecimal": feature(0, epsilon="0x1"),
+        "epsilon with blanks": feature(0, epsilon=" 1"),
+        "epsilon with a line feed": feature(0, epsilon="1\n"),
+        "a huge epsilon": feature(0, epsilon="701"),
+        "no epsilon": feature(0, epsilon="0"),
+        "another low": feature(0, low=str(int(low) + 1)),
+        "low as a number": feature(1, low=3),
+        "another width": feature(0, width="3"),
+        "other bits": feature(0, bits=8),
+        "one point": feature(3, points=1),
+        "points that are none": feature(0, points=65536.5),
+        "another mechanism": feature(0, mechanism="laplace"),
+        "a name of all objects": feature(0, mechanism="constructor"),
+        "pm of words": feature(3, mechanism="pm"),
+        "upper below lower": feature(0, upper=-1),
+        "a text as lower": feature(0, lower="0"),
+        "a truth as upper": feature(0, upper=True),
+        "missing out of range": feature(1, missing=5),
+        "missing as a text": feature(1, missing="20"),
+        "missing word": feature(3, missing="x"),
+        "outside of numbers": feature(0, outside="x"),
+        "a category twice": feature(3, categories=["a", "a", "b"]),
+        "a truth and its number": feature(3, categories=[1, True, 2]),
+        "a category less": feature(3, categories=["clerk", "nurse"]),
+        "a list as a category": feature(3, categories=["clerk", "nurse", []]),
+        "sample of more": edit(lambda d: d["sample"].update(features=4), SAMPLED),
+        "sample of none": edit(lambda d: d["sample"].update(features=0), SAMPLED),
+        "sample of a truth": edit(lambda d: d["sample"].update(features=True), SAMPLED),
+        "sample otherwise": edit(lambda d: d["sample"].update(unsampled="all"), SAMPLED),
+        "scaled words": edit(lambda d: d.update(sample={"features": 1, "unsampled": "scaled"})),
+    }
+
+
+@st.composite
+def policies(draw):
+    """Return policies that devices can run."""
+    rules = []
+    epsilons = st.decimals("0.001", "30", places=3)
+    for name in draw(st.lists(st.text("ab7é_", min_size=1, max_size=3), min_size=1, max_size=4, unique=True)):
+        if draw(st.booleans()):
+            kinds = draw(st.lists(st.integers(-5, 5) | st.text("pq'\"\n", max_size=2), min_size=2, unique_by=str))
+            instead = st.none() | st.sampled_from(kinds)
+            feature = ew.Feature(name, categories=tuple(kinds))
+            rules.append(Rule(feature, "krr", draw(epsilons), missing=draw(instead), outside=draw(instead)))
+        else:
+            low = draw(st.floats(-1e6, 1e6))
+            feature = ew.Feature(name, low, low + draw(st.floats(0.5, 1e3)))
+            words = draw(st.sampled_from(["pm", "sw", "pm_affine", "sw_affine", "opm", "krr:k=7", "pm:quantise=5"]))
+            missing = draw(st.none() | st.just(feature.upper))
+            rules.append(Rule(feature, words, draw(epsilons), draw(st.integers(1, 16)), missing))
+    sampling = draw(st.none() | st.integers(1, len(rules)).map(Sampling))
+    if sampling is not None and all(rule.feature.categories is None for rule in rules) and draw(st.booleans()):
+        sampling = Sampling(sampling.features, "scaled")
+    return Policy(tuple(rules), sampling)

@@ -1,0 +1,198 @@
+"""Columns that a policy does not perturb: passed by name, dropped by name, or refused; through every door in memory."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import epsworth as ew
+from epsworth.gateway.objects import read_objects
+from epsworth.gateway.refusals import Refusal
+from epsworth.gateway.settings import Settings
+from epsworth.gateway.tensors import read_tensors
+from epsworth.release import Others, Policy, audit_policy
+from epsworth.release.transformer import Perturb
+from tailored import policy as tailored
+
+PEOPLE = ew.Domain.of({"age": (0, 100), "job": ["a", "b", "c"]})
+PLAIN = Policy.of("pm", "1", PEOPLE, bits=4)
+POLICY = Policy(PLAIN.rules, others=Others(("id", "city"), ("name",), ("city",)))
+ROWS = {"name": ["Ada", "Bob"], "age": [31.0, 62.0], "id": [7, 8], "job": ["a", "c"]}
+TABLES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": lambda rows: pl.DataFrame(rows).to_arrow()}
+
+names = st.sampled_from("abcdefgh")
+lists = st.lists(names, unique=True, max_size=5)
+
+
+def columns(table):
+    return list(getattr(table, "column_names", table.columns))
+
+
+@given(lists, lists, lists, lists)
+def test_what_stays_is_what_is_perturbed_or_passed(table, perturbed, passed, dropped):
+    passed = [name for name in passed if name not in perturbed]
+    dropped = [name for name in dropped if name not in (*perturbed, *passed)]
+    others = Others(tuple(passed), tuple(dropped))
+    if set(table) - {*perturbed, *passed, *dropped}:
+        with pytest.raises(ValueError, match="neither perturbed nor among"):
+            others.kept(table, perturbed)
+    else:
+        assert others.kept(table, perturbed) == [name for name in table if name in (*perturbed, *passed)]
+
+
+def test_a_file_says_it_and_has_version_two():
+    text = POLICY.to_toml()
+    assert "version = 2" in text
+    assert Policy.from_toml(text).others == POLICY.others
+    assert Policy.from_toml(text).fingerprint == POLICY.fingerprint != PLAIN.fingerprint
+    assert POLICY.to_dict()["others"] == {"pass": ["id", "city"], "drop": ["name"], "text": ["city"]}
+    assert "version = 1" in PLAIN.to_toml()
+    assert "others" not in PLAIN.to_toml()
+    assert "name" in str(POLICY)
+
+
+def test_a_policy_without_it_has_the_fingerprint_it_always_had():
+    assert PLAIN.fingerprint == "23d9f1ab13dfdf1e9ec3c18ae5aa6873febcdd18016c7f433574b780f3158a85"
+
+
+def test_no_other_columns_at_all_can_be_said():
+    policy = Policy(PLAIN.rules, others=Others())
+    assert Policy.from_toml(policy.to_toml()).others == Others()
+    with pytest.raises(ValueError, match="'id' is neither"):
+        ew.perturb(policy, pl.DataFrame(ROWS).drop("name"))
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (("version = 2", "version = 1"), "version: a policy with a section"),
+        (("version = 2", "version = true"), "version: this library reads versions 1 and 2"),
+        (('drop = [\n    "name",\n]', 'drop = "name"'), r"others\.drop: must be a list"),
+        (('drop = [\n    "name",\n]', "drop = [7]"), r"others\.drop: must be a list"),
+        (('"name"', '"id"'), "'id' stands twice"),
+        (('"name"', '"age"'), "'age' is perturbed by the policy"),
+        (('text = [\n    "city",\n]', 'text = ["street"]'), r"others\.text: 'street' is not in others\.pass"),
+        (("drop = [", "drops = ["), r"others\.drops: unknown entry"),
+    ],
+)
+def test_wrong_entries_are_named(edit, says):
+    text = "\n".join(line for line in POLICY.to_toml().splitlines() if not line.startswith("fingerprint"))
+    assert edit[0] in text
+    with pytest.raises(ValueError, match=says):
+        Policy.from_toml(text.replace(*edit))
+
+
+INDICES = [pd.Index([31, 62], name="Age"), pd.Index(["Ada", "Bob"]), pd.RangeIndex(2, name="n")]
+
+
+def test_no_table_keeps_more_than_was_declared():
+    for kind in TABLES.values():
+        released = ew.perturb(POLICY, kind(ROWS))
+        assert columns(released) == ["age", "id", "job"]
+        assert released["id"].to_numpy().tolist() == [7, 8]
+        with pytest.raises(ValueError, match="'Age' is neither perturbed nor among others"):
+            ew.perturb(POLICY, kind(ROWS | {"Age": [31.0, 62.0]}))
+    for index in INDICES:
+        table = pd.DataFrame(ROWS).set_index(index)
+        with pytest.raises(ValueError, match="no plain count of its rows"):
+            ew.perturb(POLICY, table)
+        assert ew.perturb(PLAIN, table).index.equals(index)
+
+
+def test_names_that_look_like_values_are_not_shown():
+    with pytest.raises(ValueError, match=r"the column number 4 \(counted from 0") as caught:
+        ew.perturb(POLICY, pl.DataFrame(ROWS | {"63.7": [1, 2]}))
+    assert "63.7" not in str(caught.value)
+
+
+def test_arrays_lose_columns():
+    policy = Policy(Policy.of("pm", "1", ew.Domain.of({1: (0, 100)})).rules, others=Others(("x2",), ("x0",)))
+    released = ew.perturb(policy, np.array([["Ada", 31.0, 7], ["Bob", 62.0, 8]], dtype=object))
+    assert released.shape == (2, 2)
+    assert released[:, 1].tolist() == [7, 8]
+    with pytest.raises(ValueError, match="neither perturbed"):
+        ew.perturb(policy, np.zeros((2, 4)))
+
+
+def test_an_index_may_be_passed_by_name():
+    released = ew.perturb(POLICY, pd.DataFrame(ROWS).set_index("id"))
+    assert released.index.tolist() == [7, 8]
+
+
+def test_pipelines_drop_and_refuse():
+    table = pd.DataFrame(ROWS)
+    step = Perturb(POLICY).fit(table)
+    assert step.get_feature_names_out().tolist() == ["age", "id", "job"] == list(step.transform(table).columns)
+    with pytest.raises(ValueError, match="'Age' is neither"):
+        Perturb(POLICY).fit(table.assign(Age=1))
+    array = np.array([[0.0, 31, 7], [0, 62, 8]])
+    by_place = Policy(Policy.of("pm", "1", ew.Domain.of({1: (0, 100)})).rules, others=Others(("x2",), ("x0",)))
+    step = Perturb(by_place).fit(array)
+    assert step.get_feature_names_out().tolist() == ["x1", "x2"]
+    assert step.get_feature_names_out(["a", "b", "c"]).tolist() == ["b", "c"]
+    assert step.transform(array).shape == (2, 2)
+
+
+def test_tailored_policies_have_it_too():
+    tables = tailored().tailoring
+    public = [grid.name for grid in tables.grids if grid.name not in tables.names]
+    record = {grid.name: grid.values.tolist()[0] for grid in tables.grids}
+    policy = Policy((), None, tables, Others((), tuple(public)))
+    assert Policy.from_toml(policy.to_toml()) == policy
+    assert set(ew.perturb(policy, pl.DataFrame([record])).columns) == set(policy.names)
+    sent = policy.outcomes(record)
+    assert sum(share for _, share in sent) == 1
+    assert {name for given, _ in sent for name in given} == set(policy.names)
+    with pytest.raises(ValueError, match="neither"):
+        policy.outcomes(record | {"more": 1})
+
+
+def test_outcomes_are_those_of_what_leaves():
+    record = {name: column[0] for name, column in ROWS.items()}
+    found = POLICY.outcomes(record)
+    assert all(set(sent) == {"age", "job", "id"} for sent, _ in found)
+    assert [share for _, share in found] == [share for _, share in PLAIN.outcomes(record)]
+
+
+def settings():
+    return Settings(POLICY, "http://localhost:9")
+
+
+def released(asked):
+    return {name: [column[0]] * asked.rows for name, column in (("age", [50.0]), ("job", ["b"]))}
+
+
+def test_the_gateway_sends_what_passes_drops_what_is_dropped_and_refuses_the_rest():
+    record = {name: column[0] for name, column in ROWS.items()}
+    asked = read_objects({"records": [record]}, settings())
+    assert json.loads(asked.body(released(asked))) == {"records": [{"age": 50.0, "job": "b", "id": 7}]}
+    with pytest.raises(Refusal, match="Age"):
+        read_objects([record | {"Age": 31}], settings())
+    inputs = [
+        {"name": name, "shape": [1], "datatype": kind, "data": [record[name]]}
+        for name, kind in (("name", "BYTES"), ("age", "FP64"), ("id", "INT64"), ("job", "BYTES"))
+    ]
+    asked = read_tensors({"inputs": inputs}, settings())
+    sent = json.loads(asked.body(released(asked)))["inputs"]
+    assert [tensor["name"] for tensor in sent] == ["age", "id", "job"]
+    with pytest.raises(Refusal, match="Age"):
+        read_tensors({"inputs": [*inputs, inputs[1] | {"name": "Age"}]}, settings())
+
+
+def test_the_gateway_may_declare_no_more_than_the_policy_passes():
+    with pytest.raises(ValueError, match=r"'street' is not among others\.pass"):
+        Settings(POLICY, "http://localhost:9", public=("street",))
+
+
+def test_audits_and_pages_say_it():
+    audit = audit_policy(POLICY)
+    assert audit.passed, str(audit)
+    assert {check.name for check in audit.record} >= {"others", "undeclared"}
+    page = ew.reports.report(POLICY)
+    assert "<bdi>id</bdi>, <bdi>city</bdi> are sent as they are; a column that the policy does not name" in page.html
