@@ -42,7 +42,7 @@ if __name__ == "__main__":
     ew.perturb_files(policy, "parts", sys.argv[2], workers=int(sys.argv[1]), ledger=sys.argv[2] + "-ledger")
 """,
 )
-PARTS, SHARED = 8, 0.8  # files, and the time of two workers in units of one's; half, but for their start
+PARTS, SHARED = 8, 0.8  # files, and the time of two workers in units of one's; half, but for two seconds of starting
 SCRIPT = MEASURE.format(
     imports="import numpy as np, polars as pl\nrng = np.random.default_rng()",
     work="""
@@ -74,7 +74,7 @@ def rows(clock: Clock) -> Iterator[Row]:
             note = f"{memory:.2f} GB / {its:.2f} GB of the script"
             yield Row(f"perturb {kind}: peak memory", f"{MOST:g} GB", memory / MOST, 1.0, note)
         (folder / "parts").mkdir()
-        count = clock.size(500_000, 2_000)
+        count = clock.size(1_000_000, 2_000)
         for part in range(PARTS):
             _write(folder / "parts" / f"{part}.csv", count)
         one, two = (_measured(MANY, folder, str(workers), f"by-{workers}")[0] for workers in (1, 2))
