@@ -6,11 +6,13 @@ import json
 import os
 import pickle
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -594,3 +596,18 @@ def test_a_cluster_that_does_not_answer_is_told(place, cli, monkeypatch):
     assert code == 2
     assert "no Dask scheduler answers at 'tcp://127.0.0.1:9'" in told
     assert Ledger(place / "ledger").runs() == []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of other people's packages
+@pytest.mark.parametrize("engine", ["pyspark", "duckdb"])
+def test_recipes_for_engines_run(tmp_path, monkeypatch, engine):
+    """The blocks of the page; those of engines need these."""
+    pytest.importorskip(engine, reason=f"{engine} is not installed, which its recipe needs")
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "many_files.md").read_text()
+    space = {}
+    for needs, block in re.findall(r"```python(?: needs=(\S+))?\n(.*?)```", page, re.S):
+        if needs in ("", engine):
+            exec(compile(block, "docs/many_files.md", "exec"), space)
+    assert space["receipt"].private
