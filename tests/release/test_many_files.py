@@ -326,13 +326,18 @@ def test_tasks_and_results_show_no_key_and_no_value(place, monkeypatch):
     assert {tuple(vars(one)) for one in written} == {("index", "name", "rows", "sha256")}
     assert repr(Secret(b"key")) == "Secret()"
 
-    def failing(*_):
-        raise RuntimeError(f"could not convert {RAW}")
+    class Panic(BaseException):
+        """As polars raises it."""
 
-    monkeypatch.setattr(file_tasks, "file_table", failing)
-    found = attempt(kept[0])
-    assert "RuntimeError" in found.sentence
-    assert RAW not in repr(found)
+    for kind in (RuntimeError, Panic, OSError, KeyError):
+
+        def failing(*_, kind=kind):
+            raise kind(f"could not convert {RAW}")
+
+        monkeypatch.setattr(file_tasks, "file_table", failing)
+        found = attempt(kept[0])
+        assert kind.__name__ in found.sentence
+        assert RAW not in repr(found)
 
 
 def test_a_hidden_output_that_is_taken_away_is_drawn_again(place, monkeypatch):
