@@ -25,9 +25,8 @@ def test_public_names_are_frozen():
         "LeakWarning", "Mechanism", "Perturb", "Policy", "Population", "PrivacyIndicator", "Probabilistic", "Pure",
         "Radius", "Receipt", "Recommendation", "SafeBox", "Split", "Study", "StudyResult", "Tailored", "as_classifier",
         "ceiling", "compose",
-        "epsilon_needed", "gaussian_sigma", "load_model", "perturb", "perturb_file", "perturb_files", "radius", "recommend", "remote",
-        "safe_box",
-        "split_budget", "stability", "tailor",
+        "epsilon_needed", "gaussian_sigma", "load_model", "perturb", "perturb_file", "perturb_files", "radius",
+        "recommend", "remote", "safe_box", "split_budget", "stability", "tailor",
     ]  # fmt: skip
     for name in ew.__all__:
         assert name == "FAMILIES" or getattr(ew, name).__module__.startswith("epsworth")
