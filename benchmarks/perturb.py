@@ -35,6 +35,14 @@ OURS = MEASURE.format(
     imports='import epsworth as ew\npolicy = ew.Policy.load("policy.toml")',
     work="ew.perturb_file(policy, sys.argv[1], sys.argv[2])",
 )
+MANY = MEASURE.format(
+    imports='import epsworth as ew\npolicy = ew.Policy.load("policy.toml")',
+    work="""
+if __name__ == "__main__":
+    ew.perturb_files(policy, "parts", sys.argv[2], workers=int(sys.argv[1]), ledger=sys.argv[2] + "-ledger")
+""",
+)
+PARTS, SHARED = 8, 0.8  # files, and the time of two workers in units of one's; half, but for two seconds of starting
 SCRIPT = MEASURE.format(
     imports="import numpy as np, polars as pl\nrng = np.random.default_rng()",
     work="""
@@ -65,15 +73,27 @@ def rows(clock: Clock) -> Iterator[Row]:
             yield Row(f"perturb {kind}", "a script in floating point", ours / theirs, bar, note)
             note = f"{memory:.2f} GB / {its:.2f} GB of the script"
             yield Row(f"perturb {kind}: peak memory", f"{MOST:g} GB", memory / MOST, 1.0, note)
+        (folder / "parts").mkdir()
+        count = clock.size(1_000_000, 2_000)
+        for part in range(PARTS):
+            _write(folder / "parts" / f"{part}.csv", count)
+        one, two = (_measured(MANY, folder, str(workers), f"by-{workers}")[0] for workers in (1, 2))
+        note = f"{two:.1f} s / {one:.1f} s for {PARTS} files of {count:,} rows"
+        yield Row("perturb a folder: two workers", "one", two / one, SHARED, note)
 
 
 def _run(code: str, kind: str, folder: Path) -> tuple[float, float]:
+    found = _measured(code, folder, f"in.{kind}", f"out.{kind}")
+    (folder / f"out.{kind}").unlink()
+    return found
+
+
+def _measured(code: str, folder: Path, *words: str) -> tuple[float, float]:
     run = subprocess.run(
-        [sys.executable, "-c", code, f"in.{kind}", f"out.{kind}"], cwd=folder, capture_output=True, check=True,
-        text=True, env=os.environ | {"EPSWORTH_STATE": str(folder)},
+        [sys.executable, "-c", code, *words], cwd=folder, capture_output=True, check=True, text=True,
+        env=os.environ | {"EPSWORTH_STATE": str(folder)},
     )  # fmt: skip
     seconds, memory = json.loads(run.stdout)
-    (folder / f"out.{kind}").unlink()
     return seconds, memory
 
 

@@ -6,11 +6,13 @@ import json
 import os
 import pickle
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -324,13 +326,18 @@ def test_tasks_and_results_show_no_key_and_no_value(place, monkeypatch):
     assert {tuple(vars(one)) for one in written} == {("index", "name", "rows", "sha256")}
     assert repr(Secret(b"key")) == "Secret()"
 
-    def failing(*_):
-        raise RuntimeError(f"could not convert {RAW}")
+    class Panic(BaseException):
+        """As polars raises it."""
 
-    monkeypatch.setattr(file_tasks, "file_table", failing)
-    found = attempt(kept[0])
-    assert "RuntimeError" in found.sentence
-    assert RAW not in repr(found)
+    for kind in (RuntimeError, Panic, OSError, KeyError):
+
+        def failing(*_, kind=kind):
+            raise kind(f"could not convert {RAW}")
+
+        monkeypatch.setattr(file_tasks, "file_table", failing)
+        found = attempt(kept[0])
+        assert kind.__name__ in found.sentence
+        assert RAW not in repr(found)
 
 
 def test_a_hidden_output_that_is_taken_away_is_drawn_again(place, monkeypatch):
@@ -431,11 +438,12 @@ def workers_of(driver):
 
 def kill_once(process, watch, rng, *, driver):
     """Kill the driver, or one of its workers, at a random moment after a random number of outputs."""
-    wanted, end = rng.randrange(6), time.monotonic() + 60
-    while len(os.listdir(watch.folder) if watch.folder.exists() else ()) < wanted and process.poll() is None:
+    there = len(os.listdir(watch.folder))
+    wanted, end = there + rng.randrange(4), time.monotonic() + 60
+    while len(os.listdir(watch.folder)) < wanted and process.poll() is None:
         assert time.monotonic() < end
-        time.sleep(0.005)
-    time.sleep(rng.random() * (0.5 if wanted == 0 else 0.05))
+        time.sleep(0.002)
+    time.sleep(rng.random() * (2 if wanted == there else 0.05))
     victims = [process] if driver else workers_of(process.pid)
     if victims:
         rng.choice(victims).kill()
@@ -445,15 +453,16 @@ def check_killed(place, trials, seed):
     """Kill drivers at random moments, and workers of those that live; then let the command end."""
     rng, watch = random.Random(seed), Watch(place / "out")
     (place / "out").mkdir()
+    killed = 0
     for trial in range(trials):
         process = command("--workers", "2")
-        kill_once(process, watch, rng, driver=trial % 2 == 0)
-        if trial % 2 == 0:
-            process.communicate(timeout=60)
-        else:
-            kill_once(process, watch, rng, driver=True)
-            process.communicate(timeout=60)
+        if trial % 2:
+            kill_once(process, watch, rng, driver=False)
+        kill_once(process, watch, rng, driver=True)
+        process.communicate(timeout=60)
+        killed += process.returncode == -signal.SIGKILL
         watch.look()
+    assert killed > trials // 2  # others were done before
     last = command("--workers", "2")
     out, told = last.communicate(timeout=120)
     assert last.returncode == 0, told
@@ -472,7 +481,7 @@ def test_a_driver_that_is_killed_leaves_a_run_that_goes_on(tmp_path, monkeypatch
 
 @pytest.mark.slow
 def test_drivers_and_workers_that_are_killed_at_any_moment_leave_a_run_that_goes_on(tmp_path, monkeypatch):
-    write_parts(tmp_path / "parts", count=12, rows=20_000)
+    write_parts(tmp_path / "parts", count=40, rows=4000)
     POLICY.save(tmp_path / "policy.toml")
     monkeypatch.chdir(tmp_path)
     check_killed(tmp_path, trials=10, seed=2)
@@ -592,3 +601,18 @@ def test_a_cluster_that_does_not_answer_is_told(place, cli, monkeypatch):
     assert code == 2
     assert "no Dask scheduler answers at 'tcp://127.0.0.1:9'" in told
     assert Ledger(place / "ledger").runs() == []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of other people's packages
+@pytest.mark.parametrize("engine", ["pyspark", "duckdb"])
+def test_recipes_for_engines_run(tmp_path, monkeypatch, engine):
+    """The blocks of the page; those of engines need these."""
+    pytest.importorskip(engine, reason=f"{engine} is not installed, which its recipe needs")
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "many_files.md").read_text()
+    space = {}
+    for needs, block in re.findall(r"```python(?: needs=(\S+))?\n(.*?)```", page, re.S):
+        if needs in ("", engine):
+            exec(compile(block, "docs/many_files.md", "exec"), space)
+    assert space["receipt"].private

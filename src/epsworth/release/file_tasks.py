@@ -179,11 +179,13 @@ def attempt(task: Task) -> Found | Written | Failure:
     """Do a task; what goes wrong comes back as a sentence, for a traceback tells its locals to whoever logs it."""
     try:
         return task.run()
-    except Exception as error:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic in compiled code is no Exception, and quotes what it was about
         return Failure(task.source.index, f"{task.source.path.name}: {_told(error)}")
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     """Return our own sentences, of others no more than their kind: they may quote a value."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
@@ -44,41 +44,60 @@ def chosen(workers: int = 1, cluster: str | None = None, own: Map | None = None)
         with _client(cluster) as client:
             yield partial(_on_cluster, client)
     elif workers > 1:
-        yield partial(_in_processes, workers)
+        with closing(_Processes(workers)) as processes:
+            yield processes
     else:
         yield map
 
 
-def _in_processes(workers: int, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
-    """Yield results as processes of this machine bring them; what a process that died had in hand is done again."""
-    from concurrent.futures import as_completed
-    from concurrent.futures.process import BrokenProcessPool
+class _Processes:
+    """A map to processes of this machine, which live until it is closed; those that die are replaced."""
 
-    from joblib.externals.loky import ProcessPoolExecutor
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._pool: Any = None
 
-    left, lives = dict(enumerate(tasks)), LIVES
-    threads = str(max(1, (os.cpu_count() or 1) // workers))
-    while left:
-        before = len(left)
-        pool = ProcessPoolExecutor(
-            min(workers, before), initializer=_end_with, initargs=(os.getpid(),), env={"POLARS_MAX_THREADS": threads}
-        )
-        try:
-            futures = {pool.submit(function, task): number for number, task in left.items()}
-            for future in as_completed(futures):
-                error = future.exception()
-                if error is None:
-                    del left[futures[future]]
-                    yield future.result()
-                elif not isinstance(error, BrokenProcessPool):
-                    raise _beyond(error)
-        except BrokenProcessPool:
-            pass  # while tasks were handed in
-        finally:
-            pool.shutdown(wait=True, kill_workers=True)
-        lives = LIVES if len(left) < before else lives - 1
-        if not lives:
-            raise _lost(len(left))
+    def __call__(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+        """Yield results as they come; what a process that died had in hand is done again."""
+        from concurrent.futures import as_completed
+        from concurrent.futures.process import BrokenProcessPool
+
+        left, lives = dict(enumerate(tasks)), LIVES
+        while left:
+            before = len(left)
+            try:
+                futures = {self._started().submit(function, task): number for number, task in left.items()}
+                for future in as_completed(futures):
+                    error = future.exception()
+                    if error is None:
+                        del left[futures[future]]
+                        yield future.result()
+                    elif not isinstance(error, BrokenProcessPool):
+                        raise _beyond(error)
+            except BrokenProcessPool:
+                pass  # while tasks were handed in
+            finally:
+                if left:  # a process died, or the caller wants no more
+                    self.close()
+            lives = LIVES if len(left) < before else lives - 1
+            if not lives:
+                raise _lost(len(left))
+
+    def close(self) -> None:
+        """End the processes, whatever they have in hand."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, kill_workers=True)
+            self._pool = None
+
+    def _started(self) -> Any:
+        if self._pool is None:
+            from joblib.externals.loky import ProcessPoolExecutor
+
+            threads = str(max(1, (os.cpu_count() or 1) // self._workers))
+            self._pool = ProcessPoolExecutor(
+                self._workers, initializer=_end_with, initargs=(os.getpid(),), env={"POLARS_MAX_THREADS": threads}
+            )
+        return self._pool
 
 
 def _end_with(driver: int) -> None:
