@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from epsworth.numerals import short
 
@@ -216,17 +214,6 @@ def replacing(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def held_back(stream: BinaryIO, what: str) -> Iterator[BinaryIO]:
-    """Yield a temporary file; what was written to it goes to the stream once everything was, and else nothing."""
-    with writing(f"the temporary folder {tempfile.gettempdir()}"), tempfile.NamedTemporaryFile() as temporary:
-        yield cast(BinaryIO, temporary)
-        temporary.seek(0)
-        with writing(what):
-            shutil.copyfileobj(temporary, stream, 1 << 20)
-            stream.flush()
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -398,10 +398,3 @@ def _frame_records(X: Any, features: Sequence[str] | None) -> Records:
             )
         frame = frame.select(*features)
     return FrameRecords(frame, tuple(columns))
-
-
-def column(table: Any, name: str) -> Any:
-    """Return a column of a data frame, or say which there are."""
-    if name not in table.columns:
-        raise ValueError(f"the table has no column {name!r}; {shown_names(table.columns)}")
-    return table[name]

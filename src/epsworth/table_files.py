@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from epsworth.extras import needed
 from epsworth.files import GZIP, check_readable, check_separators, check_text
-from epsworth.records import MISSING, NO_HEADER, looks_like_header
+from epsworth.records import MISSING, NO_HEADER, looks_like_header, shown_names
 
 STDIN = "-"
 KINDS = {".csv": "csv", ".csv.gz": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
@@ -230,3 +230,10 @@ def _without_values(error: Exception) -> str:
     if "utf" in str(error).lower():
         return "it is not UTF-8 text; convert it first"
     return "it is damaged, of another format than its ending says, or its rows do not fit its header; check the file"
+
+
+def column(table: Any, name: str) -> Any:
+    """Return a column of a data frame, or say which there are."""
+    if name not in table.columns:
+        raise ValueError(f"the table has no column {name!r}; {shown_names(table.columns)}")
+    return table[name]

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from epsworth.deprecation import MOVED, alias, read_renamed, renamed
+from epsworth.deprecation import alias, read_renamed, renamed
+from epsworth.moved import MOVED
 
 
 @pytest.mark.parametrize("old", MOVED)

@@ -14,9 +14,12 @@ import pytest
 
 import epsworth
 from epsworth.extras import MissingExtra, needed
+from epsworth.release import Policy
+from epsworth.space import Domain
 
 OPTIONAL = ("polars", "matplotlib")
-OWN_READERS = {"release/streams.py", "release/text.py"}  # they scan and check the blocks of a release with it
+# the first has another reader where there is none; the others serve Parquet, which says what it needs
+OWN_READERS = {"release/csv_text.py", "release/parquet_table.py", "release/batches.py"}
 SOURCES = Path(epsworth.__file__).parent  # where a fault is planted, its copy
 BLOCKED = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL})); "
 READS = 'epsworth: reading a table needs polars, which is not installed: pip install "epsworth[files]"\n'
@@ -26,6 +29,7 @@ REFUSED = {
     "split model.skops people.csv -s age --record-epsilon 4": READS,
     "safe-box model.skops people.jsonl -s age": READS,
     "init people.csv -s age --draft": READS,
+    "perturb policy.toml people.parquet out.parquet": READS.replace("reading a table", "releasing a Parquet file"),
     "noise --within 5 --plot noise.png": DRAWS,
     "reproduce 000-fig-2 --out pages": DRAWS,
     "demo": 'epsworth: the demo needs polars, which is not installed: pip install "epsworth[files,plot]"\n',
@@ -63,6 +67,8 @@ def told(tmp_path_factory):
     skops.io.dump(LogisticRegression().fit(np.array([[0.2], [0.7]]), [0, 1]), folder / "model.skops")
     (folder / "people.csv").write_text("age\n0.25\n0.75\n")
     (folder / "people.jsonl").write_text('{"age": 0.25}\n')
+    (folder / "people.parquet").write_bytes(b"PAR1")
+    Policy.of("pm", 1, Domain.of({"age": (0, 1)})).save(folder / "policy.toml")
     return json.loads(without_them(RUN, folder, json.dumps([*REFUSED, *ANSWERED]))), folder
 
 
@@ -78,7 +84,21 @@ def test_a_command_that_needs_neither_answers(told, command):
 
 
 def test_nothing_was_written(told):
-    assert {path.name for path in told[1].iterdir()} == {"model.skops", "people.csv", "people.jsonl"}
+    given = {"model.skops", "people.csv", "people.jsonl", "people.parquet", "policy.toml"}
+    assert {path.name for path in told[1].iterdir()} == given
+
+
+def test_files_of_text_are_perturbed_without_them(tmp_path):
+    code = """
+from pathlib import Path
+import epsworth as ew
+policy = ew.Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}))
+Path("in.csv").write_text('id,age\\n7,3\\n"8, b",4\\n')
+Path("in.jsonl").write_text('{"age": 3, "id": [7]}\\n')
+receipts = [ew.perturb_file(policy, f"in.{kind}", f"out.{kind}", ledger="kept") for kind in ("csv", "jsonl")]
+print([receipt.rows for receipt in receipts], Path("out.csv").read_text().count('\\n"8, b",'), ew.perturb(policy, {"age": 3}).keys())
+"""
+    assert without_them(code, tmp_path) == "[2, 1] 1 dict_keys(['age'])\n"
 
 
 def test_arrays_are_perturbed_and_judged_without_them(tmp_path):

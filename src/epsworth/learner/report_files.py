@@ -22,7 +22,7 @@ from epsworth.learner.assignment import refuse_files
 from epsworth.learner.client import drawn_reports
 from epsworth.learner.config import LatticeConfig
 from epsworth.parallel import in_order
-from epsworth.records import column
+from epsworth.table_files import column
 
 PACKED, LINES = ".ldp", (".jsonl", ".ndjson")
 TABLES = {".csv": "write_csv", ".parquet": "write_parquet", ".jsonl": "write_ndjson", ".ndjson": "write_ndjson"}

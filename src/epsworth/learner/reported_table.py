@@ -16,12 +16,12 @@ from epsworth.learner.asked import Asked
 from epsworth.learner.assignment import refuse_files
 from epsworth.learner.report_files import ROWS, draw, is_lines
 from epsworth.learner.tables.steps import Step
-from epsworth.records import column
 from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_terms import Amount, Identity, Run, Terms
 from epsworth.release.parts import PartWords
 from epsworth.release.runs import bring_about
 from epsworth.release.units import UnitCounts
+from epsworth.table_files import column
 
 VERSION = 1  # of the way from words to reports
 

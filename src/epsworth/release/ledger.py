@@ -64,15 +64,17 @@ class Ledger:
     Examples
     --------
     >>> import tempfile
-    >>> from fractions import Fraction
+    >>> from pathlib import Path
+    >>> from epsworth import Domain, Policy, perturb_file
+    >>> from epsworth.release import Ledger
+    >>> policy = Policy.of("krr:k=2", 1, Domain.of({"sick": (0, 1)}))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ledger, counts = Ledger(folder), UnitCounts()
-    ...     counts.add(ledger.hashes([7, 8, 7]))
-    ...     terms = Terms("policy", Fraction(1, 2), Fraction(0), rows=3, unit="id", cap=Decimal(2))
-    ...     run = ledger.begin(terms, Identity("policy 1", bytes(32), "out.csv"), counts)
-    ...     ledger.seal(run, "00" * 32)
-    ...     (ledger.done(run), [str(spent) for spent in ledger.spent([7, 8, 9])])
-    (True, ['1', '0.5', '0'])
+    ...     table, kept = Path(folder, "visits.csv"), Path(folder, "ledger")
+    ...     written = table.write_text("id,sick\\n7,0\\n8,1\\n7,1\\n")
+    ...     receipt = perturb_file(policy, table, Path(folder, "released.csv"), unit="id", cap="2.5", ledger=kept)
+    ...     ledger = Ledger(kept)
+    ...     ([f"{spent:.3f}" for spent in ledger.spent([7, 8, 9])], ledger.runs()[0].state)
+    (['2.000', '1.000', '0.000'], 'done')
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from epsworth.extras import needed
 from epsworth.release.batches import Running, encoded, told_types
 from epsworth.release.beside import check_metadata
 from epsworth.release.file_tables import FileTable, Progress, Seen, WordsOf
+from epsworth.release.tables import Perturbation
 from epsworth.release.unit_columns import Count, Units, check_unit, units_of_values
 
 if TYPE_CHECKING:
@@ -25,6 +27,10 @@ CELLS = 1 << 22  # of the parts that are read together
 
 class ParquetTable(FileTable):
     """A Parquet file; names are read to the letter, and folders hold no columns."""
+
+    def __init__(self, perturbation: Perturbation, path: str | Path, *more: Any) -> None:
+        needed("polars", "files", "releasing a Parquet file")
+        super().__init__(perturbation, path, *more)
 
     def seen(self, count: Count | None = None, progress: Progress | None = None) -> Seen:
         """Read the batches once."""
