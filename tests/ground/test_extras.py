@@ -96,7 +96,8 @@ policy = ew.Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}))
 Path("in.csv").write_text('id,age\\n7,3\\n"8, b",4\\n')
 Path("in.jsonl").write_text('{"age": 3, "id": [7]}\\n')
 receipts = [ew.perturb_file(policy, f"in.{kind}", f"out.{kind}", ledger="kept") for kind in ("csv", "jsonl")]
-print([receipt.rows for receipt in receipts], Path("out.csv").read_text().count('\\n"8, b",'), ew.perturb(policy, {"age": 3}).keys())
+told = Path("out.csv").read_text().count('\\n"8, b",')
+print([receipt.rows for receipt in receipts], told, ew.perturb(policy, {"age": 3}).keys())
 """
     assert without_them(code, tmp_path) == "[2, 1] 1 dict_keys(['age'])\n"
 

@@ -11,12 +11,12 @@ from epsworth.cli.privatize import _pool
 from epsworth.coverage.tables import encode
 from epsworth.learner import LatticeConfig
 from epsworth.pac.pool import check_columns, check_finite
-from epsworth.records import NO_HEADER, as_records, column, shown_names
+from epsworth.records import NO_HEADER, as_records, shown_names
 from epsworth.release import Policy
 from epsworth.release.tables import Perturbation
 from epsworth.space import Domain
 from epsworth.studies.inputs import column_named
-from epsworth.table_files import read_table
+from epsworth.table_files import column, read_table
 
 RECORD = ("63.75", "female", "27.15")
 VALUES = [

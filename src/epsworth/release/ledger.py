@@ -46,7 +46,7 @@ ERASING = 20.0  # seconds for whoever reads the log
 
 
 class Ledger:
-    """Runs, and what each unit lost in them.
+    r"""Runs, and what each unit lost in them.
 
     Claim: a run's key, without which nothing can be drawn, arises in the transaction that charges the run; no unit's
     sums exceed the caps, whatever runs at once or is killed.
@@ -70,7 +70,7 @@ class Ledger:
     >>> policy = Policy.of("krr:k=2", 1, Domain.of({"sick": (0, 1)}))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     table, kept = Path(folder, "visits.csv"), Path(folder, "ledger")
-    ...     written = table.write_text("id,sick\\n7,0\\n8,1\\n7,1\\n")
+    ...     written = table.write_text("id,sick\n7,0\n8,1\n7,1\n")
     ...     receipt = perturb_file(policy, table, Path(folder, "released.csv"), unit="id", cap="2.5", ledger=kept)
     ...     ledger = Ledger(kept)
     ...     ([f"{spent:.3f}" for spent in ledger.spent([7, 8, 9])], ledger.runs()[0].state)
