@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -19,7 +20,7 @@ import pytest
 
 import epsworth as ew
 from epsworth.files import OutputError
-from epsworth.release import Ledger, Policy, Rule, audit_policy, audit_sampler, lines, perturb_file
+from epsworth.release import Ledger, Others, Policy, Rule, audit_policy, audit_sampler, lines, perturb_file
 from epsworth.release.csv_table import CsvTable
 from epsworth.results import Result
 from epsworth.table_files import read_table
@@ -272,3 +273,19 @@ def test_spellings_of_before_still_work(place):
         assert perturb_file(POLICY, "in.csv", target="out.csv").rows == 1
     with pytest.raises(TypeError, match="mean the same"):
         perturb_file(POLICY, "in.csv", destination="out.csv", target="out.csv")
+
+
+@pytest.mark.parametrize("name", ["^a.*$", "^.*$", "*"])
+@pytest.mark.parametrize("kind", [pl.String, pl.Categorical, pl.Enum(["x", "y"])], ids=["text", "categorical", "enum"])
+def test_a_columns_name_is_read_to_the_letter(name, kind, place):
+    """Some functions of engines take such names for patterns: they would release other columns, or none."""
+    policy = Policy.of("krr:k=101", 200, ew.Domain.of({name: ["x", "y"], "z": (0, 100)}))  # keeps, but for e^-200
+    policy = replace(policy, others=Others(passed=("abc",), dropped=("secret", "another")))
+    table = pl.DataFrame({"abc": [1, 2], "secret": [7, 8], name: pl.Series(["x", "y"], dtype=kind), "z": [3, 4]})
+    expected = {"abc": [1, 2], name: ["x", "y"], "z": [3.0, 4.0]}
+    assert ew.perturb(policy, table).to_dict(as_series=False) == expected
+    assert ew.perturb(policy, table.to_pandas()).to_dict("list") == expected
+    for write, ending in ((table.write_parquet, "parquet"), (table.write_csv, "csv"), (table.write_ndjson, "jsonl")):
+        write(f"in.{ending}")
+        perturb_file(policy, f"in.{ending}", f"out.{ending}", unit=None)
+        assert read_table(f"out.{ending}").to_dict(as_series=False) == expected

@@ -38,6 +38,7 @@ def pieces(series: pl.Series) -> Pieces:
     """
     import polars as pl
 
+    series = series.alias("values")  # some of an engine's functions take a name for a pattern
     there = series.is_not_null().to_numpy().tobytes()
     kind = series.dtype
     if kind in (pl.Categorical, pl.Enum) or kind.is_decimal() or kind == pl.Int128:

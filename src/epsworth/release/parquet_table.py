@@ -40,7 +40,7 @@ class ParquetTable(FileTable):
         for frame in self._batches(scan, schema, rows):
             self.perturbation.read(_wrapped(frame), first)
             if count is not None and self.unit is not None:
-                count(_units(frame[self.unit], self.unit, first))
+                count(_units(frame.get_column(self.unit).alias("values"), self.unit, first))
             digests.append(self.digest(encoded(frame)))
             first += len(frame)
             if progress is not None:
@@ -96,7 +96,7 @@ class ParquetTable(FileTable):
             if number > len(seen.parts) or digest != seen.parts[number - 1]:
                 raise self.changed()
             perturbation = self.perturbation.drawing(words(number - 1, digest))
-            yield perturbation.frame(_wrapped(frame), first).to_native().select(kept)
+            yield _columns(perturbation.frame(_wrapped(frame), first).to_native(), kept)
             first += len(frame)
         if number != len(seen.parts):
             raise self.changed()
@@ -111,6 +111,8 @@ class ParquetTable(FileTable):
             notes = pl.read_parquet_metadata(os.path.abspath(self.path)) if hasattr(pl, "read_parquet_metadata") else {}
         except (pl.exceptions.PolarsError, OSError) as error:
             raise self._unreadable(error) from None
+        if "" in schema:
+            raise ValueError(f"the table {self.path} does not name a column; give every column a name")
         self.perturbation.check_names(schema.names())
         check_unit(self.unit, schema.names())
         self.perturbation.kept(schema.names())
@@ -149,7 +151,7 @@ class ParquetTable(FileTable):
         import polars as pl
 
         empty = self.perturbation.frame(_wrapped(pl.DataFrame(schema=schema))).to_native()
-        return dict(empty.select(self.perturbation.kept(schema.names())).schema)
+        return dict(_columns(empty, self.perturbation.kept(schema.names())).schema)
 
 
 def _scan(path: str | Path) -> pl.LazyFrame:
@@ -157,6 +159,13 @@ def _scan(path: str | Path) -> pl.LazyFrame:
     import polars as pl
 
     return pl.scan_parquet(os.path.abspath(path), glob=False, hive_partitioning=False)
+
+
+def _columns(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
+    """Return some columns; to select by a name that reads like a pattern, such as ``^a.*$``, would take others too."""
+    import polars as pl
+
+    return pl.DataFrame([frame.get_column(name) for name in names])
 
 
 def _wrapped(frame: pl.DataFrame) -> Any:
@@ -174,7 +183,7 @@ def _read_back(path: Path, columns: list[str], rows: int) -> tuple[int, list[byt
         from pyarrow import parquet
     except ImportError:
         for start in range(0, rows, ROWS * MOST):
-            found.add(_scan(path).slice(start, ROWS * MOST).select(columns).collect())
+            found.add(_columns(_scan(path).slice(start, ROWS * MOST).collect(), columns))
         return found.result()
     with parquet.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=ROWS, columns=columns):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from epsworth.release.tailoring import Tailoring
 
 Replaced = Column | Placed
+PLAIN = "values"  # some functions of engines take a name such as ^a.*$ for a pattern
 CHUNK = 1 << 16  # rows whose subsets are chosen together
 
 
@@ -149,7 +150,8 @@ class Perturbation:
         inputs, places = self.read(frame, first)
         released = frame.with_columns(*(self._verified(*drawn, frame) for drawn in self.draw(inputs, places)))
         kept = self.kept(frame.columns)
-        released = released if len(kept) == len(frame.columns) else released.select(kept)
+        if len(kept) < len(frame.columns):  # columns themselves: a name that reads like a pattern would select others
+            released = released.select(*(released.get_column(name) for name in kept))
         return nw.from_native(without_notes(nw.to_native(released)), eager_only=True)
 
     def read(self, frame: nw.DataFrame[Any], first: int = 0) -> tuple[dict[str, Indices], dict[str, Indices]]:
@@ -161,8 +163,12 @@ class Perturbation:
         check_beside(self.columns, native)
         if self.policy.others is not None:
             check_index(self.policy.others.passed, native)
-        inputs = {name: _encoded(column, frame.get_column(name), first) for name, column in self.ruled.items()}
-        return inputs, {name: series_places(column, frame.get_column(name)) for name, column in self.seen.items()}
+
+        def values(name: str) -> nw.Series[Any]:
+            return frame.get_column(name).alias(PLAIN)
+
+        inputs = {name: _encoded(column, values(name), first) for name, column in self.ruled.items()}
+        return inputs, {name: series_places(column, values(name)) for name, column in self.seen.items()}
 
     def array(self, table: NDArray[Any]) -> NDArray[Any]:
         """Return a copy of an array with its perturbed columns replaced."""
@@ -247,26 +253,26 @@ class Perturbation:
         """Return what leaves, once it is known to be public."""
         released = self._series(column, drawn, keep, frame)
         check_released(column, drawn, keep, self.policy, released)
-        return released
+        return released.alias(column.feature.name)
 
     def _series(self, column: Replaced, drawn: Indices, keep: Bools | None, frame: nw.DataFrame[Any]) -> nw.Series[Any]:
-        """Return released values as a series of the frame's own kind."""
+        """Return released values as a series of the frame's own kind, under a plain name."""
         import narwhals as nw
 
-        name, backend = column.feature.name, nw.get_native_namespace(frame)
+        backend = nw.get_native_namespace(frame)
         if column.feature.categories is None:
             numbers = column.released(drawn, keep, self.policy)
             gaps = np.isnan(numbers).any()
-            return nw.new_series(name, [None if v != v else v for v in numbers] if gaps else numbers, backend=backend)
+            return nw.new_series(PLAIN, [None if v != v else v for v in numbers] if gaps else numbers, backend=backend)
         if isinstance(column, Placed):  # in the policy's own type: the table's may tell of what it held
-            return nw.new_series(name, list(column.feature.categories), backend=backend)[np.asarray(drawn)]
-        before = frame.get_column(name)
+            return nw.new_series(PLAIN, list(column.feature.categories), backend=backend)[np.asarray(drawn)]
+        before = frame.get_column(column.feature.name).alias(PLAIN)
         if is_categorical(before):
             codes = drawn if keep is None else np.where(keep, drawn, -1)
             return categories_of(column.feature.categories, codes, before)
         if keep is not None:
-            return nw.new_series(name, column.released(drawn, keep, self.policy).tolist(), backend=backend)
-        kinds = nw.new_series(name, list(column.feature.categories), backend=backend)
+            return nw.new_series(PLAIN, column.released(drawn, keep, self.policy).tolist(), backend=backend)
+        kinds = nw.new_series(PLAIN, list(column.feature.categories), backend=backend)
         same = before.dtype.is_integer() and kinds.dtype.is_integer()
         return kinds[drawn].cast(before.dtype) if same else kinds[drawn]
 
