@@ -18,7 +18,7 @@ from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_terms import Identity, Terms
 from epsworth.release.units import UnitCounts
 
-WATCHED = ("ledger_store.py", "ledger_folder.py", "ledger_tables.py", "ledger_prices.py", "unit_files.py")
+WATCHED = ("ledger.py", "ledger_folder.py", "ledger_tables.py", "ledger_prices.py", "unit_files.py")
 
 
 def release(folder: Path, name: str, *, cap: str | None = None) -> str:

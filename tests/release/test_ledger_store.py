@@ -23,7 +23,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from epsworth.release import ledger_store, unit_files
+from epsworth.release import ledger as ledger_module
+from epsworth.release import unit_files
 from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_folder import DATABASE, KEY, MADE
 from epsworth.release.ledger_terms import Identity, Run, Terms
@@ -81,7 +82,7 @@ RUNS = st.lists(
 def test_sums_and_refusals_are_those_of_a_naive_model(tmp_path_factory, runs, cap, files):
     """Amounts in eighths of epsilon, exactly; delta rounds up to 1e-12."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ledger_store, "MOST_FILES", files)
+        patch.setattr(ledger_module, "MOST_FILES", files)
         patch.setattr(unit_files, "PIECE", 3)
         ledger = Ledger(tmp_path_factory.mktemp("ledger"))
         lost, everybody = Counter(), 0

@@ -93,8 +93,8 @@ class Ledger:
 
     @property
     def key(self) -> bytes:
-        """The key of the hashes of ids."""
-        return self._place.key
+        """The key of the hashes of ids, which workers of a run are given; it tells nothing of the others."""
+        return self._place.subkey(b"epsworth-units")
 
     @property
     def digest_key(self) -> bytes:
