@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
 from epsworth.records import MISSING as MISSING_WORDS
@@ -43,7 +44,7 @@ class CsvField:
     @cached_property
     def words(self) -> Words:
         """The words of all public values."""
-        return Words([_csv_word(value) for value in self.column.values.tolist()], self.alone)
+        return Words(_csv_words(self.column.values), self.alone)
 
     def encode(self, texts: Texts, first: int) -> Indices:
         """Return the kernel's inputs for the texts of a part, the first of which is row ``first``."""
@@ -86,7 +87,7 @@ class CsvField:
         at = np.asarray(drawn)
         if isinstance(self.column, Placed):  # few of its values leave
             places, at = np.unique(at, return_inverse=True)
-            return Sent(Words([_csv_word(value) for value in self.column.values[places].tolist()], self.alone), at)
+            return Sent(Words(_csv_words(self.column.values[places]), self.alone), at)
         if keep is None:
             return Sent(self.words, at)
         words = self._words_of_samples(policy)
@@ -100,7 +101,7 @@ class CsvField:
             if policy.sampling.unsampled == "scaled":
                 values = spread(self.column.feature, values, len(policy.rules) / policy.sampling.features)
                 last = _csv_word(centre(self.column.feature))
-            self._of_samples = Words([*map(_csv_word, values.tolist()), last], self.alone)
+            self._of_samples = Words([*_csv_words(values), last], self.alone)
         return self._of_samples
 
     _of_samples: Words | None = None
@@ -109,6 +110,10 @@ class CsvField:
 def _number_of(text: str) -> float | None:
     """Return a text's number; None where it holds none."""
     return float(text) if NUMBER.fullmatch(text) else None
+
+
+def _csv_words(values: NDArray[Any]) -> list[str]:
+    return list(map(str if values.dtype.kind == "f" else _csv_word, values.tolist()))
 
 
 def _csv_word(value: Any) -> str:

@@ -48,7 +48,9 @@ class Words:
 
     @cached_property
     def fields(self) -> list[str]:
-        """The fields that hold them."""
+        """The fields that hold them; the texts themselves where none needs quotes."""
+        if not needs_quotes("".join(self.texts)) and not (self.alone and not all(map(str.strip, self.texts))):
+            return self.texts
         return [
             _quoted(text) if needs_quotes(text) or (self.alone and not text.strip()) else text for text in self.texts
         ]
@@ -65,7 +67,7 @@ class Words:
         """The fields, for polars."""
         import polars as pl
 
-        return self.series if self.fields == self.texts else pl.Series(self.fields, dtype=pl.String)
+        return self.series if self.fields is self.texts else pl.Series(self.fields, dtype=pl.String)
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,7 @@ class PolarsTable(Table):
         new = {at: made.words.series.gather(np.asarray(made.at)) for at, made in sent.items()}
         frame = pl.DataFrame([new[at].alias(str(at)) if at in new else self.frame.get_column(str(at)) for at in kept])
         plain = not self.quoted or len(kept) == len(sent)  # all fields are free of quotes, or come with their own
-        fields = {at: made.words for at, made in sent.items() if plain and made.words.fields != made.words.texts}
+        fields = {at: made.words for at, made in sent.items() if plain and made.words.fields is not made.words.texts}
         shown = frame.with_columns(
             *(words.series_of_fields.gather(np.asarray(sent[at].at)).alias(str(at)) for at, words in fields.items())
         )
