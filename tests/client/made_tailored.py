@@ -165,7 +165,7 @@ def tampered() -> Iterator[tuple[str, str]]:
     def copy(key, change):
         return edit(lambda t, _: t["copy"].update({key: change(t["copy"][key])}))
 
-    def other(table, regions=3):
+    def other(table):
         """Return a policy with another copy, which is wrong."""
         return edit(lambda t, _: t.update(copy=table))
 

@@ -11,7 +11,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from made_tailored import (
-    AVERAGE,
     BY_HAND,
     GAIN,
     RECORD,
@@ -30,7 +29,7 @@ from epsworth.client.tailored import alias, prove
 from epsworth.exact.alias import Alias
 from epsworth.exact.rational import exp_below
 from epsworth.exact.two_level import TwoLevel
-from epsworth.release import Others, Policy
+from epsworth.release import Others, Policy, Rule
 from epsworth.release.client_files import client_files
 from epsworth.release.tables import Perturbation
 from epsworth.release.tailoring import Reach
@@ -88,10 +87,16 @@ def test_outcomes_are_those_of_the_library_s_tables(weights):
     assert [alias(weights, word) for word in words] == drawn
 
 
-@pytest.mark.parametrize("policy", [WORST, AVERAGE, GAIN], ids=["worst", "average", "gain"])
+NONE_FOR_ONE = (*tailored.STANDING[:1], np.empty((0, 2), dtype=np.int64), *tailored.STANDING[2:])
+"""Regions 0 and 2 have representatives: records of region 1 are out of reach themselves."""
+
+
+@pytest.mark.parametrize("kind", ["worst", "average", "gain"])
+@pytest.mark.parametrize("standing", [tailored.STANDING, NONE_FOR_ONE], ids=["all", "none for one"])
 @pytest.mark.parametrize("hours", [0, 1, 2, 5])
-def test_sensitive_values_choose_a_row_and_nothing_else(policy, hours):
+def test_sensitive_values_choose_a_row_and_nothing_else(kind, standing, hours):
     """All words are counted: draws change where the library's tables do, and nowhere between."""
+    policy = tailored.policy(kind, standing=standing)
     client, at = Client(policy.for_clients()), ends(policy, hours)
     found = []
     for age, job in ((0, "a"), (31, "b"), (60, "c"), (100, "a"), (None, None), ("x", [1])):
@@ -177,6 +182,11 @@ def test_what_is_within_reach_sees_what_rules_release():
         assert all(age == 7 / 15 * 100 for age in of_zero)  # the default
     released = client.replay({"hours": 7, "age": 31, "job": "a"}, [0, WORD - 1])
     assert released == {"hours": 0.0, "age": 7 / 15 * 100, "job": "b"}
+
+
+def test_a_truth_among_numbers_is_released_as_the_library_does():
+    rule = Rule(ew.Feature("hours", categories=(True, 2, 5)), "krr", Decimal(1), outside=2)
+    assert len({each["hours"] for each in agree(tailored.policy("worst", rules=(rule,)), 100)}) == 3
 
 
 def test_words_beyond_the_last_multiple_are_drawn_anew():

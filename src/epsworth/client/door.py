@@ -47,8 +47,9 @@ class Client:
     """Perturbs records one at a time, with draws fit for release; nothing but Python's standard library.
 
     Claim: of what is returned for a record, the probabilities for any two values of its features differ by at most the
-    policy's promise.  The integers that are drawn with are recomputed from epsilon and proven here, whatever the policy
-    says; where it says otherwise it is refused.
+    policy's promise; of a tailored policy so do those for any two values of its sensitive columns, whatever the public
+    ones are.  The integers that are drawn with are recomputed from epsilon, or proven, here, whatever the policy says;
+    where it says otherwise it is refused.
 
     Parameters
     ----------

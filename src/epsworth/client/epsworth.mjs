@@ -4,7 +4,7 @@
 //   const client = new Client(await (await fetch("policy.json")).text());
 //   const released = client.perturb({ age: 31 });
 //
-// Draws and what decides them are whole numbers (BigInt); doubles only place a value on its public grid, and back.
+// Draws and what decides them are whole numbers (BigInt, or below 2^53); doubles only place a value on its public grid, and back.
 
 const FORMAT = "epsworth-client-1";
 const LONGEST = 2 ** 26, DEPTH = 16, DIGITS = 40, WHOLE = 2 ** 53;

@@ -8,6 +8,7 @@ from typing import Any
 from epsworth.client.reading import FORMAT, LONGEST, WHOLE
 from epsworth.exact.two_level import TwoLevel, krr
 from epsworth.numerals import plain
+from epsworth.release.columns import Column
 from epsworth.release.grids import Grid
 from epsworth.release.policy import Policy
 from epsworth.release.randomisers import Average, Gain, Randomiser
@@ -89,7 +90,8 @@ def _feature(rule: Rule) -> dict[str, Any]:
     if feature.categories is None:
         entry |= {"lower": feature.lower, "upper": feature.upper}
     else:
-        entry |= {"categories": [_category(f"features.{feature.name}", one) for one in feature.categories]}
+        released = Column(rule).values.tolist()  # NumPy has one kind for a truth among numbers
+        entry |= {"categories": [_category(f"features.{feature.name}", one) for one in released]}
     entry |= {"mechanism": kernel.name, "epsilon": plain(rule.epsilon)}
     if feature.categories is None:
         entry |= {"bits": rule.bits} if kernel.points == 1 << rule.bits else {}
