@@ -204,6 +204,16 @@ def test_words_beyond_the_last_multiple_are_drawn_anew():
         client.replay(record, few[:1])
 
 
+def test_fresh_words_do_not_end_where_one_is_drawn_anew(monkeypatch):
+    client, record = Client(BY_HAND["worst, drawn"].for_clients()), RECORD | {"age": 50}
+    drawn = iter([b"\xff", b"\xff", b"\x05"])
+    monkeypatch.setattr("os.urandom", lambda size: next(drawn) * size)
+    anew = client.perturb(record)
+    assert list(drawn) == []
+    five = int.from_bytes(b"\x05" * 8, "little")
+    assert anew == client.replay(record, [WORD - 1] * 4 + [five])
+
+
 def takes(policy, record, words) -> int:
     """Return how many words the library takes."""
     source = Given(words)

@@ -285,7 +285,7 @@ class Policy(Result):
         >>> text = Policy.of("krr", "0.5", Domain.of({"smoker": ["no", "yes"]})).for_clients()
         >>> import json
         >>> json.loads(text)["features"][0]["high"]
-        '11482281136545707615'
+        '11482347978973021681'
         """
         from epsworth.release.client_form import client_form
 
