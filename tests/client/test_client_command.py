@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from made_clients import DOMAIN, MODULE, POLICY
+from made_tailored import RECORD, WORST
 
 from epsworth.client import Client
 from epsworth.files import OutputError
@@ -32,6 +33,15 @@ def test_the_command_writes_all_files_or_none(tmp_path):
     again = run("client", tmp_path / "policy.toml", "--out", out)
     assert (again.returncode, "is there already" in again.stderr) == (2, True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["device", "policy.toml"]
+
+
+def test_the_command_writes_tailored_policies(tmp_path):
+    WORST.save(tmp_path / "policy.toml")
+    done = run("client", tmp_path / "policy.toml", "--out", tmp_path / "device", "--vectors", 7)
+    assert done.returncode == 0, done.stderr
+    client = Client((tmp_path / "device" / "policy.json").read_text())
+    assert client.fingerprint == WORST.fingerprint
+    assert dict(client.replay(RECORD, [5])) == dict(WORST.client.replay(RECORD, [5]))
 
 
 def test_nothing_is_written_of_a_policy_that_devices_cannot_run(tmp_path):

@@ -13,6 +13,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from made_clients import POLICY, SAMPLED
+from made_tailored import BY_HAND
 
 from epsworth.release.client_files import write_client
 
@@ -38,7 +39,10 @@ class Quiet(SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.mark.parametrize("policy", [POLICY, SAMPLED], ids=["plain", "sampled"])
+TAILORED = BY_HAND["gain, drawn, a rule"]
+
+
+@pytest.mark.parametrize("policy", [POLICY, SAMPLED, TAILORED], ids=["plain", "sampled", "tailored"])
 def test_a_browser_finds_the_same_vectors(policy, tmp_path):
     write_client(policy, tmp_path / "client", 500)
     (tmp_path / "client" / "index.html").write_text("<!doctype html><title>client</title>")

@@ -15,12 +15,12 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
 from epsworth.bounds import MEAN_ULPS, Overspent, Risk, clopper_pearson, draws_needed, looks, mean_interval
-from epsworth.rounding import float_below, round_down, round_up
+from epsworth.rounding import float_below, round_down, round_up, sum_above
 
 
 @given(n=st.integers(1, 5_000), share=st.floats(0, 1), miss=st.sampled_from([0.05, 1e-3, 1e-6]))
@@ -400,3 +400,11 @@ def test_values_that_leave_their_range_are_refused_before_anything_is_paid(value
     with pytest.raises(ValueError, match="low must be below high"):
         risk.mean([0.5], 0.5, 0.5)
     assert (risk.left, risk.spent) == (1, 0)
+
+
+@given(st.lists(st.floats(0, 1e3), max_size=8))
+@example([0.1] * 10)
+@example([0.1, 0.2])
+def test_sums_are_rounded_up(losses):
+    exact, found = sum(map(Fraction, losses)), sum_above(losses)
+    assert Fraction(found) >= exact > Fraction(math.nextafter(found, -math.inf))

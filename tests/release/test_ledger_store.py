@@ -206,7 +206,7 @@ def test_a_run_goes_on_under_its_key_until_it_is_done(tmp_path):
 def test_the_same_records_elsewhere_are_refused_unless_told(tmp_path):
     ledger = Ledger(tmp_path)
     begun(ledger, 1, [7])
-    with pytest.raises(ValueError, match=r"left 1 time under this policy \(a run that was stopped half-way counts: .*\)"):
+    with pytest.raises(ValueError, match=r"left 1 time under this policy \(a run that was stopped half-way counts: "):
         begun(ledger, 1, [7], target="other")
     begun(ledger, 1, [7], target="other", policy="another")
     assert begun(ledger, 1, [7], target="third", again=True).times_before == 1

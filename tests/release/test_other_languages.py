@@ -1,4 +1,4 @@
-"""Other languages find the same regions and scores, to the last digit: JavaScript, and Python without NumPy."""
+"""The clients find the same regions and scores, to the last digit: JavaScript, and Python without NumPy."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 from random_copies import INPUTS, random_copies, random_places, read
 
+import epsworth
+from epsworth.client.copies import read_copy
 from epsworth.release.copies import Layers, Trees
 from epsworth.release.joined_copies import Joint
 
-READER = Path(__file__).with_name("copies.js")
+READER = Path(__file__).with_name("copies.mjs")
+MODULE = Path(epsworth.__file__).with_name("client") / "epsworth.mjs"
 RECORDS = 10_000
 
 
@@ -30,12 +33,12 @@ def found_scores(copy, places):
 def test_javascript_finds_the_same_regions_and_scores():
     node = shutil.which("node")
     if node is None:
-        pytest.skip("node is not on the PATH: it runs the reader in JavaScript")
+        pytest.skip("node is not on the PATH: it runs the client in JavaScript")
     copies, places = random_copies(1), random_places(np.random.default_rng(2), RECORDS)
     tables, records = [copy.to_dict() for copy in copies], places.tolist()
     inputs = [{"places": one.places, "ordered": one.ordered} for one in INPUTS]
-    given = json.dumps({"inputs": inputs, "copies": tables, "records": records})
-    done = subprocess.run([node, READER], input=given, capture_output=True, text=True, check=False)
+    told = {"inputs": inputs, "copies": tables, "regions": [copy.regions for copy in copies], "records": records}
+    done = subprocess.run([node, READER, MODULE], input=json.dumps(told), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     for copy, table, found in zip(copies, tables, json.loads(done.stdout), strict=True):
         regions = copy(places)
@@ -47,11 +50,13 @@ def test_javascript_finds_the_same_regions_and_scores():
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_integers_without_bounds_find_the_same_regions_and_scores(number):
+def test_the_client_and_integers_without_bounds_find_the_same_regions_and_scores(number):
     copy = random_copies(3)[number]
     places = random_places(np.random.default_rng(4), 150)
     table = json.loads(json.dumps(copy.to_dict()))
     found = [read(table, INPUTS, row) for row in places.tolist()]
     assert [region for region, _ in found] == copy(places).tolist()
+    client = read_copy("copy", table, [(one.places, one.ordered) for one in INPUTS], copy.regions)
+    assert [(client.region(row), client.scores(row)) for row in places.tolist()] == found
     if (scores := found_scores(copy, places)) is not None:
         assert [own for _, own in found] == scores.tolist()

@@ -1,8 +1,11 @@
 """The device's door: one record at a time, by the standard library alone; `epsworth.mjs` beside it says the same.
 
-``door``     `Client`: a record in, a record out
-``reading``  the policy's JSON, strictly read
-``kernels``  integers recomputed from epsilon, and proven
+``door``      `Client`: a record in, a record out
+``tailored``  policies that send what stands for a region of a classifier's map
+``copies``    which region that is, by whole numbers
+``kernels``   integers recomputed from epsilon, and proven
+``grids``     values to places, and back
+``reading``   the policy's JSON, strictly read
 """
 
 from epsworth.client.door import Client, NotPrivate

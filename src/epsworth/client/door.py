@@ -6,18 +6,21 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 
+from epsworth.client.grids import PLAIN, codes, ends, natural, place
 from epsworth.client.kernels import MOST_POINTS, SHARES, WORD, TwoLevel, stated
 from epsworth.client.reading import EPSILON, FINGERPRINT, FORMAT, number, read, table, texts, whole
 
 TYPE_CHECKING = False  # typing alone would take longer to import than all the rest
 if TYPE_CHECKING:
+    from fractions import Fraction
     from typing import Any
+
+    from epsworth.client.tailored import Tailored
 
 NEEDED = ("name", "mechanism", "epsilon", "points", "low", "high", "width")
 RANGE = ("lower", "upper", "bits", "quantise", "missing", "outside")
 WORDS = ("categories", "missing", "outside")
 MOST_FEATURES = 4096
-WIDE = 2.0**900  # products of ends beyond it are taken of their 2^-32
 
 
 class NotPrivate(dict):  # type: ignore[type-arg]
@@ -44,8 +47,9 @@ class Client:
     """Perturbs records one at a time, with draws fit for release; nothing but Python's standard library.
 
     Claim: of what is returned for a record, the probabilities for any two values of its features differ by at most the
-    policy's promise.  The integers that are drawn with are recomputed from epsilon and proven here, whatever the policy
-    says; where it says otherwise it is refused.
+    policy's promise; of a tailored policy so do those for any two values of its sensitive columns, whatever the public
+    ones are.  The integers that are drawn with are recomputed from epsilon, or proven, here, whatever the policy says;
+    where it says otherwise it is refused.
 
     Parameters
     ----------
@@ -67,24 +71,40 @@ class Client:
     """
 
     def __init__(self, policy: str) -> None:
-        document = table("policy", read(policy), ("format", "fingerprint", "features", "others"), ("sample",))
+        more = ("sample", "tailored")
+        document = table("policy", read(policy), ("format", "fingerprint", "features", "others"), more)
         if document["format"] != FORMAT:
             raise ValueError(f"format: this client reads {FORMAT}; write the policy anew, or use a newer client")
         if type(document["fingerprint"]) is not str or not FINGERPRINT.fullmatch(document["fingerprint"]):
             raise ValueError("fingerprint: must be 64 hexadecimal digits; write the policy anew")
         self.fingerprint: str = document["fingerprint"]
-        given = document["features"]
-        if type(given) is not list or not 1 <= len(given) <= MOST_FEATURES:
-            raise ValueError(f"features: must be a list of 1 to {MOST_FEATURES}; write the policy anew")
+        given, least = document["features"], 0 if "tailored" in document else 1
+        if type(given) is not list or not least <= len(given) <= MOST_FEATURES:
+            raise ValueError(f"features: must be a list of {least} to {MOST_FEATURES}; write the policy anew")
         self._features = [_Feature(f"features[{i}]", entry) for i, entry in enumerate(given)]
         self._perturbed = frozenset(feature.name for feature in self._features)
         others = table("others", document["others"], ("pass", "drop"))
         self._passed = frozenset(texts("others.pass", others["pass"]))
         self._dropped = frozenset(texts("others.drop", others["drop"]))
-        self._known = self._perturbed | self._passed | self._dropped
-        if len(self._known) < len(given) + len(self._passed) + len(self._dropped):
-            raise ValueError("features, others: a name stands twice; write the policy anew")
+        self._tailored = self._read_tailored(document)
+        self._sensitive = frozenset(() if self._tailored is None else self._tailored.sensitive)
+        self._known = self._perturbed | self._sensitive | self._passed | self._dropped
+        if len(self._known) < len(given) + len(self._sensitive) + len(self._passed) + len(self._dropped):
+            raise ValueError("features, tailored, others: a name stands twice; write the policy anew")
+        self._looked_at = frozenset(() if self._tailored is None else self._tailored.names)
+        self._public = sorted(self._looked_at - self._perturbed - self._sensitive)
+        if not self._looked_at <= self._known:
+            raise ValueError("tailored.inputs: public ones must be under others.pass or others.drop; write it anew")
         self._kept, self._scaled = self._sample(document)
+
+    def _read_tailored(self, document: dict[str, Any]) -> Tailored | None:
+        if "tailored" not in document:
+            return None
+        if "sample" in document:
+            raise ValueError("sample: a tailored policy cannot sample its features too; write the policy anew")
+        from epsworth.client.tailored import Tailored
+
+        return Tailored(document["tailored"], _epsilon)
 
     def _sample(self, document: dict[str, Any]) -> tuple[int, bool]:
         """Return how many features a record releases, and whether numbers are scaled for it."""
@@ -101,8 +121,9 @@ class Client:
 
     @property
     def words(self) -> int:
-        """How many words of 64 bits a record takes."""
-        return len(self._features) * (2 if self._kept else 1)
+        """How many words of 64 bits a record takes; a tailored one at most, where none is drawn anew."""
+        tailored = 0 if self._tailored is None else self._tailored.words
+        return len(self._features) * (2 if self._kept else 1) + tailored
 
     def perturb(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Return the record with its features drawn, and of the rest what the policy passes; fresh on every call.
@@ -111,16 +132,14 @@ class Client:
         ----------
         record : mapping from name to value
             Plain numbers, words, truths and None.  It must hold every feature, and nothing that the policy does not
-            name.
+            name; what a tailored policy replaces may be absent, or anything.
 
         Raises
         ------
         ValueError
             If it does not, or a value is of another kind than its feature; no message shows a value.
         """
-        drawn = os.urandom(8 * self.words)
-        source = (int.from_bytes(drawn[i : i + 8], "little") for i in range(0, len(drawn), 8))
-        return self._released(record, source)
+        return self._released(record, _fresh(self.words))
 
     def replay(self, record: Mapping[str, Any], words: Iterable[int]) -> NotPrivate:
         """Return what `perturb` returns for given words: NOT PRIVATE, for tests alone.
@@ -130,14 +149,17 @@ class Client:
         words : iterable of int
             As many as a record takes, each from 0 to 2^64 - 1: with ``[sample]`` first one per feature, of which the
             smallest (the first of equals) choose what is released; then one draw per feature, in the policy's order.
+            A tailored policy then draws a region, where more than one is within reach, and which of its representatives
+            is sent, where it says so: it may leave words, and needs more where one is drawn anew.
         """
-        given = list(words)
-        if len(given) != self.words or not all(type(word) is int and 0 <= word < WORD for word in given):
-            raise ValueError(f"words: must be {self.words} whole numbers from 0 to 2^64 - 1; give as many")
-        return NotPrivate(self._released(record, iter(given)))
+        given, needed = list(words), self.words
+        fits = len(given) == needed or (self._tailored is not None and len(given) > needed)
+        if not fits or not all(type(word) is int and 0 <= word < WORD for word in given):
+            raise ValueError(f"words: must be {needed} whole numbers from 0 to 2^64 - 1; give as many")
+        return NotPrivate(self._released(record, _told(given)))
 
     def _released(self, record: Mapping[str, Any], words: Iterator[int]) -> dict[str, Any]:
-        values = self._plain(record)
+        values, looked_at = self._plain(record)
         inputs = [feature.index(values[feature.name]) for feature in self._features]  # all are looked at before a draw
         chosen = self._chosen(words)
         factor = len(self._features) / self._kept if self._scaled else 0.0
@@ -149,6 +171,10 @@ class Client:
                 elif position not in chosen:
                     value = None
             values[feature.name] = value
+        if self._tailored is not None:
+            true = self._tailored.places(looked_at)
+            seen = self._tailored.seen(true, {name: values[name] for name in self._looked_at & self._perturbed})
+            values |= self._tailored.sent(true, seen, words)  # at the end, whether the record had them or not
         return values
 
     def _chosen(self, words: Iterator[int]) -> set[int] | None:
@@ -158,22 +184,29 @@ class Client:
         ranks = [next(words) for _ in self._features]
         return set(sorted(range(len(ranks)), key=ranks.__getitem__)[: self._kept])  # stable: the first of equals
 
-    def _plain(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what stays of a record, read once; what is not declared is refused, as it could be a raw value."""
+    def _plain(self, record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what stays of a record, and what a tailored policy sees of it, each value read once.
+
+        What is not declared is refused, as it could be a raw value.
+        """
         if not isinstance(record, Mapping):
             raise ValueError("the record must be a mapping from name to value; give one record")
         values: dict[str, Any] = {}
+        looked_at: dict[str, Any] = {}
         for name in record:
             if type(name) is not str or name not in self._known:
                 raise ValueError("the record has a member that the policy does not name; leave it out")
-            if name in self._perturbed:
-                values[name] = record[name]
-            elif name in self._passed:
-                values[name] = _passing(name, record[name])
-        for feature in self._features:
-            if feature.name not in values:
-                raise ValueError(f"the record lacks {feature.name!r}, which the policy perturbs; send it")
-        return values
+            if name in self._looked_at:
+                looked_at[name] = record[name]
+            if name in self._perturbed or name in self._passed:
+                values[name] = looked_at[name] if name in looked_at else record[name]
+            if name in self._passed:
+                _check_passing(name, values[name])
+        for name in (*(feature.name for feature in self._features), *self._public):
+            if name not in values and name not in looked_at:
+                does = "perturbs" if name in self._perturbed else "looks at"
+                raise ValueError(f"the record lacks {name!r}, which the policy {does}; send it")
+        return values, looked_at
 
 
 class _Feature:
@@ -196,34 +229,23 @@ class _Feature:
             self._read_categories(where, entry, points)
         else:
             self._read_range(where, entry, points)
-        epsilon = entry["epsilon"]
-        if type(epsilon) is not str or not EPSILON.fullmatch(epsilon):
-            raise ValueError(f"{where}.epsilon: must be a text of digits, such as '0.5'; write the policy anew")
-        self.kernel = TwoLevel(entry["mechanism"], stated(epsilon), points)
+        self.kernel = TwoLevel(entry["mechanism"], _epsilon(f"{where}.epsilon", entry["epsilon"]), points)
         for key in ("low", "high", "width"):
             if entry[key] != str(getattr(self.kernel, key)):
                 raise ValueError(f"{where}.{key}: is not what epsilon and points give; write the policy anew")
 
     def _read_categories(self, where: str, entry: dict[str, Any], points: int) -> None:
-        kinds = entry["categories"]
-        if type(kinds) is not list or not all(type(one) in (str, int, float, bool) for one in kinds):
-            raise ValueError(f"{where}.categories: must be a list of texts, numbers and truths; write the policy anew")
-        self.categories = kinds
-        self._codes = {one: i for i, one in enumerate(kinds)}  # a truth equals its number
-        if len(self._codes) != points or len(kinds) != points:
-            raise ValueError(f"{where}.categories: must be {points} different ones, as points says; write it anew")
+        self.categories, self._codes = entry["categories"], codes(where, entry["categories"])
+        if len(self._codes) != points:
+            raise ValueError(f"{where}.categories: must be {points}, as points says; write the policy anew")
         for key in ("missing", "outside"):
             instead = entry.get(key)
-            if type(instead) not in (str, int, float, bool, type(None)) or (
-                instead is not None and instead not in self._codes
-            ):
+            if instead is not None and (type(instead) not in PLAIN or instead not in self._codes):
                 raise ValueError(f"{where}.{key}: must be one of the categories; write the policy anew")
         self._missing, self._outside = entry.get("missing"), entry.get("outside")
 
     def _read_range(self, where: str, entry: dict[str, Any], points: int) -> None:
-        self.lower, self.upper = number(f"{where}.lower", entry["lower"]), number(f"{where}.upper", entry["upper"])
-        if not (self.lower < self.upper and math.isfinite(self.upper - self.lower)):
-            raise ValueError(f"{where}: upper must lie above lower, and not too far; write the policy anew")
+        self.lower, self.upper = ends(where, entry)
         if "bits" in entry and 1 << whole(f"{where}.bits", entry["bits"], 1, 16) != points:
             raise ValueError(f"{where}.points: must be 2^bits; write the policy anew")
         if "quantise" in entry:
@@ -239,15 +261,14 @@ class _Feature:
         if value is None or (type(value) is float and value != value):
             value = self._instead("missing", self._missing)
         if self.categories is not None:
-            if type(value) not in (str, int, float, bool):
+            if type(value) not in PLAIN:
                 raise ValueError(f"{self.name}: the value is no number, word or truth; recode it")
             if value not in self._codes:
                 value = self._instead("undeclared", self._outside)
             return self._codes[value]
         if type(value) not in (int, float):
             raise ValueError(f"{self.name}: the value is not a number; recode it")
-        clipped = float(min(max(value, self.lower), self.upper))
-        return round((clipped - self.lower) / (self.upper - self.lower) * (self.kernel.points - 1))
+        return place(value, self.lower, self.upper, self.kernel.points)
 
     def _instead(self, what: str, value: Any) -> Any:
         if value is None:
@@ -261,11 +282,7 @@ class _Feature:
         steps = self.kernel.points - 1
         if self.quantise is not None:  # the nearest point of the coarser grid
             y, steps = round(y / steps * (self.quantise - 1)), self.quantise - 1
-        scale = 2.0**-32 if max(abs(self.lower), abs(self.upper)) > WIDE else 1.0
-        lower, upper = scale * self.lower, scale * self.upper
-        if y in (0, steps):
-            return (upper if y else lower) / scale
-        return min(max((lower * (steps - y) + upper * y) / steps, lower), upper) / scale
+        return natural(y, steps, self.lower, self.upper)
 
     def spread(self, value: float, factor: float) -> float:
         """Return a number scaled about the centre; with a factor of 0 the centre."""
@@ -273,8 +290,25 @@ class _Feature:
         return middle + factor * (value - middle) if factor else middle
 
 
-def _passing(name: str, value: Any) -> Any:
-    """Return a value that passes: one plain one, as what is nested could hold anything."""
-    if type(value) not in (str, int, float, bool, type(None)) or (type(value) is float and not math.isfinite(value)):
+def _check_passing(name: str, value: Any) -> None:
+    """Refuse a value that passes, unless it is one plain one: what is nested could hold anything."""
+    if type(value) not in (*PLAIN, type(None)) or (type(value) is float and not math.isfinite(value)):
         raise ValueError(f"{name}: passes, but is no plain number, word or truth; send one value")
-    return value
+
+
+def _epsilon(where: str, given: Any) -> Fraction:
+    if type(given) is not str or not EPSILON.fullmatch(given):
+        raise ValueError(f"{where}: must be a text of digits, such as '0.5'; write the policy anew")
+    return stated(given)
+
+
+def _fresh(count: int) -> Iterator[int]:
+    """Yield words of the operating system without end."""
+    while True:
+        drawn = os.urandom(8 * count)
+        yield from (int.from_bytes(drawn[i : i + 8], "little") for i in range(0, len(drawn), 8))
+
+
+def _told(words: list[int]) -> Iterator[int]:
+    yield from words
+    raise ValueError("words: one was drawn anew, and there are no more; give more")

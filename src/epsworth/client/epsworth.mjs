@@ -4,7 +4,7 @@
 //   const client = new Client(await (await fetch("policy.json")).text());
 //   const released = client.perturb({ age: 31 });
 //
-// Draws and what decides them are whole numbers (BigInt); doubles only place a value on its public grid, and back.
+// Draws and what decides them are whole numbers (BigInt, or below 2^53); doubles only place a value on its public grid, and back.
 
 const FORMAT = "epsworth-client-1";
 const LONGEST = 2 ** 26, DEPTH = 16, DIGITS = 40, WHOLE = 2 ** 53;
@@ -180,9 +180,14 @@ class TwoLevel {
   }
 }
 
-// ---- One feature ----
+function epsilonOf(where, given) {
+  if (typeof given !== "string" || !EPSILON.test(given))
+    refuse(`${where}: must be a text of digits, such as '0.5'; write the policy anew`);
+  return stated(given);
+}
 
-const NEEDED = ["name", "mechanism", "epsilon", "points", "low", "high", "width"];
+// ---- Public grids: a value to its place, a place to the value that leaves ----
+
 const KINDS = ["string", "number", "boolean"];
 const key = (value) => (typeof value === "boolean" ? Number(value) : value); // a truth equals its number
 
@@ -190,6 +195,37 @@ function halfToEven(v) {
   const below = Math.floor(v), rest = v - below;
   return rest < 0.5 || (rest === 0.5 && below % 2 === 0) ? below : below + 1;
 }
+
+function codesOf(where, kinds) {
+  if (!Array.isArray(kinds) || !kinds.every((one) => KINDS.includes(typeof one)))
+    refuse(`${where}.categories: must be a list of texts, numbers and truths; write the policy anew`);
+  const codes = new Map(kinds.map((one, i) => [key(one), i]));
+  if (codes.size < kinds.length) refuse(`${where}.categories: must be different ones; write the policy anew`);
+  return codes;
+}
+
+function endsOf(where, entry) {
+  const lower = number(`${where}.lower`, entry.lower), upper = number(`${where}.upper`, entry.upper);
+  if (!(lower < upper && Number.isFinite(upper - lower)))
+    refuse(`${where}: upper must lie above lower, and not too far; write the policy anew`);
+  return [lower, upper];
+}
+
+function placeOf(value, lower, upper, points) { // clamped; half way the even one
+  const clipped = Math.min(Math.max(value, lower), upper);
+  return halfToEven(((clipped - lower) / (upper - lower)) * (points - 1));
+}
+
+function natural(y, steps, lower, upper) {
+  const scale = Math.max(Math.abs(lower), Math.abs(upper)) > WIDE ? 2 ** -32 : 1;
+  const low = scale * lower, high = scale * upper;
+  if (y === 0 || y === steps) return (y ? high : low) / scale;
+  return Math.min(Math.max((low * (steps - y) + high * y) / steps, low), high) / scale;
+}
+
+// ---- One feature ----
+
+const NEEDED = ["name", "mechanism", "epsilon", "points", "low", "high", "width"];
 
 class Feature {
   constructor(where, given) {
@@ -206,21 +242,17 @@ class Feature {
     this.missing = entry.missing ?? null;
     if (words) this.readCategories(where, entry, points);
     else this.readRange(where, entry, points);
-    if (typeof entry.epsilon !== "string" || !EPSILON.test(entry.epsilon))
-      refuse(`${where}.epsilon: must be a text of digits, such as '0.5'; write the policy anew`);
-    this.kernel = new TwoLevel(entry.mechanism, stated(entry.epsilon), points);
+    this.kernel = new TwoLevel(entry.mechanism, epsilonOf(`${where}.epsilon`, entry.epsilon), points);
     for (const part of ["low", "high", "width"])
       if (entry[part] !== String(this.kernel[part]))
         refuse(`${where}.${part}: is not what epsilon and points give; write the policy anew`);
   }
 
   readCategories(where, { categories, missing, outside }, points) {
-    if (!Array.isArray(categories) || !categories.every((one) => KINDS.includes(typeof one)))
-      refuse(`${where}.categories: must be a list of texts, numbers and truths; write the policy anew`);
     this.categories = categories;
-    this.codes = new Map(categories.map((one, i) => [key(one), i]));
-    if (this.codes.size !== points || categories.length !== points)
-      refuse(`${where}.categories: must be ${points} different ones, as points says; write it anew`);
+    this.codes = codesOf(where, categories);
+    if (this.codes.size !== points)
+      refuse(`${where}.categories: must be ${points}, as points says; write the policy anew`);
     for (const instead of [missing, outside])
       if (instead !== undefined && instead !== null && !this.codes.has(key(instead)))
         refuse(`${where}: missing and outside must be among the categories; write the policy anew`);
@@ -228,10 +260,7 @@ class Feature {
   }
 
   readRange(where, entry, points) {
-    this.lower = number(`${where}.lower`, entry.lower);
-    this.upper = number(`${where}.upper`, entry.upper);
-    if (!(this.lower < this.upper && Number.isFinite(this.upper - this.lower)))
-      refuse(`${where}: upper must lie above lower, and not too far; write the policy anew`);
+    [this.lower, this.upper] = endsOf(where, entry);
     if (has(entry, "bits") && 2 ** whole(`${where}.bits`, entry.bits, 1, 16) !== points)
       refuse(`${where}.points: must be 2^bits; write the policy anew`);
     this.quantise = has(entry, "quantise") ? whole(`${where}.quantise`, entry.quantise, 2, WHOLE) : null;
@@ -250,8 +279,7 @@ class Feature {
       return this.codes.get(key(value));
     }
     if (typeof value !== "number") refuse(`${this.name}: the value is not a number; recode it`);
-    const clipped = Math.min(Math.max(value, this.lower), this.upper);
-    return halfToEven(((clipped - this.lower) / (this.upper - this.lower)) * (this.kernel.points - 1));
+    return placeOf(value, this.lower, this.upper, this.kernel.points);
   }
 
   instead(what, value) {
@@ -266,15 +294,445 @@ class Feature {
       y = halfToEven((y / steps) * (this.quantise - 1));
       steps = this.quantise - 1;
     }
-    const scale = Math.max(Math.abs(this.lower), Math.abs(this.upper)) > WIDE ? 2 ** -32 : 1;
-    const lower = scale * this.lower, upper = scale * this.upper;
-    if (y === 0 || y === steps) return (y ? upper : lower) / scale;
-    return Math.min(Math.max((lower * (steps - y) + upper * y) / steps, lower), upper) / scale;
+    return natural(y, steps, this.lower, this.upper);
   }
 
   spread(value, factor) { // about the centre; with a factor of 0 the centre
     const middle = (this.lower + this.upper) / 2;
     return factor ? middle + factor * (value - middle) : middle;
+  }
+}
+
+// ---- A classifier's copy in whole numbers, proven before it is used: it must answer the same everywhere ----
+
+// All sums stay below 2^53, so that numbers hold them exactly; adding up what is not negative tells where they would not.
+const LEAF = -1, MOST_SHIFT = 52, MOST_COMBINATIONS = 65536;
+const ALONE = ["layers", "trees", "tree"], EVERY = [...ALONE, "joint", "cells"];
+
+function listed(where, given) {
+  if (!Array.isArray(given)) refuse(`${where}: must be a list; write the policy anew`);
+  return given;
+}
+
+function wholes(where, given, least = 1 - WHOLE, most = WHOLE - 1, count = null) {
+  if (!Array.isArray(given) || (count !== null && given.length !== count))
+    refuse(`${where}: must be a list of ${count === null ? "" : `${count} `}whole numbers; write it anew`);
+  for (const one of given) whole(where, one, least, most);
+  return given;
+}
+
+const rowsOf = (where, given, width, least, most) =>
+  listed(where, given).map((row) => wholes(where, row, least, most, width));
+
+function must(holds, sentence) {
+  if (!holds) refuse(`${sentence}; write the policy anew`);
+}
+
+// The place of the largest (smallest) value, the first of equals.
+const largest = (values) => values.reduce((best, value, i) => (value > values[best] ? i : best), 0);
+const smallest = (values) => values.reduce((best, value, i) => (value < values[best] ? i : best), 0);
+const range = (count) => Array.from({ length: count }, (_, i) => i);
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+
+// inputs: [{places, ordered}].  What comes back has region(places), and scores(places), which decide it.
+export function readCopy(where, given, inputs, regions, kinds = EVERY) {
+  const kind = isTable(given) && has(given, "kind") ? given.kind : null;
+  if (!kinds.includes(kind)) refuse(`${where}.kind: must be one of ${kinds.join(", ")}; write the policy anew`);
+  if (kind === "layers") return new Layers(where, given, inputs, regions);
+  if (kind === "joint") return new Joint(where, given, inputs, regions);
+  if (kind === "cells") return new Cells(where, given, inputs, regions);
+  return new Trees(where, given, inputs, regions);
+}
+
+class Layers { // sums of places (1 for a word's position, else 0), through shifted rectifiers
+  constructor(where, given, inputs, regions) {
+    this.inputs = inputs;
+    let reach = inputs.flatMap(({ places, ordered }) => (ordered ? [places - 1] : Array(places).fill(1)));
+    const parts = listed(`${where}.layers`, table(where, given, ["kind", "layers"]).layers);
+    this.layers = parts.map((part, n) => {
+      const at = `${where}.layers[${n}]`, layer = table(at, part, ["weights", "biases", "shift"]);
+      const biases = wholes(`${at}.biases`, layer.biases), weights = rowsOf(`${at}.weights`, layer.weights, reach.length);
+      must(weights.length === biases.length && biases.length >= 1, `${at}: there must be one bias for each unit`);
+      const scale = 2 ** whole(`${at}.shift`, layer.shift, 0, MOST_SHIFT);
+      const sums = weights.map((row, unit) => sum(row.map((w, j) => Math.abs(w) * reach[j])) + Math.abs(biases[unit]));
+      must(sums.every((total) => total < WHOLE), `${at}: a sum can reach 2^53, beyond which doubles round`);
+      reach = sums.map((total) => Math.floor(total / scale));
+      return { weights, biases, scale };
+    });
+    const last = this.layers[this.layers.length - 1];
+    must(last !== undefined && last.scale === 1, `${where}.layers: there must be one at least, the last without a shift`);
+    must(last.biases.length === regions, `${where}: must tell ${regions} regions apart`);
+  }
+
+  scores(places) {
+    let values = this.inputs.flatMap(({ places: count, ordered }, j) =>
+      ordered ? [places[j]] : range(count).map((word) => (places[j] === word ? 1 : 0)));
+    this.layers.forEach(({ weights, biases, scale }, n) => {
+      values = weights.map((row, unit) => row.reduce((total, w, j) => total + w * values[j], biases[unit]));
+      if (n < this.layers.length - 1) values = values.map((value) => Math.floor(Math.max(value, 0) / scale));
+    }); // shift operators would cut numbers to 32 bits
+    return values;
+  }
+
+  region(places) {
+    return largest(this.scores(places));
+  }
+}
+
+class Trees { // sums of leaves' values; one tree can say the region itself
+  constructor(where, given, inputs, regions) {
+    const parts = ["kind", "feature", "threshold", "left", "right", "sets", "roots", "values"];
+    const { kind, ...entry } = table(where, given, parts);
+    this.says = kind === "tree";
+    this.feature = wholes(`${where}.feature`, entry.feature, LEAF, inputs.length - 1);
+    const nodes = this.feature.length;
+    for (const part of ["threshold", "left", "right"])
+      this[part] = wholes(`${where}.${part}`, entry[part], 1 - WHOLE, WHOLE - 1, nodes);
+    this.roots = wholes(`${where}.roots`, entry.roots, 0, nodes - 1);
+    this.values = rowsOf(`${where}.values`, entry.values, this.says ? 1 : regions);
+    must(this.values.length === nodes && nodes >= 1 && this.roots.length >= 1,
+      `${where}: must have nodes, and a root at least`);
+    this.sets = this.readSets(`${where}.sets`, entry.sets, inputs);
+    this.feature.forEach((column, node) => {
+      const after = [this.left[node], this.right[node]].every((child) => node < child && child < nodes);
+      must(column === LEAF || after, `${where}: children must come after their parents`);
+    });
+    this.proveValues(where, regions);
+  }
+
+  readSets(where, given, inputs) { // they stand where words are asked about, and there alone
+    const named = isTable(given) && Object.keys(given).every((node) => /^(?:0|[1-9][0-9]{0,11})$/.test(node));
+    must(named, `${where}: must be an object whose members are numbers of nodes`);
+    const asks = this.feature.map((column) => column !== LEAF && !inputs[column].ordered);
+    const nodes = Object.keys(given).map(Number);
+    must(nodes.every((node) => asks[node] === true) && nodes.length === asks.filter(Boolean).length,
+      `${where}: must stand where words are asked about`);
+    return new Map(nodes.map((node) =>
+      [node, new Set(wholes(where, given[node], 0, inputs[this.feature[node]].places - 1))]));
+  }
+
+  proveValues(where, regions) {
+    const leaves = this.values.filter((_, node) => this.feature[node] === LEAF);
+    if (this.says) {
+      must(this.roots.length === 1, `${where}: one tree alone can name regions`);
+      must(leaves.every(([region]) => region >= 0 && region < regions),
+        `${where}: a leaf names a region that is not there`);
+    } else {
+      const most = leaves.flat().reduce((high, value) => Math.max(high, Math.abs(value)), 0);
+      must(most * this.roots.length < WHOLE, `${where}: a sum can reach 2^53, beyond which doubles round`);
+    }
+  }
+
+  scores(places) {
+    const sums = this.values[0].map(() => 0);
+    for (let node of this.roots) {
+      while (this.feature[node] !== LEAF) {
+        const at = places[this.feature[node]], own = this.sets.get(node);
+        node = (own === undefined ? at <= this.threshold[node] : own.has(at)) ? this.left[node] : this.right[node];
+      }
+      this.values[node].forEach((value, k) => (sums[k] += value));
+    }
+    return sums;
+  }
+
+  region(places) {
+    const scores = this.scores(places);
+    return this.says ? scores[0] : largest(scores);
+  }
+}
+
+class Joint { // a table says which region a combination of the parts' regions is
+  constructor(where, given, inputs, regions) {
+    const entry = table(where, given, ["kind", "counts", "parts", "table"]);
+    this.counts = wholes(`${where}.counts`, entry.counts, 1, MOST_COMBINATIONS);
+    const parts = listed(`${where}.parts`, entry.parts);
+    must(parts.length === this.counts.length && parts.length >= 1, `${where}.counts: there must be one for each part`);
+    this.parts = parts.map((part, i) => readCopy(`${where}.parts[${i}]`, part, inputs, this.counts[i], ALONE));
+    const combinations = this.counts.reduce((product, count) => product * count, 1);
+    must(combinations <= MOST_COMBINATIONS, `${where}: at most ${MOST_COMBINATIONS} combinations can be told`);
+    this.table = wholes(`${where}.table`, entry.table, 0, regions - 1, combinations);
+  }
+
+  scores(places) {
+    return this.parts.flatMap((part) => part.scores(places));
+  }
+
+  region(places) { // the first part's digit is the most significant
+    return this.table[this.parts.reduce((at, part, i) => at * this.counts[i] + part.region(places), 0)];
+  }
+}
+
+class Cells { // the nearest median among the cells of a record's region
+  constructor(where, given, inputs, regions) {
+    const entry = table(where, given, ["kind", "count", "part", "sensitive", "labels", "medians", "weights"]);
+    const count = whole(`${where}.count`, entry.count, 1, regions);
+    this.part = readCopy(`${where}.part`, entry.part, inputs, count, ALONE);
+    const columns = wholes(`${where}.sensitive`, entry.sensitive, 0, inputs.length - 1);
+    must(columns.length >= 1 && new Set(columns).size === columns.length,
+      `${where}.sensitive: must name inputs, each once`);
+    const labels = wholes(`${where}.labels`, entry.labels, 0, count - 1, regions);
+    must(new Set(labels).size === count, `${where}.labels: every region must own at least one cell`);
+    this.medians = rowsOf(`${where}.medians`, entry.medians, columns.length, 0);
+    const fine = this.medians.every((row) => row.every((at, j) => at < inputs[columns[j]].places));
+    must(fine && this.medians.length === regions, `${where}.medians: must be places, for each cell`);
+    const weights = wholes(`${where}.weights`, entry.weights, 1, WHOLE - 1, columns.length);
+    this.axes = columns.map((column, j) => ({ column, ordered: inputs[column].ordered, weight: weights[j] }));
+    const longest = columns.map((column) => (inputs[column].ordered ? Math.max(1, inputs[column].places - 1) : 1));
+    must(sum(weights.map((weight, j) => weight * longest[j])) < WHOLE, `${where}: a distance can reach 2^53`);
+    this.own = range(count).map((label) => range(regions).filter((cell) => labels[cell] === label));
+  }
+
+  scores(places) { // the distances to the cells of the record's region
+    return this.distances(places, this.own[this.part.region(places)]);
+  }
+
+  region(places) {
+    const own = this.own[this.part.region(places)];
+    return own[smallest(this.distances(places, own))];
+  }
+
+  distances(places, cells) { // in weighted steps; a word's weight where it differs
+    return cells.map((cell) => this.axes.reduce((total, { column, ordered, weight }, j) => {
+      const steps = Math.abs(places[column] - this.medians[cell][j]);
+      return total + weight * (ordered ? steps : Math.min(steps, 1));
+    }, 0));
+  }
+}
+
+// ---- The tailored kind: a region, drawn once, and what stands for it ----
+
+// What is within reach, what stands for it and the kernel between come from the policy and from what is public of the
+// record.  Its sensitive values choose a row of that kernel, and nothing else.
+
+const MOST_REGIONS = 256, MOST_INPUTS = 4096, MOST_LEAVES = 64, MOST_REPRESENTATIVES = 4096, MOST_PLACES = 2 ** 20;
+const MOST_CONTEXTS = 1024; // that are remembered
+
+class Input { // whatever a column holds to a place, a place to the value that leaves
+  constructor(where, given) {
+    const words = isTable(given) && has(given, "categories");
+    const more = words ? ["categories", "outside"] : ["lower", "upper", "points"];
+    const entry = table(where, given, ["name", "sensitive", "missing", ...more]);
+    if (typeof entry.name !== "string" || typeof entry.sensitive !== "boolean")
+      refuse(`${where}: name must be a text, and sensitive true or false; write the policy anew`);
+    Object.assign(this, { name: entry.name, sensitive: entry.sensitive, ordered: !words });
+    if (words) {
+      this.kinds = entry.categories;
+      this.codes = codesOf(where, entry.categories);
+      this.places = whole(`${where}.categories`, this.codes.size, 2, MOST_PLACES);
+      for (const part of ["missing", "outside"]) {
+        if (!KINDS.includes(typeof entry[part]) || !this.codes.has(key(entry[part])))
+          refuse(`${where}.${part}: must be one of the categories; write the policy anew`);
+        this[part] = this.codes.get(key(entry[part]));
+      }
+      return;
+    }
+    this.places = whole(`${where}.points`, entry.points, 2, MOST_PLACES);
+    [this.lower, this.upper] = endsOf(where, entry);
+    const missing = number(`${where}.missing`, entry.missing);
+    if (!(missing >= this.lower && missing <= this.upper))
+      refuse(`${where}.missing: must lie in the range; write the policy anew`);
+    this.missing = placeOf(missing, this.lower, this.upper, this.places);
+  }
+
+  place(value) { // never is one asked what it is like, nor refused
+    if (this.ordered)
+      return Number.isFinite(value) ? placeOf(value, this.lower, this.upper, this.places) : this.missing;
+    if (value === null || value === undefined || (typeof value === "number" && Number.isNaN(value)))
+      return this.missing;
+    return (KINDS.includes(typeof value) ? this.codes.get(key(value)) : undefined) ?? this.outside;
+  }
+
+  value(at) {
+    return this.ordered ? natural(at, this.places - 1, this.lower, this.upper) : this.kinds[at];
+  }
+}
+
+function ordersOf(where, given, count) {
+  const found = rowsOf(where, given, count, 0, count - 1);
+  must(found.every((row) => new Set(row).size === count), `${where}: each must name all regions, each of them once`);
+  return found;
+}
+
+class Response { // randomised response between what is within reach, or the likeliest of it by a prior
+  constructor(entry, epsilon, count, inputs, hidden) {
+    let most = count;
+    if (entry.kind === "average") {
+      this.orders = ordersOf("tailored.kernel.orders", entry.orders, count);
+      const leaves = whole("tailored.kernel.orders", this.orders.length, 1, MOST_LEAVES);
+      this.most = wholes("tailored.kernel.most", entry.most, 1, count, leaves);
+      most = Math.max(...this.most);
+      this.prior = readCopy("tailored.kernel.prior", entry.prior, inputs, leaves, ["tree"]);
+      must(!this.prior.feature.some((column) => hidden.includes(column)),
+        "tailored.kernel.prior: asks about a sensitive column; it may see public ones alone");
+    }
+    this.kernels = range(most - 1).map((i) => new TwoLevel("krr", epsilon, i + 2));
+    for (const part of ["low", "high"]) {
+      const given = listed(`tailored.kernel.${part}`, entry[part]);
+      if (given.length !== most - 1 || !this.kernels.every((kernel, i) => given[i] === String(kernel[part])))
+        refuse(`tailored.kernel.${part}: is not what epsilon gives; write the policy anew`);
+    }
+  }
+
+  draw(seen, present, own, next) { // a region that is none of those drawn from takes the first's row
+    if (this.prior !== undefined) {
+      const leaf = this.prior.region(seen);
+      present = this.orders[leaf].filter((region) => present.includes(region)).slice(0, this.most[leaf]);
+    }
+    if (present.length === 1) return present[0];
+    return present[this.kernels[present.length - 2].outcome(Math.max(present.indexOf(own), 0), next())];
+  }
+}
+
+class Gain { // a kernel between all regions; what cannot be sent is replaced by what stands for it
+  constructor(entry, epsilon, count) {
+    const given = listed("tailored.kernel.rows", entry.rows), weight = /^(?:0|[1-9][0-9]{0,19})$/;
+    if (given.length !== count || !given.every((row) => Array.isArray(row) && row.length === count))
+      refuse(`tailored.kernel.rows: must be ${count} lists of ${count} weights; write the policy anew`);
+    if (!given.every((row) => row.every((one) => typeof one === "string" && weight.test(one))))
+      refuse("tailored.kernel.rows: weights must be texts of whole numbers; write the policy anew");
+    this.rows = given.map((row) => row.map(BigInt));
+    this.prove(expBelow(epsilon));
+    this.instead = ordersOf("tailored.kernel.instead", entry.instead, count);
+    must(this.instead.length === count, `tailored.kernel.instead: must be ${count} orders`);
+  }
+
+  prove([p, q]) {
+    for (const row of this.rows)
+      must(row.reduce((a, b) => a + b) === WORD, "tailored.kernel.rows: a row does not add up to 2^64");
+    for (let y = 0; y < this.rows.length; y++) {
+      let [low, high] = [WORD, 0n]; // an empty column is empty in all rows
+      for (const row of this.rows) {
+        if (row[y] < low) low = row[y];
+        if (row[y] > high) high = row[y];
+      }
+      must(high * q <= p * low, "tailored.kernel.rows: two weights differ by more than e^epsilon");
+    }
+  }
+
+  draw(seen, present, own, next) {
+    if (present.length === 1) return present[0];
+    const folded = present.map(() => 0n);
+    this.rows[present.includes(own) ? own : present[0]].forEach((weight, region) => {
+      const taking = [region, ...this.instead[region]].find((one) => present.includes(one));
+      folded[present.indexOf(taking)] += weight;
+    });
+    return present[alias(folded, next())];
+  }
+}
+
+// The outcome of a word: the library's table of columns of equal capacity, filled in its order.
+function alias(weights, word) {
+  let bits = 1;
+  while (2 ** bits < weights.length) bits++;
+  const shift = BigInt(64 - bits), capacity = 1n << shift, left = [...weights], columns = range(2 ** bits);
+  while (left.length < columns.length) left.push(0n);
+  const kept = left.map(() => 0n), other = [...columns];
+  const short = columns.filter((j) => left[j] < capacity), long = columns.filter((j) => left[j] > capacity);
+  while (short.length) {
+    const column = short.pop(), donor = long[long.length - 1];
+    kept[column] = left[column];
+    other[column] = donor;
+    left[donor] -= capacity - left[column];
+    if (left[donor] <= capacity) {
+      long.pop();
+      if (left[donor] < capacity) short.push(donor);
+    }
+  }
+  const column = Number(word >> shift);
+  return (word & (capacity - 1n)) < kept[column] ? column : other[column];
+}
+
+function randomiserOf(given, epsilon, count, inputs, hidden) {
+  const kind = isTable(given) && has(given, "kind") ? given.kind : null, where = "tailored.kernel";
+  if (kind === "gain") return new Gain(table(where, given, ["kind", "rows", "instead"]), epsilon, count);
+  if (kind !== "worst" && kind !== "average")
+    refuse(`${where}.kind: must be worst, average or gain; write the policy anew`);
+  const more = kind === "average" ? ["prior", "orders", "most"] : [];
+  return new Response(table(where, given, ["kind", "low", "high", ...more]), epsilon, count, inputs, hidden);
+}
+
+class Tailored {
+  #standing; #default; #draw; #copy; #randomiser; #hidden; #reach = new Map();
+
+  constructor(given) {
+    const entry = table("tailored", given,
+      ["epsilon", "inputs", "kernel", "representatives", "default", "draw", "copy"]);
+    const inputs = listed("tailored.inputs", entry.inputs);
+    if (inputs.length < 1 || inputs.length > MOST_INPUTS)
+      refuse(`tailored.inputs: must be 1 to ${MOST_INPUTS}; write the policy anew`);
+    this.inputs = inputs.map((one, i) => new Input(`tailored.inputs[${i}]`, one));
+    this.names = this.inputs.map(({ name }) => name);
+    this.#hidden = range(inputs.length).filter((i) => this.inputs[i].sensitive);
+    this.sensitive = this.#hidden.map((i) => this.names[i]);
+    if (!this.#hidden.length || new Set(this.names).size < inputs.length)
+      refuse("tailored.inputs: one must be sensitive, and names differ; write the policy anew");
+    const standing = listed("tailored.representatives", entry.representatives);
+    if (standing.length < 1 || standing.length > MOST_REGIONS)
+      refuse(`tailored.representatives: must be of 1 to ${MOST_REGIONS} regions; write it anew`);
+    this.#standing = standing.map((part, i) => this.#places(`tailored.representatives[${i}]`, part));
+    [this.#default] = this.#places("tailored.default", [entry.default]);
+    if (typeof entry.draw !== "boolean") refuse("tailored.draw: must be true or false; write the policy anew");
+    this.#draw = entry.draw;
+    this.#copy = readCopy("tailored.copy", entry.copy, this.inputs, standing.length);
+    const epsilon = epsilonOf("tailored.epsilon", entry.epsilon);
+    this.#randomiser = randomiserOf(entry.kernel, epsilon, standing.length, this.inputs, this.#hidden);
+  }
+
+  get words() { // where none is drawn anew; at most
+    return this.#draw ? 2 : 1;
+  }
+
+  places(values) { // of a record, whatever it holds; what is absent is missing
+    return this.inputs.map((one) => one.place(values.get(one.name)));
+  }
+
+  seen(own, released) { // all that may choose what is within reach
+    return this.inputs.map((one, i) => (released.has(one.name) ? one.place(released.get(one.name)) : own[i]));
+  }
+
+  sent(own, seen, next) { // what is sent in place of the sensitive columns
+    const known = seen.map((at, i) => (this.inputs[i].sensitive ? 0 : at)), standing = this.#within(known);
+    const present = range(standing.length).filter((region) => standing[region] >= 0);
+    let row = this.#default;
+    if (present.length) {
+      const region = this.#randomiser.draw(known, present, this.#copy.region(own), next);
+      row = this.#standing[region][this.#number(known, region, standing[region], next)];
+    }
+    return this.#hidden.map((column, j) => [this.names[column], this.inputs[column].value(row[j])]);
+  }
+
+  #within(known) { // the first representative of each region that the copy takes for one there, else -1
+    const context = known.join();
+    if (!this.#reach.has(context)) {
+      if (this.#reach.size >= MOST_CONTEXTS) this.#reach.clear();
+      this.#reach.set(context, this.#standing.map((rows, region) =>
+        rows.findIndex((row) => this.#stands(known, row, region))));
+    }
+    return this.#reach.get(context);
+  }
+
+  #stands(known, row, region) {
+    const tried = [...known];
+    this.#hidden.forEach((column, j) => (tried[column] = row[j]));
+    return this.#copy.region(tried) === region;
+  }
+
+  #number(known, region, first, next) { // with draw, all that stand there are equally likely
+    if (!this.#draw) return first;
+    const rows = this.#standing[region], fine = range(rows.length).filter((n) => this.#stands(known, rows[n], region));
+    const count = BigInt(fine.length), most = WORD - (WORD % count);
+    let word = next();
+    while (word >= most) word = next(); // beyond the last multiple of their number
+    return fine[Number(word % count)];
+  }
+
+  #places(where, given) {
+    const found = rowsOf(where, given, this.#hidden.length, 0, MOST_PLACES);
+    if (found.length > MOST_REPRESENTATIVES)
+      refuse(`${where}: must be at most ${MOST_REPRESENTATIVES}; write the policy anew`);
+    must(found.every((row) => row.every((at, j) => at < this.inputs[this.#hidden[j]].places)),
+      `${where}: names a place that is not there`);
+    return found;
   }
 }
 
@@ -287,35 +745,46 @@ export class NotPrivate {
   }
 }
 
-function passing(name, value) { // what is nested could hold anything
+function checkPassing(name, value) { // what is nested could hold anything
   const plain = value === null || typeof value === "string" || typeof value === "boolean";
   if (!plain && !Number.isFinite(value))
     refuse(`${name}: passes, but is no plain number, word or truth; send one value`);
-  return value;
 }
 
 export class Client {
-  #features; #perturbed; #passed; #dropped; #kept = 0; #scaled = false;
+  #features; #perturbed; #passed; #known; #public; #kept = 0; #scaled = false;
+  #tailored = null;
+  #lookedAt = new Set();
 
   // policy: the text of policy.json
   constructor(policy) {
-    const document = table("policy", read(policy), ["format", "fingerprint", "features", "others"], ["sample"]);
+    const document = table("policy", read(policy), ["format", "fingerprint", "features", "others"],
+      ["sample", "tailored"]);
     if (document.format !== FORMAT)
       refuse(`format: this client reads ${FORMAT}; write the policy anew, or use a newer client`);
     if (typeof document.fingerprint !== "string" || !/^[0-9a-f]{64}$/.test(document.fingerprint))
       refuse("fingerprint: must be 64 hexadecimal digits; write the policy anew");
     this.fingerprint = document.fingerprint;
-    const given = document.features;
-    if (!Array.isArray(given) || given.length < 1 || given.length > MOST_FEATURES)
-      refuse(`features: must be a list of 1 to ${MOST_FEATURES}; write the policy anew`);
+    const given = document.features, least = has(document, "tailored") ? 0 : 1;
+    if (!Array.isArray(given) || given.length < least || given.length > MOST_FEATURES)
+      refuse(`features: must be a list of ${least} to ${MOST_FEATURES}; write the policy anew`);
     this.#features = given.map((entry, i) => new Feature(`features[${i}]`, entry));
     this.#perturbed = new Set(this.#features.map((feature) => feature.name));
     const others = table("others", document.others, ["pass", "drop"]);
     this.#passed = texts("others.pass", others.pass);
-    this.#dropped = texts("others.drop", others.drop);
-    const names = [...this.#perturbed, ...this.#passed, ...this.#dropped];
-    if (new Set(names).size < given.length + this.#passed.size + this.#dropped.size)
-      refuse("features, others: a name stands twice; write the policy anew");
+    if (has(document, "tailored")) this.#tailored = new Tailored(document.tailored);
+    const sensitive = this.#tailored === null ? [] : this.#tailored.sensitive;
+    const dropped = texts("others.drop", others.drop);
+    const names = [...given.map((entry) => entry.name), ...sensitive, ...this.#passed, ...dropped];
+    this.#known = new Set(names);
+    if (this.#known.size < names.length)
+      refuse("features, tailored, others: a name stands twice; write the policy anew");
+    if (this.#tailored !== null) this.#lookedAt = new Set(this.#tailored.names);
+    this.#public = [...this.#lookedAt].filter((name) => !this.#perturbed.has(name) && !sensitive.includes(name));
+    if (!this.#public.every((name) => this.#known.has(name)))
+      refuse("tailored.inputs: public ones must be under others.pass or others.drop; write it anew");
+    if (has(document, "sample") && this.#tailored !== null)
+      refuse("sample: a tailored policy cannot sample its features too; write the policy anew");
     if (has(document, "sample")) this.#readSample(document.sample);
   }
 
@@ -329,9 +798,9 @@ export class Client {
     this.#kept = whole("sample.features", sample.features, 1, this.#features.length);
   }
 
-  // How many words of 64 bits a record takes.
+  // How many words of 64 bits a record takes; a tailored one at most, where none is drawn anew.
   get words() {
-    return this.#features.length * (this.#kept ? 2 : 1);
+    return this.#features.length * (this.#kept ? 2 : 1) + (this.#tailored === null ? 0 : this.#tailored.words);
   }
 
   // The record with its features drawn, and of the rest what the policy passes; fresh on every call.
@@ -339,20 +808,23 @@ export class Client {
     const words = new BigUint64Array(this.words);
     for (let at = 0; at < words.length; at += WORDS_AT_ONCE)
       ENTROPY.getRandomValues(words.subarray(at, at + WORDS_AT_ONCE));
-    return Object.fromEntries(this.#released(record, words));
+    return Object.fromEntries(this.#released(record, words, () => ENTROPY.getRandomValues(new BigUint64Array(1))[0]));
   }
 
-  // The same for given words (BigInt, as many as `words` says): NOT PRIVATE, for tests alone.
+  // The same for given words (BigInt, as many as `words` says; of a tailored policy more, should one be drawn anew): NOT
+  // PRIVATE, for tests alone.
   replay(record, words) {
     const given = [...words];
     const fine = given.every((word) => typeof word === "bigint" && word >= 0n && word < WORD);
-    if (given.length !== this.words || !fine)
+    const fits = given.length === this.words || (this.#tailored !== null && given.length > this.words);
+    if (!fits || !fine)
       refuse(`words: must be ${this.words} whole numbers from 0 to 2^64 - 1; give as many`);
-    return Object.setPrototypeOf(Object.fromEntries(this.#released(record, given)), NotPrivate.prototype);
+    const more = () => refuse("words: one was drawn anew, and there are no more; give more");
+    return Object.setPrototypeOf(Object.fromEntries(this.#released(record, given, more)), NotPrivate.prototype);
   }
 
-  #released(record, words) {
-    const values = this.#plain(record), features = this.#features;
+  #released(record, words, more) {
+    const [values, lookedAt] = this.#plain(record), features = this.#features;
     const inputs = features.map((feature) => feature.index(values.get(feature.name))); // all, before a draw
     const chosen = this.#chosen(words), first = this.#kept ? features.length : 0;
     features.forEach((feature, position) => {
@@ -361,6 +833,14 @@ export class Client {
       else if (chosen !== null && !chosen.has(position)) value = null;
       values.set(feature.name, value);
     });
+    if (this.#tailored !== null) {
+      const true_ = this.#tailored.places(lookedAt), released = new Map();
+      for (const name of this.#perturbed) if (this.#lookedAt.has(name)) released.set(name, values.get(name));
+      let at = features.length;
+      const next = () => (at < words.length ? words[at++] : more());
+      for (const [name, value] of this.#tailored.sent(true_, this.#tailored.seen(true_, released), next))
+        values.set(name, value); // at the end, whether the record had them or not
+    }
     return values;
   }
 
@@ -371,17 +851,20 @@ export class Client {
     return new Set(order.slice(0, this.#kept));
   }
 
-  #plain(record) { // what stays of a record, read once; what is not declared could be a raw value
+  #plain(record) { // what stays of a record, and what a tailored policy sees of it, each value read once
     if (!isTable(record)) refuse("the record must be an object from name to value; give one record");
-    const values = new Map();
+    const values = new Map(), lookedAt = new Map();
     for (const [name, value] of Object.entries(record)) {
-      if (this.#perturbed.has(name)) values.set(name, value);
-      else if (this.#passed.has(name)) values.set(name, passing(name, value));
-      else if (!this.#dropped.has(name))
+      if (!this.#known.has(name)) // it could be a raw value
         refuse("the record has a member that the policy does not name; leave it out");
+      if (this.#lookedAt.has(name)) lookedAt.set(name, value);
+      if (this.#perturbed.has(name) || this.#passed.has(name)) values.set(name, value);
+      if (this.#passed.has(name)) checkPassing(name, value);
     }
     for (const { name } of this.#features)
       if (!values.has(name)) refuse(`the record lacks '${name}', which the policy perturbs; send it`);
-    return values;
+    for (const name of this.#public)
+      if (!lookedAt.has(name)) refuse(`the record lacks '${name}', which the policy looks at; send it`);
+    return [values, lookedAt];
   }
 }

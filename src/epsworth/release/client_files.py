@@ -17,10 +17,14 @@ from epsworth.files import OutputError, writing
 from epsworth.numerals import whole
 from epsworth.release.policy import Policy
 from epsworth.release.rules import Rule
+from epsworth.space import Feature
 
 VECTORS = 200
 MOST_VECTORS = 100_000
 WORD = 1 << 64
+SPARE = 3
+ABSURD = ("31", "", True, False, [31], {"value": 31}, 1e300, -1e300, -0.0, "\ud800", None)
+"""What no record should hold in a sensitive column, and none is refused for."""
 
 
 def client_files(policy: Policy, vectors: int = VECTORS) -> dict[str, str]:
@@ -71,12 +75,8 @@ def write_client(policy: Policy, folder: str | Path, vectors: int = VECTORS) -> 
 def _vectors(policy: Policy, client: Client, count: int) -> Iterator[dict[str, Any]]:
     """Yield records, words (as texts: they exceed doubles) and what these release; or that the record is refused."""
     rng = random.Random(policy.fingerprint)  # of public, made up records: nothing of it is a release
-    passed = () if policy.others is None else policy.others.passed
     for _ in range(count):
-        record = {rule.feature.name: _value(rule, rng) for rule in policy.rules} | dict.fromkeys(passed, "as it is")
-        choices = [rng.getrandbits(2) if rng.random() < 0.3 else rng.getrandbits(64) for _ in policy.rules]  # and ties
-        draws = [_word(rule, rng) for rule in policy.rules]
-        words = draws if policy.sampling is None else choices + draws
+        record, words = _record(policy, rng), _words(policy, rng, client.words)
         told = {"record": record, "words": [str(word) for word in words]}
         try:
             yield told | {"released": dict(client.replay(record, words))}
@@ -84,14 +84,40 @@ def _vectors(policy: Policy, client: Client, count: int) -> Iterator[dict[str, A
             yield told | {"refused": True}
 
 
-def _value(rule: Rule, rng: random.Random) -> Any:
+def _record(policy: Policy, rng: random.Random) -> dict[str, Any]:
+    """Return a made up record; what a tailored policy replaces is absent in some, and absurd in others."""
+    record = {rule.feature.name: _value(rule.feature, rule.kernel.points, rng) for rule in policy.rules}
+    record |= dict.fromkeys(() if policy.others is None else policy.others.passed, "as it is")
+    if (tailoring := policy.tailoring) is None:
+        return record
+    for grid, hidden in zip(tailoring.grids, tailoring.sensitive, strict=True):
+        if grid.name not in policy.names or (hidden and rng.random() < 0.95):
+            record[grid.name] = _value(grid.feature, grid.input.places, rng)
+        if hidden and rng.random() < 0.1:
+            record[grid.name] = rng.choice(ABSURD)
+    return record
+
+
+def _words(policy: Policy, rng: random.Random, count: int) -> list[int]:
+    choices = [rng.getrandbits(2) if rng.random() < 0.3 else rng.getrandbits(64) for _ in policy.rules]  # and ties
+    draws = [_word(rule, rng) for rule in policy.rules]
+    words = draws if policy.sampling is None else choices + draws
+    if policy.tailoring is not None:  # a region's, a representative's, and more where that one is drawn anew
+        spare = SPARE * policy.tailoring.draw
+        for _ in range(count - len(words) + spare):
+            words.append(rng.getrandbits(64) if rng.random() < 0.7 else rng.choice([0, WORD - 1]))
+        words += [rng.getrandbits(63)] * (spare > 0)  # which is never drawn anew
+    return words
+
+
+def _value(feature: Feature, points: int, rng: random.Random) -> Any:
     """Return a value of a feature: anywhere, at the ends, between two points of the grid, missing, undeclared."""
-    feature, kind = rule.feature, rng.random()
+    kind = rng.random()
     if kind < 0.02:
         return None
     if feature.categories is not None:
         return "an undeclared word" if kind < 0.05 else rng.choice(feature.categories)
-    width, steps = feature.upper - feature.lower, rule.kernel.points - 1
+    width, steps = feature.upper - feature.lower, points - 1
     if kind < 0.5:
         return rng.uniform(feature.lower - 0.1 * width, feature.upper)
     if kind < 0.6:

@@ -277,7 +277,8 @@ class Policy(Result):
         Raises
         ------
         ValueError
-            If a mechanism takes more than one word a draw: devices draw from pm, sw, their affine forms and krr.
+            If a mechanism takes more than one word a draw: devices draw from pm, sw, their affine forms, krr and
+            tailored policies.  If a tailored policy is too large, or its `others` leave out a column that it looks at.
 
         Examples
         --------

@@ -68,10 +68,17 @@ def perturb(policy: Policy, table: Any) -> Any:
     if isinstance(table, np.ndarray):
         return Perturbation(policy).array(table)
     if isinstance(table, Mapping):
-        return policy.client.perturb({k: v.item() if isinstance(v, np.generic) else v for k, v in table.items()})
+        return policy.client.perturb({name: _plain(value) for name, value in table.items()})
     import narwhals as nw
 
     return nw.to_native(Perturbation(policy).frame(as_frame(table)))
+
+
+def _plain(value: Any) -> Any:
+    """Return NumPy's numbers, truths and texts as Python's own; no value is asked what it is."""
+    kind = type(value)
+    plain = issubclass(kind, (np.number, np.bool_, np.str_)) and not issubclass(kind, np.timedelta64)
+    return value.item() if plain else value
 
 
 class Perturbation:
