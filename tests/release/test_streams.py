@@ -260,6 +260,31 @@ def test_the_command_streams(tmp_path):
     assert (receipt["rows"], receipt["people"]) == (1000, 1000)
 
 
+def _opened_in(folder: Path, process: int) -> bool:
+    """Tell whether a process has a file open that lies, or lay, in a folder."""
+    opened = Path(f"/proc/{process}/fd")
+    try:
+        return any(os.readlink(link).startswith(str(folder)) for link in opened.iterdir())
+    except FileNotFoundError:
+        return False
+
+
+def test_a_reader_that_leaves_leaves_no_file_behind(tmp_path):
+    POLICY.save(tmp_path / "policy.toml")
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    content = "id,age,job\n" + "".join(f"{i},50,b\n" for i in range(100_000))
+    run = subprocess.run(
+        f"{EPSWORTH} perturb policy.toml - - --unit id | head -1", shell=True, cwd=tmp_path, input=content, text=True,
+        capture_output=True, env=os.environ | {"TMPDIR": str(spool)},
+    )  # fmt: skip
+    assert run.stdout == "id,age,job\n"
+    assert run.stderr.startswith("epsworth: standard output was closed before everything was written")
+    assert run.stderr.count("\n") == 1
+    assert not list(spool.iterdir())
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not open files by their number")
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_nothing(tmp_path):
     POLICY.save(tmp_path / "policy.toml")
@@ -273,8 +298,9 @@ def test_ctrl_c_leaves_nothing(tmp_path):
     process.stdin.write(b"age,job\n1,a\n")
     process.stdin.flush()
     until = time.monotonic() + 60
-    while not list(spool.glob("epsworth-*/input")) and time.monotonic() < until:
+    while not _opened_in(spool, process.pid) and time.monotonic() < until:
         time.sleep(0.05)
+    assert not list(spool.iterdir())  # without a name: nothing is left, however the process ends
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=20)
     assert process.returncode == 130

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from epsworth.cli import options, show
+from epsworth.cli.running import connections_may_break
 
 
 def perturb(
@@ -38,7 +40,8 @@ def perturb(
     A run is charged to the people of the table before it draws; stopped, it goes on where the same command is given
     again, and draws the same bytes.  The files of a folder are one run, charged once.
     """
-    from epsworth.files import check_distinct, check_writable
+    connections_may_break()  # a reader that leaves must not end the process with its files
+    from epsworth.files import OutputError, check_distinct, check_writable
     from epsworth.release import Ledger, Policy, perturb_file, perturb_files
 
     many = source != "-" and Path(source).is_dir()
@@ -58,7 +61,12 @@ def perturb(
         terms = {"unit": unit, "cap": cap, "delta_cap": delta_cap, "most": most, "ledger": ledger, "again": again}
         where = {"workers": workers, "cluster": cluster} if many else {"jobs": jobs}
         command: Any = perturb_files if many else perturb_file
-        found = command(rules, source, destination, kind=kind, **terms, **where, progress=progress)
+        try:
+            found = command(rules, source, destination, kind=kind, **terms, **where, progress=progress)
+        except OutputError:
+            if destination == "-":  # nobody reads what is left in its buffer
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            raise
     if receipt is not None:
         show.write_json(str(receipt), found.to_dict())
     print(found, file=sys.stderr if destination == "-" else sys.stdout)

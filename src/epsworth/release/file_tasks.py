@@ -22,6 +22,7 @@ from epsworth.release.parts import PartWords, derivation
 from epsworth.release.policy import Policy
 from epsworth.release.tables import Perturbation
 from epsworth.release.units import Hashes, UnitCounts, hashes
+from epsworth.release.withheld import is_ours
 
 PERSON = b"epsworth-file"
 WIDTH = 32  # bytes of keys and digests
@@ -187,11 +188,7 @@ def attempt(task: Task) -> Found | Written | Failure:
 
 def _told(error: BaseException) -> str:
     """Return our own sentences, of others no more than their kind: they may quote a value."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    ours = trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("epsworth.")
-    if ours and isinstance(error, (ValueError, TypeError)):
+    if is_ours(error):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}; check the path and the space left"

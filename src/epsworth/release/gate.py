@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from epsworth.files import check_separators, check_text
+from epsworth.records import shown_name
 from epsworth.release.lines import count_lines
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -119,7 +120,7 @@ def header(line: bytes) -> Header:
     names = [unquoted(field.decode("utf-8")) for field in fields]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"the header names the column {name!r} twice; rename one")
+            raise ValueError(f"the header names the column {shown_name(name, names)} twice; rename one")
     if len(names) == 1:
         check_separators(names[0], "the input")
     if "" in names:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from epsworth.release.beside import check_metadata
 from epsworth.release.file_tables import FileTable, Progress, Seen, WordsOf
 from epsworth.release.tables import Perturbation
 from epsworth.release.unit_columns import Count, Units, check_unit, units_of_values
+from epsworth.release.withheld import values_withheld
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,10 +40,11 @@ class ParquetTable(FileTable):
         rows, digests = self._height(scan), []
         first = 0
         for frame in self._batches(scan, schema, rows):
-            self.perturbation.read(_wrapped(frame), first)
-            if count is not None and self.unit is not None:
-                count(_units(frame.get_column(self.unit).alias("values"), self.unit, first))
-            digests.append(self.digest(encoded(frame)))
+            with self._withheld():
+                self.perturbation.read(_wrapped(frame), first)
+                if count is not None and self.unit is not None:
+                    count(_units(frame.get_column(self.unit).alias("values"), self.unit, first))
+                digests.append(self.digest(encoded(frame)))
             first += len(frame)
             if progress is not None:
                 progress(first / rows)
@@ -71,16 +74,18 @@ class ParquetTable(FileTable):
                     if progress is not None:
                         progress(min(1.0, drawn.rows / max(1, seen.rows)))
                     yield frame
-            except Exception as fault:
+            except BaseException as fault:
                 faults.append(fault)
                 raise
 
         try:
             register_io_source(source, schema=kinds).sink_parquet(sink)
             found = _scan(sink).collect_schema(), _read_back(sink, list(self.perturbation.columns), seen.rows)
-        except Exception as error:
+        except BaseException as error:
             if faults:
                 raise faults[0] from None
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
             if not isinstance(error, (pl.exceptions.PolarsError, OSError)):
                 raise _unlike() from None
             raise ValueError(f"cannot write the table: {_plain(error)}; choose another place") from None
@@ -92,11 +97,14 @@ class ParquetTable(FileTable):
         first = number = 0
         kept = self.perturbation.kept(schema.names())
         for number, frame in enumerate(self._batches(scan, schema, seen.rows), start=1):
-            digest = self.digest(encoded(frame))
+            with self._withheld():
+                digest = self.digest(encoded(frame))
             if number > len(seen.parts) or digest != seen.parts[number - 1]:
                 raise self.changed()
             perturbation = self.perturbation.drawing(words(number - 1, digest))
-            yield _columns(perturbation.frame(_wrapped(frame), first).to_native(), kept)
+            with self._withheld():
+                released = _columns(perturbation.frame(_wrapped(frame), first).to_native(), kept)
+            yield released
             first += len(frame)
         if number != len(seen.parts):
             raise self.changed()
@@ -106,10 +114,12 @@ class ParquetTable(FileTable):
         import polars as pl
 
         try:
-            scan = _scan(self.path)
-            schema = scan.collect_schema()
-            notes = pl.read_parquet_metadata(os.path.abspath(self.path)) if hasattr(pl, "read_parquet_metadata") else {}
-        except (pl.exceptions.PolarsError, OSError) as error:
+            with self._withheld():
+                scan = _scan(self.path)
+                schema = scan.collect_schema()
+                path = os.path.abspath(self.path)
+                notes = pl.read_parquet_metadata(path) if hasattr(pl, "read_parquet_metadata") else {}
+        except OSError as error:
             raise self._unreadable(error) from None
         if "" in schema:
             raise ValueError(f"the table {self.path} does not name a column; give every column a name")
@@ -124,8 +134,9 @@ class ParquetTable(FileTable):
         import polars as pl
 
         try:
-            return int(scan.select(pl.len()).collect().item())
-        except (pl.exceptions.PolarsError, OSError) as error:
+            with self._withheld():
+                return int(scan.select(pl.len()).collect().item())
+        except OSError as error:
             raise self._unreadable(error) from None
 
     def _batches(self, scan: pl.LazyFrame, schema: pl.Schema, rows: int) -> Iterator[pl.DataFrame]:
@@ -135,13 +146,17 @@ class ParquetTable(FileTable):
         window = ROWS * max(1, min(MOST, CELLS // (ROWS * len(schema))))
         for start in range(0, rows, window):
             try:
-                frame = scan.slice(start, window).collect()
+                with self._withheld():
+                    frame = scan.slice(start, window).collect()
             except (pl.exceptions.PolarsError, OSError) as error:
                 raise self._unreadable(error) from None
             if len(frame) != min(window, rows - start):
                 raise self.changed()
             for at in range(0, len(frame), ROWS):
                 yield frame[at : at + ROWS]
+
+    def _withheld(self) -> AbstractContextManager[None]:
+        return values_withheld(f"the table {self.path}")
 
     def _unreadable(self, error: Exception) -> ValueError:
         return ValueError(f"cannot read the table {self.path}: {_plain(error)}; check the file")

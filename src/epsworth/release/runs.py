@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from epsworth.files import writing
+from epsworth.files import OutputError, writing
 from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_terms import Run, Terms
 from epsworth.release.outputs import appear, hash_of, hidden, on_disk, remove_strays, standard_output
@@ -50,8 +50,14 @@ def _draw(ledger: Ledger, run: Run, place: Path, path: Path | None, write: Calla
             return
         with temporary.open("rb") as made, writing("standard output"):
             sink = standard_output()
-            shutil.copyfileobj(made, sink, 1 << 20)
-            sink.flush()
+            try:
+                shutil.copyfileobj(made, sink, 1 << 20)
+                sink.flush()
+            except BrokenPipeError:
+                raise OutputError(
+                    "standard output was closed before everything was written; the run is charged, and goes on where "
+                    "the same command is given again"
+                ) from None
 
 
 def _is_there(path: Path | None, sha256: str | None) -> bool:

@@ -6,11 +6,11 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
 from epsworth.deprecation import renamed
 from epsworth.files import check_distinct, check_readable, check_writable, writing
@@ -185,12 +185,27 @@ def _at_hand(source: str, destination: str, store: Ledger) -> Iterator[tuple[Pat
     if source != STANDARD:
         yield Path(source), output
         return
+    with _spooled() as path:
+        yield path, output
+
+
+@contextmanager
+def _spooled() -> Iterator[Path]:
+    """Yield standard input as a file that can be read twice, for the owner's eyes only.
+
+    Where the system can open a file by its number it has no name: it goes with the process, however that ends.
+    """
     stream = bytes_of(sys.stdin, "standard input")
-    with tempfile.TemporaryDirectory(prefix="epsworth-") as folder:  # for the owner's eyes only, as its files
-        spooled = Path(folder, "input")
-        with writing(f"the temporary folder {folder}"), spooled.open("xb") as file:
+    with ExitStack() as stack:
+        file: IO[bytes] = stack.enter_context(tempfile.TemporaryFile())
+        path = Path(f"/proc/self/fd/{file.fileno()}")
+        if not path.exists():
+            file = stack.enter_context(tempfile.NamedTemporaryFile(prefix="epsworth-"))
+            path = Path(file.name)
+        with writing(f"the temporary folder {tempfile.gettempdir()}"):
             shutil.copyfileobj(stream, file, 1 << 20)
-        yield spooled, output
+            file.flush()
+        yield path
 
 
 def receipt_of(policy: Policy, run: Run, terms: Terms, units: UnitCounts | None, *, private: bool = True) -> Receipt:

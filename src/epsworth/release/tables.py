@@ -18,6 +18,7 @@ from epsworth.release.columns import MISSING, Column, Indices, is_missing
 from epsworth.release.placed import Placed, all_numbers, series_places
 from epsworth.release.policy import Policy
 from epsworth.release.verified import check_plain, check_released
+from epsworth.release.withheld import values_withheld
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -175,7 +176,8 @@ class Perturbation:
             return frame.get_column(name).alias(PLAIN)
 
         inputs = {name: _encoded(column, values(name), first) for name, column in self.ruled.items()}
-        return inputs, {name: series_places(column, values(name)) for name, column in self.seen.items()}
+        with values_withheld("a column that the policy looks at"):
+            return inputs, {name: series_places(column, values(name)) for name, column in self.seen.items()}
 
     def array(self, table: NDArray[Any]) -> NDArray[Any]:
         """Return a copy of an array with its perturbed columns replaced."""
@@ -184,8 +186,9 @@ class Perturbation:
             raise ValueError(f"the table must have shape (records, features), got shape {table.shape}; reshape it")
         names = [f"x{i}" for i in range(table.shape[1])]
         kept = self.check_names(names)
-        inputs = {name: column.encode(table[:, names.index(name)]) for name, column in self.ruled.items()}
-        places = {name: column.places(table[:, names.index(name)]) for name, column in self.seen.items()}
+        with values_withheld("the array"):
+            inputs = {name: column.encode(table[:, names.index(name)]) for name, column in self.ruled.items()}
+            places = {name: column.places(table[:, names.index(name)]) for name, column in self.seen.items()}
         sent = list(self.draw(inputs, places))
         released = {c.feature.name: c.released(drawn, keep, self.policy) for c, drawn, keep in sent}
         table, names = table[:, [i for i, name in enumerate(names) if name in kept]], kept  # a kind, too, can tell
@@ -291,6 +294,12 @@ def check_unmasked(table: Any) -> None:
 
 
 def _encoded(column: Column, series: nw.Series[Any], first: int) -> Indices:
+    """Return a series' kernel inputs, or refuse a record of it; no other library's words, which may quote values."""
+    with values_withheld(f"the column {column.feature.name}"):
+        return _looked_up(column, series, first)
+
+
+def _looked_up(column: Column, series: nw.Series[Any], first: int) -> Indices:
     """Return a series' kernel inputs; categories are looked up once each."""
     import narwhals as nw
 
@@ -302,6 +311,9 @@ def _encoded(column: Column, series: nw.Series[Any], first: int) -> Indices:
         return column.encode_numbers(series.to_numpy(), first)
     if kind == nw.Object:
         return column.resolve(column.kinds(series.to_list()), first)
+    if kind.is_float():
+        known, at = np.unique(series.to_numpy(), return_inverse=True)  # what is no number is one of them
+        return column.resolve(column.kinds(known.tolist())[at], first)
     present = [value for value in series.unique().to_list() if not is_missing(value)]
     if not present:
         return column.resolve(column.kinds([None] * len(series)), first)
