@@ -15,7 +15,7 @@ from epsworth.release.batches import Running, encoded, told_types
 from epsworth.release.beside import check_metadata
 from epsworth.release.file_tables import FileTable, Progress, Seen, WordsOf
 from epsworth.release.tables import Perturbation
-from epsworth.release.unit_columns import Count, Units, check_unit, units_of_values
+from epsworth.release.unit_columns import Count, Units, check_unit, count_units, units_of_values
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,7 +40,8 @@ class ParquetTable(FileTable):
         for frame in self._batches(scan, schema, rows):
             self.perturbation.read(_wrapped(frame), first)
             if count is not None and self.unit is not None:
-                count(_units(frame.get_column(self.unit).alias("values"), self.unit, first))
+                units = _units(frame.get_column(self.unit).alias("values"), self.unit, first)
+                count_units(count, units, self.unit, first)
             digests.append(self.digest(encoded(frame)))
             first += len(frame)
             if progress is not None:
