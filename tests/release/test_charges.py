@@ -71,7 +71,7 @@ def test_another_spelling_of_a_person_is_no_other_person(tmp_path, kind, value, 
     """The row is that of the whole file, in whichever part it stands."""
     monkeypatch.setattr("epsworth.release.lines.PART", 64)
     source = write(tmp_path / f"in.{kind}", [*map(str, range(40)), "007", value])
-    with pytest.raises(ValueError, match="row 41, id: the unit (is another spelling|holds a character)") as refused:
+    with pytest.raises(ValueError, match=r"row 41, id: the unit (is another spelling|holds a character)") as refused:
         perturb_file(POLICY, source, tmp_path / f"out.{kind}", unit="id", cap=2)
     assert value not in str(refused.value).partition("the unit")[0]
     assert Ledger().runs() == []

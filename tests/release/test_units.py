@@ -130,11 +130,11 @@ def test_one_unit_has_no_second_spelling(value, kind):
     """Each would be a unit with a budget of its own."""
     if kind is np.array and value.endswith("\0"):
         value += "x"  # arrays drop NULs at the end
-    with pytest.raises(IdError, match="row 3 .*(another spelling|nobody sees)") as refused:
+    with pytest.raises(IdError, match=r"row 3 .*(another spelling|nobody sees)") as refused:
         hashes(kind(["7", "007", "Ann", value, "-7"]), KEY)
     assert refused.value.row == 3
     assert value not in str(refused.value).partition(" is ")[0]
-    with pytest.raises(ValueError, match="row 1 .*(another spelling|nobody sees)"):
+    with pytest.raises(ValueError, match=r"row 1 .*(another spelling|nobody sees)"):
         hashes([7, value, 8], KEY)
 
 

@@ -25,7 +25,8 @@ PLAIN = re.compile("-?(0|[1-9][0-9]*)|[0-9]+")  # a whole number's one spelling,
 UNSEEN = re.compile(  # beside control and format characters
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-AT_ENDS, WITHIN = (np.isin(np.arange(256), list(letters)) for letters in (b"0123456789+-.", b"0123456789+-.eE"))
+BEGINNING = 8
+AT_ENDS = np.isin(np.arange(256), list(b"0123456789+-."))
 
 
 class IdError(ValueError):
@@ -238,20 +239,26 @@ def _row(place: int, rows: Sequence[int] | None) -> int:
 def _doubtful(letters: Bytes, whole: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Tell which texts of one length may be another's spelling: what is no plain ASCII, or could be a number."""
     found = AT_ENDS[letters[:, 0]] & AT_ENDS[letters[:, -1]] & ~whole
+    for width in sorted({min(BEGINNING, letters.shape[1]), letters.shape[1]}):  # most are told by how they begin
+        if found.any():
+            found[found] = _like_numbers(letters[found, :width])
     if found.any():
-        found[found] = _like_numbers(letters[found])
+        found[found] = np.any(letters[found].T - np.uint8(ord("0")) > 9, axis=0)
     if letters.min(initial=ord("0")) < ord(" ") or letters.max(initial=0) > ord("~"):
         found |= np.any((letters < ord(" ")) | (letters > ord("~")), axis=1)
     return found
 
 
 def _like_numbers(letters: Bytes) -> NDArray[np.bool_]:
-    """Leave out digits alone, words, dates and addresses: what remains is looked at one by one."""
-    digits = np.all(letters - np.uint8(ord("0")) <= 9, axis=1)
-    signs = (letters == ord("+")) | (letters == ord("-"))
-    inside = np.any(signs[:, 1:] & (letters[:, :-1] | np.uint8(32) != ord("e")), axis=1)
-    dots = np.count_nonzero(letters == ord("."), axis=1) > 1
-    found: NDArray[np.bool_] = np.all(WITHIN[letters], axis=1) & ~(digits | inside | dots)
+    """Leave out words, dates and addresses by the signs in them: the rest is looked at one by one, but for digits."""
+    columns = np.ascontiguousarray(letters.T)  # whose rows are compared many at once
+    digits = columns - np.uint8(ord("0")) <= 9
+    signs, powers = (columns == ord("+")) | (columns == ord("-")), columns | np.uint8(32) == ord("e")
+    dots = columns == ord(".")
+    if digits.all():
+        return np.ones(len(letters), bool)
+    other = np.any(~(digits | signs | powers | dots), axis=0) | np.any(signs[1:] & ~powers[:-1], axis=0)
+    found: NDArray[np.bool_] = ~other & (dots.sum(axis=0, dtype=np.uint32) < 2)
     return found
 
 
