@@ -109,6 +109,10 @@ def exact_decimal(where: str, value: object) -> Decimal:
     try:
         if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
             raise InvalidOperation
+        if isinstance(value, str) and (
+            "_" in value or not value.isascii()
+        ):  # Decimal takes 1_0 and digits of any script
+            raise InvalidOperation
         if not fits(value):
             raise ValueError(f"{where}: must have at most {DIGITS} digits, before and after the point; round it")
         found = Decimal(repr(float(value)) if isinstance(value, float) else value)

@@ -9,6 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import epsworth as ew
@@ -51,6 +52,63 @@ def test_a_person_pays_for_each_of_its_rows_in_any_file_order_and_format(table):
     with pytest.raises(ValueError, match="1 unit would exceed the cap"):
         perturb_file(POLICY, folder / "last.csv", folder / "last-out.csv", unit="id")
     assert not (folder / "last-out.csv").exists()
+
+
+def write(path: Path, ids: list[str]) -> Path:
+    """Write a table of these ids, as texts where the format knows any."""
+    if path.suffix == ".csv":
+        path.write_text("id,age\n" + "".join(f"{one},3\n" for one in ids))
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps({"id": one, "age": 3}) + "\n" for one in ids))
+    else:
+        pl.DataFrame({"id": ids, "age": [3.0] * len(ids)}).write_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("value", ["7.0", "7e0", "+7", "7\u200b", "\uff17"])
+def test_another_spelling_of_a_person_is_no_other_person(tmp_path, kind, value, monkeypatch):
+    """The row is that of the whole file, in whichever part it stands."""
+    monkeypatch.setattr("epsworth.release.lines.PART", 64)
+    source = write(tmp_path / f"in.{kind}", [*map(str, range(40)), "007", value])
+    with pytest.raises(ValueError, match=r"row 41, id: the unit (is another spelling|holds a character)") as refused:
+        perturb_file(POLICY, source, tmp_path / f"out.{kind}", unit="id", cap=2)
+    assert value not in str(refused.value).partition("the unit")[0]
+    assert Ledger().runs() == []
+
+
+def test_a_run_that_was_charged_for_fewer_rows_of_a_person_is_not_told_of_more(table):
+    out = table.with_name("out.csv")
+    perturb_file(POLICY, table, out, most=1)
+    for more in (2, None):
+        with pytest.raises(ValueError, match=r"charged for at most 1 row of a unit, not (2|50) .*again=True"):
+            perturb_file(POLICY, table, out, most=more)
+    assert float(Ledger().spent([7])[0]) == pytest.approx(2)
+    assert perturb_file(POLICY, table, out, most=2, again=True).most == 2
+    assert float(Ledger().spent([7])[0]) == pytest.approx(2 + 4)
+
+
+def test_a_cap_that_is_first_stated_when_the_run_is_done_holds_from_then_on(table):
+    out = table.with_name("out.csv")
+    perturb_file(POLICY, table, out, unit="id")
+    perturb_file(POLICY, table, out, unit="id", cap=3)
+    assert Ledger().settled()[1] == 3
+    with pytest.raises(ValueError, match="50 units would exceed the cap"):
+        perturb_file(POLICY, table, out, unit="id", again=True)
+
+
+@pytest.mark.parametrize(
+    ("terms", "sentence"),
+    [
+        ({"most": 10**30}, "most must be a whole number from 1 to 9223372036854775807"),
+        ({"cap": "1_0"}, "cap: must be a finite number, got '1_0'"),
+        ({"cap": "\u0663"}, "cap: must be a finite number"),
+    ],
+)
+def test_numbers_that_are_none_are_refused(table, terms, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        perturb_file(POLICY, table, table.with_name("out.csv"), **terms)
+    assert Ledger().runs() == []
 
 
 def test_without_a_unit_everybody_is_charged_for_every_row(table):

@@ -236,6 +236,21 @@ def test_secrets_are_neither_shown_nor_pickled(tmp_path):
     assert (tmp_path / DATABASE).stat().st_mode & 0o777 == 0o600
 
 
+def test_what_is_stated_of_a_run_that_goes_on_is_kept(tmp_path):
+    ledger = Ledger(tmp_path)
+    first = begun(ledger, 1, rows=9, most=1)
+    for again in (False, True):
+        with pytest.raises(ValueError, match=r"at most 1 row of a unit, not 2 .*let it end as it was charged"):
+            begun(ledger, 1, rows=9, most=2, cap=7, again=again)
+    assert ledger.settled()[1] is None
+    resumed = begun(ledger, 1, rows=9, most=1, cap="0.75")
+    assert (resumed.state, resumed.id, ledger.settled()[1]) == ("resumed", first.id, Decimal("0.75"))
+    with pytest.raises(ValueError, match="everybody would exceed the cap"):
+        begun(ledger, 2, rows=1)
+    with pytest.raises(ValueError, match="most must be a whole number from 1 to"):
+        begun(ledger, 3, rows=1, most=10**30)
+
+
 def test_of_a_run_that_is_done_no_key_is_left(tmp_path):
     """More keys at once than a page of the database holds, ended in another order."""
     ledger = Ledger(tmp_path)

@@ -51,7 +51,7 @@ def place(tmp_path, monkeypatch):
 
 
 def release(place, out="out", **terms):
-    return perturb_files(POLICY, place / "parts", place / out, ledger=place / "ledger", **{"unit": "id", **terms})
+    return perturb_files(POLICY, place / "parts", place / out, **{"ledger": place / "ledger", "unit": "id", **terms})
 
 
 def outputs(folder):
@@ -298,6 +298,49 @@ def test_work_is_done_in_one_kind_of_place(place):
         release(place, workers=2, map=map)
     with pytest.raises(ValueError, match="at least 1, got 0"):
         release(place, workers=0)
+
+
+GARBLED = {
+    "dropped": lambda function, tasks: [function(task) for task in tasks[1:]],
+    "twice": lambda function, tasks: [function(task) for task in [*tasks, tasks[0]]],
+    "none": lambda function, tasks: None,
+    "others": lambda function, tasks: [None for _ in tasks],
+}
+
+
+@pytest.mark.parametrize("fault", GARBLED)
+def test_a_map_that_loses_results_is_refused_and_nothing_is_charged(place, fault):
+    with pytest.raises(ValueError, match="results of 3 tasks as they were, each once"):
+        release(place, map=GARBLED[fault])
+    assert Ledger(place / "ledger").runs() == []
+
+
+def test_a_map_that_loses_results_of_the_second_reading_is_refused_and_the_run_goes_on(place):
+    def lose(function, tasks):
+        found = [function(task) for task in tasks]
+        return found[1:] if isinstance(found[0], file_tasks.Written) else found
+
+    with pytest.raises(ValueError, match="results of 3 tasks as they were, each once"):
+        release(place, map=lose)
+    release(place)
+    check_whole(place)
+
+
+@pytest.mark.parametrize(("ledger", "what"), [("out", "outputs"), ("parts", "inputs"), ("parts/kept", "inputs")])
+def test_a_ledger_does_not_lie_among_tables(place, cli, ledger, what):
+    before = sorted(place.rglob("*"))
+    with pytest.raises(ValueError, match=f"the ledger would lie among the {what}"):
+        release(place, ledger=place / ledger)
+    code, _, told = cli("perturb", "policy.toml", "parts", "out", "--unit", "id", "--ledger", ledger)
+    assert (code, sorted(place.rglob("*"))) == (2, before)
+    assert f"among the {what}" in told
+
+
+def test_a_folder_does_not_go_to_standard_output(place, cli):
+    before = sorted(place.rglob("*"))
+    code, _, told = cli("perturb", "policy.toml", "parts", "-", "--unit", "id", "--ledger", "ledger")
+    assert (code, sorted(place.rglob("*"))) == (2, before)
+    assert "cannot go to standard output (-); give a folder" in " ".join(told.split())
 
 
 def test_tasks_and_results_show_no_key_and_no_value(place, monkeypatch):

@@ -43,9 +43,12 @@ def perturb(
     connections_may_break()  # a reader that leaves must not end the process with its files
     from epsworth.files import OutputError, check_distinct, check_writable
     from epsworth.release import Ledger, Policy, perturb_file, perturb_files
+    from epsworth.release.released_folder import check_apart
 
     many = source != "-" and Path(source).is_dir()
     _check_places(source, destination, receipt, jobs=jobs, many=many, workers=workers, cluster=cluster)
+    if many:
+        check_apart(source, destination, ledger)
     rules = Policy.load(policy)
     if receipt is not None:
         check_writable(receipt)

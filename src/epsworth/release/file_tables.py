@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from epsworth.release.lines import parts
 from epsworth.release.tables import Perturbation
-from epsworth.release.unit_columns import Count, Units
+from epsworth.release.unit_columns import Count, Units, count_units
 
 if TYPE_CHECKING:
     from epsworth.exact.entropy import WordSource
@@ -158,8 +158,8 @@ class TextTable(FileTable):
             header, _, columns, records = self._opened(stream)
             for part in parts(stream, header.count(b"\n") + 1):
                 units = records.check(part, rows)
-                if count is not None and units is not None:
-                    count(units)
+                if count is not None and units is not None and self.unit is not None:
+                    count_units(count, units, self.unit, rows)
                 digests.append(self.digest(part))
                 rows, read = rows + records.rows(part), read + len(part)
                 if progress is not None:

@@ -24,7 +24,7 @@ from epsworth.numerals import whole
 from epsworth.release.earlier_ledger import LEDGER, Entry, read_entries
 from epsworth.release.folders import state_folder
 from epsworth.release.ledger_folder import LedgerFolder
-from epsworth.release.ledger_prices import Price, bounds_of, everybody, lost
+from epsworth.release.ledger_prices import MOST, Price, bounds_of, everybody, lost
 from epsworth.release.ledger_tables import Line, Settled, Tables
 from epsworth.release.ledger_terms import (
     ONE,
@@ -135,13 +135,15 @@ class Ledger:
             )
         asked = Price.of(terms, units)
         with self._place.alone() as tables:
-            settled = _agreed(tables.settled(), terms, units is not None)
+            settled = _agreed(before := tables.settled(), terms, units is not None)
             lines, files = tables.lines(), tables.files()
             same = [line for line in lines if (line.fingerprint, line.digest) == (terms.policy, identity.digest)]
             unit = settled.unit if units is not None else None
             whose = (identity.policy, identity.target, unit)
             found = [line for line in same if (line.policy, line.target, line.unit) == whose]
             if found and (known := self._known(tables, found[-1], asked, terms.again)) is not None:
+                if settled != before:  # what is stated holds from now on
+                    tables.settle(settled)
                 state, sha256, key = known
                 return _told(found[-1].id, key, state, sha256, found[-1], lines, bounds_of(lines, files))
             if same and not terms.again:
@@ -239,7 +241,7 @@ class Ledger:
         path = Path(path)
         if not path.exists():
             raise ValueError(f"there is no ledger {path}; name an epsworth-ledger.jsonl")
-        limit = None if most is None else whole("most", most)
+        limit = None if most is None else whole("most", most, most=MOST)
         with self._place.alone() as tables:
             lines = tables.lines()
             known, serial = {line.id for line in lines}, len(lines)
@@ -277,8 +279,16 @@ class Ledger:
     ) -> tuple[State, str | None, bytes | None] | None:
         """Return what to do with a run that was charged before; None where another one is wanted."""
         state, sha256, key = tables.state(line.id)
+        if state != "charged" and again:
+            return None
+        if asked.most > line.most:
+            first = "let it end as it was charged, then " if state == "charged" else ""
+            raise ValueError(
+                f"this run was charged for at most {line.most} row{'s' * (line.most != 1)} of a unit, not {asked.most} "
+                f"(ledger {self.path}); {first}say --again (again=True) to charge another for more"
+            )
         if state != "charged":
-            return None if again else ("done", sha256, None)
+            return "done", sha256, None
         if (line.epsilon, line.delta, line.rows) != (asked.epsilon, asked.delta, asked.rows):
             raise ValueError(f"this run was charged at another price (ledger {self.path}); start anew with again=True")
         return "resumed", sha256, key

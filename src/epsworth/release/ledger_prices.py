@@ -15,6 +15,7 @@ from epsworth.release.ledger_terms import LARGEST, Terms, amount_above
 from epsworth.release.unit_files import Charges, UnitFile, together
 from epsworth.release.units import Hashes, UnitCounts
 
+MOST = 2**63 - 1  # rows of a unit: they are kept in 64 bits
 TOO_MUCH = "would lose more than 4,600,000, which is no promise; lower epsilon, or the rows of a unit"
 
 
@@ -34,7 +35,7 @@ class Price:
         """Round a price up, and look at the units."""
         price = amount_above("epsilon", terms.epsilon), amount_above("delta", terms.delta)
         rows, stated = whole("rows", terms.rows, least=0), terms.most
-        limit = rows if stated is None else whole("most", stated)
+        limit = rows if stated is None else whole("most", stated, most=MOST)
         if units is None and terms.unit is not None:
             raise ValueError(f"unit {terms.unit!r} is stated, but no units are counted; count them, or state none")
         if units is None:

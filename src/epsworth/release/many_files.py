@@ -34,7 +34,7 @@ from epsworth.release.maps import Map, chosen
 from epsworth.release.parts import derivation
 from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
-from epsworth.release.released_folder import Folder, inputs
+from epsworth.release.released_folder import Folder, check_apart, inputs
 from epsworth.release.runs import bring_about
 from epsworth.release.streams import ENDINGS, READING, Format, Progress, receipt_of, terms_of
 from epsworth.release.units import UnitCounts
@@ -120,6 +120,7 @@ def perturb_files(
     >>> names, receipt.rows
     (['_manifest.json', 'a.csv', 'b.csv'], 3)
     """
+    check_apart(sources, folder, ledger)
     given = inputs(sources, kind, ENDINGS)
     store = Ledger(ledger)
     place = Folder(folder, given)
@@ -187,7 +188,7 @@ class _Release:
         """Return what was written, in order; where files failed, after all others are there."""
         written: dict[int, Written] = {}
         failures: list[Failure] = []
-        for done, outcome in enumerate(_results(spread, tasks), start=1):
+        for done, outcome in enumerate(_results(spread, tasks, Written), start=1):
             if isinstance(outcome, Written):
                 if tasks[outcome.index].recorded != outcome.sha256:
                     self.place.note(self.run, outcome)
@@ -212,7 +213,7 @@ def _first_reading(
     """Return what was seen in every file, and count the units of all; the first failure ends it."""
     key = None if counts is None else Secret(store.key)
     seen: dict[int, Seen] = {}
-    for found in _results(spread, [Reading(file, key) for file in files]):
+    for found in _results(spread, [Reading(file, key) for file in files], Found):
         if isinstance(found, Failure):
             raise ValueError(f"{found.sentence} (nothing was charged)")
         assert isinstance(found, Found)
@@ -223,15 +224,29 @@ def _first_reading(
     return [seen[file.index] for file in files]
 
 
-def _results(spread: Map, tasks: Sequence[Task]) -> Iterator[Found | Written | Failure]:
-    """Yield what tasks return, in any order; workers are let go however it ends."""
+def _results(spread: Map, tasks: Sequence[Task], kind: type[Found | Written]) -> Iterator[Found | Written | Failure]:
+    """Yield what tasks return, in any order and each once; workers are let go however it ends."""
     found: Iterable[Any] = spread(attempt, tasks)
+    left = {task.source.index for task in tasks}
     try:
-        yield from found
+        for one in found if isinstance(found, Iterable) else ():
+            if not isinstance(one, (kind, Failure)) or one.index not in left:
+                raise _garbled(len(tasks))
+            left.remove(one.index)
+            yield one
+        if left:
+            raise _garbled(len(tasks))
     finally:
         close = getattr(found, "close", None)
         if close is not None:
             close()
+
+
+def _garbled(tasks: int) -> ValueError:
+    return ValueError(
+        f"map did not return the results of {tasks} tasks as they were, each once; give one that calls the function "
+        "with every task and returns what it returns, and run it again"
+    )
 
 
 def _digest(key: Secret, *contents: bytes) -> bytes:

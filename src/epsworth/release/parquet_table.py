@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from epsworth.release.batches import Running, encoded, told_types
 from epsworth.release.beside import check_metadata
 from epsworth.release.file_tables import FileTable, Progress, Seen, WordsOf
 from epsworth.release.tables import Perturbation
-from epsworth.release.unit_columns import Count, Units, check_unit, units_of_values
+from epsworth.release.unit_columns import Count, Units, check_unit, count_units, units_of_values
 from epsworth.release.withheld import values_withheld
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ class ParquetTable(FileTable):
             with self._withheld():
                 self.perturbation.read(_wrapped(frame), first)
                 if count is not None and self.unit is not None:
-                    count(_units(frame.get_column(self.unit).alias("values"), self.unit, first))
+                    units = _units(frame.get_column(self.unit).alias("values"), self.unit, first)
+                    count_units(count, units, self.unit, first)
                 digests.append(self.digest(encoded(frame)))
             first += len(frame)
             if progress is not None:
@@ -113,14 +114,11 @@ class ParquetTable(FileTable):
         """Scan the file, and refuse what its columns and notes tell."""
         import polars as pl
 
-        try:
-            with self._withheld():
-                scan = _scan(self.path)
-                schema = scan.collect_schema()
-                path = os.path.abspath(self.path)
-                notes = pl.read_parquet_metadata(path) if hasattr(pl, "read_parquet_metadata") else {}
-        except OSError as error:
-            raise self._unreadable(error) from None
+        with self._withheld():
+            scan = _scan(self.path)
+            schema = scan.collect_schema()
+            path = os.path.abspath(self.path)
+            notes = pl.read_parquet_metadata(path) if hasattr(pl, "read_parquet_metadata") else {}
         if "" in schema:
             raise ValueError(f"the table {self.path} does not name a column; give every column a name")
         self.perturbation.check_names(schema.names())
@@ -133,30 +131,30 @@ class ParquetTable(FileTable):
     def _height(self, scan: pl.LazyFrame) -> int:
         import polars as pl
 
-        try:
-            with self._withheld():
-                return int(scan.select(pl.len()).collect().item())
-        except OSError as error:
-            raise self._unreadable(error) from None
+        with self._withheld():
+            return int(scan.select(pl.len()).collect().item())
 
     def _batches(self, scan: pl.LazyFrame, schema: pl.Schema, rows: int) -> Iterator[pl.DataFrame]:
         """Yield the rows in order, `ROWS` at a time."""
-        import polars as pl
-
         window = ROWS * max(1, min(MOST, CELLS // (ROWS * len(schema))))
         for start in range(0, rows, window):
-            try:
-                with self._withheld():
-                    frame = scan.slice(start, window).collect()
-            except (pl.exceptions.PolarsError, OSError) as error:
-                raise self._unreadable(error) from None
+            with self._withheld():
+                frame = scan.slice(start, window).collect()
             if len(frame) != min(window, rows - start):
                 raise self.changed()
             for at in range(0, len(frame), ROWS):
                 yield frame[at : at + ROWS]
 
-    def _withheld(self) -> AbstractContextManager[None]:
-        return values_withheld(f"the table {self.path}")
+    @contextmanager
+    def _withheld(self) -> Iterator[None]:
+        """Let no other library quote a value; what polars refuses to read is damaged."""
+        import polars as pl
+
+        with values_withheld(f"the table {self.path}"):
+            try:
+                yield
+            except (pl.exceptions.PolarsError, OSError) as error:
+                raise self._unreadable(error) from None
 
     def _unreadable(self, error: Exception) -> ValueError:
         return ValueError(f"cannot read the table {self.path}: {_plain(error)}; check the file")
@@ -194,18 +192,30 @@ def _read_back(path: Path, columns: list[str], rows: int) -> tuple[int, list[byt
     import polars as pl
 
     found = Running(columns)
-    try:
-        from pyarrow import parquet
-    except ImportError:
+    file = _opened_by_arrow(path)
+    if file is None:
         for start in range(0, rows, ROWS * MOST):
             found.add(_columns(_scan(path).slice(start, ROWS * MOST).collect(), columns))
         return found.result()
-    with parquet.ParquetFile(path) as file:
+    with file:
         for batch in file.iter_batches(batch_size=ROWS, columns=columns):
             frame = pl.from_arrow(batch)
             assert isinstance(frame, pl.DataFrame)
             found.add(frame)
     return found.result()
+
+
+def _opened_by_arrow(path: Path) -> Any:
+    """Return a file as pyarrow opens it; None where there is none, or one older than the types that polars notes."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        return None
+    try:
+        return parquet.ParquetFile(path)
+    except (pa.ArrowInvalid, NotImplementedError):
+        return None
 
 
 def _units(series: pl.Series, name: str, first: int) -> Units:

@@ -13,9 +13,9 @@ from typing import Any
 from epsworth.documents import read_json
 from epsworth.files import OutputError, file_named
 from epsworth.release.file_tasks import Written
-from epsworth.release.folders import to_disk
+from epsworth.release.folders import state_folder, to_disk
 from epsworth.release.ledger_terms import Charged, Run
-from epsworth.release.outputs import hash_of, on_disk
+from epsworth.release.outputs import STANDARD, hash_of, on_disk
 from epsworth.release.receipt import Receipt
 
 MANIFEST = "_manifest.json"
@@ -88,6 +88,25 @@ def inputs(sources: object, kind: str | None, endings: dict[str, Any]) -> Inputs
         if twin is not path:
             raise ValueError(f"{path}: another file is called {twin.name}, too; outputs need names of their own")
     return Inputs(next(iter(kinds)), tuple(Path(os.path.abspath(path)) for path in paths))
+
+
+def check_apart(sources: object, folder: str | Path, ledger: str | Path | None) -> None:
+    """Refuse standard output as a folder, and a ledger among tables, before anything is made there.
+
+    Parameters
+    ----------
+    sources : path or sequence of paths
+    folder : path
+    ledger : path, optional
+        By default the account's own.
+    """
+    if str(folder) == STANDARD:
+        raise OutputError("the files of a folder cannot go to standard output (-); give a folder")
+    place = Path(os.path.realpath(state_folder() if ledger is None else file_named(ledger)))
+    tables = {"outputs": folder} | ({"inputs": sources} if isinstance(sources, (str, os.PathLike)) else {})
+    for what, path in tables.items():
+        if Path(os.path.realpath(file_named(path))) in (place, *place.parents):
+            raise ValueError(f"{place}: the ledger would lie among the {what}; give a folder of its own (ledger=)")
 
 
 class Folder:

@@ -9,6 +9,7 @@ import numpy as np
 
 from epsworth.records import MISSING
 from epsworth.release.columns import Indices, is_missing
+from epsworth.release.units import IdError
 
 if TYPE_CHECKING:
     from epsworth.release.csv_text import Texts
@@ -49,6 +50,14 @@ def units_of_values(values: Iterable[Any], name: str, first: int) -> Units:
     if all(isinstance(value, int) and -MOST <= value < MOST for value in found):
         return np.array(found, dtype=np.int64)
     return found
+
+
+def count_units(count: Count, units: Units, name: str, first: int) -> None:
+    """Count the units of a part; where one is refused, its row is that of the whole table."""
+    try:
+        count(units)
+    except IdError as error:
+        raise ValueError(f"row {first + error.row}, {name}: the unit {error.why}") from None
 
 
 def check_unit(unit: str | None, names: Iterable[str]) -> None:

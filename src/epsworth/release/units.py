@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -18,6 +20,24 @@ LARGEST = 2**63 - 1
 DIGITS = 19  # of LARGEST
 ROWS = 1 << 18  # at once: 4 MiB of blocks stay in the processor's cache
 WAITING = 1 << 22  # hashes that are kept unsorted
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")  # with digits of any script
+PLAIN = re.compile("-?(0|[1-9][0-9]*)|[0-9]+")  # a whole number's one spelling, and names such as 007
+UNSEEN = re.compile(  # beside control and format characters
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+BEGINNING = 8
+AT_ENDS = np.isin(np.arange(256), list(b"0123456789+-."))
+
+
+class IdError(ValueError):
+    """An id is refused: in which row, and why, but never the id."""
+
+    def __init__(self, row: int, why: str) -> None:
+        super().__init__(f"the id in row {row} (from 0) {why}")
+        self.row, self.why = row, why
+
+    def __reduce__(self) -> tuple[type[IdError], tuple[int, str]]:
+        return IdError, (self.row, self.why)
 
 
 def hashes(values: NDArray[Any] | Sequence[int | str], key: bytes) -> Hashes:
@@ -29,7 +49,8 @@ def hashes(values: NDArray[Any] | Sequence[int | str], key: bytes) -> Hashes:
     Parameters
     ----------
     values : array of integers, or sequence of int or str
-        A text that reads as a decimal integer of 64 bits is that integer: ids are the same in CSV and Parquet.
+        A text that reads as a decimal integer of 64 bits is that integer: ids are the same in CSV and Parquet.  Any
+        other spelling of a number is refused, except digits that begin with zeros: these are texts.
     key : bytes
         32 of them.
 
@@ -41,7 +62,8 @@ def hashes(values: NDArray[Any] | Sequence[int | str], key: bytes) -> Hashes:
     Raises
     ------
     ValueError
-        For a missing, empty, fractional or padded id, naming its row from 0, never the id.
+        For a missing, empty, fractional or padded id, another spelling of a number, such as "7.0" or "+7", or
+        characters that nobody sees, naming the row from 0, never the id.
 
     Examples
     --------
@@ -162,7 +184,7 @@ def _integer(value: Any, row: int) -> int:
         return int(value)
     missing = value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
     what = "missing" if missing else f"a {type(value).__name__}"
-    raise ValueError(f"the id in row {row} (from 0) is {what}, but must be an integer or a text; give every row one")
+    raise IdError(row, f"is {what}, but must be an integer or a text; give every row one")
 
 
 def _of_numbers(values: list[int], key: bytes) -> Hashes:
@@ -191,24 +213,66 @@ def _of_texts(values: list[str], key: bytes, rows: Sequence[int] | None = None) 
         encoded = [value.encode() for value in values]
     except UnicodeEncodeError:
         place = next(place for place, text in enumerate(values) if any("\ud800" <= c <= "\udfff" for c in text))
-        raise ValueError(f"the id in {_row(place, rows)} holds half a character; give whole texts") from None
+        raise IdError(_row(place, rows), "holds half a character; give whole texts") from None
     if list(map(str.strip, values)) != values or "" in values:
         place = next(place for place, text in enumerate(values) if not text or text.strip() != text)
         what = "padded by blanks" if values[place].strip() else "empty"
-        raise ValueError(
-            f"the id in {_row(place, rows)} is {what}, so two spellings could name one unit; trim the ids, and give "
-            "every row one"
+        raise IdError(
+            _row(place, rows),
+            f"is {what}, so two spellings could name one unit; trim the ids, and give every row one",
         )
     found = np.empty(len(values), np.uint64)
     for places, letters in _by_length(encoded):
         whole, numbers = _decimal(letters)
+        for place in places[_doubtful(letters, whole)].tolist():
+            if (why := _misspelt(values[place])) is not None:
+                raise IdError(_row(place, rows), why)
         found[places[whole]] = _of_integers(numbers[whole], key)
         found[places[~whole]] = _mac(_blocks(letters[~whole]), key)
     return found
 
 
-def _row(place: int, rows: Sequence[int] | None) -> str:
-    return f"row {place if rows is None else rows[place]} (from 0)"
+def _row(place: int, rows: Sequence[int] | None) -> int:
+    return place if rows is None else rows[place]
+
+
+def _doubtful(letters: Bytes, whole: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Tell which texts of one length may be another's spelling: what is no plain ASCII, or could be a number."""
+    found = AT_ENDS[letters[:, 0]] & AT_ENDS[letters[:, -1]] & ~whole
+    for width in sorted({min(BEGINNING, letters.shape[1]), letters.shape[1]}):  # most are told by how they begin
+        if found.any():
+            found[found] = _like_numbers(letters[found, :width])
+    if found.any():
+        found[found] = np.any(letters[found].T - np.uint8(ord("0")) > 9, axis=0)
+    if letters.min(initial=ord("0")) < ord(" ") or letters.max(initial=0) > ord("~"):
+        found |= np.any((letters < ord(" ")) | (letters > ord("~")), axis=1)
+    return found
+
+
+def _like_numbers(letters: Bytes) -> NDArray[np.bool_]:
+    """Leave out words, dates and addresses by the signs in them: the rest is looked at one by one, but for digits."""
+    columns = np.ascontiguousarray(letters.T)  # whose rows are compared many at once
+    digits = columns - np.uint8(ord("0")) <= 9
+    signs, powers = (columns == ord("+")) | (columns == ord("-")), columns | np.uint8(32) == ord("e")
+    dots = columns == ord(".")
+    if digits.all():
+        return np.ones(len(letters), bool)
+    other = np.any(~(digits | signs | powers | dots), axis=0) | np.any(signs[1:] & ~powers[:-1], axis=0)
+    found: NDArray[np.bool_] = ~other & (dots.sum(axis=0, dtype=np.uint32) < 2)
+    return found
+
+
+def _misspelt(text: str) -> str | None:
+    """Return why a text is no id, as another could be taken for it."""
+    unseen = not text.isprintable() and any(unicodedata.category(letter) in ("Cc", "Cf") for letter in text)
+    if unseen or UNSEEN.search(text):
+        return "holds a character that nobody sees, so two spellings could name one unit; remove it"
+    if not PLAIN.fullmatch(text) and NUMBER.fullmatch(unicodedata.normalize("NFKC", text)):
+        return (
+            "is another spelling of a number, so one unit could have two; write whole numbers as 7, not 7.0, +7 or "
+            "7e0, and other ids with a letter in front"
+        )
+    return None
 
 
 def _by_length(texts: list[bytes]) -> Iterator[tuple[NDArray[np.intp], Bytes]]:
