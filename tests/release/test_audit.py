@@ -379,6 +379,67 @@ def test_delta_is_taken_off():
     assert not audit_sampler(draw, [0.0, 1.0], 1.0, delta=0.21).violates
 
 
+REVEALING = {  # of x = -1 or 1, and uniform numbers in secret
+    "zeros": lambda x, secret: np.where(secret < 0.5, x * 0.0, 1.0),
+    "gaps": lambda x, secret: np.where(secret < 0.5, np.where(x > 0, np.inf, np.nan), 1.0),
+    "payloads": lambda x, secret: (np.uint64(0x7FF8 << 48) + (x > 0).astype(np.uint64)).view(np.float64),
+    "integers": lambda x, secret: (1 << 60) * (1 + (secret < 0.5).astype(np.int64)) + (x > 0),
+    "rare integers": lambda x, secret: (secret * (1 << 61)).astype(np.int64) // 2 * 2 + (1 << 60) + (x > 0),
+    "complex": lambda x, secret: np.column_stack([1 + (secret < 0.5), x * 0.0]).view(np.complex128)[:, 0],
+}
+
+
+@pytest.mark.parametrize("name", REVEALING)
+def test_samplers_that_tell_their_input_in_some_bit_are_found(name, monkeypatch):
+    monkeypatch.setattr("epsworth.release.black_box.replays", lambda sampler, values: ())
+    rng = np.random.default_rng(14)
+    audit = audit_sampler(lambda x: REVEALING[name](x, rng.random(x.shape)), [-1.0, 1.0], 1.0, draws=10_000)
+    assert audit.epsilon_lower > 4, str(audit)
+    assert not audit.passed
+
+
+@pytest.mark.parametrize(
+    ("sampler", "told"),
+    [
+        (lambda x: np.ones(x.shape, np.longdouble) + (x > 0) * np.longdouble(2) ** -60, "long doubles"),
+        (lambda x: np.zeros(x.shape, np.int64 if x[0] > 0 else np.float64), "depends on the input"),
+        (lambda x: np.zeros(x.shape, np.int64 if x[0] > 0 else "U1"), "depends on the input"),
+    ],
+)
+def test_types_that_would_be_rounded_are_refused(sampler, told):
+    if told == "long doubles" and np.dtype(np.longdouble).itemsize == 8:
+        pytest.skip("long doubles are doubles here")
+    with pytest.raises(ValueError, match=told):
+        audit_sampler(sampler, [-1.0, 1.0], 1.0, draws=1000)
+
+
+FAULTLESS = {  # of uniform numbers alone
+    "constant": lambda u: np.zeros(u.shape),
+    "gaps": lambda u: np.full(u.shape, np.nan),
+    "cauchy": lambda u: np.tan(np.pi * (u - 0.5)),
+    "text": lambda u: np.where(u < 0.3, "no", "perhaps"),
+    "rare": lambda u: np.where(u < 1e-4, np.nan, -0.0),
+    "integers": lambda u: (u * (1 << 62)).astype(np.int64),
+    "narrow": lambda u: u.astype(">f2"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTLESS)
+def test_samplers_that_ignore_their_input_pass(name, monkeypatch):
+    """Bounds fail with probability 1e-9 in all; replays and patterns with 4e-9 and 1e-9."""
+    monkeypatch.setattr("epsworth.release.replays.CALLS", 64)
+    rng = np.random.default_rng(15)
+    audit = audit_sampler(
+        lambda x: FAULTLESS[name](rng.random(x.shape)), [-1.0, 1.0], 0.01, draws=10_000, confidence=1 - 1e-9
+    )
+    beyond = [one for one in audit.evidence if one.epsilon > 0.01]
+    assert not beyond, str(audit)
+    assert audit.serial is not None
+    assert not audit.serial.fault
+    constant = name in ("constant", "gaps")
+    assert not constant or audit.passed  # other generators of one seed come back in forked processes
+
+
 def test_categories_are_audited_too():
     rng = np.random.default_rng(7)
     audit = audit_sampler(lambda x: np.where(rng.random(x.shape) < 0.9, x, "no"), ["no", "yes"], 1.0)

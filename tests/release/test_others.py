@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from epsworth.gateway.objects import read_objects
 from epsworth.gateway.refusals import Refusal
 from epsworth.gateway.settings import Settings
 from epsworth.gateway.tensors import read_tensors
-from epsworth.release import Others, Policy, audit_policy
+from epsworth.release import Others, Policy, audit_policy, perturb_file
 from epsworth.release.transformer import Perturb
 from tailored import policy as tailored
 
@@ -89,6 +90,7 @@ def test_wrong_entries_are_named(edit, says):
 
 
 INDICES = [pd.Index([31, 62], name="Age"), pd.Index(["Ada", "Bob"]), pd.RangeIndex(2, name="n")]
+INDICES += [pd.RangeIndex(37, 39), pd.RangeIndex(0, 74, 37), pd.RangeIndex(1, -1, -1)]
 
 
 def test_no_table_keeps_more_than_was_declared():
@@ -103,6 +105,63 @@ def test_no_table_keeps_more_than_was_declared():
         with pytest.raises(ValueError, match="no plain count of its rows"):
             ew.perturb(POLICY, table)
         assert ew.perturb(PLAIN, table).index.equals(index)
+
+
+NESTED = [{"Age": 77.42}, [77.42], {}, []]
+UNNESTED = [7, 7.5, "a", True, None]
+
+
+def file_of(policy, path, released):
+    perturb_file(policy, path, released, ledger=path.parent / "ledger")
+    return released
+
+
+@pytest.mark.parametrize("value", NESTED)
+def test_what_passes_is_single_values(value, tmp_path):
+    rows = ROWS | {"id": [7, value]}
+    for policy in (POLICY, Policy(PLAIN.rules, others=Others(("id", "name")))):
+        source = tmp_path / "rows.jsonl"
+        lines = [dict(zip(ROWS, row, strict=True)) for row in zip(*rows.values(), strict=True)]
+        source.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        with pytest.raises(ValueError, match="row 1, id: the member passes, but is not one") as caught:
+            file_of(policy, source, tmp_path / "out.jsonl")
+        assert "77.42" not in str(caught.value)
+        assert not (tmp_path / "out.jsonl").exists()
+    columns = [pl.Series([value, value], dtype=pl.Object)]
+    if value:
+        columns += [pl.Series([value, value])]
+    if value == [77.42]:
+        columns += [pl.Series([value, value], dtype=pl.Array(pl.Float64, 1))]
+    tables = [pl.DataFrame(ROWS).with_columns(column.alias("id")) for column in columns]
+    tables += [table.to_arrow() for table in tables[1:]] + [pd.DataFrame(rows)]
+    for table in tables:
+        with pytest.raises(ValueError, match=r"^id: the column") as caught:
+            ew.perturb(POLICY, table)
+        assert "77.42" not in str(caught.value)
+    for table in tables[1 : len(columns)]:
+        table.write_parquet(tmp_path / "rows.parquet")
+        with pytest.raises(ValueError, match=r"^id: the column"):
+            file_of(POLICY, tmp_path / "rows.parquet", tmp_path / "out.parquet")
+    by_place = Policy(Policy.of("pm", "1", ew.Domain.of({1: (0, 100)})).rules, others=Others(("x0",)))
+    array = np.empty((1, 2), dtype=object)
+    array[0, 0], array[0, 1] = value, 31.0
+    with pytest.raises(ValueError, match=r"^x0: the column"):
+        ew.perturb(by_place, array)
+
+
+def test_single_values_pass_and_without_others_all_do(tmp_path):
+    source = tmp_path / "rows.jsonl"
+    record = {"age": 31, "job": "a"}
+    for policy, values in ((POLICY, UNNESTED), (PLAIN, UNNESTED + NESTED)):
+        source.write_text("".join(json.dumps(record | {"id": value}) + "\n" for value in values))
+        released = file_of(policy, source, tmp_path / f"{len(values)}.jsonl").read_text().splitlines()
+        assert [json.loads(line)["id"] for line in released] == values
+    nested = pl.DataFrame(ROWS).drop("name").with_columns(id=pl.Series([{"a": 1}, {"a": 2}]))
+    assert ew.perturb(PLAIN, nested)["id"].to_list() == [{"a": 1}, {"a": 2}]
+    for column in ([None, None], [b"a", b"b"], [date(2020, 1, 1), None], [True, None], ["a", None]):
+        for kind in (pl.DataFrame, TABLES["arrow"]):
+            assert columns(ew.perturb(POLICY, kind(ROWS | {"id": column}))) == ["age", "id", "job"]
+    assert ew.perturb(POLICY, pd.DataFrame(ROWS | {"id": ["a", None]}, dtype=object))["id"].tolist() == ["a", None]
 
 
 def test_names_that_look_like_values_are_not_shown():

@@ -27,6 +27,7 @@ from epsworth.release.tables import Perturbation
 
 PEOPLE = ew.Domain.of({"age": (0, 100), "job": ["a", "b", "c"]})
 POLICY = Policy.split("pm", 2, PEOPLE)
+AGES = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}))
 TABLE = pd.DataFrame(
     {"id": [7, 8, 9], "age": [10, 120, -3], "note": ["x", None, "z"], "job": ["a", "b", "c"]}, index=[4, 4, 9]
 )
@@ -342,6 +343,24 @@ def test_notes_and_undeclared_categories_do_not_travel_with_a_table():
         perturb(policy, table).write_parquet(sink)
         assert b"disease" not in sink.getvalue() + pickle.dumps(perturb(policy, table))
     assert b"disease" not in pickle.dumps(found) + pickle.dumps(released)
+
+
+def test_notes_of_columns_do_not_travel_with_a_table():
+    frame = pd.DataFrame({"age": [31.0], "id": [7]}).rename_axis(columns="my-disease")
+    released = perturb(AGES, frame)
+    assert released.columns.names == [None]
+    assert frame.columns.names == ["my-disease"]  # the input is left alone
+    note = {"first": "my-disease"}
+    fields = [pa.field("age", pa.float64(), metadata=note), pa.field("id", pa.int64(), nullable=False, metadata=note)]
+    for kinds in (fields, fields[::-1]):
+        table = pa.table({"age": [31.0, 32.0], "id": [7, 8]}).select([field.name for field in kinds])
+        table = table.cast(pa.schema(kinds, metadata=note))
+        found = perturb(AGES, table)
+        assert found.schema.metadata is None
+        assert all(field.metadata is None for field in found.schema)
+        assert found["id"].to_pylist() == [7, 8]
+        assert not found.schema.field("id").nullable
+        assert found.column_names == table.column_names
 
 
 def test_the_transformer_refuses_what_an_array_would_lose():

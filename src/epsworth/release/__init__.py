@@ -11,7 +11,7 @@
 ``ledger``   `Ledger`: what each person lost; ``units``: keyed hashes of ids, ``unit_files``, ``ledger_tables``: on disk
 ``transformer``  `Perturb`: a step of a scikit-learn pipeline
 ``audit``    a policy proved again from its integers
-``black_box``    any sampler refuted by its draws; ``replays``: seeds and forks
+``black_box``    any sampler refuted by its draws; ``replays``: seeds and forks; ``drawn``: its outputs
 ``locks``, ``folders``, ``receipt``
 """
 

@@ -33,9 +33,9 @@ def check_index(passed: Container[Hashable], table: Any) -> None:
         Of the columns that are sent as they are.
     table : pandas, polars or arrow table
     """
-    index = getattr(table, "index", None)
+    index: Any = getattr(table, "index", None)
     names = list(getattr(index, "names", None) or ())
-    counted = type(index).__name__ == "RangeIndex" and names == [None]
+    counted = type(index).__name__ == "RangeIndex" and names == [None] and (index.start, index.step) == (0, 1)
     if index is not None and not counted and not all(isinstance(n, Hashable) and n in passed for n in names):
         raise ValueError(
             "the table has an index that is no plain count of its rows and is not among others.pass; drop it with "
@@ -65,9 +65,17 @@ def _check_level(features: Container[Hashable], name: object) -> None:
 
 
 def without_notes(table: Any) -> Any:
-    """Return a released table without the notes of its input: pandas' ``attrs``, arrow's metadata."""
+    """Return a released table without its input's notes: ``attrs`` and ``columns.name`` of pandas, arrow's metadata."""
     if getattr(table, "attrs", None):
         table.attrs = {}
-    if getattr(getattr(table, "schema", None), "metadata", None):
-        return table.replace_schema_metadata(None)
-    return table
+    columns: Any = getattr(table, "columns", None)
+    if any(name is not None for name in getattr(columns, "names", None) or ()):
+        table.columns = columns.set_names([None] * len(columns.names))
+    schema: Any = getattr(table, "schema", None)
+    if not hasattr(schema, "remove_metadata"):
+        return table
+    plain = schema.remove_metadata()
+    for place, field in enumerate(schema):
+        if field.metadata:
+            plain = plain.set(place, field.remove_metadata())
+    return table.from_arrays(table.columns, schema=plain)

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Risk, check_spent, clopper_pearson
+from epsworth.release.drawn import doubles, guarded, stacked, words
 from epsworth.release.replays import Replay, Sampler, replays
 from epsworth.release.serial import LENGTH, Dependence, dependence
 from epsworth.results import Result
@@ -180,14 +181,16 @@ def audit_sampler(
     Raises
     ------
     ValueError
-        For fewer than two different inputs, and a sampler that fails or returns another shape.
+        For fewer than two different inputs, and a sampler that fails or returns another shape, long doubles, or a type
+        that depends on the input.
 
     Notes
     -----
-    Kinds of events: repeated ``values``; ``tails``; ``regions`` of high likelihood ratio; ``low bits``: classes of
-    magnitude and trailing zeros of the binary mantissa, in which the rounding of floating-point noise shows through
-    (Mironov 2012; Haney et al. 2022; Casacuberta et al. 2022).  A fault that moves every share by less than about
-    sqrt(1/draws) is not seen: use `audit_policy`, which reads the integers.
+    Kinds of events: repeated ``values``, bit for bit (-0.0 is not 0.0, and NaN no infinity); ``tails``; ``regions`` of
+    high likelihood ratio; ``low bits``: classes of magnitude and trailing zeros of the binary mantissa, in which the
+    rounding of floating-point noise shows through (Mironov 2012; Haney et al. 2022; Casacuberta et al. 2022).  A fault
+    that moves every share by less than about sqrt(1/draws), or ties rows at random places, is not seen: use
+    `audit_policy`, which reads the integers.
 
     Examples
     --------
@@ -199,8 +202,8 @@ def audit_sampler(
     (True, 'low bits')
     """
     true = _checked(np.asarray(inputs), epsilon, delta, draws, confidence)
-    sampler = _guarded(sampler)
-    drawn = np.stack([sampler(np.full(draws, value)) for value in true])
+    sampler = guarded(sampler)
+    drawn = stacked([sampler(np.full(draws, value)) for value in true])
     first, second = draws // 4, draws // 2
     kinds = list(_kinds(drawn[:, :first]))
     risk = Risk.of(confidence)
@@ -212,7 +215,7 @@ def audit_sampler(
         bound = max(0.0, float(_bound(hits[0], hits[1], draws - second, delta, part.spend())))
         evidence.append(Evidence(cells.kind, cells.describe(chosen), pair, hits, draws - second, bound))
     evidence.sort(key=lambda e: -e.epsilon)
-    again = replays(sampler, np.repeat(true, -(-draws // (2 * len(true))) * 2))
+    again = replays(lambda values: words(sampler(values)), np.repeat(true, -(-draws // (2 * len(true))) * 2))
     spent = float_below(risk.spent)
     serial = dependence([sampler(np.repeat(true[:1], min(LENGTH, draws)))])
     return SamplerAudit(evidence[0].epsilon, epsilon, delta, confidence, draws, tuple(evidence), again, spent, serial)
@@ -232,26 +235,6 @@ def _checked(true: NDArray[Any], epsilon: float | None, delta: float, draws: int
     return true
 
 
-def _guarded(sampler: Sampler) -> Sampler:
-    """Refuse in one sentence what no audit can use; numbers become doubles (NaN: infinity), anything else text."""
-
-    def call(values: NDArray[Any]) -> NDArray[Any]:
-        try:
-            drawn = np.asarray(sampler(values.copy()))
-        except (Exception, SystemExit) as error:  # whatever the user's code raises
-            told = repr(error) if isinstance(error, SystemExit) else error
-            raise ValueError(f"the sampler failed on {len(values)} values: {told}; repair it") from error
-        if drawn.shape != values.shape:
-            raise ValueError(
-                f"the sampler must return one output per input, shape {values.shape}, got {drawn.shape}; repair it"
-            )
-        if drawn.dtype.kind not in "fiub":
-            return drawn.astype(str)
-        return np.nan_to_num(drawn.astype(np.float64), nan=np.inf, posinf=np.inf, neginf=-np.inf)
-
-    return call
-
-
 @dataclass(frozen=True)
 class Cells:
     """Outputs cut into numbered cells; events are unions of them.
@@ -269,7 +252,7 @@ class Cells:
 def _kinds(drawn: NDArray[Any]) -> Iterator[Cells]:
     """Yield the kinds of events that make sense for such outputs; cells may depend on the ordering draws alone."""
     yield _values(drawn)
-    if drawn.dtype.kind == "f":
+    if drawn.dtype.kind in "fiub":
         yield _intervals(drawn, "tails", TAILS)
         yield _intervals(drawn, "regions", REGIONS)
         last = (LARGEST - SMALLEST + 1) * 64 + 1
@@ -278,17 +261,18 @@ def _kinds(drawn: NDArray[Any]) -> Iterator[Cells]:
 
 def _values(drawn: NDArray[Any]) -> Cells:
     """Cells are the values that occur often; the last cell holds all others."""
-    found, counts = np.unique(drawn, return_counts=True)
+    found, counts = np.unique(words(drawn), return_counts=True)
     atoms = found[counts >= OFTEN]
 
     def code(outputs: NDArray[Any]) -> Indices:
         if not atoms.size:
             return np.zeros(outputs.shape, dtype=np.int64)
-        at = np.minimum(np.searchsorted(atoms, outputs), atoms.size - 1)
-        return np.where(atoms[at] == outputs, at, atoms.size).astype(np.int64)
+        bits = words(outputs)
+        at = np.minimum(np.searchsorted(atoms, bits), atoms.size - 1)
+        return np.where(atoms[at] == bits, at, atoms.size).astype(np.int64)
 
     def describe(chosen: Indices) -> str:
-        names = [str(value) for value in atoms[chosen[chosen < atoms.size]].tolist()]
+        names = [str(value) for value in atoms.view(drawn.dtype)[chosen[chosen < atoms.size]].tolist()]
         rest = ["any rarer value"] * bool((chosen == atoms.size).any())
         shown = names[:3] + [f"{len(names) - 3} more values"] * (len(names) > 3) + rest
         return f"are {' or '.join(shown)}"
@@ -296,12 +280,12 @@ def _values(drawn: NDArray[Any]) -> Cells:
     return Cells("values", atoms.size + 1, code, describe)
 
 
-def _intervals(drawn: Floats, kind: str, most: int) -> Cells:
+def _intervals(drawn: NDArray[Any], kind: str, most: int) -> Cells:
     """Cells are intervals (edge, next edge] of about equal share over all inputs."""
-    edges = np.unique(np.quantile(drawn, np.arange(1, most) / most, method="inverted_cdf"))
+    edges = np.unique(np.quantile(doubles(drawn), np.arange(1, most) / most, method="inverted_cdf"))
 
-    def code(outputs: Floats) -> Indices:
-        return np.asarray(np.searchsorted(edges, outputs, side="left"), dtype=np.int64)
+    def code(outputs: NDArray[Any]) -> Indices:
+        return np.asarray(np.searchsorted(edges, doubles(outputs), side="left"), dtype=np.int64)
 
     def describe(chosen: Indices) -> str:
         low, high = int(chosen.min()), int(chosen.max())
@@ -314,8 +298,10 @@ def _intervals(drawn: Floats, kind: str, most: int) -> Cells:
     return Cells(kind, edges.size + 1, code, describe, ordered=kind == "tails")
 
 
-def low_bits(outputs: Floats) -> Indices:
-    """Return the class of each double: its binary magnitude, and the trailing zeros of its 53-bit mantissa.
+def low_bits(outputs: NDArray[Any]) -> Indices:
+    """Return the class of each number: its binary magnitude, and the trailing zeros of its 53-bit mantissa.
+
+    Of integers, which may have more bits, they are the trailing zeros of the integer itself.
 
     The noise of a floating-point sampler, added to x, is rounded to the grid of doubles near x: which low bits can
     be set tells x apart from x', sometimes for certain.
@@ -325,12 +311,13 @@ def low_bits(outputs: Floats) -> Indices:
     >>> low_bits(np.array([0.5, 0.75, 0.1, 1 + 0.1 - 1])) % 64  # the last one has lost four bits to the 1
     array([52, 51,  1,  5])
     """
-    usual = np.isfinite(outputs) & (outputs != 0)
-    mantissa, exponent = np.frexp(np.where(usual, np.abs(outputs), 1.0))
-    whole = np.ldexp(mantissa, 53).astype(np.int64)
-    zeros = np.frexp((whole & -whole).astype(np.float64))[1] - 1
+    numbers = doubles(outputs)
+    usual = np.isfinite(numbers) & (numbers != 0)
+    mantissa, exponent = np.frexp(np.where(usual, np.abs(numbers), 1.0))
+    whole = outputs.astype(np.uint64) if outputs.dtype.kind in "iu" else np.ldexp(mantissa, 53).astype(np.uint64)
+    zeros = np.frexp((whole & (~whole + np.uint64(1))).astype(np.float64))[1] - 1
     classes = (np.clip(exponent, SMALLEST, LARGEST) - SMALLEST) * 64 + zeros
-    unusual = (LARGEST - SMALLEST + 1) * 64 + (outputs != 0)  # zero, or not finite
+    unusual = (LARGEST - SMALLEST + 1) * 64 + (numbers != 0)  # zero, or not finite
     return np.asarray(np.where(usual, classes, unusual), dtype=np.int64)
 
 

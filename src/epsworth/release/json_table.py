@@ -252,10 +252,22 @@ class JsonRecords(Records):
     def _objects(self, lines: list[str], first: int, flat: int) -> list[dict[str, Any]]:
         """Return what the standard library finds, or refuse a line that it does not take for one object."""
         try:
-            return json_lines.decode_objects(lines, flat)
+            objects = json_lines.decode_objects(lines, flat)
         except (ValueError, TypeError, RecursionError):
             row = next((i for i, line in enumerate(lines) if not json_lines.is_json(line)), None)
             raise _unlike(first) if row is None else _not_json(first + row) from None
+        if self.perturbation.policy.others is not None and not flat:
+            for row, read in enumerate(objects, start=first):
+                self._check_single(read, row)
+        return objects
+
+    def _check_single(self, read: Mapping[str, Any], row: int) -> None:
+        """Refuse an object with a member that passes by its name and nests: it could hold any other."""
+        for name, value in read.items():
+            if isinstance(value, (dict, list)) and name not in self.columns:
+                raise ValueError(
+                    f"row {row}, {name}: the member passes, but is not one number, word or truth; send one value"
+                )
 
 
 def _members(line: str, row: int) -> list[json_lines.Member]:

@@ -171,6 +171,8 @@ class Perturbation:
         check_beside(self.columns, native)
         if self.policy.others is not None:
             check_index(self.policy.others.passed, native)
+            for name in self.passed(frame.columns):
+                _check_single(name, frame.get_column(name).alias(PLAIN))
 
         def values(name: str) -> nw.Series[Any]:
             return frame.get_column(name).alias(PLAIN)
@@ -186,6 +188,9 @@ class Perturbation:
             raise ValueError(f"the table must have shape (records, features), got shape {table.shape}; reshape it")
         names = [f"x{i}" for i in range(table.shape[1])]
         kept = self.check_names(names)
+        if table.dtype.kind == "O":
+            for name in self.passed(names):
+                check_plain(name, table[:, names.index(name)])
         with values_withheld("the array"):
             inputs = {name: column.encode(table[:, names.index(name)]) for name, column in self.ruled.items()}
             places = {name: column.places(table[:, names.index(name)]) for name, column in self.seen.items()}
@@ -238,6 +243,10 @@ class Perturbation:
     def kept(self, names: list[str]) -> list[str]:
         """Return the columns that stay, in their order; those that the policy does not know are refused."""
         return list(names) if self.policy.others is None else self.policy.others.kept(names, self.columns)
+
+    def passed(self, names: list[str]) -> list[str]:
+        """Return the columns that pass through because the policy names them; what nests could hold any other."""
+        return [] if self.policy.others is None else [n for n in self.kept(names) if n not in self.columns]
 
     def plain(self, kept: list[str]) -> list[str]:
         """Return the columns that pass through and may hold neither commas nor quotes in CSV."""
@@ -319,6 +328,23 @@ def _looked_up(column: Column, series: nw.Series[Any], first: int) -> Indices:
         return column.resolve(column.kinds([None] * len(series)), first)
     kinds = series.replace_strict(present, column.kinds(present).tolist(), return_dtype=nw.Int64)
     return column.resolve(kinds.fill_null(MISSING).to_numpy().astype(np.int64), first)
+
+
+def _check_single(name: str, series: nw.Series[Any]) -> None:
+    """Refuse a column that passes by its name and holds more than one value per record, or what nobody knows."""
+    import narwhals as nw
+
+    kind = series.dtype
+    if series.implementation.is_pandas_like() and kind == nw.Object:
+        return check_plain(name, series.to_list())
+    unknown = kind == nw.Unknown and series.null_count() < len(series)  # polars' and arrow's type of nothing
+    if unknown and "binary" in str(getattr(series.to_native(), "type", "")):  # arrow's large ones
+        unknown = False
+    if unknown or isinstance(kind, (nw.Struct, nw.List, nw.Array, nw.Object)):
+        raise ValueError(
+            f"{name}: the column passes, but holds no single values but {type(kind).__name__.lower()}; "
+            "give one number, word or truth per record"
+        )
 
 
 def _check_kind(name: str, series: nw.Series[Any]) -> None:
