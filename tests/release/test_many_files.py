@@ -289,7 +289,7 @@ def test_lists_are_files_of_different_names(place):
 @pytest.mark.parametrize("out", ["parts", ".", "parts/out"])
 def test_outputs_do_not_lie_among_inputs(place, out):
     with pytest.raises(ValueError, match="the output's folder"):
-        release(place, out)
+        release(place, out, ledger=place.with_name(f"{place.name}-ledger"))
     assert sorted(os.listdir(place / "parts")) == ["part-00.csv", "part-01.csv", "part-02.csv"]
 
 
