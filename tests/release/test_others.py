@@ -8,6 +8,7 @@ from datetime import date
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -138,6 +139,10 @@ def test_what_passes_is_single_values(value, tmp_path):
         with pytest.raises(ValueError, match=r"^id: the column") as caught:
             ew.perturb(POLICY, table)
         assert "77.42" not in str(caught.value)
+    for ordered in (False, True):
+        pairs = pd.Series(pd.Categorical([(1, 77.42), (2, 77.42)], ordered=ordered))
+        with pytest.raises(ValueError, match=r"^id: the column"):
+            ew.perturb(POLICY, pd.DataFrame(ROWS).assign(id=pairs))
     for table in tables[1 : len(columns)]:
         table.write_parquet(tmp_path / "rows.parquet")
         with pytest.raises(ValueError, match=r"^id: the column"):
@@ -161,6 +166,10 @@ def test_single_values_pass_and_without_others_all_do(tmp_path):
     for column in ([None, None], [b"a", b"b"], [date(2020, 1, 1), None], [True, None], ["a", None]):
         for kind in (pl.DataFrame, TABLES["arrow"]):
             assert columns(ew.perturb(POLICY, kind(ROWS | {"id": column}))) == ["age", "id", "job"]
+    for ordered in (False, True):
+        words = pd.DataFrame(ROWS).assign(id=pd.Categorical(["a", "b"], ordered=ordered))
+        assert ew.perturb(POLICY, words)["id"].tolist() == ["a", "b"]
+        assert ew.perturb(POLICY, pa.Table.from_pandas(words))["id"].to_pylist() == ["a", "b"]
     assert ew.perturb(POLICY, pd.DataFrame(ROWS | {"id": ["a", None]}, dtype=object))["id"].tolist() == ["a", None]
 
 

@@ -337,6 +337,8 @@ def _check_single(name: str, series: nw.Series[Any]) -> None:
     kind = series.dtype
     if series.implementation.is_pandas_like() and kind == nw.Object:
         return check_plain(name, series.to_list())
+    if isinstance(kind, (nw.Categorical, nw.Enum)) and not series.implementation.is_polars():  # which has texts alone
+        return check_plain(name, series.unique().to_list())
     unknown = kind == nw.Unknown and series.null_count() < len(series)  # polars' and arrow's type of nothing
     if unknown and "binary" in str(getattr(series.to_native(), "type", "")):  # arrow's large ones
         unknown = False
