@@ -124,7 +124,7 @@ def ends(policy, hours) -> list[int]:
         return sorted({case.kernel.low * i for i in range(case.kernel.points + 1)} | {0, WORD})
     found = {0, WORD}
     for table in case.kernel.tables:
-        for column, entry in enumerate(table._entries.tolist()):
+        for column, entry in enumerate(table.entries.tolist()):
             first = column << (64 - table.bits)
             found |= {first, first + (entry >> table.bits)}
     return sorted(found)
