@@ -75,7 +75,7 @@ class FileTable(ABC):
         self, perturbation: Perturbation, path: str | Path, unit: str | None = None, digest: Digest | None = None
     ) -> None:
         self.perturbation, self.path, self.unit = perturbation, Path(path), unit
-        self.digest = digest or partial(_digest, os.urandom(DIGEST))
+        self.digest = digest or partial(keyed, os.urandom(DIGEST))
 
     @abstractmethod
     def seen(self, count: Count | None = None, progress: Progress | None = None) -> Seen:
@@ -236,7 +236,8 @@ def _made(told: bytes) -> tuple[Records, WordsOf]:
     return kind(Perturbation(policy), *given), words
 
 
-def _digest(key: bytes, content: bytes) -> bytes:
+def keyed(key: bytes, content: bytes) -> bytes:
+    """Return a keyed digest of a part of an input: without the key it confirms no guess of a row."""
     return hashlib.blake2b(content, key=key, digest_size=DIGEST).digest()
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.files import check_readable
-from epsworth.release.file_tables import FileTable, Seen, file_table
+from epsworth.release.file_tables import FileTable, Seen, file_table, keyed
 from epsworth.release.outputs import appear, hash_of, hidden, on_disk
 from epsworth.release.parts import PartWords, derivation
 from epsworth.release.policy import Policy
@@ -193,11 +193,6 @@ def _told(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}; check the path and the space left"
     return f"a worker failed ({type(error).__name__}); perturb this file by itself to see more"
-
-
-def keyed(key: bytes, content: bytes) -> bytes:
-    """Return a keyed digest of a part of an input: without the key it confirms no guess of a row."""
-    return hashlib.blake2b(content, key=key, digest_size=WIDTH).digest()
 
 
 def file_key(run_key: bytes, index: int, digest: bytes, identity: str) -> bytes:

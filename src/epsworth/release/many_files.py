@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.release.file_tables import Seen
+from epsworth.release.file_tables import Seen, keyed
 from epsworth.release.file_tasks import (
     Drawing,
     Failure,
@@ -26,7 +26,6 @@ from epsworth.release.file_tasks import (
     Written,
     attempt,
     file_key,
-    keyed,
 )
 from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_terms import Amount, Charged, Identity, Run, Terms
