@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from epsworth.files import check_readable
 from epsworth.release.file_tables import FileTable, Seen, file_table, keyed
-from epsworth.release.outputs import appear, hash_of, hidden, on_disk
+from epsworth.release.outputs import appear, hash_of, hidden, is_there, on_disk
 from epsworth.release.parts import PartWords, derivation
 from epsworth.release.policy import Policy
 from epsworth.release.tables import Perturbation
@@ -147,7 +147,7 @@ class Drawing:
 
     def run(self) -> Written:
         """Leave the output as it was, or make it again: with the same key every time the same bytes."""
-        if self.recorded is not None and self.output.is_file() and hash_of(self.output) == self.recorded:
+        if self.recorded is not None and is_there(self.output, self.recorded):
             return Written(self.source.index, self.output.name, self.seen.rows, self.recorded)
         if self.key is None:
             raise ValueError(

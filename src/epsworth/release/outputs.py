@@ -67,6 +67,11 @@ def hash_of(path: Path) -> str:
     return found.hexdigest()
 
 
+def is_there(path: Path | None, sha256: str | None) -> bool:
+    """Tell whether an output is what its run wrote; what went to standard output is nowhere."""
+    return path is not None and sha256 is not None and path.is_file() and hash_of(path) == sha256
+
+
 def on_disk(path: Path) -> None:
     """Wait until a file's content is on the disk."""
     with path.open("rb+") as stream:

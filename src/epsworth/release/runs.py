@@ -10,7 +10,7 @@ from pathlib import Path
 from epsworth.files import OutputError, writing
 from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_terms import Run, Terms
-from epsworth.release.outputs import appear, hash_of, hidden, on_disk, remove_strays, standard_output
+from epsworth.release.outputs import appear, hash_of, hidden, is_there, on_disk, remove_strays, standard_output
 
 
 def bring_about(ledger: Ledger, run: Run, terms: Terms, path: Path | None, write: Callable[[Path], None]) -> None:
@@ -26,15 +26,15 @@ def bring_about(ledger: Ledger, run: Run, terms: Terms, path: Path | None, write
         Draws into the file that it is given; with the run's key, so every time the same.
     """
     if run.state == "done":
-        if not _is_there(path, run.sha256):
+        if not is_there(path, run.sha256):
             raise ledger.repeated(terms, 1 + run.times_before)
         return
-    if not _is_there(path, run.sha256):  # else it was stopped between the move and its last word
+    if not is_there(path, run.sha256):  # else it was stopped between the move and its last word
         place = Path(tempfile.gettempdir(), "standard-output") if path is None else path
         try:
             _draw(ledger, run, place, path, write)
         except FileNotFoundError:  # another process had this very run, was done, and removed what it took for remains
-            if not _is_there(path, ledger.sealed(run)):
+            if not is_there(path, ledger.sealed(run)):
                 raise
         remove_strays(place, run.id.hex())
     ledger.done(run)
@@ -58,8 +58,3 @@ def _draw(ledger: Ledger, run: Run, place: Path, path: Path | None, write: Calla
                     "standard output was closed before everything was written; the run is charged, and goes on where "
                     "the same command is given again"
                 ) from None
-
-
-def _is_there(path: Path | None, sha256: str | None) -> bool:
-    """Tell whether an output is what its run wrote; what went to standard output is nowhere."""
-    return path is not None and sha256 is not None and path.is_file() and hash_of(path) == sha256
