@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from importlib.util import find_spec
 from itertools import count
 
@@ -10,6 +11,14 @@ import pytest
 
 EXTRAS = ("torch",)
 _numbers = count()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what fixtures of whole modules release, before any test's own ledger, away from the account's, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EPSWORTH_STATE", str(tmp_path_factory.getbasetemp() / "state"))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -28,19 +28,26 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, max_exa
 settings.load_profile("repeatable")
 
 
+SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text().split())
+
+
 @pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the default run one in ``every(k)`` cases of a test, picked by its name; the others are slow ones.
+    """Leave the default run what it has time for; the rest are slow ones, which CI runs too.
 
-    Names rather than counts: cases in a product of parameters repeat with a period that counting may share.
+    ``slow.txt`` lists tests measured to take more than half a second of a core, all their cases together; of those with
+    ``[*]`` the first case stays.  ``every(k)`` leaves one case in k, picked by its name: cases in a product of
+    parameters repeat with a period that counting may share.
     """
     started = set()
     for item in items:
+        function = item.nodeid.partition("[")[0]
         for marker in item.iter_markers("every"):
-            function = item.nodeid.partition("[")[0]
             if function in started and zlib.crc32(item.name.encode()) % marker.args[0]:
                 item.add_marker(pytest.mark.slow)
-            started.add(function)
+        if function in SLOW or (f"{function}[*]" in SLOW and function in started):
+            item.add_marker(pytest.mark.slow)
+        started.add(function)
 
 
 @pytest.fixture(scope="session")

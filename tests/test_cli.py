@@ -436,10 +436,10 @@ def test_a_tolerance_that_is_not_met_is_printed_and_written(cli, place):
     pl.read_csv(place / "table.csv")[:1].drop("sick").write_csv(place / "one.csv")
     code, out, _ = cli(
         "utility", "model.skops", "one.csv", "-s", "age,bmi", "--domain", "domain.toml", "-m", "laplace_clipped",
-        "-e", "8", "--tolerance", "1e-7", "--json", "wide.json",
+        "-e", "8", "--tolerance", "1e-15", "--json", "wide.json",
     )  # fmt: skip
     assert code == 0
-    assert "the tolerance of 0.0000001 is not met" in " ".join(out.split())
+    assert "the tolerance of 1E-15 is not met" in " ".join(out.split())
     assert any("is not met" in note for note in json.loads((place / "wide.json").read_text())["notes"])
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import joblib
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
+from sklearn.ensemble import RandomForestClassifier
 
+import epsworth as ew
 from epsworth.learner import LatticeConfig, aggregate_files, write_reports
 from epsworth.pac import MI, PACPrivatizer
-from epsworth.parallel import in_order
+from epsworth.parallel import in_order, on_cluster
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
@@ -62,3 +67,29 @@ def test_worlds_are_simulated_on_a_cluster(cluster):
         here = PACPrivatizer(PCA(2), MI(0.25), worlds=256).fit(X).trials_
     assert (there.outputs == here.outputs).all()
     assert (there.failed == here.failed).all()
+
+
+def test_a_killed_worker_changes_no_bit_of_the_curves():
+    """Three workers, one of which is killed while it has pieces in hand; the address is all that a user gives."""
+    X = np.random.default_rng(2).random((60, 4))
+    model = RandomForestClassifier(10, random_state=0).fit(X, X[:, 0] + X[:, 1] * X[:, 2] > 0.8)
+    asked = {"sensitive": [0, 1], "mechanisms": ["pm", "krr:k=5", "laplace"], "epsilons": [1, 4], "rng": 3,
+             "tolerance": 0.03}  # fmt: skip
+    here = ew.stability(model, X, **asked)
+    with distributed.LocalCluster(n_workers=3, threads_per_worker=1, processes=True, dashboard_address=":0") as local:
+        victim = next(iter(local.workers.values())).pid
+        seen = []
+
+        def watch(standing):
+            if standing.done > 0.1 and not seen:
+                seen.append(victim)
+                os.kill(victim, signal.SIGKILL)
+
+        with on_cluster(local.scheduler_address):
+            there = ew.stability(model, X, **asked, watch=watch)
+    assert seen == [victim]
+    for one, other in zip(here.stability.average(), there.stability.average(), strict=True):
+        assert (one == other).all()
+    assert (here.lower == there.lower).all()
+    assert (here.upper == there.upper).all()
+    assert not there.stopped

@@ -32,7 +32,7 @@ class Slow(ClassifierMixin, BaseEstimator):
     def predict(self, X):
         time.sleep(2e-5 * len(X))
         Slow.calls += 1
-        if Slow.calls == 60:
+        if Slow.calls == int(os.environ.get("UNDER_WAY", "60")):
             Path("asked").touch()
         return (np.asarray(X).sum(axis=1) > 1).astype(int)
 
@@ -126,3 +126,33 @@ def test_ctrl_c_twice_ends_at_once_and_leaves_no_partial_output(place):
         json.loads((place / "curves.json").read_text())
     else:
         assert out == ""
+
+
+@pytest.mark.filterwarnings("ignore:.*is a pickle")
+def test_a_radius_ends_by_its_deadline_or_is_refused(cli, place):
+    asked = ("radius", "model.pkl", "table.csv", "--trust", "--seed", "1")
+    code, out, err = cli(*asked, "--within-seconds", "0")
+    assert (code, out) == (2, "")
+    assert "--within-seconds must be positive and finite" in err
+    code, out, err = cli(*asked, "--within-seconds", "0.3", "--json", "-")
+    assert code == 0
+    found = json.loads(out)
+    assert found["stopped"]
+    assert "by its deadline" in found["notes"][0]
+    assert found["witness"] is not None
+    code, out, err = cli(*asked, "--within-seconds", "0.3")
+    assert "more time can bring the bounds closer" in " ".join(out.split())
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_tells_what_is_known_of_a_radius(place, monkeypatch):
+    monkeypatch.setenv("UNDER_WAY", "30")
+    process = started("radius", "model.pkl", "table.csv", "--trust", "--seed", "1", "--json", "radius.json")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err.endswith("epsworth: interrupted; what is told holds, and could be narrower\n")
+    found = json.loads((place / "radius.json").read_text())
+    assert found["stopped"]
+    assert found["notes"][0].startswith("the run ended on request")

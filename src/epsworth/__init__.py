@@ -33,9 +33,12 @@ if TYPE_CHECKING:
     from epsworth.studies.result import StudyResult
     from epsworth.studies.study import Study
     from epsworth.utility.boxes import SafeBox, safe_box
+    from epsworth.utility.curve_parts import CurveParts
     from epsworth.utility.curves import Curves
+    from epsworth.utility.in_parts import stability_in_parts
     from epsworth.utility.population import Population
     from epsworth.utility.quantities import Bounds
+    from epsworth.utility.radii import Radii, radii
     from epsworth.utility.radius import Radius, radius
     from epsworth.utility.recommendation import Recommendation, recommend
     from epsworth.utility.splitting import Split, split_budget
@@ -49,7 +52,9 @@ _HOMES = {
     "load_model": "classifiers",
     "remote": "classifiers.service",
     "Bounds": "utility.quantities",
+    "CurveParts": "utility.curve_parts",
     "Curves": "utility.curves",
+    "stability_in_parts": "utility.in_parts",
     "Population": "utility.population",
     "stability": "utility.stability",
     "Approximate": "guarantees",
@@ -76,6 +81,8 @@ _HOMES = {
     "Tailored": "utility.tailored",
     "tailor": "utility.tailored",
     "split_budget": "utility.splitting",
+    "Radii": "utility.radii",
+    "radii": "utility.radii",
     "Radius": "utility.radius",
     "radius": "utility.radius",
     "Domain": "space",
@@ -91,6 +98,7 @@ __all__ = [
     "Bounds",
     "Classifier",
     "ClassifierError",
+    "CurveParts",
     "Curves",
     "Domain",
     "Feature",
@@ -102,6 +110,7 @@ __all__ = [
     "PrivacyIndicator",
     "Probabilistic",
     "Pure",
+    "Radii",
     "Radius",
     "Receipt",
     "Recommendation",
@@ -119,12 +128,14 @@ __all__ = [
     "perturb",
     "perturb_file",
     "perturb_files",
+    "radii",
     "radius",
     "recommend",
     "remote",
     "safe_box",
     "split_budget",
     "stability",
+    "stability_in_parts",
     "tailor",
 ]
 

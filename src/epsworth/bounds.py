@@ -18,11 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv
 
 from epsworth.arrays import Floats, as_floats
+from epsworth.extras import later
 from epsworth.numerals import whole
 from epsworth.rounding import down, float_above, float_below, up
+
+betaincinv = later("scipy.special", "betaincinv")
 
 # Units by which the inverse beta function may lie above the quantile x of a probability P.  With X the beta variable of
 # parameters >= 1, ln X has a log-concave density g; g as a function of P is concave (Bobkov 1996) and at the median at

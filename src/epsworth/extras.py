@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -43,3 +44,18 @@ def needed(module: str, extra: str, why: str) -> Any:
         if (error.name or "").partition(".")[0] != package:
             raise
     raise MissingExtra(f'{why} needs {package}, which is not installed: pip install "epsworth[{extra}]"', name=package)
+
+
+def later(module: str, name: str) -> Callable[..., Any]:
+    """Return a function of a library that is imported at the first call: a release does without most of them.
+
+    Examples
+    --------
+    >>> later("math", "sqrt")(4)
+    2.0
+    """
+
+    def call(*args: Any, **options: Any) -> Any:
+        return getattr(import_module(module), name)(*args, **options)
+
+    return call

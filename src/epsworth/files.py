@@ -15,7 +15,7 @@ from epsworth.numerals import short
 RESULT_BYTES = 1 << 26  # bytes of a result: its reader takes twenty times as many, and a minute
 
 
-def file_named(path: object) -> Path:
+def file_named(path: object, field: str = "path") -> Path:
     """Return the path of a file, or refuse what names none in one sentence.
 
     Examples
@@ -26,7 +26,27 @@ def file_named(path: object) -> Path:
     """
     if isinstance(path, (str, os.PathLike)):
         return Path(path)
-    raise TypeError(f"path must name a file, as a text or a Path, got {short(path)}")
+    raise TypeError(f"{field} must name a file, as a text or a Path, got {short(path)}")
+
+
+def check_name(what: str, path: Path) -> Path:
+    r"""Return a path that can be written down, and handed to any library; others are refused.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> check_name("table", Path("\udcff.csv"))
+    Traceback (most recent call last):
+    ValueError: the table '\udcff.csv': the name is no UTF-8; rename it
+    """
+    name = os.fspath(path)
+    if "\0" in name:
+        raise ValueError(f"the {what} {name!r}: a name holds no NUL; give another")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the {what} {name!r}: the name is no UTF-8; rename it") from None
+    return path
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.extras import needed
+from epsworth.numerals import short
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -104,9 +105,8 @@ class Records(ABC):
         """Return the position among ``names`` of a column given by name, or by its index in the user's table."""
         if isinstance(column, (int, np.integer)) and not isinstance(column, bool):
             if not -len(self.given) <= column < len(self.given):
-                raise ValueError(
-                    f"sensitive: there is no column {column}; the table has columns 0 to {len(self.given) - 1}"
-                )
+                last = len(self.given) - 1
+                raise ValueError(f"sensitive: there is no column {short(column)}; the table has columns 0 to {last}")
             column = self.given[int(column)]
         if column not in self.names:
             asked = shown_name(column, self.given) if column in self.given else repr(column)

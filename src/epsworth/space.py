@@ -84,8 +84,10 @@ class Feature:
             if self.points is not None or not (math.isnan(self.lower) and math.isnan(self.upper)):
                 raise ValueError(f"{where}: categories exclude lower, upper and points; give one or the other")
             if len(self.categories) < 2 or len(set(self.categories)) < len(self.categories):
+                twins = any(type(a) is not type(b) for a in self.categories for b in self.categories if a == b)
+                why = " (True equals 1, and 1.0 equals 1: write one of them, or texts)" if twins else ""
                 raise ValueError(
-                    f"{where}: categories must be at least two different values, got {list(self.categories)}"
+                    f"{where}: categories must be at least two different values, got {list(self.categories)}{why}"
                 )
             return
         for key in ("lower", "upper"):
@@ -104,6 +106,17 @@ class Feature:
             )
         if self.points is not None:
             object.__setattr__(self, "points", whole(f"{where}: points", self.points, least=2))
+
+    def __eq__(self, other: object) -> bool:
+        return self._told == other._told if isinstance(other, Feature) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._told)
+
+    @property
+    def _told(self) -> tuple[object, ...]:
+        """What is compared: NaN, which equals nothing, stands for the bounds of categories."""
+        return self.name, None if self.categories else (self.lower, self.upper), self.points, self.categories
 
     @property
     def levels(self) -> int | None:

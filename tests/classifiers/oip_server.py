@@ -6,6 +6,7 @@ import json
 import signal
 import struct
 import threading
+import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -24,6 +25,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.answer, self.metadata, self.extensions = answer, metadata, extensions
         self.trouble = None
+        self.slow_ready = 0.0  # seconds
         self.requests, self.records, self.headers, self.other = 0, [], [], 0
 
     @property
@@ -50,6 +52,7 @@ class Handler(BaseHTTPRequestHandler):
         known = {"/v2": {"name": "s", "version": "1", "extensions": self.server.extensions}}
         known["/v2/models/m"] = {"name": "m", "platform": "", **self.server.metadata}
         known["/v2/models/m/ready"] = {}
+        time.sleep(self.server.slow_ready if self.path.endswith("/ready") else 0)
         found = known.get(self.path)
         self.give(json.dumps(found or {}).encode(), 200 if found is not None else 404)
 

@@ -249,9 +249,9 @@ HOSTILE = {
     "a bomb": (lambda h: h.give(b"\x1f\x8b", Content_Encoding="gzip"), "compressed"),
     "cut connections": (cut, "cut"),
     "nothing": (lambda h: setattr(h, "close_connection", True), "cut"),
-    "a drip": (drip, "no whole answer within 0.[45] s"),
-    "a drip of headers": (drip_headers, "no whole answer within 0.[45] s"),
-    "silence": (lambda h: time.sleep(5), "no whole answer within 0.[45] s"),
+    "a drip": (drip, r"no whole answer within 0\.[45]\d* s"),
+    "a drip of headers": (drip_headers, r"no whole answer within 0\.[45]\d* s"),
+    "silence": (lambda h: time.sleep(5), r"no whole answer within 0\.[45]\d* s"),
     "503 for ever": (lambda h: h.give(b"", 503), "not available"),
     "an hour's wait": (lambda h: h.give(b"", 429, Retry_After="3600"), "asks to wait 3600 s"),
     "a length beyond": (lambda h: h.give(b"{}", Inference_Header_Content_Length="99"), "shorter than it says"),
@@ -270,9 +270,17 @@ def test_a_hostile_service_gets_one_sentence_in_time(name):
         started = time.monotonic()
         with pytest.raises(ew.ClassifierError, match=told) as refused:
             asked.labels(FLOWERS[:5])
-        assert time.monotonic() - started < FAST["patience"] + 0.8
+        assert time.monotonic() - started < FAST["patience"] + 3  # silence lasts five
     assert "\n" not in str(refused.value)
     assert str(refused.value).isprintable()
+
+
+def test_what_failed_is_told_and_not_that_patience_ended_after_it():
+    with serving(above) as server:
+        server.trouble = lambda handler: cut(handler) or True
+        server.slow_ready = 3.0
+        with pytest.raises(ew.ClassifierError, match="the connection was cut"):
+            ew.remote(server.url, timeout=5, patience=1.5).labels(FLOWERS[:5])
 
 
 @pytest.mark.parametrize("name", ["silence", "a drip", "a drip of headers", "a flood"])
@@ -285,7 +293,7 @@ def test_strangers_have_little_time_and_room(name):
         started = time.monotonic()
         with pytest.raises(ew.ClassifierError, match=told):
             asked.labels(FLOWERS[:5])
-        assert time.monotonic() - started < 1.5
+        assert time.monotonic() - started < 2.5  # not a timeout of three
 
 
 def test_a_redirection_is_not_followed():

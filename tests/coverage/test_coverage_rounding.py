@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from coverage_worlds import world
 
-from epsworth.coverage import exposure, fit_base, kernels, neighbours, sensitivity, window, worst_case
+from epsworth.coverage import exposure, fit_base, kernels, left_out, neighbours, sensitivity, window, worst_case
 from epsworth.coverage.calibration import norm_bound
 from epsworth.coverage.fitting import (
     GRADIENT_TOLERANCE,
@@ -22,7 +22,7 @@ from epsworth.coverage.fitting import (
 from epsworth.coverage.glm import LOGISTIC, LOSSES, PROBIT
 from epsworth.coverage.releasing import noise_rate
 
-FEW = [60, pytest.param(100_000, marks=pytest.mark.slow)]
+FEW = [60, pytest.param(20_000, marks=pytest.mark.slow)]
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +86,7 @@ def test_inverses_err_to_the_safe_side_of_the_truth(d, count, monkeypatch):
 
 @pytest.mark.slow
 def test_many_inverses_err_to_the_safe_side_of_the_truth():
-    assert broken_inverses(3, 100_000) == 0
+    assert broken_inverses(3, 10_000) == 0
 
 
 def test_the_epsilon_of_a_row_is_never_too_small():
@@ -149,29 +149,29 @@ def residual(problem, row, delta):
 def test_residuals_are_off_by_less_than_is_charged(monkeypatch):
     def broken():
         for X, y, f, l2, rng in small_worlds(40):
-            problem = neighbours._Problem(X, y, f, l2, LOGISTIC, "mean")
+            problem = left_out.Problem(X, y, f, l2, LOGISTIC, "mean")
             at_base = LOGISTIC.slope(y * (X @ f)) * y
             delta = rng.normal(size=f.shape) * 10.0 ** rng.uniform(-6, 0)
-            found, noise = neighbours._residual(problem, at_base, np.array([0]), delta[None])
+            found, noise = left_out._residual(problem, at_base, np.array([0]), delta[None])
             # the weight is a product of two numbers: its rounding belongs to the charge, too
             exact = residual(problem, 0, delta)
             yield length([number(v) - w for v, w in zip(found[0], exact, strict=True)]) > noise[0]
 
     assert not any(broken())
-    monkeypatch.setattr(neighbours, "ROUNDING", 0.0)
+    monkeypatch.setattr(left_out, "ROUNDING", 0.0)
     assert any(broken())
 
 
 def test_models_are_off_by_less_than_is_charged_when_they_are_added():
     for X, y, f, l2, rng in small_worlds(60):
-        problem, delta = neighbours._Problem(X, y, f, l2, LOGISTIC, "mean"), rng.normal(size=f.shape)
+        problem, delta = left_out.Problem(X, y, f, l2, LOGISTIC, "mean"), rng.normal(size=f.shape)
         off = [Fraction(v) - Fraction(a) - Fraction(b) for v, a, b in zip(f + delta, f, delta, strict=True)]
         assert length([mpmath.mpf(v.numerator) / v.denominator for v in off]) <= problem.rounded(delta[None])[0]
 
 
 def test_hessians_are_off_by_less_than_is_charged():
     for X, y, f, l2, rng in small_worlds(60):
-        problem, step = neighbours._Problem(X, y, f, l2, LOGISTIC, "mean"), rng.normal(size=f.shape)
+        problem, step = left_out.Problem(X, y, f, l2, LOGISTIC, "mean"), rng.normal(size=f.shape)
         exact = [number(problem.weight) * number(v) for v in step]
         for x, s in zip(X, y, strict=True):
             slope = SLOPES["logistic"](number(s) * product(x, f))
@@ -186,7 +186,7 @@ def test_what_a_linear_solve_leaves_is_counted():
     X, y = world(30, 3)
     f = fit_base(X, y, 0.1, loss="squared")
     honest = neighbours.loo(X, y, f, 0.1, loss="squared")
-    problem = neighbours._Problem(X, y, f, 0.1, LOSSES["squared"], "mean")
+    problem = left_out.Problem(X, y, f, 0.1, LOSSES["squared"], "mean")
     hessian = problem.hessian()
     pulls = problem.pulls()
     found, left = problem.solved(hessian, np.linalg.inv(hessian) * 1.01, slice(0, 30), pulls.copy())

@@ -6,9 +6,11 @@ of its line in ``docs/claims.md``), the ``file`` under ``src/epsworth``, and wha
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import re
+import signal
 import sys
 import tomllib
 from pathlib import Path
@@ -65,6 +67,8 @@ def test_the_test_of_the_claim_notices_the_fault(name, tmp_path):
     child.start()
     child.join(LONGEST)
     child.kill()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)  # and whatever the faulty test has left at work
     told = (tmp_path / "told").read_text()
     if re.search(r"^\d+ skipped", told, re.M):
         pytest.skip(f"so is the test of the claim: {told.strip().splitlines()[-1]}")
@@ -85,6 +89,9 @@ def link_all_but(source: Path, beside: Path) -> None:
 def run(test: str, folder: Path) -> None:
     """Run a test on the sources in a folder."""
     assert "epsworth" not in sys.modules
+    os.setsid()
+    # byte code is known by the source's length and whole second: another fault's would be taken for this one's
+    sys.dont_write_bytecode, os.environ["PYTHONDONTWRITEBYTECODE"] = True, "1"
     sys.path.insert(0, str(folder))
     os.environ["PYTHONPATH"] = str(folder)  # of what the test starts itself
     os.environ["EPSWORTH_UNSHRUNK"] = "1"  # that it fails is all that is asked

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from fractions import Fraction
 
 import pytest
@@ -65,7 +66,7 @@ def test_a_record_without_the_declared_person_is_refused(opened, upstream, ledge
 
 def test_a_charge_is_on_the_disk_before_a_draw_leaves(opened, upstream, ledger):
     def look():
-        with sqlite3.connect(ledger["ledger"]) as file:  # another connection sees what was committed
+        with closing(sqlite3.connect(ledger["ledger"])) as file:  # another connection sees what was committed
             (draws,) = file.execute("SELECT sum(draws) FROM charges").fetchone()
         return Answer(200 if draws == len(upstream.bodies) else 500, b"{}", "application/json")
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def model():
 
 
 @pytest.fixture
-def started(model, policy, tmp_path):
+def started(model, policy, tmp_path, interruptible):
     """Start gateways as processes; whatever is left of them ends with the test."""
     policy.save(tmp_path / "policy.toml")
 
@@ -78,12 +78,15 @@ def started(model, policy, tmp_path):
     def start(*options):
         upstream = f"http://127.0.0.1:{model.server_address[1]}"
         words = ["gateway", str(tmp_path / "policy.toml"), "--upstream", upstream, "--port", "0", *options]
-        process = subprocess.Popen([sys.executable, "-c", COMMAND, *words], stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", COMMAND, *words], stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
         try:
             process.port = json.loads(process.stderr.readline())["port"]
             yield process
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # workers hold the pipe open, too
             process.communicate()
 
     return start
@@ -129,6 +132,16 @@ def test_it_serves_and_a_stop_lets_finish_what_is_under_way(started, model):
         assert json.loads(told.splitlines()[-1])["event"] == "stopped"
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", process.port))
+
+
+@pytest.mark.parametrize(("public", "told"), [((), "nothing"), (("zone", "ward"), "zone, ward")])
+def test_the_first_line_of_the_log_tells_what_is_public(policy, capsys, public, told):
+    from epsworth.gateway import Settings
+    from epsworth.gateway.serving import _say_what_is_served, listening
+
+    with listening("127.0.0.1", 0) as bound:
+        _say_what_is_served(Settings(policy, "http://m", public=public), bound, 1)
+    assert json.loads(capsys.readouterr().err.splitlines()[0])["public"] == told
 
 
 @pytest.mark.slow

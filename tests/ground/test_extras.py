@@ -182,3 +182,33 @@ def test_a_broken_package_is_not_called_missing(monkeypatch, tmp_path):
     with pytest.raises(ModuleNotFoundError, match="absent_package_of_ours") as found:
         needed("broken_package_of_ours", "some", "a dance")
     assert not isinstance(found.value, MissingExtra)
+
+
+ELSEWHERE = ("scipy", "sklearn", "joblib", "pandas", "pyarrow", *OPTIONAL)
+RELEASE = """
+import sys; sys.modules.update(dict.fromkeys(%r))
+import os; os.environ["EPSWORTH_STATE"] = os.path.join(os.getcwd(), "state")
+from pathlib import Path
+import numpy as np
+from epsworth import Domain, Policy, perturb
+from epsworth.client import Client
+from epsworth.release import Ledger, perturb_file, perturb_files
+Policy.of("pm", 1, Domain.of({"age": (0, 100), "job": ["a", "b"]}), bits=8).save("policy.toml")
+policy = Policy.load("policy.toml")
+assert set(perturb(policy, {"age": 31, "job": "a"})) == {"age", "job"}
+assert set(Client(policy.for_clients()).perturb({"age": 31, "job": "a"})) == {"age", "job"}
+assert perturb(Policy.of("pm", 1, Domain.of({0: (0, 100)})), np.array([[31.0, 2.0]]))[0, 1] == 2
+for name in ("one", "two"):
+    Path(name + ".csv").write_text("id,age,job\\n1,31,a\\n2,62,b\\n")
+Path("lines.jsonl").write_text('{"id": 1, "age": 31, "job": "a"}\\n')
+perturb_file(policy, "one.csv", "released.csv", unit="id", cap="9")
+perturb_file(policy, "lines.jsonl", "released.jsonl", unit="id", cap="9")
+assert len(Path("released.csv").read_text().splitlines()) == 3
+assert Ledger().spent([1, 2, 3]) == [4, 2, 0]
+"""
+
+
+def test_a_release_needs_neither_scipy_nor_scikit_learn(tmp_path):
+    code = RELEASE % (ELSEWHERE,)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

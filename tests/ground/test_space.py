@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -184,3 +185,14 @@ def test_dates_durations_and_complex_numbers_are_no_numbers(values):
     """Within a range as wide as they are NumPy makes floats of them."""
     with pytest.raises(ValueError, match="age is not a column of numbers but holds dates, durations"):
         Feature("age", -1e300, 1e300).to_unit(values)
+
+
+def test_features_of_the_same_categories_are_equal_wherever_they_come_from():
+    """NaN stands for their bounds; Python 3.13 compares fields, not tuples, and a pickle's NaN is another object."""
+    kind = Feature("kind", categories=("a", "b"))
+    again = pickle.loads(pickle.dumps(kind))
+    assert kind == again == Feature("kind", categories=["a", "b"], lower=float("nan"))
+    assert len({kind, again}) == 1
+    assert kind != Feature("kind", categories=("b", "a"))
+    assert Feature("age", 0, 1) != Feature("age", 0, 2) != kind
+    assert kind != "kind"

@@ -23,7 +23,7 @@ from epsworth.noise.mechanism import Boosted
 from epsworth.noise.regions import Absolute
 from epsworth.noise.staircase import best_staircase
 
-DRAWS = pytest.mark.parametrize("draws", [150, pytest.param(10_000, marks=pytest.mark.slow)])
+DRAWS = pytest.mark.parametrize("draws", [150, pytest.param(2_000, marks=pytest.mark.slow)])
 
 
 def of(value):

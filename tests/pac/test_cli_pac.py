@@ -5,6 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -182,3 +187,29 @@ def test_bad_input_ends_in_one_sentence_and_status_2(cli, place, words, message)
     assert err.startswith("epsworth: ")
     assert err.count("\n") == 1
     assert sorted(os.listdir(place)) == before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="looks for the workers in /proc")
+def test_ctrl_c_while_workers_are_waited_for_leaves_nothing(place, interruptible):
+    words = (
+        *("privatize", "forest", "iris.csv", "--target", "species", "--domain", "ranges.toml", "--mi", "1"),
+        *("--set", "depth=4", "--set", "p=0.0001", "--worlds", "100000", "--jobs", "2", "--json", "none.json"),
+    )
+    process = subprocess.Popen(
+        [Path(sys.executable).with_name("epsworth"), *words], cwd=place, start_new_session=True, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    children, before = Path(f"/proc/{process.pid}/task/{process.pid}/children"), set(place.iterdir())
+    while len(workers := children.read_text().split()) < 3 and process.poll() is None:  # and one that tracks resources
+        time.sleep(0.1)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in err
+    assert set(place.iterdir()) == before
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{worker}").exists() for worker in workers) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)

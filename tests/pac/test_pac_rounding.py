@@ -18,7 +18,7 @@ from epsworth.pac.certificate import bernstein_upper, certified_mi, certify
 from epsworth.pac.exposure import blur_of, posterior_weights, tpr_limit
 from epsworth.pac.lattice import STEPS
 
-FEW = [40, pytest.param(100_000, marks=pytest.mark.slow)]
+FEW = [40, pytest.param(20_000, marks=pytest.mark.slow)]
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression
 
-from epsworth.exact.entropy import SystemWords
+from epsworth.exact.entropy import KeyedWords, SystemWords
 from epsworth.pac import MI, Ledger, PACPrivatizer, RecordPosterior
 from epsworth.pac.description import described, mark
 from epsworth.pac.worlds import Exchanges, Sampler, SecretSeed, Units, distinct, source_of
@@ -92,10 +92,13 @@ def test_a_fresh_sub_sample_is_drawn_by_the_operating_system(monkeypatch):
     assert set(counts) == set(combinations(range(8), 4))
     chi_square = sum((count - 50) ** 2 / 50 for count in counts.values())
     assert chi_square < 69 + 6 * np.sqrt(2 * 69)
-    asked = []
-    monkeypatch.setattr(SystemWords, "take", lambda self, count: (asked.append(count), np.arange(count, dtype="u8"))[1])
-    sampler.fresh()
-    assert sum(asked) >= 8
+    sampler, drawn = Sampler(units(*[0] * 200), 0.5, 0, paired=False), []
+    for key in (1, 1, 2):
+        words = KeyedWords(bytes([key] * 32))
+        monkeypatch.setattr(SystemWords, "take", lambda self, count, words=words: words.take(count))
+        drawn.append(sampler.fresh())
+    assert (drawn[0] == drawn[1]).all(), "something beside the system's words decides"
+    assert (drawn[0] != drawn[2]).any()
 
 
 @pytest.mark.parametrize("kind", [Sampler, Exchanges])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
+from itertools import combinations, product
 
 import joblib
 import numpy as np
@@ -11,7 +13,8 @@ import pytest
 from epsworth.pac.adapters.adapter import FunctionMechanism
 from epsworth.pac.simulation import Experiment, simulate
 from epsworth.pac.stopping import relative_error, variances_settled
-from epsworth.pac.worlds import Sampler, multiplicity, priors, units_of
+from epsworth.pac.subsets import subset
+from epsworth.pac.worlds import Listed, Sampler, Units, units_of
 from epsworth.parallel import batches_of, in_order
 
 STRATA = np.repeat([0, 1, 2], [9, 6, 5])
@@ -26,7 +29,7 @@ def test_pairs_put_every_row_in_exactly_half_of_the_worlds():
     members = sampler().draw(range(64))
     assert (members.sum(axis=0) == 32).all()
     assert (members[0::2] == ~members[1::2]).all()
-    assert (priors(members) == 0.5).all()
+    assert Listed.of(members).prior == 0.5
     for stratum, size in ((0, 9), (1, 6), (2, 5)):
         held = members[:, stratum == STRATA].sum(axis=1)
         assert set(held) <= {size // 2, (size + 1) // 2}
@@ -44,7 +47,7 @@ def test_other_rates_keep_their_share_of_every_class():
     for stratum, size in ((0, 9), (1, 6), (2, 5)):
         held = members[:, stratum == STRATA].sum(axis=1)
         assert set(held) <= {max(1, int(0.3 * size)), int(0.3 * size) + 1}
-    assert (priors(members) == np.maximum(members.mean(axis=0), 1 - members.mean(axis=0))).all()
+    assert Listed.of(members).prior == np.maximum(members.mean(axis=0), 1 - members.mean(axis=0)).max()
 
 
 def test_identical_rows_and_groups_go_together():
@@ -67,7 +70,7 @@ def test_the_secret_subsample_cannot_be_repeated():
 
 
 def test_repeated_worlds_are_counted():
-    assert multiplicity(np.array([[1, 0], [1, 0], [0, 1]], dtype=bool)) == 2
+    assert Listed.of(np.array([[1, 0], [1, 0], [0, 1]], dtype=bool)).multiplicity == 2
 
 
 def experiment(function=lambda X: X.mean(axis=0)):
@@ -236,3 +239,62 @@ def test_stopping_rules():
     assert relative_error(1e-9 * few, 0.25) == pytest.approx(relative_error(few, 0.25), rel=1e-6)
     assert variances_settled(1e-5 * few[:20])
     assert not variances_settled(1e3 * few)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "keep", "chance"),
+    [([6], [3], 0.5), ([6], [1], 0.5), ([6], [5], 0.5), ([6], [2], 0.3), ([6], [3], 1e-7), ([4, 1, 3], [2, 1, 1], 0.5)],
+)
+def test_subsets_of_fixed_size_are_uniform_whatever_the_coins(sizes, keep, chance):
+    """Counts of all subsets of these sizes over 4000 draws (chi-square, 6 deviations; seeded)."""
+    sizes, keep = np.array(sizes), np.array(keep)
+    words = np.random.PCG64(5).random_raw
+    counts = Counter(tuple(np.flatnonzero(subset(words, sizes, keep, chance))) for _ in range(4000))
+    parts = [
+        combinations(range(end - size, end), k) for end, size, k in zip(np.cumsum(sizes), sizes, keep, strict=True)
+    ]
+    all_of_them = {sum(parts, ()) for parts in product(*parts)}
+    assert set(counts) <= all_of_them
+    free = len(all_of_them) - 1
+    chi_square = sum((counts[one] - 4000 / (free + 1)) ** 2 for one in all_of_them) * (free + 1) / 4000
+    assert chi_square < free + 6 * np.sqrt(2 * free)
+
+
+def test_large_subsets_are_of_their_size_and_independent():
+    """Neighbours, and units 64 apart, are together as often as a uniform half has them (6 deviations; seeded)."""
+    sizes, n = np.array([3000, 1, 7001]), 10_002
+    words, together = np.random.PCG64(1).random_raw, []
+    for _ in range(50):
+        half = subset(words, sizes, np.array([1500, 1, 3500]), 0.5)
+        assert [part.sum() for part in np.split(half, [3000, 3001])] == [1500, 1, 3500]
+        together.append([(half[:-gap] == half[gap:]).mean() for gap in (1, 8, 64)])
+    assert np.abs(np.mean(together, axis=0) - 0.5).max() < 6 * 0.5 / np.sqrt(50 * n)
+
+
+def test_strata_may_lie_scattered():
+    scattered = Units(np.arange(9), np.array([1, 0, 2, 1, 0, 2, 1, 0, 2]))
+    members = Sampler(scattered, 0.4, 3, paired=False).draw(range(300))
+    for stratum in range(3):
+        assert set(members[:, scattered.stratum == stratum].sum(axis=1)) == {1, 2}  # 1.2 of three
+    assert np.abs(members.mean(axis=0) - 0.4).max() < 6 * np.sqrt(0.24 / 300)
+
+
+def test_identical_rows_are_found_also_where_their_hashes_agree(monkeypatch):
+    rows = np.array([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1e-300]])
+    expected = [0, 0, 1, 0, 2]
+    assert units_of(rows, np.zeros(5, dtype=int)).of_row.tolist() == expected
+    real = np.unique
+
+    def colliding(values, **options):
+        return real(np.zeros_like(values) if values.dtype == np.uint64 else values, **options)
+
+    monkeypatch.setattr("epsworth.pac.worlds.np.unique", colliding)
+    assert units_of(rows, np.zeros(5, dtype=int)).of_row.tolist() == expected
+
+
+def test_packed_worlds_are_the_listed_ones():
+    one = sampler()
+    members, listed = one.draw(range(40)), Listed(one.packed(range(40)), len(one.units))
+    units = np.concatenate(list(listed.blocks()), axis=1)
+    np.testing.assert_array_equal(units[:, one.units.of_row], members)
+    np.testing.assert_array_equal(listed.shares[one.units.of_row], members.mean(axis=0))

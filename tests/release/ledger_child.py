@@ -89,7 +89,8 @@ def killed_before(folder: Path, line: int) -> str:
         "everybody is charged": ledger.spent(range(6)) == [1, 1, 1, 1, 2, 0],
         "whole": len(output) == 64 and all(part.read_bytes() in (output, b"") for part in folder.glob("out.*.part")),
         "no key": keys == 0,
-        "nothing is left": sum(name.endswith(".u64") for name in names) == 1 and not any(n[0] == "." for n in names),
+        "nothing is left": [name[-4:] for name in names if ".u64" in name] == [".u64"]
+        and not any(n[0] == "." for n in names),
     }
     return ", ".join(f"not {what}" for what, holds in found.items() if not holds)
 

@@ -168,7 +168,7 @@ def test_an_off_by_one_window_is_caught(epsilon, loss):
 @pytest.mark.parametrize("bits", [4, 10])
 def test_a_missing_edge_snap_is_caught(bits):
     assert "loss" in faults(planted(Unsnapped, bits=bits))
-    assert faults(planted(UnsnappedDraws, bits=bits)) == {"draws", "rows"}
+    assert faults(planted(UnsnappedDraws, bits=bits)) == {"draws", "raw", "rows"}
 
 
 def test_a_wrong_scale_is_caught():
@@ -197,7 +197,7 @@ def test_weights_that_do_not_add_up_are_caught():
 
 def test_a_seeded_release_is_caught():
     """False alarm of the draws of one seed: none, they are fixed."""
-    assert faults(planted(Seeded)) == {"replay", "rows"}
+    assert faults(planted(Seeded)) == {"replay", "rows", "raw"}
 
 
 @pytest.mark.parametrize("more", [False, True])

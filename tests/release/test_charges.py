@@ -7,15 +7,21 @@ import os
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import epsworth as ew
+from epsworth.exact.rational import exp_below
+from epsworth.exact.table import KERNELS
 from epsworth.files import OutputError
-from epsworth.release import Ledger, Policy, perturb_file
+from epsworth.release import Ledger, Policy, perturb_file, streams
 from epsworth.release.earlier_ledger import LEDGER
+from epsworth.release.parts import PartWords
+from epsworth.release.streams import price_of
 
 AGES = ew.Domain.of({"age": (0, 100)})
 POLICY = Policy.of("pm", 2, AGES, bits=4)
@@ -159,7 +165,9 @@ def test_a_table_that_changes_between_its_readings_is_refused(table):
         if share == 0.4:
             table.write_text(table.read_text().replace("1,1\n", "1,2\n"))
 
-    with pytest.raises(ValueError, match="changed while it was read"):
+    with pytest.raises(
+        ValueError, match=r"changed while it was read; .* the run is charged: put the file back .* its key"
+    ):
         perturb_file(POLICY, table, table.with_name("out.csv"), progress=change)
     assert (table.with_name("out.csv").exists(), hidden(table.parent)) == (False, [])
 
@@ -189,10 +197,12 @@ def test_nothing_moves_before_it_is_on_the_disk(table, monkeypatch):
         fsync(handle)
 
     def move(source, target):
+        if Path(target).name != "out.csv":  # the ledger's own mark
+            return replace(source, target)
         events.append((Path(target).name, os.stat(source).st_ino))
         assert [run.state for run in Ledger().runs()] == ["charged"]
         events.append(("moving", 0))
-        replace(source, target)
+        return replace(source, target)
 
     monkeypatch.setattr(os, "fsync", sync)
     monkeypatch.setattr(os, "replace", move)
@@ -233,3 +243,119 @@ def test_no_output_stands_in_the_ledgers_place(table):
         (folder / f"{name}.csv").symlink_to(name)
         with pytest.raises(ValueError, match="itself; give another path"):
             perturb_file(POLICY, table, folder / f"{name}.csv", ledger=folder, again=True)
+
+
+EXACT = ["0.1", "0.2", "0.3", "0.7", "1", "2.3"]
+
+
+@pytest.mark.parametrize("mechanism", [*KERNELS, "gaussian_clipped:delta=0.1", "krr:k=2"])
+def test_what_is_charged_is_proven_for_the_integers_and_never_more_than_stated(mechanism):
+    """Probabilities up to e^charged times each other, bounded from below, and what is beyond is the delta charged."""
+    for epsilon in EXACT:
+        rule = Policy.of(mechanism, epsilon, AGES, bits=4).rules[0]
+        charged, delta = rule.proven
+        found = rule.kernel
+        assert charged <= Fraction(epsilon)
+        assert charged <= Fraction(found.guarantee.epsilon)
+        if not delta and charged < Fraction(found.guarantee.epsilon):
+            assert found.ratio() <= exp_below(charged)
+        elif delta:
+            assert max(found.slack(exp_below(charged)), 0) <= delta <= found.stated
+
+
+def test_the_price_of_a_record_is_that_of_its_features_together():
+    """A tenth is charged as one, and not as the float above it."""
+    ages = ew.Domain.of({"age": (0, 100), "sick": (0, 1), "job": ["a", "b"]})
+    assert price_of(Policy.of("krr:k=2", "0.1", ages)) == (Fraction(3, 10), 0)
+    assert price_of(Policy.of("krr:k=2", {"age": "0.1", "sick": "0.3", "job": "0.2"}, ages, sample=2))[0] <= Fraction(
+        1, 2
+    )
+    several = Policy.of("gaussian_clipped:delta=0.1", 1, ew.Domain.of({"age": (0, 100), "sick": (0, 1)}), bits=4)
+    epsilon, delta = price_of(several)
+    assert epsilon <= several.total
+    assert 0 < delta <= Fraction(several.guarantee.delta)
+
+
+@pytest.mark.parametrize("mechanism", ["krr:k=2", "gaussian_clipped:delta=0.1"])
+def test_three_tenths_fit_a_cap_of_as_many(tmp_path, mechanism):
+    policy = Policy.of(mechanism, "0.1", AGES, bits=4)
+    for number in range(4):
+        path = tmp_path / f"in{number}.csv"
+        path.write_text(f"id,age\n7,{number}\n")
+        if number == 3:
+            with pytest.raises(ValueError, match="1 unit would exceed"):
+                perturb_file(policy, path, tmp_path / "out3.csv", unit="id", cap="0.3")
+        else:
+            perturb_file(policy, path, tmp_path / f"out{number}.csv", unit="id", cap="0.3")
+    assert Ledger().spent([7]) == [Decimal("0.3")]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_who_comes_second_with_the_same_run_finds_it_done(tmp_path, kind, monkeypatch):
+    """The first is done while the second writes, and removes the second's hidden file."""
+    table = pl.DataFrame({"id": [1, 2], "age": [3, 4]})
+    source, output = tmp_path / f"in.{kind}", tmp_path / f"out.{kind}"
+    {"csv": table.write_csv, "jsonl": table.write_ndjson, "parquet": table.write_parquet}[kind](source)
+    begin, first = Ledger.begin, []
+
+    def beaten(ledger, *more):
+        run = begin(ledger, *more)
+        if not first:
+            first.append(run)
+            perturb_file(POLICY, source, output, unit="id")
+        return run
+
+    class Removing(PartWords):
+        def __call__(self, index, digest):
+            for path in tmp_path.glob(".*.part"):
+                path.unlink()
+            return super().__call__(index, digest)
+
+    monkeypatch.setattr(Ledger, "begin", beaten)
+    monkeypatch.setattr(streams, "PartWords", lambda *more: Removing(*more) if output.exists() else PartWords(*more))
+    assert perturb_file(POLICY, source, output, unit="id").rows == 2
+    assert len(Ledger().runs()) == 1
+    assert hidden(tmp_path) == []
+
+
+NAMES = [os.fsdecode(b"\xff.csv"), "a\0.csv"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_that_cannot_be_written_down_are_refused_in_a_sentence(table, name):
+    folder = table.parent
+    told = r"(no UTF-8; rename it|holds no NUL; (give|choose) another)$"
+    with pytest.raises(ValueError, match=told):
+        perturb_file(POLICY, folder / name, folder / "out.csv")
+    with pytest.raises(ValueError, match=told):
+        perturb_file(POLICY, table, folder / name)
+    with pytest.raises(ValueError, match=told):
+        perturb_file(POLICY, table, folder / "out.csv", ledger=folder / name)
+    (folder / "deep").mkdir()
+    for sources, out in ([folder / name], "out"), ([table], name), (folder / name, "out"):
+        with pytest.raises(ValueError, match=told):
+            ew.perturb_files(POLICY, sources, folder / "deep" / out)
+    with pytest.raises(ValueError, match=told):
+        Ledger().import_earlier(folder / name)
+    assert Ledger().runs() == []
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_ledger_without_a_name_is_none(table, many, monkeypatch):
+    monkeypatch.chdir(table.parent)
+    release, out = (ew.perturb_files, "out") if many else (perturb_file, "out.csv")
+    with pytest.raises(ValueError, match="the ledger's folder has an empty name"):
+        release(POLICY, [table] if many else table, out, ledger="")
+    assert os.listdir() == ["in.csv"]
+
+
+def test_an_output_is_no_file_of_the_ledgers(table):
+    folder = table.parent
+    perturb_file(POLICY, table, folder / "out.csv", unit="id", ledger=folder / "kept")
+    (units,) = (folder / "kept").glob("*.u64")
+    (folder / "link.csv").symlink_to(units)
+    before = units.read_bytes()
+    with pytest.raises(OutputError, match="the output would take the place of a file of the ledger"):
+        perturb_file(POLICY, table, folder / "link.csv", unit="id", ledger=folder / "kept", again=True)
+    assert units.read_bytes() == before
+    assert len(Ledger(folder / "kept").runs()) == 1

@@ -112,7 +112,7 @@ def test_a_run_that_is_killed_before_some_of_its_lines_goes_on(table):
 
 @pytest.mark.slow
 def test_a_run_that_is_killed_before_many_of_its_lines_goes_on(table):
-    killed_before_every(table, 8)
+    killed_before_every(table, 12)
 
 
 @pytest.mark.slow

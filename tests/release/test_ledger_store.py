@@ -11,8 +11,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -27,6 +29,7 @@ from epsworth.release import ledger as ledger_module
 from epsworth.release import unit_files
 from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_folder import DATABASE, KEY, MADE
+from epsworth.release.ledger_tables import Tables
 from epsworth.release.ledger_terms import Identity, Run, Terms
 from epsworth.release.units import UnitCounts
 
@@ -416,6 +419,15 @@ def test_what_was_lost_or_altered_is_refused(kept, tmp_path, file, how):
         Ledger(tmp_path).spent([7])
 
 
+def edit(folder: Path, *statements: str) -> None:
+    """Change a database as one who has no key can."""
+    file = sqlite3.connect(folder / DATABASE)
+    for statement in statements:
+        file.execute(statement)
+    file.commit()
+    file.close()
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -423,18 +435,91 @@ def test_what_was_lost_or_altered_is_refused(kept, tmp_path, file, how):
         "DELETE FROM runs WHERE serial = 2",
         "DELETE FROM runs",
         "UPDATE runs SET serial = 9 WHERE serial = 2",
+        "UPDATE runs SET state = 'imported' WHERE serial = 1",
+        "UPDATE runs SET sha256 = NULL WHERE serial = 1",
+        f"UPDATE runs SET sha256 = '{'cd' * 32}' WHERE serial = 2",
         "UPDATE about SET cap = NULL",
         "DELETE FROM about",
         "DELETE FROM files",
         "UPDATE files SET epsilon = 1",
+        "INSERT INTO files SELECT * FROM files WHERE name = (SELECT MIN(name) FROM files)",
         "DROP TABLE runs",
         "DROP TABLE files",
+        "CREATE TRIGGER kind AFTER INSERT ON runs BEGIN DELETE FROM files; END",
+        "CREATE VIEW runs_of_mine AS SELECT * FROM runs",
+        "CREATE UNIQUE INDEX one ON runs (digest)",
+        "INSERT INTO keys SELECT id, zeroblob(32), zeroblob(16) FROM runs",
     ],
 )
 def test_a_database_that_was_edited_is_refused(kept, tmp_path, statement):
-    with sqlite3.connect(tmp_path / DATABASE) as file:
-        file.execute(statement)
+    edit(tmp_path, statement)
+    for ledger in (Ledger, lambda folder: kept.runs()):  # opened anew, and by whom it was open
+        with pytest.raises(ValueError, match="is not what was kept"):
+            ledger(tmp_path)
+
+
+def test_a_run_that_is_done_draws_from_no_key_of_another(kept, tmp_path):
+    """A key that somebody put there would draw anew, and the charge was for what left."""
+    run = begun(kept, 3, [11])
+    stolen = "INSERT INTO keys SELECT {}, key, mark FROM keys"
+    for statement in (stolen.format("(SELECT id FROM runs WHERE serial = 1)"), "UPDATE keys SET key = zeroblob(32)"):
+        saved = {path: path.read_bytes() for path in tmp_path.iterdir()}
+        edit(tmp_path, "UPDATE runs SET state = 'charged', sha256 = NULL WHERE serial = 1", statement)
+        with pytest.raises(ValueError, match="is not what was kept"):
+            Ledger(tmp_path)
+        for path, content in saved.items():
+            path.write_bytes(content)
+    assert begun(kept, 3, [11]).key == run.key
+
+
+def test_a_key_that_was_put_there_is_refused(tmp_path):
+    """Whoever knows a run's key knows its draws: another's, and one of zeros."""
+    ledger = Ledger(tmp_path)
+    begun(ledger, 1, [7])
+    edit(tmp_path, "UPDATE keys SET key = zeroblob(32)")
+    with pytest.raises(ValueError, match="is not what was kept"):
+        begun(ledger, 1, [7])
+
+
+@pytest.mark.parametrize("how", ["a new run", "a run that goes on"])
+def test_what_was_fixed_before_is_not_brought_back(tmp_path, how):
+    """The row of the time without a cap, put in the place of that with one, with the newest run's, too."""
+    ledger = Ledger(tmp_path)
+    first = begun(ledger, 1, [7])
+    file = sqlite3.connect(tmp_path / DATABASE)
+    old = {table: file.execute(f"SELECT * FROM {table}").fetchall() for table in ("about", "runs")}
+    begun(ledger, *((2, [8]) if how == "a new run" else (1, [7])), cap=Decimal("0.5"))
+    with pytest.raises(ValueError, match="1 unit would exceed"):
+        begun(ledger, 3, [7])
+    for tables in (["about"], ["about", "runs"]):
+        for table in tables:
+            file.executemany(
+                f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * len(old[table][0]))})", old[table]
+            )
+        file.commit()
+        with pytest.raises(ValueError, match="is not what was kept"):
+            Ledger(tmp_path)
     file.close()
+    assert first.key
+
+
+def test_files_that_cover_a_run_twice_are_refused(tmp_path, monkeypatch):
+    """Rows and files that were true before, so many that their numbers add up: runs 2 and 4 are forgotten."""
+    monkeypatch.setattr(ledger_module, "MOST_FILES", 2)
+    ledger, files, rows = Ledger(tmp_path), {}, {}
+    for number in range(1, 5):  # 1 and 2 alone, 1 to 3 together, 4 alone
+        begun(ledger, number, [7])
+        files |= {path.name: path.read_bytes() for path in tmp_path.glob("*.u64")}
+        with closing(sqlite3.connect(tmp_path / DATABASE)) as file:
+            rows |= {row[0]: row for row in file.execute("SELECT * FROM files")}
+    names = [begun(ledger, number, [7]).id.hex() + ".u64" for number in range(1, 5)]
+    assert [rows[name][-2] for name in names] == [1, 1, 3, 1]
+    edit(tmp_path, "DELETE FROM files")
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as file:
+        file.executemany(f"INSERT INTO files VALUES ({', '.join('?' * 9)})", [rows[names[0]], rows[names[2]]])
+        file.commit()
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match="is not what was kept"):
         Ledger(tmp_path)
 
@@ -442,18 +527,83 @@ def test_a_database_that_was_edited_is_refused(kept, tmp_path, statement):
 def test_an_older_copy_of_the_database_is_refused(tmp_path):
     ledger = Ledger(tmp_path)
     ended(ledger, begun(ledger, 1, [7]))
-    older = (tmp_path / DATABASE).read_bytes()
+    older, mark = (tmp_path / DATABASE).read_bytes(), (tmp_path / MADE).read_bytes()
     ended(ledger, begun(ledger, 2, [7]))
     (tmp_path / DATABASE).write_bytes(older)
-    with pytest.raises(ValueError, match="older copy"):
+    with pytest.raises(
+        ValueError, match=r"its mark ledger\.made is of other runs than its database, as beside an older"
+    ):
         Ledger(tmp_path)
     assert len(list(tmp_path.glob("*.u64"))) == 2  # and nothing is tidied away
+    (tmp_path / MADE).write_bytes(mark)
+    with pytest.raises(ValueError, match=r"does not know the run of [0-9a-f]{32}\.u64, as an older copy"):
+        Ledger(tmp_path)
+    assert len(list(tmp_path.glob("*.u64"))) == 2
 
 
-def test_a_missing_mark_is_made_again(kept, tmp_path):
-    (tmp_path / MADE).unlink()
-    assert Ledger(tmp_path).spent([7]) == [HALF]
-    assert (tmp_path / MADE).stat().st_size == 2
+@pytest.mark.parametrize("how", [missing, emptied, cut, zeros])
+def test_a_ledger_without_its_whole_mark_is_refused(kept, tmp_path, how):
+    how(tmp_path / MADE)
+    with pytest.raises(ValueError, match=r"its mark ledger\.made is .* restore the whole folder"):
+        Ledger(tmp_path)
+
+
+def test_the_mark_holds_whether_a_charge_came_to_its_end_or_not(kept, tmp_path):
+    """Who is killed between mark and charge leaves a mark of both; the next makes it that of the one."""
+    before = (tmp_path / MADE).read_bytes()
+
+    def charge_half():
+        with kept._place.alone() as tables:
+            tables.charge(tables.lines()[0]._replace(serial=3, id=bytes(16), unit=None), bytes(32))
+            kept._place._write_mark(before[:16] + tables.past())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        charge_half()
+    assert (tmp_path / MADE).read_bytes() != before
+    assert len(Ledger(tmp_path).runs()) == 2
+    assert (tmp_path / MADE).read_bytes() == before
+
+
+def test_only_what_the_ledger_made_and_needs_no_more_is_removed(kept, tmp_path):
+    """Files of runs that were put together, and of runs that were never charged; no other, whatever its name."""
+    units = sorted(path.name for path in tmp_path.glob("*.u64"))
+    stray, others = tmp_path / f"{'0f' * 16}.u64.new", ("mine.u64", f"{'0F' * 16}.u64", "x.u64.new", f".{KEY}.mine")
+    for name in (stray.name, *others):
+        (tmp_path / name).write_bytes(bytes(8))
+    Ledger(tmp_path)
+    assert not stray.exists()
+    assert all((tmp_path / name).exists() for name in others)
+    assert set(units) <= {path.name for path in tmp_path.iterdir()}
+    (tmp_path / units[0]).rename(tmp_path / f"{units[0]}.new")  # killed before it had its name
+    assert Ledger(tmp_path).spent([7, 9]) == [HALF, HALF]
+    assert (tmp_path / units[0]).exists()
+
+
+def test_files_that_were_put_together_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger_module, "MOST_FILES", 2)
+    ledger = Ledger(tmp_path)
+    for number in range(5):
+        begun(ledger, number, [7, number])
+    assert len(list(tmp_path.glob("*.u64*"))) == 1
+    assert Ledger(tmp_path).spent([7, 3]) == [Decimal("2.5"), HALF]
+
+
+OWN = [DATABASE, f"{DATABASE}-wal", f"{DATABASE}-journal", KEY, f".{KEY}.00", MADE, f".{MADE}.new", "LEDGER.made"]
+
+
+@pytest.mark.parametrize("name", [*OWN, f"{'0f' * 16}.u64", "any.u64", "any.u64.new"])
+def test_no_output_has_a_name_of_the_ledgers_in_its_folder(kept, tmp_path, name):
+    with pytest.raises(ValueError, match="output would take the place of a file of the ledger"):
+        kept.check_apart("output", tmp_path / name)
+    (tmp_path / "elsewhere").symlink_to(tmp_path / "there")
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "link.csv").symlink_to(tmp_path / name)
+    with pytest.raises(ValueError, match="output would take the place of a file of the ledger"):
+        kept.check_apart("output", tmp_path / "elsewhere" / "link.csv")
+    kept.check_apart("output", tmp_path / "there" / name)
+    kept.check_apart("output", tmp_path / "released.csv")
+    kept.check_apart("output", tmp_path / "nowhere" / name)
 
 
 def test_links_and_pipes_are_refused(tmp_path):
@@ -564,3 +714,40 @@ def test_digests_are_keyed(tmp_path):
     one, other = (Ledger(tmp_path / name) for name in "ab")
     assert one.digest_key != other.digest_key
     assert hashlib.blake2b(b"x", key=one.digest_key).digest() != hashlib.blake2b(b"x", key=one.key).digest()
+
+
+@pytest.mark.parametrize("line", [{"rows": 2**63}, {"rows": 10**30}, {"epsilon": 10**300}, {"epsilon": 1e300}])
+def test_amounts_that_no_ledger_holds_are_refused_in_a_sentence(tmp_path, line):
+    ledger = Ledger(tmp_path / "ledger")
+    with pytest.raises(ValueError, match=r"must (have at most 2\^62 rows|lie between 0 and 4,600,000)"):
+        ledger.import_earlier(earlier(tmp_path / "epsworth-ledger.jsonl", {}, line))
+    assert ledger.runs() == []
+    assert ledger.import_earlier(earlier(tmp_path / "epsworth-ledger.jsonl", {"rows": 2**62})) == 1
+    assert ledger.spent([7]) > [4 * 10**17]
+
+
+def test_runs_that_were_looked_at_are_not_marked_again(tmp_path, monkeypatch):
+    """Each of 2,000 runs is marked once when it is written, and once by whoever opens the ledger anew."""
+    path = earlier(tmp_path / "epsworth-ledger.jsonl", *({"run": f"{number}"} for number in range(2000)))
+    Ledger(tmp_path / "ledger").import_earlier(path)
+    marked, mark = Counter(), Tables._mark
+    monkeypatch.setattr(Tables, "_mark", lambda tables, kind, row: marked.update([kind]) or mark(tables, kind, row))
+    ledger = Ledger(tmp_path / "ledger")
+    assert marked["run"] == 2000
+    ended(ledger, begun(ledger, 1, [7]))
+    assert len(ledger.runs()) == 2001
+    assert marked["run"] < 2020
+
+
+@pytest.mark.slow
+def test_opening_costs_little_per_run(tmp_path):
+    """20 millionths of a second, of a quiet core; the best of five tries, and of this process alone."""
+    path = earlier(tmp_path / "epsworth-ledger.jsonl", *({"run": f"{number}"} for number in range(20000)))
+    Ledger(tmp_path / "ledger").import_earlier(path)
+
+    def opened():
+        start = time.process_time()
+        Ledger(tmp_path / "ledger")
+        return time.process_time() - start
+
+    assert min(opened() for _ in range(5)) < 20000 * 20e-6

@@ -23,6 +23,7 @@ from epsworth.release import file_tasks
 from epsworth.release.file_tasks import Secret, attempt, file_key
 from epsworth.release.ledger import Ledger
 from epsworth.release.maps import chosen
+from epsworth.release.released_folder import Folder
 
 POLICY = Policy.of("pm", 1, Domain.of({"age": (0, 100)}))
 RAW = "37.03125"  # in every file; no point of the grid, so no draw shows it
@@ -246,11 +247,102 @@ def test_outputs_of_another_run_are_refused_and_stay(place):
     assert len(Ledger(place / "ledger").runs()) == 1
     with pytest.raises(KeyboardInterrupt):
         release(place, out="other", map=stopped(1), again=True)
-    with pytest.raises(ValueError, match="another run released"):
+    with pytest.raises(ValueError, match="another run is to release"):
         perturb_files(Policy.of("pm", 2, Domain.of({"age": (0, 100)})), place / "parts", place / "other", unit="id")
     release(place, out="other")  # goes on with the one that is charged
     assert check_whole(place, "other") != before
     assert len(Ledger(place / "ledger").runs()) == 2
+
+
+def rival(place, **terms):
+    return perturb_files(
+        Policy.of("pm", 2, Domain.of({"age": (0, 100)})), place / "parts", place / "out", unit="id", **terms
+    )
+
+
+def test_of_two_runs_into_one_empty_folder_one_is_refused_before_its_charge(place):
+    """While the first draws, and when it was killed then; nothing of the second is charged."""
+    refused = []
+
+    def meanwhile():
+        with pytest.raises(
+            ValueError, match=r"\.epsworth-claim: another run .*or was killed.* nothing is replaced"
+        ) as told:
+            rival(place, ledger=place / "other")
+        refused.append(told)
+
+    def stopping(function, tasks):
+        if isinstance(tasks[0], file_tasks.Drawing):
+            meanwhile()
+        return stopped(1)(function, tasks)
+
+    with pytest.raises(KeyboardInterrupt):
+        release(place, map=stopping)
+    meanwhile()
+    assert len(refused) == 2
+    assert Ledger(place / "other").runs() == []
+    release(place)
+    check_whole(place)
+
+
+def test_who_claimed_first_has_the_folder_however_the_checks_fall(place, monkeypatch):
+    """Both find an empty folder; the claims decide."""
+    claim, results = Folder._claim, []
+
+    def slower(folder):
+        monkeypatch.setattr(Folder, "_claim", claim)
+        results.append(release(place))
+        return claim(folder)
+
+    monkeypatch.setattr(Folder, "_claim", slower)
+    monkeypatch.setattr(Folder, "_unclaim", lambda folder: None)  # the first is not quite done
+    with pytest.raises(ValueError, match="another run is to release"):
+        rival(place, ledger=place / "other")
+    assert len(results) == 1
+    assert Ledger(place / "other").runs() == []
+
+
+def test_a_run_that_is_refused_leaves_no_claim(place):
+    with pytest.raises(ValueError, match="would exceed the cap"):
+        release(place, cap=1)
+    assert list((place / "out").iterdir()) == []
+    rival(place, ledger=place / "other")
+    with pytest.raises(ValueError, match="another run"):
+        release(place)
+    assert [name for name in os.listdir(place / "out") if name[0] == "."] == []
+
+
+def test_where_files_have_one_name_the_claim_is_made_all_the_same(place, monkeypatch):
+    for name in ("ledger", "other"):
+        Ledger(place / name)  # whose key has two names when it is made
+
+    def refuse(*names):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(KeyboardInterrupt):
+        release(place, map=stopped(1))
+    with pytest.raises(ValueError, match="another run is to release"):
+        rival(place, ledger=place / "other")
+    release(place)
+    check_whole(place)
+
+
+def test_what_changed_after_it_was_written_is_not_certified(place):
+    """The manifest would say the sha256 of what was drawn, beside a file that is another."""
+    path = place / "out" / "part-00.csv"
+
+    def spoilt(function, tasks):
+        found = [function(task) for task in tasks]
+        if isinstance(tasks[0], file_tasks.Drawing):
+            path.write_text("id,age,note\n")
+        return found
+
+    with pytest.raises(ValueError, match=r"part-00\.csv: was changed after it was written, so no _manifest"):
+        release(place, map=spoilt)
+    assert not (place / "out" / "_manifest.json").exists()
+    release(place)
+    check_whole(place)
 
 
 @pytest.mark.parametrize(
@@ -638,7 +730,7 @@ def test_the_command_line_names_a_cluster(place, cluster, cli):
 
 def test_a_cluster_that_does_not_answer_is_told(place, cli, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("epsworth.release.maps.PATIENCE", "1s")
+    monkeypatch.setattr("epsworth.parallel.PATIENCE", "1s")
     words = ("perturb", "policy.toml", "parts", "out", "--unit", "id", "--ledger", "ledger")
     code, _, told = cli(*words, "--cluster", "tcp://127.0.0.1:9")
     assert code == 2

@@ -229,14 +229,14 @@ def test_outcomes_are_those_of_what_leaves():
 
 
 def settings():
-    return Settings(POLICY, "http://localhost:9")
+    return Settings(POLICY, "http://localhost:9", public=("id",))
 
 
 def released(asked):
     return {name: [column[0]] * asked.rows for name, column in (("age", [50.0]), ("job", ["b"]))}
 
 
-def test_the_gateway_sends_what_passes_drops_what_is_dropped_and_refuses_the_rest():
+def test_the_gateway_sends_what_is_public_drops_what_is_dropped_and_refuses_the_rest():
     record = {name: column[0] for name, column in ROWS.items()}
     asked = read_objects({"records": [record]}, settings())
     assert json.loads(asked.body(released(asked))) == {"records": [{"age": 50.0, "job": "b", "id": 7}]}
@@ -251,6 +251,25 @@ def test_the_gateway_sends_what_passes_drops_what_is_dropped_and_refuses_the_res
     assert [tensor["name"] for tensor in sent] == ["age", "id", "job"]
     with pytest.raises(Refusal, match="Age"):
         read_tensors({"inputs": [*inputs, inputs[1] | {"name": "Age"}]}, settings())
+    for unnamed in ([record | {"city": "Delft"}], {"records": [record | {"city": "Delft"}]}):
+        with pytest.raises(Refusal, match="'city' is neither perturbed nor declared public"):
+            read_objects(unnamed, settings())
+    with pytest.raises(Refusal, match="'city' is neither"):
+        read_tensors({"inputs": [*inputs, inputs[0] | {"name": "city"}]}, settings())
+
+
+def test_the_person_stays_here_though_the_policy_passes_it():
+    counted = Settings(POLICY, "http://localhost:9", person="id", ledger="people")
+    record = {"name": "Ada", "age": 31.0, "job": "a", "id": 7}
+    asked = read_objects([record], counted)
+    assert asked.people == ["7"]
+    assert json.loads(asked.body(released(asked))) == [{"age": 50.0, "job": "b"}]
+    inputs = [
+        {"name": name, "shape": [1], "datatype": kind, "data": [record[name]]}
+        for name, kind in (("age", "FP64"), ("id", "INT64"), ("job", "BYTES"))
+    ]
+    sent = json.loads(read_tensors({"inputs": inputs}, counted).body(released(asked)))["inputs"]
+    assert [tensor["name"] for tensor in sent] == ["age", "job"]
 
 
 def test_the_gateway_may_declare_no_more_than_the_policy_passes():

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import polars as pl
@@ -197,7 +198,7 @@ def test_another_account_cannot_read_the_ledger(tmp_path, monkeypatch):
         perturb_file(POLICY, tmp_path / "in.csv", tmp_path / f"{account}.csv", unit="id")
         for path in (tmp_path / account).iterdir():
             assert path.stat().st_mode & 0o077 == 0, path.name
-        with sqlite3.connect(Ledger().path) as database:
+        with closing(sqlite3.connect(Ledger().path)) as database:
             digests |= set(database.execute("SELECT digest FROM runs"))
     assert len(digests) == 2
 

@@ -39,6 +39,7 @@ def place(tmp_path_factory):
     table.write_csv(folder / "table.csv")
     table.write_ndjson(folder / "table.jsonl")
     table.write_parquet(folder / "table.parquet")
+    table.with_columns(bmi=pl.when(pl.int_range(40) == 31).then(np.inf).otherwise("bmi")).write_csv(folder / "inf.csv")
     table.with_columns(job=pl.Series(["clerk", "nurse"] * 20)).write_csv(folder / "jobs.csv")
     ew.Domain.of(RANGES).save(folder / "ranges.toml")
     return folder
@@ -237,6 +238,8 @@ def test_init_asks_and_shows_nothing_of_the_table(place, tmp_path):
     [
         (("radius", "model.skops", "table.csv", "--norm", "1"), "--norm must be 2 or inf"),
         (("radius", "model.skops", "table.csv", "-r", "40"), "there is no record 40"),
+        (("radius", "model.skops", "inf.csv", "--all", "--resume", "run"), "'bmi' is not finite in record 31"),
+        (("radius", "model.skops", "inf.csv", "--all", "-f", "age", "--resume", "run"), "failed on record 31"),
         (("safe-box", "model.skops", "table.csv", "-s", "age", "-r", "-1"), "there is no record -1"),
         (("split", "model.skops", "table.csv", "-s", "age", "-E", "4", "--domain", "ranges.toml"), "at least two"),
         (("split", "model.skops", "table.csv", *BOX, "-E", "4", "--on", "best"), "--on must be average or worst"),

@@ -1,7 +1,11 @@
-"""Exact truths: laws in sixty digits, given the very doubles that they hold, and areas in fractions."""
+"""Exact truths: laws in sixty digits, given the very doubles that they hold, and areas in fractions.
+
+``EPSWORTH_TRUTHS=34`` in the environment asks tests at random that many times as many cases.
+"""
 
 from __future__ import annotations
 
+import os
 from fractions import Fraction
 from functools import singledispatch
 
@@ -14,6 +18,7 @@ from epsworth.laws.noise import Noise
 
 mpmath.mp.dps = 60
 EXACT = mpmath.mpf
+TIMES = int(os.environ.get("EPSWORTH_TRUTHS", "1"))
 
 
 @singledispatch

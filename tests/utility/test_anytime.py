@@ -11,8 +11,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 import epsworth as ew
 from epsworth.bounds import Risk
-from epsworth.utility.engines.branch_and_bound import BranchAndBound
 from epsworth.utility.engines.engine import BATCH, Settings
+from epsworth.utility.engines.tree_boxes import BranchAndBound
 from epsworth.utility.pace import STEP, Pace, Stopped
 from epsworth.utility.question import ask
 

@@ -27,8 +27,8 @@ from epsworth.bounds import Interval, Risk
 from epsworth.classifiers.trees import tree_model
 from epsworth.mechanisms import FAMILIES
 from epsworth.utility.curves import Bounds
-from epsworth.utility.engines.assembly import _mixed
 from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
+from epsworth.utility.engines.coin import _mixed
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.strata import SharedDraws, binomial_weights
 from epsworth.utility.question import ask
@@ -175,12 +175,22 @@ def test_a_histogram_threshold_at_exactly_zero_keeps_its_atom():
 
 
 def test_ties_are_decided_by_the_classifier():
-    """Two pure trees that disagree tie everywhere: argmax of equal shares, as the forest itself does."""
-    model = RandomForestClassifier(2, random_state=3, bootstrap=True).fit(IRIS[50:], SPECIES[50:])
-    asked = question(model, IRIS[[80]], mechanisms=["pm"])
-    found = builder(asked)
-    found.of([0])
-    assert found.queries > 0  # there were ties to decide
+    """Two stumps with leaves of 1/4 and 3/4 tie where they disagree: added up in doubles, so the forest is asked."""
+    rows = np.tile(IRIS.mean(axis=0), (8, 1))
+    rows[:, 0], rows[:, 2] = np.repeat([5.0, 7.0], 4), np.tile([2.0, 2.0, 6.0, 6.0], 2)
+    labels = [0, 0, 0, 1, 0, 1, 1, 1]
+    stumps = RandomForestClassifier(2, max_depth=1, max_features=1, bootstrap=False, random_state=1).fit(rows, labels)
+    assert sorted(tree.tree_.feature[0] for tree in stumps.estimators_) == [0, 2]
+    found = builder(question(stumps, IRIS[[80]], mechanisms=["pm"]))
+    (cells,) = found.of([0])
+    assert found.queries == 2  # the cells in which one stump says 1/4, the other 3/4
+    middle = [(edges[1:-1].min() - 1, edges[1:-1].max() + 1) for edges in cells.edges]
+    for a in middle[0]:
+        for b in middle[1]:
+            row = rows[0].copy()
+            row[[0, 2]] = a, b
+            at = tuple(np.searchsorted(edges, v) - 1 for edges, v in zip(cells.edges, (a, b), strict=True))
+            assert cells.table.kinds[cells.table.labels[at]] == stumps.predict([row])[0]
 
 
 def test_records_with_the_same_public_turns_share_their_cells():
@@ -333,21 +343,23 @@ def test_branch_and_bound_finishes_the_undecided_mass_by_sampling(monkeypatch):
         "domain": RANGES,
     }
     direct = ew.stability(model, IRIS[[60]], method="sampled", rng=0, tolerance=0.01, confidence=1 - 1e-6, **settings)
-    for boxes in (32, 4_096):
-        monkeypatch.setattr("epsworth.utility.engines.leaves.LeafBoxes.most", boxes)
+    monkeypatch.setattr("epsworth.utility.engines.descent.MOST_AT_ONCE", 1)
+    monkeypatch.setattr("epsworth.utility.engines.descent.MOST_CELLS", 1)
+    for work in (32, 1_000):
+        monkeypatch.setattr("epsworth.utility.engines.descent.MOST_WORK", work)
         found = ew.stability(model, IRIS[[60]], rng=1, tolerance=0.02, confidence=1 - 1e-6, **settings)
         assert (found.method == "branch_and_bound").all()
         assert (found.lower <= direct.upper).all()
         assert (direct.lower <= found.upper).all()
         assert (found.upper - found.lower).max() <= 0.04
+        assert found.confidence < 1
 
 
-def test_many_records_with_many_features_are_sampled():
-    model = RandomForestClassifier(3, random_state=0).fit(IRIS, SPECIES)
-    curves = ew.stability(
-        model, IRIS[:30], sensitive=[0, 1, 2, 3], mechanisms=["pm"], epsilons=[1.0], domain=RANGES, rng=0, tolerance=0.2
-    )
-    assert (curves.method == "sampled").all()
+def test_many_records_with_five_features_are_sampled():
+    model = RandomForestClassifier(3, random_state=0).fit(CANCER, BENIGN)
+    given = {"sensitive": range(5), "mechanisms": ["pm"], "epsilons": [1.0], "rng": 0, "tolerance": 0.2}
+    assert (ew.stability(model, CANCER[:17], **given).method == "sampled").all()
+    assert (ew.stability(model, CANCER[:2], **given).method == "branch_and_bound").all()
 
 
 @pytest.mark.parametrize("k", [2, 3, 101])

@@ -22,16 +22,20 @@ from epsworth.rounding import UNIT
 from epsworth.search import last_passing
 from epsworth.space import Feature
 from epsworth.utility import sides
-from epsworth.utility.engines import propagation, slabs, strata
+from epsworth.utility.engines import descent, propagation, slabs, strata
 from epsworth.utility.engines.branch_and_bound import branch
 from epsworth.utility.engines.contraction import _agreeing, below, contract, mass_error, outward
-from epsworth.utility.engines.leaves import LeafBoxes
+from epsworth.utility.engines.descent import descend
+from epsworth.utility.engines.leads import Leads
 from epsworth.utility.engines.linear import Comparison
 from epsworth.utility.engines.polygons import _of_part, area_error, half_planes
-from epsworth.utility.engines.sums import bracket, closed_form, gaussian_sum, laplace_sum, transform_error
+from epsworth.utility.engines.sums import bracket, gaussian_sum, laplace_sum, transform_error
+from epsworth.utility.engines.verdicts import Verdict
+from epsworth.utility.engines.windows import closed_form
 from epsworth.utility.radius.networks import DUAL, PRUNED
 from epsworth.utility.radius.quadratic import Quadric, nearest_euclidean
 
+SMOOTH = ("laplace_clipped", "pm", "bounded_laplace")
 GRIDS = ("exponential", "exponential_tight", "krr", "pb_grr")
 MORE = {"gaussian": {"delta": 0.1}, "gaussian_clipped": {"delta": 0.1}} | {name: {"k": 9} for name in GRIDS}
 # The largest errors among 100 000 random inputs: family, epsilon, true value, ends of the interval.
@@ -222,7 +226,7 @@ def test_closed_forms_hold_the_truth(check):
 @pytest.mark.parametrize("check", CHECKS)
 def test_closed_forms_hold_the_truth_at_random(check):
     rng = np.random.default_rng(1)
-    for _ in range(3_000):
+    for _ in range(1_500):
         check(rng)
 
 
@@ -304,24 +308,63 @@ def test_weights_of_strata_are_right_to_their_error(features):
             assert 0 < wrong <= strata.weights_error(features)
 
 
+class Steps:
+    """Boxes of one feature, of which every other interval between some cuts keeps the label."""
+
+    most, together = 4_096, 32
+
+    def __init__(self, cuts):
+        self.cuts = cuts
+
+    def start(self):
+        return np.full((1, 1), -np.inf), np.full((1, 1), np.inf)
+
+    def look(self, low, high, label):
+        first, last = (np.searchsorted(self.cuts, side[:, 0], side="right") for side in (low, np.nextafter(high, -9)))
+        one = first == last
+        cut = self.cuts[np.minimum(first, len(self.cuts) - 1)]
+        return Verdict(one & (first % 2 == 1), one & (first % 2 == 0), np.where(one, -1, 0), cut)
+
+
 def test_decided_boxes_hold_the_truth():
-    """One tree of one feature, whose leaves agree by turns: all is decided, and the sum's error is allowed for."""
+    """One feature, whose intervals agree by turns: all is decided, and the sum's error is allowed for."""
     rng = np.random.default_rng(0)
     for _ in range(20):
         cuts, epsilon, x = np.sort(rng.random(5)), float(rng.uniform(0.2, 8)), float(rng.random())
         law = FAMILIES["laplace_clipped"](epsilon).law(x)
-        low, high = np.array([-np.inf, *cuts]), np.array([*cuts, np.inf])
-        values = np.where(np.arange(6) % 2, 1.0, -1.0)
-        boxes = LeafBoxes(
-            low[:, np.newaxis], high[:, np.newaxis], values[:, np.newaxis], np.array([0]), np.zeros(1), 0.0
-        )
-        region = branch(boxes, lambda a, b, law=law: law.cdf(b) - law.cdf(a), 1, 0.0)
-        truth = sum(
-            mass(law, -mpmath.inf, EXACT(b)) - mass(law, -mpmath.inf, EXACT(a))
-            for a, b, v in zip(low.tolist(), high.tolist(), values, strict=True) if v > 0
-        )  # fmt: skip
-        assert abs(EXACT(region.agrees.item()) - truth) <= region.error
+        region = branch(Steps(cuts), lambda a, b, law=law: law.cdf(b) - law.cdf(a), 1, 0.0)
+        assert abs(EXACT(region.agrees.item()) - by_turns(law, cuts)) <= region.error
         assert region.error >= 2 * len(cuts) * MASS_ERROR
+
+
+def by_turns(law, cuts):
+    """The mass of every other interval, from the second on."""
+    ends = [-mpmath.inf, *map(EXACT, cuts.tolist()), mpmath.inf]
+    return sum(mass(law, -mpmath.inf, b) - mass(law, -mpmath.inf, a) for a, b in list(pairwise(ends))[1::2])
+
+
+@pytest.mark.parametrize("cells", [1, 8, 4_096])
+def test_cells_of_boxes_hold_the_truth(cells, monkeypatch):
+    """One tree of three features whose cells agree by turns, by boxes and tables of up to so many cells."""
+    monkeypatch.setattr(descent, "MOST_CELLS", cells)
+    monkeypatch.setattr(descent, "MOST_AT_ONCE", cells)
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        cuts, points = np.sort(rng.random((3, 4))), rng.random(3)
+        sides = [FAMILIES[name](float(rng.uniform(0.2, 8))).law(x) for name, x in zip(SMOOTH, points, strict=True)]
+        low = np.array(list(product(range(5), repeat=3)), dtype=np.int32).T
+        turns = np.where(low.sum(axis=0) % 2, 1.0, -1.0)
+        leads = Leads(low, low, np.zeros(125, dtype=np.int32), turns[np.newaxis], np.zeros(1), 0.0, True)
+        below = [
+            np.concatenate([[0.0], law.cdf(own), [1.0]])[:, np.newaxis] for law, own in zip(sides, cuts, strict=True)
+        ]
+        corners = np.zeros((1, 3), dtype=np.int32), np.full((1, 3), 4, dtype=np.int32)
+        found = descend(leads, below, corners, 0.0)
+        odd = [by_turns(law, own) for law, own in zip(sides, cuts, strict=True)]
+        truth = (1 - (1 - 2 * odd[0]) * (1 - 2 * odd[1]) * (1 - 2 * odd[2])) / 2  # an odd number of odd sides
+        assert abs(EXACT(found.agrees.item()) - truth) <= found.error
+        assert abs(EXACT(found.differs.item()) - (1 - truth)) <= found.error
+        assert found.error >= 2 * 15 * MASS_ERROR
 
 
 def test_radii_of_linear_models_are_not_above_the_distance():

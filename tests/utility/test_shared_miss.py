@@ -12,11 +12,11 @@ from epsworth import bounds
 from epsworth.bounds import Interval, Overspent, Risk
 from epsworth.utility.engines import rays, table
 from epsworth.utility.engines.assembly import drawing_runs, run
-from epsworth.utility.engines.branch_and_bound import BranchAndBound
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.rays import Cumulated, Rays, Region
 from epsworth.utility.engines.sampled import Sampled, each_record, whole_dataset
 from epsworth.utility.engines.strata import SharedDraws
+from epsworth.utility.engines.tree_boxes import BranchAndBound
 from epsworth.utility.question import ask
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -56,7 +56,7 @@ def spent(monkeypatch):
     monkeypatch.setattr(bounds, "draws_needed", planning)
     monkeypatch.setattr(Risk, "interval", idle)
     monkeypatch.setattr(rays, "Cumulated", Noted)
-    monkeypatch.setattr("epsworth.utility.engines.leaves.LeafBoxes.most", 1)  # nearly everything is drawn
+    monkeypatch.setattr("epsworth.utility.engines.descent.MOST_WORK", 0)  # nearly everything is drawn
     return found
 
 

@@ -120,16 +120,16 @@ def people(rng, n):
 @pytest.mark.slow
 @pytest.mark.parametrize("sensitive", [[0, 1], [0, 1, 2]])
 def test_intervals_for_unseen_records_miss_as_rarely_as_promised(sensitive, monkeypatch):
-    """Right intervals fail in fewer than one of 560 runs: Pr[Bin(500, .1) > 70] = .00178."""
+    """Right intervals fail in fewer than one of 500 runs: Pr[Bin(100, .1) > 19] = .00198."""
     few = functools.partial(surrogates.training_mix, n=300)
     monkeypatch.setattr(surrogates, "training_mix", few)
     monkeypatch.setattr(surrogates, "KINDS", ("linear", "tree:32"))
     everyone = people(np.random.default_rng(1), 20_000)
     misses = 0
-    for run in range(500):
+    for run in range(100):
         rng = np.random.default_rng([2, run])
         made = ew.tailor(rule, people(rng, 80), sensitive=sensitive, epsilon=1.5, rng=rng, public=True, confidence=0.9)
         truth = made.stability([1.5], everyone).average().lower.item()
         low, high = map(float, made.held_out)
         misses += not low <= truth <= high
-    assert misses <= 70
+    assert misses <= 19

@@ -6,6 +6,7 @@ by the library's own code; the one change is bracketed by bisection over the dou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -15,7 +16,8 @@ import numpy as np
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.responses import Calibrated, Ends, Logistic, Response, Sums, Turned
-from epsworth.classifiers.scalers import opened
+from epsworth.classifiers.scalers import dense, ignoring_names, opened
+from epsworth.rounding import UNIT
 from epsworth.search import last_passing
 
 LINEAR = (
@@ -30,9 +32,12 @@ LINEAR = (
     "PassiveAggressiveClassifier",
 )
 CALIBRATORS = ("_SigmoidCalibration", "IsotonicRegression")
+ONE_VS_REST = "OneVsRestClassifier"
 THRESHOLDS = ("FixedThresholdClassifier", "TunedThresholdClassifierCV")
 CALIBRATED = ("decision_function", "predict_proba")  # what is calibrated: the first that a model has
+LARGEST = float(np.finfo(np.float64).max)
 UNKNOWN = "answers that are not read"
+SCORES = np.linspace(-40, 40, 161)  # at which probabilities are compared with the logistic function
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -78,7 +83,17 @@ def change_of(rule: Rule, reach: float) -> Bracket:
     sign = 1.0 if rule.ends(low).low[0] <= rule.ends(high).low[0] else -1.0
     below = _last(lambda s: rule.ends(sign * s).high < rule.level, low, high)
     above = _last(lambda s: ~(rule.ends(sign * s).low > rule.level), low, high)
-    return Bracket(sign, (below + above) / 2, (above - below) / 2 * (1 + 1e-9))
+    middle = (below + above) / 2
+    return Bracket(sign, middle, (above - below) / 2 * (1 + 1e-9) + 2 * UNIT * abs(middle))  # that it is rounded by
+
+
+def only_place(rule: Rule) -> int | None:
+    """Return which of the two labels every score has; None where both occur, or may: responses rise or fall."""
+    with np.errstate(over="ignore"):
+        low, high = rule.ends(np.array([-LARGEST, LARGEST]))
+    if (high < rule.level).all():
+        return 0
+    return 1 if (low > rule.level).all() else None
 
 
 def _last(passes: Callable[[Floats], Bools], low: Floats, high: Floats) -> float:
@@ -124,6 +139,11 @@ def calibration(part: Any, one: Answers, classes: Any) -> Response | str:
     return Calibrated(inner, tuple(part.calibrators))
 
 
+def argmax_rule(probabilities: Response) -> Rule:
+    """Return how two classes are chosen from by [1 - p, p], the first of equals: 1 - p is exact from p = 1/2 on."""
+    return Rule(probabilities, 1, math.nextafter(0.5, 1), (0, 1))
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Scored(Answers):
     """An estimator of two classes or more that answers by its ``decision_function``, and what decides by that.
@@ -135,7 +155,9 @@ class Scored(Answers):
     rule : Rule, optional
         Where labels are not those of the estimator itself.
     classes : ndarray, optional
-        What the places of the rule are places of.
+        The labels, which the places of the rule are places of.
+    members : tuple of Scored
+        Of one class against the rest, for each of several classes: the label is that of the largest of their scores.
     """
 
     estimator: Any
@@ -143,6 +165,7 @@ class Scored(Answers):
     steps: list[Any]
     rule: Rule | None = None
     classes: Any = None
+    members: tuple[Scored, ...] = ()
 
 
 def scored(model: Any) -> Scored | str:
@@ -161,10 +184,13 @@ def scored(model: Any) -> Scored | str:
         (part,) = estimator.calibrated_classifiers_
         one = scored(part.estimator)
         answer = one if isinstance(one, str) else calibration(part, one, estimator.classes_)
-        rule = answer if isinstance(answer, str) else Rule(answer, 1, 0.5, (0, 1))
+        rule = answer if isinstance(answer, str) else argmax_rule(answer)
         probabilities = None if isinstance(answer, str) else answer
+    elif kind == ONE_VS_REST:
+        return one_vs_rest(estimator, steps)
     else:
-        return Scored(estimator=estimator, kind=kind, steps=steps, probabilities=Logistic(), scores=Sums())
+        one = Scored(estimator=estimator, kind=kind, steps=steps, probabilities=Logistic(), scores=Sums())
+        return replace(one, classes=getattr(estimator, "classes_", None))
     if isinstance(one, str) or isinstance(rule, str):
         return one if isinstance(one, str) else str(rule)
     scores = one.scores if kind in THRESHOLDS else None
@@ -176,3 +202,61 @@ def scored(model: Any) -> Scored | str:
         probabilities=probabilities,
         scores=scores,
     )
+
+
+def one_vs_rest(model: Any, steps: list[Any]) -> Scored | str:
+    """Open a `OneVsRestClassifier` of linear models: of two classes it has one score, of more a score for each.
+
+    It compares what its members' ``decision_function`` answers, as they stand; the first of equal scores may win or
+    the last, by version.
+    """
+    classes = np.asarray(model.classes_)
+    wanted = {"binary": 1, "multiclass": len(classes)}.get(model.label_binarizer_.y_type_)
+    if len(model.estimators_) != wanted or len(classes) < 2:
+        return "the OneVsRestClassifier does not choose one of several classes"
+    members = []
+    for estimator in model.estimators_:
+        one = scored(estimator)
+        if isinstance(one, str):
+            return f"a member of the OneVsRestClassifier: {one}"
+        if one.kind not in LINEAR or one.rule is not None or not np.array_equal(one.classes, [0, 1]):
+            return "a member of the OneVsRestClassifier is not a linear model of its class against the rest"
+        members.append(one)
+    if wanted == 1:
+        return replace(members[0], steps=[*steps, *members[0].steps], classes=classes)
+    return Scored(estimator=model, kind=ONE_VS_REST, steps=steps, classes=classes, members=tuple(members))
+
+
+def kind_behind(model: Any) -> str | None:
+    """Return the kind of the estimator behind all thresholds, calibrations and members against the rest."""
+    found = opened(model)
+    if found is None:
+        return None
+    estimator, kind, _ = found
+    if kind in THRESHOLDS:
+        return kind_behind(held(estimator))
+    if kind == "CalibratedClassifierCV":
+        return kind_behind(estimator.calibrated_classifiers_[0].estimator)
+    return kind_behind(estimator.estimators_[0]) if kind == ONE_VS_REST else kind
+
+
+def logistic_at(estimator: Any, points: Any) -> bool:
+    """Tell whether a linear model of two classes answers logistic probabilities: at points, and at scores to 40.
+
+    Far from 0 many functions are 0 or 1: those of a modified Huber loss differ from the logistic one only in between.
+    """
+    weights = np.atleast_2d(dense(estimator.coef_))[0]
+    size = max(float(np.abs(weights).max(initial=0)), np.finfo(np.float64).tiny)
+    along = weights / size / max(float(np.sum((weights / size) ** 2)), 1.0) / size  # a unit of it is a unit of score
+    steps = SCORES - float(np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64))[0])
+    between = steps[:, np.newaxis] * along
+    return all(_as_logistic(estimator, some) for some in (points, between[np.isfinite(between).all(axis=1)]))
+
+
+def _as_logistic(estimator: Any, points: Any) -> bool:
+    if not len(points):
+        return True
+    with ignoring_names():
+        scores, shares = estimator.decision_function(points), estimator.predict_proba(points)
+    low, high = Logistic()(np.asarray(scores, dtype=np.float64)[:, np.newaxis], np.zeros(1))
+    return bool(((low <= shares) & (shares <= high)).all())

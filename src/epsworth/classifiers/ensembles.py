@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.classifiers.branches import Chosen
 from epsworth.classifiers.columns import Columns
-from epsworth.classifiers.cuts import LINEAR, UNKNOWN, Rule, calibration, held, threshold_rule
+from epsworth.classifiers.cuts import LINEAR, UNKNOWN, argmax_rule, calibration, held, threshold_rule
 from epsworth.classifiers.flat import LEAF, TreeModel
 from epsworth.classifiers.genuine import kind_of
-from epsworth.classifiers.members import Choice, Member, Read, added_up, cut_off, together
+from epsworth.classifiers.members import NO_TREES, Choice, Member, Read, added_up, cut_off, together
 from epsworth.classifiers.responses import (
     AtLeast,
     Average,
@@ -43,13 +43,16 @@ SINGLE = ("DecisionTreeClassifier", "ExtraTreeClassifier")
 Reader = Callable[[Any, Columns, Read], Member | str]
 
 
-def read_all(models: Sequence[Any], given: Columns, read: Read) -> list[Member] | str:
-    """Read all members, or say what stands in the way at the first of which something does."""
+def read_all(models: Sequence[Any], given: Columns, read: Read, *, alike: bool = False) -> list[Member] | str:
+    """Read all members, or say what stands in the way at the first of which something does.
+
+    ``alike``: of copies of one model that are no trees, neither is the ensemble.
+    """
     found: list[Member] = []
     for model in models:
         one = read(model, given)
         if isinstance(one, str):
-            return f"a member of the ensemble: {one}"
+            return one if alike and one.startswith(NO_TREES) else f"a member of the ensemble: {one}"
         found.append(one)
     return found
 
@@ -215,7 +218,7 @@ def one_vs_rest(model: Any, given: Columns, read: Read) -> Member | str:
     """Read a `OneVsRestClassifier` of more than two classes: the label of the largest score."""
     if model.label_binarizer_.y_type_ != "multiclass" or len(model.estimators_) != len(model.classes_):
         return "the OneVsRestClassifier does not choose one of several classes"
-    members = read_all(model.estimators_, given, read)
+    members = read_all(model.estimators_, given, read, alike=True)
     if isinstance(members, str):
         return members
     known = _confidences(model, members)
@@ -289,7 +292,7 @@ def _columns_of(method: str, known: int, classes: NDArray[Any]) -> int:
 def calibrated(model: Any, given: Columns, read: Read) -> Member | str:
     """Read a `CalibratedClassifierCV`: one monotone map of a single score, or averages over several of them."""
     parts = model.calibrated_classifiers_
-    members = read_all([part.estimator for part in parts], given, read)
+    members = read_all([part.estimator for part in parts], given, read, alike=True)
     if isinstance(members, str):
         return members
     found: list[Response] = []
@@ -301,7 +304,7 @@ def calibrated(model: Any, given: Columns, read: Read) -> Member | str:
     if len(model.classes_) < 2:
         return "the CalibratedClassifierCV knows one class only"
     if len(members) == 1 and len(model.classes_) == 2:
-        cut = cut_off(members[0].sums, Rule(found[0], 1, 0.5, (0, 1)))
+        cut = cut_off(members[0].sums, argmax_rule(found[0]))
         if cut is not None:
             return Member(
                 trees=replace(cut, classes=np.asarray(model.classes_)), probabilities=found[0], raw=members[0].sums

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,8 @@ class TreeModel:
         Which splits send missing values left; None where missing values cannot be answered.
     decision : callable, optional
         How labels follow from the scores, where not as `values` says: of ensembles whose members answer by themselves.
+    counts : bool
+        Whether the scores count trees, exactly, and labels are those of the counts, the first one of equals.
     """
 
     feature: NDArray[np.intp]
@@ -72,11 +75,22 @@ class TreeModel:
     before: Preprocessing = NOTHING
     missing: Bools | None = None
     decision: Decision | None = None
+    counts: bool = False
 
-    @property
+    @cached_property
+    def size(self) -> float:
+        """No sum of leaves, one of every tree, is larger."""
+        held = np.abs(self.values[self.left == LEAF])
+        return len(self.roots) * float(held.max(initial=0)) + float(np.abs(self.offset).max(initial=0))
+
+    @cached_property
     def slack(self) -> float:
-        """Margins below this are too small to trust."""
-        return self.tie * len(self.roots)
+        """Margins below this are too small to trust.
+
+        T + 1 additions of doubles are each off by 2^-53 of the largest sum, in either of two scores; four times that.
+        """
+        additions = len(self.roots) + 1
+        return max(self.tie * len(self.roots), 8 * additions * 2.0**-53 * self.size)
 
     def seen(self, given: NDArray[Any]) -> NDArray[Any]:
         """Return what is handed on as the trees see it: cast."""

@@ -53,6 +53,7 @@ OBJECTS = (
     # Not the Booster within: its trees are bytes of its library, which walks them unchecked.
     | _all("xgboost.sklearn", "XGBClassifier XGBRFClassifier")
     | _all("lightgbm.sklearn", "LGBMClassifier")
+    | _all("epsworth.pac.forest", "FixedForest")  # numpy alone, whose indices are checked
 )
 CHECKED = "sklearn.utils.validation.check_array"  # what histogram boosting does to numeric columns beside categories
 FUNCTIONS = (  # pure functions of arrays, by which columns or parameters were chosen; only `CHECKED` is called later

@@ -17,6 +17,7 @@ from epsworth.classifiers.flat import LEAF, Decision, TreeModel, beside
 from epsworth.classifiers.reading import leading
 from epsworth.classifiers.responses import slices
 
+NO_TREES = "the classifier is not a supported tree model"
 MOST_SUMS = 64  # beside each other, on every cell
 
 

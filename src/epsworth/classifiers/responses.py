@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from epsworth.arrays import Bools, Floats
+from epsworth.classifiers.reading import beside
 
 ROUNDING = 1e-12  # of probabilities in double precision, far above what few operations can be off by
 SINGLE_ROUNDING = 1e-6  # in single precision: a few times the spacing below 1, 6e-8
@@ -92,10 +94,26 @@ class Logistic:
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
-    """Class by class a fitted calibrator of a response, by its own code, and all shares divided by their sum."""
+    """Class by class a fitted calibrator of a response, by its own code, and all shares divided by their sum.
+
+    A single isotonic calibrator that rises as it is computed is not rounded at all: a plateau at 1/2 is a tie.
+    """
 
     inner: Response
     calibrators: tuple[Any, ...]
+
+    @cached_property
+    def rises(self) -> bool:
+        """Whether the first calibrator, as it is computed, never falls.
+
+        Between two thresholds y + slope (x - x_0) rises in doubles, too, as each of its operations does; where it is
+        put together, the doubles on both sides are compared.
+        """
+        at = getattr(self.calibrators[0], "X_thresholds_", None)
+        if not isinstance(at, np.ndarray) or at.dtype != np.float64:
+            return False
+        found = self.calibrators[0].predict(np.sort(beside(at)))
+        return bool((np.diff(found) >= 0).all())
 
     def __call__(self, sums: Floats, slack: Floats) -> Ends:
         """Return the ends; calibrators rise or fall."""
@@ -107,7 +125,8 @@ class Calibrated:
             )
             for end in inner
         ]
-        low, high = np.clip(np.minimum(*sides) - ROUNDING, 0, 1), np.clip(np.maximum(*sides) + ROUNDING, 0, 1)
+        room = 0.0 if one and self.rises else ROUNDING
+        low, high = np.clip(np.minimum(*sides) - room, 0, 1), np.clip(np.maximum(*sides) + room, 0, 1)
         if one:
             return Ends(low, high).both()
         others_low, others_high = low.sum(axis=1, keepdims=True) - low, high.sum(axis=1, keepdims=True) - high

@@ -39,7 +39,14 @@ def forest_model(model: Any) -> TreeModel | None:
         values = [np.full((tree.node_count, 1), -1.0) for tree in trees]  # never a second label
     elif len(model.classes_) == 2:
         values = [shares[:, 1:] - shares[:, :1] for shares in values]  # label 1 wins where its share is larger
-    return flat_model([_sklearn_nodes(tree) for tree in trees], values, model, np.float32)
+    found = flat_model([_sklearn_nodes(tree) for tree in trees], values, model, np.float32)
+    return replace(found, counts=all(map(_pure, trees)))
+
+
+def _pure(tree: Any) -> bool:
+    """Tell whether what the leaves of a tree add are zeros and ones; weighted shares may miss 1 by a unit."""
+    held = tree.value[tree.children_left == LEAF, 0, :]
+    return bool(np.isin(held, (0.0, 1.0)).all() and (held.sum(axis=1) == 1).all())
 
 
 def _shares(counts: Floats) -> Floats:

@@ -185,7 +185,8 @@ def _components(step: Any, given: Columns) -> Columns:
     mean = np.zeros(matrix.shape[1]) if mean is None else np.asarray(mean, dtype=np.float64)
     shift: Floats = np.abs(matrix) @ np.abs(mean)
     if getattr(step, "whiten", False):
-        scale = 1 / np.sqrt(np.maximum(step.explained_variance_, np.finfo(np.float64).eps))
+        spread = np.sqrt(step.explained_variance_)  # in the precision in which it was fitted, as the step does
+        scale = 1 / np.maximum(spread, np.finfo(spread.dtype).eps).astype(np.float64)
         matrix, shift = matrix * scale[:, np.newaxis], shift * scale
     return given.mixed(matrix, shift)
 

@@ -17,7 +17,7 @@ from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.ensembles import ENSEMBLES
 from epsworth.classifiers.flat import TreeModel
 from epsworth.classifiers.genuine import kind_of
-from epsworth.classifiers.members import Member
+from epsworth.classifiers.members import NO_TREES, Member
 from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.onnx_reading import onnx_trees
 from epsworth.classifiers.preprocessing import NOTHING, Preprocessing
@@ -28,7 +28,7 @@ from epsworth.classifiers.sklearn_trees import forest_model, gradient_boosting_m
 from epsworth.classifiers.tables import additive_model, catboost_model
 from epsworth.classifiers.transformers import all_stepped
 
-NO_TREES = "the classifier is not a supported tree model"
+MOST_SIZE = 2.0**1000  # of a sum of leaves
 
 
 def tree_model(model: Any) -> TreeModel | None:
@@ -52,6 +52,8 @@ def tree_reading(model: Any) -> TreeModel | str:
     found = member(model, Columns.of_records(width))
     if isinstance(found, str):
         return found
+    if not found.trees.size < MOST_SIZE:
+        return "its leaves hold numbers that doubles cannot add up"
     features = None if names is None else tuple(map(str, names))
     before = replace(found.trees.before, features=features) if found.trees.before.steps else NOTHING
     return replace(found.trees, before=before)
@@ -75,9 +77,12 @@ def member(model: Any, given: Columns) -> Member | str:
         return f"the {kind} has no list of different labels"
     if kind in ENSEMBLES:
         try:
-            return ENSEMBLES[kind](model, given, member)
+            found = ENSEMBLES[kind](model, given, member)
         except UNREADABLE:
             return f"the {kind} does not hold what it should"
+        if isinstance(found, str):
+            return found
+        return replace(found, trees=replace(found.trees, counts=False))  # its sums are others than its members'
     trees = READERS[kind](model, given) if kind == HISTOGRAM else READERS[kind](model)
     if trees is None:
         return f"what this {kind} holds is not understood: it has parts, options or answers of another kind"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from epsworth.cli import services
-from epsworth.cli.options import split_commas
+from epsworth.cli.options import split_commas, workers
 from epsworth.studies.inputs import (
     check_row,
     column_named,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from epsworth.space import Domain
     from epsworth.studies.study import Study
+    from epsworth.utility.curve_parts import CurveParts
     from epsworth.utility.curves import Curves
 
 
@@ -101,7 +102,7 @@ def compute(
     rows: Sequence[int] = (),
     policy: Path | None = None,
     loaded: Inputs | None = None,
-) -> tuple[Curves, bool]:
+) -> tuple[Any, bool]:
     """Load what the options name and ask the one question; return the answer, and whether Ctrl-C has cut it short.
 
     Parameters
@@ -118,6 +119,7 @@ def compute(
         What the options name, where it is loaded already: standard input is read once.
     """
     from epsworth.cli.running import bar, running
+    from epsworth.utility.in_parts import stability_in_parts
     from epsworth.utility.stability import stability
 
     began, within = time.monotonic(), within_seconds(given["within_seconds"])
@@ -136,12 +138,21 @@ def compute(
             "domain": asked.domain,
             "quantise": given["quantise"],
         }
-    with bar() as show, running("asking the classifier", show) as run:
-        left = None if within is None else max(within - (time.monotonic() - began), LEAST)
-        curves = stability(
+    question |= {name: given[name] for name in ("confidence", "tolerance", "method")}
+    ask: Callable[..., Curves | CurveParts] = stability
+    if given.get("parts") is not None:
+        ask, question["folder"] = stability_in_parts, given["parts"]
+    else:
+        question |= {"over": given["over"], "checkpoint": given["resume"]}
+    with (
+        workers(given["jobs"], given["cluster"]) as n_jobs,
+        bar() as show,
+        running("asking the classifier", show) as run,
+    ):
+        left = left_of(within, began)
+        curves = ask(
             asked.model, asked.frame, rng=given["seed"], y=asked.truth, progress=run.progress, seconds=left,
-            checkpoint=given["resume"], watch=None if given["method"] == "paper" else run.watch, **question,
-            **{name: given[name] for name in ("confidence", "tolerance", "over", "method")},
+            watch=None if given["method"] == "paper" else run.watch, n_jobs=n_jobs, **question,
         )  # fmt: skip
     return curves, curves.stopped and run.interrupted
 
@@ -197,6 +208,11 @@ def within_seconds(seconds: float | None) -> float | None:
     if seconds is not None and not 0 < seconds < math.inf:
         raise ValueError(f"--within-seconds must be positive and finite, got {seconds:g}")
     return seconds
+
+
+def left_of(within: float | None, began: float) -> float | None:
+    """Return what is left of the seconds that a command has."""
+    return None if within is None else max(within - (time.monotonic() - began), LEAST)
 
 
 def refuse_beside_policy(context: typer.Context) -> None:

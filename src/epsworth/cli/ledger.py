@@ -18,7 +18,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 LEDGER_HELP = "The ledger's folder; by default the account's own (EPSWORTH_STATE)."
-Folder = Annotated[Path | None, typer.Option("--ledger", help=LEDGER_HELP)]
+Folder = Annotated[str | None, typer.Option("--ledger", help=LEDGER_HELP)]
 
 
 @app.command("spent")
@@ -34,7 +34,7 @@ def spent(
     asked = list(ids or []) if file is None else _lines(file)
     if bool(ids) == (file is not None):
         raise ValueError("name units either as arguments or by --file, one way of both")
-    kept = _opened(ledger)
+    kept = _opened(ledger, json)
     lost = zip(asked, kept.spent(asked), kept.spent_delta(asked), strict=True)
     rows = [(unit, f"{epsilon:f}", f"{delta:f}") for unit, epsilon, delta in lost]
     if show.told(json, lambda: {"spent": [{"id": i, "epsilon": e, "delta": d} for i, e, d in rows]}):
@@ -55,7 +55,7 @@ def runs(ledger: Folder = None, json: options.Json = None) -> None:
             "day": run.day, "policy": run.policy, "state": run.state, "rows": run.rows, "unit": run.unit,
             "epsilon": f"{run.epsilon:f}", "delta": f"{run.delta:f}", "most": run.most,
         }
-        for run in _opened(ledger).runs()
+        for run in _opened(ledger, json).runs()
     ]  # fmt: skip
     if show.told(json, lambda: {"runs": found}):
         return
@@ -87,16 +87,19 @@ def imported(
     show.suggest("ledger", "runs", *(() if ledger is None else ("--ledger", ledger)), why="all runs that are charged")
 
 
-def _opened(folder: Path | None) -> Ledger:
-    """Open a ledger that is there: a question makes none."""
-    from epsworth.release.folders import state_folder
+def _opened(folder: str | None, json: str | None) -> Ledger:
+    """Open a ledger that is there, as a question makes none; the answer does not take the place of its files."""
+    from epsworth.release.folders import folder_named, state_folder
     from epsworth.release.ledger import Ledger
     from epsworth.release.ledger_folder import DATABASE, KEY, MADE
 
-    place = state_folder() if folder is None else folder
+    place = state_folder() if folder is None else folder_named("ledger", folder)
     if not any((place / name).exists() for name in (DATABASE, KEY, MADE)):
         raise ValueError(f"there is no ledger in {place}; name its folder by --ledger")
-    return Ledger(place)
+    kept = Ledger(place)
+    if json not in (None, "-"):
+        kept.check_apart("answer", Path(json))
+    return kept
 
 
 def _lines(path: Path) -> list[str]:

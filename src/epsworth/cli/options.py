@@ -32,8 +32,8 @@ Model = Annotated[
     typer.Argument(
         parser=services.file_or_address,
         metavar="MODEL",
-        help="Fitted classifier: .skops, .onnx, a booster's own file, one of learn fit (see --trust), or a service's "
-        "http:// address.",
+        help="Fitted classifier: .skops, .onnx, a booster's own file, .npz of privatize, one of learn fit (see "
+        "--trust), or a service's http:// address.",
     ),
 ]
 RECORDS = typer.Argument(
@@ -114,13 +114,17 @@ PolicyOut = Annotated[
 ]
 PolicyFile = Annotated[Path, typer.Argument(help="Policy file (.toml), as recommend --policy writes it.")]
 Jobs = Annotated[int | None, typer.Option(help="Workers; -1 for all cores.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers do the work (tcp://host:port); see --jobs."),
+]
 Unit = Annotated[str | None, typer.Option(help="Column that says who a row is about; without it everybody is charged.")]
 Cap = Annotated[str | None, typer.Option(help="Largest epsilon of a person over all runs of the ledger.")]
 Most = Annotated[
     int | None, typer.Option(help="Without --unit: rows that one person has at most; else all may be one person's.")
 ]
 LedgerFolder = Annotated[
-    Path | None,
+    str | None,  # an empty one is refused, which a path would take for the current folder
     typer.Option("--ledger", help="Folder of the ledger; by default the account's own (EPSWORTH_STATE)."),
 ]
 Record = Annotated[int, typer.Option("--record", "-r", help="Row of the table, counted from 0.")]
@@ -135,11 +139,19 @@ WithinSeconds = Annotated[
         "--within-seconds", help="End by then with what is proven: valid bounds, wider where they are not finished."
     ),
 ]
+ResumeFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--resume",
+        help="Folder in which the run is kept: go on from it where it is there. It is computed from TABLE.",
+    ),
+]
 Resume = Annotated[
     Path | None,
     typer.Option(
         "--resume",
-        help="File in which the run is kept: go on from it where it is there. It is computed from raw data.",
+        help="File (a folder beside --jobs, --cluster) in which the run is kept: go on from it where it is there. "
+        "It is computed from raw data.",
     ),
 ]
 
@@ -225,6 +237,21 @@ def split_commas(words: list[str], whole: Container[str] = ()) -> list[str]:
     return [part.strip() for found in parts for part in found if part.strip()]
 
 
+@contextmanager
+def workers(jobs: int | None, cluster: str | None) -> Iterator[int | None]:
+    """Yield the ``n_jobs`` of --jobs; all that runs through `epsworth.parallel` within goes to --cluster's workers."""
+    from epsworth.parallel import check_n_jobs, on_cluster
+
+    if jobs is not None and cluster is not None:
+        raise ValueError("--jobs and --cluster each say where the work is done; give one of them")
+    try:
+        check_n_jobs(jobs)
+    except ValueError:
+        raise ValueError(f"--jobs must be a number of workers, or -1 for all cores, got {jobs}") from None
+    with on_cluster(cluster):
+        yield jobs
+
+
 def check_outputs(json_file: str | None, plot: Path | None, *others: Path | None) -> None:
     """Refuse outputs that cannot be written before any long work starts; `apart` tells them from inputs."""
     from epsworth.drawing import check_plot
@@ -235,6 +262,14 @@ def check_outputs(json_file: str | None, plot: Path | None, *others: Path | None
             check_writable(path)
     if plot is not None:
         check_plot(plot)
+
+
+def check_resume(resume: Path | None) -> None:
+    """Refuse, before any work, a place where no run can be kept: it is a file, or a folder of pieces."""
+    from epsworth.files import check_writable
+
+    if resume is not None and not resume.is_dir():
+        check_writable(resume)
 
 
 def check_page(page: Path | None) -> None:

@@ -60,6 +60,9 @@ def perturb(
         output="/dev/stdout" if destination == "-" else destination,
         receipt=receipt,
     )
+    for what, path in {"output": None if destination == "-" else Path(destination), "receipt": receipt}.items():
+        if path is not None:
+            store.check_apart(what, path)
     with options.progress_bar("perturbing") as progress:
         terms = {"unit": unit, "cap": cap, "delta_cap": delta_cap, "most": most, "ledger": ledger, "again": again}
         where = {"workers": workers, "cluster": cluster} if many else {"jobs": jobs}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from epsworth.arrays import Floats
     from epsworth.pac.budgets import Budget
     from epsworth.pac.exposure import Exposure
+    from epsworth.pac.privatizer import PACPrivatizer
 
 
 def privatize(
@@ -41,10 +42,14 @@ def privatize(
         typer.Option(help="With --record-posterior: rows this near in every column go in or out together."),
     ] = None,
     dp_epsilon: Annotated[str | None, typer.Option(help="Budget: average success of this epsilon.")] = None,
+    at_least: Annotated[
+        float | None,
+        typer.Option(help="Instead of a budget: the least one with which this share of the rows is labelled rightly."),
+    ] = None,
     worlds: Annotated[int, typer.Option(help="Simulated sub-samples.")] = 1024,
     rate: Annotated[float, typer.Option(help="Share of the pool in a sub-sample.")] = 0.5,
     mode: Annotated[str, typer.Option(help="exact, certified or estimated.")] = "exact",
-    noise: Annotated[str, typer.Option(help="optimal, paper, isotropic, isotropic_exact, ...")] = "optimal",
+    noise: Annotated[str, typer.Option(help="optimal, task, paper, isotropic, isotropic_exact, ...")] = "optimal",
     basis: Annotated[str, typer.Option(help="auto, diag or svd.")] = "auto",
     worlds_seed: Annotated[
         int | None,
@@ -55,6 +60,10 @@ def privatize(
     jobs: options.Jobs = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Save trials here (as private as the pool), resume.")] = None,
     audit: Annotated[bool, typer.Option("--audit", help="Simulate the best attack on every record (exact).")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Write the released model, .skops or .npz: predict and utility take it as MODEL."),
+    ] = None,
     json: options.Json = None,
     report: options.Report = None,
 ) -> None:
@@ -63,15 +72,51 @@ def privatize(
     from epsworth.pac.named import named
     from epsworth.pac.noise_told import noise_told
 
+    _check_out(out, algorithm)
     options.check_outputs(json, None, checkpoint)
     options.check_page(report)
+    if at_least is not None and mi is posterior is record_posterior is dp_epsilon is None:
+        mi = "1"  # to begin with
+    elif at_least is not None:
+        raise ValueError("--at-least finds a budget; drop the other one")
     budget = _budget(mi, posterior, record_posterior, dp_epsilon, joint, near)
     estimator = named(algorithm, settings or ())
+    if at_least is not None:
+        _check_at_least(at_least, estimator, target)
     columns, X, labels, groups = _pool(table, target, group, domain)
+    names, ranges = (None, None) if out is None else _columns(columns, domain)
     privatizer = PACPrivatizer(
         estimator, budget, worlds=worlds, rate=rate, mode=mode,  # type: ignore[arg-type]  # checked by the library
         noise=noise, basis=basis, worlds_seed=worlds_seed, n_jobs=jobs, checkpoint=checkpoint,  # type: ignore[arg-type]
     )  # fmt: skip
+    _fit(privatizer, X, labels, groups)
+    least = None
+    if at_least is not None:
+        least = privatizer.find_budget(lambda model: float((model.predict(X) == labels).mean()), at_least)
+        if not least.reached:
+            show.console().print(str(least), markup=False)
+            raise typer.Exit(1)
+        _fit(privatizer.set_params(**least.params), X, labels, groups)
+    exposure = privatizer.audit() if audit else None
+    release = privatizer.release()
+    told = release.report() | {"columns": columns, "unit_scale": domain is not None}
+    values = dict(zip(release.names, release.vector.tolist(), strict=True))
+    found = {"release": values, "report": told} | ({} if exposure is None else {"audit": exposure.to_dict()})
+    found["noise"] = noise_told(privatizer)
+    if least is not None:
+        found["least_budget"] = least.to_dict()
+    if out is not None:
+        release.save_model(out, names=names, ranges=ranges)
+    write_document_page(report, found)
+    if not show.told(json, lambda: found):
+        if least is not None:
+            show.console().print(str(least), markup=False)
+        _print(release.names, release.vector, told, exposure)
+        if out is not None and algorithm != "pca":
+            show.suggest("predict", out, "new.csv", "labels.csv", why="what the released model says of a table")
+
+
+def _fit(privatizer: PACPrivatizer, X: Floats, labels: Any, groups: Any) -> None:
     with options.progress_bar("simulating worlds") as progress:
         try:
             with warnings.catch_warnings():
@@ -79,15 +124,42 @@ def privatize(
                 privatizer.fit(X, labels, groups=groups, progress=progress)
         except ValueError as error:  # the algorithm's own complaints about the table or its parameters, too
             raise ValueError(str(error).splitlines()[0]) from None
-    exposure = privatizer.audit() if audit else None
-    release = privatizer.release()
-    told = release.report() | {"columns": columns, "unit_scale": domain is not None}
-    values = dict(zip(release.names, release.vector.tolist(), strict=True))
-    found = {"release": values, "report": told} | ({} if exposure is None else {"audit": exposure.to_dict()})
-    found["noise"] = noise_told(privatizer)
-    write_document_page(report, found)
-    if not show.told(json, lambda: found):
-        _print(release.names, release.vector, told, exposure)
+
+
+def _check_at_least(at_least: float, estimator: Any, target: str | None) -> None:
+    """Refuse, before any work, a share of labels that nothing could reach or be right about."""
+    from sklearn.base import is_classifier
+
+    if not 0 < at_least <= 1:
+        raise ValueError(f"--at-least must lie in (0, 1], got {at_least:g}")
+    if isinstance(estimator, str) or not is_classifier(estimator) or target is None:
+        raise ValueError("--at-least is about labels that are predicted; take a classifier, with a --target")
+
+
+def _check_out(out: Path | None, algorithm: str) -> None:
+    """Refuse, before any work, a model that cannot be written."""
+    if out is None:
+        return
+    from epsworth.pac.model_files import check_model_file
+
+    if algorithm == "mean":
+        raise ValueError("--out writes models, and means predict nothing; write them with --json")
+    check_model_file(out)
+
+
+def _columns(columns: list[str], path: Path | None) -> tuple[list[str] | None, list[list[float]] | None]:
+    """Return the columns' names, where the table has any, and their declared ranges."""
+    from epsworth.records import looks_like_header
+    from epsworth.space import Domain
+
+    names = columns if looks_like_header(columns) else None
+    if path is None:
+        return names, None
+    domain = Domain.load(path)
+    for name in columns:
+        if domain[name].categories is not None:
+            raise ValueError(f"--out holds models of numbers, and --domain declares categories of {name!r}; drop one")
+    return names, [[float(domain[name].lower), float(domain[name].upper)] for name in columns]
 
 
 def _budget(

@@ -38,12 +38,17 @@ def profile(
         int | None, typer.Option(help="Without a table: number of coefficients of the model.")
     ] = None,
     seed: options.Seed = None,
+    jobs: options.Jobs = None,
+    cluster: options.Cluster = None,
+    resume: options.ResumeFolder = None,
     json: options.Json = None,
     plot: options.Plot = None,
     report: options.Report = None,
 ) -> None:
     """Rank the rows by exposure and advise on epsilon."""
     if table is None:
+        if resume is not None:
+            raise ValueError("--resume needs a table; without one there is nothing to keep")
         _without_data(epsilon, coefficients, json, plot, report)
         return
     if target is None:
@@ -65,11 +70,15 @@ def profile(
     meaning = worst_case(epsilon, 1)  # refuses a bad epsilon before any work
     data = encode(read_table(table), target)
     rng = np.random.default_rng(seed)
-    some = np.union1d(rng.permutation(len(data.y))[:UTILITY_ROWS], [data.y.argmax(), data.y.argmin()])  # both labels
-    found = window(
-        data.X, data.y, l2, calibration=calibration, rule=rule, adv_safe=adv_safe,  # type: ignore[arg-type]  # checked there
-        tolerance=utility_tol, held_out=(data.X[some], data.y[some]), rng=rng,
-    )  # fmt: skip
+    choosing = rng if seed is not None or resume is None else np.random.default_rng(0)  # the same when it goes on
+    chosen = choosing.permutation(len(data.y))[:UTILITY_ROWS]
+    some = np.union1d(chosen, [data.y.argmax(), data.y.argmin()])  # both labels
+    with options.workers(jobs, cluster) as n_jobs, options.progress_bar("looking at rows") as progress:
+        found = window(
+            data.X, data.y, l2, calibration=calibration, rule=rule, adv_safe=adv_safe,  # type: ignore[arg-type]  # checked there
+            tolerance=utility_tol, held_out=(data.X[some], data.y[some]), rng=rng, n_jobs=n_jobs,
+            checkpoint=resume, progress=progress,
+        )  # fmt: skip
     if plot is not None:
         from epsworth.coverage.figures import plot_profile
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,8 +23,8 @@ def recommend(
         typer.Argument(
             parser=services.file_or_address,
             metavar="SOURCE",
-            help="Fitted classifier or address of a service (then a table must follow), or what utility --json or run "
-            "wrote.",
+            help="Fitted classifier or address of a service (then a table must follow), or what utility --json or "
+            "--parts, or run wrote.",
         ),
     ],
     table: Annotated[Path | None, options.RECORDS] = None,
@@ -47,6 +47,8 @@ def recommend(
     seed: options.Seed = None,
     within_seconds: options.WithinSeconds = None,
     resume: options.Resume = None,
+    jobs: options.Jobs = None,
+    cluster: options.Cluster = None,
     trust: options.Trust = False,
     most_asked: services.Budget = None,
     cache: services.Cache = None,
@@ -74,18 +76,20 @@ def recommend(
     from epsworth.studies.result import curves_of_file
     from epsworth.utility.recommendation import recommend as choose
 
-    options.check_outputs(json, plot, policy, resume)
+    options.check_outputs(json, plot, policy)
+    options.check_resume(resume)
     options.check_page(report)
     options.check_policy_out(policy, domain_from_data)
     if study is not None:
         asking.check_study(study, table, domain_from_data)
     interrupted, loaded, made, ranges = False, None, None, None
+    curves: Any  # in memory, or in parts
     if recheck and (policy is None or table is None):
         raise ValueError("--recheck analyses what is written to --policy, for a model and a table; give all three")
     view = view_asked(on)
     check_choice(at_least, of, delta)
     if table is None:
-        if is_address(source) or source.suffix != ".json":
+        if is_address(source) or (source.suffix != ".json" and not source.is_dir()):
             raise ValueError(
                 f"{source} is not curves (.json), so it needs a table: epsworth recommend MODEL TABLE -s FEATURE"
             )
@@ -101,6 +105,8 @@ def recommend(
         if study is not None:
             asking.study_of(context.params, source, table, loaded, study).save(study)
         curves, interrupted = asking.compute(context.params, source, table, rows, loaded=loaded)
+    if table is None and source.is_dir() and (plot is not None or report is not None):
+        raise ValueError("--plot and --report draw the curves of a file, and this is a folder of parts; drop them")
     found = choose(curves, at_least=at_least, on=view, of=of, delta=delta)  # type: ignore[arg-type]  # checked there
     again = None
     if policy is not None and found.feasible:

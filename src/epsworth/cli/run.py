@@ -36,6 +36,8 @@ def run(
     ] = None,
     within_seconds: options.WithinSeconds = None,
     resume: options.Resume = None,
+    jobs: options.Jobs = None,
+    cluster: options.Cluster = None,
     trust: options.Trust = False,
     send: Annotated[
         bool, typer.Option("--send", help="Let records be sent to the address that the study names as its model.")
@@ -51,9 +53,10 @@ def run(
     if check is not None:
         _refuse_beside_check(
             {"-o": output, "--report": report, "--plot": plot, "--policy": policy, "--resume": resume, "--cache": cache,
-             "--within-seconds": within_seconds, "--trust": trust, "--send": send}
+             "--jobs": jobs, "--cluster": cluster, "--within-seconds": within_seconds, "--trust": trust, "--send": send}
         )  # fmt: skip
-    options.check_outputs(None if output == "-" else output, plot, policy, resume)
+    options.check_outputs(None if output == "-" else output, plot, policy)
+    options.check_resume(resume)
     options.check_page(report)
     options.check_policy_out(policy, False)
     asked = Study.load(study)
@@ -65,10 +68,10 @@ def run(
         return
     left = _seconds(within_seconds)
     connections_may_break()
-    with bar() as moved, running("asking the classifier", moved) as going:
+    with options.workers(jobs, cluster) as n_jobs, bar() as moved, running("asking the classifier", moved) as going:
         found = asked.run(
             trust=trust, send=send, progress=going.progress, watch=going.watch, seconds=left, checkpoint=resume,
-            cache=cache,
+            cache=cache, n_jobs=n_jobs,
         )  # fmt: skip
     told = show.told(output, found.to_dict)  # first: all else can be made of it again
     _write(found, policy, plot, report)

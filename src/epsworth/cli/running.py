@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -10,12 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from epsworth.rounding import round_down, round_up, show_up
+from epsworth.rounding import round_down, round_up, show_down, show_up
 
 if TYPE_CHECKING:
     from epsworth.utility.pace import Standing
+    from epsworth.utility.radius.bracket import Bracket
 
 INTERRUPTED = 130  # exit status where Ctrl-C ended a run, whether it had something to print or not
 EVERY = 0.25  # seconds between two looks at the bounds
@@ -32,10 +34,11 @@ def connections_may_break() -> None:
 
 @dataclass
 class Run:
-    """What a command gives to `stability`: how to show it, and whether it must end."""
+    """What a command gives to a long computation: how to show it, in what words, and whether it must end."""
 
     show: Callable[[str, float], None]
     what: str
+    told: Callable[[Any], str]
     interrupted: bool = False
     shown: float = field(default=-EVERY)
 
@@ -43,13 +46,19 @@ class Run:
         """Move the bar."""
         self.show(self.what, share)
 
-    def watch(self, standing: Standing) -> bool:
+    def watch(self, standing: Any) -> bool:
         """Show the bounds now and then; tell whether Ctrl-C was pressed."""
         now = time.monotonic()
         if not self.interrupted and now - self.shown >= EVERY:
-            self.shown, self.what = now, told(standing)
+            self.shown, self.what = now, self.told(standing)
             self.show(self.what, standing.done)
         return self.interrupted
+
+
+def told_of_radius(bracket: Bracket) -> str:
+    """Say in a few words what is proven of a radius."""
+    upper = f"at most {show_up(bracket.upper)}" if math.isfinite(bracket.upper) else "nowhere seen"
+    return f"another label is no nearer than {show_down(bracket.lower)}, {upper}"
 
 
 def told(standing: Standing) -> str:
@@ -64,9 +73,9 @@ def told(standing: Standing) -> str:
 
 
 @contextmanager
-def running(what: str, bar: Callable[[str, float], None]) -> Iterator[Run]:
+def running(what: str, bar: Callable[[str, float], None], told: Callable[[Any], str] = told) -> Iterator[Run]:
     """Yield a run; the first Ctrl-C asks it to end after the query it is in, the second one ends the command."""
-    run = Run(bar, what)
+    run = Run(bar, what, told)
     if threading.current_thread() is not threading.main_thread():  # a signal cannot be caught elsewhere
         yield run
         return

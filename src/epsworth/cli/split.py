@@ -26,6 +26,9 @@ def split(
     confidence: options.Confidence = 0.999,
     tolerance: options.Tolerance = 0.01,
     seed: options.Seed = None,
+    jobs: options.Jobs = None,
+    cluster: options.Cluster = None,
+    resume: options.ResumeFolder = None,
     trust: options.Trust = False,
     most_asked: services.Budget = None,
     cache: services.Cache = None,
@@ -46,11 +49,11 @@ def split(
     if on not in ("average", "worst"):
         raise ValueError(f"--on must be average or worst, got {on!r}")
     asked = asking.Inputs.of(context.params, model, table)
-    with options.progress_bar("sharing out") as progress:
+    with options.workers(jobs, cluster) as n_jobs, options.progress_bar("sharing out") as progress:
         found = ew.split_budget(
             asked.model, asked.frame, sensitive=asked.names, total=record_epsilon, mechanism=mechanism,
             domain=asked.domain, on=on, method=method, confidence=confidence, tolerance=tolerance, rng=seed,  # type: ignore[arg-type]  # checked above
-            progress=progress,
+            progress=progress, n_jobs=n_jobs, checkpoint=resume,
         )  # fmt: skip
     if plot is not None:
         from epsworth.drawing import save

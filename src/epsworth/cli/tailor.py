@@ -84,6 +84,9 @@ def tailor(
         bool, typer.Option("--public", help="The model was fitted on public data, or released with its own epsilon.")
     ] = False,
     seed: options.Seed = None,
+    jobs: options.Jobs = None,
+    cluster: options.Cluster = None,
+    resume: options.ResumeFolder = None,
     trust: options.Trust = False,
     most_asked: services.Budget = None,
     cache: services.Cache = None,
@@ -123,13 +126,13 @@ def tailor(
     others = asking.others(also or [], context.params)
     declared = _declared(asked)
     absent, unknown = substitutes("--missing", missing, declared), substitutes("--outside", outside, declared)
-    with options.progress_bar("making the policy") as progress:
+    with options.workers(jobs, cluster) as n_jobs, options.progress_bar("making the policy") as progress:
         made = ew.tailor(
             asked.model, asked.frame, sensitive=asked.names, epsilon=stated, domain=asked.domain, missing=absent,
             outside=unknown, wish=wish,  # type: ignore[arg-type]  # checked there
             y=asked.truth if wish == "accuracy" else None, classifiers=dict(zip(others, counts, strict=True)) or None,
             cells=cells, fidelity=fidelity, draw=draw, surrogate=surrogate, rng=seed, holdout=holdout,
-            confidence=confidence, public=True, progress=progress,
+            confidence=confidence, public=True, progress=progress, n_jobs=n_jobs, checkpoint=resume,
         )  # fmt: skip
         curves = None if plot is None else _curves(made, asked, stated)
     if not public:

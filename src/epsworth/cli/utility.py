@@ -32,6 +32,16 @@ def utility(
     seed: options.Seed = None,
     within_seconds: options.WithinSeconds = None,
     resume: options.Resume = None,
+    jobs: options.Jobs = None,
+    cluster: options.Cluster = None,
+    parts: Annotated[
+        Path | None,
+        typer.Option(
+            "--parts",
+            help="Leave the bounds of all records in files of this folder, and tell averages and worst cases: for a "
+            "million records. Go on from it where it is there. It is computed from raw data.",
+        ),
+    ] = None,
     trust: options.Trust = False,
     most_asked: services.Budget = None,
     cache: services.Cache = None,
@@ -51,8 +61,11 @@ def utility(
 
     Ctrl-C ends the run with what is proven so far, and exit status 130; a second one ends it at once.
     """
-    options.check_outputs(json, plot, resume)
+    options.check_outputs(json, plot)
+    options.check_resume(resume)
     options.check_page(report)
+    if parts is not None:
+        _refuse_beside_parts(resume=resume, plot=plot, report=report, over=over if over != "auto" else None)
     if policy is not None:
         asking.refuse_beside_policy(context)
     elif not sensitive:
@@ -80,5 +93,16 @@ def utility(
         show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
     else:
         asked = (model, table, "-s", ",".join(curves.features), *show.domain_words(domain)) if json is None else (json,)
+        asked = asked if parts is None else (parts,)
         show.suggest("recommend", *asked, "--at-least", 0.9, why="the least epsilon that keeps 90 % of the labels")
     leave_if(interrupted)
+
+
+def _refuse_beside_parts(**given: object) -> None:
+    """Refuse what needs all records' bounds at once, or is implied."""
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(
+                f"--{name} and --parts exclude each other: parts hold every record's bounds, are their own --resume, "
+                "and are read one at a time; drop one of the two"
+            )

@@ -139,7 +139,7 @@ class Client:
         ValueError
             If it does not, or a value is of another kind than its feature; no message shows a value.
         """
-        return self._released(record, _fresh(self.words))
+        return self._released(record, fresh(self.words))
 
     def replay(self, record: Mapping[str, Any], words: Iterable[int]) -> NotPrivate:
         """Return what `perturb` returns for given words: NOT PRIVATE, for tests alone.
@@ -302,7 +302,7 @@ def _epsilon(where: str, given: Any) -> Fraction:
     return stated(given)
 
 
-def _fresh(count: int) -> Iterator[int]:
+def fresh(count: int) -> Iterator[int]:
     """Yield words of the operating system without end."""
     while True:
         drawn = os.urandom(8 * count)

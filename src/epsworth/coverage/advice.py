@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,18 +13,21 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.bounds import Risk
+from epsworth.callbacks import check_callback
 from epsworth.coverage.calibration import Calibration, sensitivity
 from epsworth.coverage.exposure import Kernels, above, kernels
 from epsworth.coverage.fitting import check_coefficients, check_data, check_l2, fit
 from epsworth.coverage.glm import CoverageError, loss_named
 from epsworth.coverage.inputs import NOT_PRIVATE, Classes, generator, number, positive, whole
 from epsworth.coverage.inputs import share as share_of_one
-from epsworth.coverage.neighbours import Neighbours, Regulariser, leave_one_out
+from epsworth.coverage.left_out import Regulariser
+from epsworth.coverage.neighbours import Neighbours, leave_one_out
 from epsworth.coverage.plateaus import plateau_ends
 from epsworth.coverage.trade import draw_trade
 from epsworth.coverage.usefulness import GRID, KEPT, Usefulness, simulate
 from epsworth.coverage.verdict import verdict
 from epsworth.deprecation import alias
+from epsworth.parallel import check_n_jobs
 from epsworth.results import Result, json_form
 from epsworth.rounding import down, show_down, show_up, up
 
@@ -33,6 +38,7 @@ Rule = Literal["advantage", "plateau"]
 TOLERANCE = 1e-4  # relative error to refine to ..
 FEWEST, AFFORDABLE = 20, 10**8  # .. for as many rows as cost a tenth of a second or so, and never fewer than these
 MOST_DRAWS = 100_000
+FITTED, SIMULATED = 0.1, 0.3  # shares of the work before neighbours are refined, and before utility is simulated
 LEAST = 1e-300  # of what the most exposed row pays at epsilon 1
 
 
@@ -208,6 +214,9 @@ def window(
     draws: int = 400,
     rng: np.random.Generator | int | None = None,
     classes: Classes | None = None,
+    n_jobs: int | None = None,
+    checkpoint: str | Path | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Window:
     """Return the epsilons worth considering for output perturbation on this data set; not private.
 
@@ -238,6 +247,14 @@ def window(
         Simulates utility; without it ``epsilon_util`` is None.  Do not reuse the seed that made the data.
     classes : pair of labels, optional
         The two labels, -1 first, where they are declared; the data may then hold one of them only.
+    n_jobs : int, optional
+        Workers that refine neighbours and simulate utility; -1 for all cores.  Results do not depend on it, to the bit.
+    checkpoint : path, optional
+        A folder in which pieces are kept as they are done: the same call goes on from it, and finds the same bits;
+        where utility is simulated, the draws are those of the folder, whatever ``rng`` is.  It is computed from raw
+        data: keep it as you keep the table.
+    progress : callable, optional
+        Called with the share of the work that is done.
 
     Raises
     ------
@@ -253,6 +270,7 @@ def window(
     >>> found.epsilon_util < found.epsilon_low < found.epsilon_high
     True
     """
+    told = check_callback("progress", progress) or (lambda share: None)
     wishes = {"adv_safe": adv_safe, "adv_exposed": adv_exposed, "q_exposed": q_exposed}
     wishes = {name: share_of_one(name, value) for name, value in wishes.items()}
     if wishes["adv_safe"] > wishes["adv_exposed"]:
@@ -265,6 +283,11 @@ def window(
     draws = whole("draws", draws, 1, MOST_DRAWS)
     if rule not in ("advantage", "plateau"):
         raise CoverageError(f"rule must be advantage or plateau, got {rule!r}")
+    check_n_jobs(n_jobs)
+    if checkpoint is not None:
+        from epsworth.utility.engines.piece_files import check_folder
+
+        check_folder(checkpoint)
     rows, labels = check_data(X, y, classes)
     rng = None if rng is None else generator(rng)
     test = (rows, labels) if held_out is None else _held_out(held_out, rows.shape[1], classes)
@@ -275,7 +298,22 @@ def window(
     kappa = 1 / sensitivity(size, l2, calibration, regulariser=regulariser, loss=loss)
     base = fit(rows, labels, weight, smooth) if f is None else check_coefficients(f, d)
     top = max(FEWEST, AFFORDABLE // (len(rows) * d))  # certificates shrink as 1/n: large tables need few rows refined
-    found = leave_one_out(rows, labels, base, weight, smooth, regulariser=regulariser, tol=TOLERANCE, top=top)
+    kept = None
+    if checkpoint is not None:
+        from epsworth.utility.steps import KeptSteps
+
+        options: dict[str, object] = {
+            "l2": weight, "n": size, "rule": rule, "calibration": calibration, "regulariser": regulariser, "loss": loss,
+            "tolerance": tolerance, "share": share, "confidence": confidence, "draws": draws,
+            **wishes,
+        }  # fmt: skip
+        data = {"rows": (rows, labels), "held-out rows": test, "the base model": (base,)}
+        kept = KeptSteps.of(checkpoint, "window of epsilons", data, options, rng)
+    told(FITTED)
+    found = leave_one_out(
+        rows, labels, base, weight, smooth, regulariser=regulariser, tol=TOLERANCE, top=top, n_jobs=n_jobs, kept=kept,
+        told=lambda part: told(FITTED + (SIMULATED - FITTED) * part),
+    )  # fmt: skip
     if rule == "plateau":
         u_low, u_high = plateau_ends(d)
     else:
@@ -289,8 +327,19 @@ def window(
     if rng is not None:
         grid = as_floats(np.geomspace(*GRID))
         useful = simulate(
-            *test, base, kappa * grid, grid, tolerance=tolerance, risk=Risk.of(confidence), draws=draws, rng=rng
+            *test,
+            base,
+            kappa * grid,
+            grid,
+            tolerance=tolerance,
+            risk=Risk.of(confidence),
+            draws=draws,
+            rng=rng,
+            n_jobs=n_jobs,
+            kept=kept,
+            told=lambda part: told(SIMULATED + (1 - SIMULATED) * part),
         )
+    told(1.0)
     return Window(
         epsilon_low, epsilon_high, None if useful is None else useful.least(share),
         _rounded_up(law, u_low), _rounded_up(law, epsilon_high * most) if math.isfinite(epsilon_high * most) else 1.0,

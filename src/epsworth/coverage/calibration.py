@@ -10,7 +10,7 @@ import numpy as np
 from epsworth.coverage.fitting import UNIT, check_l2
 from epsworth.coverage.glm import CoverageError, Loss, loss_named
 from epsworth.coverage.inputs import whole
-from epsworth.coverage.neighbours import Regulariser
+from epsworth.coverage.left_out import Regulariser
 from epsworth.rounding import up
 
 Calibration = Literal["chaudhuri", "add_remove"]

@@ -21,7 +21,7 @@ from epsworth.coverage.calibration import Calibration, norm_bound, sensitivity
 from epsworth.coverage.fitting import GRADIENT_TOLERANCE, check_l2, fit, gradient_rounding, into_ball
 from epsworth.coverage.glm import CoverageError, loss_named
 from epsworth.coverage.inputs import Classes, check_classes, entries, positive, positives
-from epsworth.coverage.neighbours import Regulariser
+from epsworth.coverage.left_out import Regulariser
 from epsworth.deprecation import alias
 from epsworth.results import Result
 from epsworth.rounding import down, show_up, up

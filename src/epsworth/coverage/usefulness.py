@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -13,6 +14,8 @@ from epsworth.bounds import Risk
 from epsworth.coverage.fitting import blocks
 from epsworth.coverage.inputs import NOT_PRIVATE, NotPrivate
 from epsworth.coverage.output import OutputPerturbation
+from epsworth.keeping import Arrays, Keeping, checked_floats
+from epsworth.parallel import in_order
 from epsworth.rounding import float_below, show_down
 
 CELLS = 2_000_000  # (row, draw) pairs held at once
@@ -113,22 +116,23 @@ def simulate(
     risk: Risk,
     draws: int,
     rng: np.random.Generator,
+    n_jobs: int | None = None,
+    kept: Keeping | None = None,
+    told: Callable[[float], None] | None = None,
 ) -> Usefulness:
     """Simulate accuracy at every rate with one set of noise vectors, scaled (common random numbers).
 
     The bound at each epsilon is an exact binomial one and takes its part of the risk.  Rows are counted in whole
     numbers, so that a tolerance means the text that it prints as.
     """
-    unit = OutputPerturbation(len(f), 1.0).sample(draws, rng)
-    turns = np.zeros(draws * (len(rates) + 1))
-    base = 0
-    for part in blocks(len(X), max(1, CELLS // draws)):
-        centre, spread = y[part] * (X[part] @ f), y[part, None] * (X[part] @ unit.T)
-        base += int((centre > 0).sum())
-        centre[centre == 0] = 1e-300  # decided by the noise alone
-        # right where centre + spread / rate > 0: a row turns right (centre > 0) or wrong (< 0) at one rate
-        cell = np.searchsorted(rates, -spread / centre[:, None]) + np.arange(draws) * (len(rates) + 1)
-        turns += np.bincount(cell.ravel(), np.repeat(np.sign(centre), draws), len(turns))
+    turning = _Turning(X, y, f, rates, OutputPerturbation(len(f), 1.0).sample(draws, rng))
+    turns, base = np.zeros(draws * (len(rates) + 1)), 0
+    parts = list(blocks(len(X), max(1, CELLS // draws)))
+    for part, (turned, right_before) in zip(parts, in_order(turning, parts, n_jobs=n_jobs, kept=kept), strict=True):
+        turns += turned  # whole numbers: in any order the same
+        base += right_before
+        if told is not None:
+            told(min(1.0, part.stop / len(X)))
     wrong = len(X) - base
     right = wrong + turns.reshape(draws, -1).cumsum(axis=1)[:, :-1].T
     positive = int((y > 0).sum())
@@ -142,3 +146,40 @@ def simulate(
         epsilons, as_floats(right.mean(axis=1) / len(X)), as_floats(within / draws), lower, base / len(X),
         majority / len(X), float_below(1 - risk.total),
     )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Turning:
+    """At which rates rows turn right or wrong under noise that is drawn once, and scaled."""
+
+    X: Floats
+    y: Floats
+    f: Floats
+    rates: Floats
+    unit: Floats
+
+    def __call__(self, part: slice) -> tuple[Floats, int]:
+        """Return how many more rows turn right than wrong, by draw and rate, and how many are right without noise."""
+        draws, steps = len(self.unit), len(self.rates) + 1
+        centre = self.y[part] * (self.X[part] @ self.f)
+        spread = self.y[part, None] * (self.X[part] @ self.unit.T)
+        right = int((centre > 0).sum())
+        centre[centre == 0] = 1e-300  # decided by the noise alone
+        # right where centre + spread / rate > 0: a row turns right (centre > 0) or wrong (< 0) at one rate
+        cell = np.searchsorted(self.rates, -spread / centre[:, None]) + np.arange(draws) * steps
+        return as_floats(np.bincount(cell.ravel(), np.repeat(np.sign(centre), draws), draws * steps)), right
+
+    def arrays(self, found: tuple[Floats, int]) -> Arrays:
+        """Return what is kept of a part."""
+        return {"turns": found[0], "right": np.array(float(found[1]))}
+
+    def read(self, part: slice, arrays: Arrays) -> tuple[Floats, int]:
+        """Return what was kept of a part: of every draw the same rows turn, each once."""
+        draws, steps = len(self.unit), len(self.rates) + 1
+        turns, right = checked_floats(arrays, turns=(draws * steps,), right=())
+        rows, of_draws = len(self.X[part]), turns.reshape(draws, steps)
+        more = of_draws.sum(axis=1)  # rows that are right with little noise, less those that are wrong
+        fine = (turns == np.rint(turns)).all() and right == np.rint(right) and 0 <= 2 * right <= rows + more[0]
+        if not fine or np.ptp(more) or (np.abs(of_draws).sum(axis=1) > rows).any():
+            raise ValueError
+        return turns, int(right)

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
-from scipy.special import ndtr
-
 from epsworth.exact.alias import WORD
 from epsworth.exact.clipped import Clipped
 from epsworth.exact.integer import require
 from epsworth.exact.rational import PRECISION, exp_below
+from epsworth.extras import later
 from epsworth.guarantees import Approximate, Pure
 from epsworth.mechanisms.gaussian import Calibration, clipped_sigma, gaussian_sigma
 from epsworth.rounding import float_above
 
+ndtr = later("scipy.special", "ndtr")
 BEYOND = 4096  # distances past the grid that are summed one by one; the rest is an integral
 WIDEST = 1.5  # times the continuous sigma; a delta that needs more is beyond what the integers resolve
 SHALLOWEST = 0.01  # least slope, in units of delta, that a Newton step relies on

@@ -19,8 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linprog
-from scipy.sparse import coo_array
 
 from epsworth.arrays import Floats
 from epsworth.exact.alias import WORD, Alias, Indices
@@ -29,8 +27,10 @@ from epsworth.exact.integer import Kernel, require
 from epsworth.exact.pieces import Pieces, of_table
 from epsworth.exact.rational import Exact, exp_below, stated_epsilon
 from epsworth.exact.two_level import krr
+from epsworth.extras import later
 from epsworth.rounding import float_above, float_below
 
+linprog, coo_array = later("scipy.optimize", "linprog"), later("scipy.sparse", "coo_array")
 MOST_REGIONS = 256
 LARGEST = 1e300  # of a gain: sums over 256 regions stay finite
 NEGLIGIBLE = 1e-9  # of the largest column's least weight: columns below it are emptied

@@ -16,6 +16,7 @@ import numpy as np
 from epsworth.gateway.asked import Asked, Released
 from epsworth.gateway.people import LedgerError, People
 from epsworth.gateway.refusals import Refusal
+from epsworth.refusals import alone
 from epsworth.release.columns import Column
 from epsworth.release.tables import Perturbation
 
@@ -123,6 +124,7 @@ class Draws:
         return found
 
 
+@alone()
 def checked(column: Column, values: list[Any]) -> list[Any]:
     """Return what a kernel's inputs are made of, by the policy's rules for what is missing or undeclared.
 

@@ -171,6 +171,7 @@ def _say_what_is_served(settings: Settings, bound: socket.socket, workers: int) 
         workers=workers,
         policy=policy.fingerprint[:12],
         promise=f"{policy.guarantee}",
+        public=", ".join(settings.public) or "nothing",
         per="request: nobody is counted" if settings.person is None else "draw, counted per person",
     )
     for rule in policy.rules:

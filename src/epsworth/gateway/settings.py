@@ -28,8 +28,9 @@ class Settings:
     upstream : str
         Where perturbed requests go: ``http://host:port``, or one model of it, ``http://host:port/v2/models/NAME``.
     public : tuple of str
-        Inputs that pass as they are.  Any input that is neither here nor in the policy is refused.  A policy that has
-        `others` says so itself: what it passes is public, and what it drops is taken and does not leave.
+        Inputs that pass as they are.  Any input that is neither here nor perturbed by the policy is refused.  Where the
+        policy has `others`, they must be among those that it passes, of which none passes by that alone: what a
+        table's owner may keep is more than a model elsewhere needs.  What it drops is taken and does not leave.
     tensors : mapping from name to tuple of str
         Names of tensors with two dimensions, and their columns; none: requests name them (``parameters.columns``).
     outputs : tuple of str
@@ -85,7 +86,6 @@ class Settings:
                     raise ValueError(
                         f"public: {name!r} is not among others.pass of the policy; take it out, or name it"
                     )
-            object.__setattr__(self, "public", others.passed)
         if self.person in self.policy.names:
             raise ValueError(f"person: {self.person!r} is perturbed by the policy; name the input that says who it is")
         if self.datatype not in DATATYPES:
@@ -127,7 +127,7 @@ class Settings:
                 raise ValueError(f"tensors: {name!r} names the column {column!r} twice; keep one")
             if not self.covers(column):
                 raise ValueError(
-                    f"tensors: the column {column!r} of {name!r} is neither in the policy nor public; declare it"
+                    f"tensors: the column {column!r} of {name!r} is neither perturbed nor public; declare it"
                 )
 
     def covers(self, name: str) -> bool:

@@ -6,11 +6,13 @@ import json
 from typing import Any
 
 from epsworth.gateway.refusals import Refusal
+from epsworth.refusals import alone
 from epsworth.release.json_lines import unique, whole_number
 
 DEPTH = 16
 
 
+@alone()
 def read_body(body: bytes) -> Any:
     """Return the document of a body; what two readers could read differently is refused.
 

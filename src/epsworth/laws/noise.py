@@ -12,10 +12,12 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammainc, ndtr, ndtri
 
 from epsworth.arrays import Floats, as_floats
+from epsworth.extras import later
 from epsworth.laws.law import Law, broadcast
+
+gammainc, ndtr, ndtri = (later("scipy.special", name) for name in ("gammainc", "ndtr", "ndtri"))
 
 
 class Noise(Law):
@@ -114,7 +116,7 @@ class Gaussian(Noise):
 
     def from_uniform(self, u: ArrayLike) -> Floats:
         """Return the quantile at u."""
-        return self.x + self.sigma * ndtri(as_floats(u))
+        return as_floats(self.x + self.sigma * ndtri(as_floats(u)))
 
     def partial_moments(self, lower: ArrayLike = 0.0, upper: ArrayLike = 1.0) -> tuple[Floats, Floats]:
         """Return the first two moments about x over [lower, upper], free of cancellation."""

@@ -14,7 +14,10 @@ from epsworth.laws.law import Law
 
 @dataclass(frozen=True, eq=False)
 class Quantised(Law):
-    """The nearest of the k grid points {i/(k-1)} to a draw of ``law``; what lies beyond an end goes to that end."""
+    """The nearest of the k grid points {i/(k-1)} to a draw of ``law``; what lies beyond an end goes to that end.
+
+    Cells meet at the doubles (i + 1/2)/(k - 1): that is what is nearest by definition, here and in every draw.
+    """
 
     law: Law
     k: int
@@ -50,5 +53,5 @@ class Quantised(Law):
 
     def from_uniform(self, u: ArrayLike) -> Floats:
         """Return the rounded quantile."""
-        steps = self.k - 1
-        return np.clip(np.rint(self.law.from_uniform(u) * steps), 0, steps) / steps
+        edges = (np.arange(self.k - 1) + 0.5) / (self.k - 1)
+        return np.asarray(np.searchsorted(edges, self.law.from_uniform(u)) / (self.k - 1))

@@ -19,6 +19,7 @@ from epsworth.learner.config import PREFIX
 from epsworth.learner.rows import Rowed
 from epsworth.learner.tables.kernels import Question
 from epsworth.learner.wire import Bytes
+from epsworth.refusals import alone
 
 PRIME = 4294967291  # the largest below 2^32
 EXACT = 8192  # so many products of a byte and a number below the prime add up to less than 2^53: exact in floats
@@ -58,6 +59,7 @@ class Client:
         """
         return self.reports([x], [y], rows=None if row is None else [row])  # type: ignore[arg-type]
 
+    @alone()
     def reports(self, X: ArrayLike, y: ArrayLike | Sequence[object], *, rows: ArrayLike | None = None) -> bytes:
         """Return one report per row, end to end: for a device that keeps several records, or a trusted proxy."""
         row = checked_rows(self.config, rows)  # before anything is seen of the records

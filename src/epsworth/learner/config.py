@@ -29,6 +29,7 @@ from epsworth.learner.mechanism import Mechanism, Users
 from epsworth.learner.rows import Rowed
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_COUNTERS, MOST_GRID_AXES, choose
 from epsworth.records import shown_names
+from epsworth.refusals import alone
 from epsworth.rounding import float_above
 
 Outside = Literal["clip", "zero", "refuse"]
@@ -231,6 +232,7 @@ class LatticeConfig:
         inside = np.minimum(np.maximum(points, low), high)
         return (inside - low) / (high - low), np.asarray((inside != points).any(axis=1))
 
+    @alone()
     def label_numbers(self, y: ArrayLike) -> Ints:
         """Return the position of each label among the classes."""
         try:
@@ -264,12 +266,10 @@ class LatticeConfig:
         version = document.get("version") if isinstance(document, Mapping) else None
         if isinstance(version, bool) or version != VERSION:
             raise ValueError(f"the configuration is not a table with version = {VERSION}; write it anew")
-        for key in document:
-            if key not in (*KEYS, "version", "fingerprint"):
-                raise ValueError(f"{key}: unknown entry; the entries are {', '.join(KEYS)}")
-        for key in ("box", "m", "alpha"):
-            if key not in document:
-                raise ValueError(f"{key}: is missing from the configuration")
+        if unknown := [key for key in document if key not in (*KEYS, "version", "fingerprint")]:
+            raise ValueError(f"{unknown[0]}: unknown entry; the entries are {', '.join(KEYS)}")
+        if lacking := [key for key in ("box", "m", "alpha") if key not in document]:
+            raise ValueError(f"{lacking[0]}: is missing from the configuration")
         checked_epsilon(document["alpha"], "alpha")
         config = cls(**read_renamed({key: document[key] for key in KEYS if key in document}, alpha="epsilon"))
         if document.get("fingerprint", config.fingerprint()) != config.fingerprint():
@@ -311,6 +311,7 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+@alone()
 def numbers(X: ArrayLike) -> Floats:
     """Return points as floats; a refusal never shows what was found, which may be a private value."""
     try:

@@ -29,6 +29,7 @@ from epsworth.learner.tables.learner import learn_table
 from epsworth.learner.tables.model import NO_CERTIFICATE, TableClassifier
 from epsworth.learner.tables.regimes import MOST_BY_CELLS
 from epsworth.records import shown_names
+from epsworth.refusals import alone
 
 
 class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -226,12 +227,13 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
 @contextmanager
 def _nothing_shown() -> Iterator[None]:
     """Replace the sentence that shows a text of the table; leave all others, which callers of scikit-learn know."""
-    try:
-        yield
-    except ValueError as error:
-        if "could not convert" not in str(error):
-            raise
-        raise ValueError("X must hold numbers alone; recode texts") from None
+    with alone():
+        try:
+            yield
+        except ValueError as error:
+            if "could not convert" not in str(error):
+                raise
+            raise ValueError("X must hold numbers alone; recode texts") from None
 
 
 def _names(X: Any) -> list[str]:

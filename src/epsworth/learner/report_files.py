@@ -22,6 +22,7 @@ from epsworth.learner.assignment import refuse_files
 from epsworth.learner.client import drawn_reports
 from epsworth.learner.config import LatticeConfig
 from epsworth.parallel import in_order
+from epsworth.refusals import alone
 from epsworth.table_files import column
 
 PACKED, LINES = ".ldp", (".jsonl", ".ndjson")
@@ -77,6 +78,7 @@ def draw(config: Asked, users: Any, path: Path, words: Callable[[int], WordSourc
             sink.write(_lines(reports, config.report_size) if as_lines else reports)
 
 
+@alone()
 def columns(config: LatticeConfig, table: Any) -> Floats:
     """Return the configuration's features of a data frame as an array ``(n, d)``."""
     for name in config.names:

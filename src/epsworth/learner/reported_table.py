@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from epsworth.deprecation import read_renamed, warn
-from epsworth.files import check_distinct, check_writable
+from epsworth.files import check_distinct, check_name, check_writable
 from epsworth.learner.asked import Asked
 from epsworth.learner.assignment import refuse_files
 from epsworth.learner.report_files import ROWS, draw, is_lines
@@ -128,8 +128,9 @@ def reported(
 
     refuse_files(config)
     store = Ledger(ledger)
-    path, as_lines = check_writable(destination).resolve(), is_lines(destination)
+    path, as_lines = check_name("output", check_writable(destination).resolve()), is_lines(destination)
     check_distinct(table=source, reports=path, **store.files)
+    store.check_apart("output", path)
     store.check_earlier(path.parent)
     digest = _digest(source, store)
     table = read_table(source, alone=True)  # no record decides how another one is read
@@ -159,7 +160,9 @@ def reported(
 
 def _terms(config: Asked, rows: int, unit: str | None, cap: Amount | None, most: int | None, again: bool) -> Terms:
     """Return what a run costs a row; a table's rounds are one session, of which a record answers one."""
-    epsilon = Fraction(config.guarantee.epsilon)
+    epsilon = (
+        config.config if isinstance(config, Step) else config
+    ).budget  # of which the guarantee is the float above
     before = "before, and a record answers one round of a table: give other people's"
     return Terms(
         config.session,

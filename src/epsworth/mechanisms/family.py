@@ -11,6 +11,7 @@ from epsworth.mechanisms.label import LabelResponse
 from epsworth.mechanisms.mechanism import Mechanism, grid_size
 from epsworth.mechanisms.quantised import Quantised
 from epsworth.mechanisms.table import FAMILIES
+from epsworth.numerals import short
 
 Release = Mechanism | PrivacyIndicator | LabelResponse
 LABEL_RESPONSE = "label_rr"
@@ -132,11 +133,13 @@ def families(mechanisms: str | Iterable[str] | Mapping[str, Build]) -> tuple[Fam
     if isinstance(mechanisms, str):
         mechanisms = [mechanisms]
     if isinstance(mechanisms, Mapping):
+        if any(not callable(build) for build in mechanisms.values()):
+            raise TypeError("mechanisms: a mapping holds functions of epsilon by name; write names alone as a list")
         found = [Family(name, build) for name, build in mechanisms.items()]
     else:
-        if not isinstance(mechanisms, Iterable) or isinstance(mechanisms, type):
+        if not isinstance(mechanisms, Iterable) or isinstance(mechanisms, type) or getattr(mechanisms, "ndim", 1) != 1:
             raise TypeError(
-                f"mechanisms must be names, or a mapping from names to functions of epsilon, got {mechanisms!r}"
+                f"mechanisms must be names, or a mapping from names to functions of epsilon, got {short(mechanisms)}"
             )
         found = [family(words) for words in mechanisms]
     names = [f.name for f in found]

@@ -9,10 +9,10 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import erf, erfcx, log_ndtr, ndtr, ndtri, ndtri_exp
 
 from epsworth import laws
 from epsworth.arrays import Floats, as_floats
+from epsworth.extras import later
 from epsworth.guarantees import Approximate, Guarantee, Probabilistic, Pure
 from epsworth.laws import Law
 from epsworth.mechanisms.mechanism import Mechanism, Output
@@ -20,6 +20,9 @@ from epsworth.numerals import positive
 from epsworth.rounding import down, up
 from epsworth.search import step_until
 
+erf, erfcx, log_ndtr, ndtr, ndtri, ndtri_exp = (
+    later("scipy.special", name) for name in ("erf", "erfcx", "log_ndtr", "ndtr", "ndtri", "ndtri_exp")
+)
 Calibration = Literal["analytic", "exact_tail", "theorem4", "pure", "clipped"]
 BY_SIGMA = get_args(Calibration)[:-1]  # what `gaussian_sigma` knows; ``clipped`` is `clipped_sigma`
 NEWTON_STEPS = 30  # about 6 are used
@@ -37,7 +40,7 @@ def hockey_stick(sigma: ArrayLike, epsilon: ArrayLike, sensitivity: float = 1.0)
     """
     ratio, epsilon = as_floats(sigma) / sensitivity, as_floats(epsilon)
     half, shift = 0.5 / ratio, epsilon * ratio
-    return np.maximum(ndtr(half - shift) - np.exp(epsilon + log_ndtr(-half - shift)), 0.0)
+    return as_floats(np.maximum(ndtr(half - shift) - np.exp(epsilon + log_ndtr(-half - shift)), 0.0))
 
 
 def _ulps(terms: Floats) -> Floats:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from epsworth.pac.alignment import procrustes
     from epsworth.pac.allocation import allocate
     from epsworth.pac.attacks import Attack, lira, pool_test
+    from epsworth.pac.budget_search import FoundBudget
     from epsworth.pac.budgets import MI, DPEquivalent, Posterior, RecordPosterior
     from epsworth.pac.conversion import budget, dp_epsilon, dp_posterior, generalised_prior, posterior, tpr_bound
     from epsworth.pac.exposure import Exposure
@@ -27,13 +28,16 @@ if TYPE_CHECKING:
     from epsworth.pac.ledger import Ledger
     from epsworth.pac.privatizer import PACPrivatizer
     from epsworth.pac.released import Release
+    from epsworth.pac.responder import Responder, ResponseServer
     from epsworth.pac.utility import Utility
+    from epsworth.pac.world_models import WorldModels
 
 _HOMES = {
     "adapters": ["Mechanism"],
     "alignment": ["procrustes"],
     "allocation": ["allocate"],
     "attacks": ["Attack", "lira", "pool_test"],
+    "budget_search": ["FoundBudget"],
     "budgets": ["MI", "DPEquivalent", "Posterior", "RecordPosterior"],
     "conversion": ["budget", "dp_epsilon", "dp_posterior", "generalised_prior", "posterior", "tpr_bound"],
     "exposure": ["Exposure"],
@@ -41,7 +45,9 @@ _HOMES = {
     "ledger": ["Ledger"],
     "privatizer": ["PACPrivatizer"],
     "released": ["Release"],
+    "responder": ["Responder", "ResponseServer"],
     "utility": ["Utility"],
+    "world_models": ["WorldModels"],
 }
 
 __all__ = [
@@ -50,13 +56,17 @@ __all__ = [
     "DPEquivalent",
     "Exposure",
     "FixedForest",
+    "FoundBudget",
     "Ledger",
     "Mechanism",
     "PACPrivatizer",
     "Posterior",
     "RecordPosterior",
     "Release",
+    "Responder",
+    "ResponseServer",
     "Utility",
+    "WorldModels",
     "allocate",
     "budget",
     "dp_epsilon",

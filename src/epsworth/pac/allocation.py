@@ -104,9 +104,26 @@ def allocate(
             f"mi = {mi!r} needs noise beyond the largest floating-point number; take a larger budget, or scale the "
             "outputs down by a public constant"
         )
+    return _within(s, noise, nats)
+
+
+def spending(variances: ArrayLike, noise: ArrayLike, mi: float) -> Floats:
+    """Return the multiple of positive noise variances that keeps the mutual information at ``mi`` nats.
+
+    Examples
+    --------
+    >>> gaussian_bound([1.0, 4.0], spending([1.0, 4.0], [1.0, 1.0], 0.25)) <= 0.25
+    True
+    """
+    s, e = as_floats(variances), as_floats(noise)
+    return _within(s, e * math.exp(_where_spent(lambda x: gaussian_bound(s, e * math.exp(x)) - mi, 0.0)), mi)
+
+
+def _within(s: Floats, noise: Floats, mi: float) -> Floats:
+    """Return the noise, enlarged by rounding: closed forms and root-finders meet the budget up to that only."""
     ulps = 1.0
-    while gaussian_bound(s, noise) > nats:  # closed forms and root-finders meet the budget up to rounding only
-        noise[live], ulps = up(noise[live], ulps=ulps), 2 * ulps
+    while gaussian_bound(s, noise) > mi:
+        noise, ulps = np.where(s > 0, up(noise, ulps=ulps), noise), 2 * ulps
     return noise
 
 

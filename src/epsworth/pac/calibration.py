@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -10,13 +11,15 @@ from typing import Literal
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.pac.allocation import Rule, allocate, gaussian_bound
+from epsworth.pac.allocation import RULES, Rule, allocate, gaussian_bound
 from epsworth.pac.lattice import STEPS, RoundedGaussian, Steps
 from epsworth.records import Indices
 from epsworth.rounding import up
 
 Basis = Literal["auto", "diag", "svd"]
 BASES: tuple[Basis, ...] = ("auto", "diag", "svd")
+Noise = Rule | Literal["task"]
+NOISES: tuple[Noise, ...] = (*RULES, "task")
 MOST_NATS = 20.0  # above, nothing is promised; keeps grid positions below 2**52
 LEAST_NATS = 1e-9  # below, the 2**-49 by which the noise's table misses its law would weigh as much as the budget
 LARGEST = 1e150  # of an output: squares stay within floating point
@@ -37,11 +40,15 @@ class Shape:
     weights : ndarray, shape ``(d,)``, optional
         What a unit of noise variance in each number costs.  The best noise for weights W is the best one of
         W^1/2 times the outputs, taken back.
+    tuned : callable, optional
+        In place of the rule: from frame, variances there, outputs, budget and the worlds' probabilities (None: equal)
+        to noise variances that keep the budget.
     """
 
     rule: Rule = "optimal"
     basis: Basis = "svd"
     weights: Floats | None = None
+    tuned: Callable[[Frame, Floats, Floats, float, Floats | None], Floats] | None = None
 
 
 OPTIMAL = Shape()
@@ -156,10 +163,8 @@ def check_nats(mi: float) -> None:
 
 def check_choices(rule: str, basis: str) -> None:
     """Raise ValueError unless noise rule and basis exist."""
-    from epsworth.pac.allocation import RULES
-
-    if rule not in RULES:
-        raise ValueError(f"noise must be one of {', '.join(RULES)}, got {rule!r}")
+    if rule not in NOISES:
+        raise ValueError(f"noise must be one of {', '.join(NOISES)}, got {rule!r}")
     if basis not in BASES:
         raise ValueError(f"basis must be one of {', '.join(BASES)}, got {basis!r}")
 
@@ -194,10 +199,19 @@ def calibrate(
     """
     check_nats(mi)
     frame, variances = frame_of(outputs, shape, probabilities)
-    plan = unscaled(frame, allocate(variances, mi, shape.rule))
+    plan = unscaled(frame, noise_of(frame, variances, outputs, mi, shape, probabilities))
     # rounding to the grid moves variances a little: measure them on the grid (correlations: Hadamard), and pay
     spread = spread_of(plan.positions(outputs), probabilities)
     return scaled(replace(plan, spread=spread), enough(spread, STEPS**2, mi))
+
+
+def noise_of(
+    frame: Frame, variances: Floats, outputs: Floats, mi: float, shape: Shape, probabilities: Floats | None = None
+) -> Floats:  # fmt: skip
+    """Return the noise variances in a frame that keep the mutual information at ``mi`` nats, by rule or tuned."""
+    if shape.tuned is None:
+        return allocate(variances, mi, shape.rule)
+    return shape.tuned(frame, variances, outputs, mi, probabilities)
 
 
 def unscaled(frame: Frame, noise: Floats) -> Plan:

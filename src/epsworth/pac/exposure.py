@@ -248,30 +248,33 @@ def tpr_limit(whitened: Floats, members: Bools) -> Floats:
     return np.asarray(np.minimum(1.0, np.nan_to_num(found, nan=1.0)))
 
 
-def standing_out(whitened: Floats, members: Bools, probabilities: Floats | None = None) -> Bools:
+def standing_out(
+    whitened: Floats, members: Bools, probabilities: Floats | None = None, work: int = MOST_WORK
+) -> Bools:  # fmt: skip
     """Tell which worlds' releases all but tell some record's membership, shape ``(m,)``.
 
     Success on average hardly moves where one world of many gives itself away; whoever is in it is found all the same.
     By Bayes' rule at each world's un-noised output: some record's odds there are `TELLING` times the blind ones, or
-    one in that.  Where that would take more than `MOST_WORK`, only the worlds farthest from the centre are asked.
+    one in that.  Where that would take more than ``work``, only the worlds farthest from the centre are asked.
     """
     worlds = len(whitened)
     p = np.full(worlds, 1 / worlds) if probabilities is None else probabilities
-    inside = np.unique(members, axis=1).astype(np.float64)
+    inside = members.astype(np.float64)
     share = p @ inside
-    inside, share = inside[:, (share > 0) & (share < 1)], share[(share > 0) & (share < 1)]
+    undecided = (share > 0) & (share < 1)
+    if not undecided.all():
+        inside, share = inside[:, undecided], share[undecided]
     found = np.zeros(worlds, dtype=bool)
     cost = worlds * (whitened.shape[1] + inside.shape[1])
-    asked = np.argsort(-((whitened - p @ whitened) ** 2).sum(axis=1), kind="stable")[
-        : max(1, MOST_WORK // max(1, cost))
-    ]
+    asked = np.argsort(-((whitened - p @ whitened) ** 2).sum(axis=1), kind="stable")[: max(1, work // max(1, cost))]
     asked = asked[p[asked] > 0]
     chunk = max(1, CELLS // max(worlds, inside.shape[1], 1))
     blind = share / (1 - share)
     for start in range(0, len(asked), chunk):
         rows = asked[start : start + chunk]
         weights = posterior_weights(whitened, whitened[rows], p)
-        held, other = weights @ inside, weights @ (1 - inside)
+        held = weights @ inside
+        other = np.maximum(weights.sum(axis=1, keepdims=True) - held, 0)
         found[rows] = ((held > TELLING * blind * other) | (other * blind > TELLING * held)).any(axis=1)
     return found
 

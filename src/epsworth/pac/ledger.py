@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
-import os
 import secrets
 import threading
 from collections.abc import Callable
@@ -15,11 +13,12 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats
 from epsworth.deprecation import renamed
+from epsworth.pac.alone import Alone
 from epsworth.pac.budgets import MI, DPEquivalent, Posterior
 from epsworth.pac.calibration import Plan
 from epsworth.pac.lattice import Steps
 from epsworth.results import Result
-from epsworth.rounding import show_down, show_up
+from epsworth.rounding import float_above, show_down, show_up
 
 
 class Ledger(Result):
@@ -63,8 +62,7 @@ class Ledger(Result):
         self._world: int | None = None
         self._probabilities: Floats | None = None
         self._of = ""
-        self._process = os.getpid()
-        self._lock = threading.Lock()
+        self._alone = Alone("ledger", "release")
 
     @property
     def total(self) -> float:
@@ -74,7 +72,7 @@ class Ledger(Result):
     @property
     def spent(self) -> float:
         """Nats spent so far, rounded up."""
-        return _above(self._spent)
+        return float_above(self._spent)
 
     @property
     def releases(self) -> int:
@@ -122,11 +120,7 @@ class Ledger(Result):
         plan, noisy, spent : Plan, ndarray of int, float
             The noisy grid positions, and the nats of all releases so far, this one included.
         """
-        if os.getpid() != self._process:  # before the lock, which a fork may have copied while it was held
-            raise ValueError(
-                "this ledger belongs to the process that made it, and a copy would spend its total again; release there"
-            )
-        with self._lock:
+        with self._alone:
             world, belief = self._open(members, mi)
             plan, positions = planned(belief.copy())
             if not plan.mi <= mi:
@@ -177,7 +171,7 @@ class Tally:
     @property
     def sum(self) -> float:
         """Nats so far, rounded up."""
-        return _above(self._sum)
+        return float_above(self._sum)
 
     def __copy__(self) -> Tally:
         return self
@@ -193,11 +187,6 @@ class Tally:
         made = cls()
         made._sum = total
         return made
-
-
-def _above(exact: Fraction) -> float:
-    nearest = float(exact)
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
 def updated(probabilities: Floats, plan: Plan, positions: Steps, released: Steps) -> Floats:

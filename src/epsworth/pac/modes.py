@@ -11,16 +11,17 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Overspent, Risk
-from epsworth.pac.allocation import Rule
-from epsworth.pac.calibration import TRIALS_PER_DIRECTION, Basis, Plan, Shape, calibrate
+from epsworth.pac.calibration import TRIALS_PER_DIRECTION, Basis, Noise, Plan, Shape, calibrate
 from epsworth.pac.certificate import Certificate, certify
-from epsworth.pac.exposure import Exposure, standing_out
+from epsworth.pac.exposure import MOST_WORK, Exposure, standing_out
 from epsworth.pac.lattice import Steps
 from epsworth.pac.record_budgets import mutual_neighbours, plan_for_records, plan_from_exchanges
 from epsworth.pac.settings import Settings, checked_weights
 from epsworth.pac.simulation import Experiment, Trials
-from epsworth.pac.worlds import analysis_rng, multiplicity, priors
+from epsworth.pac.task_noise import task_of
+from epsworth.pac.worlds import Listed, analysis_rng
 from epsworth.rounding import round_up
+from epsworth.threads import on_one_thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,10 @@ class Exact(Calibrated):
         """Find the worlds that stand out, under the public's belief about the secret one (None: even)."""
         outputs = self.trials.outputs
         p = np.full(len(outputs), 1 / len(outputs)) if belief is None else belief
-        found = standing_out(plan.positions(outputs) / plan.ratio, listed(self.experiment, self.trials), p)
+        whitened, units = plan.positions(outputs) / plan.ratio, listed_units(self.experiment, self.trials)
+        found = np.zeros(len(outputs), dtype=bool)
+        for block in units.blocks():
+            found |= standing_out(whitened, block, p, MOST_WORK * block.shape[1] // units.units)
         return Apart(int(found.sum()), len(found), min(1.0, float(p[found].sum())))
 
 
@@ -113,7 +117,7 @@ class Sampled(Calibrated):
         """Draw a sub-sample by the operating system, and run the algorithm on it."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a warning would tell something of the secret
-            found = self.experiment.output(self.experiment.sampler.fresh())
+            found = on_one_thread(self.experiment.output, self.experiment.sampler.fresh())  # as the trials ran
         reference = self.experiment.mechanism.reference
         return self.plan.positions(reference if found is None or found.shape != reference.shape else found)
 
@@ -148,31 +152,31 @@ def calibrated(asked: Settings, experiment: Experiment, trials: Trials) -> Exact
         return _exact(asked, experiment, trials)
     shares, budget = experiment.sampler.inclusion, asked.of_records
     prior = float(np.maximum(shares, 1 - shares).max())
-    certificate = certificate_of(asked, trials, asked.budget.mi) if asked.mode == "certified" else None  # type: ignore[union-attr]  # no RecordPosterior
+    certificate = certificate_of(asked, experiment, trials, asked.budget.mi) if asked.mode == "certified" else None  # type: ignore[union-attr]  # no RecordPosterior
     if certificate is not None:
         plan = certificate.plan
     elif budget is not None:
         prior, rate = experiment.sampler.certain, shares[np.abs(shares - 0.5).argmin()]
-        units, shape = len(experiment.sampler.units), shape_of(asked, trials)
+        units, shape = len(experiment.sampler.units), shape_of(asked, experiment, trials)
         plan = plan_from_exchanges(trials.outputs, units, budget.q, budget.joint.mi, prior, rate, shape)
     else:
-        plan = plan_of(asked, trials, asked.budget.mi)  # type: ignore[union-attr]
+        plan = plan_of(asked, experiment, trials, asked.budget.mi)  # type: ignore[union-attr]
     ends = float(shares.min()), float(shares.max())
     return Sampled(asked, experiment, trials, plan, ends, prior, certificate)
 
 
 def _exact(asked: Settings, experiment: Experiment, trials: Trials) -> Exact:
-    members, budget = listed(experiment, trials), asked.of_records
-    shares, exposure, pairs = members.mean(axis=0), None, 0
+    units, budget = listed_units(experiment, trials), asked.of_records
+    exposure, pairs = None, 0
     if budget is None:
-        plan = plan_of(asked, trials, asked.budget.mi)  # type: ignore[union-attr]
+        plan = plan_of(asked, experiment, trials, asked.budget.mi)  # type: ignore[union-attr]
     else:
+        members = listed(experiment, trials)
         near, rng = mutual_neighbours(experiment.X), analysis_rng(experiment.sampler.seed)
-        shape, pairs = shape_of(asked, trials), len(near)
+        shape, pairs = shape_of(asked, experiment, trials), len(near)
         plan, exposure = plan_for_records(trials.outputs, members, budget.q, budget.joint.mi, shape, rng, near)
-    ends, prior = (float(shares.min()), float(shares.max())), float(priors(members).max())
-    named = multiplicity(members) / len(members)
-    return Exact(asked, experiment, trials, plan, ends, prior, named, exposure, pairs)
+    ends, named = (float(units.shares.min()), float(units.shares.max())), units.multiplicity / len(units)
+    return Exact(asked, experiment, trials, plan, ends, units.prior, named, exposure, pairs)
 
 
 def listed(experiment: Experiment, trials: Trials) -> Bools:
@@ -180,32 +184,53 @@ def listed(experiment: Experiment, trials: Trials) -> Bools:
     return experiment.sampler.draw(range(len(trials.outputs)))
 
 
-def shape_of(asked: Settings, trials: Trials, rule: Rule | None = None, basis: Basis | None = None) -> Shape:
+def listed_units(experiment: Experiment, trials: Trials) -> Listed:
+    """Return which units each listed world holds; rows of a unit are held alike."""
+    sampler = experiment.sampler
+    return Listed(sampler.packed(range(len(trials.outputs))), len(sampler.units))
+
+
+def shape_of(
+    asked: Settings, experiment: Experiment, trials: Trials, rule: Noise | None = None, basis: Basis | None = None
+) -> Shape:  # fmt: skip
     """Return the noise's shape: eigenvectors where they are facts, or estimated from enough trials."""
     rule, basis, (count, numbers) = rule or asked.noise, basis or asked.basis, trials.outputs.shape
     if basis == "auto" and asked.mode != "exact":
         pilot = count // (3 if asked.mode == "certified" else 1)
         basis = "svd" if pilot >= TRIALS_PER_DIRECTION * numbers else "diag"
-    return Shape(rule, basis, checked_weights(asked.weights, numbers))
+    weights = checked_weights(asked.weights, numbers)
+    if rule == "task":
+        return Shape("optimal", basis, weights, task_of(experiment, asked.scorer).noise)
+    return Shape(rule, basis, weights)
 
 
 def plan_of(
-    asked: Settings, trials: Trials, mi: float, rule: Rule | None = None, basis: Basis | None = None
-) -> Plan:  # fmt: skip
+    asked: Settings,
+    experiment: Experiment,
+    trials: Trials,
+    mi: float,
+    rule: Noise | None = None,
+    basis: Basis | None = None,
+) -> Plan:
     """Return the plan of a budget in nats: certified on the trials where that is the mode."""
     if asked.mode == "certified":
-        return certificate_of(asked, trials, mi, rule, basis).plan
-    return calibrate(trials.outputs, mi, shape_of(asked, trials, rule, basis))
+        return certificate_of(asked, experiment, trials, mi, rule, basis).plan
+    return calibrate(trials.outputs, mi, shape_of(asked, experiment, trials, rule, basis))
 
 
 def certificate_of(
-    asked: Settings, trials: Trials, mi: float, rule: Rule | None = None, basis: Basis | None = None
-) -> Certificate:  # fmt: skip
+    asked: Settings,
+    experiment: Experiment,
+    trials: Trials,
+    mi: float,
+    rule: Noise | None = None,
+    basis: Basis | None = None,
+) -> Certificate:
     """Certify a plan: a third of the trials is the pilot, the others are compared in pairs."""
     outputs, risk = trials.outputs, Risk.of(asked.confidence)
     third = len(outputs) // 3
     pilot, left, right = outputs[: -2 * third], outputs[-2 * third : -third], outputs[-third:]
-    found = certify(pilot, left, right, mi, shape_of(asked, trials, rule, basis), risk)
+    found = certify(pilot, left, right, mi, shape_of(asked, experiment, trials, rule, basis), risk)
     if found.spent > risk.total:
         raise Overspent(f"the certificate spent {found.spent} of a risk of {risk.total}; nothing is released")
     return found

@@ -22,7 +22,8 @@ def noise_told(privatizer: PACPrivatizer) -> dict[str, Any]:
     """Return standard deviations of the noise and of the worlds by released number, and the noise of other budgets.
 
     All of it is a function of the plan, or of plans for other budgets: of the pool, not of the secret sub-sample.
-    Other budgets are told in mode "exact" for budgets in nats: elsewhere each would need a certificate of its own.
+    Other budgets are told in mode "exact" for budgets in nats and rules: elsewhere each would need a certificate, or
+    thousands of simulated releases, of its own.
     """
     plan, names = privatizer.plan_, privatizer.mechanism_.names
     noise, spread = per_number(plan, plan.noise), per_number(plan, plan.variances)
@@ -32,14 +33,14 @@ def noise_told(privatizer: PACPrivatizer) -> dict[str, Any]:
     ]
     found: dict[str, Any] = {"numbers": numbers}
     asked = Settings.of(privatizer)
-    if asked.mode == "exact" and asked.of_records is None and plan.mi > 0:
+    if asked.mode == "exact" and asked.of_records is None and asked.noise != "task" and plan.mi > 0:
         found["by_budget"] = [_other(privatizer, asked, plan.mi * factor) for factor in FACTORS
                               if LEAST_NATS <= plan.mi * factor <= MOST_NATS]  # fmt: skip
     return found
 
 
 def _other(privatizer: PACPrivatizer, asked: Settings, mi: float) -> dict[str, float]:
-    plan = plan_of(asked, privatizer.trials_, mi)
+    plan = plan_of(asked, privatizer.calibrated_.experiment, privatizer.trials_, mi)
     sd = float(np.sqrt(np.mean(per_number(plan, plan.noise) ** 2)))
     return {"nats": mi, "posterior_of_membership": posterior(mi, privatizer.calibrated_.record_prior), "sd": sd}
 

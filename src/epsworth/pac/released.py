@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
 from epsworth.results import Result
@@ -48,6 +52,44 @@ class Release(Result):
     def to_dict(self) -> dict[str, Any]:
         """Return the noisy numbers by name, and the report."""
         return {"release": dict(zip(self.names, self.vector.tolist(), strict=True)), "report": self.report()}
+
+    def save_model(
+        self, path: str | Path, *, names: Sequence[str] | None = None, ranges: ArrayLike | None = None
+    ) -> None:  # fmt: skip
+        """Write ``estimator_`` to a file without code in it, which ``epsworth predict`` and ``epsworth utility`` take.
+
+        Parameters
+        ----------
+        path : str or Path
+            ``.skops``: for `epsworth.load_model`, too.  ``.npz``: arrays alone, and the report.
+        names : sequence of str, optional
+            Of the pool's columns, by which those of a table are found.
+        ranges : array_like of shape ``(columns, 2)``, optional
+            Public ends of the columns that the pool was scaled to [0, 1] by: the file's model takes natural units.
+
+        Raises
+        ------
+        ValueError
+            For another ending, and for releases that are no model.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from sklearn.linear_model import RidgeClassifier
+        >>> from epsworth import load_model
+        >>> from epsworth.pac import MI, PACPrivatizer
+        >>> X = np.random.default_rng(0).random((40, 2)); y = X[:, 0] > 0.5
+        >>> release = PACPrivatizer(RidgeClassifier(), MI(1), worlds=64).fit(X, y).release()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     release.save_model(Path(folder, "model.skops"), names=["age", "size"])
+        ...     model = load_model(Path(folder, "model.skops"))
+        >>> bool((model.coef_ == release.estimator_.coef_).all()), model.feature_names_in_.tolist()
+        (True, ['age', 'size'])
+        """
+        from epsworth.pac.model_files import save_model
+
+        save_model(self, path, names, ranges)
 
     def __str__(self) -> str:
         told = self._report

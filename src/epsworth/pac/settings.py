@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,9 +14,8 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.pac.adapters.adapter import Prepare
-from epsworth.pac.allocation import Rule
 from epsworth.pac.budgets import Budget, RecordPosterior, as_budget
-from epsworth.pac.calibration import Basis, check_choices, check_nats
+from epsworth.pac.calibration import Basis, Noise, check_choices, check_nats
 from epsworth.pac.description import mark
 from epsworth.pac.stopping import Stop
 from epsworth.pac.worlds import SecretSeed, Seed
@@ -37,7 +37,7 @@ class Settings:
     worlds: int
     rate: float
     mode: Mode
-    noise: Rule
+    noise: Noise
     basis: Basis
     weights: ArrayLike | None
     adapter: Literal["auto"] | Prepare
@@ -46,6 +46,7 @@ class Settings:
     stop: Stop | None
     n_jobs: int | None
     checkpoint: str | Path | None
+    scorer: Callable[[Any], float] | None = None
 
     @classmethod
     def of(cls, asked: Any) -> Settings:
@@ -62,6 +63,7 @@ class Settings:
         budget = as_budget(self.budget)
         check_choices(self.noise, self.basis)
         check_n_jobs(self.n_jobs)
+        check_scorer(self.scorer, optional=True)
         if not (self.checkpoint is None or isinstance(self.checkpoint, (str, os.PathLike))):
             raise TypeError(f"checkpoint must be the path of a file (.npz) or None, got {self.checkpoint!r}")
         if self.mode not in MODES:
@@ -91,14 +93,15 @@ class Settings:
     def marks(self) -> dict[str, Any]:
         """Return what tells whether a setting was changed, also from the inside (an array, a function's closure).
 
-        In the mode ``exact`` no function runs after the fit, so that it counts by its identity alone.
+        In the mode ``exact`` no function runs after the fit, so that it counts by its identity alone; a scorer never
+        decides what a release tells.
         """
 
-        def told(value: Any) -> Any:
-            itself = self.mode == "exact" and callable(value) and not hasattr(value, "get_params")
+        def told(name: str, value: Any) -> Any:
+            itself = (self.mode == "exact" or name == "scorer") and callable(value) and not hasattr(value, "get_params")
             return value if itself else mark(value)
 
-        return {one.name: told(getattr(self, one.name)) for one in fields(self) if one.name not in FREE}
+        return {one.name: told(one.name, getattr(self, one.name)) for one in fields(self) if one.name not in FREE}
 
     def check_unchanged(self, at_fit: dict[str, Any]) -> None:
         """Refuse to promise by settings whose marks were others at the fit."""
@@ -114,6 +117,13 @@ def checked_count(name: str, value: Any, least: int = 1) -> int:
         shown = f", got {value!r}" if not _whole(value) or abs(int(value)) < 10**20 else ""  # digits without end
         raise ValueError(f"{name} must be a whole number from {least} to {MOST_SIMULATED}{shown}")
     return int(value)
+
+
+def check_scorer(value: Any, *, optional: bool = False) -> None:
+    """Raise TypeError for what cannot score a release."""
+    if not (callable(value) or (optional and value is None)):
+        allowed = "a function of what Release.estimator_ holds" + (", or None" if optional else "")
+        raise TypeError(f"scorer must be {allowed}, got {value!r}")
 
 
 def checked_weights(weights: Any, count: int) -> Floats | None:

@@ -6,9 +6,10 @@ import hashlib
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,15 @@ from epsworth.arrays import Bools, Floats
 from epsworth.files import check_writable, replacing
 from epsworth.pac.adapters.adapter import Labels, Mechanism
 from epsworth.pac.description import described
+from epsworth.pac.frames import rows_of, told_of
+from epsworth.pac.moments import Moments, Whole, listed_sums, outputs_of, together
 from epsworth.pac.worlds import OF_THIS_PROCESS, Sampler, SecretSeed, Seed
-from epsworth.parallel import batches_of, in_order
+from epsworth.parallel import Idle, batches_of, in_order
 
 BATCH = 32
 SAVE_SECONDS = 30.0
 ROUND = 8  # batches
+STREAM = 2  # the way in which worlds are drawn from words
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,20 +52,61 @@ class Trials:
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """One algorithm on one pool: what every worker needs to know."""
+    """One algorithm on one pool: what every worker needs to know.
+
+    ``frame``: the pool as a data frame, where the algorithm is a function that was given one; ``X`` its numbers.
+    """
 
     mechanism: Mechanism
     X: Floats
     y: Labels | None
     sampler: Sampler
+    frame: Any = None
+
+    @cached_property
+    def moments(self) -> Moments | None:
+        """The pool's moments, where sums over rows decide the output."""
+        return Moments.of(self.mechanism, self.X, self.y)
+
+    @property
+    def together(self) -> int:
+        """How many worlds are run together: one pass over the pool."""
+        return BATCH if self.moments is None else together(len(self.X), len(self.moments.unit))
 
     def output(self, rows: Bools) -> Floats | None:
         """Return the output on these rows, or None where the fit fails.  Rows keep the pool's order."""
+        if self.moments is None:
+            return self._fitted(rows)
+        sums = self.moments.sums(self.mechanism, self.X, self.y, np.packbits(rows)[np.newaxis])
+        return self._checked(next(self._solved(sums, lambda i: rows)))
+
+    def _fitted(self, rows: Bools) -> Floats | None:
+        """Run the algorithm itself."""
         try:
-            found = self.mechanism.output(self.X[rows], None if self.y is None else self.y[rows])
+            table = self.X[rows] if self.frame is None else rows_of(self.frame, rows)
+            found = self.mechanism.output(table, None if self.y is None else self.y[rows])
         except Exception:  # whatever the algorithm raises: "no answer" would itself be an answer
             return None
+        return self._checked(found)
+
+    def _checked(self, found: Floats | None) -> Floats | None:
+        if found is None:
+            return None
         return found if found.shape != self.mechanism.reference.shape or np.isfinite(found).all() else None
+
+    def _solved(self, sums: Whole, rows: Callable[[int], Bools]) -> Iterator[Floats | None]:
+        """Yield outputs from sums of moments; ``rows`` of a world are asked for where these do not settle it."""
+        if self.moments is not None:
+            means = self.moments.means(sums)
+            yield from outputs_of(self.mechanism, means, sums[:, -1], lambda i: self._fitted(rows(i)))
+
+    def _outputs(self, worlds: range) -> Iterator[Floats | None]:
+        """Yield the outputs of these worlds, None where a fit fails."""
+        if self.moments is None:
+            yield from map(self._fitted, self.sampler.draw(worlds))
+            return
+        sums = listed_sums(self.moments, self.mechanism, self.X, self.y, self.sampler, worlds)
+        yield from map(self._checked, self._solved(sums, lambda i: self.sampler.draw(worlds[i : i + 1])[0]))
 
     def run(self, worlds: range) -> Trials:
         """Return the trials of these worlds."""
@@ -69,8 +114,7 @@ class Experiment:
         failed = np.zeros(len(worlds), dtype=bool)
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            for i, rows in enumerate(self.sampler.draw(worlds)):
-                found = self.output(rows)
+            for i, found in enumerate(self._outputs(worlds)):
                 if found is None:
                     failed[i] = True
                 elif found.shape != outputs[i].shape:
@@ -82,6 +126,15 @@ class Experiment:
                     outputs[i] = found
         return Trials(outputs, failed, len(seen))
 
+    def run_all(self, batches: Sequence[range]) -> list[Trials]:
+        """Return the trials of neighbouring batches, done together; what one of them warned of is the first one's."""
+        whole = self.run(range(batches[0].start, batches[-1].stop))
+        starts = [batch.start - batches[0].start for batch in batches]
+        return [
+            Trials(whole.outputs[at : at + len(batch)], whole.failed[at : at + len(batch)], 0 if at else whole.warned)
+            for at, batch in zip(starts, batches, strict=True)
+        ]
+
     def fingerprint(self) -> str:
         """Return a hash of all that decides the trials: data, algorithm, sampler, versions."""
         import scipy
@@ -92,6 +145,8 @@ class Experiment:
             digest.update(np.ascontiguousarray(array).tobytes())
         if self.y is not None:
             digest.update(repr(self.y.tolist()).encode())
+        if self.frame is not None:
+            digest.update(told_of(self.frame).encode())
         sampler = self.sampler
         digest.update(repr((type(sampler).__name__, sampler.rate, described(sampler.seed), sampler.paired)).encode())
         digest.update(described(self.mechanism).encode())
@@ -121,7 +176,13 @@ def simulate(
     batches, saved, done = batches_of(worlds, BATCH), time.monotonic(), list[Trials]()
     stored = _load(checkpoint, experiment)
     known = [part for part, batch in zip(stored, batches, strict=False) if len(part.failed) == len(batch)]
-    running = _stream(experiment, batches[len(known) :], n_jobs, in_rounds=stop is not None)
+
+    def idle() -> None:
+        """Let a bar show that time passes: workers are waited for."""
+        if progress is not None:
+            progress(max(len(done), len(known)) / len(batches))
+
+    running = _stream(experiment, batches[len(known) :], n_jobs, idle, in_rounds=stop is not None)
     try:
         for trials in chain(known, running):
             done.append(trials)
@@ -138,11 +199,16 @@ def simulate(
     return _joined(done)
 
 
-def _stream(experiment: Experiment, batches: list[range], n_jobs: int | None, *, in_rounds: bool) -> Iterator[Trials]:
+def _stream(
+    experiment: Experiment, batches: list[range], n_jobs: int | None, idle: Idle, *, in_rounds: bool
+) -> Iterator[Trials]:  # fmt: skip
     """Yield trials batch by batch; in rounds where the run may be stopped, because running workers cannot be."""
+    piece = experiment.together // BATCH
     for round_ in batches_of(len(batches), ROUND if in_rounds else max(1, len(batches))):
-        ready = in_order(experiment.run, batches[round_.start : round_.stop], n_jobs=n_jobs)
-        yield from list(ready) if in_rounds else ready
+        here = batches[round_.start : round_.stop]
+        pieces = [here[part.start : part.stop] for part in batches_of(len(here), piece)]
+        ready = in_order(experiment.run_all, pieces, n_jobs=n_jobs, idle=idle)
+        yield from chain.from_iterable(list(ready) if in_rounds else ready)
 
 
 def _joined(parts: list[Trials]) -> Trials:
@@ -157,6 +223,7 @@ def _save(path: str | Path, experiment: Experiment, done: list[Trials]) -> None:
     joined = _joined(whole)
     seed = experiment.sampler.seed
     head = json.dumps({
+        "stream": STREAM,
         "about": "un-noised outputs: as private as the pool",
         "of": experiment.fingerprint(),
         "list": seed.key.hex() if isinstance(seed, SecretSeed) else None,  # without it nobody could resume
@@ -194,6 +261,11 @@ def _load(path: str | Path | None, experiment: Experiment) -> list[Trials]:
     with _opened(path) as (head, saved):
         outputs, failed, warned = (saved[key] for key in ("outputs", "failed", "warned"))
         of = head["of"]
+    if head.get("stream") != STREAM:
+        raise ValueError(
+            f"cannot resume from {path}: an earlier version of epsworth drew its worlds in another way; remove it to "
+            "start afresh, or name another"
+        )
     if of != experiment.fingerprint():
         raise ValueError(
             f"cannot resume from {path}: it belongs to other data, another algorithm, seed or library version; "

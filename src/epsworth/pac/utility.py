@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from epsworth.arrays import Floats
-from epsworth.pac.adapters.adapter import Mechanism
-from epsworth.pac.calibration import Plan
+from epsworth.arrays import Floats, generator
+from epsworth.pac.budgets import MI, DPEquivalent, Posterior, nats_of
+from epsworth.pac.calibration import Basis, Noise, Plan, check_choices
+from epsworth.pac.modes import Calibrated, plan_of
 from epsworth.records import Indices
 from epsworth.results import Result
 from epsworth.rounding import show_down, show_up
@@ -62,15 +64,44 @@ def releases_of(plan: Plan, outputs: Floats, count: int, rng: np.random.Generato
     return worlds, plan.frame.vectors((plan.positions(outputs[worlds]) + noise) * plan.step)
 
 
-def utility_of(
+def scores_of(
     plan: Plan,
-    outputs: Floats,
-    mechanism: Mechanism,
+    fitted: Calibrated,
     scorer: Callable[[Any], float],
     releases: int,
     rng: np.random.Generator,
-) -> tuple[float, float]:  # fmt: skip
-    """Return mean and standard error of the score over simulated releases."""
-    vectors = releases_of(plan, outputs, releases, rng)[1]
-    scores = np.array([scorer(mechanism.rebuild(vector)) for vector in vectors])
-    return float(scores.mean()), float(scores.std(ddof=1)) / math.sqrt(releases) if releases > 1 else math.nan
+) -> Floats:  # fmt: skip
+    """Return the scores of simulated releases."""
+    vectors = releases_of(plan, fitted.trials.outputs, releases, rng)[1]
+    return np.array([scorer(fitted.experiment.mechanism.rebuild(vector)) for vector in vectors], dtype=float)
+
+
+def utilities(
+    fitted: Calibrated,
+    scorer: Callable[[Any], float],
+    releases: int,
+    budgets: Sequence[MI | Posterior | DPEquivalent] | None,
+    noises: Sequence[Noise] | None,
+    bases: Sequence[Basis] | None,
+    rng: np.random.Generator | int | None,
+) -> list[Utility]:  # fmt: skip
+    """Return the average score for every budget, noise and basis; where none is given, that of the fit's own plan."""
+    asked = fitted.asked
+    plans: list[tuple[Plan, str]] = [(fitted.plan, asked.noise)]
+    if not (budgets is None and noises is None and bases is None):
+        for one in noises or ():
+            check_choices(one, asked.basis)
+        for way in bases or ():
+            check_choices(asked.noise, way)
+        nats = [fitted.plan.mi] if budgets is None else [nats_of(budget) for budget in budgets]
+        plans = [
+            (plan_of(asked, fitted.experiment, fitted.trials, mi, rule, basis), rule)
+            for mi, rule, basis in product(nats, noises or [asked.noise], bases or [asked.basis])
+        ]
+    found = []
+    for plan, rule_name in plans:
+        scores = scores_of(plan, fitted, scorer, releases, generator(rng))
+        error = float(scores.std(ddof=1)) / math.sqrt(releases) if releases > 1 else math.nan
+        mean = float(scores.mean())
+        found.append(Utility(plan.mi, rule_name, plan.frame.basis, mean, error, plan.trace, releases))
+    return found

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -20,10 +21,11 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.exact.entropy import SystemWords
+from epsworth.pac.subsets import Source, Words, subset
 from epsworth.records import Indices
 
-Words = NDArray[np.uint64]
-Source = Callable[[int], Words]  # gives so many fresh uniform 64-bit words
+Bytes = NDArray[np.uint8]
+BLOCK = 1 << 22  # of listed worlds' bits that are unpacked together
 
 
 @dataclass(frozen=True)
@@ -93,20 +95,40 @@ class Units:
     def __len__(self) -> int:
         return len(self.stratum)
 
+    @cached_property
+    def sizes(self) -> Indices:
+        """How many units each stratum has."""
+        return np.bincount(self.stratum)
+
 
 def units_of(X: NDArray[Any], strata: Indices, *groupings: NDArray[Any] | None) -> Units:
     """Group identical rows of one class, and rows of one group, into units (and whatever these chain together).
 
     A grouping gives every row a value that the rows of a group share.
     """
-    keyed = np.column_stack([np.asarray(X, dtype=np.float64).reshape(len(X), -1), strata])
-    _, unit = np.unique(keyed, axis=0, return_inverse=True)
-    unit = unit.reshape(-1)
+    unit = _repeated(np.column_stack([np.asarray(X, dtype=np.float64).reshape(len(X), -1), strata]))
     for groups in groupings:
         if groups is not None:
             unit = _joined(unit, np.unique(groups, return_inverse=True)[1].reshape(-1))
     _, first, of_row = np.unique(unit, return_index=True, return_inverse=True)
-    return Units(of_row.reshape(-1).astype(np.intp), strata[first].astype(np.intp))
+    order = np.lexsort((first, strata[first]))  # strata one after the other, in the pool's order
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return Units(place[of_row.reshape(-1)].astype(np.intp), strata[first][order].astype(np.intp))
+
+
+def _repeated(rows: Floats) -> Indices:
+    """Return labels that identical rows share: sorted by a hash, which is believed only where all rows bear it out."""
+    bits = (rows + 0.0).view(np.uint64)  # 0.0 and -0.0 are one value
+    mixed = np.zeros(len(rows), dtype=np.uint64)
+    for column in bits.T:
+        mixed = (mixed ^ column ^ (column >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+    _, first, label = np.unique(mixed, return_index=True, return_inverse=True)
+    label = label.reshape(-1)
+    if not np.array_equal(rows[first[label]], rows):
+        label = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    return np.asarray(label, dtype=np.intp)
 
 
 def _joined(a: Indices, b: Indices) -> Indices:
@@ -152,8 +174,17 @@ class Sampler:
 
     def draw(self, worlds: range) -> Bools:
         """Return which rows each of these worlds holds, shape ``(len(worlds), n)``."""
-        chosen = np.stack([self._units_in(j) for j in worlds])
-        return np.asarray(chosen[:, self.units.of_row])
+        held = np.empty((len(worlds), len(self.units.of_row)), dtype=bool)
+        for i, chosen in enumerate(self._drawn(worlds)):
+            held[i] = chosen[self.units.of_row]
+        return held
+
+    def packed(self, worlds: range) -> Bytes:
+        """Return which units each of these worlds holds, eight to a byte, shape ``(len(worlds), ceil(units / 8))``."""
+        bits = np.empty((len(worlds), -(-len(self.units) // 8)), dtype=np.uint8)
+        for i, chosen in enumerate(self._drawn(worlds)):
+            bits[i] = np.packbits(chosen)
+        return bits
 
     def fresh(self) -> Bools:
         """Return a secret sub-sample from operating-system randomness, shape ``(n,)``; nothing can repeat it."""
@@ -162,39 +193,50 @@ class Sampler:
     @property
     def certain(self) -> float:
         """Blind success at the most exposed unit's membership for someone who knows how many of its stratum are in."""
-        sizes, (whole, chance) = np.bincount(self.units.stratum), self._kept
+        sizes, (whole, chance) = self.units.sizes, self._kept
         least, most = (np.clip(kept, 1, np.maximum(sizes - 1, 1)) for kept in (whole, whole + (chance > 0)))
         return float((np.maximum(most, sizes - least) / sizes).max())
 
     @property
     def inclusion(self) -> Floats:
         """Chance that a unit is in a fresh sub-sample, shape ``(units,)``."""
-        sizes = np.bincount(self.units.stratum)
+        sizes = self.units.sizes
         share = np.clip(self.rate * sizes, 1, np.maximum(sizes - 1, 1)) / np.maximum(sizes, 1)
         return np.asarray(share[self.units.stratum])
 
-    def _units_in(self, world: int) -> Bools:
-        draw, flip = divmod(world, 2) if self.paired else (world, 0)
-        chosen = self._choose(source_of(self.seed, draw))
-        return ~chosen if flip else chosen
+    def _drawn(self, worlds: range) -> Iterator[Bools]:
+        """Yield which units each of these worlds holds; of a pair, one draw gives both."""
+        last, drawn = -1, np.zeros(0, dtype=bool)
+        for world in worlds:
+            draw, flip = divmod(world, 2) if self.paired else (world, 0)
+            if draw != last:
+                last, drawn = draw, self._units_in(draw)
+            yield ~drawn if flip else drawn
+
+    def _units_in(self, draw: int) -> Bools:
+        return self._choose(source_of(self.seed, draw))
 
     def _choose(self, words: Source) -> Bools:
-        """Shuffle within each stratum and keep the first ones: a random sub-sample of fixed size per stratum."""
-        keys = distinct(words, len(self.units))
-        order = np.lexsort((keys, self.units.stratum))
-        sizes = np.bincount(self.units.stratum)
-        # an odd stratum gives its odd unit to either side with equal chance
-        whole, chance = self._kept
+        """Return a random sub-sample of fixed size per stratum; an odd unit is in or out with equal chance."""
+        sizes, (whole, chance) = self.units.sizes, self._kept
         keep = np.clip(whole + (words(len(sizes)) < chance), 1, np.maximum(sizes - 1, 1))
-        rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        chosen = np.zeros(len(order), dtype=bool)
-        chosen[order] = rank < np.repeat(keep, sizes)
+        found = subset(words, sizes, keep, self.rate)
+        if self._order is None:
+            return found
+        chosen = np.empty_like(found)
+        chosen[self._order] = found
         return chosen
+
+    @cached_property
+    def _order(self) -> Indices | None:
+        """Return the units in the order of their strata; None where they are."""
+        stratum = self.units.stratum
+        return None if (np.diff(stratum) >= 0).all() else np.argsort(stratum, kind="stable")
 
     @cached_property
     def _kept(self) -> tuple[Indices, Words]:
         """Return how many units of each stratum are in for certain, and the chance, in 2**-64, of one more."""
-        shares = [Fraction(repr(float(self.rate))) * int(size) for size in np.bincount(self.units.stratum)]
+        shares = [Fraction(repr(float(self.rate))) * int(size) for size in self.units.sizes]
         whole = np.array([int(share) for share in shares], dtype=np.intp)
         return whole, np.array([int((share % 1) * 2**64) for share in shares], dtype=np.uint64)
 
@@ -225,13 +267,45 @@ def distinct(words: Source, count: int) -> Words:
             return keys
 
 
-def multiplicity(members: Bools) -> int:
-    """Return how often the most frequent sub-sample is listed: naming the world blindly succeeds with that / m."""
-    packed = np.packbits(members, axis=1)
-    return int(np.unique(packed, axis=0, return_counts=True)[1].max())
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """Which units each listed world holds, eight to a byte: a thousand worlds of a million records are 128 MB.
 
+    Attributes
+    ----------
+    bits : ndarray of uint8, shape ``(m, ceil(units / 8))``
+    units : int
+    """
 
-def priors(members: Bools) -> Floats:
-    """Return every row's blind success, ``max(f, 1 - f)`` with f the share of *listed* worlds that hold it."""
-    share = members.mean(axis=0)
-    return np.asarray(np.maximum(share, 1 - share))
+    bits: Bytes
+    units: int
+
+    @classmethod
+    def of(cls, members: Bools) -> Listed:
+        """Pack."""
+        return cls(np.packbits(members, axis=1), members.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.bits)
+
+    def blocks(self) -> Iterator[Bools]:
+        """Yield members unit by unit, some units of all worlds at a time."""
+        step = max(1, BLOCK // (8 * len(self)))
+        for start in range(0, self.bits.shape[1], step):
+            count = min(8 * step, self.units - 8 * start)
+            yield np.unpackbits(self.bits[:, start : start + step], axis=1, count=count).view(np.bool_)
+
+    @cached_property
+    def shares(self) -> Floats:
+        """The share of listed worlds that hold a unit, shape ``(units,)``."""
+        return np.concatenate([block.mean(axis=0) for block in self.blocks()])
+
+    @property
+    def prior(self) -> float:
+        """Blind success at the most exposed unit's membership."""
+        return float(np.maximum(self.shares, 1 - self.shares).max())
+
+    @property
+    def multiplicity(self) -> int:
+        """How often the most frequent sub-sample is listed: the world is named blindly with that / m."""
+        return max(Counter(hashlib.sha256(row.tobytes()).digest() for row in self.bits).values())

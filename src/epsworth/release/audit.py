@@ -21,11 +21,13 @@ from epsworth.exact import Kernel
 from epsworth.extras import needed
 from epsworth.records import as_frame
 from epsworth.release.audit_cases import audit_cases, mixed, widest
+from epsworth.release.audit_raw import raw
+from epsworth.release.audit_repeats import OF_WORDS, Columns, agreeing, audit_sources, repeats
 from epsworth.release.audit_rows import CELLS, DRAWS, Check, Rows
-from epsworth.release.audit_words import Given, Recorded, audit_words, excluded, followed
+from epsworth.release.audit_words import Recorded, audit_words, excluded, followed, kept_by
 from epsworth.release.columns import Column
 from epsworth.release.policy import Policy
-from epsworth.release.replays import replays
+from epsworth.release.replays import Replay, replays
 from epsworth.release.rules import Rule
 from epsworth.release.serial import LENGTH, dependence
 from epsworth.release.tables import Perturbation
@@ -177,8 +179,9 @@ def audit_policy(policy: Policy, *, progress: Callable[[float], None] = lambda s
         progress(1.0)
     record = [
         _total(policy),
-        _replays(policy, of_replays),
+        *_replays(policy, of_replays),
         *_rows(policy),
+        *raw(policy),
         *_serial(policy, of_serial),
         *_others(policy),
     ]
@@ -271,13 +274,20 @@ def _draws(column: Column, rows: Rows, risk: Risk) -> Check:
     return Check("draws", True, f"{DRAWS:,} draws from each of {len(rows.groups)} inputs fit the weights")
 
 
-def _replays(policy: Policy, risk: Risk) -> Check:
-    """Try to make the whole release repeat itself, all features at once."""
-    release = _same_records(policy)
-    attempts = replays(
-        lambda values: mixed(release(values.size)), np.zeros(2 * -(-DRAWS // (2 * len(policy.names)))), risk
-    )
-    return Check("replay", not any(attempt.fault for attempt in attempts), "; ".join(map(str, attempts)))
+def _replays(policy: Policy, risk: Risk) -> Iterator[Check]:
+    """Try to make the release repeat itself: every column that rules release, and the region as one."""
+    release, count = _same_records(policy), len(policy.rules)
+    of_words, of_draws = risk.divide([OF_WORDS, 1 - OF_WORDS])
+    yield audit_sources(of_words)
+    parts, size = of_draws.split((count > 0) + (policy.tailoring is not None)), 2 * -(-DRAWS // (2 * len(policy.names)))
+    found: list[Replay] = []
+    if count:
+        agree = [agreeing(rule.kernel, rule.kernel.points // 2) for rule in policy.rules]
+        columns = Columns(lambda rows: release(rows)[:count], [rule.feature.name for rule in policy.rules], agree)
+        found += repeats(columns, size, parts.take())
+    if policy.tailoring is not None:
+        found += replays(lambda values: mixed(release(values.size)[count:]), np.zeros(size), parts.take())
+    yield Check("replay", not any(attempt.fault for attempt in found), "; ".join(map(str, found)))
 
 
 def _same_records(policy: Policy) -> Callable[[int], list[NDArray[Any]]]:
@@ -316,7 +326,7 @@ def _rows(policy: Policy) -> Iterator[Check]:
     released = list(Perturbation(policy, words).draw(inputs, places))[: len(policy.rules)]
     source, wrong = words.again(), []
     try:
-        kept = _kept(policy, source)
+        kept = kept_by(policy, ROWS, source)
         for column, (rule, (_, drawn, keep)) in enumerate(zip(policy.rules, released, strict=True)):
             told = followed(rule.kernel, inputs[rule.feature.name], source)
             same = np.array_equal(np.asarray(drawn), told)
@@ -329,17 +339,6 @@ def _rows(policy: Policy) -> Iterator[Check]:
     if wrong or spare:
         says = f"a row of {wrong[0] if wrong else policy.names[0]!r} is not what its own words lead to, in their order"
     yield Check("rows", not wrong and not spare, says)
-
-
-def _kept(policy: Policy, source: Given) -> NDArray[Any] | None:
-    """Return which features each row must release by the words that choose them: the least ones, ties from the left."""
-    if policy.sampling is None:
-        return None
-    d = len(policy.rules)
-    ranked = np.argsort(source.take(ROWS * d).reshape(ROWS, d), axis=1, kind="stable")
-    kept = np.zeros((ROWS, d), dtype=bool)
-    np.put_along_axis(kept, ranked[:, : policy.sampling.features], True, axis=1)
-    return kept
 
 
 def _others(policy: Policy) -> Iterator[Check]:

@@ -12,12 +12,14 @@ from itertools import accumulate, pairwise
 from math import log
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsworth.exact import Kernel, Pieces
 from epsworth.exact.entropy import SystemWords, Words, WordSource
 from epsworth.exact.integer import CHUNK
 from epsworth.release.audit_rows import EXHAUSTIVE, Check, Rows, log_above
 from epsworth.release.columns import Indices
+from epsworth.release.policy import Policy
 from epsworth.rounding import show_up, up
 
 FEWEST, MOST = 256, 4096  # random words per input
@@ -206,6 +208,17 @@ def _wrong_ends(kernel: Kernel, i: int) -> bool:
     words = np.ascontiguousarray(ends.reshape(1, -1))
     drawn = _outcomes(kernel, np.full(words.size, i), Given(words.ravel()))
     return drawn is None or not np.array_equal(drawn, pieces.follow(words).ravel())
+
+
+def kept_by(policy: Policy, rows: int, source: Given) -> NDArray[np.bool_] | None:
+    """Return which features each row must release by the words that choose them: the least ones, ties from the left."""
+    if policy.sampling is None:
+        return None
+    d = len(policy.rules)
+    ranked = np.argsort(source.take(rows * d).reshape(rows, d), axis=1, kind="stable")
+    kept = np.zeros((rows, d), dtype=bool)
+    np.put_along_axis(kept, ranked[:, : policy.sampling.features], True, axis=1)
+    return kept
 
 
 def followed(kernel: Kernel, inputs: Indices, source: WordSource) -> Indices:

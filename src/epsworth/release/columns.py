@@ -102,7 +102,7 @@ class Column:
         codes = {category: i for i, category in enumerate(self.feature.categories or ())}
         try:
             found = [MISSING if is_missing(v) else codes.get(v, OUTSIDE) for v in values]
-        except (TypeError, ValueError):  # lists, arrays: neither hashable nor equal to themselves
+        except (TypeError, ValueError, ArithmeticError):  # lists, arrays: neither hashable nor equal to themselves
             raise self._not_one_value() from None
         return np.array(found, dtype=np.int64)
 

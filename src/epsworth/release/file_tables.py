@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
+from epsworth.refusals import alone
 from epsworth.release.lines import parts
 from epsworth.release.tables import Perturbation
 from epsworth.release.unit_columns import Count, Units, count_units
@@ -107,9 +108,15 @@ class FileTable(ABC):
             Processes that draw parts side by side; ``words`` must then be picklable.
         """
 
-    def changed(self) -> ValueError:
-        """Return the refusal of a file that differs between its readings."""
-        return ValueError(f"the table {self.path} changed while it was read; nothing was written: start anew")
+    def changed(self, *, charged: bool = True) -> ValueError:
+        """Return the refusal of a file that changed, as a rule between its readings."""
+        told = f"the table {self.path} changed while it was read; nothing was written"
+        if not charged:
+            return ValueError(f"{told}: start anew")
+        return ValueError(
+            f"{told}, but the run is charged: put the file back as it was and give the same command again, which ends "
+            "the run without another charge; until then its key stays in the ledger"
+        )
 
 
 class Taken(NamedTuple):
@@ -150,6 +157,7 @@ class TextTable(FileTable):
     def _opened(self, stream: BinaryIO) -> tuple[bytes, bytes, tuple[str, ...], Records]:
         """Read what stands before the records; return it, what is written for it, the columns, and the records."""
 
+    @alone()
     def seen(self, count: Count | None = None, progress: Progress | None = None) -> Seen:
         """Read the lines once."""
         digests: list[bytes] = []
@@ -168,6 +176,7 @@ class TextTable(FileTable):
             progress(1.0)
         return Seen(self.digest(header), tuple(digests), rows, columns)
 
+    @alone()
     def write(
         self, seen: Seen, words: WordsOf, sink: Path, progress: Progress | None = None, *, jobs: int | None = 1
     ) -> int:

@@ -6,6 +6,8 @@ import errno
 import os
 from pathlib import Path
 
+from epsworth.files import check_name, file_named
+
 
 def state_folder() -> Path:
     """Return the folder of what belongs to the account: EPSWORTH_STATE, or the system's place for it."""
@@ -15,6 +17,13 @@ def state_folder() -> Path:
     from typer import get_app_dir
 
     return Path(get_app_dir("epsworth"))
+
+
+def folder_named(what: str, path: object) -> Path:
+    """Return the path of a folder; what names none is refused in a sentence."""
+    if path == "":  # which would be the current folder
+        raise ValueError(f"the {what}'s folder has an empty name; give one, or . for the current folder")
+    return check_name(what, file_named(path))
 
 
 def check_plain(path: Path) -> Path:

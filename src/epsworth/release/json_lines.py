@@ -126,13 +126,19 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-# Python writes NaN and Infinity, which JSON lacks: they pass where nothing is perturbed, and are no value to perturb
+def no_constant(word: str) -> Any:
+    """Refuse what Python writes for numbers that JSON does not have."""
+    raise NotJson
+
+
+# Python writes NaN and Infinity, which JSON lacks: without `others` they pass where nothing is perturbed, and are no
+# value to perturb
 _values = json.JSONDecoder(parse_int=whole_number, parse_constant=lambda word: [word])  # nor a category NaN
 _flat = json.JSONDecoder(parse_int=whole_number)
 _unique_names = json.JSONDecoder(parse_int=whole_number, object_pairs_hook=unique)
+_strict_flat = json.JSONDecoder(parse_int=whole_number, parse_constant=no_constant)
+_strict = json.JSONDecoder(parse_int=whole_number, parse_constant=no_constant, object_pairs_hook=unique)
 decode: Callable[[str], Any] = _values.decode
-decode_flat: Callable[[str], Any] = _flat.decode
-decode_unique: Callable[[str], Any] = _unique_names.decode
 
 
 def decode_values(texts: list[str]) -> list[Any]:
@@ -149,7 +155,7 @@ def decode_values(texts: list[str]) -> list[Any]:
     return values
 
 
-def decode_objects(lines: list[str], flat: int = 0) -> list[dict[str, Any]]:
+def decode_objects(lines: list[str], flat: int = 0, *, strict: bool = False) -> list[dict[str, Any]]:
     """Return what another reader finds in lines of one object each, no member of which may stand there twice.
 
     Parameters
@@ -157,17 +163,20 @@ def decode_objects(lines: list[str], flat: int = 0) -> list[dict[str, Any]]:
     flat : int
         If not 0, all objects have so many members without nesting: counting them is three times faster than a look at
         every name.
+    strict : bool
+        Refuse NaN and Infinity.
     """
-    found: list[dict[str, Any]] = (decode_flat if flat else decode_unique)(f"[{','.join(lines)}]")
+    decoder = (_strict_flat if strict else _flat) if flat else _strict if strict else _unique_names
+    found: list[dict[str, Any]] = decoder.decode(f"[{','.join(lines)}]")
     if len(found) != len(lines) or (flat and set(map(len, found)) != {flat}):
         raise NotJson
     return found
 
 
-def is_json(text: str) -> bool:
-    """Tell whether a text is one JSON value, and no object in it names a member twice."""
+def is_json(text: str, *, strict: bool = False) -> bool:
+    """Tell whether a text is one JSON value (``strict``: without NaN), and no object in it names a member twice."""
     try:
-        decode_unique(text)
+        (_strict if strict else _unique_names).decode(text)
     except (ValueError, RecursionError):
         return False
     return True

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import isfinite
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
@@ -217,6 +218,9 @@ class JsonRecords(Records):
             values = [repr(v) if isinstance(v, (list, dict)) else v for v in values]
             return column.resolve(column.kinds(values), first)
         column.check_numbers(values, first)
+        for row, value in enumerate(values, start=first):
+            if isinstance(value, float) and not isfinite(value):  # 1e999, or too many digits
+                raise ValueError(f"row {row}, {column.feature.name}: the value is no finite number; repair the row")
         return column.encode_numbers([float("nan") if v is None else v for v in values], first)
 
     @cached_property
@@ -251,10 +255,15 @@ class JsonRecords(Records):
 
     def _objects(self, lines: list[str], first: int, flat: int) -> list[dict[str, Any]]:
         """Return what the standard library finds, or refuse a line that it does not take for one object."""
+        strict = self.perturbation.policy.others is not None
         try:
-            objects = json_lines.decode_objects(lines, flat)
+            objects = json_lines.decode_objects(lines, flat, strict=strict)
         except (ValueError, TypeError, RecursionError):
-            row = next((i for i, line in enumerate(lines) if not json_lines.is_json(line)), None)
+            row = next((i for i, line in enumerate(lines) if not json_lines.is_json(line, strict=strict)), None)
+            if row is not None and json_lines.is_json(lines[row]):
+                raise ValueError(
+                    f"row {first + row}: a member is NaN or Infinity, which JSON does not have; write null, or a text"
+                ) from None
             raise _unlike(first) if row is None else _not_json(first + row) from None
         if self.perturbation.policy.others is not None and not flat:
             for row, read in enumerate(objects, start=first):

@@ -20,13 +20,15 @@ from typing import Any
 
 import numpy as np
 
+from epsworth.files import check_name
 from epsworth.numerals import whole
 from epsworth.release.earlier_ledger import LEDGER, Entry, read_entries
-from epsworth.release.folders import state_folder
+from epsworth.release.folders import folder_named, state_folder
 from epsworth.release.ledger_folder import LedgerFolder
 from epsworth.release.ledger_prices import MOST, Price, bounds_of, everybody, lost
 from epsworth.release.ledger_tables import Line, Settled, Tables
 from epsworth.release.ledger_terms import (
+    LARGEST,
     ONE,
     Charged,
     Identity,
@@ -38,7 +40,7 @@ from epsworth.release.ledger_terms import (
     amount_below,
     decimal_of,
 )
-from epsworth.release.unit_files import ENDING, WIDTHS, Kind, UnitFile, Words, in_pieces, together, write
+from epsworth.release.unit_files import ENDING, NEW, WIDTHS, Charges, Kind, UnitFile, Words, in_pieces, together, write
 from epsworth.release.units import Hashes, UnitCounts, hashes
 
 MOST_FILES = 8
@@ -78,7 +80,7 @@ class Ledger:
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        self._place = LedgerFolder(state_folder() if folder is None else Path(folder))
+        self._place = LedgerFolder(state_folder() if folder is None else folder_named("ledger", folder))
 
     def __repr__(self) -> str:
         return f"Ledger({str(self._place.folder)!r})"
@@ -105,6 +107,10 @@ class Ledger:
     def files(self) -> dict[str, Path]:
         """The files that no output may take the place of, by what messages call them."""
         return {f"ledger's {what}": path for what, path in self._place.files.items()}
+
+    def check_apart(self, what: str, path: Path) -> None:
+        """Refuse an output in the ledger's folder under a name that the ledger may give a file."""
+        self._place.check_apart(what, path)
 
     def digest(self, content: bytes) -> bytes:
         """Return a keyed digest of a part of an input: without the key it confirms no guess of a row."""
@@ -144,22 +150,22 @@ class Ledger:
             if found and (known := self._known(tables, found[-1], asked, terms.again)) is not None:
                 if settled != before:  # what is stated holds from now on
                     tables.settle(settled)
-                state, sha256, key = known
-                return _told(found[-1].id, key, state, sha256, found[-1], lines, bounds_of(lines, files))
+                return _told(found[-1], *known, lines, bounds_of(lines, files))
             if same and not terms.again:
-                raise self.repeated(terms, len(same), any(tables.state(line.id)[0] == "charged" for line in same))
+                raise self.repeated(terms, len(same), any(line.state == "charged" for line in same))
             sums = asked.checked(settled, lines, files, self._place.folder)
             run, key, today = secrets.token_bytes(16), secrets.token_bytes(32), _today()
             line = Line(
                 len(lines) + 1, run, terms.policy, identity.policy, identity.digest, identity.target, unit,
                 asked.epsilon, asked.delta, terms.rows, asked.most, today,
             )  # fmt: skip
-            tables.settle(settled)
-            tables.charge(line, "charged", key)
+            if settled != before:
+                tables.settle(settled)
+            tables.charge(line, key)
             if units is not None:
                 self._keep(tables, asked, run, files)
-            made = _told(run, key, "new", None, line, [*lines, line], sums)
-        with self._place.alone():  # which removes the files that were put together, and counts the run
+            made = _told(line, "new", key, lines, sums)
+        with self._place.alone():  # which names the run's file, and removes those that were put together
             return made
 
     def find(self, identity: Identity, unit: str | None) -> Charged | None:
@@ -167,8 +173,7 @@ class Ledger:
         with self._place.alone() as tables:
             for line in reversed(tables.lines()):
                 if Identity(line.policy, line.digest or b"", line.target) == identity and line.unit == unit:
-                    state, sha256, _ = tables.state(line.id)
-                    return Charged(line.id, state, sha256)
+                    return Charged(line.id, line.state, line.sha256)
         return None
 
     def seal(self, run: Run, sha256: str) -> None:
@@ -176,18 +181,18 @@ class Ledger:
         if len(sha256) != 64 or set(sha256) - set("0123456789abcdef"):
             raise ValueError(f"the hash of an output must be 64 hexadecimal digits, got {len(sha256)} letters")
         with self._place.alone() as tables:
-            state, before, _ = tables.state(run.id)
-            if before not in (None, sha256):  # the same key and input give the same bytes
+            line = tables.line(run.id)
+            if line.sha256 not in (None, sha256):  # the same key and input give the same bytes
                 raise ValueError(
                     f"the output of this run differs from what it was before (ledger {self.path}); start anew"
                 )
-            if state == "charged":
-                tables.seal(run.id, sha256)
+            if line.state == "charged":
+                tables.seal(line, sha256)
 
     def sealed(self, run: Run) -> str | None:
         """Return the hash of a run's output, if that was whole once."""
         with self._place.alone() as tables:
-            return tables.state(run.id)[1]
+            return tables.line(run.id).sha256
 
     def done(self, run: Run) -> bool:
         """End a run whose output has its name: its key is erased, from the database and its log.
@@ -198,11 +203,11 @@ class Ledger:
             False while another process still reads the log; whoever opens the ledger next tries again.
         """
         with self._place.alone() as tables:
-            state, sha256, _ = tables.state(run.id)
-            if sha256 is None:
+            line = tables.line(run.id)
+            if line.sha256 is None:
                 raise ValueError(f"this run has no whole output yet (ledger {self.path}); seal it first")
-            if state == "charged":
-                tables.erase(run.id)
+            if line.state == "charged":
+                tables.erase(line)
         return self._place.erased(ERASING)
 
     def spent(self, units: Sequence[int | str]) -> list[Decimal]:
@@ -216,13 +221,13 @@ class Ledger:
     def runs(self) -> list[Record]:
         """Return all runs, in the order in which they were charged."""
         with self._place.alone() as tables:
-            lines, states = tables.lines(), list(tables.states())
+            lines = tables.lines()
         return [
             Record(
                 line.fingerprint, line.rows, decimal_of(line.epsilon), decimal_of(line.delta), line.most, line.unit,
-                state, line.day,
+                line.state, line.day,
             )
-            for line, state in zip(lines, states, strict=True)
+            for line in lines
         ]  # fmt: skip
 
     def import_earlier(self, path: str | Path, *, most: int | None = None) -> int:
@@ -238,19 +243,19 @@ class Ledger:
         int
             How many runs are new.  They are charged beyond any cap, too: they left.
         """
-        path = Path(path)
+        path = check_name("ledger", Path(path))
         if not path.exists():
             raise ValueError(f"there is no ledger {path}; name an epsworth-ledger.jsonl")
         limit = None if most is None else whole("most", most, most=MOST)
         with self._place.alone() as tables:
-            lines = tables.lines()
-            known, serial = {line.id for line in lines}, len(lines)
+            known = {line.id for line in tables.lines()}
+            before = serial = len(known)
             for number, entry, name in self._earlier(path):
                 if name not in known:
                     known.add(name)
                     serial += 1
-                    tables.charge(_imported(entry, serial, name, limit, f"{path}, line {number}"), "imported", None)
-        return serial - len(lines)
+                    tables.charge(_imported(entry, serial, name, limit, f"{path}, line {number}"), None)
+        return serial - before
 
     def check_earlier(self, folder: Path) -> None:
         """Refuse to release beside a ledger of an earlier version whose runs this one does not know."""
@@ -274,24 +279,21 @@ class Ledger:
             told = f"{seen[name]} {name}".encode()
             yield number, entry, hashlib.blake2b(told, key=self.key, digest_size=16).digest()
 
-    def _known(
-        self, tables: Tables, line: Line, asked: Price, again: bool
-    ) -> tuple[State, str | None, bytes | None] | None:
+    def _known(self, tables: Tables, line: Line, asked: Price, again: bool) -> tuple[State, bytes | None] | None:
         """Return what to do with a run that was charged before; None where another one is wanted."""
-        state, sha256, key = tables.state(line.id)
-        if state != "charged" and again:
+        if line.state != "charged" and again:
             return None
         if asked.most > line.most:
-            first = "let it end as it was charged, then " if state == "charged" else ""
+            first = "let it end as it was charged, then " if line.state == "charged" else ""
             raise ValueError(
                 f"this run was charged for at most {line.most} row{'s' * (line.most != 1)} of a unit, not {asked.most} "
                 f"(ledger {self.path}); {first}say --again (again=True) to charge another for more"
             )
-        if state != "charged":
-            return "done", sha256, None
+        if line.state != "charged":
+            return "done", None
         if (line.epsilon, line.delta, line.rows) != (asked.epsilon, asked.delta, asked.rows):
             raise ValueError(f"this run was charged at another price (ledger {self.path}); start anew with again=True")
-        return "resumed", sha256, key
+        return "resumed", tables.key(line.id)
 
     def repeated(self, terms: Terms, times: int, stopped: bool = False) -> ValueError:
         """Return the refusal of records that left so many times; ``stopped``: of a run that was, among them."""
@@ -305,27 +307,27 @@ class Ledger:
         """Write the units of a run; put files together where there are many."""
         assert asked.units is not None
         assert asked.counts is not None
-        folder, name = self._place.folder, run.hex() + ENDING
-        kind: Kind = "counts" if asked.most > 1 else "ones"
-        size, sha256 = write(folder, name, in_pieces(*(asked.units, asked.counts)[: WIDTHS[kind]]))
-        new = UnitFile(name, kind, size, sha256, asked.epsilon, asked.delta, asked.most, 1)
-        tables.add(new)
+        folder, name, new = self._place.folder, run.hex() + ENDING, run.hex() + NEW
         if len(files) < MOST_FILES:
+            kind: Kind = "counts" if asked.most > 1 else "ones"
+            size, sha256 = write(folder, new, in_pieces(*(asked.units, asked.counts)[: WIDTHS[kind]]))
+            tables.add(UnitFile(name, kind, size, sha256, asked.epsilon, asked.delta, asked.most, 1))
             return
-        every = [*files, new]
+        every = [Charges.of(asked.units, asked.counts, asked.epsilon, asked.delta)]
+        every += [file.read(folder) for file in files]
         largest = [0, 0]
 
         def sums() -> Iterator[Words]:
-            for units, epsilon, delta in together([file.read(folder) for file in every]):
+            for units, epsilon, delta in together(every):
                 largest[0] = max(largest[0], int(epsilon.max(initial=0)))
                 largest[1] = max(largest[1], int(delta.max(initial=0)))
                 yield np.column_stack([units, epsilon, delta])
 
-        name = secrets.token_hex(16) + ENDING
-        size, sha256 = write(folder, name, sums())
-        tables.drop(every)
-        runs = sum(file.runs for file in every)
-        tables.add(UnitFile(name, "sums", size, sha256, largest[0], largest[1], 1, runs))
+        size, sha256 = write(folder, new, sums())
+        tables.drop(files)
+        tables.add(
+            UnitFile(name, "sums", size, sha256, largest[0], largest[1], 1, 1 + sum(file.runs for file in files))
+        )
 
     def _spent(self, units: Sequence[int | str]) -> list[tuple[int, int]]:
         asked = hashes(units, self.key)
@@ -338,22 +340,14 @@ class Ledger:
         ]
 
 
-def _told(
-    run: bytes,
-    key: bytes | None,
-    state: State,
-    sha256: str | None,
-    line: Line,
-    lines: list[Line],
-    sums: tuple[int, int],
-) -> Run:
+def _told(line: Line, state: State, key: bytes | None, lines: list[Line], sums: tuple[int, int]) -> Run:
     """Return a run with what its records lost."""
     others = [other for other in lines if other.digest == line.digest]
     times = sum(other.fingerprint == line.fingerprint and other.serial != line.serial for other in others)
     if line.unit is None:
         sums = sum(other.epsilon for other in others), sum(other.delta for other in others)
     epsilon, delta = (Fraction(amount, ONE) for amount in sums)
-    return Run(run, key, state, sha256, times, epsilon, min(delta, Fraction(1)))
+    return Run(line.id, key, state, line.sha256, times, epsilon, min(delta, Fraction(1)))
 
 
 def _agreed(settled: Settled, terms: Terms, units: bool) -> Settled:
@@ -381,10 +375,13 @@ def _imported(entry: Entry, serial: int, run: bytes, most: int | None, where: st
             f"{where}: a run that was stopped does not say how many rows left; state the most rows that one unit has "
             "(most=, --most)"
         )
+    if max(charged, entry.rows or 0) > LARGEST:
+        raise ValueError(f"{where}: must have at most 2^62 rows; repair the line, or leave it out")
     epsilon = amount_above("epsilon", Fraction(entry.epsilon))
     delta = amount_above("delta", Fraction(1 if entry.delta is None else entry.delta))
     return Line(
-        serial, run, entry.policy, "", None, "", None, epsilon, delta, entry.rows, charged, _today()
+        serial, run, entry.policy, "", None, "", None, epsilon, delta, entry.rows, charged, _today(),
+        state="imported",
     )  # fmt: skip
 
 

@@ -1,13 +1,14 @@
 """Where a ledger lies: its database, its key, its files, opened for one transaction at a time.
 
 A key that is lost, or a database that is emptied, cut, or put back from an older copy, would let everybody start from
-nothing: the database knows a hash of the key, and a file beside it how many runs there are at least.
+nothing: the rows of the database are marked with the key, and a file beside it holds a mark of the newest run.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 import sqlite3
 import stat
@@ -17,12 +18,18 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from epsworth.release.folders import to_disk
-from epsworth.release.ledger_tables import Altered, Settled, Tables
+from epsworth.files import OutputError
+from epsworth.release.folders import folder_named, to_disk
+from epsworth.release.ledger_tables import Altered, Settled, Tables, Verified
 from epsworth.release.locks import NO_LINKS
-from epsworth.release.unit_files import ENDING
+from epsworth.release.unit_files import ENDING, NEW, UNITS
 
 DATABASE, KEY, MADE = "ledger.sqlite3", "units.key", "ledger.made"
+NEXT = f".{MADE}.new"
+OWN = re.compile(
+    rf"{re.escape(DATABASE)}(-.*)?|\.?({re.escape(KEY)}|{re.escape(MADE)})(\..*)?|.*{re.escape(ENDING)}(\..*)?",
+    re.I | re.S,
+)
 KEY_BYTES = 32
 PATIENCE = 120.0  # seconds for other processes: one may be putting files of many million units together
 ALONE = threading.RLock()  # no thread holds a connection while another forks: locks of SQLite do not survive that
@@ -40,8 +47,9 @@ class LedgerFolder:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = Path(os.path.realpath(folder))
+        self.folder = Path(os.path.realpath(folder_named("ledger", folder)))
         self.path = self.folder / DATABASE
+        self._verified: Verified = {}
         with self._told():
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._check_plain()
@@ -60,6 +68,16 @@ class LedgerFolder:
         own = {"database": self.path, "log": log, "index": index}
         return own | {"key": self.folder / KEY, "mark": self.folder / MADE}
 
+    def check_apart(self, what: str, path: Path) -> None:
+        """Refuse an output in the folder whose name, or the name that its links lead to, could be the ledger's."""
+        place = Path(os.path.realpath(path))
+        with suppress(OSError):  # no such folder
+            if OWN.fullmatch(place.name) and place.parent.samefile(self.folder):
+                raise OutputError(
+                    f"{path}: the {what} would take the place of a file of the ledger in {self.folder}; "
+                    "give another path"
+                )
+
     def subkey(self, what: bytes) -> bytes:
         """Return a key for one purpose."""
         return hashlib.blake2b(key=self.key, person=what, digest_size=KEY_BYTES).digest()
@@ -72,9 +90,11 @@ class LedgerFolder:
             with closing(self._connected()) as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 try:
-                    tables = Tables(connection, self.subkey(b"epsworth-mark"))
-                    self._check(tables)
+                    tables = Tables(connection, self.subkey(b"epsworth-mark"), self._verified)
+                    before = self._check(tables)
                     yield tables
+                    if (after := tables.past()) != before:  # who is killed from here on leaves one or the other
+                        self._write_mark(before + after)
                     connection.execute("COMMIT")
                 except BaseException:
                     with suppress(sqlite3.Error):
@@ -117,35 +137,59 @@ class LedgerFolder:
             raise
         return connection
 
-    def _check(self, tables: Tables) -> None:
-        """Refuse a ledger that is not the one that was kept here; remove what killed runs left."""
-        made = self.folder / MADE
+    def _check(self, tables: Tables) -> bytes:
+        """Refuse a ledger that is not the one that was kept here; end what killed runs began.  Return what it is."""
+        made, names = self.folder / MADE, os.listdir(self.folder)
+        units = {name: bytes.fromhex(found[1]) for name in names if (found := UNITS.fullmatch(name))}
         if tables.prepare():
-            if made.exists() or any(self.folder.glob(f"*{ENDING}")):
-                raise Altered
+            if MADE in names or any(name.endswith(ENDING) for name in units):
+                raise Altered("its database was lost or emptied")
             tables.settle(Settled())
-            return
+            return tables.past()
         tables.settled()
-        runs, known = len(tables.lines()), made.stat().st_size if made.exists() else 0
-        if known > runs:  # an older copy
-            raise Altered
-        if known < runs or not made.exists():
-            self._count(made, runs)
-        files = {file.check(self.folder).name for file in tables.files()}
-        for path in self.folder.glob(f"*{ENDING}"):  # whoever writes one holds the lock until the database knows it
-            if path.name not in files:
-                path.unlink()
-        for path in self.folder.glob(f".{KEY}.*"):
-            path.unlink(missing_ok=True)
+        runs, past = tables.lines(), tables.past()
+        if MADE in names:
+            mark = made.read_bytes()
+            if len(mark) != 2 * len(past) or past not in (mark[: len(past)], mark[len(past) :]):
+                raise Altered(f"its mark {MADE} is of other runs than its database, as beside an older copy")
+            if mark != 2 * past:
+                self._write_mark(2 * past)
+        elif runs:
+            raise Altered(f"its mark {MADE} is missing")
+        self._tidy(tables, units)
+        for name in names:
+            if re.fullmatch(rf"\.{re.escape(KEY)}\.[0-9a-f]{{16}}", name):
+                (self.folder / name).unlink(missing_ok=True)
+        return past
 
-    def _count(self, made: Path, runs: int) -> None:
-        """Let a file be as many bytes long as there are runs: a length changes at once, or not at all."""
-        handle = os.open(made, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o600)
-        try:
-            os.ftruncate(handle, runs)
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    def _tidy(self, tables: Tables, units: dict[str, bytes]) -> None:
+        """Name the files of runs that are charged; remove those of runs that never were, or are put together.
+
+        Whoever writes one holds the lock until the database knows it.
+        """
+        files, runs = tables.files(), {line.id for line in tables.lines()}
+        known = {file.name for file in files}
+        for name, run in units.items():
+            final, path = run.hex() + ENDING, self.folder / name
+            if name == final and run not in runs:
+                raise Altered(f"its database does not know the run of {name}, as an older copy would not")
+            if name == run.hex() + NEW and final in known and final not in units:
+                path.rename(self.folder / final)
+                to_disk(self.folder)
+            elif (name == final and final not in known) or (name != final and run not in runs):
+                path.unlink()
+        for file in files:
+            file.check(self.folder)
+
+    def _write_mark(self, mark: bytes) -> None:
+        """Replace the file of the mark, whole or not at all."""
+        path = self.folder / NEXT
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | NO_LINKS, 0o600)
+        with open(handle, "wb") as file:
+            file.write(mark)
+            file.flush()
+            os.fsync(file.fileno())
+        path.replace(self.folder / MADE)
         to_disk(self.folder)
 
     def _read_key(self) -> bytes:
@@ -153,11 +197,11 @@ class LedgerFolder:
         path, before = self.folder / KEY, self.path.exists() or (self.folder / MADE).exists()
         if not path.exists():
             if before:
-                raise Altered
+                raise Altered(f"its key {KEY} is missing")
             self._make_key(path)
         key = path.read_bytes()
         if len(key) != KEY_BYTES:
-            raise Altered
+            raise Altered(f"its key {KEY} is damaged")
         return key
 
     def _make_key(self, path: Path) -> None:
@@ -177,7 +221,7 @@ class LedgerFolder:
 
     def _check_plain(self) -> None:
         """Refuse links, and pipes, which would be waited for without end."""
-        for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", KEY, MADE):
+        for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", KEY, MADE, NEXT):
             path = self.folder / name
             with suppress(FileNotFoundError):
                 if not stat.S_ISREG(os.lstat(path).st_mode):
@@ -190,10 +234,10 @@ class LedgerFolder:
         """Say in one sentence what is wrong."""
         try:
             yield
-        except Altered:
+        except Altered as error:
             raise ValueError(
-                f"the ledger {self.path} is not what was kept in its folder: the database, its key {KEY} or another "
-                "file was lost, altered, or put back from an older copy, so nobody knows what left; restore the folder"
+                f"the ledger {self.path} is not what was kept in its folder: {error}, so nobody knows what left; "
+                "restore the whole folder from its backup"
             ) from None
         except sqlite3.Error as error:
             told = str(error)

@@ -134,7 +134,8 @@ def amount_above(name: str, value: Fraction) -> int:
     """Return an amount that is no less."""
     amount: int = math.ceil(Fraction(value) * ONE)
     if not 0 <= amount <= LARGEST:
-        raise ValueError(f"{name} must lie between 0 and 4,600,000, got {short(float(value))}")
+        got = "more" if amount > LARGEST else short(float(value))
+        raise ValueError(f"{name} must lie between 0 and 4,600,000, got {got}")
     return amount
 
 

@@ -132,14 +132,15 @@ def perturb_files(
         digests = [_digest(digest_key, bytes(1), one.header, *one.parts) for one in seen]
         whole = _digest(digest_key, bytes([2]), *(name.encode() for name in given.names), *digests)
         identity = Identity(derivation(policy, given.kind), whole, str(place.path))
-        place.check(lambda: _known(store, identity, unit, again=again))
         rows = sum(one.rows for one in seen)
         terms = terms_of(policy, rows, unit, cap, delta_cap, most, again=again)
-        run = store.begin(terms, identity, counts)
-        if run.state == "done" and not place.manifest.is_file():
-            raise store.repeated(terms, 1 + run.times_before)
-        release = _Release(store, run, terms, place, identity, receipt_of(policy, run, terms, counts))
-        release.finish(spread, files, seen, digests, told)
+        name = store.digest(repr((identity, unit)).encode()).hex()
+        with place.claimed(name, lambda: _known(store, identity, unit, again=again)):
+            run = store.begin(terms, identity, counts)
+            if run.state == "done" and not place.manifest.is_file():
+                raise store.repeated(terms, 1 + run.times_before)
+            release = _Release(store, run, terms, place, identity, receipt_of(policy, run, terms, counts))
+            release.finish(spread, files, seen, digests, told)
     told(1.0)
     return release.receipt
 
@@ -203,6 +204,7 @@ class _Release:
         return [written[task.source.index] for task in tasks]
 
     def _manifest(self, path: Path, written: list[Written]) -> None:
+        self.place.check_written(written)
         self.place.write_manifest(path, self.run, self.receipt, written)
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -18,10 +16,10 @@ from typing import Any
 
 from epsworth.extras import needed
 from epsworth.numerals import short
+from epsworth.parallel import client_of, end_with
 
 Map = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 LIVES = 4  # workers that a task may lose one after the other, while nothing else is done either
-PATIENCE = "30s"  # for a cluster's first answer
 
 
 @contextmanager
@@ -41,7 +39,7 @@ def chosen(workers: int = 1, cluster: str | None = None, own: Map | None = None)
     if own is not None:
         yield own
     elif cluster is not None:
-        with _client(cluster) as client:
+        with client_of(cluster, "sharing files with a cluster") as client:
             yield partial(_on_cluster, client)
     elif workers > 1:
         with closing(_Processes(workers)) as processes:
@@ -95,36 +93,9 @@ class _Processes:
 
             threads = str(max(1, (os.cpu_count() or 1) // self._workers))
             self._pool = ProcessPoolExecutor(
-                self._workers, initializer=_end_with, initargs=(os.getpid(),), env={"POLARS_MAX_THREADS": threads}
+                self._workers, initializer=end_with, initargs=(os.getpid(),), env={"POLARS_MAX_THREADS": threads}
             )
         return self._pool
-
-
-def _end_with(driver: int) -> None:
-    """Let a worker end soon after the process that started it was killed."""
-
-    def watch() -> None:
-        while os.getppid() == driver:
-            time.sleep(0.5)
-        os._exit(1)
-
-    if os.name == "posix":
-        threading.Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def _client(address: str) -> Iterator[Any]:
-    """Yield a client of a Dask scheduler."""
-    distributed = needed("distributed", "cluster", "sharing files with a cluster")
-    try:
-        client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:  # what it says of addresses is many lines long
-        raise ValueError(
-            f"no Dask scheduler answers at {short(address)} ({type(error).__name__}); give its address, "
-            "such as tcp://10.0.0.1:8786"
-        ) from None
-    with client:
-        yield client
 
 
 def _on_cluster(client: Any, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsworth.refusals import alone
 from epsworth.release.columns import Column
 from epsworth.release.copies import Indices
 
@@ -22,6 +23,7 @@ MOST_OUTCOMES = 1 << 16
 Released = dict[str, Any]
 
 
+@alone()
 def outcomes(policy: Policy, record: Mapping[str, Any] | NDArray[Any]) -> list[tuple[Any, Fraction]]:
     """Return what `Policy.outcomes` promises."""
     if isinstance(record, np.ndarray):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from epsworth.extras import needed
+from epsworth.refusals import alone
 from epsworth.release.batches import Running, encoded, told_types
 from epsworth.release.beside import check_metadata
 from epsworth.release.file_tables import FileTable, Progress, Seen, WordsOf
@@ -34,12 +36,13 @@ class ParquetTable(FileTable):
         needed("polars", "files", "releasing a Parquet file")
         super().__init__(perturbation, path, *more)
 
+    @alone()
     def seen(self, count: Count | None = None, progress: Progress | None = None) -> Seen:
         """Read the batches once."""
         scan, schema = self._scanned()
         rows, digests = self._height(scan), []
         first = 0
-        for frame in self._batches(scan, schema, rows):
+        for frame in self._batches(scan, schema, rows, charged=False):
             with self._withheld():
                 self.perturbation.read(_wrapped(frame), first)
                 if count is not None and self.unit is not None:
@@ -53,6 +56,7 @@ class ParquetTable(FileTable):
             progress(1.0)
         return Seen(self.digest(told_types(schema)), tuple(digests), rows, tuple(schema.names()))
 
+    @alone()
     def write(
         self, seen: Seen, words: WordsOf, sink: Path, progress: Progress | None = None, *, jobs: int | None = 1
     ) -> int:
@@ -87,6 +91,8 @@ class ParquetTable(FileTable):
                 raise faults[0] from None
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
+            if not sink.exists():  # another process had this very run, and was done
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(sink)) from None
             if not isinstance(error, (pl.exceptions.PolarsError, OSError)):
                 raise _unlike() from None
             raise ValueError(f"cannot write the table: {_plain(error)}; choose another place") from None
@@ -125,8 +131,16 @@ class ParquetTable(FileTable):
         check_unit(self.unit, schema.names())
         self.perturbation.kept(schema.names())
         check_metadata(self.perturbation.columns, notes.get("pandas"))
-        self.perturbation.read(_wrapped(pl.DataFrame(schema=schema)))
+        with self._withheld():  # an empty table of types that polars can read and not make
+            self.perturbation.read(_wrapped(pl.DataFrame(schema=schema)))
         return scan, schema
+
+    def _loosened(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return a frame whose columns that pass declare no categories: a file would list those that no row holds."""
+        import polars as pl
+
+        fixed = [s for s in frame if s.dtype == pl.Enum and s.name not in self.perturbation.columns]
+        return frame.with_columns(*(series.cast(pl.String).cast(pl.Categorical) for series in fixed))
 
     def _height(self, scan: pl.LazyFrame) -> int:
         import polars as pl
@@ -134,14 +148,16 @@ class ParquetTable(FileTable):
         with self._withheld():
             return int(scan.select(pl.len()).collect().item())
 
-    def _batches(self, scan: pl.LazyFrame, schema: pl.Schema, rows: int) -> Iterator[pl.DataFrame]:
+    def _batches(
+        self, scan: pl.LazyFrame, schema: pl.Schema, rows: int, *, charged: bool = True
+    ) -> Iterator[pl.DataFrame]:
         """Yield the rows in order, `ROWS` at a time."""
         window = ROWS * max(1, min(MOST, CELLS // (ROWS * len(schema))))
         for start in range(0, rows, window):
             with self._withheld():
-                frame = scan.slice(start, window).collect()
+                frame = self._loosened(scan.slice(start, window).collect())
             if len(frame) != min(window, rows - start):
-                raise self.changed()
+                raise self.changed(charged=charged)
             for at in range(0, len(frame), ROWS):
                 yield frame[at : at + ROWS]
 
@@ -163,7 +179,7 @@ class ParquetTable(FileTable):
         """Return the output's types: those that a perturbed empty table has."""
         import polars as pl
 
-        empty = self.perturbation.frame(_wrapped(pl.DataFrame(schema=schema))).to_native()
+        empty = self.perturbation.frame(_wrapped(self._loosened(pl.DataFrame(schema=schema)))).to_native()
         return dict(_columns(empty, self.perturbation.kept(schema.names())).schema)
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from epsworth.documents import read_json
-from epsworth.files import OutputError, file_named
+from epsworth.files import OutputError, check_name, file_named
 from epsworth.release.file_tasks import Written
-from epsworth.release.folders import state_folder, to_disk
+from epsworth.release.folders import folder_named, state_folder, to_disk
 from epsworth.release.ledger_terms import Charged, Run
-from epsworth.release.outputs import STANDARD, hash_of, on_disk
+from epsworth.release.locks import NO_LINKS
+from epsworth.release.outputs import STANDARD, hash_of, is_there, on_disk
 from epsworth.release.receipt import Receipt
 
 MANIFEST = "_manifest.json"
@@ -29,6 +31,7 @@ PUBLIC = (  # of a receipt; how often people left before, and with how many rows
     "policy", "rows", "columns", "epsilon", "delta", "notion", "stated", "together", "private", "version",
 )  # fmt: skip
 NOTES = ".epsworth-{}.jsonl"  # what was written so far, by the run's id
+CLAIM = ".epsworth-claim"  # whose outputs appear here
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def inputs(sources: object, kind: str | None, endings: dict[str, Any]) -> Inputs
         From endings of names to kinds.
     """
     if isinstance(sources, (str, os.PathLike)):
-        folder = Path(sources)
+        folder = folder_named("input", sources)
         try:
             names = sorted(name for name in os.listdir(folder) if not name.startswith(".") and name not in BESIDE)
         except OSError as error:
@@ -72,6 +75,7 @@ def inputs(sources: object, kind: str | None, endings: dict[str, Any]) -> Inputs
         raise ValueError(f"{where} holds no table; give one with {', '.join(endings)} files")
     kinds: dict[str, str] = {}  # and the first file of each
     for path in paths:
+        check_name("table", path)
         if path.is_dir():
             raise ValueError(f"{path}: is a folder, whose name could tell a value; give one folder of files at a time")
         ending = endings.get(path.suffix.lower())
@@ -102,10 +106,10 @@ def check_apart(sources: object, folder: str | Path, ledger: str | Path | None) 
     """
     if str(folder) == STANDARD:
         raise OutputError("the files of a folder cannot go to standard output (-); give a folder")
-    place = Path(os.path.realpath(state_folder() if ledger is None else file_named(ledger)))
+    place = Path(os.path.realpath(state_folder() if ledger is None else folder_named("ledger", ledger)))
     tables = {"outputs": folder} | ({"inputs": sources} if isinstance(sources, (str, os.PathLike)) else {})
     for what, path in tables.items():
-        if Path(os.path.realpath(file_named(path))) in (place, *place.parents):
+        if Path(os.path.realpath(folder_named(what.removesuffix("s"), path))) in (place, *place.parents):
             raise ValueError(f"{place}: the ledger would lie among the {what}; give a folder of its own (ledger=)")
 
 
@@ -120,7 +124,7 @@ class Folder:
     """
 
     def __init__(self, path: str | Path, given: Inputs) -> None:
-        self.path, self.given = Path(os.path.realpath(file_named(path))), given
+        self.path, self.given = Path(os.path.realpath(folder_named("output", path))), given
         if any(self.path in (source.resolve().parent, *source.resolve().parents) for source in given.paths):
             raise OutputError(f"{path}: the output's folder holds an input; give a folder of its own")
         if any(source.resolve().parent in self.path.parents for source in given.paths):
@@ -133,6 +137,7 @@ class Folder:
         if not os.access(self.path, os.W_OK | os.X_OK):
             raise OutputError(f"cannot write to the folder {path}: permission denied; choose another place")
         self.manifest = self.path / MANIFEST
+        self._name = ""  # of the run that has the folder
         self._names()
 
     def _names(self) -> list[str]:
@@ -168,6 +173,76 @@ class Folder:
                 "give an empty folder, or remove that release"
             )
 
+    @contextmanager
+    def claimed(self, name: str, asked: Callable[[], Charged | None]) -> Iterator[None]:
+        """Let the outputs of one run alone appear here, of however many drivers; see `check`.
+
+        A driver that is killed leaves its claim, which the same run takes for its own; one that is refused before its
+        run is charged takes its claim away.
+
+        Parameters
+        ----------
+        name : str
+            Of the run, before it is charged.
+        """
+        self._name = name
+        made = self._claim()
+        try:
+            self.check(asked)
+        except BaseException:
+            if made:
+                self._unclaim()
+            raise
+        try:
+            yield
+        except BaseException:
+            if made and _uncharged(asked):
+                self._unclaim()
+            raise
+
+    def _claim(self) -> bool:
+        """Make the claim, whole and once; False where the run has it already; that of another one is refused."""
+        claim = self.path / CLAIM
+        while True:
+            with suppress(FileExistsError):
+                self._make_claim(claim)
+                return True
+            with suppress(FileNotFoundError):  # else its run was done, or refused, meanwhile
+                if claim.read_text() == self._name:
+                    return False
+                raise OutputError(
+                    f"{claim}: another run is to release its files here, or was killed while it did; nothing is "
+                    "replaced: give an empty folder, let that run end, or remove its files with this one"
+                )
+
+    def _make_claim(self, claim: Path) -> None:
+        new = self.path / f"{CLAIM}.{secrets.token_hex(8)}"
+        try:
+            _write_new(new, self._name)
+            try:
+                os.link(new, claim)
+            except FileExistsError:
+                raise
+            except OSError:  # no file has two names here
+                _write_new(claim, self._name)
+        finally:
+            new.unlink(missing_ok=True)
+        to_disk(self.path)
+
+    def _unclaim(self) -> None:
+        for path in (self.path / CLAIM, *self.path.glob(f"{CLAIM}.*")):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+    def check_written(self, files: Sequence[Written]) -> None:
+        """Refuse to certify outputs that are not what was written: read again, whoever changed them."""
+        for file in files:
+            if not is_there(self.path / file.name, file.sha256):
+                raise OutputError(
+                    f"{self.path / file.name}: was changed after it was written, so no {MANIFEST} certifies it; let "
+                    "nobody else write there, and give the same command again, which goes on with the run"
+                )
+
     def recorded(self, run: Run) -> dict[str, str]:
         """Return the sha256 of outputs, as their run wrote them."""
         if self.manifest.exists():
@@ -182,6 +257,7 @@ class Folder:
 
     def open(self, run: Run) -> None:
         """Say that outputs in this folder are the run's, before there is one."""
+        self._claim()  # again: another driver of it that was refused before the charge took it away
         self._notes(run).touch(mode=0o600)
         to_disk(self.path)
 
@@ -214,6 +290,22 @@ class Folder:
         """Remove the notes of a run that is done: its manifest says the same."""
         with suppress(OSError):
             self._notes(run).unlink(missing_ok=True)
+        self._unclaim()
 
     def _notes(self, run: Run) -> Path:
         return self.path / NOTES.format(run.id.hex())
+
+
+def _uncharged(asked: Callable[[], Charged | None]) -> bool:
+    try:
+        return asked() is None
+    except ValueError:  # nobody knows
+        return False
+
+
+def _write_new(path: Path, content: str) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS, 0o600)
+    with open(handle, "w") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

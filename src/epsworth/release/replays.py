@@ -77,13 +77,13 @@ def replays(sampler: Sampler, values: NDArray[Any], risk: Risk | None = None) ->
     risk : Risk, optional
         By default of `CHANCE`.
     """
-    usual = _digest(sampler(values)), _digest(sampler(values))
+    usual = digest(sampler(values)), digest(sampler(values))
     drawn = np.asarray(sampler(values))
-    with _same_state():
-        first = _digest(sampler(values))
-    with _same_state():
-        second = _digest(sampler(values))
-    children = _in_children(sampler, values)
+    with same_state():
+        first = digest(sampler(values))
+    with same_state():
+        second = digest(sampler(values))
+    children = in_children(lambda: digest(sampler(values)))
     found = {
         "two calls in a row": usual[0] == usual[1],
         "the generators of random and numpy set to one state": first == second,
@@ -123,14 +123,15 @@ def many_calls(sampler: Sampler, values: NDArray[Any], risk: Risk) -> Replay:
         return Replay(f"{CALLS:,} calls in a row", None, chance, False)
     started, seen = time.monotonic(), set[bytes]()
     for call in range(1, CALLS + 1):
-        seen.add(_digest(sampler(block)))
+        seen.add(digest(sampler(block)))
         if len(seen) < call or time.monotonic() - started > ENOUGH:
             break
     same = len(seen) < call
     return Replay(f"{call:,} calls in a row, of {block.size} rows each", same, chance, same)
 
 
-def _digest(outputs: Any) -> bytes:
+def digest(outputs: Any) -> bytes:
+    """Return a digest of the outputs of a call."""
     drawn = np.asarray(outputs)
     return hashlib.sha256((drawn.astype(str) if drawn.dtype.kind == "O" else drawn).tobytes()).digest()
 
@@ -147,7 +148,7 @@ def _agreeing(drawn: NDArray[Any], risk: Risk) -> float:
 
 
 @contextmanager
-def _same_state() -> Iterator[None]:
+def same_state() -> Iterator[None]:
     """Set the process's global generators to one public state, and put them back."""
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002  the global generator is what is tested
     random.seed(STATE)
@@ -159,8 +160,8 @@ def _same_state() -> Iterator[None]:
         np.random.set_state(numpy)  # noqa: NPY002
 
 
-def _in_children(sampler: Sampler, values: NDArray[Any]) -> list[bytes | None]:
-    """Return the digests of the draws of two children forked from here; None for one that did not answer."""
+def in_children(call: Callable[[], bytes]) -> list[bytes | None]:
+    """Return what two children forked from here say; None for one that did not answer."""
     if "fork" not in multiprocessing.get_all_start_methods():
         return [None, None]
     context = multiprocessing.get_context("fork")
@@ -169,7 +170,7 @@ def _in_children(sampler: Sampler, values: NDArray[Any]) -> list[bytes | None]:
         warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: the child may hang, see below
         for _ in range(2):
             here, there = context.Pipe(duplex=False)
-            child = context.Process(target=_answer, args=(sampler, values, there), daemon=True)
+            child = context.Process(target=_answer, args=(call, there), daemon=True)
             child.start()
             there.close()
             started.append((child, here))
@@ -185,5 +186,5 @@ def _in_children(sampler: Sampler, values: NDArray[Any]) -> list[bytes | None]:
     return answers
 
 
-def _answer(sampler: Sampler, values: NDArray[Any], there: Connection) -> None:
-    there.send_bytes(_digest(sampler(values)))
+def _answer(call: Callable[[], bytes], there: Connection) -> None:
+    there.send_bytes(call())

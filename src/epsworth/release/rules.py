@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
 
 from epsworth.exact import Kernel, kernel
-from epsworth.exact.rational import stated_epsilon
+from epsworth.exact.rational import exp_below, stated_epsilon
 from epsworth.mechanisms import FAMILIES, GridMechanism, Mechanism
 from epsworth.mechanisms.family import parse
 from epsworth.numerals import exact_decimal
@@ -106,6 +107,18 @@ class Rule:
             return kernel(words.name, self.epsilon, bits=self.bits, **options)
         except (TypeError, ValueError) as error:
             raise ValueError(f"mechanism: {self.mechanism} cannot be released: {error}") from None
+
+    @cached_property
+    def proven(self) -> tuple[Fraction, Fraction]:
+        """Epsilon and delta that the integers are proven to keep, exactly: as stated, where that is less.
+
+        The floats of the kernel's guarantee are rounded up, and would add a little to every charge.
+        """
+        found, stated = self.kernel, Fraction(self.epsilon)
+        epsilon = min(stated, kept := Fraction(found.guarantee.epsilon))
+        if found.guarantee.delta:  # what goes with probabilities up to e^epsilon times each other
+            return epsilon, max(found.slack(exp_below(epsilon)), Fraction(0))
+        return (epsilon if found.ratio() <= exp_below(epsilon) else kept), Fraction(0)
 
     @property
     def points(self) -> int | None:

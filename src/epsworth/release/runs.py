@@ -33,9 +33,12 @@ def bring_about(ledger: Ledger, run: Run, terms: Terms, path: Path | None, write
         place = Path(tempfile.gettempdir(), "standard-output") if path is None else path
         try:
             _draw(ledger, run, place, path, write)
-        except FileNotFoundError:  # another process had this very run, was done, and removed what it took for remains
+        except FileNotFoundError as error:  # another had this very run, was done, and removed what it took for remains
             if not is_there(path, ledger.sealed(run)):
-                raise
+                raise OutputError(
+                    f"cannot write {place}: {error.filename} disappeared meanwhile; the run is charged, and goes on "
+                    "where the same command is given again"
+                ) from None
         remove_strays(place, run.id.hex())
     ledger.done(run)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
 from epsworth.deprecation import renamed
-from epsworth.files import check_distinct, check_readable, check_writable, writing
+from epsworth.files import check_distinct, check_name, check_readable, check_writable, writing
 from epsworth.numerals import plain
 from epsworth.parallel import check_n_jobs
 from epsworth.release.file_tables import file_table
@@ -146,11 +146,11 @@ def terms_of(
     again: bool,
 ) -> Terms:
     """Return what a run under a policy costs a row, and how a person's rows are counted."""
-    promise = policy.guarantee
+    epsilon, delta = price_of(policy)
     return Terms(
         policy.fingerprint,
-        Fraction(promise.epsilon),
-        Fraction(promise.delta),
+        epsilon,
+        delta,
         rows=rows,
         unit=unit,
         cap=cap,
@@ -159,6 +159,19 @@ def terms_of(
         again=again,
         adds=f"epsilon {plain(policy.total)}",
     )
+
+
+def price_of(policy: Policy) -> tuple[Fraction, Fraction]:
+    """Return the epsilon and delta of a record, exactly: sums over what is released together (basic composition).
+
+    No more than the policy's guarantee, whose floats are rounded up, nor than its stated total.
+    """
+    promise, proven = policy.guarantee, [rule.proven for rule in policy.rules]
+    epsilon = sum(sorted((epsilon for epsilon, _ in proven), reverse=True)[: policy.released], Fraction(0))
+    delta = sum(sorted((delta for _, delta in proven), reverse=True)[: policy.released], Fraction(0))
+    if policy.tailoring is not None:  # no two rows differ by more than exp(stated epsilon), rounded down
+        epsilon += policy.tailoring.randomiser.stated
+    return min(epsilon, Fraction(promise.epsilon)), min(delta, Fraction(promise.delta))
 
 
 def words_of(run: Run, identity: Identity, words: WordSource | None) -> Callable[[int, bytes], WordSource]:
@@ -172,6 +185,8 @@ def words_of(run: Run, identity: Identity, words: WordSource | None) -> Callable
 @contextmanager
 def _at_hand(source: str, destination: str, store: Ledger) -> Iterator[tuple[Path, Path | None]]:
     """Yield a file with the input and the path of the output, None for standard output; refuse what cannot be."""
+    for what, name in {"table": source, "output": destination}.items():
+        check_name(what, Path(name))
     output = None if destination == STANDARD else check_writable(destination)
     if output is None:
         standard_output()
@@ -181,6 +196,7 @@ def _at_hand(source: str, destination: str, store: Ledger) -> Iterator[tuple[Pat
     check_distinct(input=given, **store.files, output="/dev/stdout" if output is None else output)
     if output is not None:
         output = output.resolve()
+        store.check_apart("output", output)
         store.check_earlier(output.parent)
     if source != STANDARD:
         yield Path(source), output

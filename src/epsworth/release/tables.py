@@ -13,11 +13,13 @@ from epsworth.arrays import Bools
 from epsworth.exact.entropy import SystemWords
 from epsworth.exact.testing import NotPrivate
 from epsworth.records import as_frame, categories_of, is_categorical, shown_names
+from epsworth.refusals import alone
 from epsworth.release.beside import check_beside, check_index, without_notes
 from epsworth.release.columns import MISSING, Column, Indices, is_missing
 from epsworth.release.placed import Placed, all_numbers, series_places
 from epsworth.release.policy import Policy
-from epsworth.release.verified import check_plain, check_released
+from epsworth.release.unused import check_categories, without_unused
+from epsworth.release.verified import check_plain, check_released, check_whole
 from epsworth.release.withheld import values_withheld
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ PLAIN = "values"  # some functions of engines take a name such as ^a.*$ for a pa
 CHUNK = 1 << 16  # rows whose subsets are chosen together
 
 
+@alone()
 def perturb(policy: Policy, table: Any) -> Any:
     """Perturb a table as the policy says, with draws fit for release.
 
@@ -151,6 +154,7 @@ class Perturbation:
         sent = tailoring.released(true, seen, self.words)
         return sent if self.private else sent.view(NotPrivate)
 
+    @alone()
     def frame(self, frame: nw.DataFrame[Any], first: int = 0) -> nw.DataFrame[Any]:
         """Return the frame with its perturbed columns replaced; ``first`` numbers its first row in messages."""
         import narwhals as nw
@@ -160,8 +164,11 @@ class Perturbation:
         kept = self.kept(frame.columns)
         if len(kept) < len(frame.columns):  # columns themselves: a name that reads like a pattern would select others
             released = released.select(*(released.get_column(name) for name in kept))
+        with values_withheld("the table"):
+            released = without_unused([name for name in kept if name not in self.columns], released)
         return nw.from_native(without_notes(nw.to_native(released)), eager_only=True)
 
+    @alone()
     def read(self, frame: nw.DataFrame[Any], first: int = 0) -> tuple[dict[str, Indices], dict[str, Indices]]:
         """Return the kernels' inputs and the places of a frame's records (see `draw`), or refuse a record; no draws."""
         import narwhals as nw
@@ -169,6 +176,7 @@ class Perturbation:
         self.check_names(frame.columns)
         native = nw.to_native(frame)
         check_beside(self.columns, native)
+        check_categories([name for name in self.kept(frame.columns) if name not in self.columns], frame)
         if self.policy.others is not None:
             check_index(self.policy.others.passed, native)
             for name in self.passed(frame.columns):
@@ -181,6 +189,7 @@ class Perturbation:
         with values_withheld("a column that the policy looks at"):
             return inputs, {name: series_places(column, values(name)) for name, column in self.seen.items()}
 
+    @alone()
     def array(self, table: NDArray[Any]) -> NDArray[Any]:
         """Return a copy of an array with its perturbed columns replaced."""
         table = self.unmasked(table)
@@ -191,6 +200,8 @@ class Perturbation:
         if table.dtype.kind == "O":
             for name in self.passed(names):
                 check_plain(name, table[:, names.index(name)])
+        for name in [name for name in kept if name not in self.columns and self.policy.tailoring is None]:
+            check_whole(name, table[:, names.index(name)])
         with values_withheld("the array"):
             inputs = {name: column.encode(table[:, names.index(name)]) for name, column in self.ruled.items()}
             places = {name: column.places(table[:, names.index(name)]) for name, column in self.seen.items()}
@@ -210,6 +221,7 @@ class Perturbation:
             result[:, names.index(name)] = values
         return result
 
+    @alone()
     def unmasked(self, table: NDArray[Any]) -> NDArray[Any]:
         """Return a plain array: subclasses may index and assign in ways of their own.
 

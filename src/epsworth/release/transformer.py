@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from epsworth.records import as_frame
+from epsworth.refusals import alone
 from epsworth.release.beside import check_beside, check_index
 from epsworth.release.policy import Policy
 from epsworth.release.tables import Perturbation, check_unmasked, perturb
@@ -38,6 +39,7 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
     def __init__(self, policy: Policy | str | Path) -> None:
         self.policy = policy
 
+    @alone()
     def fit(self, X: Any, y: Any = None) -> Perturb:
         """Check that the table holds the policy's features; nothing is learnt from the values."""
         self.policy_ = self.policy if isinstance(self.policy, Policy) else Policy.load(self.policy)
@@ -48,6 +50,7 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
             self.feature_names_in_ = np.array(names, dtype=object)
         return self
 
+    @alone()
     def transform(self, X: Any) -> Any:
         """Return the table, of the same kind, with its perturbed columns replaced."""
         check_is_fitted(self)

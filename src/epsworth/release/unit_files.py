@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,8 @@ from epsworth.release.units import Hashes, summed
 Words = NDArray[np.uint64]
 Kind = Literal["ones", "counts", "sums"]
 WIDTHS = {"ones": 1, "counts": 2, "sums": 3}
-ENDING = ".u64"
+ENDING, NEW = ".u64", ".u64.new"  # until the database knows it, a file has the latter
+UNITS = re.compile("([0-9a-f]{32})(\\.u64(?:\\.new)?)")  # the names that the ledger gives: of the last run in a file
 WORD = 8  # bytes
 PIECE = 1 << 19  # entries that are put together at once
 
@@ -35,7 +37,7 @@ class UnitFile:
     Attributes
     ----------
     name, kind, size, sha256
-        ``size`` in bytes.
+        ``name`` is that of the last run which it is about; ``size`` in bytes.
     epsilon, delta : int
         What one row costs; of sums, the largest.
     most : int
@@ -52,6 +54,11 @@ class UnitFile:
     delta: int
     most: int
     runs: int
+
+    @property
+    def run(self) -> str:
+        """The last run that it is about."""
+        return self.name.removesuffix(ENDING)
 
     def check(self, folder: Path) -> Path:
         """Return where the file lies; one that is missing, or of another length, is refused."""

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsworth.records import MISSING
+
 Hashes = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 
@@ -22,9 +24,13 @@ ROWS = 1 << 18  # at once: 4 MiB of blocks stay in the processor's cache
 WAITING = 1 << 22  # hashes that are kept unsorted
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")  # with digits of any script
 PLAIN = re.compile("-?(0|[1-9][0-9]*)|[0-9]+")  # a whole number's one spelling, and names such as 007
-UNSEEN = re.compile(  # beside control and format characters
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+UNSEEN = re.compile(  # Unicode's Default_Ignorable_Code_Point, beside what `CONTROLS` holds in this version of Python
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
+CONTROLS = {"Cc", "Cf", "Zl", "Zp"}
+SIGNS = {**dict.fromkeys((*range(0x2010, 0x2016), 0x2212, 0x2796, 0xFE58), "-"), 0x2795: "+", 0x066B: "."}
+GAPS = frozenset(MISSING)  # an empty id, too
 BEGINNING = 8
 AT_ENDS = np.isin(np.arange(256), list(b"0123456789+-."))
 
@@ -214,13 +220,9 @@ def _of_texts(values: list[str], key: bytes, rows: Sequence[int] | None = None) 
     except UnicodeEncodeError:
         place = next(place for place, text in enumerate(values) if any("\ud800" <= c <= "\udfff" for c in text))
         raise IdError(_row(place, rows), "holds half a character; give whole texts") from None
-    if list(map(str.strip, values)) != values or "" in values:
-        place = next(place for place, text in enumerate(values) if not text or text.strip() != text)
-        what = "padded by blanks" if values[place].strip() else "empty"
-        raise IdError(
-            _row(place, rows),
-            f"is {what}, so two spellings could name one unit; trim the ids, and give every row one",
-        )
+    if list(map(str.strip, values)) != values or not GAPS.isdisjoint(values):
+        place = next(place for place, text in enumerate(values) if text in GAPS or text.strip() != text)
+        raise IdError(_row(place, rows), _no_name(values[place]))
     found = np.empty(len(values), np.uint64)
     for places, letters in _by_length(encoded):
         whole, numbers = _decimal(letters)
@@ -230,6 +232,14 @@ def _of_texts(values: list[str], key: bytes, rows: Sequence[int] | None = None) 
         found[places[whole]] = _of_integers(numbers[whole], key)
         found[places[~whole]] = _mac(_blocks(letters[~whole]), key)
     return found
+
+
+def _no_name(text: str) -> str:
+    """Return why a text names nobody."""
+    if text in GAPS and text:
+        return "is missing, as NA, N/A, NaN, nan and null stand for in tables; give every row one, and none of these"
+    what = "padded by blanks" if text.strip() else "empty"
+    return f"is {what}, so two spellings could name one unit; trim the ids, and give every row one"
 
 
 def _row(place: int, rows: Sequence[int] | None) -> int:
@@ -264,14 +274,16 @@ def _like_numbers(letters: Bytes) -> NDArray[np.bool_]:
 
 def _misspelt(text: str) -> str | None:
     """Return why a text is no id, as another could be taken for it."""
-    unseen = not text.isprintable() and any(unicodedata.category(letter) in ("Cc", "Cf") for letter in text)
+    unseen = not text.isprintable() and any(unicodedata.category(letter) in CONTROLS for letter in text)
     if unseen or UNSEEN.search(text):
         return "holds a character that nobody sees, so two spellings could name one unit; remove it"
-    if not PLAIN.fullmatch(text) and NUMBER.fullmatch(unicodedata.normalize("NFKC", text)):
+    if not PLAIN.fullmatch(text) and NUMBER.fullmatch(unicodedata.normalize("NFKC", text).translate(SIGNS)):
         return (
             "is another spelling of a number, so one unit could have two; write whole numbers as 7, not 7.0, +7 or "
             "7e0, and other ids with a letter in front"
         )
+    if not text.isascii() and any(letter.isdigit() and not letter.isascii() for letter in text):
+        return "holds digits other than 0 to 9, so two spellings could name one unit; write it with these"
     return None
 
 

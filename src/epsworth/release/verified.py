@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from epsworth.release.policy import Policy
 
 PLAIN = (str, bool, np.bool_, numbers.Real, np.number)  # decimals are looked at apart: they are registered as no reals
+EXACT = 1 << 53  # up to it doubles hold every whole number
 
 
 def check_plain(name: str, values: Iterable[Any]) -> None:
@@ -31,11 +32,20 @@ def check_plain(name: str, values: Iterable[Any]) -> None:
             )
 
 
+def check_whole(name: str, values: NDArray[Any]) -> None:
+    """Refuse whole numbers that doubles, which released numbers are, would round: two ids could become one."""
+    if values.dtype.kind in "iu" and values.size and (values.max() > EXACT or values.min() < -EXACT):
+        raise ValueError(
+            f"{name}: the column holds whole numbers beyond 2^53, which an array of released numbers would round; give "
+            "a data frame, or an array of objects"
+        )
+
+
 def is_gap(value: Any) -> bool:
     """Tell what stands for a missing value from all else, objects of any kind among them."""
     try:
         return is_missing(value)
-    except (TypeError, ValueError):  # arrays: neither equal to themselves nor not
+    except Exception:  # arrays, signalling NaNs, whatever an object does: neither equal to itself nor not
         return False
 
 

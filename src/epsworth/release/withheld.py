@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from epsworth.refusals import alone
+
 FOREIGN = "could not convert"  # NumPy's words, raised under a frame of ours, which go on with the value
 
 
@@ -24,17 +26,18 @@ def values_withheld(what: str) -> Iterator[None]:
     Traceback (most recent call last):
     ValueError: the column age cannot be read by the libraries at hand (KeyError); give plain numbers or texts
     """
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit, GeneratorExit, OSError):
-        raise
-    except BaseException as error:  # a panic of compiled code is no Exception
-        if is_ours(error):
+    with alone():
+        try:
+            yield
+        except (KeyboardInterrupt, SystemExit, GeneratorExit, OSError):
             raise
-        kind = type(error).__name__
-    else:
-        return
-    raise ValueError(f"{what} cannot be read by the libraries at hand ({kind}); give plain numbers or texts") from None
+        except BaseException as error:  # a panic of compiled code is no Exception
+            if is_ours(error):
+                raise
+            kind = type(error).__name__
+        else:
+            return
+        raise ValueError(f"{what} cannot be read by the libraries at hand ({kind}); give plain numbers or texts")
 
 
 def is_ours(error: BaseException) -> bool:

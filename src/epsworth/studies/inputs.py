@@ -106,12 +106,16 @@ def check_row(row: int, count: int) -> None:
 
 
 def model_of_file(path: Path, trust: bool | Sequence[str]) -> Any:
-    """Load a classifier: one that learn fit or learn close wrote, else as `load_model` does."""
+    """Load a classifier: one that learn fit, learn close or privatize wrote, else as `load_model` does."""
     import numpy as np
 
     from epsworth.classifiers import load_model
     from epsworth.learner import Classifier, TableLearner
 
+    if path.suffix.lower() == ".npz":
+        from epsworth.pac.model_files import load_model as released
+
+        return released(path)
     if TableLearner.wrote(path):
         return TableLearner.load(path).classifier()
     if not Classifier.wrote(path):

@@ -21,6 +21,7 @@ from epsworth.studies.fields import text
 from epsworth.studies.read_files import NAMES, SHA256, ReadFile, read_files
 from epsworth.studies.study import Study
 from epsworth.studies.versions import told
+from epsworth.utility.curve_parts import CurveParts
 from epsworth.utility.curves import Curves
 from epsworth.utility.recommendation import Recommendation, recommend
 from epsworth.utility.surroundings import Surroundings
@@ -233,8 +234,10 @@ def is_study_result(document: object) -> bool:
     return isinstance(document, Mapping) and document.get("format") == RESULT
 
 
-def curves_of_file(path: str | Path) -> tuple[Curves, Domain | None]:
-    """Return the curves that a file holds, and their public ranges where it is a study's result, which tells them."""
+def curves_of_file(path: str | Path) -> tuple[Curves | CurveParts, Domain | None]:
+    """Return the curves that a file or folder holds, and public ranges where it is a study's result."""
+    if Path(path).is_dir():
+        return CurveParts.load(path), None
     with reading(path, "curves file", most=RESULT_BYTES) as content:
         document = read_json(content)
         if not is_study_result(document):

@@ -42,6 +42,7 @@ class Settings:
     watch: Watch | None = None
     checkpoint: str | Path | None = None
     cache: str | Path | None = None
+    n_jobs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,7 @@ def answer(study: Study, settings: Settings) -> StudyResult:
         domain=loaded.domain, quantise=study.quantise, y=loaded.truth, rng=seed, method=study.method,
         over=study.over, confidence=study.confidence, tolerance=study.tolerance,  # type: ignore[arg-type]  # checked by the study
         progress=settings.progress, seconds=left, watch=settings.watch, checkpoint=settings.checkpoint,
+        n_jobs=settings.n_jobs,
     )  # fmt: skip
     found = recommend(curves, at_least=study.at_least, on=study.on, of=study.of, delta=study.delta)  # type: ignore[arg-type]  # checked by the study
     policy, without = _policy(found, loaded, seed, settings)

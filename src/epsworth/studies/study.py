@@ -207,6 +207,7 @@ class Study:
         watch: Watch | None = None,
         checkpoint: str | Path | None = None,
         cache: str | Path | None = None,
+        n_jobs: int | None = None,
     ) -> StudyResult:
         """Load what the study names, ask, recommend, and write down what was read.
 
@@ -219,7 +220,7 @@ class Study:
             As for `load_model`: whether the model's file may run code.
         send : bool
             Whether records may be sent to the address that the study names.
-        progress, seconds, watch, checkpoint
+        progress, seconds, watch, checkpoint, n_jobs
             As for `stability`.
         cache : str or Path, optional
             As for `remote`.
@@ -230,7 +231,7 @@ class Study:
         """
         from epsworth.studies.running import Settings, answer
 
-        return answer(self, Settings(trust, send, progress, seconds, watch, checkpoint, cache))
+        return answer(self, Settings(trust, send, progress, seconds, watch, checkpoint, cache, n_jobs))
 
 
 DEFAULTS = {one.name: one.default for one in fields(Study) if isinstance(one.default, (str, int, float, tuple))}

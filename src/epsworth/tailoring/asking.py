@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,11 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.classifiers import Classifier, ClassifierError
+from epsworth.keeping import Arrays, Keeping
+from epsworth.parallel import in_order
 from epsworth.records import Records
 from epsworth.release.copies import Indices
 from epsworth.release.grids import Grid
 
 TOGETHER = 1 << 16  # records that a classifier is asked about at once
+PIECE = 1 << 13  # the same where workers may share them
+Batch = tuple[Indices, Indices | None]  # rows, and places of their sensitive columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +34,18 @@ class Asked:
         The sensitive columns among the records'.
     grids : tuple of Grid
         Theirs.
+    n_jobs : int, optional
+        Workers that share the records of a question, where the classifiers can be sent to them.
+    kept : Keeping, optional
+        Where answers of an earlier run lie, and new ones are left.
     """
 
     classifiers: tuple[Classifier, ...]
     records: Records
     positions: tuple[int, ...]
     grids: tuple[Grid, ...]
+    n_jobs: int | None = None
+    kept: Keeping | None = None
 
     def labels(self, rows: Indices, places: Indices | None = None) -> list[NDArray[Any]]:
         """Return each classifier's labels of some records, as they stand or with sensitive columns at other places.
@@ -44,14 +54,21 @@ class Asked:
         ----------
         places : ndarray of int, shape ``(rows, sensitive)``, optional
         """
-        parts: list[list[NDArray[Any]]] = [[] for _ in self.classifiers]
-        for start in range(0, max(1, len(rows)), TOGETHER):
-            part = slice(start, start + TOGETHER)
-            replaced = None if places is None else self._replaced(places[part])
-            table = self.records.take(np.asarray(rows[part], dtype=np.intp), replaced)
-            for found, classifier in zip(parts, self.classifiers, strict=True):
-                found.append(self._answer(classifier, table, replaced is not None))
-        return [np.concatenate(found) for found in parts]
+        here = all(classifier.inside is not None for classifier in self.classifiers)
+        size = PIECE if here else TOGETHER  # the same whoever does the work: rounding may depend on it
+        pieces = [slice(start, start + size) for start in range(0, max(1, len(rows)), size)]
+        batches = [(rows[part], None if places is None else places[part]) for part in pieces]
+        n_jobs = self.n_jobs if here and len(pieces) > 1 else 1
+        answering = _Answering(replace(self, n_jobs=None, kept=None))
+        found = list(in_order(answering, batches, n_jobs=n_jobs, kept=self.kept))
+        return [np.concatenate(one) for one in zip(*found, strict=True)]
+
+    def answers(self, batch: Batch) -> list[NDArray[Any]]:
+        """Return each classifier's labels of a piece."""
+        rows, places = batch
+        replaced = None if places is None else self._replaced(places)
+        table = self.records.take(np.asarray(rows, dtype=np.intp), replaced)
+        return [self._answer(classifier, table, replaced is not None) for classifier in self.classifiers]
 
     def _replaced(self, places: Indices) -> Mapping[int, NDArray[Any]]:
         return {
@@ -67,6 +84,35 @@ class Asked:
             told = (str(error).strip() or "no message").splitlines()[0]
             which = "records with values of the policy's grids in place" if placed else "the public records"
             raise ClassifierError(f"{classifier.name} could not answer {which}: {told}") from None
+
+
+@dataclass(frozen=True, eq=False)
+class _Answering:
+    """Answers of classifiers, as arrays too."""
+
+    asked: Asked
+
+    def __call__(self, batch: Batch) -> list[NDArray[Any]]:
+        """Return each classifier's labels of a piece."""
+        return self.asked.answers(batch)
+
+    def arrays(self, found: list[NDArray[Any]]) -> Arrays:
+        """Return what is kept of a piece."""
+        return {f"{number}": labels for number, labels in enumerate(found)}
+
+    def read(self, batch: Batch, arrays: Arrays) -> list[NDArray[Any]]:
+        """Return what was kept of a piece: a label for each record, and of those that a classifier lists."""
+        classifiers = self.asked.classifiers
+        found = [arrays[f"{number}"] for number in range(len(classifiers))]
+        if len(arrays) != len(found) or any(
+            labels.shape != (len(batch[0]),) or (labels.dtype.kind in "fO" and (labels != labels).any())
+            for labels in found
+        ):
+            raise ValueError
+        for classifier, labels in zip(classifiers, found, strict=True):
+            if classifier.classes is not None and not set(labels.tolist()) <= set(classifier.classes):
+                raise ValueError
+        return found
 
 
 class Codes:

@@ -248,7 +248,10 @@ def _copied(asking: Asking, parts: Parts, which: int, rng: np.random.Generator) 
                 exact if isinstance(exact, str) else f"it tells {exact.regions} labels apart, of {len(regions.labels)}"
             )
             raise ValueError(f"surrogate: {classifier.name} cannot be copied exactly: {why}; leave it at 'auto'")
-    copy, _ = surrogate(public.take(parts.build), public.take(parts.choose), asking.surrogate, rng)
+    copy, _ = surrogate(
+        public.take(parts.build), public.take(parts.choose), asking.surrogate, rng, asking.asked.n_jobs,
+        asking.asked.kept,
+    )  # fmt: skip
     return copy, _kind(copy)
 
 

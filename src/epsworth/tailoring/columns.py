@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsworth.numerals import short
 from epsworth.records import Records
 from epsworth.release.columns import is_missing
 from epsworth.release.grids import NUMBERS, Grid
@@ -52,6 +53,7 @@ def grids_of(
         grids.append(
             _grid(feature, column, _given(missing, name, records, sensitive), _given(outside, name, records, sensitive))
         )
+    _check_outside(outside, [grids[position].feature for position in positions], records)
     return tuple(grids)
 
 
@@ -62,6 +64,19 @@ def _check_named(word: str, substitutes: Substitutes, names: list[str], records:
         whole = isinstance(key, int) and not isinstance(key, bool) and 0 <= key < len(records.given)
         if (records.given[key] if whole else key) not in (*names, *records.names):
             raise ValueError(f"{word}: names {key!r}, which is no column; name sensitive ones")
+
+
+def _check_outside(outside: Substitutes, features: list[Feature], records: Records) -> None:
+    """Refuse what would stand for numbers outside their range: they are clamped."""
+    numbers = [feature.name for feature in features if feature.categories is None]
+    if not isinstance(outside, Mapping) and len(numbers) < len(features):
+        return
+    for name in numbers:
+        found = _given(outside, name, records, True)
+        if not (found is None or (isinstance(found, str) and found == "clamp")):
+            raise ValueError(
+                f"outside: numbers outside the range of {name!r} are clamped ('clamp'), got {short(found)}"
+            )
 
 
 def _given(substitutes: Substitutes, name: str, records: Records, sensitive: bool) -> Any:

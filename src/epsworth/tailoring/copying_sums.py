@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.classifier import as_classifier
 from epsworth.classifiers.columns import Columns
-from epsworth.classifiers.cuts import LINEAR, Scored, change_of, scored
+from epsworth.classifiers.cuts import LINEAR, Scored, change_of, logistic_at, scored
 from epsworth.classifiers.layers import Affine, Network, Rectifier, network_of
 from epsworth.classifiers.modules import is_module
 from epsworth.classifiers.networks import DOUBLE, network_behind
 from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.preprocessing import Preprocessing, preprocessing_before
 from epsworth.classifiers.reading import answers_as_read, leading
-from epsworth.classifiers.responses import Logistic
-from epsworth.classifiers.scalers import dense, ignoring_names
+from epsworth.classifiers.scalers import dense
 from epsworth.records import Records
 from epsworth.release.copies import EXACT, MOST_SHIFT, Indices, Layer, Layers
 from epsworth.release.grids import Grid
@@ -196,7 +195,7 @@ def _read(model: Any) -> tuple[Network, list[Any], Scored | None] | str:
     """Return a model's layers, the steps before them, and for linear models how labels follow from scores."""
     found = "" if is_module(model) or is_onnx(model) else scored(model)
     if not isinstance(found, str) and found.kind in LINEAR and hasattr(found.estimator, "coef_"):
-        labels = found.estimator.classes_
+        labels = found.classes
         if np.ndim(labels) != 1 or len(labels) < 2:
             return "it answers several labels at once, or a single one"
         intercept = np.atleast_1d(np.asarray(found.estimator.intercept_, dtype=np.float64))
@@ -318,7 +317,7 @@ def _cut(sums: Sums, found: Scored, handed: Floats) -> Sums | str:
     rule = found.rule
     if rule is None or len(sums.constants) != 2:
         return "a threshold on the scores of more than two classes"
-    if hasattr(found.estimator, "predict_proba") and not _logistic(found.estimator, handed):
+    if hasattr(found.estimator, "predict_proba") and not logistic_at(found.estimator, handed):
         return "the probabilities of the linear model are not logistic functions of its scores"
     sign, middle, room = change_of(rule, REACH)
     if room > NARROW or abs(middle) > REACH:
@@ -332,13 +331,6 @@ def _cut(sums: Sums, found: Scored, handed: Floats) -> Sums | str:
         rounding=sums.rounding[order],
         slack=room + SEEN * abs(middle),
     )
-
-
-def _logistic(estimator: Any, handed: Floats) -> bool:
-    with ignoring_names():
-        scores, shares = estimator.decision_function(handed), estimator.predict_proba(handed)
-    low, high = Logistic()(np.asarray(scores, dtype=np.float64)[:, np.newaxis], np.zeros(1))
-    return bool(((low <= shares) & (shares <= high)).all())
 
 
 def _agrees(model: Any, sums: Sums, asked: _Asked, places: Indices) -> bool:

@@ -6,12 +6,17 @@ must be understood, too, and a surrogate fitted to these alone fails there.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.release.copies import Copy, Indices
+from epsworth.keeping import Arrays, Keeping
+from epsworth.parallel import in_order
+from epsworth.release.copies import Copy, Indices, Input
+from epsworth.release.reading_copies import read_copy
 from epsworth.tailoring.fitted_sums import Spread, linear, rectifiers
 from epsworth.tailoring.fitted_trees import grow
 from epsworth.tailoring.public import Public
@@ -48,7 +53,14 @@ def training_mix(public: Public, rng: np.random.Generator, n: int = 20_000) -> t
     return places[regions >= 0], regions[regions >= 0]
 
 
-def surrogate(public: Public, chosen: Public, kind: str, rng: np.random.Generator) -> tuple[Copy, float]:
+def surrogate(
+    public: Public,
+    chosen: Public,
+    kind: str,
+    rng: np.random.Generator,
+    n_jobs: int | None = None,
+    kept: Keeping | None = None,
+) -> tuple[Copy, float]:
     """Return a copy of the classifier that was learnt from its answers, and the share of ``chosen`` where they agree.
 
     Parameters
@@ -61,6 +73,10 @@ def surrogate(public: Public, chosen: Public, kind: str, rng: np.random.Generato
         ``"tree:32"``, ``"tree:256"``, ``"tree:1024"`` (leaves), ``"linear"``, ``"relu"`` (16 units); or ``"tree"``, of
         the trees, and ``"auto"``, of all: the one that agrees best on ``chosen``, the smaller of equals.
     rng : numpy.random.Generator
+    n_jobs : int, optional
+        Workers that fit the kinds side by side.
+    kept : Keeping, optional
+        Where fits of an earlier run lie, and new ones are left.
 
     Returns
     -------
@@ -77,7 +93,7 @@ def surrogate(public: Public, chosen: Public, kind: str, rng: np.random.Generato
         raise ValueError("surrogate: none of the public records has a label that is one of the policy's regions")
     own = int((public.regions >= 0).sum())
     best: tuple[Copy, float] | None = None
-    for copy in _copies(places, regions, own, public, several.get(kind, (kind,)), rng):
+    for copy in _copies(places, regions, own, public, several.get(kind, (kind,)), rng, n_jobs, kept):
         agreement = float(np.mean(copy(chosen.places) == chosen.regions))
         if best is None or agreement > best[1]:
             best = copy, agreement
@@ -86,23 +102,61 @@ def surrogate(public: Public, chosen: Public, kind: str, rng: np.random.Generato
 
 
 def _copies(
-    places: Indices, regions: Indices, own: int, public: Public, kinds: Sequence[str], rng: np.random.Generator
+    places: Indices,
+    regions: Indices,
+    own: int,
+    public: Public,
+    kinds: Sequence[str],
+    rng: np.random.Generator,
+    n_jobs: int | None,
+    kept: Keeping | None,
 ) -> list[Copy]:
-    seed, (inputs, count) = int(rng.integers(1 << 31)), (public.inputs, public.count)
-    weights = _weights(own, len(regions))
-    leaves = [int(kind.removeprefix("tree:")) for kind in kinds if kind.startswith("tree:")]
+    seed, weights = int(rng.integers(1 << 31)), _weights(own, len(regions))
+    leaves = tuple(int(kind.removeprefix("tree:")) for kind in kinds if kind.startswith("tree:"))
+    sums = [kind for kind in kinds if not kind.startswith("tree:")]
+    part = rng.choice(len(regions), min(MOST, len(regions)), replace=False, p=weights / weights.sum()) if sums else None
+    learning = _Learning(places, regions, weights, part, public.inputs, public.count, seed, leaves)
     found: dict[str, Copy] = {}
-    if leaves:
-        grown = grow(places, regions, inputs, count, seed, leaves=max(leaves), weights=weights)
-        found = {f"tree:{most}": grown.first(most).likeliest(inputs) for most in leaves}
-    if "linear" in kinds or "relu" in kinds:
-        part = rng.choice(len(regions), min(MOST, len(regions)), replace=False, p=weights / weights.sum())
-        spread = Spread.of(places, inputs)
-        if "linear" in kinds:
-            found["linear"] = linear(spread, places[part], regions[part], count)
-        if "relu" in kinds:
-            found["relu"] = rectifiers(spread, places[part], regions[part], count, seed)
+    batches = [*sorted(sums, reverse=True), *([TREE] if leaves else [])]
+    for some in in_order(learning, batches, n_jobs=n_jobs, kept=kept):
+        found |= some  # rectifiers take longest, so they come first
     return [found[kind] for kind in kinds]
+
+
+@dataclass(frozen=True, eq=False)
+class _Learning:
+    """What all kinds of copies learn from."""
+
+    places: Indices
+    regions: Indices
+    weights: Floats
+    part: Indices | None
+    inputs: tuple[Input, ...]
+    count: int
+    seed: int
+    leaves: tuple[int, ...]
+
+    def __call__(self, kind: str) -> dict[str, Copy]:
+        """Return the copies of a kind: all trees are the beginning of the largest one."""
+        if kind == TREE:
+            grown = grow(self.places, self.regions, self.inputs, self.count, self.seed, leaves=max(self.leaves),
+                         weights=self.weights)  # fmt: skip
+            return {f"tree:{most}": grown.first(most).likeliest(self.inputs) for most in self.leaves}
+        spread = Spread.of(self.places, self.inputs)
+        places, regions = self.places[self.part], self.regions[self.part]
+        if kind == "linear":
+            return {kind: linear(spread, places, regions, self.count)}
+        return {kind: rectifiers(spread, places, regions, self.count, self.seed)}
+
+    def arrays(self, found: dict[str, Copy]) -> Arrays:
+        """Return what is kept of a kind: the tables, as a policy holds them."""
+        return {kind: np.array(json.dumps(copy.to_dict())) for kind, copy in found.items()}
+
+    def read(self, kind: str, arrays: Arrays) -> dict[str, Copy]:
+        """Return what was kept of a kind: tables that a policy could hold."""
+        if set(arrays) != ({f"tree:{most}" for most in self.leaves} if kind == TREE else {kind}):
+            raise ValueError
+        return {own: read_copy(json.loads(str(table)), self.inputs, self.count) for own, table in arrays.items()}
 
 
 def _weights(own: int, n: int) -> Floats:

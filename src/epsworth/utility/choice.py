@@ -18,6 +18,7 @@ from epsworth.mechanisms.family import is_tailored
 from epsworth.results import Result
 from epsworth.rounding import round_down, show_up
 from epsworth.search import Scan
+from epsworth.utility.curve_parts import CurveParts
 from epsworth.utility.curves import Curves, Quantity
 
 
@@ -95,7 +96,7 @@ class Scanned:
         Bounds on what was asked for.
     """
 
-    curves: Curves
+    curves: Curves | CurveParts
     at_least: float
     on: str | int
     of: Quantity

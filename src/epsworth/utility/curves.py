@@ -144,7 +144,7 @@ class Curves(Result):
         if of == "stability":
             return self.stability
         if of != "accuracy":
-            raise ValueError(f"of must be 'stability' or 'accuracy', got {of!r}")
+            raise ValueError(f"of must be 'stability' or 'accuracy', got {short(of)}")
         if self.accuracy is None:
             raise ValueError("these curves hold no accuracy; pass the true labels as y")
         return self.accuracy

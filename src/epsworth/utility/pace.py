@@ -19,7 +19,10 @@ import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
+from epsworth.callbacks import check_callback
+from epsworth.numerals import as_float, short
 
+LEAST = 1e-9  # seconds that a worker is given where none are left
 STEP = 0.25  # seconds that a query of a run that may be stopped is to take
 FIRST = {"rows": 64, "records": 1}  # of the first step
 FASTER = 4  # times as many rows as before, at most
@@ -84,7 +87,8 @@ class Pace:
         progress: Callable[[float], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.seconds, self.watch, self.tell, self.clock = seconds, watch, progress, clock
+        self.seconds, self.clock = seconds, clock
+        self.watch, self.tell = check_callback("watch", watch), check_callback("progress", progress)
         self.began, self.done, self.sizes = clock(), 0.0, dict(FIRST)
         self.mechanisms: tuple[str, ...] = ()
         self.epsilons: Floats = np.empty(0)
@@ -108,6 +112,16 @@ class Pace:
             self.stopped = f"on request, after {passed:.1f} seconds" if self.watch(standing) is True else None
         if self.stopped is not None:
             raise Stopped(self.stopped)
+
+    def __reduce__(self) -> tuple[type[Pace], tuple[float | None]]:
+        """Take along the time that is left; who watches the run stays where it is."""
+        left = None if self.seconds is None else max(self.seconds - (self.clock() - self.began), LEAST)
+        return Pace, (left,)
+
+    def late(self, grace: float) -> bool:
+        """Tell whether a run that must end was asked to, or has had so many seconds more."""
+        over = 0.0 if self.seconds is None else self.clock() - self.began - self.seconds
+        return self.stopped is not None and (over <= 0 or over >= grace)
 
     @property
     def free(self) -> bool:
@@ -148,3 +162,12 @@ class Pace:
 def nothing() -> Interval:
     """Return what is proven before there is a question."""
     return Interval(np.zeros((0, 0)), np.ones((0, 0)))
+
+
+def check_seconds(seconds: float | None) -> float | None:
+    """Refuse what is no deadline."""
+    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (float, int, np.number))):
+        raise TypeError(f"seconds must be a number, got {short(seconds)}")
+    if seconds is not None and not 0 < as_float(seconds) < np.inf:
+        raise ValueError(f"seconds must be positive and finite, got {short(seconds)}; leave it out to run to the end")
+    return None if seconds is None else float(seconds)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from epsworth.arrays import Floats
@@ -116,9 +117,46 @@ def population_bounds(rows: Interval, average: Interval, *, confidence: float, s
     among : int
         How many averages share the confidence, those that are not asked for here among them.
     """
+    risk, miss = _paid(confidence, spent, among)
+    lower = mean_above(rows.lower, average.lower, miss)
+    upper = up(1 - mean_above(np.maximum(down(1 - rows.upper), 0), np.maximum(down(1 - average.upper), 0), miss))
+    return Population(lower, np.minimum(upper, 1.0), float(confidence), rows.lower.shape[2], float_below(risk.spent))
+
+
+def population_of_counts(
+    values: Floats,
+    counts: tuple[NDArray[np.int64], NDArray[np.int64]],
+    average: Interval,
+    *,
+    confidence: float,
+    spent: float,
+    among: int,
+) -> Population:  # fmt: skip
+    """Bound the average over the population where it is known how many records have at least which bounds.
+
+    Parameters
+    ----------
+    values : ndarray, shape ``(steps,)``
+        In [0, 1].
+    counts : pair of ndarray of int, shape ``(mechanisms, epsilons, steps)``
+        Records whose lower bound, and whose 1 less the upper bound, is at least so much, and counted nowhere else.
+    average, confidence, spent, among
+        As in `population_bounds`.
+    """
+    risk, miss = _paid(confidence, spent, among)
+    at_least, less = counts
+    n = int(at_least[0, 0].sum())
+    steps = np.broadcast_to(values, at_least.shape)
+    lower = mean_above(steps, average.lower, miss, at_least)
+    upper = up(1 - mean_above(steps, np.maximum(down(1 - average.upper), 0), miss, less))
+    return Population(lower, np.minimum(upper, 1.0), float(confidence), n, float_below(risk.spent))
+
+
+def _paid(confidence: float, spent: float, among: int) -> tuple[Risk, float]:
+    """Return a risk that has paid for the bounds on the records and on the population, and the miss of one of these."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
-    risk, shape = Risk.of(confidence), rows.lower.shape
+    risk = Risk.of(confidence)
     used = Fraction(math.nextafter(spent, 1)) if spent else Fraction(0)
     if used >= risk.total:
         raise ValueError(
@@ -129,12 +167,10 @@ def population_bounds(rows: Interval, average: Interval, *, confidence: float, s
     own.spend()
     miss = rest.split(2 * among).spend(2 * among)  # a side each
     check_spent(risk.spent, confidence)
-    lower = mean_above(rows.lower, average.lower, miss)
-    upper = up(1 - mean_above(np.maximum(down(1 - rows.upper), 0), np.maximum(down(1 - average.upper), 0), miss))
-    return Population(lower, np.minimum(upper, 1.0), float(confidence), shape[2], float_below(risk.spent))
+    return risk, miss
 
 
-def mean_above(rows: Floats, average: Floats, miss: float) -> Floats:
+def mean_above(rows: Floats, average: Floats, miss: float, counts: NDArray[np.int64] | None = None) -> Floats:
     """Return what a mean exceeds but for a probability, given lower bounds on n draws, and on their average.
 
     Parameters
@@ -142,21 +178,32 @@ def mean_above(rows: Floats, average: Floats, miss: float) -> Floats:
     rows : ndarray, shape ``(.., n)``
         In [0, 1].
     average : ndarray, shape ``(..)``
+    counts : ndarray of int, shape ``(.., n)``, optional
+        How many draws each of the rows stands for; by default one.
 
     Examples
     --------
     >>> bool(0.9 < mean_above(np.ones((1, 100)), np.ones(1), 0.001)[0] < 0.94)  # 0.001 ** (1 / 100) at best
     True
     """
-    n = rows.shape[-1]
-    flat, low, high = rows.reshape(-1, n), np.zeros(average.size), np.ones(average.size)
+    size = rows.shape[-1]
+    flat, low, high = rows.reshape(-1, size), np.zeros(average.size), np.ones(average.size)
+    times = np.ones((1, size), dtype=np.int64) if counts is None else counts.reshape(-1, size)
+    n = int(times[0].sum())
     stakes = _stakes(n, miss)
-    step = max(1, TOGETHER // n)
+    step = max(1, TOGETHER // size)
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
         grown = np.concatenate(
             [
-                _passes(flat[at : at + step], average.ravel()[at : at + step], middle[at : at + step], stakes, miss)
+                _passes(
+                    flat[at : at + step],
+                    average.ravel()[at : at + step],
+                    middle[at : at + step],
+                    stakes,
+                    miss,
+                    times if counts is None else times[at : at + step],
+                )
                 for at in range(0, len(flat), step)
             ]
         )
@@ -170,17 +217,21 @@ def _stakes(n: int, miss: float) -> list[float]:
     return [0.5**j for j in range(max(1, 2 + math.floor(-math.log2(least))))]
 
 
-def _passes(rows: Floats, average: Floats, mean: Floats, stakes: list[float], miss: float) -> Floats:
+def _passes(
+    rows: Floats, average: Floats, mean: Floats, stakes: list[float], miss: float, times: NDArray[np.int64]
+) -> Floats:
     """Tell where the capital reaches 1 / miss for certain.
 
-    A factor is off by 2 units of itself, its logarithm by 2 units and 4 of itself; sums of n add n of the sizes'.
+    A factor is off by 2 units of itself, its logarithm by 2 units and 4 of itself; to take it several times adds one
+    of the size, and sums of n add n of the sizes'.
     """
-    n, grown = rows.shape[-1], []
+    n, grown = int(times[0].sum()), []
     with np.errstate(divide="ignore", invalid="ignore"):
         for c in stakes:
-            terms = np.log((1 - c) + c * (rows / mean[:, np.newaxis]))
+            terms = times * np.log((1 - c) + c * (rows / mean[:, np.newaxis]))
+            terms[np.isnan(terms)] = 0.0  # none of a factor of 0
             size = np.abs(terms).sum(axis=-1)
-            each = terms.sum(axis=-1) - UNIT * (2 * n + (n + 8) * size)
+            each = terms.sum(axis=-1) - UNIT * (2 * n + (n + 9) * size)
             ends = (1 - average) * math.log1p(-c) if c < 1 else np.where(average == 1, 0.0, -np.inf)
             chord = average * np.log((1 - c) + c / mean)
             both = n * (ends + chord) - UNIT * 16 * n * (1 + np.abs(ends) + np.abs(chord))

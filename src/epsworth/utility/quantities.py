@@ -10,6 +10,7 @@ import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
+from epsworth.numerals import short
 from epsworth.results import Result
 from epsworth.rounding import down, round_up, up
 
@@ -58,7 +59,7 @@ class Bounds(Result):
         """Return the bounds of one record."""
         count = self.lower.shape[2]
         if not 0 <= record < count:
-            raise ValueError(f"on: there is no record {record}; the curves hold records 0 to {count - 1}")
+            raise ValueError(f"on: there is no record {short(record)}; the curves hold records 0 to {count - 1}")
         return Interval(self.lower[:, :, record], self.upper[:, :, record])
 
     def __str__(self) -> str:

@@ -18,6 +18,7 @@ from epsworth.guarantees import Unit
 from epsworth.mechanisms import PrivacyIndicator
 from epsworth.mechanisms.family import Build, Release, families, quantised
 from epsworth.mechanisms.record import RecordRelease, record_release, stand_ins
+from epsworth.numerals import short, whole
 from epsworth.records import Indices, Records, as_records
 from epsworth.release.columns import is_missing
 from epsworth.space import Domain, Feature, unit_domain
@@ -57,8 +58,9 @@ class Question:
         What an epsilon is stated for.
     pace : Pace
         When to stop asking.
-    start : int
-        Records before this one are answered already: those who go through the records leave them out.
+    start, stop : int
+        The records that are asked about here: those from ``start`` on, and before ``stop`` where there is one.  What is
+        read of the classifier is read for all.
     """
 
     classifier: Classifier
@@ -78,12 +80,27 @@ class Question:
     per: Unit = "feature"
     pace: Pace = field(default_factory=Pace)
     start: int = 0
+    stop: int | None = None
     answered: Labels | None = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """(mechanisms, epsilons, records)."""
         return len(self.names), len(self.epsilons), len(self.records)
+
+    @property
+    def left(self) -> range:
+        """The records that are asked about here."""
+        return range(self.start, len(self.records) if self.stop is None else self.stop)
+
+    def part(self) -> Question:
+        """Return the question as if the records that are asked about here were all; nothing is read of it yet."""
+        at = np.arange(len(self.records))[self.left]
+        y, answered = (None if labels is None else labels[at] for labels in (self.y, self.answered))
+        return replace(
+            self, records=self.records.part(at), unit=self.unit[at], labels=self.labels[at], y=y, answered=answered,
+            readings={}, start=0, stop=None,
+        )  # fmt: skip
 
     def only(self, mechanisms: Sequence[int]) -> Question:
         """Return the question about some of its mechanisms."""
@@ -116,17 +133,27 @@ class Question:
 
 
 def answer(
-    classifier: Classifier, records: Records, rows: Indices, values: Mapping[int, NDArray[Any]] | None = None
+    classifier: Classifier,
+    records: Records,
+    rows: Indices,
+    values: Mapping[int, NDArray[Any]] | None = None,
+    copies: str | None = None,
 ) -> Labels:
-    """Query the classifier; when it fails, find one record on which it does and say so."""
+    """Query the classifier; when it fails, find one record on which it does and say so.
+
+    Parameters
+    ----------
+    copies : str, optional
+        What to call a row, with ``{}`` for its number.
+    """
     try:
         return classifier.labels(records.take(rows, values))
     except ClassifierError:
         raise
     except Exception as error:
         row = _failing_row(classifier, records, rows, values)
-        copy = "a perturbed copy of record" if values else "record"
-        where = "a whole batch" if row is None else f"{copy} {row}"
+        copy = copies or ("a perturbed copy of record {}" if values else "record {}")
+        where = "a whole batch" if row is None else copy.format(row)
         raise ClassifierError(
             f"the classifier failed on {where}: {type(error).__name__}{_told(error, records, row)}; "
             f"repair that row, or the model's preprocessing{_texts(records)}"
@@ -206,6 +233,7 @@ def ask(
     grid = epsilon_grid(epsilons)
     built = [[family.build(float(epsilon)) for epsilon in grid] for family in found]
     if quantise is not None:
+        whole("quantise", quantise, least=2)
         built = [[quantised(release, quantise) for release in row] for row in built]
     question = Question(
         classifier=classifier,
@@ -270,8 +298,10 @@ def declared(domain: Domain | Mapping[str | int, object] | str | Path | None) ->
 
 def sensitive_positions(records: Records, sensitive: str | int | Sequence[str | int]) -> tuple[int, ...]:
     """Return where the named columns stand among the records'."""
-    if not isinstance(sensitive, (str, int, np.integer, Iterable)):
-        raise TypeError(f"sensitive must name features, got {sensitive!r}")
+    if not isinstance(sensitive, (str, int, np.integer, Iterable)) or (
+        isinstance(sensitive, np.ndarray) and sensitive.ndim != 1
+    ):
+        raise TypeError(f"sensitive must name features, got {short(sensitive)}")
     chosen = [sensitive] if isinstance(sensitive, (str, int, np.integer)) else list(sensitive)
     if not chosen:
         raise ValueError("sensitive is empty; name at least one feature that users perturb")
@@ -285,8 +315,8 @@ def epsilon_grid(epsilons: ArrayLike) -> Floats:
     """Return increasing, positive epsilons as an array."""
     try:
         grid = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise ValueError(f"epsilons must be numbers, got {epsilons!r}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"epsilons must be numbers, got {short(epsilons)}") from None
     if grid.ndim != 1 or grid.size == 0:
         raise ValueError(f"epsilons must be one list of at least one number, got shape {grid.shape}")
     for value in grid:

@@ -11,6 +11,7 @@ from epsworth.results import Result
 from epsworth.rounding import show_up
 from epsworth.space import Domain, LeakWarning, unit_domain
 from epsworth.utility.choice import Choice, Scanned
+from epsworth.utility.curve_parts import CurveParts
 from epsworth.utility.curves import Curves, Quantity
 from epsworth.utility.figures import draw_spans
 from epsworth.utility.wording import reason, subject_of
@@ -135,7 +136,7 @@ class Recommendation(Result):
 
 
 def recommend(
-    curves: Curves,
+    curves: Curves | CurveParts,
     *,
     at_least: float,
     on: str | int = "average",
@@ -149,7 +150,7 @@ def recommend(
 
     Parameters
     ----------
-    curves : Curves
+    curves : Curves or CurveParts
         From `stability`.
     at_least : float
         The least stability (or accuracy) wanted, in (0, 1].
@@ -180,7 +181,7 @@ def recommend(
     >>> ew.recommend(curves, at_least=0.9, on="worst").choice.mechanism
     'pm'
     """
-    if not isinstance(curves, Curves):
+    if not isinstance(curves, (Curves, CurveParts)):
         raise TypeError(f"curves must be what stability returns, got a {type(curves).__name__}")
     if not curves.sound:
         raise ValueError("these curves are a heuristic (method='paper'), not a guarantee; recommend on method='auto'")

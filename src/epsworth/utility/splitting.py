@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,17 +14,21 @@ import numpy as np
 
 from epsworth.arrays import Floats, Rng, generator
 from epsworth.bounds import check_spent
+from epsworth.callbacks import check_callback
+from epsworth.files import check_writable, file_named
 from epsworth.guarantees import Guarantee, compose, promise_to_dict
 from epsworth.mechanisms import Mechanism
 from epsworth.mechanisms.family import families
 from epsworth.mechanisms.record import RecordRelease, record_release
+from epsworth.numerals import positive, short
+from epsworth.parallel import alone, check_n_jobs
 from epsworth.results import Result, how_sure
 from epsworth.rounding import round_down, show_up
 from epsworth.space import Domain
 from epsworth.utility.curves import MET
 from epsworth.utility.figures import draw_spans
 from epsworth.utility.question import Question, ask
-from epsworth.utility.stability import Method, answer_question
+from epsworth.utility.stability import Method, answer_question, check_options
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +36,8 @@ if TYPE_CHECKING:
 STEPS = {2: 40, 3: 16}  # of the whole grid of shares; beyond, pairs of features exchange budget
 EXCHANGES = (8, 16, 32)
 SMALLEST_SHARE = 1 / 200
+SEARCHED = 0.9  # share of the work after the search
+PART = re.compile(r"\d{4}(\.npz)?")  # of a checkpoint
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,8 @@ def split_budget(
     tolerance: float = 0.01,
     rng: Rng = None,
     progress: Callable[[float], None] | None = None,
+    n_jobs: int | None = None,
+    checkpoint: str | Path | None = None,
 ) -> Split:
     """Share a record's budget out over its features so that the average or worst case is best.
 
@@ -135,6 +144,11 @@ def split_budget(
         Over the records of X.
     progress : callable, optional
         Called with the share of the work that is done.
+    n_jobs : int, optional
+        Workers that share the records, as for `stability`: the same split and the same bits whatever their number.
+    checkpoint : path, optional
+        A folder that the run is kept in, one part of it for every question that the search puts: the same call goes
+        on from there.  It is computed from X: keep it as you keep the table.
 
     Returns
     -------
@@ -154,28 +168,40 @@ def split_budget(
     >>> split.epsilons[0] > 3.9 and split.lower > split.even_upper
     True
     """
-    if not (np.isfinite(total) and total > 0):
-        raise ValueError(f"total must be positive and finite, got {total!r}")
-    if on not in ("average", "worst"):
-        raise ValueError(f"on must be 'average' or 'worst', got {on!r}")
+    total = positive("total", total)
+    check_options(method, confidence, tolerance, "records", None)
+    if not isinstance(on, str) or on not in ("average", "worst"):
+        raise ValueError(f"on must be 'average' or 'worst', got {short(on)}")
     found = families(mechanism)
     if len(found) != 1:
         raise ValueError("mechanism must be one mechanism's words")
     base = ask(
         model, X, sensitive=sensitive, mechanisms=mechanism, epsilons=[total], domain=domain, y=None
     )  # fmt: skip
-    s, draws = len(base.features), generator(rng)
+    s, seed = len(base.features), int(generator(rng).integers(1 << 62))
     if s < 2:
         raise ValueError("a budget is split over at least two sensitive features; name more, or use stability")
-    report = progress or (lambda share: None)
+    check_n_jobs(n_jobs)
+    report, asked = check_callback("progress", progress) or (lambda share: None), count()
+    folder = None if checkpoint is None else _folder(file_named(checkpoint, "checkpoint"))
 
-    def scores(shares: Floats, confidence: float, tolerance: float) -> tuple[Floats, Floats, float]:
-        question = _with_splits(base, found[0].build, total, shares)
-        bounds, spent = answer_question(question, method, confidence, tolerance, draws)
+    def scores(
+        shares: Floats, confidence: float, tolerance: float, told: Callable[[float], None] = lambda share: None
+    ) -> tuple[Floats, Floats, float]:
+        question, number = _with_splits(base, found[0].build, total, shares), next(asked)
+        draws = np.random.default_rng([seed, number])  # its own: the same whether those before were asked or kept
+        kept = None if folder is None else folder / _name(folder, number, n_jobs)
+        bounds, spent = answer_question(
+            question, method, confidence, tolerance, draws, n_jobs=n_jobs, checkpoint=kept, progress=told
+        )
         lower, upper = bounds.average() if on == "average" else bounds.worst()
         return lower[0], upper[0], spent
 
-    best = _search(s, lambda shares: sum(scores(shares, 0.9, 2 * tolerance)[:2]), report)
+    def score(shares: Floats, told: Callable[[float], None] = lambda share: None) -> Floats:
+        lower, upper, _ = scores(shares, 0.9, 2 * tolerance, told)
+        return lower + upper
+
+    best = _search(s, score, report)
     pair = np.stack([best, np.full(s, 1 / s)])
     lower, upper, spent = scores(pair, confidence, tolerance)
     chosen = 0 if lower[0] >= lower[1] else 1  # never recommend a split that is guaranteed less than the even one
@@ -230,10 +256,26 @@ def _shared_out(total: float, share: Floats) -> Floats:
     return np.asarray(epsilons)
 
 
-def _search(s: int, score: Callable[[Floats], Any], progress: Callable[[float], None]) -> Floats:
+def _folder(path: Path) -> Path:
+    """Make a folder for what a run leaves, where there is none; refuse one that holds anything else."""
+    if not path.exists():
+        check_writable(path)
+    elif not (path.is_dir() and all(PART.fullmatch(one.name) for one in path.iterdir())):
+        raise ValueError(f"checkpoint {path}: must be a folder of a split, or not be there yet; name another one")
+    path.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
+def _name(folder: Path, number: int, n_jobs: int | None) -> str:
+    """Return the name of a question's part: the one that is there, else a file of one process or a folder."""
+    name = f"{number:04}"
+    return name if (folder / name).is_dir() or not alone(n_jobs) else f"{name}.npz"
+
+
+def _search(s: int, score: Callable[..., Floats], progress: Callable[[float], None]) -> Floats:
     if s in STEPS:
         shares = _all_shares(s, STEPS[s])
-        return np.asarray(shares[int(np.argmax(score(shares)))])
+        return np.asarray(shares[int(np.argmax(score(shares, lambda share: progress(SEARCHED * share))))])
     best = np.full(s, 1 / s)
     for round_, step in enumerate(EXCHANGES):
         for _ in range(2 * s):

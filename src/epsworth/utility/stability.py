@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Rng, generator
 from epsworth.bounds import Risk
 from epsworth.deprecation import renamed
-from epsworth.files import check_writable
+from epsworth.files import check_writable, file_named
 from epsworth.mechanisms.family import Build
+from epsworth.numerals import share, short
+from epsworth.parallel import alone, check_n_jobs
 from epsworth.release import Policy
 from epsworth.rounding import float_below
 from epsworth.space import Domain
@@ -23,13 +26,16 @@ from epsworth.utility.curves import Curves
 from epsworth.utility.engines.assembly import READ, assemble, curves_of, run, with_published_claim
 from epsworth.utility.engines.checkpoint import Checkpoint, described
 from epsworth.utility.engines.engine import Settings
+from epsworth.utility.engines.piece_files import UNCUT, PieceFolder, check_folder
+from epsworth.utility.engines.pieces import WHOLE, Work, piece_size
 from epsworth.utility.engines.plan import Method, known, methods
 from epsworth.utility.engines.sampled import Over
-from epsworth.utility.pace import Pace, Watch
+from epsworth.utility.pace import Pace, Watch, check_seconds
 from epsworth.utility.policies import ask_about
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question, ask
-from epsworth.utility.tailored_beside import Asked, alone, joined, rows_of, warn_public
+from epsworth.utility.tailored_beside import Asked, joined, rows_of, warn_public
+from epsworth.utility.tailored_beside import alone as by_itself
 from epsworth.utility.tailored_policies import kept_under
 
 DEPTH = 3  # frames from a warning of `stability` up to whoever asks it
@@ -58,6 +64,7 @@ def stability(
     seconds: float | None = None,
     watch: Watch | None = None,
     checkpoint: str | Path | None = None,
+    n_jobs: int | None = None,
 ) -> Curves:
     """Bound the probability that a classifier keeps its label when users perturb their features.
 
@@ -95,7 +102,7 @@ def stability(
         - ``label``, ``constant``: the label itself is randomised, or there is only one; closed forms.
         - ``grid``: exact for any classifier, while the mechanism's grid is small.
         - ``cells``: exact for tree models with up to three sensitive features.
-        - ``branch_and_bound``: tree models with up to six; two-sided, the undecided rest is sampled.
+        - ``branch_and_bound``: tree models with up to six; two-sided, certain unless some rest has to be sampled.
         - ``propagation``: networks (``MLPClassifier``, ``torch.nn.Sequential``) with up to five, likewise.
         - ``lattice``: a deterministic bracket for linear models with two classes.
         - ``polygons``: the same for more classes and up to two sensitive features.
@@ -143,7 +150,13 @@ def stability(
     checkpoint : path, optional
         A file that the run is kept in, every half minute and whenever it ends, by an exception too; where the file is
         there, the run goes on from it, to the bounds it would have had without a break.  It must belong to the same
-        question.  It is computed from raw data: keep it as you keep the table.
+        question.  It is computed from raw data: keep it as you keep the table.  Where there are workers, or the path is
+        a folder, it is a folder with a file for every piece that is done; any number of workers goes on from it.
+    n_jobs : int, optional
+        Workers that share the records, piece by piece; -1 for all cores.  None leaves it to ``joblib.parallel_config``,
+        by default this process alone.  The bounds are the same to the last bit, whoever does which piece; ``queries``
+        may differ, since workers do not share answers.  Average and worst case that are sampled over a whole dataset
+        stay in this process, and so do tailored mechanisms.
 
     Returns
     -------
@@ -172,16 +185,17 @@ def stability(
     ----------
     Zheng & Hu 2025 state the question; Clopper & Pearson 1934 give the interval.
     """
-    pace = Pace(_seconds(seconds), watch, progress)
-    _check(method, confidence, tolerance, over, at_least)
+    pace = Pace(check_seconds(seconds), watch, progress)
+    check_options(method, confidence, tolerance, over, at_least)
     if method == "paper" and not (seconds is None and watch is None and checkpoint is None):
         raise ValueError("method='paper' runs to its end; leave out seconds, watch and checkpoint")
+    check_n_jobs(n_jobs)
     if checkpoint is not None:
-        check_writable(checkpoint)
+        _check_place(checkpoint, n_jobs)
     random, tailored, apart = generator(rng), None, Asked.of(mechanisms)
     if policy is not None:
         own = None if mechanisms is DEFAULT_MECHANISMS else mechanisms
-        _check_alone(
+        check_beside_policy(
             {"sensitive": sensitive, "mechanisms": own, "epsilons": epsilons, "domain": domain, "quantise": quantise}
         )
         if method == "paper":
@@ -207,19 +221,19 @@ def stability(
             apart.check(method, checkpoint)
             warn_public(depth=DEPTH)
             made = rows_of(apart, question, model, X, sensitive=sensitive, domain=domain, rng=_apart(random))
-            tailored = alone(question, made, tolerance, pace.clock() - pace.began)
+            tailored = by_itself(question, made, tolerance, pace.clock() - pace.began)
             if not apart.others:
                 pace.progress(1.0)
                 return tailored
     pace.progress(READ / 2)
     settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
     if checkpoint is None:
-        answered, chosen = run(question, method, settings, over, pace)
+        answered, chosen = run(question, method, settings, over, pace, work=Work(n_jobs))
     else:
         asked = described(question, method=method, over=over, confidence=confidence, tolerance=tolerance,
                           at_least=at_least)  # fmt: skip
-        with Checkpoint(checkpoint, asked, random) as kept:
-            answered, chosen = run(question, method, settings, over, pace, kept)
+        with _kept_in(checkpoint, asked, question, random, n_jobs) as (kept, work):
+            answered, chosen = run(question, method, settings, over, pace, kept, work)
     curves = curves_of(question, answered, assemble(question, answered), chosen, settings, pace)
     if tailored is not None:
         return joined(curves, replace(tailored, seconds=curves.seconds), apart.names)
@@ -231,44 +245,76 @@ def _apart(rng: np.random.Generator) -> np.random.Generator:
     return np.random.default_rng(copy.deepcopy(rng).integers(1 << 62))
 
 
+def _check_place(checkpoint: str | Path, n_jobs: int | None) -> None:
+    """Refuse, before any work, what cannot be a checkpoint: a file for this process alone, a folder for workers."""
+    path = file_named(checkpoint, "checkpoint")
+    if path.is_dir() or not (path.exists() or alone(n_jobs)):
+        check_folder(path)
+    elif alone(n_jobs):
+        check_writable(path)
+    else:
+        raise ValueError(f"checkpoint {path}: is the file of one process; go on without n_jobs, or give a folder")
+
+
+@contextmanager
+def _kept_in(
+    checkpoint: str | Path, asked: Mapping[str, str], question: Question, rng: np.random.Generator, n_jobs: int | None
+) -> Iterator[tuple[Checkpoint, Work]]:
+    """Yield where a run is kept: in one file, or in a folder, with a file for what is not cut."""
+    path, n = Path(checkpoint), len(question.records)
+    if alone(n_jobs) and not path.is_dir():
+        with Checkpoint(path, asked, rng) as kept:
+            yield kept, WHOLE
+        return
+    folder = PieceFolder(path, asked, n, piece_size(n, n_jobs), rng)
+    with Checkpoint(folder.path / UNCUT, asked, rng, even_if_empty=False) as kept:
+        yield kept, Work(n_jobs, folder)
+
+
 def answer_question(
-    question: Question, method: Method, confidence: float, tolerance: float, rng: np.random.Generator
+    question: Question,
+    method: Method,
+    confidence: float,
+    tolerance: float,
+    rng: np.random.Generator,
+    *,
+    n_jobs: int | None = None,
+    checkpoint: Path | None = None,
+    progress: Callable[[float], None] = lambda share: None,
 ) -> tuple[Bounds, float]:
     """Return the bounds on stability and what they spent of 1 - confidence, for questions that were built by hand."""
-    settings = Settings(Risk.of(confidence), tolerance, None, rng, lambda share: None)
-    found = assemble(question, run(question, method, settings, "auto")[0])
+    settings = Settings(Risk.of(confidence), tolerance, None, rng, progress)
+    if checkpoint is None:
+        answered, _ = run(question, method, settings, "auto", work=Work(n_jobs))
+    else:
+        asked = described(question, method=method, confidence=confidence, tolerance=tolerance)
+        with _kept_in(checkpoint, asked, question, rng, n_jobs) as (kept, work):
+            answered, _ = run(question, method, settings, "auto", None, kept, work)
+    found = assemble(question, answered)
     return found.stability, float_below(found.spent)
 
 
-def _check_alone(given: Mapping[str, object]) -> None:
+def check_beside_policy(given: Mapping[str, object]) -> None:
     """Refuse what a policy says already."""
     for name, value in given.items():
         if value is not None:
             raise ValueError(f"{name} is given beside a policy, which says its own; leave {name} out, or the policy")
 
 
-def _seconds(seconds: float | None) -> float | None:
-    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (float, int, np.number))):
-        raise TypeError(f"seconds must be a number, got {seconds!r}")
-    if seconds is not None and not 0 < seconds < np.inf:
-        raise ValueError(f"seconds must be positive and finite, got {seconds!r}; leave it out to run to the end")
-    return None if seconds is None else float(seconds)
-
-
-def _check(method: str, confidence: float, tolerance: float, over: str, at_least: float | None) -> None:
+def check_options(method: str, confidence: float, tolerance: float, over: str, at_least: float | None) -> None:
+    """Check what does not depend on the records."""
     if not known(method):
-        raise ValueError(f"method must be one of {', '.join(map(repr, methods()))}, got {method!r}")
-    for name, value in {"confidence": confidence, "tolerance": tolerance, "at_least": at_least or 0.5}.items():
-        if not isinstance(value, (float, int, np.floating)):
-            raise TypeError(f"{name} must be a number, got {value!r}")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
+        raise ValueError(f"method must be one of {', '.join(map(repr, methods()))}, got {short(method)}")
+    for name, value in {"confidence": confidence, "tolerance": tolerance, "at_least": at_least}.items():
+        if not isinstance(value, (float, int, np.floating)) and not (name == "at_least" and value is None):
+            raise TypeError(f"{name} must be a number, got {short(value)}")
+    share("confidence", confidence)
     if not 0 < tolerance < 0.5:
-        raise ValueError(f"tolerance must lie strictly between 0 and 0.5, got {tolerance!r}")
-    if over not in ("auto", "records", "dataset"):
-        raise ValueError(f"over must be 'auto', 'records' or 'dataset', got {over!r}")
+        raise ValueError(f"tolerance must lie strictly between 0 and 0.5, got {short(tolerance)}")
+    if not isinstance(over, str) or over not in ("auto", "records", "dataset"):
+        raise ValueError(f"over must be 'auto', 'records' or 'dataset', got {short(over)}")
     if at_least is not None and not 0 < at_least <= 1:
-        raise ValueError(f"at_least must lie in (0, 1], got {at_least!r}")
+        raise ValueError(f"at_least must lie in (0, 1], got {short(at_least)}")
 
 
 __all__ = ["DEFAULT_MECHANISMS", "Method", "answer_question", "stability"]

@@ -18,8 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Rng, generator
+from epsworth.callbacks import check_callback
 from epsworth.guarantees import Pure
 from epsworth.numerals import as_float, share, short
+from epsworth.parallel import check_n_jobs
 from epsworth.records import Records, as_records
 from epsworth.release import Policy
 from epsworth.release.copies import Indices
@@ -33,7 +35,8 @@ from epsworth.utility.curves import Curves
 from epsworth.utility.judging import Within, bounds_of, judge, labels_possible
 from epsworth.utility.kept import Kept
 from epsworth.utility.question import epsilon_grid, reference_labels, true_labels
-from epsworth.utility.tailored_asking import Classifiers, asking_of, record_epsilon, words_of
+from epsworth.utility.steps import KeptSteps, begun
+from epsworth.utility.tailored_asking import Classifiers, asking_of, data_of, options_of, record_epsilon, words_of
 from epsworth.utility.tailored_words import UNSEEN, agreed, few, folded, kept_in_words, notes_of
 
 NAME = "tailored"
@@ -210,6 +213,8 @@ def tailor(
     confidence: float = 0.999,
     public: bool = False,
     progress: Callable[[float], None] | None = None,
+    n_jobs: int | None = None,
+    checkpoint: str | Path | None = None,
 ) -> Tailored:
     """Make a policy for one classifier: clients randomise the region of their record, and send one that stands for it.
 
@@ -265,6 +270,12 @@ def tailor(
         Declare that the classifier was fitted on public data, or released with an epsilon of its own: no warning then.
     progress : callable, optional
         Called with the share of the work that is done.
+    n_jobs : int, optional
+        Workers that share what the classifiers are asked, and the fits of small copies; -1 for all cores.  The policy
+        does not depend on it, to the bit.  Services and functions are asked from this process.
+    checkpoint : path, optional
+        A folder in which answers and fits are kept as they come: the same call goes on from it, and makes the same
+        policy to the bit; ``rng`` is then that of the folder.  It is computed from X, and holds labels of it.
 
     Returns
     -------
@@ -284,7 +295,7 @@ def tailor(
     Fraction(1, 1)
     """
     stated, random = record_epsilon(epsilon), generator(rng)
-    told = progress or (lambda done: None)
+    told = check_callback("progress", progress) or (lambda done: None)
     held_share, confidence = as_float(holdout), share("confidence", confidence)
     if not 0 <= held_share < 1:
         raise ValueError(f"holdout must lie in [0, 1), got {short(holdout)}; give a share of the records")
@@ -296,10 +307,17 @@ def tailor(
             LeakWarning,
             stacklevel=2,
         )
+    check_n_jobs(n_jobs)
+    began = None if checkpoint is None else begun(checkpoint, random)
     asking, parts, held = asking_of(
         model, X, sensitive, domain, missing, outside, wish, y, gain, classifiers, cells, fidelity, draw, surrogate,
         held_share, random,
     )  # fmt: skip
+    kept = None
+    if checkpoint is not None:
+        options = options_of(asking) | {"epsilon": stated, "holdout": held_share, "confidence": confidence}
+        kept = KeptSteps.of(checkpoint, "tailored policy", data_of(asking, held), options, state=began)
+    asking = replace(asking, asked=replace(asking.asked, n_jobs=n_jobs, kept=kept))
     told(0.05)
     plan = build(asking, parts.within_known(), random)
     told(0.8)
@@ -325,5 +343,6 @@ def _judged(plan: Plan, policy: Policy, asking: Asking, held: Records, rows: Ind
     return Tailored(
         policy, plan.copied, plan.size, found.agreement, found.kept, found.held_out, found.balanced, found.most,
         found.constant, found.certified, len(rows), confidence,
-        notes_of(plan, tailoring, found.constant, len(reached)), plan, asking.asked, asking.weights, rows,
+        notes_of(plan, tailoring, found.constant, len(reached)), plan, replace(asking.asked, n_jobs=None, kept=None),
+        asking.weights, rows,
     )  # fmt: skip

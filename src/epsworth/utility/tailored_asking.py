@@ -19,6 +19,7 @@ from epsworth.tailoring.asking import Asked
 from epsworth.tailoring.building import EXACT, WISHES, Asking, Parts, Wish
 from epsworth.tailoring.columns import grids_of
 from epsworth.tailoring.surrogates import KINDS, TREE
+from epsworth.utility.engines.checkpoint import digest_of_model
 from epsworth.utility.question import answer, declared, sensitive_positions, true_labels
 
 Classifiers = Sequence[Any] | Mapping[Any, float]
@@ -28,7 +29,7 @@ def record_epsilon(epsilon: str | float | Decimal, name: str = "epsilon") -> Dec
     """Return the epsilon that a text states for a record, in the range that kernels are built for."""
     value, (low, high) = exact_decimal(name, epsilon), EPSILON_RANGE
     if not Decimal(str(low)) <= value <= Decimal(str(high)):
-        raise ValueError(f"{name} must lie between {low:g} and {high:g} (per record), got {epsilon}; give another")
+        raise ValueError(f"{name} must lie between {low:g} and {high:g} (per record), got {short(epsilon)}; give another")
     return value
 
 
@@ -81,7 +82,7 @@ def _check(
     surrogate: object,
 ) -> None:  # fmt: skip
     if wish not in WISHES:
-        raise ValueError(f"wish must be one of {', '.join(map(repr, WISHES))}, got {wish!r}")
+        raise ValueError(f"wish must be one of {', '.join(map(repr, WISHES))}, got {short(wish)}")
     if wish == "accuracy" and y is None:
         raise ValueError("wish='accuracy' needs the true labels of the public records: give y")
     if not 0 <= as_float(fidelity) < np.inf:
@@ -92,7 +93,7 @@ def _check(
         raise ValueError(f"draw must be True or False, got {draw!r}")
     known = ("auto", EXACT, TREE, *KINDS)
     if surrogate not in known:
-        raise ValueError(f"surrogate must be one of {', '.join(map(repr, known))}, got {surrogate!r}")
+        raise ValueError(f"surrogate must be one of {', '.join(map(repr, known))}, got {short(surrogate)}")
     asked = [name for name, given in (("wish='accuracy'", wish == "accuracy"), ("gain", gain is not None),
                                       ("cells", cells != 1), ("classifiers", classifiers)) if given]  # fmt: skip
     if len(asked) > 1:
@@ -102,3 +103,24 @@ def _check(
 def words_of(grids: Sequence[Grid]) -> dict[str, tuple[Any, ...] | None]:
     """Return what columns of categories may hold."""
     return {grid.name: grid.feature.categories for grid in grids}
+
+
+def data_of(asking: Asking, held: Records) -> dict[str, tuple[object, ...]]:
+    """Return what a tailored policy is made of, by the words of a refusal: what digests are taken of."""
+    tables = (asking.records, held)
+    columns = [table.column(place) for table in tables for place in range(len(table.names))]
+    return {
+        "records": (tuple(asking.records.names), *columns),
+        "models": tuple(digest_of_model(classifier.inside) for classifier in asking.asked.classifiers),
+        "answers of the classifiers": asking.fingerprints,
+        "ranges": tuple(repr(grid) for grid in asking.grids),
+        "true labels": (asking.truth,),
+        "gain": (asking.gain,),
+    }
+
+
+def options_of(asking: Asking) -> dict[str, object]:
+    """Return what else a tailored policy is made by."""
+    names = "wish", "surrogate", "cells", "fidelity", "draw", "weights"
+    sensitive = ", ".join(grid.name for grid in asking.asked.grids)
+    return {"sensitive features": sensitive} | {name: getattr(asking, name) for name in names}

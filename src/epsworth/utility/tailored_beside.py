@@ -62,7 +62,7 @@ class Asked:
             if any(map(is_tailored, given)):
                 raise ValueError(f"mechanisms: the name {TAILORED!r} is taken; give your own mechanism another")
             return cls((), {}, mechanisms)
-        if not isinstance(given, Iterable) or isinstance(given, type):
+        if not isinstance(given, Iterable) or isinstance(given, type) or getattr(given, "ndim", 1) != 1:
             return cls((), {}, mechanisms)
         words = list(given)
         found = [word for word in words if is_tailored(word)]

@@ -10,6 +10,7 @@ from epsworth.guarantees import Guarantee, ceiling, epsilon_needed
 from epsworth.results import how_sure
 from epsworth.rounding import round_down, round_up, show_down, show_up, up
 from epsworth.utility.choice import Choice, Scanned
+from epsworth.utility.curve_parts import CurveParts
 from epsworth.utility.curves import MET, Curves
 from epsworth.utility.views import span
 
@@ -136,7 +137,7 @@ def _left_open(asked: Scanned) -> list[str]:
     return lines
 
 
-def _what_decides(curves: Curves, m: int, width: float, at_least: float) -> str:
+def _what_decides(curves: Curves | CurveParts, m: int, width: float, at_least: float) -> str:
     if width <= ROUNDED:
         return "only rounding does, which no tolerance removes"
     if at_least == 1 and set(curves.method[m]) & SAMPLING:

@@ -38,11 +38,11 @@ class Reply:
 
 
 class _Passing(Exception):
-    """A failure that another try may mend; ``after``: how long the service asks to wait."""
+    """A failure that another try may mend; ``after``: what the service asks to wait; ``hurried``: patience ended."""
 
-    def __init__(self, told: str, after: float = 0.0, *, away: bool = False) -> None:
+    def __init__(self, told: str, after: float = 0.0, *, away: bool = False, hurried: bool = False) -> None:
         super().__init__(told)
-        self.after, self.away = after, away
+        self.after, self.away, self.hurried = after, away, hurried
 
 
 @dataclass(eq=False)
@@ -118,7 +118,7 @@ class Asking:
                 reply = await self._once(method, url, request, most, left)
                 return reply if isinstance(reply, int) else read(reply)
             except (_Passing, Broken) as error:
-                failure = error if failure is None or left >= self.to.timeout else failure  # not that time ran out
+                failure = _telling(failure, error)
             wait = max(getattr(failure, "after", 0.0), pause * random.SystemRandom().uniform(0.5, 1))
             if time.monotonic() + wait >= end:
                 raise ClassifierError(self._given_up(failure, tries, patience, wait)) from None
@@ -140,7 +140,7 @@ class Asking:
                     return
                 failure = _Passing(f"its model is not ready (HTTP {found})")
             except _Passing as error:
-                failure = error
+                failure = _telling(failure, error)
             if time.monotonic() + 1 >= end:
                 raise ClassifierError(self._given_up(failure, tries, patience, 1)) from None
             await asyncio.sleep(random.SystemRandom().uniform(0.3, 1))
@@ -163,7 +163,8 @@ class Asking:
             async with asyncio.timeout(timeout):
                 return await self._received(method, url, request, most)
         except TimeoutError:
-            raise _Passing(f"no whole answer within {timeout:.3g} s") from None
+            hurried = timeout < self.to.timeout
+            raise _Passing(f"no whole answer within {timeout:.3g} s", hurried=hurried) from None
         except httpx.ConnectError as error:
             if "CERTIFICATE" in str(error):
                 raise ClassifierError(
@@ -196,6 +197,11 @@ class Asking:
                         f"{self.to.url} answered more than {most:,} bytes, which are no labels; check the address"
                     )
             return Reply(bytes(body), response.headers)
+
+
+def _telling(before: Exception | None, now: Exception) -> Exception:
+    """Return the failure to tell of: that patience ended within a try says less than what failed before."""
+    return before if before is not None and getattr(now, "hurried", False) else now
 
 
 def refusal(status: int) -> str:

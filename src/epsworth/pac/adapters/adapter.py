@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,20 +56,35 @@ class Mechanism(ABC):
     def rebuild(self, vector: Floats) -> Any:
         """Return the released object, a function of the noisy vector and of pool quantities only."""
 
+    def moments(self, X: Floats, y: Labels | None) -> Floats | None:
+        """Return numbers of each of these rows whose means over a world decide its output, shape ``(rows, k)``.
+
+        None, the default, where there are none: then every world is a call of `output`.  A row's numbers must not
+        depend, to the last bit, on the other rows: take sums and products column by column, not matrix products.
+        """
+        return None
+
+    def from_moments(self, means: Floats, count: int) -> Floats | None:
+        """Return the output of a world of ``count`` rows with these means; None where `output` has to be asked."""
+        return None
+
 
 Prepare = Callable[[Any, Floats, "Labels | None"], Mechanism]
 
 
 @dataclass(frozen=True, eq=False)
 class FunctionMechanism(Mechanism):
-    """Any function of the rows: called as ``f(X)``, or as ``f(X, y)`` when the pool has labels."""
+    """Any function of the rows: called as ``f(X)``, or as ``f(X, y)`` when the pool has labels.
+
+    X is a data frame where the pool is one.
+    """
 
     function: Callable[..., Any]
 
     @classmethod
     def prepare(cls, function: Callable[..., Any], X: Floats, y: Labels | None) -> FunctionMechanism:
         """Run the function on the pool."""
-        copies = X.copy(), None if y is None else y.copy()  # the pool stays as it is if the function works in place
+        copies = copy(X), None if y is None else y.copy()  # the pool stays as it is if the function works in place
         return cls(_vector(function, *copies), function)
 
     @property
@@ -104,9 +120,39 @@ class MeanMechanism(FunctionMechanism):
         """One mean per feature."""
         return tuple(f"mean[{i}]" for i in range(len(self.reference)))
 
+    def moments(self, X: Floats, y: Labels | None) -> Floats:
+        """Return the columns themselves."""
+        return X
+
+    def from_moments(self, means: Floats, count: int) -> Floats:
+        """Return their means."""
+        return means
+
 
 def _mean(X: Floats, y: Labels | None = None) -> Floats:
     return np.asarray(X.mean(axis=0))
+
+
+def turned(X: Floats, axes: Floats) -> Floats:
+    """Return ``X @ axes``, one column of X after the other: a row's numbers do not depend on the other rows."""
+    found = np.zeros((len(X), axes.shape[1]))
+    for column, row in zip(X.T, axes, strict=True):
+        found += column[:, np.newaxis] * row
+    return found
+
+
+def with_products(Z: Floats) -> Floats:
+    """Return columns and their products, those of a column with itself and the ones after it."""
+    i, j = np.triu_indices(Z.shape[1])
+    return np.hstack([Z, Z[:, i] * Z[:, j]])
+
+
+def covariance_of(means: Floats, columns: int) -> tuple[Floats, Floats]:
+    """Return the means and the covariance of columns, from the means of `with_products`."""
+    mean, (i, j) = means[:columns], np.triu_indices(columns)
+    found = np.empty((columns, columns))
+    found[i, j] = found[j, i] = means[columns:]
+    return mean, found - np.outer(mean, mean)
 
 
 def fixed(estimator: Any) -> Any:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.pac.adapters.adapter import Labels, Mechanism, fixed
+from epsworth.pac.adapters.adapter import Labels, Mechanism, covariance_of, fixed, turned, with_products
 from epsworth.pac.alignment import polar, procrustes
+
+WIDEST = 89  # columns: their products are 4005
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +23,7 @@ class PCAMechanism(Mechanism):
 
     template: Any
     mean: Floats
+    axes: Floats | None
 
     @classmethod
     def prepare(cls, estimator: Any, X: Floats, y: Labels | None) -> PCAMechanism:
@@ -40,7 +43,10 @@ class PCAMechanism(Mechanism):
         template = fixed(estimator)
         if template.svd_solver == "auto":
             template.set_params(svd_solver="full")  # "auto" may choose a randomised one
-        return cls(template.fit(X).components_.reshape(-1), template, X.mean(axis=0))
+        pool = template.fit(X)
+        exactly = template.svd_solver in ("full", "covariance_eigh") and X.shape[1] <= WIDEST
+        axes = np.linalg.svd(np.linalg.qr(X - X.mean(axis=0), mode="r"))[2].T if exactly else None
+        return cls(pool.components_.reshape(-1), template, X.mean(axis=0), axes)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -52,7 +58,21 @@ class PCAMechanism(Mechanism):
         """Fit these rows; rotate."""
         from sklearn.base import clone
 
-        axes = clone(self.template).fit(X).components_
+        return self._rotated(clone(self.template).fit(X).components_)
+
+    def moments(self, X: Floats, y: Labels | None) -> Floats | None:
+        """Return coordinates along the pool's own axes, and their products."""
+        return None if self.axes is None else with_products(turned(X - self.mean, self.axes))
+
+    def from_moments(self, means: Floats, count: int) -> Floats:
+        """Turn the leading eigenvectors of the covariance back; rotate."""
+        components = len(self.reference) // len(self.mean)
+        if self.axes is None or count < components:
+            raise ValueError("fewer rows than axes")
+        covariance = covariance_of(means, len(self.mean))[1]
+        return self._rotated((self.axes @ np.linalg.eigh(covariance)[1][:, ::-1][:, :components]).T)
+
+    def _rotated(self, axes: Floats) -> Floats:
         return np.asarray((procrustes(self.reference.reshape(axes.shape), axes) @ axes).reshape(-1))
 
     def rebuild(self, vector: Floats) -> Any:

@@ -6,19 +6,23 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
-from epsworth.rounding import down, float_below, round_up, show_up, up
+from epsworth.rounding import float_below, round_up, show_up
+from epsworth.threads import one_thread
 from epsworth.utility.curves import Curves
 from epsworth.utility.engines import table
 from epsworth.utility.engines.checkpoint import Checkpoint, Kept
+from epsworth.utility.engines.coin import revealing, with_coin
 from epsworth.utility.engines.engine import Answer, Engine, Settings
 from epsworth.utility.engines.mixture import Mixture
 from epsworth.utility.engines.paper import published
+from epsworth.utility.engines.pieces import WHOLE, Work, bounded
 from epsworth.utility.engines.plan import Method, Part, plan
 from epsworth.utility.engines.sampled import Over, Sampled
 from epsworth.utility.pace import Pace
@@ -33,7 +37,7 @@ READ = 0.02  # share of the work that is told as done once the classifier is rea
 
 def run(
     question: Question, method: Method, settings: Settings, over: Over, pace: Pace | None = None,
-    checkpoint: Checkpoint | None = None,
+    checkpoint: Checkpoint | None = None, work: Work = WHOLE,
 ) -> tuple[Answered, str]:  # fmt: skip
     """Run every part of a plan, and sample what turns out too hard for its engine with the rest.
 
@@ -41,10 +45,13 @@ def run(
     Reading the classifier and planning are never cut short; a part that the pace stops says what it has not finished.
     """
     if question.subsets:
-        return _over_subsets(question, method, settings, over, pace)
-    parts, answered = plan(question, method), Answered()
+        return _over_subsets(question, method, settings, over, pace, work)
+    with one_thread():
+        parts, answered = plan(question, method), Answered()
+    held = checkpoint if work.folder is None else work.folder
+    settings = settings.seeded() if held is None else replace(settings, seeds=held.seeds)
     if pace is not None:
-        question = _followed(question, answered, pace)
+        question = _followed(question, answered, pace, filed=work.filed)
         settings = replace(settings, progress=lambda share: pace.progress(READ + (1 - READ) * share))
         pace.progress(READ)
     left = [m for part in parts if isinstance(part.engine, Sampled) for m in part.mechanisms]
@@ -53,7 +60,8 @@ def run(
     for number, part in enumerate(part for part in parts if not isinstance(part.engine, Sampled)):
         kept = Kept(checkpoint, f"{number} {part.engine.name}")
         share = shares.take(int(part.engine.draws))
-        answer = _run(question, part, answered, replace(settings, kept=kept, risk=share), number * weight, weight)
+        own = replace(settings.of_part(number), kept=kept, risk=share)
+        answer = _run(question, part, answered, own, number * weight, weight, work, number)
         if answer is None:
             left += part.mechanisms
     if not left:
@@ -61,15 +69,20 @@ def run(
         return answered, "records"
     engine, rest = Sampled(over), question.only(left)
     part = Part(tuple(left), engine, why or engine.why(question, left[0]))
-    share, start = shares.take(), len(answered) * weight
-    chosen = engine.chosen(rest, replace(settings, risk=share))
+    start, own = len(answered) * weight, replace(settings.of_part(len(parts)), risk=shares.take())
+    chosen = engine.chosen(rest, own)
+    if work.filed and chosen == "dataset":
+        raise ValueError(
+            f"{', '.join(rest.names)}: the average and the worst case of the dataset would be sampled, from all "
+            "records at once, and parts hold the bounds of records; give over='records', or leave out the folder"
+        )
     kept = Kept(checkpoint, f"sampled {chosen}")
-    _run(question, part, answered, replace(settings, kept=kept, risk=share), start, 1 - start)
+    _run(question, part, answered, replace(own, kept=kept), start, 1 - start, work, len(parts))
     return answered, chosen
 
 
 def _over_subsets(
-    question: Question, method: Method, settings: Settings, over: Over, pace: Pace | None
+    question: Question, method: Method, settings: Settings, over: Over, pace: Pace | None, work: Work
 ) -> tuple[Answered, str]:
     """Answer about every subset of the features that a record may release, and average."""
     used: list[str] = []
@@ -79,7 +92,7 @@ def _over_subsets(
         pace.proven = lambda: Interval(np.zeros(question.shape[:2]), np.ones(question.shape[:2]))
 
     def answering(subset: Question, own: Settings) -> Answer:
-        answered, chosen = run(subset if pace is None else replace(subset, pace=pace), method, own, over)
+        answered, chosen = run(subset if pace is None else replace(subset, pace=pace), method, own, over, work=work)
         used.extend(part.engine.name for part, _ in answered)
         bounded.append(chosen)
         return assemble(subset, answered)
@@ -92,7 +105,14 @@ def _over_subsets(
 
 
 def _run(
-    question: Question, part: Part, answered: Answered, settings: Settings, start: float, size: float
+    question: Question,
+    part: Part,
+    answered: Answered,
+    settings: Settings,
+    start: float,
+    size: float,
+    work: Work,
+    number: int,
 ) -> Answer | None:
     """Append the answer of a part, which takes a share of the work, with what it spent; None if it hands over.
 
@@ -103,26 +123,40 @@ def _run(
         settings.progress(min(1.0, start + size * done))
 
     def follow(bounds: Bounds) -> None:
+        del answered[finished:]
         answered.append((part, Answer(bounds, None, np.zeros(0, dtype=np.int64), 0)))
 
     before, finished = settings.risk.spent, len(answered)
-    answer = part.engine.bound(question.only(part.mechanisms), replace(settings, progress=progress, follow=follow))
+    asked, own = question.only(part.mechanisms), replace(settings, progress=progress, follow=follow)
+    answer = bounded(part.engine, asked, own, work, number)
     del answered[finished:]
     if answer is not None:
         answer = replace(answer, spent=answer.spent + settings.risk.spent - before)
-        answered.append((part, answer))
+        answered.append((replace(part, number=number), answer))
     return answer
 
 
-def _followed(question: Question, answered: Answered, pace: Pace) -> Question:
+def _followed(question: Question, answered: Answered, pace: Pace, *, filed: bool) -> Question:
     """Return the question at a pace that knows what is proven at any time."""
 
     def proven() -> Interval:
+        if filed:
+            return _averages(question, answered)
         found = _joined(question, [(part, answer.stability) for part, answer in answered])
         return _with_coin(found, question, np.ones(len(question.records))).average()
 
     pace.mechanisms, pace.epsilons, pace.proven = question.names, question.epsilons, proven
     return replace(question, pace=pace)
+
+
+def _averages(question: Question, answered: Answered) -> Interval:
+    """Return what is proven of the average where no record's bounds are at hand."""
+    found = Interval(np.zeros(question.shape[:2]), np.ones(question.shape[:2]))
+    for part, answer in answered:
+        if answer.stability.pooled is not None:
+            for side, own in zip(found, answer.stability.pooled, strict=True):
+                side[list(part.mechanisms)] = own
+    return found
 
 
 def drawing_runs(engines: Sequence[Engine]) -> int:
@@ -172,25 +206,14 @@ def curves_of(
 ) -> Curves:
     """Return the answer as curves: promises, units and methods beside the bounds."""
     curves = Curves(
-        mechanisms=question.names,
-        epsilons=question.epsilons,
-        features=tuple(feature.name for feature in question.features),
         stability=_with_coin(found.stability, question, np.ones(len(question.records))),
         accuracy=_accuracy(found, question),
-        guarantees=tuple(tuple(release.guarantee for release in row) for row in question.releases),
-        tight_epsilons=np.array([[release.tight_epsilon for release in row] for row in question.releases]),
         labels=question.labels,
         labels_possible=found.labels_possible,
         method=_methods(question, answered),
         over=over,
-        confidence=float(1 - settings.risk.total) if found.spent else 1.0,
         tolerance=float(settings.tolerance),
-        queries=found.queries + question.asked,
-        seconds=pace.clock() - pace.began,
-        notes=(*question.notes, *_reasons(question, answered)),
-        spent=float_below(found.spent),
-        stopped=found.open is not None,
-        unit=question.per,
+        **promised(question, answered, found, settings, pace),
     )
     wide = (
         _too_wide(curves, settings.at_least)
@@ -198,6 +221,35 @@ def curves_of(
         else [_unfinished(curves, found.open, str(pace.stopped), goes_on=not question.subsets)]
     )
     return replace(curves, notes=(*curves.notes, *wide))
+
+
+def promised(question: Question, answered: Answered, found: Answer, settings: Settings, pace: Pace) -> dict[str, Any]:
+    """Return what is told of an answer whatever form its bounds have."""
+    return {
+        "mechanisms": question.names,
+        "epsilons": question.epsilons,
+        "features": tuple(feature.name for feature in question.features),
+        "guarantees": tuple(tuple(release.guarantee for release in row) for row in question.releases),
+        "tight_epsilons": np.array([[release.tight_epsilon for release in row] for row in question.releases]),
+        "confidence": float(1 - settings.risk.total) if found.spent else 1.0,
+        "queries": found.queries + question.asked,
+        "seconds": pace.clock() - pace.began,
+        "notes": (*question.notes, *_reasons(question, answered)),
+        "spent": float_below(found.spent),
+        "stopped": found.open is not None,
+        "unit": question.per,
+    }
+
+
+def what_is_known(question: Question, answered: Answered) -> Answer:
+    """Return what there is beside bounds that lie in files."""
+    m, e, _ = question.shape
+    none = Bounds(np.zeros((m, e, 0)), np.zeros((m, e, 0)))
+    spent = sum((answer.spent for _, answer in answered), Fraction(0))
+    queries, open_ = sum(answer.queries for _, answer in answered), [a for _, a in answered if a.open is not None]
+    return Answer(
+        none, None, np.zeros(0, dtype=np.int64), queries, spent, np.ones((m, 1), dtype=bool) if open_ else None
+    )
 
 
 def _unfinished(curves: Curves, open_: Bools, why: str, *, goes_on: bool) -> str:
@@ -225,9 +277,10 @@ def _too_wide(curves: Curves, at_least: float | None) -> list[str]:
         if at.size:
             listed = ", ".join(map(show_up, curves.epsilons[at[:MOST_NAMED]]))
             more = f" and {at.size - MOST_NAMED} more" if at.size > MOST_NAMED else ""
+            half = f"half-width of up to {show_up(float(found.max()) / 2, 3)}, a " if allowed == 1 else ""
             notes.append(
                 f"{name}: the tolerance of {show_up(curves.tolerance)} is not met at epsilon {listed}{more}: the "
-                f"bounds hold, but with a {what} of up to {show_up(float(found.max()) / allowed, 3)}"
+                f"bounds hold, but with a {half}{what} of up to {show_up(float(found.max()) / allowed, 3)}"
             )
     return notes
 
@@ -264,22 +317,7 @@ def _accuracy(found: Answer, question: Question) -> Bounds | None:
 
 
 def _with_coin(bounds: Bounds, question: Question, raw: Floats) -> Bounds:
-    """Account for the privacy indicator: with probability ``reveal`` the raw record is asked about."""
-    reveal = np.array([[release.reveal for release in row] for row in question.releases])
-    if not reveal.any():
-        return bounds
-    each = reveal[:, :, np.newaxis]
-    mixed = _mixed(each, raw, Interval(bounds.lower, bounds.upper))
-    return Bounds(*mixed, None if bounds.pooled is None else _mixed(reveal, raw.mean(), bounds.pooled))
-
-
-def _mixed(reveal: Floats, raw: Floats | float, found: Interval) -> Interval:
-    """Mix bounds with what the raw records give: five roundings, an average's own among them; what is certain stays."""
-    lower, upper = (reveal * raw + (1 - reveal) * side for side in found)
-    return Interval(
-        np.where(found.lower == raw, raw, np.maximum(down(lower, ulps=5), 0)),
-        np.where(found.upper == raw, raw, np.minimum(up(upper, ulps=5), 1)),
-    )
+    return with_coin(bounds, revealing(question), raw)
 
 
 def with_published_claim(question: Question, curves: Curves, settings: Settings, began: float) -> Curves:

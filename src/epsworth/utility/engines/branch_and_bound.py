@@ -1,6 +1,6 @@
 """Branch and bound on boxes of the sensitive features; what stays undecided is finished by conditional sampling.
 
-Whoever can look inside a classifier bounds its scores on boxes (`leaves` for trees, `propagation` for networks).
+Whoever can look inside a classifier bounds its scores on boxes (`tree_boxes`, `propagation` for networks).
 A box on which the label is certain is decided for *every* mechanism and epsilon at once; the heaviest undecided
 boxes are split next.  What stays undecided at the end has mass g.  Where that is more than the tolerance allows,
 draws of the mechanism *given* that region bound the share q of it that agrees, and rho = decided + g q.
@@ -8,11 +8,11 @@ draws of the mechanism *given* that region bound the share q of it that agrees, 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +22,36 @@ from epsworth.bounds import Interval, Risk, looks
 from epsworth.laws import draw_between, uniforms
 from epsworth.mechanisms import Mechanism
 from epsworth.records import Indices
-from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon, below, mass_error, widened
 from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, kinds, records_of
-from epsworth.utility.engines.verdicts import Boxes, Inside, Verdict
+from epsworth.utility.engines.verdicts import Boxes, Verdict
 from epsworth.utility.pace import Stopped
 from epsworth.utility.question import Question
 
-MOST_RECORDS = 16  # under auto; beyond, sampling every one costs less
 Mass = Callable[[Floats, Floats], Floats]
 MOST_CUTS = 2**16  # more than any classifier's boxes are cut
+
+
+class Undecided(Protocol):
+    """What is known about one record: masses decided per point, and the boxes (natural units) that are not.
+
+    ``error`` says how far the masses may be off, ``queries`` how many rows were asked about.
+    """
+
+    @property
+    def agrees(self) -> Floats: ...  # noqa: D102
+    @property
+    def differs(self) -> Floats: ...  # noqa: D102
+    @property
+    def low(self) -> Floats: ...  # noqa: D102
+    @property
+    def high(self) -> Floats: ...  # noqa: D102
+    @property
+    def mass(self) -> Floats: ...  # noqa: D102
+    @property
+    def error(self) -> float: ...  # noqa: D102
+    @property
+    def queries(self) -> int: ...  # noqa: D102
 
 
 @dataclass(eq=False)
@@ -48,6 +68,7 @@ class Region:
     mass: Floats
     final: Bools
     looked: int = field(default=0)
+    queries: int = field(default=0)
 
     @property
     def error(self) -> float:
@@ -111,7 +132,7 @@ def halves(low: Floats, high: Floats, axis: Indices, cut: Floats) -> tuple[Float
     return np.concatenate([low, right_low]), np.concatenate([left_high, high])
 
 
-def _mass(laws: LawsOverEpsilon, question: Question, record: int, low: Floats, high: Floats) -> Floats:
+def mass_of_boxes(laws: LawsOverEpsilon, question: Question, record: int, low: Floats, high: Floats) -> Floats:
     """Return the masses of boxes, shape ``(boxes, points)``; each edge is evaluated once."""
     masses: Floats = np.ones((len(low), question.shape[0] * question.shape[1]))
     for j, x in enumerate(question.unit[record]):
@@ -121,15 +142,17 @@ def _mass(laws: LawsOverEpsilon, question: Question, record: int, low: Floats, h
     return masses
 
 
-def _enough(settings: Settings) -> float:
+def enough(settings: Settings) -> float:
     """Return the undecided mass that the tolerance allows, less what outward rounding adds."""
     return 2 * settings.tolerance - 2 * mass_error(MOST_CUTS)
 
 
 def _finish(
-    question: Question, record: int, label: object, region: Region, settings: Settings, risk: Risk
+    question: Question, record: int, label: object, region: Undecided, settings: Settings, risk: Risk
 ) -> tuple[Interval, int]:
     """Bound the undecided mass by draws from within it, until the tolerance is met or the run is stopped."""
+    if not region.error:  # the label cannot change
+        return Interval(region.agrees, 1 - region.differs), 0
     lower, upper = widened(region.agrees, 1 - region.differs, region.error)
     asked = 0
     with suppress(Stopped):
@@ -139,13 +162,13 @@ def _finish(
 
 
 def _narrowed(
-    question: Question, record: int, label: object, region: Region, settings: Settings, risk: Risk, lower: Floats,
+    question: Question, record: int, label: object, region: Undecided, settings: Settings, risk: Risk, lower: Floats,
     upper: Floats,
 ) -> Iterator[int]:  # fmt: skip
     """Narrow the bounds point by point, look by look; yield how many rows were asked about."""
     error, open_mass, asked = region.error, region.mass.sum(axis=0), 0
     releases = [release for row in question.releases for release in row]
-    for point in np.flatnonzero(open_mass > _enough(settings)):
+    for point in np.flatnonzero(open_mass > max(enough(settings), 0.0)):
         g = float(open_mass[point])
         weights = region.mass[:, point] / g
         hits = drawn = 0
@@ -188,47 +211,37 @@ def _given_boxes(
 
 
 class Branching(ByRecord):
-    """Decides boxes as far as their number allows, and samples the rest; what it reads is an `Inside`."""
+    """Decides boxes as far as their number allows, and samples the rest."""
 
     of_ranges = True
     draws = True
 
+    @abstractmethod
+    def regions(
+        self, question: Question, record: int, laws: LawsOverEpsilon, settings: Settings
+    ) -> Callable[[int], Undecided]:
+        """Return what decides, for one record, where the label at a place among the classes stays."""
+
+    @abstractmethod
+    def classes(self, question: Question) -> NDArray[Any]:
+        """Return the labels, in the order of their places."""
+
     def found(self, question: Question, settings: Settings) -> Iterator[Found]:
         """Yield two-sided bounds for every record; each point of a record and quantity has a share of the risk."""
-        m, e, n = question.shape
+        (m, e, n), settings = question.shape, settings.seeded()
         risk = settings.risk.split(n * m * e * kinds(question))
-        inside: Inside = self.read(question)
-        laws = LawsOverEpsilon(question)
+        laws, classes = LawsOverEpsilon(question), self.classes(question)
         for record, labels in records_of(question):
-            boxes, mass = inside.boxes(record), partial(_mass, laws, question, record)
-            bounds, queries = [], 0
+            region_of = self.regions(question, record, laws, settings)
+            bounds, queries, own = [], 0, replace(settings, rng=settings.stream(record))
             for label in labels:
-                index = np.flatnonzero(inside.classes == label)
+                index = np.flatnonzero(classes == label)
                 if index.size:
-                    region = branch(boxes, mass, int(index[0]), _enough(settings), question.pace.check)
-                    bound, asked = _finish(question, record, label, region, settings, risk.take(m * e))
-                    queries += asked
+                    region = region_of(int(index[0]))
+                    bound, asked = _finish(question, record, label, region, own, risk.take(m * e))
+                    queries += asked + region.queries
                 else:  # a label that the classifier does not know
                     bound = Interval(*np.zeros((2, m * e)))
                 bounds.append(bound)
             whole = question.pace.stopped is None
             yield Found(record, bounds, 1 + int((bounds[0].upper < 1).any()), queries, whole)
-
-
-class BranchAndBound(Branching):
-    """Trees with more sensitive features than have a table of cells."""
-
-    name, because = "branch_and_bound", "a tree model with {features}"
-    reading, most_features = cells_for, 6
-
-    def lacks(self, question: Question, m: int) -> str | None:
-        """Refuse categories, and ensembles whose labels do not follow from one sum of trees."""
-        if self.read(question).model.decision is not None:
-            return "the members of the ensemble decide by themselves, so that bounds on one sum tell nothing"
-        ranges = all(feature.categories is None for feature in question.features)
-        return None if ranges else "a sensitive feature is categorical"
-
-    def worthwhile(self, question: Question, m: int) -> bool:
-        """Tell whether records are few, and no coin adds its own width to that of the bounds."""
-        reveals = any(release.reveal for release in question.releases[m])
-        return len(question.records) <= MOST_RECORDS and not reveals

@@ -68,12 +68,12 @@ class ByCategory:
         The probabilities are off as those of a product partition are (see `mass_error`); a sum of c products, in any
         order, adds c units.
         """
-        m, e, n = question.shape
+        (m, e, _), n = question.shape, len(question.left)
         sides = [side.reshape(m, e, n, self.combinations) for side in (bounds.lower, bounds.upper)]
         error, laws = mass_error(sum(self.levels) + self.combinations), LawsOverEpsilon(question)
         lower, upper = np.empty((2, m, e, n))
         for record in range(n):
-            weights = self._weights(question, laws, record)
+            weights = self._weights(question, laws, question.start + record)
             low, high = (side[:, :, record] for side in sides)
             found = widened((weights * low).sum(axis=-1), (weights * high).sum(axis=-1), error)
             lower[..., record] = np.where((low == 1).all(axis=-1), 1.0, found.lower)
@@ -94,9 +94,9 @@ class ByCategory:
         """Tell of which records some combination is marked, shape ``(mechanisms, records)``."""
         return np.asarray(rows.reshape(len(rows), -1, self.combinations).any(axis=-1))
 
-    def possible(self, counts: Counts) -> Counts:
+    def possible(self, question: Question, counts: Counts) -> Counts:
         """Return how many labels can occur, at least: within a combination, or among them."""
-        return np.asarray(np.maximum(counts.reshape(-1, self.combinations).max(axis=1), self.kinds))
+        return np.asarray(np.maximum(counts.reshape(-1, self.combinations).max(axis=1), self.kinds[question.left]))
 
 
 def by_category(question: Question) -> ByCategory | str | None:

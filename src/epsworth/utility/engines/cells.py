@@ -1,15 +1,18 @@
 """Exact stability for tree models with up to three sensitive features.
 
 With the public features fixed, a sum of trees is constant on the cells between the thresholds that can
-still be reached.  One sweep over all trees at once collects the leaves (boxes of cells), a difference
-array adds them up, and the label of every cell follows.  Thresholds are located to the last bit in natural
-units, by the model's own comparisons: an atom, or a grid value, next to a threshold lands on its true side.
+still be reached.  The leaves, boxes of cells, are added up in integers (`votes`): row by row for one or two features
+(`row_sweep`), of which only the changes of the label are kept (`flips`), as one table for three.  Thresholds are
+located to the last bit in natural units, by the model's own comparisons: an atom, or a grid value, next to a threshold
+lands on its true side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,12 +20,14 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.members import NO_TREES
 from epsworth.classifiers.preprocessing import Through, as_array
 from epsworth.classifiers.reading import answers_as_read as reading_agrees
 from epsworth.classifiers.scalers import Predict, steps_of
 from epsworth.classifiers.shortcuts import ShortCuts
-from epsworth.classifiers.trees import NO_TREES, tree_reading
+from epsworth.classifiers.trees import tree_reading
 from epsworth.classifiers.views import BY_BATCH
+from epsworth.parallel import in_sequence
 from epsworth.records import Indices
 from epsworth.utility.engines.contraction import (
     LawsOverEpsilon,
@@ -35,14 +40,17 @@ from epsworth.utility.engines.contraction import (
     within,
 )
 from epsworth.utility.engines.engine import ByRecord, Found, Obstacle, Settings, targets
-from epsworth.utility.engines.leaves import LeafBoxes
-from epsworth.utility.engines.partition import Sweep, sum_of_boxes
+from epsworth.utility.engines.flips import Flips, Masses
+from epsworth.utility.engines.partition import Leaves, Sweep
 from epsworth.utility.engines.probing import SPREAD, answers_as_read, probes
+from epsworth.utility.engines.row_sweep import Boxes, Changes, changes, settled, table, worth_compiling
+from epsworth.utility.engines.votes import NEAR, States, Votes
 from epsworth.utility.question import Question
 
 MOST_FEATURES = 3
-MOST_CELLS = 50_000_000
-TOGETHER = 1 << 18  # cells that the rule of an ensemble decides at a time
+FEW_FEATURES = 2  # under auto
+MOST_CELLS = 50_000_000  # of a table of all labels
+MOST_SWEPT = 5_000_000_000  # of cells that are swept: a second or a few
 BLOCK = 64  # records whose ties are asked about together
 
 
@@ -53,15 +61,28 @@ class Cells:
     edges: tuple[Floats, ...]
     table: Table
 
+    def possible(self, inside: Sequence[Bools]) -> NDArray[Any]:
+        """Return the labels of the cells that lie ``inside``, per feature."""
+        return np.asarray(self.table.kinds[np.unique(self.table.labels[np.ix_(*inside)])])
+
 
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """Cells whose near ties (``tied``, an index) are still open."""
+    """The states of a record's cells, near ties (``tied``, an index of cells) among them: a table, or changes."""
 
     record: int
     edges: tuple[Floats, ...]
-    labels: Indices
+    states: States | Changes
     tied: tuple[Indices, ...]
+
+    @classmethod
+    def of(cls, record: int, edges: tuple[Floats, ...], states: States | Changes) -> Draft:
+        """Find the near ties."""
+        if not isinstance(states, Changes):
+            return cls(record, edges, states, np.nonzero(states == NEAR))
+        at = np.flatnonzero(states.after == NEAR)
+        tied = tuple(place[at].astype(np.intp) for place in (states.row, states.column))
+        return cls(record, edges, states, tied[-len(edges) :])
 
     def points(self, j: int) -> Floats:
         """Return one natural value per tied cell: a cell (a, b] is represented by b, the last one on its side."""
@@ -70,9 +91,14 @@ class Draft:
         beyond = np.where(np.isfinite(left), np.nextafter(left, np.inf), 0.0)  # the last cell has no right end
         return np.where(np.isfinite(right), right, beyond)
 
-    def cells(self, classes: NDArray[Any]) -> Cells:
-        """Return the finished cells, without the edges across which no label changes."""
-        edges, labels = merged(self.edges, self.labels)
+    def finished(self, places: Indices, classes: NDArray[Any]) -> Flips | Cells:
+        """Return the labels of all cells, given those of the near ties."""
+        if isinstance(self.states, Changes):
+            at = settled(self.states, places) if places.size else self.states
+            return Flips(self.edges, at, classes)
+        labels = self.states.astype(np.intp)
+        labels[self.tied] = places
+        edges, labels = merged(self.edges, labels)  # without the edges across which no label changes
         return Cells(edges, Table(labels, classes))
 
 
@@ -81,24 +107,46 @@ class TreeCells:
 
     def __init__(self, question: Question, model: TreeModel, given: NDArray[Any], through: Through) -> None:
         self.question, self.model, self.seen = question, model, model.seen(given)
-        self.sweep = Sweep.over(model, question.positions, through)
+        self.sweep, self.votes = Sweep.over(model, question.positions, through), Votes.of(model)
         self.queries = 0
 
     def of(self, records: Sequence[int]) -> list[Cells] | None:
-        """Return the cells of some records, their near ties asked about together; None if there are too many cells."""
+        """Return the labels of all cells of some records; None if there are too many cells."""
+        if len(self.sweep.edges) > 2:
+            return self._built(records, self._tabled)
+        found = self.flips(records)
+        if found is None or any(math.prod(flips.shape) > MOST_CELLS for flips in found):
+            return None
+        distinct = {id(flips): Cells(*flips.table()) for flips in found}
+        return [distinct[id(flips)] for flips in found]
+
+    def flips(self, records: Sequence[int], fast: bool = False) -> list[Flips] | None:
+        """Return where labels change on the cells of one or two features; None if there are too many.
+
+        Parameters
+        ----------
+        fast : bool
+            Use loops that numba compiles, if it is there; the result is the same.
+        """
+        return self._built(records, partial(self._swept, fast=fast))
+
+    def _built(self, records: Sequence[int], draft: Callable[[int, Bools], Draft | None]) -> list[Any] | None:
+        """Build each record's cells, near ties asked about together; those of equal public turns are shared."""
         drafts: dict[bytes, Draft] = {}
         keys = []
         for record in records:
             goes_left = self._public_turns(record)
-            key = np.packbits(goes_left).tobytes()  # records that take the same public turns share their cells
-            keys.append(key)
-            if key not in drafts:
-                draft = self._draft(record, goes_left)
-                if draft is None:
+            keys.append(np.packbits(goes_left).tobytes())
+            if keys[-1] not in drafts:
+                drafted = draft(record, goes_left)
+                if drafted is None:
                     return None
-                drafts[key] = draft
-        self._settle_ties(list(drafts.values()))
-        done = {key: draft.cells(self.model.classes) for key, draft in drafts.items()}
+                drafts[keys[-1]] = drafted
+        answers = self._answers(list(drafts.values()))
+        done = {
+            key: draft.finished(places, self.model.classes)
+            for (key, draft), places in zip(drafts.items(), answers, strict=True)
+        }
         return [done[key] for key in keys]
 
     def _public_turns(self, record: int) -> Bools:
@@ -106,61 +154,42 @@ class TreeCells:
         turns = self.model.turns(self.seen[record][self.model.feature])
         return np.asarray(self.sweep.closed & turns)
 
-    @property
-    def classes(self) -> NDArray[Any]:
-        """The labels."""
-        return self.model.classes
+    def reached(self, record: int) -> Leaves:
+        """Return the leaves that a record can reach, over the edges at which some of them end."""
+        return self.sweep.leaves(self._public_turns(record)).compact()
 
-    def boxes(self, record: int) -> LeafBoxes:
-        """Return a record's reachable leaves, for branch and bound."""
-        leaves = self.sweep.leaves(self._public_turns(record))
-        ends = [np.concatenate([[-np.inf], edges, [np.inf]]) for edges in leaves.edges]
-        return LeafBoxes(
-            low=np.column_stack([end[at] for end, at in zip(ends, leaves.low, strict=True)]),
-            high=np.column_stack([end[at + 1] for end, at in zip(ends, leaves.high, strict=True)]),
-            values=self.model.values[leaves.node],
-            starts=leaves.starts,
-            offset=self.model.offset,
-            slack=self.model.slack,
-        )
-
-    def _draft(self, record: int, goes_left: Bools) -> Draft | None:
-        leaves = self.sweep.leaves(goes_left).compact()
+    def _leaves(self, goes_left: Bools, most: float, fast: bool) -> tuple[tuple[Floats, ...], Boxes] | None:
+        leaves = self.sweep.leaves(goes_left, fast).compact()
         edges = tuple(np.concatenate([[-np.inf], e, [np.inf]]) for e in leaves.edges)
         shape = tuple(len(e) - 1 for e in edges)
-        if np.prod([float(c) for c in shape]) > MOST_CELLS:
+        if math.prod(shape) > most:
             return None
-        scores = sum_of_boxes(shape, leaves.low, leaves.high, self.model.values[leaves.node])
-        scores += self.model.offset.reshape(-1, *(1,) * len(shape))
-        if self.model.decision is not None:
-            labels, clear = self._decided(scores)
-            return Draft(record, edges, labels, np.nonzero(~clear))
-        if len(scores) == 1:
-            labels, margin = (scores[0] > 0).astype(np.intp), np.abs(scores[0])
-        else:
-            labels = np.argmax(scores, axis=0)
-            best = np.partition(scores, -2, axis=0)[-2:]
-            margin = best[1] - best[0]
-        return Draft(record, edges, labels, np.nonzero(margin < self.model.slack))
+        return edges, Boxes(shape, leaves.low, leaves.high, self.votes.values[leaves.node])
 
-    def _decided(self, scores: Floats) -> tuple[Indices, Bools]:
-        """Let the rule of an ensemble decide every cell, some cells at a time."""
-        flat = scores.reshape(len(scores), -1).T
-        found = [self.model.decided(flat[start : start + TOGETHER]) for start in range(0, len(flat), TOGETHER)]
-        labels, clear = (np.concatenate(part).reshape(scores.shape[1:]) for part in zip(*found, strict=True))
-        return labels, clear
+    def _swept(self, record: int, goes_left: Bools, fast: bool) -> Draft | None:
+        if (found := self._leaves(goes_left, MOST_SWEPT, fast)) is None:
+            return None
+        at = changes(found[1], self.votes, fast)
+        return None if at is None else Draft.of(record, found[0], at)
 
-    def _settle_ties(self, drafts: list[Draft]) -> None:
-        """Let the classifier decide the cells whose scores (nearly) tie, at a point of each."""
+    def _tabled(self, record: int, goes_left: Bools) -> Draft | None:
+        found = self._leaves(goes_left, MOST_CELLS, fast=False)
+        return None if found is None else Draft.of(record, found[0], table(found[1], self.votes))
+
+    def _answers(self, drafts: list[Draft]) -> list[Indices]:
+        """Let the classifier decide the cells whose scores (nearly) tie, at a point of each.
+
+        Its trees are added one after the other: sums of several threads differ from call to call.
+        """
         counts = [draft.tied[0].size for draft in drafts]
         if not sum(counts):
-            return
+            return [np.empty(0, dtype=np.intp)] * len(drafts)
         rows = np.repeat([draft.record for draft in drafts], counts)
         values = [np.concatenate([draft.points(j) for draft in drafts]) for j in range(len(self.sweep.edges))]
-        answers = self.model.places(self.question.ask(rows, values))
+        with in_sequence():
+            answers = self.model.places(self.question.ask(rows, values))
         self.queries += rows.size
-        for draft, found in zip(drafts, np.split(answers, np.cumsum(counts)[:-1]), strict=True):
-            draft.labels[draft.tied] = found
+        return np.split(answers, np.cumsum(counts)[:-1])
 
 
 def given_to(question: Question, model: TreeModel) -> tuple[Floats, Through] | str:
@@ -258,36 +287,71 @@ def _agrees_behind(question: Question, builder: TreeCells, given: Floats) -> boo
 
 
 class CellTables(ByRecord):
-    """Sums a decision table over the cells between thresholds: exact for tree models."""
+    """Sums over the cells between thresholds that have the label: exact for tree models."""
 
     name, because = "cells", "a tree model with {features}"
     hands_over = True  # where some record has too many cells
     of_ranges = True
     reading, most_features = cells_for, MOST_FEATURES
 
+    def worthwhile(self, question: Question, m: int) -> bool:
+        """Tell whether boxes would not do as well: with more features they sum a small table, and need no large one."""
+        return len(question.features) <= FEW_FEATURES or self.read(question).model.decision is not None
+
+    def why(self, question: Question, m: int) -> str:
+        """Say who sums the cells: the numbers are the same."""
+        summed = "loops compiled by numba" if self._fast(question) else "NumPy"
+        return f"{super().why(question, m)}, summed by {summed}"
+
+    def _fast(self, question: Question) -> bool:
+        builder = self.read(question)
+        swept = len(question.features) <= 2 and builder.model.decision is None
+        return swept and worth_compiling(len(question.records), len(builder.model.feature))
+
     def found(self, question: Question, settings: Settings) -> Iterator[Found | None]:
         """Yield exact bounds for every record."""
-        (m, e, n), builder = question.shape, self.read(question)
+        (m, e, _), builder, fast = question.shape, self.read(question), self._fast(question)
+        swept = len(question.features) <= 2
         laws, stays = LawsOverEpsilon(question), np.array([stays_in_range(row) for row in question.releases])
-        summed = [len(feature.categories or ()) for feature in question.features]  # one by one (`below`)
-        for step in question.pace.steps(n - question.start, BLOCK, "records"):
-            block, before = range(question.start, n)[step], builder.queries
-            built = builder.of(block)
+        for step in question.pace.steps(len(question.left), BLOCK, "records"):
+            block, before = question.left[step], builder.queries
+            built = builder.flips(block, fast) if swept else builder.of(block)
             if built is None:
                 yield None
                 return
             for record, cells in zip(block, built, strict=True):
-                masses = [
-                    np.concatenate([laws.masses(i, j, question.unit[record, j], edges) for i in range(m)])
-                    for j, edges in enumerate(cells.edges)
-                ]
                 labels = targets(question, record)
-                shares = [share.reshape(m, e) for share in agreement(cells.table, labels, masses)]
-                inside = np.ix_(*[within(f, edges) for f, edges in zip(question.features, cells.edges, strict=True)])
-                reached = cells.table.kinds[np.unique(cells.table.labels[inside])]
-                if len(reached) == 1:  # mechanisms that stay in the range cannot change the label
-                    for share, label in zip(shares, labels, strict=True):
+                shares = (_of_flips if swept else _of_table)(question, laws, record, cells, labels)
+                inside = [within(f, edges) for f, edges in zip(question.features, cells.edges, strict=True)]
+                reached = cells.possible(inside)
+                bounds = []
+                for (share, error), label in zip(shares, labels, strict=True):
+                    share = share.reshape(m, e)
+                    if len(reached) == 1:  # mechanisms that stay in the range cannot change the label
                         share[stays] = float(reached[0] == label)
+                    bounds.append(outward(share, error))
                 asked = builder.queries - before if record == block[0] else 0
-                error = mass_error(sum((len(e) + k) * (1 + k // 48) for e, k in zip(cells.edges, summed, strict=True)))
-                yield Found(record, [outward(share, error) for share in shares], len(reached), asked)
+                yield Found(record, bounds, len(reached), asked)
+
+
+Shares = list[tuple[Floats, float]]
+
+
+def _listed(question: Question) -> list[int]:
+    """Return how many categories each feature has, whose masses are added one by one (`below`)."""
+    return [len(feature.categories or ()) for feature in question.features]
+
+
+def _of_flips(question: Question, laws: LawsOverEpsilon, record: int, cells: Flips, labels: list[Any]) -> Shares:
+    masses = Masses.of(cells, laws, question.shape[0], question.unit[record], _listed(question))
+    return [masses.share(label) for label in labels]
+
+
+def _of_table(question: Question, laws: LawsOverEpsilon, record: int, cells: Cells, labels: list[Any]) -> Shares:
+    masses = [
+        np.concatenate([laws.masses(i, j, question.unit[record, j], edges) for i in range(question.shape[0])])
+        for j, edges in enumerate(cells.edges)
+    ]
+    sides = zip(cells.edges, _listed(question), strict=True)
+    error = mass_error(sum((len(e) + k) * (1 + k // 48) for e, k in sides))
+    return [(share, error) for share in agreement(cells.table, labels, masses)]

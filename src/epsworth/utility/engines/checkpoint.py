@@ -12,10 +12,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import pickle
+import pickletools
 import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
@@ -26,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.files import check_writable, reading, replacing
 from epsworth.utility.question import Question
 
-FORMAT = "epsworth-checkpoint-1"
+FORMAT = "epsworth-checkpoint-2"
 FACE = "computed from raw data and not private: keep it as you keep the table"
 EVERY = 30.0  # seconds between two writes
 PROBES = 512  # answers over the ranges by which a classifier is known again
@@ -34,6 +37,11 @@ EDGES = np.linspace(-0.5, 1.5, 33)  # of released values, and
 PLACES = np.linspace(0, 1, 5)  # true values, by whose masses a law is known again
 DIGITS = 9
 OWNER_ONLY = 0o600
+NUMBERS = frozenset(
+    ("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT", "NEWTRUE", "NEWFALSE")
+)  # as a pickle holds them
+PART = 4_096  # rows of a column of objects that become a text at once
+SEEDS = 8  # words of 32 bits: where the randomness of all records begins
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -49,6 +57,8 @@ class Checkpoint:
         What must be the same, by the words of a refusal (`described`).
     rng : numpy.random.Generator
         That of the run; put back into the state that was kept, with what was kept.
+    even_if_empty : bool
+        Whether there is a file even where no part was kept.
     """
 
     def __init__(
@@ -57,10 +67,13 @@ class Checkpoint:
         asked: Mapping[str, str],
         rng: np.random.Generator,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        even_if_empty: bool = True,
     ) -> None:
         self.path, self.asked, self.rng, self.clock = check_writable(path), dict(asked), rng, clock
+        self.even_if_empty = even_if_empty
         self.parts: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}  # arrays, and the generator's state
-        self.written = clock()
+        self.written, self.seeds = clock(), drawn_seeds(rng)
         if self.path.exists():
             with reading(self.path, "checkpoint") as content:
                 self._read(content)
@@ -69,7 +82,8 @@ class Checkpoint:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.write()
+        if self.parts or self.even_if_empty:
+            self.write()
 
     def keep(self, part: str, state: Mapping[str, Any]) -> None:
         """Note the state of a part, and write the file where it is time to."""
@@ -88,7 +102,8 @@ class Checkpoint:
             "format": FORMAT,
             "note": FACE,
             "question": self.asked,
-            "generators": {part: _plain(state) for part, (_, state) in self.parts.items()},
+            "seeds": self.seeds,
+            "generators": {part: plain_state(state) for part, (_, state) in self.parts.items()},
         }
         with replacing(self.path, OWNER_ONLY) as temporary, temporary.open("wb") as file:
             np.savez(file, **{"head": np.array(json.dumps(head)), **arrays})  # type: ignore[arg-type]
@@ -102,26 +117,30 @@ class Checkpoint:
             if head["format"] != FORMAT:
                 raise ValueError(head["format"])
             asked = {str(word): str(told) for word, told in head["question"].items()}
-            states = {str(part): _restored(state) for part, state in head["generators"].items()}
+            self.seeds = seeds_of(head["seeds"])
+            states = {str(part): restored_state(state) for part, state in head["generators"].items()}
             for name, value in arrays.items():
                 part, _, word = name.rpartition("/")
                 self.parts.setdefault(part, ({}, states[part]))[0][word] = value  # type: ignore[index]
         except (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, MemoryError, zipfile.BadZipFile,
                 zlib.error, NotImplementedError, RecursionError):  # fmt: skip
             raise ValueError("is damaged or no checkpoint of this version; remove it, or give another path") from None
-        differ = [word for word in self.asked | asked if asked.get(word) != self.asked.get(word)]
-        if differ:
-            raise ValueError(
-                f"belongs to another question: not the same {', '.join(map(self._told(asked), differ))}; "
-                "ask that question again, or give another path"
-            )
+        check_asked(asked, self.asked)
 
-    def _told(self, asked: Mapping[str, str]) -> Callable[[str], str]:
-        def told(word: str) -> str:
-            there, here = asked.get(word, "none"), self.asked.get(word, "none")
-            return word if there.startswith("sha256:") or len(there + here) > 60 else f"{word} ({there}, not {here})"
 
-        return told
+def check_asked(there: Mapping[str, Any], here: Mapping[str, str]) -> None:
+    """Refuse what belongs to another question, and say what differs."""
+
+    def told(word: str) -> str:
+        one, other = str(there.get(word, "none")), here.get(word, "none")
+        return word if one.startswith("sha256:") or len(one + other) > 60 else f"{word} ({one}, not {other})"
+
+    differ = [word for word in dict(here) | dict(there) if there.get(word) != here.get(word)]
+    if differ:
+        raise ValueError(
+            f"belongs to another question: not the same {', '.join(map(told, differ))}; "
+            "ask that question again, or give another path"
+        )
 
 
 class Kept:
@@ -185,6 +204,18 @@ class Kept:
         return ValueError(f"checkpoint {path}: is damaged, or its generator is of another kind; remove it")
 
 
+def drawn_seeds(rng: np.random.Generator) -> tuple[int, ...]:
+    """Draw where the randomness of a run begins."""
+    return tuple(rng.integers(2**32, size=SEEDS).tolist())
+
+
+def seeds_of(document: Any) -> tuple[int, ...]:
+    """Return seeds that a file holds; a ValueError where it holds none."""
+    if len(document) != SEEDS or not all(type(word) is int and 0 <= word < 2**32 for word in document):
+        raise ValueError("no seeds")
+    return tuple(document)
+
+
 def labels_text(seen: Iterable[set[Any]]) -> str:
     """Return sets of labels as JSON; refuse labels that it cannot hold."""
     plain = [[label.item() if isinstance(label, np.generic) else label for label in labels] for labels in seen]
@@ -207,16 +238,17 @@ def described(question: Question, **settings: object) -> dict[str, str]:
     values = [feature.from_unit(rng.uniform(size=PROBES)) for feature in question.features]
     return {
         "version of epsworth": version("epsworth"),
-        "records": _digest([question.records.names, *(column.tolist() for column in columns)]),
-        "true values of the records": _digest(question.unit.tolist()),  # gaps and outliers as a policy reads them
-        "labels of the records": _digest(question.labels.tolist()),
-        "true labels": _digest(None if question.y is None else question.y.tolist()),
-        "answers of the classifier": _digest(question.ask(rows, values).tolist()),
+        "records": digest(question.records.names, *columns),
+        "true values of the records": digest(question.unit),  # gaps and outliers as a policy reads them
+        "labels of the records": digest(question.labels),
+        "true labels": digest(question.y),
+        "the model": digest_of_model(question.classifier.inside),
+        "answers of the classifier": digest(question.ask(rows, values)),
         "sensitive features": ", ".join(feature.name for feature in question.features),
-        "ranges": _digest([[repr(f), f.from_unit(np.linspace(0, 1, len(PLACES))).tolist()] for f in question.features]),
+        "ranges": digest([[repr(f), f.from_unit(np.linspace(0, 1, len(PLACES))).tolist()] for f in question.features]),
         "mechanisms": ", ".join(question.names),
         "epsilons": ", ".join(f"{epsilon!r}" for epsilon in question.epsilons.tolist()),
-        "laws of what is released": _digest(_laws(question)),
+        "laws of what is released": digest(_laws(question)),
     } | {name: f"{value}" for name, value in settings.items()}
 
 
@@ -230,20 +262,68 @@ def _laws(question: Question) -> list[Any]:
     return told
 
 
-def _digest(value: object) -> str:
-    return f"sha256:{hashlib.sha256(repr(value).encode()).hexdigest()}"
+def digest(*values: object) -> str:
+    """Return a digest of arrays, texts and numbers, in their order."""
+    found = hashlib.sha256()
+    for value in values:
+        _add(found, value)
+    return f"sha256:{found.hexdigest()}"
 
 
-def _plain(state: Any) -> Any:
+def _add(found: hashlib._Hash, value: object) -> None:
+    """Add a value to a digest: arrays by their bytes, field by field, since what lies between fields is anything."""
+    if not isinstance(value, np.ndarray):
+        found.update(repr(value).encode())
+    elif value.dtype.names:
+        for name in value.dtype.names:
+            _add(found, value[name])
+    elif value.dtype.hasobject:
+        for start in range(0, len(value), PART):
+            found.update(repr(value[start : start + PART].tolist()).encode())
+    else:
+        found.update(f"{value.dtype.str}{value.shape}".encode())
+        found.update(np.ascontiguousarray(value).tobytes())
+
+
+class _Arrays(pickle.Pickler):
+    """Pickles a model with a digest in place of each of its arrays."""
+
+    def reducer_override(self, held: Any) -> Any:
+        if isinstance(held, np.ndarray) and not held.dtype.hasobject:
+            return bytes, (digest(held).encode(),)
+        if hasattr(held, "get_tree_stats"):  # scikit-learn's trees of neighbours: counts of calls come eighth
+            return bytes, (digest(*held.__getstate__()[:7]).encode(),)
+        return NotImplemented
+
+
+def digest_of_model(model: Any) -> str:
+    """Return a digest of the numbers, texts and arrays of a model; of those that come before what cannot be pickled.
+
+    Numbers in their order; texts and arrays as a set, since what is held twice may be pickled once.
+    """
+    content, numbers, texts = io.BytesIO(), hashlib.sha256(), set()
+    with suppress(Exception):
+        _Arrays(content, protocol=5).dump(model)
+    with suppress(ValueError):  # where pickling stopped
+        for code, value, _ in pickletools.genops(content.getvalue()):
+            if code.name in NUMBERS:
+                numbers.update(f"{code.name} {value!r};".encode())
+            elif isinstance(value, (str, bytes, bytearray)):
+                texts.add(repr(value))
+    return digest(numbers.hexdigest(), *sorted(texts))
+
+
+def plain_state(state: Any) -> Any:
     """Return a generator's state as JSON has it: some hold arrays."""
     if isinstance(state, Mapping):
-        return {name: _plain(value) for name, value in state.items()}
+        return {name: plain_state(value) for name, value in state.items()}
     return {"array": state.tolist()} if isinstance(state, np.ndarray) else state
 
 
-def _restored(state: Any) -> Any:
+def restored_state(state: Any) -> Any:
+    """Return what `plain_state` was given."""
     if not isinstance(state, dict):
         return state
     if state.keys() == {"array"}:
         return np.array(state["array"], dtype=np.uint64)
-    return {name: _restored(value) for name, value in state.items()}
+    return {name: restored_state(value) for name, value in state.items()}

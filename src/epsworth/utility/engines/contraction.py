@@ -105,8 +105,9 @@ def mass_error(cells: int) -> float:
 
 
 def widened(lower: Floats, upper: Floats, error: float | Floats) -> Interval:
-    """Return bounds on a probability, moved outwards by an error."""
-    return Interval(np.clip(down(lower - error), 0, 1), np.clip(up(upper + error), 0, 1))
+    """Return bounds on a probability, moved outwards by an error; what is no number bounds nothing."""
+    low, high = np.clip(down(lower - error), 0, 1), np.clip(up(upper + error), 0, 1)
+    return Interval(np.where(np.isnan(low), 0.0, low), np.where(np.isnan(high), 1.0, high))
 
 
 def outward(value: Floats, error: float | Floats) -> Interval:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools
 from epsworth.bounds import Interval, Risk
 from epsworth.utility.engines.categories import ByCategory, by_category
-from epsworth.utility.engines.checkpoint import Kept
+from epsworth.utility.engines.checkpoint import SEEDS, Kept, drawn_seeds
 from epsworth.utility.pace import Stopped
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question
@@ -46,6 +46,8 @@ class Settings:
         Is given, once, the arrays of bounds on stability that the engine tightens: what is proven at any time.
     kept : Kept
         What an earlier run left for this one, and where this one leaves what it has.
+    seeds : tuple of int
+        Where the randomness of every record begins; drawn from ``rng`` where there is none yet (`seeded`).
     """
 
     risk: Risk
@@ -56,6 +58,20 @@ class Settings:
     batch: int = BATCH
     follow: Callable[[Bounds], None] = lambda bounds: None
     kept: Kept = field(default_factory=Kept)
+    seeds: tuple[int, ...] = ()
+
+    def seeded(self) -> Settings:
+        """Return these settings with seeds: one draw from the generator for all records."""
+        return self if self.seeds else replace(self, seeds=drawn_seeds(self.rng))
+
+    def of_part(self, number: int) -> Settings:
+        """Return these settings with seeds for a part of the run."""
+        apart = np.random.SeedSequence(self.seeds, spawn_key=(number,))
+        return replace(self, seeds=tuple(apart.generate_state(SEEDS).tolist()))
+
+    def stream(self, *place: int) -> np.random.Generator:
+        """Return a generator that belongs to a record, or to what else is counted, whoever asks for it and when."""
+        return np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(self.seeds, spawn_key=place)))
 
 
 @dataclass(frozen=True)
@@ -97,6 +113,8 @@ class Engine(ABC):
         Whether it answers where the label itself is randomised; else where features are.
     reading : callable
         From a question to what the engine reads of its classifier, or why it cannot: a text.
+    multiplies : bool
+        Whether it multiplies matrices itself: these run on one thread, to the same bits in every process.
     most_features : float
         Sensitive features that it can deal with.
     remedy : str
@@ -110,6 +128,7 @@ class Engine(ABC):
     brackets: ClassVar[bool] = False
     of_label: ClassVar[bool] = False
     reading: ClassVar[Callable[[Question], Any] | None] = None
+    multiplies: ClassVar[bool] = True
     most_features: ClassVar[float] = math.inf
     remedy: ClassVar[str] = "use method='auto'"
 
@@ -149,6 +168,10 @@ class Engine(ABC):
         """Return a key: mechanisms of one key are bounded in one run."""
         return None
 
+    def by_record(self, question: Question, settings: Settings) -> bool:
+        """Tell whether it answers record by record, so that some of them can be asked about by themselves."""
+        return False
+
     @abstractmethod
     def bound(self, question: Question, settings: Settings) -> Answer | None:
         """Bound every mechanism of a question, each of which is supported."""
@@ -164,6 +187,10 @@ class ByRecord(Engine):
     """
 
     of_ranges: ClassVar[bool] = False
+
+    def by_record(self, question: Question, settings: Settings) -> bool:
+        """Tell that it does."""
+        return True
 
     def supports(self, question: Question, m: int) -> str | None:
         """Return why the engine cannot answer, not even once per combination of categories."""
@@ -191,35 +218,39 @@ class ByRecord(Engine):
             return self._bounded(question, settings)
         parts = question.read(by_category)
         assert isinstance(parts, ByCategory)
-        numbers = replace(parts.about(question), pace=question.pace)
+        rows = range(len(parts.asked.records))[question.left.start * parts.combinations :]
+        rows = rows[: len(question.left) * parts.combinations]
+        numbers = replace(parts.about(question), pace=question.pace, start=rows.start, stop=rows.stop)
         answer = self._bounded(numbers, replace(settings, follow=lambda bounds: None))  # of rows that are no records
         if answer is None:
             return None
         return Answer(
             parts.mixed(question, answer.stability),
             None if answer.accuracy is None else parts.mixed(question, answer.accuracy),
-            parts.possible(answer.labels_possible),
-            answer.queries + parts.kinds.size * parts.combinations,
+            parts.possible(question, answer.labels_possible),
+            answer.queries + len(question.left) * parts.combinations,
             answer.spent,
             None if answer.open is None else parts.some(answer.open),
         )
 
     def _bounded(self, question: Question, settings: Settings) -> Answer | None:
-        m, _, n = question.shape
+        m, n = len(question.names), len(question.left)
         log = RecordLog.of(question, settings)
         bounds = [Bounds(lower, upper) for lower, upper in log.sides]
         settings.follow(bounds[0])
         try:
             if log.done < n:
                 question.pace.check()
-            left = self.found(replace(question, start=log.start), settings) if log.done < n else iter(())
+            rest = replace(question, start=question.start + log.start)
+            left = self.found(rest, settings) if log.done < n else iter(())
             for one in left:
                 if one is None:
                     return None
                 log.note(one)
                 settings.progress(log.done / n)
-                if log.done < n:
-                    question.pace.check()
+                if log.done == n:
+                    break
+                question.pace.check()
         except Stopped:
             pass
         open_ = None if log.done == n else np.repeat([~log.known], m, axis=0)
@@ -241,10 +272,12 @@ class Found(NamedTuple):
 
 
 class RecordLog:
-    """What is known record by record; what is not yet lies between 0 and 1.
+    """What is known of the records that are asked about; what is not yet lies between 0 and 1.
 
     Attributes
     ----------
+    first_asked : int
+        The record that all numbers here count from.
     sides : ndarray, shape ``(quantities, 2, mechanisms, epsilons, records)``
         Lower and upper bounds.
     known : ndarray of bool, shape ``(records,)``
@@ -256,7 +289,7 @@ class RecordLog:
     """
 
     def __init__(self, question: Question, settings: Settings) -> None:
-        m, e, n = question.shape
+        (m, e, _), n, self.first_asked = question.shape, len(question.left), question.start
         self.settings, self.before = settings, settings.risk.spent
         self.sides = np.zeros((kinds(question), 2, m, e, n))
         self.sides[:, 1] = 1.0
@@ -283,13 +316,14 @@ class RecordLog:
 
     def note(self, one: Found) -> None:
         """Take in what was found for a record; keep it once all before it are finished too."""
+        at = one.record - self.first_asked
         for quantity, side in enumerate(self.sides):
             found = one.bounds[min(quantity, len(one.bounds) - 1)]
-            side[..., one.record] = np.reshape(found, side[..., one.record].shape)
-        self.possible[one.record] = one.possible
+            side[..., at] = np.reshape(found, side[..., at].shape)
+        self.possible[at] = one.possible
         self.queries += one.queries
-        self.done += one.whole and not self.known[one.record]
-        self.known[one.record] = one.whole
+        self.done += one.whole and not self.known[at]
+        self.known[at] = one.whole
         while self.first < len(self.known) and self.known[self.first]:
             self.first += 1
         if self.settings.kept.wanted and one.whole:
@@ -313,6 +347,6 @@ def kinds(question: Question) -> int:
 
 
 def records_of(question: Question) -> Iterator[tuple[int, list[Any]]]:
-    """Yield every record that is not answered yet with its `targets`."""
-    for record in range(question.start, len(question.records)):
+    """Yield every record that is asked about here with its `targets`."""
+    for record in question.left:
         yield record, targets(question, record)

@@ -17,6 +17,7 @@ from epsworth.utility.question import Question
 
 MOST_POINTS = 2_000_000  # of one record's grid
 CHEAP_GRID = 2_000_000  # queries over all records up to which a grid is asked even where cells are known
+MOST_KEPT = 8_000_000  # cells of the tables that a process keeps
 FINEST = 1_024  # values of one feature up to which a grid is asked even where cells, or sums, are known
 LARGEST_GRID = 50_000_000  # queries over all records beyond which sampling is the better bargain
 
@@ -61,12 +62,11 @@ class Grid(ByRecord):
         """Yield exact bounds for mechanisms that share their grid: one query per grid point and public record."""
         sizes, m = grid_sizes(question, 0) or (), question.shape[0]
         laws, every = LawsOverEpsilon(question), [np.arange(k + 1) for k in sizes]
-        groups = [group for group in question.read(_same_public) if group[-1] >= question.start]
-        for group, table in _tables(question, sizes, groups):
+        for group, table, new in _tables(question, sizes):
             edges, labels = merged(every, table.labels)  # runs of values between which no label changes
             runs, own = [_ends(edge, k) for edge, k in zip(edges, sizes, strict=True)], Table(labels, table.kinds)
             error = mass_error(sum(labels.shape))
-            left = group[group >= question.start]
+            left = group[slice(*np.searchsorted(group, [question.left.start, question.left.stop]))]
             for record in left.tolist():
                 masses = [
                     np.concatenate([laws.runs(i, j, question.unit[record, j], *ends) for i in range(m)])
@@ -74,7 +74,7 @@ class Grid(ByRecord):
                 ]
                 shares = agreement(own, targets(question, record), masses)
                 possible = len(set(table.kinds.tolist()) | {question.labels[record]})
-                asked = table.labels.size if record == left[0] else 0
+                asked = table.labels.size if new and record == left[0] else 0
                 yield Found(record, [outward(share, error) for share in shares], possible, asked)
 
 
@@ -93,7 +93,43 @@ def _same_public(question: Question) -> list[Indices]:
     return [np.array(group) for group in groups.values()]
 
 
-def _tables(question: Question, sizes: tuple[int, ...], groups: list[Indices]) -> Iterator[tuple[Indices, Table]]:
+def _group_of(question: Question) -> Indices:
+    """Return the number of every record's group."""
+    found = np.empty(len(question.records), dtype=np.intp)
+    for number, group in enumerate(question.read(_same_public)):
+        found[group] = number
+    return found
+
+
+class _Known:
+    """Tables that a process has asked about already, as far as they are small: other pieces need them again."""
+
+    def __init__(self, question: Question) -> None:
+        self.tables: dict[tuple[tuple[int, ...], int], Table] = {}
+        self.cells = 0
+
+    def keep(self, sizes: tuple[int, ...], number: int, table: Table) -> None:
+        if self.cells + table.labels.size <= MOST_KEPT:
+            self.tables[sizes, number] = table
+            self.cells += table.labels.size
+
+
+def _tables(question: Question, sizes: tuple[int, ...]) -> Iterator[tuple[Indices, Table, bool]]:
+    """Yield every group that is asked about with its decision table, and whether that is new."""
+    groups, known = question.read(_same_public), question.read(_Known)
+    numbers = np.unique(question.read(_group_of)[question.left]).tolist()
+    for number in numbers:
+        if (sizes, number) in known.tables:
+            yield groups[number], known.tables[sizes, number], False
+    missing = [number for number in numbers if (sizes, number) not in known.tables]
+    asked = _asked(question, sizes, [groups[number] for number in missing])
+    for number, (group, table) in zip(missing, asked, strict=True):
+        if question.stop is not None:
+            known.keep(sizes, number, table)
+        yield group, table, True
+
+
+def _asked(question: Question, sizes: tuple[int, ...], groups: list[Indices]) -> Iterator[tuple[Indices, Table]]:
     """Yield the decision table of every group, asking about as many grids at once as a batch holds."""
     size = int(np.prod(sizes))
     index = np.unravel_index(np.arange(size), sizes)

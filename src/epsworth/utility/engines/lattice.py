@@ -6,7 +6,7 @@ Mechanisms on [0, 1], and unclipped Gaussian or Laplace noise.
 from __future__ import annotations
 
 from epsworth.bounds import Interval
-from epsworth.laws import Law
+from epsworth.laws import Gaussian, Laplace, Law
 from epsworth.utility.engines.contraction import stays_in_range
 from epsworth.utility.engines.linear import Brackets, Comparison, LinearModel, by_pairs
 from epsworth.utility.engines.sums import unclipped_works
@@ -32,11 +32,16 @@ class Lattice(Brackets):
         """Tell whether there are two classes: of more, sums only give a union bound."""
         return len(self.read(question).weights) == 1
 
+    def slack(self, model: LinearModel, record: int, laws: list[Law]) -> float:
+        """Bound the one score of two classes by counted units; else, or where values leave the range, with room."""
+        tight = len(model.weights) == 1 and not any(isinstance(law, (Gaussian, Laplace)) for law in laws)
+        return model.rounding(record) if tight else model.slack(record)
+
     def keeps(self, laws: list[Law], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:
         """Bound each comparison by itself."""
         return by_pairs(laws, comparisons, slack, tolerance)
 
     def possible(self, question: Question, model: LinearModel) -> list[int]:
         """Return 2 where the label can be lost: exact for two classes, a lower bound for more."""
-        own = [model.comparisons(record, label) for record, label in enumerate(question.labels)]
+        own = [model.comparisons(record, question.labels[record]) for record in question.left]
         return [1 + any(one.can_be_lost for one in comparisons) for comparisons in own]

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
-from epsworth.classifiers.cuts import LINEAR, Scored, change_of, scored
+from epsworth.classifiers.cuts import LINEAR, Scored, change_of, kind_behind, logistic_at, only_place, scored
 from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.onnx_reading import onnx_network
 from epsworth.classifiers.reading import leading
-from epsworth.classifiers.responses import Logistic
 from epsworth.classifiers.scalers import dense, ignoring_names
 from epsworth.classifiers.views import View, viewed
 from epsworth.laws import Law
@@ -52,6 +51,8 @@ class LinearModel:
         relative to.
     additions : int
         Rounded operations behind a score.
+    room : ndarray, shape ``(records,)``
+        How far off a score may be besides: of a rule's bracket, of single precision.
     """
 
     weights: Floats
@@ -59,6 +60,7 @@ class LinearModel:
     sizes: Floats
     classes: Any
     additions: int
+    room: Floats
 
     def comparisons(self, record: int, label: Any) -> list[Comparison]:
         """Return what must hold for a label to be answered; nothing where the model does not know it."""
@@ -79,8 +81,19 @@ class LinearModel:
         return sure if within or not any(one.weights.any() for one in comparisons) else None
 
     def slack(self, record: int) -> float:
-        """Bound the rounding of a record's scores that comes from what is public."""
+        """Bound the rounding of a record's scores that comes from what is public, at values however far out."""
         return MARGIN * float(self.sizes[record])
+
+    def rounding(self, record: int) -> float:
+        """Bound by how much weights . Y + constant differs from the one score that the model computes, Y in [0, 1].
+
+        In units of 2^-53, relative to the sizes: a sum of d products errs by d in whatever order (additions), each
+        term by another 12 (natural values, scalers, products), as it is answered and as the constants are: 2 d + 24.
+        Weights are sums of products, too, and right to d + 3 of twice the sizes: ranges are at most twice
+        their farther ends.
+        """
+        units = 4 * self.additions + 4 * self.weights.shape[1] + 32
+        return float(units * UNIT * self.sizes[record] + self.room[record])
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,17 +131,17 @@ def linear_for(question: Question) -> LinearModel | str:
     if is_onnx(model):
         return _of_graph(question, model)
     found = NOT_LINEAR if model is None else scored(model)
-    if isinstance(found, str) or found.kind not in LINEAR or not hasattr(found.estimator, "coef_"):
+    if isinstance(found, str):
+        return Obstacle(found) if model is not None and kind_behind(model) in LINEAR else NOT_LINEAR
+    if not all(one.kind in LINEAR and hasattr(one.estimator, "coef_") for one in found.members or (found,)):
         return NOT_LINEAR
     if any(feature.categories is not None for feature in question.features):
         return "a sensitive feature is categorical"
-    lower = np.array([feature.lower for feature in question.features])
-    view = viewed(model, found.steps, question.records, question.positions, lower)
-    if isinstance(view, str):
-        return Obstacle(view)
-    read: LinearModel | str = _read(question, view, model, found)
+    read = _read(question, model, found)
     if isinstance(read, str):
         return Obstacle(read)
+    if not all(np.isfinite(part).all() for part in (read.weights, read.constants, read.sizes)):
+        return Obstacle("its coefficients, or the scores of a record, are not finite numbers")
     return read if _agrees(question, read) else "its answers are not those of its coefficients"
 
 
@@ -151,8 +164,9 @@ def _of_graph(question: Question, model: Any) -> LinearModel | str:
     terms = (reach @ layer.terms.T + layer.constants).max(axis=1)
     rounding = 4 * layer.additions * network.unit / MARGIN  # of both scores that are compared, as read and as answered
     found = LinearModel(
-        layer.weights[:, at] * (upper - lower), constants, (1 + rounding) * terms, network.classes, layer.additions
-    )
+        layer.weights[:, at] * (upper - lower), constants, (1 + rounding) * terms, network.classes, layer.additions,
+        rounding * MARGIN * terms,
+    )  # fmt: skip
     return found if _agrees(question, found) else "its answers are not those of its coefficients"
 
 
@@ -170,23 +184,35 @@ def _agrees(question: Question, model: LinearModel) -> bool:
     return answers_as_read(question, read)
 
 
-def _read(question: Question, view: View, model: Any, found: Scored) -> LinearModel | str:
+def _read(question: Question, model: Any, found: Scored) -> LinearModel | str:
     """Fold steps and ranges into the coefficients; no difference of scores, in which public terms cancel, is read."""
     lower, upper = (np.array([getattr(f, end) for f in question.features]) for end in ("lower", "upper"))
-    estimator, everything = found.estimator, np.arange(len(question.records))
+    view, before, additions = None, list[Any](), 0
+    weights, terms = list[Floats](), list[Floats]()
+    for one in found.members or (found,):
+        steps = [*found.steps, *one.steps] if found.members else found.steps
+        if view is None or list(map(id, steps)) != list(map(id, before)):
+            view, before = viewed(model, steps, question.records, question.positions, lower), steps
+        if isinstance(view, str):
+            return view
+        coefficients = np.atleast_2d(dense(one.estimator.coef_))
+        seen = view.sizes(np.maximum(np.abs(lower), np.abs(upper)))
+        intercept = np.atleast_1d(np.asarray(one.estimator.intercept_, dtype=np.float64))
+        terms.append((seen @ np.abs(coefficients).T + np.abs(intercept)).max(axis=1))
+        weights.append(coefficients @ view.slopes * (upper - lower))
+        additions = max(additions, view.width + view.additions)
+    assert isinstance(view, View)
+    sizes = np.max(terms, axis=0) * max(1.0, additions / MARGIN_FEATURES)
+    everything = np.arange(len(question.records))
     base = dict(zip(question.positions, np.broadcast_to(lower, (len(everything), len(lower))).T, strict=True))
     with ignoring_names():
         if found.rule is None:
             constants = _columns(model.decision_function(question.records.take(everything, base)))
         else:
-            constants = _columns(estimator.decision_function(view.base))  # calibration answers no scores
-    coefficients = np.atleast_2d(dense(estimator.coef_))
-    seen = view.sizes(np.maximum(np.abs(lower), np.abs(upper)))
-    terms = seen @ np.abs(coefficients).T + np.abs(np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)))
-    additions = view.width + view.additions
-    sizes = terms.max(axis=1) * max(1.0, additions / MARGIN_FEATURES)
-    weights = coefficients @ view.slopes * (upper - lower)
-    read = LinearModel(weights, constants, sizes, estimator.classes_, additions)
+            constants = _columns(found.estimator.decision_function(view.base))  # calibration answers no scores
+    read = LinearModel(
+        np.concatenate(weights), constants, sizes, np.asarray(found.classes), additions, np.zeros_like(sizes)
+    )
     return read if found.rule is None else _cut(read, found, view)
 
 
@@ -194,8 +220,12 @@ def _cut(read: LinearModel, found: Scored, view: View) -> LinearModel | str:
     """Move the scores of two classes so that their sign tells the labels that a rule gives; the bracket is slack."""
     if len(read.weights) != 1 or found.rule is None:
         return "a threshold on the scores of more than two classes"
-    if hasattr(found.estimator, "predict_proba") and not _logistic(found.estimator, view):
+    if hasattr(found.estimator, "predict_proba") and not logistic_at(found.estimator, view.base):
         return "the probabilities of the linear model are not logistic functions of its scores"
+    classes = np.asarray(found.classes)[list(found.rule.places)]
+    if (place := only_place(found.rule)) is not None:
+        constants = np.full_like(read.constants, 2.0 * place - 1)
+        return replace(read, weights=0 * read.weights, constants=constants, sizes=0 * read.sizes, classes=classes)
     sign, middle, room = change_of(found.rule, REACH)
     if room > WIDEST or abs(middle) > REACH:
         return "the score at which the label changes is not found: the threshold lies where scores hardly matter"
@@ -204,16 +234,9 @@ def _cut(read: LinearModel, found: Scored, view: View) -> LinearModel | str:
         weights=sign * read.weights,
         constants=sign * read.constants - middle,
         sizes=read.sizes + abs(middle) + room / MARGIN,
-        classes=np.asarray(found.classes)[list(found.rule.places)],
+        room=read.room + room,
+        classes=classes,
     )
-
-
-def _logistic(estimator: Any, view: View) -> bool:
-    """Compare probabilities with what they are taken for."""
-    with ignoring_names():
-        scores, shares = estimator.decision_function(view.base), estimator.predict_proba(view.base)
-    low, high = Logistic()(np.asarray(scores, dtype=np.float64)[:, np.newaxis], np.zeros(1))
-    return bool(((low <= shares) & (shares <= high)).all())
 
 
 def _columns(scores: Any) -> Floats:
@@ -235,7 +258,7 @@ def by_pairs(laws: list[Law], comparisons: list[Comparison], slack: float, toler
         most, least = most + high, np.maximum(least, low)
     # chances to lose add up to at most one per comparison, each of four roundings off by a unit of that
     off = 4 * (len(comparisons) + 1) * UNIT
-    return Interval(np.clip(np.where(most > 0, 1 - most - off, 1), 0, 1), np.clip(1 - least + off, 0, 1))
+    return Interval(np.clip(np.where(most == 0, 1, 1 - most - off), 0, 1), np.clip(1 - least + off, 0, 1))
 
 
 class Brackets(ByRecord):
@@ -251,15 +274,20 @@ class Brackets(ByRecord):
 
     @abstractmethod
     def possible(self, question: Question, model: LinearModel) -> Sequence[int]:
-        """Return how many labels can occur within the ranges, per record."""
+        """Return how many labels can occur within the ranges, per record that is asked about."""
+
+    def slack(self, model: LinearModel, record: int, laws: list[Law]) -> float:
+        """Bound how far the constants of a record's comparisons may be off."""
+        return model.slack(record)
 
     def found(self, question: Question, settings: Settings) -> Iterator[Found]:
         """Yield deterministic bounds."""
         model = self.read(question)
 
         def keeps(record: int, label: Any, laws: list[Law]) -> Interval:
-            return self.keeps(laws, model.comparisons(record, label), model.slack(record), settings.tolerance)
+            slack = self.slack(model, record, laws)
+            return self.keeps(laws, model.comparisons(record, label), slack, settings.tolerance)
 
         possible = self.possible(question, model)
         for record, bounds in bracketed(question, model.known, keeps):
-            yield Found(record, bounds, possible[record], 1)
+            yield Found(record, bounds, possible[record - question.start], 1)

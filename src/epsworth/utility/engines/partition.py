@@ -20,6 +20,7 @@ from epsworth.classifiers.flat import LEAF, TreeModel
 from epsworth.classifiers.preprocessing import Through
 from epsworth.records import Indices
 from epsworth.search import last_passing_by_many
+from epsworth.utility.engines.row_sweep import compiled
 
 TOGETHER = 2_048  # values that are handed on at once to locate thresholds
 MOST_WAYS = 63
@@ -49,11 +50,13 @@ class Leaves:
         """Return the same boxes over the edges at which some box ends, renumbered."""
         kept, lows, highs = [], [], []
         for places, low, high in zip(self.edges, self.low, self.high, strict=True):
-            used = np.unique(np.concatenate([low - 1, high]))
-            used = used[(used >= 0) & (used < len(places))]
-            lows.append(np.searchsorted(used, low - 1, side="right"))
-            highs.append(np.searchsorted(used, high, side="left"))
-            kept.append(places[used])
+            used = np.zeros(len(places) + 1, dtype=bool)  # the first one stands for the left end
+            used[low], used[high[high < len(places)] + 1] = True, True
+            used[0] = False
+            rank = np.cumsum(used)
+            lows.append(rank[low])
+            highs.append(rank[high])
+            kept.append(places[used[1:]])
         return replace(self, edges=tuple(kept), low=np.array(lows), high=np.array(highs))
 
 
@@ -73,12 +76,16 @@ class Sweep:
     right: Indices
 
     @classmethod
-    def over(cls, model: TreeModel, positions: Sequence[int], through: Through) -> Self:
-        """Locate the thresholds on the columns of records at some positions, of which there is no `obstacle`."""
+    def over(cls, model: TreeModel, positions: Sequence[int], through: Through, within: Bools | None = None) -> Self:
+        """Locate the thresholds on the columns of records at some positions, of which there is no `obstacle`.
+
+        Splits that are not ``within`` are closed: every point asked about turns there as its record does.
+        """
         axis, place = np.full(len(model.feature), -1, dtype=np.intp), np.zeros(len(model.feature), dtype=np.intp)
         falls, edges = np.zeros(len(model.feature), dtype=bool), []
         for j, position in enumerate(positions):
-            nodes = np.flatnonzero(np.isin(model.feature, model.before.fed_by(position)))
+            fed = np.isin(model.feature, model.before.fed_by(position))
+            nodes = np.flatnonzero(fed if within is None else fed & within)
             found, place[nodes] = last_below(model, position, model.feature[nodes], model.threshold[nodes], through)
             axis[nodes], falls[nodes] = j, model.before.falls(model.feature[nodes])
             edges.append(found)
@@ -89,6 +96,11 @@ class Sweep:
     def closed(self) -> Bools:
         """The splits at which a record goes one way."""
         return np.asarray((self.axis < 0) & (self.model.left != LEAF))
+
+    @cached_property
+    def sizes(self) -> tuple[int, int]:
+        """How many leaves there are, and more than there are splits on any path."""
+        return int((self.left == LEAF).sum()), int(np.diff(self.model.roots, append=self.left.size).max())
 
     def turns_as(self, values: Sequence[Floats], given: NDArray[Any]) -> bool:
         """Tell whether records turn at every open split as the located thresholds say.
@@ -110,8 +122,19 @@ class Sweep:
                     return False
         return True
 
-    def leaves(self, turns: Bools) -> Leaves:
-        """Return the leaves that can be reached by a record that goes left at the closed splits where ``turns``."""
+    def leaves(self, turns: Bools, fast: bool = False) -> Leaves:
+        """Return the leaves that can be reached by a record that goes left at the closed splits where ``turns``.
+
+        Parameters
+        ----------
+        fast : bool
+            Walk by compiled loops (`row_sweep.compiled`), if they are there: the same leaves, in any order of nodes.
+        """
+        if fast and (loops := compiled()) is not None:
+            ends = np.array([len(edges) for edges in self.edges])
+            node, low, high = loops.reached(self.model.roots, self.left, self.right, self.axis, self.place, turns, ends,
+                                       self.sizes[0], self.sizes[1])  # fmt: skip
+            return Leaves(self.edges, node, low, high, np.searchsorted(node, self.model.roots))
         way = self._way(turns)
         node = way[self.model.roots]
         low = np.zeros((len(self.edges), node.size), dtype=np.intp)

@@ -17,11 +17,12 @@ DEPTH = 6  # frames from a warning here up to whoever asks `stability`
 
 @dataclass(frozen=True)
 class Part:
-    """Some mechanisms of a question, and the engine that answers for them."""
+    """Some mechanisms of a question, and the engine that answers for them; the number is its place in the plan."""
 
     mechanisms: tuple[int, ...]
     engine: Engine
     why: str
+    number: int = 0
 
 
 def methods() -> tuple[str, ...]:
@@ -31,7 +32,7 @@ def methods() -> tuple[str, ...]:
 
 def known(method: object) -> bool:
     """Tell whether a word is one of the methods, or was one."""
-    return method in methods() or method in TWO_WORDS or method in METHODS
+    return isinstance(method, str) and (method in methods() or method in TWO_WORDS or method in METHODS)
 
 
 def plan(question: Question, method: Method) -> list[Part]:
@@ -67,7 +68,7 @@ def _asked_for(method: Method) -> list[Engine]:
 
 
 def _chosen(question: Question, m: int, method: Method, asked: Sequence[Engine]) -> Engine:
-    """Return the first engine that can answer and finds it worthwhile; else the first that can.
+    """Return the first engine that can answer and finds it worthwhile, or is asked for; else the first that can.
 
     A label that is itself randomised has an engine of its own, whatever is asked for.
     """
@@ -76,7 +77,7 @@ def _chosen(question: Question, m: int, method: Method, asked: Sequence[Engine])
     able = []
     for engine in asked:
         if engine.supports(question, m) is None:
-            if engine.worthwhile(engine.asked(question, m), m):
+            if method == engine.name or engine.worthwhile(engine.asked(question, m), m):
                 return engine
             able.append(engine)
     if not able:

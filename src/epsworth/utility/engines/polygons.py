@@ -158,17 +158,18 @@ def _edges(law: Law, steps: int) -> Floats:
 
 
 def _possible(question: Question, model: LinearModel) -> NDArray[np.int64]:
-    """Return how many labels win on some area within the ranges, per record."""
-    weights, constants = model.weights, model.constants
+    """Return how many labels win on some area within the ranges, per record that is asked about."""
+    at = np.arange(len(question.records))[question.left]
+    weights, constants, sizes = model.weights, model.constants[at], model.sizes[at]
     if len(weights) == 1:  # the score of one class over another whose own is zero
         weights, constants = np.concatenate([0 * weights, weights]), np.concatenate([0 * constants, constants], axis=1)
-    count = np.zeros(len(question.records), dtype=np.int64)
+    count = np.zeros(len(at), dtype=np.int64)
     for block in np.array_split(np.arange(len(count)), -(-len(count) // BLOCK)):
         for own in range(len(weights)):
             ahead = np.delete(weights[own] - weights, own, axis=0).T
             c = np.delete(constants[block, own, np.newaxis] - constants[block], own, axis=1)
             planes = HalfPlanes(*np.broadcast_arrays(ahead[0] * (len(ahead) > 1), ahead[-1], c))
-            count[block] += area(planes.shifted(-_margin(planes, model.sizes[block, np.newaxis]))) > 0
+            count[block] += area(planes.shifted(-_margin(planes, sizes[block, np.newaxis]))) > 0
     return np.maximum(count, 1)
 
 

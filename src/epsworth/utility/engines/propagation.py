@@ -11,6 +11,8 @@ is bounded is the score that the model *computes*.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise, product
 from typing import Any, ClassVar
 
@@ -23,8 +25,9 @@ from epsworth.classifiers.networks import DOUBLE, network_behind
 from epsworth.classifiers.reading import leading
 from epsworth.classifiers.views import View, viewed
 from epsworth.records import Indices
-from epsworth.utility.engines.branch_and_bound import Branching
-from epsworth.utility.engines.contraction import stays_in_range
+from epsworth.utility.engines.branch_and_bound import Branching, Region, branch, enough, mass_of_boxes
+from epsworth.utility.engines.contraction import LawsOverEpsilon, stays_in_range
+from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.probing import answers_as_read
 from epsworth.utility.engines.verdicts import Verdict
 from epsworth.utility.question import Question
@@ -194,6 +197,17 @@ class Propagation(Branching):
 
     name, because = "propagation", "a network with {features}"
     reading = bounds_for
+
+    def classes(self, question: Question) -> NDArray[Any]:
+        """Return the network's labels."""
+        return np.asarray(self.read(question).classes)
+
+    def regions(
+        self, question: Question, record: int, laws: LawsOverEpsilon, settings: Settings
+    ) -> Callable[[int], Region]:
+        """Return what splits the heaviest boxes of a record."""
+        boxes, mass = self.read(question).boxes(record), partial(mass_of_boxes, laws, question, record)
+        return lambda place: branch(boxes, mass, place, enough(settings), question.pace.check)
 
     def lacks(self, question: Question, m: int) -> str | None:
         """Refuse outputs beyond the range, where nothing is bounded."""

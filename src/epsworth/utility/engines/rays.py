@@ -186,12 +186,15 @@ class Rays(ByRecord):
         return len(question.epsilons) > 1
 
     def bound(self, question: Question, settings: Settings) -> Answer | None:
-        """Begin anew in a run that goes on: the draws serve all records, and so does what they spend."""
+        """Begin anew in a run that goes on: what the draws spend is spent for all records."""
         return super().bound(question, replace(settings, kept=Kept()))
 
     def found(self, question: Question, settings: Settings) -> Iterator[Found]:
-        """Yield bounds for every epsilon from shared draws; records, labels and mechanisms share the risk."""
-        (m, e, n), model = question.shape, self.read(question)
+        """Yield bounds for every epsilon from shared draws; records, labels and mechanisms share the risk.
+
+        Whoever answers for some of the records draws the same noise: it belongs to the mechanism, not to them.
+        """
+        (m, e, n), model, settings = question.shape, self.read(question), settings.seeded()
         risk, of_mechanisms = settings.risk.split(m * n * kinds(question)), []
         for i in range(m):
             shared = noise_scales(question, i)
@@ -200,7 +203,7 @@ class Rays(ByRecord):
             regions = _regions(question, model, scales, settings.tolerance, risk)
             most = max((region.draws for region in regions.values()), default=0)
             for start in range(0, most, BATCH):
-                z = noise.sample((min(BATCH, most - start), len(question.features)), settings.rng)
+                z = noise.sample((BATCH, len(question.features)), settings.stream(i, start))
                 for region in regions.values():
                     region.count(z[: max(region.draws - start, 0)])
             of_mechanisms.append(regions)

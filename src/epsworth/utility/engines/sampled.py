@@ -153,6 +153,7 @@ class Sampled(Engine):
 
     name, because = "sampled", "no exact engine applies"
     draws = True
+    multiplies = False
 
     def __init__(self, over: Over = "auto") -> None:
         self.over = over
@@ -168,7 +169,11 @@ class Sampled(Engine):
     def bound(self, question: Question, settings: Settings) -> Answer:
         """Bound every record to the tolerance, or the average and the worst case."""
         run = each_record if self.chosen(question, settings) == "records" else whole_dataset
-        return run(question, settings)
+        return run(question, settings.seeded())
+
+    def by_record(self, question: Question, settings: Settings) -> bool:
+        """Tell whether every record is bounded: an average, and eliminations, need all of them at once."""
+        return self.chosen(question, settings) == "records"
 
     def chosen(self, question: Question, settings: Settings) -> Literal["records", "dataset"]:
         """Return what is bounded to the tolerance: under ``auto`` every record, unless that asks too much."""
@@ -180,10 +185,13 @@ class Sampled(Engine):
 
 
 def each_record(question: Question, settings: Settings) -> Answer:
-    """Bound every record at every point to the tolerance."""
+    """Bound every record at every point to the tolerance; each has a stream of its own, and its share of the risk."""
+    first, points = question.start, math.prod(question.shape)
+    question = question.part() if len(question.left) < len(question.records) else question
     sampler, tally = Sampler(question, settings), Tally(question.shape)
     settings.follow(Bounds(*tally.stability))
-    schedule = _schedule(question, tally, settings, settings.risk, FIRST_LOOK)
+    risk = settings.risk.split(kinds(question) * points)
+    schedule = _looks(question, tally, settings, risk, FIRST_LOOK)
     wanted = _wanted(question, settings)
 
     def unfinished() -> NDArray[np.bool_]:
@@ -191,7 +199,7 @@ def each_record(question: Question, settings: Settings) -> Answer:
 
     with suppress(Stopped):
         question.pace.check()  # before anything is drawn from a generator that the run will be given again
-        _draw_records(sampler, tally, schedule, unfinished, settings.progress, settings.kept)
+        _draw_records(sampler, tally, schedule, unfinished, settings.progress, settings.kept, first)
     return _answer(question, sampler, tally)
 
 
@@ -230,7 +238,12 @@ def _answer(question: Question, sampler: Sampler, tally: Tally, pooled: Tally | 
 
 def _schedule(question: Question, tally: Tally, settings: Settings, risk: Risk, first: int) -> tuple[Look, ...]:
     """Return looks at which every bound of a tally has a share."""
-    return looks(settings.tolerance, risk.split(kinds(question) * math.prod(tally.shape)), first=first)
+    return _looks(question, tally, settings, risk.split(kinds(question) * math.prod(tally.shape)), first)
+
+
+def _looks(question: Question, tally: Tally, settings: Settings, risk: Risk, first: int) -> tuple[Look, ...]:
+    """Return looks at which every bound of a tally has a share of a risk that is divided already."""
+    return looks(settings.tolerance, risk.take(kinds(question) * math.prod(tally.shape)), first=first)
 
 
 def _draw_records(
@@ -240,10 +253,12 @@ def _draw_records(
     unfinished: Callable[[], NDArray[np.bool_]],
     progress: Progress,
     kept: Kept,
+    start: int = 0,
 ) -> None:
-    seeds = _restored(sampler, tally, schedule, kept, seeds=np.zeros(8, dtype=np.int64))
-    seed = _seeds(sampler.settings.rng) if seeds is None else seeds["seeds"].tolist()
-    streams, s = _streams(seed, len(sampler.question.records)), len(sampler.question.features)
+    """Draw for records whose streams are those of the numbers from ``start`` on."""
+    _restored(sampler, tally, schedule, kept)
+    n, s = len(sampler.question.records), len(sampler.question.features)
+    streams = [sampler.settings.stream(record) for record in range(start, start + n)]
 
     def count(task: Task, agree: NDArray[np.bool_], right: NDArray[np.bool_]) -> None:
         tally.agree[task.mechanism, task.epsilon, task.records] += agree.reshape(-1, task.copies).sum(axis=1)
@@ -255,7 +270,7 @@ def _draw_records(
     if tally.looked:  # where the streams of open records were at the last look: a word per uniform
         for stream in streams:
             stream.bit_generator.advance(schedule[len(tally.looked) - 1].draws * s)  # type: ignore[attr-defined]
-    _go_through(sampler, tally, schedule, tasks, count, unfinished, progress, kept, lambda: {"seeds": np.array(seed)})
+    _go_through(sampler, tally, schedule, tasks, count, unfinished, progress, kept, dict)
 
 
 def _go_through(
@@ -334,7 +349,7 @@ def _draw_pooled(sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], pro
     """Draw (record, noise) jointly, records with replacement, so that one binomial bounds the average."""
     question, settings = sampler.question, sampler.settings
     found = _restored(sampler, tally, schedule, kept, streams="")
-    which, noise = _streams(_seeds(settings.rng) if found is None else [0], 2)
+    which, noise = (settings.stream(len(question.records) + number) for number in range(2))  # beyond the records' own
     if found is not None:
         for stream, state in zip((which, noise), json.loads(str(found["streams"])), strict=True):
             stream.bit_generator.state = state
@@ -359,15 +374,6 @@ def _draw_pooled(sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], pro
         return {"streams": json.dumps([which.bit_generator.state, noise.bit_generator.state])}
 
     _go_through(sampler, tally, schedule, tasks, count, unfinished, progress, kept, streams)
-
-
-def _seeds(rng: np.random.Generator) -> list[int]:
-    found: list[int] = rng.integers(2**32, size=8).tolist()
-    return found
-
-
-def _streams(seeds: list[int], count: int) -> Generators:
-    return [np.random.Generator(np.random.PCG64DXSM(seed)) for seed in np.random.SeedSequence(seeds).spawn(count)]
 
 
 def _part(progress: Progress, start: int, end: int, schedule: tuple[Look, ...]) -> Progress:

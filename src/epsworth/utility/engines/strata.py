@@ -79,10 +79,10 @@ class SharedDraws(ByRecord):
         """Yield bounds for one mechanism at all epsilons; records, strata and labels share the risk."""
         n, s, k = len(question.records), len(question.features), shared_grid(question, 0) or 0
         weights = binomial_weights(np.array([r.mechanisms[0].scalar_epsilon for r in question.releases[0]]), k, s)
-        risk = settings.risk.split(n * s * kinds(question))
+        risk, settings = settings.risk.split(n * s * kinds(question)), settings.seeded()
         for record, labels in records_of(question):
             strata = Strata(question, record, k, labels)
-            told = partial(_told, settings.progress, record, n)
+            told = partial(_told, settings.progress, record - question.start, len(question.left))
             whole = strata.run(weights, settings, risk.take(s * len(labels)), told)
             bounds = [widened(weights @ q.lower, weights @ q.upper, weights_error(s)) for q in strata.q]
             yield Found(record, bounds, len(strata.seen), strata.queries, whole)
@@ -131,8 +131,8 @@ class Strata:
             if number < done:
                 continue
             try:
-                for j in drawn_strata:
-                    hits[:, j] += self._draw(int(j), drawn - before, settings.rng)
+                for j in drawn_strata.tolist():
+                    hits[:, j] += self._draw(j, drawn - before, settings.stream(self.record, j, number))
             except Stopped:
                 return False
             for q, counts in zip(self.q, hits, strict=True):

@@ -1,8 +1,9 @@
 """The law of a weighted sum of independent released values, bounded on both sides.
 
-On a lattice of N steps over the range of S = sum_j w_j M_j the law of each term is rounded down to its cell; a product
-of Fourier transforms then gives Pr[S0 <= .] exactly, where S lies between S0 and S0 + s steps: the bracket closes as
-s/N.  Normal, Laplace and two-level laws have closed forms; one or two laws on grids are summed row by row.
+What is exact comes first: one value; mixtures of uniform laws (`windows`); laws with few atoms (`atoms`); grids row by
+row; unclipped noise.  Many values with continuous parts take a Fourier series (`fourier`).  What remains wider than
+asked also goes on a lattice of N steps over the range of S = sum_j w_j M_j, where the law of each term is rounded down
+to its cell: a product of transforms gives Pr[S0 <= .] with S between S0 and S0 + s steps; the bracket closes as s/N.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from scipy.special import ndtr
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
-from epsworth.laws import Gaussian, Laplace, Law, TwoLevel
+from epsworth.laws import Gaussian, Laplace, Law
 from epsworth.laws.grid import GridLaw
 from epsworth.laws.law import MASS_ERROR
 from epsworth.rounding import UNIT
+from epsworth.utility.engines import atoms, fourier, windows
 from epsworth.utility.engines.contraction import widened
+from epsworth.utility.engines.parts import parts_of
 
 FIRST_STEPS, MOST_STEPS = 2**12, 2**18
 # Units of rounding per level (factor of two in the length) of a transform, relative to its Euclidean norm.  A pass of
@@ -27,7 +30,7 @@ FIRST_STEPS, MOST_STEPS = 2**12, 2**18
 # sqrt(r) times the norm), then turns them (4 units): (r + 3) sqrt(r) + 4 in log2(r) levels.  That is at most 11.1 for
 # r = 2, 3, 4, 5, the factors of `next_fast_len(real=True)`; in norms as in Higham 2002, theorem 24.2.
 FOURIER = 12
-CLOSE = 1e-9  # rounding beyond which the closed form is given up for the lattice
+CLOSE = 1e-9  # a lead, relative to its terms, beyond which a reading and the classifier must agree
 # How far a score, and so a threshold, may be off, relative to the sum of its absolute terms.  A sum of d products errs
 # by at most d units of 2^-53 in whatever order, each term by another 12 (scalers, weights, natural values; the cells
 # and shifts of `bracket`): the difference of two scores of 1000 features by twice 1012, with a factor of four to spare
@@ -76,7 +79,8 @@ def bracket(laws: list[Law], weights: Floats, threshold: float, steps: int, slac
     pmf = irfft(product, n=length, axis=-1)
     cumulated = np.cumsum(pmf, axis=-1)
     slack = slack + MARGIN * (abs(shift) + reach)
-    low, high = int(np.floor((shift - slack) / h)) - used.size, int(np.floor((shift + slack) / h))
+    at = np.clip([(shift - slack) / h, (shift + slack) / h], -1.0, float(length))  # beyond the sum is all alike
+    low, high = int(np.floor(at[0])) - used.size, int(np.floor(at[1]))
     lower, upper = (_at(cumulated, i) for i in (low, high))
     return widened(lower, upper, transform_error(used.size, length))
 
@@ -92,39 +96,6 @@ def transform_error(parts: int, length: int) -> float:
     """
     norm = FOURIER * (parts + 1) * math.log2(2 * length)
     return UNIT * (math.sqrt(length) * norm + length) + parts * (2 * MASS_ERROR + 4 * UNIT)
-
-
-def closed_form(laws: list[Law], weights: Floats, threshold: float) -> Interval:
-    """Bound Pr[sum_j w_j Y_j <= threshold] for at most three piecewise-constant laws, to rounding.
-
-    The density of w_j Y_j jumps at b = w_j (0, l, l + 2C, 1) by J = (q, p - q, q - p, -q) / w_j, so that
-    P = sum over the jumps of prod J (threshold - sum b)_+^s / s!.  Where terms cancel too much the interval is wide,
-    and the lattice does better.
-
-    In units: a jump is off by 4 (spread, window, difference, weight), their product by 5 s - 1, the power and its
-    product by s + 2, and numpy adds up to 64 terms eight by eight, 10 in a row: 6 s + 11.  Each of the s + 1 places
-    that a difference is made of is off by 5, relative to the widest one, and their sums by s + d.
-    """
-    used = np.flatnonzero(weights)
-    s, unit = used.size, UNIT * (6 * used.size + 12 + weights.size)
-    shift = threshold - float(np.minimum(weights, 0).sum())
-    height, place = np.ones((1, 1)), np.zeros((1, 1))
-    for j in used:
-        law, width = laws[j], abs(weights[j])
-        assert isinstance(law, TwoLevel)
-        start = law.x - law.offset
-        start = start if weights[j] > 0 else 1 - start - 2 * law.half
-        central = (1 - law.spread) / (2 * law.half)
-        jumps = np.stack([law.spread, central, -central, -law.spread], axis=-1) / width
-        at = np.stack([0 * start, start, start + 2 * law.half, 1 + 0 * start], axis=-1) * width
-        height = (height[..., np.newaxis] * jumps[..., np.newaxis, :]).reshape(len(jumps), -1)
-        place = (place[..., np.newaxis] + at[..., np.newaxis, :]).reshape(len(at), -1)
-    eta = unit * (abs(shift) + float(np.abs(weights).sum()))
-    above = np.maximum(shift - place, 0.0)
-    value = (height * above**s).sum(axis=-1) / math.factorial(s)
-    reach = above + eta
-    error = (np.abs(height) * (unit * reach**s + s * reach ** (s - 1) * eta)).sum(axis=-1) / math.factorial(s)
-    return widened(value, value, error * (1 + 2 * unit))
 
 
 def laplace_sum(laws: list[Law], weights: Floats, threshold: float) -> Interval:
@@ -174,37 +145,78 @@ def unclipped_works(weights: Floats) -> bool:
 
 def at_most(laws: list[Law], weights: Floats, threshold: float, slack: float, tolerance: float) -> Interval:
     """Bound Pr[weights . Y <= t] for every t within ``slack`` of the threshold, as narrowly as the tolerance."""
-    form = _closed(laws, weights)
-    if form is not None:
-        found = Interval(form(threshold - slack).lower, form(threshold + slack).upper)
-        if form.func is not closed_form or (found.upper - found.lower).max() <= max(CLOSE, slack):
-            return found
-    else:
-        found = bracket(laws, weights, threshold, FIRST_STEPS, slack)
-    steps = FIRST_STEPS
+    weights, threshold, slack = _scaled(weights, threshold, slack)
+    if not math.isfinite(threshold) or not math.isfinite(slack):  # far beyond the sum: either side, for all we know
+        shape = laws[0].shape or (1,)
+        return Interval(np.zeros(shape), np.ones(shape))
+    if (form := _unclipped(laws, weights)) is not None:
+        return Interval(form(threshold - slack).lower, form(threshold + slack).upper)
+    laws = [law if law.shape else law[np.newaxis] for law in laws]
+    used = np.flatnonzero(weights)
+    if not used.size:
+        return bracket(laws, weights, threshold, 1, slack)
+    found = _direct([laws[j] for j in used], weights[used], threshold, slack, tolerance)
+    steps, reached = FIRST_STEPS, np.zeros(len(found.lower))  # steps after which the lattice's bracket was so wide
     while True:
         gap = found.upper - found.lower
-        wide = gap > tolerance
-        if not wide.any() or steps >= MOST_STEPS:
+        wide = (gap > tolerance) & (reached / MOST_STEPS < gap)  # else even the last lattice is of no use
+        if not wide.any():
             return found
-        # the gap shrinks as 1/steps: jump to where it should do, for the epsilons that need it
-        steps = min(MOST_STEPS, int(steps * max(2.0, 1.1 * float(gap.max()) / tolerance)))
-        now = bracket([law[wide] if law.shape else law for law in laws], weights, threshold, steps, slack)
+        now = bracket([law[wide] for law in laws], weights, threshold, steps, slack)
         found.lower[wide] = np.maximum(found.lower[wide], now.lower)
         found.upper[wide] = np.minimum(found.upper[wide], now.upper)
+        if steps >= MOST_STEPS:
+            return found
+        reached[wide] = (now.upper - now.lower) * steps
+        # the lattice's gap shrinks as 1/steps: jump to where it should do, for the epsilons that need it
+        steps = min(MOST_STEPS, int(max(2.0 * steps, 1.1 * float(reached[wide].max()) / tolerance)))
 
 
-def _closed(laws: list[Law], weights: Floats) -> partial[Interval] | None:
-    """Return the closed form of these laws as a function of the threshold, or None."""
+def _scaled(weights: Floats, threshold: float, slack: float) -> tuple[Floats, float, float]:
+    """Take the largest weight to [1/2, 1) by a power of two, so that squares neither vanish nor overflow.
+
+    Doubles keep their digits but for weights below 2^-1022 then, each of which moves the sum by less than 2^-1000.
+    """
+    k = -math.frexp(float(np.abs(weights).max(initial=0)))[1]
+    with np.errstate(over="ignore", under="ignore"):
+        moved = np.ldexp(weights, k)
+        lost = weights.size * 2.0**-1000 if (np.ldexp(moved, -k) != weights).any() else 0.0
+        return moved, float(np.ldexp(threshold, k)), float(np.ldexp(slack, k)) + lost
+
+
+def _unclipped(laws: list[Law], weights: Floats) -> partial[Interval] | None:
+    """Return the closed form of noise on the real line as a function of the threshold, or None."""
     if all(isinstance(law, Gaussian) for law in laws):
         return partial(gaussian_sum, laws, weights)
-    if all(isinstance(law, Laplace) for law in laws):
-        return partial(laplace_sum, laws, weights)
-    if np.count_nonzero(weights) in (1, 2) and all(isinstance(law, GridLaw) for law in laws):
-        return partial(grid_sum, laws, weights)
-    if np.count_nonzero(weights) in (1, 2, 3) and all(isinstance(law, TwoLevel) and law.shape for law in laws):
-        return partial(closed_form, laws, weights)
-    return None
+    return partial(laplace_sum, laws, weights) if all(isinstance(law, Laplace) for law in laws) else None
+
+
+def _direct(laws: list[Law], weights: Floats, threshold: float, slack: float, tolerance: float) -> Interval:
+    """Bound without a lattice, by whatever is narrowest; 0 and 1 where nothing applies."""
+    if len(laws) <= 2 and all(isinstance(law, GridLaw) for law in laws):
+        return Interval(*(grid_sum(laws, weights, threshold + by)[i] for i, by in enumerate((-slack, slack))))
+    parts = [part for law in laws if (part := parts_of(law)) is not None]
+    if len(parts) == len(laws) and windows.closes(parts):
+        return windows.uniform_sum(parts, weights, threshold, slack)
+    if len(laws) == 1:
+        return _one(laws[0], weights[0], threshold, slack)
+    count = max(len(law[...].mean()) for law in laws) if not parts else max(len(part.masses) for part in parts)
+    found = Interval(np.zeros(count), np.ones(count))
+    if len(parts) < len(laws):
+        return found
+    atomic = np.all([part.rest == 0 for part in parts], axis=0)
+    for chosen, answer in ((atomic, atoms.few_atoms), (~atomic, fourier.series)):
+        if chosen.any():
+            now = answer([part.only(chosen) for part in parts], weights, threshold, slack, tolerance)
+            found.lower[chosen], found.upper[chosen] = now
+    return found
+
+
+def _one(law: Law, weight: float, threshold: float, slack: float) -> Interval:
+    """Bound Pr[weight Y <= t]: the law's own masses; the quotient is off by a unit."""
+    eta = slack + 2 * UNIT * abs(threshold)
+    low, high = (_at_most(law, weight, np.asarray(threshold + by)) for by in (-eta, eta))
+    return widened(low, high, MASS_ERROR)
 
 
 def grid_sum(laws: list[Law], weights: Floats, threshold: float) -> Interval:

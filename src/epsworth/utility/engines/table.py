@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from epsworth.utility.engines.branch_and_bound import BranchAndBound
 from epsworth.utility.engines.cells import CellTables
 from epsworth.utility.engines.constant import Constant
 from epsworth.utility.engines.engine import Engine
@@ -15,6 +14,7 @@ from epsworth.utility.engines.quadratic import SlabBounds
 from epsworth.utility.engines.rays import Rays
 from epsworth.utility.engines.sampled import Sampled
 from epsworth.utility.engines.strata import SharedDraws
+from epsworth.utility.engines.tree_boxes import BranchAndBound
 
 ENGINES: tuple[Engine, ...] = (
     Label(),

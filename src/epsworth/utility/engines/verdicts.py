@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
-
-from numpy.typing import NDArray
+from typing import NamedTuple, Protocol
 
 from epsworth.arrays import Bools, Floats
 from epsworth.records import Indices
@@ -41,17 +39,4 @@ class Boxes(Protocol):
 
     def look(self, low: Floats, high: Floats, label: int) -> Verdict:
         """Judge boxes; ``label`` is an index into the classes."""
-        ...
-
-
-class Inside(Protocol):
-    """A classifier that can be looked into."""
-
-    @property
-    def classes(self) -> NDArray[Any]:
-        """The labels, in the order of the scores."""
-        ...
-
-    def boxes(self, record: int) -> Boxes:
-        """Return the bounds for one record."""
         ...

@@ -1,9 +1,11 @@
 """How far can one record move before its label can change? `radius` answers with a two-sided `Radius`.
 
+``bracket``    what is proven by now, and whether the run must end
 ``question``   the user's question, checked once, and the classifier that has the last word
 ``linear``     exact: hyperplanes, centroids and k-means among them, by the dual norm
 ``quadratic``  quadrics: duality in norm 2, closed form or boxes in norm inf
-``trees``      one tree exactly; sums of trees by boxes of cells
+``trees``      one tree exactly; sums of trees on all cells, where these are few
+``search``     sums of trees by boxes of cells, the most promising first
 ``networks``   ReLU networks in norm inf, by mixed-integer programming
 ``sampled``    any classifier: the nearest flip seen, and a ball that hardly ever flips
 ``boxes``      a search that all continuous bounds share
@@ -12,7 +14,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,16 +22,22 @@ import numpy as np
 
 from epsworth.arrays import Floats, Rng, generator
 from epsworth.bounds import Risk, check_spent
+from epsworth.numerals import share, whole
 from epsworth.results import Result, how_sure
 from epsworth.rounding import float_below, show_down, show_up
+from epsworth.utility.pace import Stopped, check_seconds
+from epsworth.utility.radius.bracket import Tightening, Watch
 from epsworth.utility.radius.linear import linear_radius
 from epsworth.utility.radius.networks import network_radius
 from epsworth.utility.radius.quadratic import quadratic_radius
 from epsworth.utility.radius.question import Asked, Found, ask
-from epsworth.utility.radius.sampled import nearest_flip, tested_radius
+from epsworth.utility.radius.sampled import kept_flip, nearest_flip, tested_radius
 from epsworth.utility.radius.trees import tree_radius
 
 __all__ = ["Radius", "radius"]
+
+BOXES = 20_000  # that a search looks at, where there is no deadline
+SAMPLED = "sampled"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +66,10 @@ class Radius(Result):
         Sampled only: at most the share ``failing`` of the ball of radius ``tested`` flips, with that confidence.
     spent : float
         What bounds on draws spent of 1 - confidence.
+    stopped : bool
+        Whether the run ended early, by its deadline or on request; all that is stated holds.
+    notes : tuple of str
+        What ended the search before the bounds met, and what more would do.
 
     Examples
     --------
@@ -82,6 +94,8 @@ class Radius(Result):
     tested: float | None = None
     failing: float | None = None
     spent: float = 0.0
+    stopped: bool = False
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_spent(self.spent, self.confidence)
@@ -96,12 +110,16 @@ class Radius(Result):
         else:
             seen = f"a point with another label lies at most {show_up(self.upper)} away"
         how = f"in norm {norm} over {moved} ({self.method})"
-        if self.tested is None or self.failing is None:
-            return f"No point nearer than {show_down(self.lower)} has another label; {seen}, {how}."
-        return (
-            f"Nothing is proven of every point; {seen}, {how}. At most {show_up(self.failing)} of the ball of radius "
-            f"{show_down(self.tested)} has another label, {how_sure(self.confidence)}."
-        )
+        notes = "".join(f" Note, {note}." for note in self.notes)
+        if self.sound:
+            return f"No point nearer than {show_down(self.lower)} has another label; {seen}, {how}.{notes}"
+        tested = ""
+        if self.tested is not None and self.failing is not None:
+            tested = (
+                f" At most {show_up(self.failing)} of the ball of radius {show_down(self.tested)} has another label, "
+                f"{how_sure(self.confidence)}."
+            )
+        return f"Nothing is proven of every point; {seen}, {how}.{tested}{notes}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form; null where a bound is infinite."""
@@ -117,7 +135,10 @@ def radius(
     confidence: float = 0.999,
     rng: Rng = None,
     failing: float = 0.01,
-    budget: int = 20_000,
+    budget: int | None = None,
+    seconds: float | None = None,
+    watch: Watch | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Radius:
     """Bound how far the features of one record can move before its label can change.
 
@@ -143,8 +164,17 @@ def radius(
         For sampled answers, and for the first flip that the searches start from.
     failing : float
         Share of a ball that may flip, for the tested radius.
-    budget : int
-        Most boxes that a search looks at before it returns what it has proven.
+    budget : int, optional
+        Most boxes that a search looks at before it returns what it has proven; by default 20,000, and where there are
+        ``seconds`` no end.
+    seconds : float, optional
+        Time after which the run ends with what is proven by then (``Radius.stopped``, and ``notes``).  Everything
+        counts from the call on; looking into the classifier is not cut short, and a query that has begun is waited for.
+    watch : callable, optional
+        Called between queries and boxes with the run's `Bracket`: ``.lower``, ``.upper``, ``.seconds``; both bounds
+        hold and only tighten.  Where it returns True the run ends, as after ``seconds``.
+    progress : callable, optional
+        Called with ``lower / upper`` whenever that has grown: at 1 the bounds meet.
 
     Returns
     -------
@@ -168,31 +198,52 @@ def radius(
     >>> round(found.lower, 9), round(found.upper, 9), found.method
     (0.75, 0.75, 'linear')
     """
-    for name, share in (("confidence", confidence), ("failing", failing)):
-        if not 0 < share < 1:
-            raise ValueError(f"{name} must lie strictly between 0 and 1, got {share!r}")
-    if budget < 1:
-        raise ValueError(f"budget must be at least one box, got {budget!r}")
-    asked = ask(model, x, norm=norm, features=features)
-    draws, risk = generator(rng), Risk.of(confidence)
-    found = _look_inside(asked, draws, budget)
-    if found is not None:
-        return _answer(asked, found)
-    flip = nearest_flip(asked, draws)
-    tested = tested_radius(asked, flip, draws, failing=failing, risk=risk)
-    answer = _answer(asked, Found(0.0, flip, "sampled"))
+    check_options(confidence, failing, budget)
+    run = Tightening(check_seconds(seconds), watch, progress)
+    asked = ask(model, x, norm=norm, features=features, run=run)
+    return bounded(asked, generator(rng), confidence=confidence, failing=failing, budget=budget)
+
+
+def bounded(
+    asked: Asked, draws: np.random.Generator, *, confidence: float, failing: float, budget: int | None
+) -> Radius:
+    """Answer a question whose options are checked."""
+    run, risk, tested = asked.run, Risk.of(confidence), 0.0
+    most = math.inf if budget is None and run.pace.seconds is not None else budget or BOXES
+    try:
+        found = _look_inside(asked, draws, most)
+        if found is None:
+            flip = nearest_flip(asked, draws)
+            tested = tested_radius(asked, flip, draws, failing=failing, risk=risk)
+            found = Found(0.0, flip, SAMPLED)
+    except Stopped:
+        found = Found(run.lower, kept_flip(asked), run.method or SAMPLED)
+    run.found(found.witness)
+    run.proven(found.lower)
+    answer = _answer(asked, found)
+    if found.method != SAMPLED:
+        return answer
     return replace(
         answer, sound=False, confidence=confidence, tested=tested, failing=failing, spent=float_below(risk.spent)
     )
 
 
-def _look_inside(asked: Asked, rng: np.random.Generator, budget: int) -> Found | None:
+def check_options(confidence: float, failing: float, budget: int | None) -> None:
+    """Check what does not depend on the record."""
+    share("confidence", confidence)
+    share("failing", failing)
+    if budget is not None:
+        whole("budget", budget)
+
+
+def _look_inside(asked: Asked, rng: np.random.Generator, budget: float) -> Found | None:
     """Return what a method that knows the model finds, or None."""
     found, inside = tree_radius(asked, rng, budget), asked.inside()
     if found is None and inside is not None:
         found = linear_radius(asked, inside) or quadratic_radius(asked, inside, budget)
         found = found or network_radius(asked, inside, rng)
     if found is not None and found.witness is None and math.isfinite(found.lower):
+        asked.run.proves(found.method, found.lower)  # a search for a flip may be the run's end
         return replace(found, witness=nearest_flip(asked, rng))  # scores so flat that rounding decides: look for a flip
     return found
 
@@ -207,4 +258,12 @@ def _answer(asked: Asked, found: Found) -> Radius:
         confidence=1.0,
         sound=True,
         witness=None if found.witness is None else found.witness.point,
+        stopped=asked.run.pace.stopped is not None,
+        notes=(*_ended(asked.run), *found.notes),
     )
+
+
+def _ended(run: Tightening) -> tuple[str, ...]:
+    """Say why a run ended before its work was done, and what more time would do."""
+    why = run.pace.stopped
+    return () if why is None else (f"the run ended {why}; more time can bring the bounds closer",)

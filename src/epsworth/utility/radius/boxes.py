@@ -13,7 +13,13 @@ from epsworth.utility.engines.branch_and_bound import halves
 BATCH = 256
 
 
-def free_radius(free: Callable[[Floats, Floats], Bools], width: int, reach: float, budget: int) -> float:
+def free_radius(
+    free: Callable[[Floats, Floats], Bools],
+    width: int,
+    reach: float,
+    budget: float,
+    proven: Callable[[float], None] = lambda radius: None,
+) -> float:
     """Return the largest radius up to ``reach``, in norm inf, that boxes prove to be free of flips.
 
     Claim: no point of norm below the answer flips, if ``free`` is right; the boxes that cannot be excluded
@@ -23,14 +29,17 @@ def free_radius(free: Callable[[Floats, Floats], Bools], width: int, reach: floa
     ----------
     free : callable
         Takes lower and upper corners, shape ``(n, width)``; true only where no point of the box flips.
-    budget : int
+    budget : float
         Most boxes to look at.
+    proven : callable
+        Is given every radius that is proven on the way; it may raise to end the search.
     """
     low, high = np.full((1, width), -reach), np.full((1, width), reach)
     distance, looked = np.zeros(1), 1
     if not reach > 0 or free(low, high).all():
         return max(reach, 0.0)
     while distance.size and looked < budget:
+        proven(float(min(reach, distance.min())))
         now, later = nearest_first(distance, BATCH)
         a, b = _halved(low[now], high[now])
         looked += len(a)

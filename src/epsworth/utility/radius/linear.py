@@ -20,7 +20,8 @@ from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.quadratics import quadratic_scores
 from epsworth.classifiers.scalers import dense
 from epsworth.rounding import UNIT, down
-from epsworth.utility.radius.question import Asked, Found, Inside, Witness
+from epsworth.utility.radius.bracket import Witness
+from epsworth.utility.radius.question import Asked, Found, Inside
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,9 @@ a <= z - l (1 - d), a <= u d with d in {0, 1} (Tjeng, Xiao, Tedrake 2019).  All 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, linprog, milp
@@ -18,11 +19,14 @@ from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, linprog, mi
 from epsworth.arrays import Floats
 from epsworth.classifiers.layers import Affine, Network, Rectifier
 from epsworth.classifiers.networks import network_model
+from epsworth.utility.pace import Stopped
 from epsworth.utility.radius.question import Asked, Found, Inside
-from epsworth.utility.radius.sampled import SHELLS, nearest_flip, scale, walk
+from epsworth.utility.radius.sampled import SHELLS, first_flip, scale, walk
 
 MOST_UNITS = 256
-SECONDS = 10.0  # per rival class
+SECONDS = 10.0  # per rival class, without a deadline
+FIRST = SECONDS / 32  # of a run that may be stopped
+QUICK = 40  # halvings of the radius that intervals prove
 DUAL = 1e-7  # HiGHS' dual feasibility tolerance
 PRUNED = 1e-6  # HiGHS' mip_feasibility_tolerance: nodes whose bound is that near to the best point found are not opened
 SLACK = 1e-9  # relative widening of the interval bounds: sums of n products are off by n + 3 units, for n < 4e6
@@ -66,24 +70,58 @@ def network_radius(asked: Asked, inside: Inside, rng: np.random.Generator) -> Fo
     local = around(found, inside)
     own = inside.own
     rivals = [k for k in range(len(found.classes)) if k != own]
-    flip = nearest_flip(asked, rng)
+    flip = first_flip(asked, rng)
     if flip is not None:  # a nearer flip makes a smaller ball and a tighter program
         offset = flip.point - asked.point
-        flip = walk(asked, np.array([offset, *_polished(local, offset, own, rivals)]))
+        with suppress(Stopped):
+            asked.run.found(walk(asked, np.array([offset, *_polished(local, offset, own, rivals)])))
+        flip = asked.run.witness
     reach = scale(asked) * SHELLS[-1] if flip is None else flip.distance * (1 + 1e-6)
     if not asked.agrees(inside, found.scores, reach):
         return None
     slack = rounding(found, inside.sizes(reach), inside.additions)
-    lower, offsets = reach, []
-    for k in rivals:
-        bound, offset_found = _nearest(local, k, own, reach, slack)
-        lower = min(lower, bound)
-        if offset_found is not None:
-            offsets += [offset_found, *_polished(local, offset_found, own, rivals)]
-    if offsets:
-        nearer = walk(asked, np.array(offsets) * (1 + 1e-6))
-        flip = min((w for w in (flip, nearer) if w is not None), key=lambda w: w.distance, default=None)
-    return Found(lower, flip, "network")
+    bounds = {k: _quick(local, k, own, reach, slack) for k in rivals}  # at once
+    asked.run.proves("network", min(bounds.values(), default=reach))
+    paced = not asked.run.pace.free
+    most = SECONDS if asked.run.pace.seconds is None else math.inf
+    open_, seconds = rivals, FIRST if paced else SECONDS
+    while open_ and seconds <= most:  # a solver that is cut short begins anew, with twice the time
+        for k in sorted(open_, key=bounds.__getitem__):
+            if paced:
+                asked.run.pace.check()
+            nearest = _nearest(local, k, own, reach, slack, min(seconds, asked.run.left))
+            bounds[k] = max(bounds[k], nearest.lower)
+            open_ = [other for other in open_ if other != k or not nearest.finished]
+            if nearest.offset is not None:
+                offsets = [nearest.offset, *_polished(local, nearest.offset, own, rivals)]
+                asked.run.found(walk(asked, np.array(offsets) * (1 + 1e-6)))
+            asked.run.proven(min(bounds.values()))
+        seconds *= 2
+    notes = (f"the solver was ended after {SECONDS:g} seconds for a label; seconds=.. gives it more",) if open_ else ()
+    return Found(min(bounds.values(), default=reach), asked.run.witness, "network", notes)
+
+
+def _quick(local: Network, rival: int, own: int, reach: float, slack: float) -> float:
+    """Return a radius of a ball in which intervals prove that a rival stays behind."""
+    *hidden, last = local.affine
+    lead = Affine.of(last.weights[[rival]] - last.weights[[own]], last.biases[[rival]] - last.biases[[own]])
+    low, high = 0.0, reach
+    for _ in range(QUICK):
+        middle = 0.5 * (low + high)
+        ends = np.full(hidden[0].weights.shape[1], -middle), np.full(hidden[0].weights.shape[1], middle)
+        for layer in hidden:
+            ends = _interval(layer, *ends)
+            ends = np.maximum(ends[0], 0), np.maximum(ends[1], 0)
+        low, high = (middle, high) if _interval(lead, *ends)[1].max() + slack < 0 else (low, middle)
+    return low
+
+
+def _interval(layer: Affine, bottom: Floats, top: Floats) -> tuple[Floats, Floats]:
+    """Bound what a layer makes of a box of inputs, rounding included."""
+    weights, biases = layer.weights, layer.biases
+    centre, half = weights @ (0.5 * (bottom + top)) + biases, np.abs(weights) @ (0.5 * (top - bottom))
+    room = SLACK * (np.abs(weights) @ np.maximum(np.abs(bottom), np.abs(top)) + np.abs(biases))
+    return centre - half - room, centre + half + room
 
 
 def _polished(local: Network, offset: Floats, own: int, rivals: list[int]) -> list[Floats]:
@@ -113,17 +151,26 @@ def _polished(local: Network, offset: Floats, own: int, rivals: list[int]) -> li
     return found
 
 
-def _nearest(local: Network, rival: int, own: int, reach: float, slack: float) -> tuple[float, Floats | None]:
+class _Nearest(NamedTuple):
+    """A bound on the distance to a rival, whether its solver came to an end, and its best offset."""
+
+    lower: float
+    finished: bool
+    offset: Floats | None
+
+
+def _nearest(local: Network, rival: int, own: int, reach: float, slack: float, seconds: float) -> _Nearest:
     """Bound the distance to a rival from below within a ball; return the solver's best offset too."""
     program, last = _Program.of(local, reach), local.affine[-1]
     gap = float(last.biases[rival] - last.biases[own])
-    answer = program.solve(last.weights[rival] - last.weights[own], gap + slack)
+    answer = program.solve(last.weights[rival] - last.weights[own], gap + slack, seconds)
     if answer.status == 2:
-        return reach, None  # no point of the ball reaches the rival
+        return _Nearest(reach, True, None)  # no point of the ball reaches the rival
     bound = getattr(answer, "mip_dual_bound", None)
     bound = float(bound) if bound is not None and math.isfinite(bound) else 0.0
     lower = reach * max(bound - DUAL * program.columns - PRUNED, 0.0)
-    return min(lower, reach), None if answer.x is None else reach * answer.x[1 : 1 + program.moved]
+    offset = None if answer.x is None else reach * answer.x[1 : 1 + program.moved]
+    return _Nearest(min(lower, reach), answer.status != 1, offset)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,9 +207,7 @@ class _Program:
         at = 1 + moved
         for layer, n in zip(hidden, units, strict=True):
             weights, biases = layer.weights, layer.biases
-            centre, half = weights @ (0.5 * (bottom + top)) + biases, np.abs(weights) @ (0.5 * (top - bottom))
-            room = SLACK * (np.abs(weights) @ np.maximum(np.abs(bottom), np.abs(top)) + np.abs(biases))
-            least_z, most_z = centre - half - room, centre + half + room
+            least_z, most_z = _interval(layer, bottom, top)
             size = np.maximum(np.maximum(np.abs(least_z), np.abs(most_z)), np.finfo(float).tiny)
             outputs, switches = slice(at, at + n), slice(at + n, at + 2 * n)
             z = np.zeros((n, columns))
@@ -179,7 +224,7 @@ class _Program:
             bottom, top = np.maximum(least_z, 0), np.maximum(most_z, 0)
         return cls(np.vstack(rows), np.concatenate(low), np.concatenate(high), (least, most), whole, last, sizes, moved)
 
-    def solve(self, lead: Floats, gap: float) -> OptimizeResult:
+    def solve(self, lead: Floats, gap: float, seconds: float) -> OptimizeResult:
         """Minimise r where the rival's lead is at least zero."""
         flip = np.zeros(self.columns)
         flip[self.last] = lead * self.sizes
@@ -195,5 +240,5 @@ class _Program:
             integrality=self.whole.astype(np.intp),
             bounds=Bounds(*self.bounds),
             constraints=constraints,
-            options={"time_limit": SECONDS, "mip_rel_gap": 0.0},
+            options={"time_limit": seconds, "mip_rel_gap": 0.0},
         )

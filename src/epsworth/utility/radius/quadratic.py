@@ -9,6 +9,7 @@ diagonal, else boxes that are proven free of flips.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -142,7 +143,7 @@ def nearest_along_axes(quadric: Quadric) -> Nearest:
     return Nearest(low, corner(high)[np.newaxis])
 
 
-def nearest_in_boxes(quadric: Quadric, budget: int) -> Nearest:
+def nearest_in_boxes(quadric: Quadric, budget: float, proven: Callable[[float], None] = lambda radius: None) -> Nearest:
     """Bound the distance in norm inf: local search from above, boxes without flips from below.
 
     Around the middle m of a box of half-widths h, q <= q(m) + |grad q(m)| . h + the least of
@@ -163,7 +164,7 @@ def nearest_in_boxes(quadric: Quadric, budget: int) -> Nearest:
         return np.asarray(quadric(middle) + (gradient * half).sum(axis=1) + bend < 0)
 
     reach = float(np.abs(offset).max()) * (1 - TOLERANCE)
-    return Nearest(free_radius(free, len(offset), reach, budget), offset[np.newaxis])
+    return Nearest(free_radius(free, len(offset), reach, budget, proven), offset[np.newaxis])
 
 
 def _local_search(quadric: Quadric) -> Floats | None:
@@ -201,7 +202,7 @@ def _local_search(quadric: Quadric) -> Floats | None:
     return np.asarray(at[best_start] * reached[best_start])
 
 
-def quadratic_radius(asked: Asked, inside: Inside, budget: int) -> Found | None:
+def quadratic_radius(asked: Asked, inside: Inside, budget: float) -> Found | None:
     """Return two-sided bounds on the distance to the nearest quadric; None if the model has none."""
     scores = quadratic_scores(inside.estimator)
     if scores is None:
@@ -209,21 +210,36 @@ def quadratic_radius(asked: Asked, inside: Inside, budget: int) -> Found | None:
     own = inside.own
     forms = [_form(scores, inside, k) for k in range(len(scores.roots))]
     sizes = np.array([_sizes(scores, inside, k) for k in range(len(forms))])
-    lower, offsets = math.inf, [np.empty((0, len(asked.point)))]
+    quadrics, raised = [], []
     for k in range(len(forms)):
         if k == own:
             continue
         (a, b, c), (a_own, b_own, c_own) = forms[k], forms[own]
-        quadric = Quadric(a - a_own, b - b_own, c - c_own)
-        rough = _nearest(quadric, asked.norm, 0)
+        quadrics.append(Quadric(a - a_own, b - b_own, c - c_own))
         # of both scores, there (3 d + 15 units: see `epsworth.utility.engines.quadratic`) and here, where the quadric
         # is read (3 d + 16), turned into its eigenbasis and evaluated (d each), and of the steps before them
         rounding = 8 * (inside.additions + 8) * scores.unit * (sizes[k] + sizes[own])
-        certain = _nearest(quadric.raised(*rounding.tolist()), asked.norm, budget)
-        lower = min(lower, certain.lower)
-        offsets += [rough.offsets, certain.offsets]
-    if not asked.agrees(inside, scores, lower):
+        raised.append(quadrics[-1].raised(*rounding.tolist()))
+    width = 1.0 if asked.norm == 2 else math.sqrt(len(asked.point))
+    lowers = np.array([nearest_euclidean(one).lower / width * (1 - 4 * UNIT) for one in raised])  # at once
+    offsets = [np.empty((0, len(asked.point))), *(_nearest(one, asked.norm, 0).offsets for one in quadrics)]
+    witness, lower = asked.behind(np.concatenate(offsets)), float(lowers.min(initial=math.inf))
+    if not asked.agrees(inside, scores, lower if witness is None else witness.distance):
         return None
+    asked.run.proves("quadratic", lower)
+    asked.run.found(witness)
+    for i in np.argsort(lowers, kind="stable"):
+
+        def proven(radius: float, i: int = int(i)) -> None:
+            lowers[i] = max(lowers[i], radius)
+            asked.run.proven(float(lowers.min()))
+            if not asked.run.pace.free:
+                asked.run.pace.check()
+
+        certain = _nearest(raised[i], asked.norm, budget, proven)
+        proven(certain.lower)
+        offsets.append(certain.offsets)
+    lower = float(lowers.min(initial=math.inf))
     return Found(lower, asked.behind(np.concatenate(offsets)), "quadratic")
 
 
@@ -242,9 +258,11 @@ def _sizes(scores: QuadraticScores, inside: Inside, k: int) -> tuple[float, floa
     return float(2 * here + scores.terms[k]), float(2 * per_unit)
 
 
-def _nearest(quadric: Quadric, norm: float, budget: int) -> Nearest:
+def _nearest(
+    quadric: Quadric, norm: float, budget: float, proven: Callable[[float], None] = lambda radius: None
+) -> Nearest:
     if norm == 2:
         return nearest_euclidean(quadric)
     if not np.any(quadric.curvature - np.diag(np.diag(quadric.curvature))):
         return nearest_along_axes(quadric)
-    return nearest_in_boxes(quadric, budget)
+    return nearest_in_boxes(quadric, budget, proven)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,31 +18,26 @@ from epsworth.classifiers.reading import answers_as_read, leading
 from epsworth.classifiers.scalers import opened
 from epsworth.classifiers.steadiness import check_alone, unsteady
 from epsworth.classifiers.views import View, viewed
+from epsworth.numerals import as_float, short
 from epsworth.records import Records, as_records, one_record
 from epsworth.rounding import down, up
 from epsworth.utility.question import ASKED_AGAIN, answer
+from epsworth.utility.radius.bracket import Tightening, Witness
 
 STEPS = np.concatenate([[0.0], np.geomspace(1e-16, 1e-5, 45)])  # how far behind a computed boundary to look
-SAME_RECORD = "record", "a radius"  # for the sentences that refuse a classifier
+NEEDS = "a radius"  # for the sentences that refuse a classifier
 CLEAR = 1e-9  # leads below this, relative to the largest score, are not compared: they may be rounding
 PROBES = 128  # points at which a model read from its parameters must answer as the classifier does
 
 
 @dataclass(frozen=True, eq=False)
-class Witness:
-    """A point at which the classifier answers another label, and its distance rounded up."""
-
-    point: Floats
-    distance: float
-
-
-@dataclass(frozen=True, eq=False)
 class Found:
-    """What a method found: ``lower <= distance <= witness.distance``."""
+    """What a method found: ``lower <= distance <= witness.distance``, and why it found no more."""
 
     lower: float
     witness: Witness | None
     method: str
+    notes: tuple[str, ...] = ()
 
     @property
     def upper(self) -> float:
@@ -86,7 +82,10 @@ class Inside:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """The question how far ``point`` (the moved features of one record) can go before ``label`` changes."""
+    """The question how far ``point`` (the moved features of one record) can go before ``label`` changes.
+
+    ``number`` is the record's in a table, where there is one; messages name it.
+    """
 
     classifier: Classifier
     records: Records
@@ -95,15 +94,33 @@ class Asked:
     point: Floats
     label: Any
     norm: float
+    run: Tightening = field(default_factory=Tightening)
+    number: int | None = None
 
     def labels(self, points: Floats) -> Labels:
         """Return the classifier's labels at points, shape ``(n, moved)``."""
         values = dict(zip(self.positions, np.asarray(points, dtype=np.float64).T, strict=True))
-        return answer(self.classifier, self.records, np.zeros(len(points), dtype=np.intp), values)
+        rows, moved = np.zeros(len(points), dtype=np.intp), f"a moved copy of {_called(self.number)}"
+        return answer(self.classifier, self.records, rows, values, moved)
 
     def flips(self, points: Floats) -> Bools:
         """Tell at which of the points, shape ``(n, moved)``, the classifier answers another label."""
         return np.asarray(self.labels(points) != self.label, dtype=bool)
+
+    def looked(self, points: Floats, first: int = 0, reserve: float = 0.0) -> Bools:
+        """Tell the same in steps between which the run may end, the first rows in any case; what flips is kept.
+
+        Where all but the share ``reserve`` of the time is spent nothing more is asked: the rest counts as not flipping.
+        """
+        flipped = np.zeros(len(points), dtype=bool)
+        rest = self.run.pace.steps(len(points) - first, max(len(points), 1))
+        for part in chain([slice(0, first)] if first else [], (slice(p.start + first, p.stop + first) for p in rest)):
+            if self.run.spent(1 - reserve) and part.start:
+                break
+            flipped[part] = self.flips(points[part])
+            there = points[part][flipped[part]]
+            self.run.glimpsed(there, self.away(there))
+        return flipped
 
     def size(self, offsets: Floats) -> Floats:
         """Return the norm of offsets, along the last axis."""
@@ -174,25 +191,54 @@ class Asked:
         return answers_as_read(self.flips(self.point + draws), *read(self.point + draws))
 
 
-def ask(model: Any, x: Any, *, norm: float | str, features: str | int | Sequence[str | int] | None) -> Asked:
+def ask(
+    model: Any,
+    x: Any,
+    *,
+    norm: float | str,
+    features: str | int | Sequence[str | int] | None,
+    run: Tightening | None = None,
+    number: int | None = None,
+) -> Asked:
     """Check what the user gave, once."""
-    order = {2: 2.0, math.inf: math.inf, "2": 2.0, "inf": math.inf}.get(norm)
-    if order is None:
-        raise ValueError(f"norm must be 2 or math.inf, got {norm!r}")
+    order = order_of(norm)
     classifier = as_classifier(model)
     records = as_records(one_record(x), features=classifier.features, count=classifier.count)
     if len(records) != 1:
         raise ValueError(f"x must be one record, got {len(records)}; give one row at a time")
     positions = _positions(records, features)
     names = tuple(records.names[p] for p in positions)
-    point = np.array([_number(records, p) for p in positions])
-    asked = Asked(classifier, records, positions, names, point, None, order)
+    [point] = points_of(records, positions, number)
+    asked = Asked(classifier, records, positions, names, point, None, order, run or Tightening(), number)
     return replace(asked, label=_steady_label(asked))
+
+
+def order_of(norm: Any) -> float:
+    """Return the order of a norm, or refuse it."""
+    if isinstance(norm, str) and norm in ("2", "inf"):
+        return float(norm)
+    if (order := as_float(norm)) in (2, math.inf):
+        return order
+    raise ValueError(f"norm must be 2 or math.inf, got {short(norm)}")
+
+
+def check_records(classifier: Classifier, records: Records, features: str | int | Sequence[str | int] | None) -> Labels:
+    """Refuse a table, by the number of the record, that holds what cannot move, or on which the classifier fails.
+
+    Returns
+    -------
+    ndarray, shape ``(records,)``
+        The labels.
+    """
+    positions = _positions(records, features)
+    values = dict(zip(positions, points_of(records, positions, 0).T, strict=True))  # as doubles, like all moved points
+    return answer(classifier, records, np.arange(len(records)), values, "record {}")
 
 
 def _steady_label(asked: Asked) -> Any:
     """Return the record's label: the same alone, several times over, and among others; so are some of the others'."""
-    n, name = ASKED_AGAIN[0], asked.classifier.name
+    n = ASKED_AGAIN[0]
+    name, what = asked.classifier.name, ("record" if asked.number is None else _called(asked.number), NEEDS)
     label = asked.labels(asked.point[np.newaxis])[0]  # in double precision, like all moved points
     reach = 1 + float(np.abs(asked.point).max())
     others = asked.point + np.random.default_rng(0).uniform(-reach, reach, (n, len(asked.point)))
@@ -200,14 +246,16 @@ def _steady_label(asked: Asked) -> Any:
     for points, own in ((np.repeat(asked.point[np.newaxis], n, axis=0), slice(None)), (others, [0, n // 2, n - 1])):
         labels = asked.labels(points)
         if (labels[own] != label).any():
-            raise unsteady(name, partial(asked.labels, points), labels, *SAME_RECORD)
-    check_alone(name, lambda rows: asked.labels(others[rows]), labels, *SAME_RECORD)
+            raise unsteady(name, partial(asked.labels, points), labels, *what)
+    check_alone(name, lambda rows: asked.labels(others[rows]), labels, *what)
     return label
 
 
 def _positions(records: Records, features: str | int | Sequence[str | int] | None) -> tuple[int, ...]:
     if features is None:
         return tuple(range(len(records.names)))
+    if not isinstance(features, (str, int, np.integer, Iterable)) or getattr(features, "ndim", None) == 0:
+        raise TypeError(f"features must name columns, got {short(features)}")
     chosen = [features] if isinstance(features, (str, int, np.integer)) else list(features)
     if not chosen:
         raise ValueError("features is empty; name at least one feature that moves, or leave it out to move all")
@@ -220,12 +268,34 @@ def _positions(records: Records, features: str | int | Sequence[str | int] | Non
     return positions
 
 
-def _number(records: Records, position: int) -> float:
-    value, name = records.column(position)[0], records.names[position]
-    plain = value.item() if isinstance(value, np.generic) else value
-    if isinstance(plain, bool) or not isinstance(plain, (int, float)) or not math.isfinite(plain):
-        what = "not finite" if isinstance(plain, float) else f"a {type(plain).__name__}"
-        raise ValueError(
-            f"feature {name!r} is {what} in this record and cannot move; only finite numbers do: leave it out"
-        )
-    return float(plain)
+def points_of(records: Records, positions: tuple[int, ...], first: int | None = 0) -> Floats:
+    """Return the moved features of all records, shape ``(records, moved)``; ``first`` is the first one's number."""
+    return np.column_stack([_numbers(records, p, first) for p in positions])
+
+
+def _numbers(records: Records, position: int, first: int | None) -> Floats:
+    """Return a column of finite numbers; refuse the first value that is none."""
+    column = records.column(position)
+    plain = column.dtype.kind in "iuf"
+    found = column.astype(np.float64) if plain else np.array([_number(value) for value in column.tolist()])
+    bad = np.flatnonzero(~np.isfinite(found))
+    if not bad.size:
+        return np.asarray(found, dtype=np.float64)
+    row = int(bad[0])
+    name, value = records.names[position], column.tolist()[row]
+    where = "this record" if first is None else f"record {first + row}"
+    what = "not finite" if _is_number(value) else f"a {type(value).__name__}"
+    raise ValueError(f"feature {name!r} is {what} in {where} and cannot move; only finite numbers do: leave it out")
+
+
+def _number(value: Any) -> float:
+    """Return a number as a double, NaN for anything else; an integer beyond the doubles is not finite."""
+    return as_float(value) if _is_number(value) else math.nan
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def _called(number: int | None) -> str:
+    return "the record" if number is None else f"record {number}"

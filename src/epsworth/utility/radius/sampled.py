@@ -7,12 +7,15 @@ tested radius carries its own claim.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Risk
-from epsworth.utility.radius.question import Asked, Witness
+from epsworth.utility.pace import Stopped
+from epsworth.utility.radius.bracket import Witness
+from epsworth.utility.radius.question import Asked
 
 SHELLS = np.geomspace(2.0**-20, 2.0**10, 61)  # radii of the first look, in units of the record's size
 PER_SHELL = 128
@@ -35,27 +38,50 @@ def ball(rng: np.random.Generator, radius: float, count: int, width: int, norm: 
     return np.asarray(radius * normal / length * rng.uniform(size=(count, 1)) ** (1 / width))
 
 
-def nearest_flip(asked: Asked, rng: np.random.Generator) -> Witness | None:
-    """Look for flips in balls of growing radius, then walk from each towards the record."""
+def nearest_flip(asked: Asked, rng: np.random.Generator, reserve: float = 0.0) -> Witness | None:
+    """Look for flips in balls of growing radius, then walk from each towards the record.
+
+    A share of the run's time is left for what comes after, in ``reserve``.
+    """
     radii = SHELLS * scale(asked)
-    draws = np.concatenate([ball(rng, r, PER_SHELL, len(asked.point), asked.norm) for r in radii])
-    flipped = draws[asked.flips(asked.point + draws)]
+    draws = np.stack([ball(rng, r, PER_SHELL, len(asked.point), asked.norm) for r in radii], axis=1)
+    draws = draws.reshape(-1, len(asked.point))  # in turns: the first few rows look into every ball
+    flipped = draws[asked.looked(asked.point + draws, first=len(radii), reserve=reserve)]
     if not len(flipped):
         return None
-    return walk(asked, flipped[np.argsort(asked.size(flipped))[:KEPT]])
+    found = walk(asked, flipped[np.argsort(asked.size(flipped), kind="stable")[:KEPT]], reserve)
+    asked.run.found(found)
+    return found
 
 
-def walk(asked: Asked, flipped: Floats) -> Witness | None:
+def first_flip(asked: Asked, rng: np.random.Generator, reserve: float = 0.0) -> Witness | None:
+    """Look for a flip, with what was seen where the run must end: who calls has a bound to prove that takes no time."""
+    with suppress(Stopped):
+        return nearest_flip(asked, rng, reserve)
+    return kept_flip(asked)
+
+
+def kept_flip(asked: Asked) -> Witness | None:
+    """Return the nearest flip that a run saw before its end; one of a batch must flip alone, too."""
+    run = asked.run
+    if run.seen is not None and run.seen.distance < run.upper:
+        run.found(asked.nearest(run.seen.point[np.newaxis]))
+    return run.witness
+
+
+def walk(asked: Asked, flipped: Floats, reserve: float = 0.0) -> Witness | None:
     """Walk from offsets that flip towards the record, as long as a flip is seen; return the nearest.
 
     Along every segment: the first of the cuts that flips, then the same between it and the cut before.
     """
     low, high = np.zeros(len(flipped)), np.ones(len(flipped))
     for _ in range(ROUNDS):
+        if asked.run.spent(1 - reserve):
+            break
         cuts = low[:, np.newaxis] + (high - low)[:, np.newaxis] * np.arange(1, CUTS + 1) / CUTS
         cuts[:, -1] = high
         points = asked.point + cuts[:, :, np.newaxis] * flipped[:, np.newaxis]
-        seen = asked.flips(points.reshape(-1, len(asked.point))).reshape(cuts.shape)
+        seen = asked.looked(points.reshape(-1, len(asked.point))).reshape(cuts.shape)
         seen[:, -1] = True
         first, rows = seen.argmax(axis=1), np.arange(len(flipped))
         low, high = np.where(first > 0, cuts[rows, first - 1], low), cuts[rows, first]
@@ -70,8 +96,11 @@ def tested_radius(asked: Asked, flip: Witness | None, rng: np.random.Generator, 
     """
     centre = scale(asked) * SHELLS[-1] / 2 ** (TESTS / 4) if flip is None else flip.distance
     best = 0.0
-    for radius, own in zip(centre * 2 ** (np.arange(-4, TESTS - 4) / 2), risk.split(TESTS), strict=True):
-        flips = int(asked.flips(asked.point + ball(rng, radius, DRAWS, len(asked.point), asked.norm)).sum())
-        if own.upper(flips, DRAWS) <= failing:
-            best = float(radius)
+    with suppress(
+        Stopped
+    ):  # a radius whose draws are not complete was not tested, and its share of the risk is unspent
+        for radius, own in zip(centre * 2 ** (np.arange(-4, TESTS - 4) / 2), risk.split(TESTS), strict=True):
+            flips = int(asked.looked(asked.point + ball(rng, radius, DRAWS, len(asked.point), asked.norm)).sum())
+            if own.upper(flips, DRAWS) <= failing:
+                best = float(radius)
     return best

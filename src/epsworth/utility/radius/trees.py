@@ -1,9 +1,8 @@
 """Radius of tree models: the distance to boxes of leaves.
 
 With the other features fixed, a sum of trees is constant on the cells between the thresholds of the moved
-ones.  One tree: the nearest leaf with another label.  Few cells: all of them.  Many: boxes of cells, nearest first; a
-box is put aside when the sum over the trees of each tree's best leaf in it cannot overtake the own label, and split
-otherwise.  Thresholds are located to the last bit by the model's own comparison.
+ones.  One tree: the nearest leaf with another label.  Few cells: all of them.  Many: boxes of cells (`search`).
+Thresholds are located to the last bit by the model's own comparison.
 """
 
 from __future__ import annotations
@@ -16,16 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.flat import LEAF, TreeModel
 from epsworth.classifiers.shortcuts import ShortCuts
 from epsworth.classifiers.trees import tree_model
-from epsworth.records import Indices
+from epsworth.rounding import down, up
 from epsworth.utility.engines.partition import Leaves, Sweep, sum_of_boxes
-from epsworth.utility.radius.boxes import nearest_first
-from epsworth.utility.radius.question import Asked, Found, Witness
-from epsworth.utility.radius.sampled import nearest_flip
+from epsworth.utility.radius.bracket import Witness
+from epsworth.utility.radius.question import Asked, Found
+from epsworth.utility.radius.sampled import first_flip, nearest_flip
+from epsworth.utility.radius.search import Search, nearest, nearest_cell
 
 BATCH = 32
+FEW, LARGE = (
+    2,
+    10_000,
+)  # features that move, nodes: beyond both a flip is looked for first, and only what is nearer read
+RESERVE = 0.5  # share of the run's time that this look leaves
 MOST_CELLS = 2_000_000  # up to which all cells are summed at once, instead of searched
 
 
@@ -35,18 +40,7 @@ def reachable_leaves(sweep: Sweep, given: NDArray[Any], model: TreeModel) -> Lea
     return sweep.leaves(model.turns(seen[model.feature])).compact()
 
 
-def nearest(edges: tuple[Floats, ...], point: Floats, low: Indices, high: Indices) -> Floats:
-    """Return the point of each box of cells, shape ``(boxes, moved)``, that is nearest in every coordinate at once."""
-    columns = []
-    for j, last_left in enumerate(edges):
-        first = np.concatenate([[-np.inf], np.nextafter(last_left, np.inf)])[low[:, j]]
-        last = np.concatenate([last_left, [np.inf]])[high[:, j]]
-        empty = first > last  # beyond thresholds at infinity
-        columns.append(np.where(empty, np.inf, np.clip(point[j], first, np.maximum(first, last))))
-    return np.stack(columns, axis=1)
-
-
-def tree_radius(asked: Asked, rng: np.random.Generator, budget: int) -> Found | None:
+def tree_radius(asked: Asked, rng: np.random.Generator, budget: float) -> Found | None:
     """Return the exact distance, or two-sided bounds where the budget of boxes ran out; None for other models.
 
     A flip found by sampling comes first: boxes beyond it are not looked at.
@@ -59,7 +53,9 @@ def tree_radius(asked: Asked, rng: np.random.Generator, budget: int) -> Found | 
     here = _given(asked, model, dict(zip(asked.positions, asked.point[:, np.newaxis], strict=True)))
     if here.dtype.kind not in "fiu" or not np.isfinite(here).all():
         return None  # missing values take ways of their own
-    sweep = Sweep.over(model, asked.positions, ShortCuts(model.before, asked.records, {}))
+    large = len(model.roots) > 1 and len(asked.positions) > FEW and len(model.feature) > LARGE
+    within = _within(asked, model, first_flip(asked, rng, RESERVE)) if large else None
+    sweep = Sweep.over(model, asked.positions, ShortCuts(model.before, asked.records, {}), within)
     if not _agrees(asked, model, sweep.edges):
         return None
     leaves = reachable_leaves(sweep, here, model)
@@ -68,9 +64,32 @@ def tree_radius(asked: Asked, rng: np.random.Generator, budget: int) -> Found | 
         witness = asked.nearest(points)
         return Found(_below(asked, witness), witness, "tree")
     leads = _leads(asked, model, model.values[leaves.node])
-    if math.prod(len(e) + 1 for e in leaves.edges) <= MOST_CELLS:
+    if not large and math.prod(len(e) + 1 for e in leaves.edges) <= MOST_CELLS:
         return _from_table(asked, leaves, leads, model.tie)
-    return _search(asked, leaves, leads, model.tie, nearest_flip(asked, rng), budget)
+    return _search(asked, leaves, leads, model.tie, None if large else rng, budget)
+
+
+def _within(asked: Asked, model: TreeModel, flip: Witness | None) -> Bools | None:
+    """Tell at which splits points no farther than a flip turn both ways; elsewhere all turn as the record does.
+
+    What the trees see rises or falls with each feature, so the ends of the cube around the ball tell; only splits that
+    such points reach are counted.
+    """
+    if flip is None:
+        return None
+    reach = up(flip.distance, ulps=2)
+    ends = np.stack([down(asked.point - reach, ulps=2), up(asked.point + reach, ulps=2)])
+    given = _given(asked, model, dict(zip(asked.positions, ends.T, strict=True)))
+    if given.dtype.kind not in "fiu" or not np.isfinite(given).all():
+        return None
+    low, high = (model.turns(seen[model.feature]) for seen in model.seen(given))
+    inner, way = model.left != LEAF, np.where(low, model.left, model.right)
+    both, node = np.zeros(len(low), dtype=bool), model.roots
+    while (node := node[inner[node]]).size:
+        forked = low[node] != high[node]
+        both[node[forked]] = True
+        node = np.concatenate([way[node], np.where(low[node], model.right[node], model.left[node])[forked]])
+    return both
 
 
 def _given(asked: Asked, model: TreeModel, values: Mapping[int, Floats]) -> NDArray[Any]:
@@ -133,35 +152,22 @@ def _slack(leaves: Leaves, added: Floats, tie: float) -> float:
 
 
 def _search(
-    asked: Asked, leaves: Leaves, leads: tuple[Floats, Floats], tie: float, best: Witness | None, budget: int
+    asked: Asked,
+    leaves: Leaves,
+    leads: tuple[Floats, Floats],
+    tie: float,
+    rng: np.random.Generator | None,
+    budget: float,
 ) -> Found:
-    """Split boxes of cells, nearest first, until the nearest one left is no nearer than the best flip."""
+    """Prove at once what needs no search, look for a flip where that is still to be done, then cut nearer boxes."""
     added, offset = leads[0], leads[1] + _slack(leaves, leads[0], tie)
     away = _sizes_below(asked, nearest(leaves.edges, asked.point, leaves.low.T, leaves.high.T))
-    certain = _certain(leaves, added, offset, away)
-    low = np.zeros((1, len(leaves.edges)), dtype=np.intp)
-    high = np.array([[len(e) for e in leaves.edges]], dtype=np.intp)
-    distance, looked = np.zeros(1), 0
-    while distance.size and looked < budget:
-        now, later = nearest_first(distance, BATCH)
-        a, b = _halved(low[now], high[now])
-        looked += len(a)
-        points = nearest(leaves.edges, asked.point, a, b)
-        near = _sizes_below(asked, points)
-        kept = near < (math.inf if best is None else best.distance)
-        kept[kept] = _may_flip(leaves, added, offset, a[kept], b[kept])
-        a, b, near, points = a[kept], b[kept], near[kept], points[kept]
-        single = (a == b).all(axis=1)
-        found = asked.nearest(points[single])  # the classifier decides about single cells, ties included
-        if found is not None and (best is None or found.distance < best.distance):
-            best = found
-        low, high = np.concatenate([low[later], a[~single]]), np.concatenate([high[later], b[~single]])
-        distance = np.concatenate([distance[later], near[~single]])
-        if best is not None:
-            open_ = distance < best.distance
-            low, high, distance = low[open_], high[open_], distance[open_]
-    nearest_left = float(distance.min()) if distance.size else math.inf
-    return Found(min(max(nearest_left, certain), _below(asked, best)), best, "trees")
+    asked.run.proves("trees", _certain(leaves, added, offset, away))
+    if rng is not None:
+        nearest_flip(asked, rng)
+    left, notes = nearest_cell(Search(asked, leaves, added, offset, asked.run.upper), budget)
+    best = asked.run.witness
+    return Found(min(max(left, asked.run.lower), _below(asked, best)), best, "trees", notes)
 
 
 def _sizes_below(asked: Asked, points: Floats) -> Floats:
@@ -184,28 +190,3 @@ def _certain(leaves: Leaves, added: Floats, offset: Floats, away: Floats) -> flo
         flips = (np.maximum.reduceat(reached, leaves.starts, axis=0).sum(axis=0) + offset >= 0).any()
         first, last = (first, middle) if flips else (middle, last)
     return float(steps[first])
-
-
-def _may_flip(leaves: Leaves, added: Floats, offset: Floats, low: Indices, high: Indices) -> Bools:
-    """Tell in which boxes the trees' best leaves together could make some rival overtake."""
-    if not len(low):
-        return np.zeros(0, dtype=bool)
-    meets = np.ones((len(low), len(added)), dtype=bool)
-    for j in range(low.shape[1]):
-        meets &= (leaves.low[j] <= high[:, j, np.newaxis]) & (leaves.high[j] >= low[:, j, np.newaxis])
-    may = np.zeros(len(low), dtype=bool)
-    for rival, start in zip(added.T, offset, strict=True):
-        best = np.maximum.reduceat(np.where(meets, rival, -np.inf), leaves.starts, axis=1)
-        may |= best.sum(axis=1) + start >= 0
-    return may
-
-
-def _halved(low: Indices, high: Indices) -> tuple[Indices, Indices]:
-    """Cut every box of cells across the feature with the most of them; single cells stay as they are."""
-    rows, axis = np.arange(len(low)), (high - low).argmax(axis=1)
-    middle = (low[rows, axis] + high[rows, axis]) // 2
-    several = high[rows, axis] > low[rows, axis]
-    left_high, right_low = high.copy(), low.copy()
-    left_high[rows, axis] = middle
-    right_low[rows, axis] = middle + 1
-    return np.concatenate([low, right_low[several]]), np.concatenate([left_high, high[several]])

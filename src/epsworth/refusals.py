@@ -1,0 +1,29 @@
+"""What an error carries along: others that it was raised for, which may hold values that its sentence does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Let errors pass without those in whose place they were raised: ``from None`` hides these, and keeps them.
+
+    Examples
+    --------
+    >>> try:
+    ...     with alone():
+    ...         try:
+    ...             float("77.4242x")
+    ...         except ValueError:
+    ...             raise ValueError("no number") from None
+    ... except ValueError as error:
+    ...     print(error.__context__)
+    None
+    """
+    try:
+        yield
+    except BaseException as error:
+        error.__cause__ = error.__context__ = None
+        raise

@@ -1,0 +1,214 @@
+"""A part of a plan in pieces: ranges of records, done by workers or one after the other, and kept in files.
+
+A piece is a pure function of the question, the settings and its range.  Engines bound record by record; randomness
+begins anew for every record, whoever asks (`Settings.stream`); what is read of the classifier is read before, for all
+records, and travels; and the risk is divided over all records before some of them take their shares.  So the bits do
+not depend on who did which piece, on their sizes, or on what an earlier run left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from epsworth.arrays import Bools
+from epsworth.bounds import Risk
+from epsworth.parallel import alone, batches_of, in_order, workers
+from epsworth.threads import one_thread
+from epsworth.utility.engines.coin import revealing, with_coin
+from epsworth.utility.engines.engine import Answer, Counts, Engine, Settings, kinds
+from epsworth.utility.engines.piece_files import PieceFolder
+from epsworth.utility.engines.totals import Totals
+from epsworth.utility.pace import Stopped
+from epsworth.utility.quantities import Bounds
+from epsworth.utility.question import Question
+
+PIECE = 64  # records
+EACH = 8  # pieces per worker, at least, where there are records enough
+MOST = 1_024  # pieces beyond which they rather grow
+GRACE = 1.0  # seconds after its deadline in which workers hand in what they have proven
+
+
+@dataclass(frozen=True)
+class Work:
+    """Who does the work, and where its pieces are kept.
+
+    Attributes
+    ----------
+    n_jobs : int, optional
+    folder : PieceFolder, optional
+    filed : bool
+        Whether what is found stays in the folder; else it is gathered in arrays.
+    """
+
+    n_jobs: int | None = None
+    folder: PieceFolder | None = None
+    filed: bool = False
+
+    @property
+    def cut(self) -> bool:
+        """Whether there are pieces at all."""
+        return self.folder is not None or not alone(self.n_jobs)
+
+
+WHOLE = Work()
+
+
+def piece_size(records: int, n_jobs: int | None) -> int:
+    """Return how many records make a piece: enough pieces for all workers, and not too many files."""
+    return max(1, min(-(-records // (EACH * workers(n_jobs))), max(PIECE, -(-records // MOST))))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What workers do: an engine answers about a range of the records.
+
+    ``miss`` is the engine's share of the risk, which pays for the bounds of all records together.
+    """
+
+    engine: Engine
+    question: Question
+    miss: Fraction
+    settings: tuple[float, float | None, int, tuple[int, ...]]
+
+    def __call__(self, piece: range) -> Answer | None:
+        """Return the answer about some records; what it spent is told with it."""
+        tolerance, at_least, batch, seeds = self.settings
+        risk = Risk(self.miss)
+        own = Settings(risk, tolerance, at_least, np.random.default_rng(0), _untold, batch, seeds=seeds)
+        answer = self.engine.bound(replace(self.question, start=piece.start, stop=piece.stop), own)
+        return None if answer is None else replace(answer, spent=answer.spent + risk.spent)
+
+
+def _untold(share: float) -> None:
+    """Progress within a piece is not told: its driver counts pieces."""
+
+
+class Sink(Protocol):
+    """Where pieces are put together."""
+
+    def put(self, piece: range, answer: Answer) -> None:
+        """Take in a piece."""
+
+    def bounds(self) -> Bounds:
+        """Return what is known by now, which grows tighter with every piece."""
+
+    def answer(self) -> Answer:
+        """Return all that is known."""
+
+
+def bounded(engine: Engine, question: Question, settings: Settings, work: Work, number: int) -> Answer | None:
+    """Let an engine bound a question, in pieces where the work is cut; ``number`` is that of the part."""
+    if not (work.cut and engine.by_record(question, settings)):
+        with one_thread() if engine.multiplies else nullcontext():
+            return engine.bound(question, settings)
+    settings, n, folder = settings.seeded(), len(question.records), work.folder
+    sink: Sink = Filed(question) if work.filed else Gathered(question)
+    settings.follow(sink.bounds())
+    size = piece_size(n, work.n_jobs) if folder is None else folder.size
+    with closing(_answers(engine, question, settings, work, number, batches_of(n, size))) as answers:
+        for piece, answer in answers:
+            if answer is None:
+                return None
+            sink.put(piece, answer)
+            settings.progress(piece.stop / n)
+            if work.filed:
+                settings.follow(sink.bounds())
+    return sink.answer()
+
+
+def _answers(
+    engine: Engine, question: Question, settings: Settings, work: Work, number: int, pieces: list[range]
+) -> Generator[tuple[range, Answer | None], None, None]:
+    """Yield pieces in order, those that an earlier run has kept among them, until the run must end."""
+    pace, folder, here = question.pace, work.folder, alone(work.n_jobs)
+
+    def check() -> None:
+        try:
+            pace.check()
+        except Stopped:
+            if here or pace.late(GRACE):
+                raise
+
+    kept = [] if folder is None else [piece for piece in pieces if folder.holds(number, piece)]
+    there, left = set(kept), [piece for piece in pieces if piece not in set(kept)]
+    told = settings.tolerance, settings.at_least, settings.batch, settings.seeds
+    ready = in_order(Piece(engine, question, settings.risk.each, told), left, n_jobs=work.n_jobs, idle=check)
+    try:
+        for piece in pieces:
+            if piece in there and folder is not None:
+                yield piece, folder.read(number, piece, question)
+                continue
+            check()
+            answer = next(ready)
+            if folder is not None and answer is not None and answer.open is None:
+                folder.write(number, piece, answer)
+            yield piece, answer
+    except Stopped:
+        pass
+    finally:
+        ready.close()
+
+
+class Gathered:
+    """All records' bounds in arrays."""
+
+    def __init__(self, question: Question) -> None:
+        m, e, n = question.shape
+        self.sides = np.zeros((kinds(question), 2, m, e, n))
+        self.sides[:, 1] = 1.0
+        self.possible: Counts = np.ones(n, dtype=np.int64)
+        self.open: Bools = np.ones((m, n), dtype=bool)
+        self.queries, self.spent = 0, Fraction(0)
+
+    def put(self, piece: range, answer: Answer) -> None:
+        """Take in a piece."""
+        at = slice(piece.start, piece.stop)
+        for side, bounds in zip(self.sides, (answer.stability, answer.accuracy), strict=False):
+            if bounds is not None:
+                side[0, ..., at], side[1, ..., at] = bounds.lower, bounds.upper
+        self.possible[at] = answer.labels_possible
+        self.open[:, at] = False if answer.open is None else answer.open
+        self.queries, self.spent = self.queries + answer.queries, self.spent + answer.spent
+
+    def bounds(self) -> Bounds:
+        """Return the arrays, which pieces change."""
+        return Bounds(*self.sides[0])
+
+    def answer(self) -> Answer:
+        """Return the arrays."""
+        accuracy = Bounds(*self.sides[1]) if len(self.sides) > 1 else None
+        open_ = self.open if self.open.any() else None
+        return Answer(self.bounds(), accuracy, self.possible, self.queries, self.spent, open_)
+
+
+class Filed:
+    """Nothing but the average: the bounds of the records stay in their files."""
+
+    def __init__(self, question: Question) -> None:
+        m, e, n = question.shape
+        self.reveal, self.raw = revealing(question), np.ones(n)
+        self.shape, self.records, self.totals = (m, e, 0), n, Totals((m, e))
+        self.queries, self.spent, self.done = 0, Fraction(0), 0
+
+    def put(self, piece: range, answer: Answer) -> None:
+        """Take in a piece; what is not finished is not in a file, and is not known."""
+        if answer.open is None:
+            found = with_coin(answer.stability, self.reveal, self.raw[: len(piece)])
+            self.totals.add(found.lower, found.upper)
+            self.done += len(piece)
+        self.queries, self.spent = self.queries + answer.queries, self.spent + answer.spent
+
+    def bounds(self) -> Bounds:
+        """Return the average, and no record."""
+        return Bounds(np.zeros(self.shape), np.zeros(self.shape), self.totals.average(self.records))
+
+    def answer(self) -> Answer:
+        """Return what there is beside the files."""
+        open_ = None if self.done == self.records else np.ones((self.shape[0], 1), dtype=bool)
+        return Answer(self.bounds(), None, np.zeros(0, dtype=np.int64), self.queries, self.spent, open_)

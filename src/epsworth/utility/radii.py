@@ -1,0 +1,342 @@
+"""How far can each record of a table move before its label can change?  `radius`, shared among workers, in pieces.
+
+A piece is a range of records, and follows from the question and its range alone: every record's randomness begins anew
+(`radius` is asked about it by itself), and the risk is divided over all records before any of them is asked.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from epsworth.arrays import Floats, Rng, generator
+from epsworth.callbacks import check_callback
+from epsworth.classifiers.classifier import Labels, as_classifier
+from epsworth.files import reading, replacing
+from epsworth.parallel import batches_of, check_n_jobs, in_order
+from epsworth.records import Records, as_records
+from epsworth.results import Result, Table, how_sure
+from epsworth.rounding import show_down, show_up
+from epsworth.utility.engines.checkpoint import OWNER_ONLY, digest, digest_of_model, drawn_seeds
+from epsworth.utility.engines.piece_files import DAMAGED, UNREADABLE, PieceFolder
+from epsworth.utility.engines.pieces import piece_size
+from epsworth.utility.pace import check_seconds
+from epsworth.utility.radius import Radius, bounded, check_options
+from epsworth.utility.radius.bracket import Tightening
+from epsworth.utility.radius.question import Asked, ask, check_records, order_of, points_of
+
+__all__ = ["Radii", "radii"]
+
+PIECE = 16  # records at most: a radius can take a second
+SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)  # of the records, in print
+NUMBERS = ("lower", "upper", "tested", "confidence", "spent")
+ARRAYS = {**dict.fromkeys(NUMBERS, np.float64), "sound": np.bool_, "stopped": np.bool_, "seen": np.bool_}
+SLACK = 2.0**-50  # per feature: sums of squares in another order
+METHODS = frozenset(("linear", "quadratic", "tree", "trees", "network", "sampled"))
+
+
+@dataclass(frozen=True, eq=False)
+class Radii(Result):
+    """The `Radius` of every record of a table; all hold together with ``confidence``.
+
+    Attributes
+    ----------
+    radii : tuple of Radius
+        In the order of the records.
+    confidence : float
+        1 where nothing was drawn.
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> model = LogisticRegression().fit([[0.0], [1.0]], [0, 1])  # cuts at 0.5
+    >>> found = ew.radii(model, [[0.0], [0.4], [2.0]])
+    >>> found.lower.round(3).tolist(), found.nearest(1).tolist()
+    ([0.5, 0.1, 1.5], [1])
+    """
+
+    radii: tuple[Radius, ...]
+    confidence: float
+
+    @cached_property
+    def lower(self) -> Floats:
+        """Distances at which no label has changed yet, shape ``(records,)``; 0 where nothing is proven."""
+        return np.array([found.lower for found in self.radii])
+
+    @cached_property
+    def upper(self) -> Floats:
+        """Distances of seen points with other labels, shape ``(records,)``; infinite where none was seen."""
+        return np.array([found.upper for found in self.radii])
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the time of some record ran out."""
+        return any(found.stopped for found in self.radii)
+
+    def nearest(self, count: int = 5) -> np.ndarray[Any, np.dtype[np.intp]]:
+        """Return the records whose labels change soonest, by what was seen, then by what is proven."""
+        return np.lexsort((self.lower, self.upper))[:count]
+
+    def shown(self) -> Sequence[str | Table]:
+        """Return how far shares of the records can move, and what is not proven."""
+        first, n = self.radii[0], len(self.radii)
+        norm = "inf" if math.isinf(first.norm) else "2"
+        lower, upper = np.sort(self.lower), np.sort(self.upper)
+        at = [min(int(share * n), n - 1) for share in SHARES]  # so many records are no farther from another label
+        heads = ["least" if share == 0 else f"{share:.0%}" for share in SHARES]
+        rows = [
+            ["proven", *(show_down(lower[place]) for place in at)],
+            ["seen", *(show_up(upper[place]) for place in at)],
+        ]
+        title = f"Distance to another label, norm {norm} over {', '.join(first.features)}, by share of {n} records"
+        methods = sorted({found.method for found in self.radii})
+        told: list[str | Table] = [
+            Table(title, ["records", *heads], rows),
+            f"By {', '.join(methods)}; {how_sure(self.confidence)}.",
+        ]
+        if unproven := sum(not found.sound for found in self.radii):
+            told.append(f"Of {unproven} records nothing is proven of every point: their proven distance counts as 0.")
+        if stopped := sum(found.stopped for found in self.radii):
+            told.append(f"The time of {stopped} records ran out; more can bring their bounds closer.")
+        return told
+
+    def __str__(self) -> str:
+        """Return the table of distances, rounded to the safe side."""
+        return "\n".join(str(part) for part in self.shown())
+
+
+def radii(
+    model: Any,
+    X: Any,
+    *,
+    norm: float | str = 2,
+    features: str | int | Sequence[str | int] | None = None,
+    confidence: float = 0.999,
+    rng: Rng = None,
+    failing: float = 0.01,
+    budget: int | None = None,
+    seconds: float | None = None,
+    n_jobs: int | None = None,
+    checkpoint: str | Path | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Radii:
+    """Bound, for every record of a table, how far its features can move before its label can change.
+
+    Claim: every bound is that of `radius`, and all hold together with ``confidence``.  Without ``seconds`` no bit
+    depends on the number of workers, on who did what, or on what was resumed.
+
+    Parameters
+    ----------
+    model : classifier
+        As of `radius`.
+    X : array or data frame of shape ``(records, d)``
+    norm, features, failing, budget
+        As of `radius`.
+    confidence : float
+        Of all tested radii together: each record has an equal share of the risk.
+    rng : numpy Generator or int, optional
+        Where the randomness of all records begins; a resumed run takes that of its folder.
+    seconds : float, optional
+        Time of *each* record.
+    n_jobs : int, optional
+        Workers among which the records are shared; -1 for all cores, None as ``joblib.parallel_config`` says.
+    checkpoint : path, optional
+        A folder in which the pieces are kept as they are done; the same call goes on from it.
+    progress : callable, optional
+        Called with the share of the records that is done.
+
+    Returns
+    -------
+    Radii
+
+    Raises
+    ------
+    ValueError
+        For another norm, features that are not there, a record (by its number) that holds what cannot move, and a
+        folder of another question.
+    ClassifierError
+        Where the classifier fails, by the number of the record, or answers no labels.
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> model = DecisionTreeClassifier().fit([[0.0, 0.0], [1.0, 0.0]], [0, 1])  # cuts the first feature at 0.5
+    >>> ew.radii(model, [[0.2, 0.7], [0.9, 0.1]]).upper.round(3).tolist()
+    [0.3, 0.4]
+    """
+    check_options(confidence, failing, budget)
+    check_seconds(seconds)
+    check_n_jobs(n_jobs)
+    check_callback("progress", progress)
+    order_of(norm)
+    classifier, random = as_classifier(model), generator(rng)
+    records = as_records(X, features=classifier.features, count=classifier.count)
+    if not len(records):
+        raise ValueError("X must have records, got a table without rows")
+    each = float(np.nextafter(1 - (1 - confidence) / len(records), 1))
+    if each >= 1:
+        raise ValueError(f"confidence {confidence!r} leaves nothing for each of {len(records)} records; lower it")
+    labels = check_records(classifier, records, features)
+    settings = {"confidence": each, "failing": failing, "budget": budget}
+    piece = _Piece(classifier, records, {"norm": norm, "features": features}, settings, seconds)
+    first = piece.ask(0)
+    size, folder = min(piece_size(len(records), n_jobs), PIECE), None
+    if checkpoint is not None:
+        options = {"confidence": confidence, "failing": failing, "budget": budget, "seconds": seconds}
+        asked = _described(classifier, records, labels, first, **options)
+        folder = PieceFolder(checkpoint, asked, len(records), size, random)
+        size = folder.size
+    piece = replace(piece, seeds=drawn_seeds(random) if folder is None else folder.seeds)
+    found: dict[range, list[Radius]] = {}
+    pieces = batches_of(len(records), size)
+    for done in pieces if folder is not None else ():
+        if folder is not None and _file(folder, done).exists():
+            found[done] = _read(_file(folder, done), folder.digest, done, first, piece)
+    left = [wanted for wanted in pieces if wanted not in found]
+    with closing(in_order(piece, left, n_jobs=n_jobs)) as answers:
+        for wanted, answer in zip(left, answers, strict=True):
+            if folder is not None:
+                _write(_file(folder, wanted), folder.digest, answer)
+            found[wanted] = answer
+            if progress is not None:
+                progress(sum(map(len, found)) / len(records))
+    all_found = tuple(one for wanted in pieces for one in found[wanted])
+    return Radii(all_found, confidence if any(one.confidence < 1 for one in all_found) else 1.0)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """What workers do: every record of a range by itself, its randomness begun anew."""
+
+    classifier: Any
+    records: Records
+    question: dict[str, Any]
+    settings: dict[str, Any]
+    seconds: float | None
+    seeds: tuple[int, ...] = ()
+
+    def __call__(self, piece: range) -> list[Radius]:
+        """Return the radii of some records."""
+        found = []
+        for record in piece:
+            rng = np.random.default_rng(np.random.SeedSequence(self.seeds, spawn_key=(record,)))
+            asked = self.ask(record, Tightening(self.seconds))
+            found.append(bounded(asked, rng, **self.settings))
+        return found
+
+    def ask(self, record: int, run: Tightening | None = None) -> Asked:
+        """Return the question about a record."""
+        x = self.records.take(np.array([record]))
+        return ask(self.classifier, x, run=run, number=record, **self.question)
+
+
+def _described(classifier: Any, records: Records, labels: Labels, first: Asked, **settings: object) -> dict[str, str]:
+    """Say what is asked, by the words of a refusal."""
+    rows = np.unique(np.linspace(0, len(records) - 1, 64).astype(np.intp))
+    return {
+        "version of epsworth": version("epsworth"),
+        "records": digest(records.names, *(records.column(place) for place in range(len(records.names)))),
+        "the model": digest_of_model(classifier.inside),
+        "answers of the classifier": digest(labels[rows]),
+        "norm": "inf" if math.isinf(first.norm) else "2",
+        "features": ", ".join(first.names),
+    } | {name: f"{value}" for name, value in settings.items()}
+
+
+def _file(folder: PieceFolder, piece: range) -> Path:
+    return folder.path / f"{piece.start:012d}-radii.npz"
+
+
+def _write(path: Path, asked: str, found: list[Radius]) -> None:
+    arrays: dict[str, Any] = {
+        "lower": [one.lower for one in found],
+        "upper": [one.upper for one in found],
+        "tested": [math.nan if one.tested is None else one.tested for one in found],
+        "confidence": [one.confidence for one in found],
+        "spent": [one.spent for one in found],
+        "sound": [one.sound for one in found],
+        "stopped": [one.stopped for one in found],
+        "seen": [one.witness is not None for one in found],
+    }
+    arrays = {name: np.array(values, dtype=ARRAYS[name]) for name, values in arrays.items()}
+    nothing = np.full(len(found[0].features), math.nan)
+    arrays["witness"] = np.array([nothing if one.witness is None else one.witness for one in found], dtype=np.float64)
+    told: dict[str, Any] = {"digest": asked, "file": path.name, "methods": [one.method for one in found]}
+    told["notes"] = [one.notes for one in found]
+    with replacing(path, OWNER_ONLY) as temporary, temporary.open("wb") as file:
+        np.savez(file, told=np.array(json.dumps(told)), **arrays)
+
+
+def _read(path: Path, asked: str, done: range, first: Asked, piece: _Piece) -> list[Radius]:
+    """Return the radii that a file holds; refuse what no run can have written there."""
+    with reading(path, "piece") as content:
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            told = json.loads(str(arrays.pop("told")))
+            _check_kinds(arrays, told, len(done), len(first.names))
+        except UNREADABLE:
+            raise ValueError(DAMAGED) from None
+        if told.get("digest") != asked:
+            raise ValueError("belongs to another question; remove it, or give another folder")
+        if told.get("file") != path.name:
+            raise ValueError("holds other records than its name says; remove it, and it is done again")
+        columns = {name: values.tolist() for name, values in arrays.items() if name in ARRAYS}
+        columns |= {"witness": list(arrays["witness"]), "method": told["methods"], "notes": told["notes"]}
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        try:
+            _check_values(arrays, told, piece.records.part(np.array(done)), first, piece)
+            return [_restored(row, first, piece.settings["failing"]) for row in rows]
+        except (*UNREADABLE, RuntimeError):  # more spent than its confidence leaves
+            raise ValueError(DAMAGED) from None
+
+
+def _check_kinds(arrays: dict[str, Any], told: dict[str, Any], records: int, moved: int) -> None:
+    """Raise ValueError, or another error of a damaged file, unless these can be the arrays of a piece."""
+    right = set(arrays) == {*ARRAYS, "witness"} and len(told["methods"]) == len(told["notes"]) == records
+    right = right and all(a.shape == (records,) and a.dtype == ARRAYS[n] for n, a in arrays.items() if n != "witness")
+    right = right and arrays["witness"].shape == (records, moved) and arrays["witness"].dtype == np.float64
+    right = right and told.keys() == {"digest", "file", "methods", "notes"} and set(told["methods"]) <= METHODS
+    right = right and all(isinstance(notes, list) for notes in (told["methods"], told["notes"], *told["notes"]))
+    if not right or not all(isinstance(note, str) for notes in told["notes"] for note in notes):
+        raise ValueError
+
+
+def _check_values(arrays: dict[str, Any], told: dict[str, Any], records: Records, first: Asked, piece: _Piece) -> None:
+    """Raise ValueError unless a run of this question can have found these numbers of these records."""
+    found, sampled = SimpleNamespace(**arrays), np.array(told["methods"]) == "sampled"
+    tested = np.where(np.isnan(found.tested), -1.0, found.tested)
+    away = np.where(found.seen, first.size(found.witness - points_of(records, first.positions)), np.inf)
+    with np.errstate(invalid="ignore"):  # inf - inf
+        as_far = (found.upper == away) | (np.abs(found.upper - away) <= (len(first.names) + 6) * SLACK * away)
+    right = (found.lower >= 0) & (found.lower <= found.upper) & as_far
+    right &= np.isfinite(found.witness).all(axis=1) == found.seen
+    right &= (found.sound != sampled) & ((found.lower == 0) | ~sampled) & (~found.stopped | (piece.seconds is not None))
+    right &= found.confidence == np.where(sampled, piece.settings["confidence"], 1.0)
+    right &= np.where(sampled, (tested >= 0) & (tested < np.inf), np.isnan(found.tested))
+    right &= (found.spent >= 0) & (sampled | (found.spent == 0))
+    if not right.all():
+        raise ValueError
+
+
+def _restored(kept: dict[str, Any], first: Asked, failing: float) -> Radius:
+    sampled = kept["method"] == "sampled"
+    return Radius(
+        lower=kept["lower"], upper=kept["upper"], norm=first.norm, features=first.names, method=kept["method"],
+        confidence=kept["confidence"], sound=kept["sound"], witness=kept["witness"] if kept["seen"] else None,
+        tested=kept["tested"] if sampled else None, failing=failing if sampled else None,
+        spent=kept["spent"], stopped=kept["stopped"], notes=tuple(kept["notes"]),
+    )  # fmt: skip
