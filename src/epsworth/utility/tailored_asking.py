@@ -29,7 +29,7 @@ def record_epsilon(epsilon: str | float | Decimal, name: str = "epsilon") -> Dec
     """Return the epsilon that a text states for a record, in the range that kernels are built for."""
     value, (low, high) = exact_decimal(name, epsilon), EPSILON_RANGE
     if not Decimal(str(low)) <= value <= Decimal(str(high)):
-        raise ValueError(f"{name} must lie between {low:g} and {high:g} (per record), got {short(epsilon)}; give another")
+        raise ValueError(f"{name} must lie between {low:g} and {high:g} (per record), got {value:.6g}; give another")
     return value
 
 
