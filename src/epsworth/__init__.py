@@ -9,8 +9,6 @@ Names are loaded on first use, so ``import epsworth`` costs next to nothing.
 
 from importlib import import_module
 
-from epsworth.moved import keep_import_paths
-
 __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # typing alone would take longer to import than all the rest
@@ -150,9 +148,6 @@ _PARTS = (
     "release",
     "reports",
 )  # reached as attributes: epsworth.exact.kernel(...)
-
-
-keep_import_paths()
 
 
 def __getattr__(name: str) -> object:

@@ -61,7 +61,6 @@ def config(
             "as nowhere. refuse: epsilon is then promised of those who report alone."
         ),
     ] = "clip",
-    alpha: options.Alpha = None,
 ) -> None:
     """Write the public configuration that clients and server share: cells of up to four numbers, else of a table."""
     from epsworth.files import check_writable
@@ -69,7 +68,6 @@ def config(
     from epsworth.learner.table import suited
     from epsworth.learner.tables.regimes import MOST_BY_CELLS
 
-    epsilon = options.spelt_before("--alpha", alpha, "--epsilon", epsilon)
     if epsilon is None:
         raise ValueError("--epsilon is missing; give the privacy parameter of one report")
     check_writable(destination)
@@ -222,7 +220,6 @@ def predict(
     probability: Annotated[
         bool, typer.Option("--probability", help="Tell the labels' shares among people with such a score; see --audit.")
     ] = False,
-    level: options.Level = None,
 ) -> None:
     """Predict the label of every row; with --confidence, certify that of its cell, too, but for --fakes reports."""
     from epsworth.learner import Classifier, TableLearner
@@ -230,7 +227,7 @@ def predict(
     from epsworth.table_files import read_table
 
     check_table(destination)
-    sureness = options.confidence_of(confidence, level)
+    sureness = options.confidence_of(confidence)
     if fakes is not None and sureness is None:
         raise ValueError("--fakes is about certificates; give --confidence, too")
     if not TableLearner.wrote(model):
@@ -278,26 +275,21 @@ def plan(
     fakes: Annotated[
         str, typer.Option(help="How many of the users may be fakes, or which share of them, as in 100 or 0.001.")
     ] = "0",
-    alpha: Annotated[float | None, typer.Option("--alpha", hidden=True)] = None,
-    level: options.Level = None,
     json: options.Json = None,
     report: options.Report = None,
 ) -> None:
     """Give two of epsilon, users and margin; the third is found. All reports but --fakes are taken to be honest."""
-    from fractions import Fraction
-
     from epsworth.learner import plan as find
 
     options.check_outputs(json, None)
     options.check_page(report)
     found = find(
-        epsilon=options.spelt_before("--alpha", alpha, "--epsilon", epsilon), users=users, margin=margin,
-        confidence=options.confidence_of(confidence, level) or 0.95, power=power, mechanism=mechanism, m=cells,
+        epsilon=epsilon, users=users, margin=margin,
+        confidence=options.confidence_of(confidence) or 0.95, power=power, mechanism=mechanism, m=cells,
         d=features, mass=mass, fakes=(allowed := _fakes(fakes)),
     )  # fmt: skip
-    level = float(1 - Fraction(found.confidence))  # keys of version 0.1, too
     asked = {"cells": cells, "features": features, "mass": mass, "fakes": allowed}
-    document = (told := found.to_dict()) | {"alpha": told["epsilon"], "level": level, "question": asked}
+    document = found.to_dict() | {"question": asked}
     write_document_page(report, document)
     if not show.told(json, lambda: document):
         print(found)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from epsworth.release.ledger import Ledger
 
 app = typer.Typer(
-    help="What left already: per unit (spent), per run (runs), and from an earlier version's ledgers (import).",
+    help="What left already: per unit (spent), and per run (runs).",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -67,24 +67,6 @@ def runs(ledger: Folder = None, json: options.Json = None) -> None:
         cells = run["day"], str(run["policy"])[:16], run["state"], run["rows"], run["epsilon"], run["delta"], whom
         table.add_row(*(_escaped("-" if cell is None else str(cell)) for cell in cells))
     show.console().print(table)
-
-
-@app.command("import")
-@options.apart
-def imported(
-    path: Annotated[Path, typer.Argument(help="An epsworth-ledger.jsonl that an earlier version kept beside outputs.")],
-    most: Annotated[
-        int | None, typer.Option(help="The most rows that one unit has in any of its files; default: all rows.")
-    ] = None,
-    ledger: Folder = None,
-) -> None:
-    """Charge everybody the runs of an earlier version's ledger, each once."""
-    from epsworth.release.ledger import Ledger
-
-    kept = Ledger(ledger)
-    count = kept.import_earlier(path, most=most)
-    print(f"{count} run{'s' * (count != 1)} imported into {kept.path}")
-    show.suggest("ledger", "runs", *(() if ledger is None else ("--ledger", ledger)), why="all runs that are charged")
 
 
 def _opened(folder: str | None, json: str | None) -> Ledger:

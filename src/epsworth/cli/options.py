@@ -17,7 +17,6 @@ from typer.models import OptionInfo
 
 from epsworth.cli import services
 from epsworth.cli.trust import trusted
-from epsworth.deprecation import warn
 from epsworth.numerals import fits
 
 if TYPE_CHECKING:
@@ -85,8 +84,6 @@ Method = Annotated[
 Quantise = Annotated[
     int | None, typer.Option(help="Round continuous outputs to this many grid points: exact for any classifier.")
 ]
-Alpha = Annotated[str | None, typer.Option("--alpha", hidden=True)]  # spelt so before
-Level = Annotated[float | None, typer.Option("--level", hidden=True)]
 Confidence = Annotated[float, typer.Option(help="Probability that all bounds hold together.")]
 Tolerance = Annotated[float, typer.Option(help="Half-width of the intervals at which drawing stops.")]
 Seed = Annotated[
@@ -192,22 +189,11 @@ def _stream(value: Path | str) -> Path | str:
     return value if str(value) != "-" else "/dev/stdin" if isinstance(value, Path) else "/dev/stdout"
 
 
-def spelt_before(old: str, before: B | None, new: str, given: T | None) -> B | T | None:
-    """Return what an option was given, or what its deprecated spelling was, with a warning."""
-    if before is None:
-        return given
-    if given is not None:
-        raise ValueError(f"{old} and {new} mean the same; give {new} alone")
-    warn(old, new)
-    return before
-
-
-def confidence_of(confidence: float | None, level: float | None) -> float | Fraction | None:
-    """Return a confidence, or what the deprecated --level leaves of 1."""
-    for option, value in (("--level", level), ("--confidence", confidence)):
-        if value is not None and not 0 < value < 1:
-            raise ValueError(f"{option} must lie strictly between 0 and 1, got {value:g}")
-    return spelt_before("--level", None if level is None else 1 - Fraction(level), "--confidence", confidence)
+def confidence_of(confidence: float | None) -> float | None:
+    """Return a confidence; refuse what is none."""
+    if confidence is not None and not 0 < confidence < 1:
+        raise ValueError(f"--confidence must lie strictly between 0 and 1, got {confidence:g}")
+    return confidence
 
 
 def fraction(option: str, text: str) -> float:

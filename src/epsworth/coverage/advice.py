@@ -26,7 +26,6 @@ from epsworth.coverage.plateaus import plateau_ends
 from epsworth.coverage.trade import draw_trade
 from epsworth.coverage.usefulness import GRID, KEPT, Usefulness, simulate
 from epsworth.coverage.verdict import verdict
-from epsworth.deprecation import alias
 from epsworth.parallel import check_n_jobs
 from epsworth.results import Result, json_form
 from epsworth.rounding import down, show_down, show_up, up
@@ -89,9 +88,6 @@ class Window(Result):
     adv_safe: float
     adv_exposed: float
     q_exposed: float
-    eps_low = alias("eps_low", "epsilon_low")
-    eps_high = alias("eps_high", "epsilon_high")
-    eps_util = alias("eps_util", "epsilon_util")
 
     def __str__(self) -> str:
         return f"{self.verdict} ({NOT_PRIVATE})"

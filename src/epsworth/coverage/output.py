@@ -17,7 +17,6 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.fitting import blocks
 from epsworth.coverage.glm import CoverageError
 from epsworth.coverage.inputs import finite, generator, number, positive, whole
-from epsworth.deprecation import alias, renamed
 
 BALL_NODES = 200
 LARGEST = 1e90  # of rates and lengths: their products and squares must be doubles
@@ -41,9 +40,7 @@ class OutputPerturbation:
 
     d: int
     rate: float
-    beta = alias("beta", "rate")
 
-    @renamed(beta="rate")
     def __init__(self, d: int, rate: float) -> None:
         object.__setattr__(self, "d", d)
         object.__setattr__(self, "rate", rate)

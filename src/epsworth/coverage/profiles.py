@@ -15,7 +15,6 @@ from epsworth.coverage.exposure import kernels
 from epsworth.coverage.inputs import NOT_PRIVATE, NotPrivate, finite, whole
 from epsworth.coverage.neighbours import Neighbours
 from epsworth.coverage.output import OutputPerturbation
-from epsworth.deprecation import alias, renamed
 from epsworth.records import Indices
 from epsworth.rounding import show_up
 
@@ -85,7 +84,6 @@ class TypicalProfile(NotPrivate):
     adv: Floats
     rate: float
     draws: int
-    beta = alias("beta", "rate")
 
     def __str__(self) -> str:
         return (
@@ -94,7 +92,6 @@ class TypicalProfile(NotPrivate):
         )
 
 
-@renamed(beta="rate")
 def profile(neighbours: Neighbours, model: ArrayLike, rate: float) -> Profile:
     """Return the ranked ex-post losses of all rows at one released model (LeBlond et al. 2023, section 4.3).
 
@@ -128,7 +125,6 @@ def profile(neighbours: Neighbours, model: ArrayLike, rate: float) -> Profile:
     return Profile(losses, np.argsort(np.abs(losses), kind="stable"))
 
 
-@renamed(beta="rate")
 def typical_profile(
     neighbours: Neighbours, rate: float, *, rng: np.random.Generator | int | None, draws: int = 100
 ) -> TypicalProfile:

@@ -22,7 +22,6 @@ from epsworth.coverage.fitting import GRADIENT_TOLERANCE, check_l2, fit, gradien
 from epsworth.coverage.glm import CoverageError, loss_named
 from epsworth.coverage.inputs import Classes, check_classes, entries, positive, positives
 from epsworth.coverage.left_out import Regulariser
-from epsworth.deprecation import alias
 from epsworth.results import Result
 from epsworth.rounding import down, show_up, up
 
@@ -63,7 +62,6 @@ class Release(Result):
     n: int
     neighbours: str
     step: float
-    beta = alias("beta", "rate")
 
     def __str__(self) -> str:
         """Return the promise with its neighbour relation."""

@@ -21,7 +21,6 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.fitting import check_data
 from epsworth.coverage.glm import CoverageError, loss_named
 from epsworth.coverage.inputs import NOT_PRIVATE, Classes, NotPrivate, finite, generator, number, positive, whole
-from epsworth.deprecation import renamed
 from epsworth.rounding import show_up
 
 if TYPE_CHECKING:
@@ -168,7 +167,6 @@ def torch_gradients(
     return gradients, as_floats(torch.cat([p.reshape(-1) for p in named.values()]).numpy())
 
 
-@renamed(rate="learning_rate")
 def descend(
     gradients: Gradients,
     start: ArrayLike,

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import Risk, check_spent
-from epsworth.deprecation import alias
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.coins import Ints
 from epsworth.learner.config import LatticeConfig
@@ -95,7 +94,6 @@ class Certificates(Result):
     confidence: float | Fraction
     spent: Fraction
     fakes: int = 0
-    level = alias("level", "confidence", lambda confidence: float(1 - Fraction(confidence)))
 
     def __post_init__(self) -> None:
         check_spent(self.spent, self.confidence)

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.deprecation import alias, read_renamed, renamed
 from epsworth.documents import read_json
 from epsworth.exact.rational import Exact, stated
 from epsworth.files import reading, write_text
@@ -90,7 +89,6 @@ class LatticeConfig:
     outside: Outside = "clip"
     names: Any = ()
     rows: Rows = "drawn"
-    alpha = alias("alpha", "epsilon")
 
     def __post_init__(self) -> None:
         fix = object.__setattr__
@@ -271,7 +269,7 @@ class LatticeConfig:
         if lacking := [key for key in ("box", "m", "alpha") if key not in document]:
             raise ValueError(f"{lacking[0]}: is missing from the configuration")
         checked_epsilon(document["alpha"], "alpha")
-        config = cls(**read_renamed({key: document[key] for key in KEYS if key in document}, alpha="epsilon"))
+        config = cls(**{"epsilon" if key == "alpha" else key: document[key] for key in KEYS if key in document})
         if document.get("fingerprint", config.fingerprint()) != config.fingerprint():
             raise ValueError("fingerprint: it is not the content's; the configuration was edited after it was written")
         return config
@@ -288,9 +286,6 @@ class LatticeConfig:
                 return cls.from_dict(read_json(content))
             except TypeError as error:  # an entry of another kind
                 raise ValueError(str(error)) from None
-
-
-LatticeConfig.__init__ = renamed(alpha="epsilon")(LatticeConfig.__init__)  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True)

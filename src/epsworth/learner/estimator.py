@@ -15,12 +15,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
 
 from epsworth.arrays import Floats
-from epsworth.deprecation import alias, read_renamed, renamed, warn
 from epsworth.exact.rational import Exact
 from epsworth.learner.aggregation import simulate
 from epsworth.learner.certificates import Adjust, Certificates, Holder
 from epsworth.learner.config import LatticeConfig, Outside, checked_box, checked_classes
-from epsworth.learner.mechanism import of_level
 from epsworth.learner.model import Classifier, Smoothing
 from epsworth.learner.table import suited
 from epsworth.learner.tables.columns import Category, Number
@@ -71,9 +69,6 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     True
     """
 
-    alpha = alias("alpha", "epsilon")
-
-    @renamed(alpha="epsilon")
     def __init__(
         self,
         epsilon: Exact = 1.0,
@@ -94,14 +89,6 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         self.classes = classes
         self.outside = outside
         self.random_state = random_state
-
-    def set_params(self, **params: Any) -> LDPClassifier:
-        """Set parameters; ``alpha`` is a deprecated name of ``epsilon``, which grids of before may hold."""
-        if "alpha" in params:
-            warn("the parameter alpha of LDPClassifier", "epsilon")
-            params = read_renamed(params, alpha="epsilon")
-        super().set_params(**params)
-        return self
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> LDPClassifier:
         """Simulate the reports of all rows and read the labels off their sums."""
@@ -181,7 +168,6 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         points = self._points(X)
         return self.classifier_.decision_function(points)
 
-    @renamed(level=("confidence", of_level), positional=("level",))
     def certificate(
         self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni",
         holder: Holder | None = None, fakes: int = 0,
@@ -190,7 +176,6 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         points = self._points(X)
         return self._of_cells.certificate(points, confidence=confidence, adjust=adjust, holder=holder, fakes=fakes)
 
-    @renamed(level=("confidence", of_level), positional=("level",))
     def abstain(
         self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni", fakes: int = 0
     ) -> np.ma.MaskedArray[Any, Any]:

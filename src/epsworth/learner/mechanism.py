@@ -18,7 +18,6 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import Interval, Risk
-from epsworth.deprecation import alias, renamed
 from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import Ints, flip_weight
 from epsworth.learner.lattice import cells
@@ -65,7 +64,6 @@ class Mechanism(Tallied):
     reference: ClassVar[str]
     binary_only: ClassVar[bool] = False
     overlapping: ClassVar[bool] = False  # cells of side 2h around lattice points, not a partition
-    alpha = alias("alpha", "epsilon")
 
     @property
     def side(self) -> int:
@@ -189,9 +187,6 @@ class Mechanism(Tallied):
         return bound(*found, risk, self.signal)
 
 
-Mechanism.__init__ = renamed(alpha="epsilon")(Mechanism.__init__)  # type: ignore[method-assign]
-
-
 class Symbols(Mechanism):
     """A mechanism that knows of a user one number, of cell and label, or -1 for a user who states nothing."""
 
@@ -272,8 +267,3 @@ def checked_probability(value: object, field: str = "confidence") -> float:
     if not 0 < checked_number(value, field) < 1:
         raise ValueError(f"{field} must lie between 0 and 1, got {value!r}")
     return value  # type: ignore[return-value]
-
-
-def of_level(level: object) -> Fraction:
-    """Return the confidence of a level, exactly: what is deprecated keeps its meaning to the last digit."""
-    return 1 - Fraction(checked_probability(level, "level"))

@@ -11,13 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.deprecation import renamed
 from epsworth.files import reading, replacing
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.certificates import Adjust, Certificates, Holder, certify
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.lattice import cells, flat, nearest
-from epsworth.learner.mechanism import of_level
 from epsworth.learner.row_counts import warn_of_odd_rows
 from epsworth.learner.series import Cosine
 from epsworth.learner.smoothing import best_width, gaussian, interpolate, smoothed, squared_weights
@@ -198,7 +196,6 @@ class Classifier:
         spread = np.sqrt(self.noise * squared_weights(unit, kernel.m, width))
         return as_floats(self._scores(unit)[:, 0] / spread)
 
-    @renamed(level=("confidence", of_level), positional=("level",))
     def certificate(
         self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni",
         holder: Holder | None = None, fakes: int = 0,
@@ -254,7 +251,6 @@ class Classifier:
         best = _best(self.estimates)
         return certify(self.aggregate, self._cell(unit), outside, best, confidence, adjust, holder, fakes)
 
-    @renamed(level=("confidence", of_level), positional=("level",))
     def abstain(
         self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni", fakes: int = 0
     ) -> np.ma.MaskedArray[Any, Any]:

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, Rng, generator
 from epsworth.bounds import Risk
-from epsworth.deprecation import alias, renamed
 from epsworth.documents import read_json
 from epsworth.exact.rational import stated
 from epsworth.files import reading
@@ -27,7 +26,6 @@ from epsworth.learner.mechanism import (
     checked_number,
     checked_probability,
     checked_users,
-    of_level,
 )
 from epsworth.learner.model import Classifier, Smoothing
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_GRID_AXES
@@ -77,8 +75,6 @@ class Plan(Result):
     power: float = 0.5
     mechanism: str = "hadamard"
     fakes: int = 0
-    alpha = alias("alpha", "epsilon")
-    level = alias("level", "confidence", lambda confidence: float(1 - Fraction(confidence)))
 
     def __str__(self) -> str:
         """Return the plan in a sentence."""
@@ -111,10 +107,6 @@ class Plan(Result):
             return cls(**found)
 
 
-Plan.__init__ = renamed(alpha="epsilon", level=("confidence", of_level))(Plan.__init__)  # type: ignore[method-assign]
-
-
-@renamed(alpha="epsilon", level=("confidence", of_level))
 def plan(
     *,
     epsilon: float | None = None,
@@ -273,7 +265,6 @@ def _least(reached: Callable[[float], bool], low: float, high: float) -> float |
     return short if reached(short) else high
 
 
-@renamed(beta="exponent", gamma="margin_exponent")
 def rate(d: int, *, exponent: float = 1.0, margin_exponent: float = 1.0, private: bool = True) -> float:
     """Return the exponent of the minimax excess risk in the number of users.
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from fractions import Fraction
-from functools import wraps
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from epsworth.deprecation import read_renamed, warn
 from epsworth.files import check_distinct, check_name, check_writable
 from epsworth.learner.asked import Asked
 from epsworth.learner.assignment import refuse_files
@@ -26,20 +23,6 @@ from epsworth.table_files import column
 VERSION = 1  # of the way from words to reports
 
 
-def _spelt_before(report: Callable[..., int]) -> Callable[..., int]:
-    """Accept ``target``, a path, and ``target_column``, which is ``target`` now."""
-
-    @wraps(report)
-    def accepting(*args: Any, **given: Any) -> int:
-        if "target_column" in given:
-            warn("target_column= of report_file()", "target=, and destination= for the file")
-            given = read_renamed(given, target="destination", target_column="target")
-        return report(*args, **given)
-
-    return accepting
-
-
-@_spelt_before
 def report_file(
     config: Asked,
     source: Path,
@@ -131,7 +114,6 @@ def reported(
     path, as_lines = check_name("output", check_writable(destination).resolve()), is_lines(destination)
     check_distinct(table=source, reports=path, **store.files)
     store.check_apart("output", path)
-    store.check_earlier(path.parent)
     digest = _digest(source, store)
     table = read_table(source, alone=True)  # no record decides how another one is read
     if _digest(source, store) != digest:

@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Risk
-from epsworth.deprecation import renamed
 from epsworth.exact.entropy import SystemWords, WordSource
 from epsworth.exact.rational import Exact
 from epsworth.exact.testing import NotPrivate
 from epsworth.learner.coins import WORD, Ints, checked_epsilon, coins, flip_weight, uniform
-from epsworth.learner.mechanism import checked_probability, of_level
+from epsworth.learner.mechanism import checked_probability
 from epsworth.learner.tails import vote_interval
 from epsworth.results import Result
 from epsworth.rounding import down, round_down, round_up, show_down, up
@@ -101,7 +100,6 @@ class PrivateValidation:
     True
     """
 
-    @renamed(alpha="epsilon")
     def __init__(self, candidates: Sequence[Callable[[Any], Any]], epsilon: Exact) -> None:
         if not candidates:
             raise ValueError("there are no candidates; give at least one function from points to labels")
@@ -126,7 +124,6 @@ class PrivateValidation:
         votes = np.column_stack([chosen, right ^ coins(self.flip, len(truth), source)])
         return votes if source.private else votes.view(NotPrivate)
 
-    @renamed(level=("confidence", of_level))
     def accuracies(self, votes: ArrayLike, *, confidence: float | Fraction = 0.95) -> Accuracies:
         """Return accuracies with exact binomial bounds, which all hold together with this confidence."""
         risk = Risk.of(checked_probability(confidence))

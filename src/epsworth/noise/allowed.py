@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.bounds import Risk
-from epsworth.deprecation import Convert
 from epsworth.numerals import fits, short
 
 Confidence = float | Fraction
@@ -80,17 +79,6 @@ def failure(confidence: Confidence) -> float:
             f"confidence must lie from 2^-50 to 1 - 2^-50 (doubles tell no larger one from 1), got {short(confidence)}"
         )
     return Risk(1 - exact).spend()
-
-
-def _confidence(beta: object) -> Fraction:
-    """Return the confidence that a probability of failure leaves, exactly; never below what doubles make of it."""
-    number = share(beta, "beta")
-    if number < LEAST_FAILURE:
-        raise ValueError(f"beta must be at least 1e-15, got {beta!r}: doubles hardly tell 1 - beta from 1")
-    return 1 - min(Fraction(number), in_decimals(number), 1 - Fraction(1 - number))
-
-
-BETA: tuple[str, Convert] = ("confidence", _confidence)  # the deprecated spelling, for `deprecation.renamed`
 
 
 def whole(value: object, field: str, least: int, most: int) -> int:

@@ -26,8 +26,7 @@ from scipy.optimize import brentq, linprog
 from scipy.sparse import coo_array, csr_array
 
 from epsworth.arrays import Floats
-from epsworth.deprecation import renamed
-from epsworth.noise.allowed import BETA, Confidence, failure, in_decimals, length, share
+from epsworth.noise.allowed import Confidence, failure, in_decimals, length, share
 from epsworth.noise.lattice import HALVES, LOSS, LatticeNoise, Spacing, spacing
 from epsworth.noise.mechanism import TooLarge
 from epsworth.noise.profiles import MARGIN
@@ -125,7 +124,6 @@ class _Shape:
         return np.concatenate([far, near]), np.concatenate([far + self.shift, back])
 
 
-@renamed(positional=("beta", "sensitivity", "delta"), beta=BETA)
 def optimal_noise(
     theta: float, *, confidence: Confidence, sensitivity: float, delta: float, lattice: float | None = None
 ) -> Optimum:

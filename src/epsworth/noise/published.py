@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.deprecation import renamed
 from epsworth.mechanisms.gaussian import gaussian_sigma, hockey_stick
 from epsworth.noise import allowed
 from epsworth.noise.allowed import numbers, share, whole
@@ -101,7 +100,6 @@ def _claimed(noise: Boosted, terms: Terms, epsilon: ArrayLike, releases: int) ->
     return np.asarray(np.sum(parts, axis=0))
 
 
-@renamed(alpha="order")
 def published_renyi(noise: Boosted, order: float) -> float:
     """Return Proposition 2: the claimed Renyi divergence of an order, Gaussian kernel.
 

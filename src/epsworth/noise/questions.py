@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar, get_args
+from functools import partial
+from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
-from epsworth.deprecation import renamed, warn
 from epsworth.noise import allowed, regions
 from epsworth.noise.composition import composed_epsilon
 from epsworth.noise.lattice import discrete, spacing
@@ -23,15 +22,12 @@ from epsworth.noise.regions import Kind
 from epsworth.noise.tuning import first_kept
 from epsworth.rounding import float_below, up
 
-P = ParamSpec("P")
-R = TypeVar("R")
 DISCRETE: dict[str, Kernel] = {"discrete_gaussian": "gaussian", "discrete_laplace": "laplace"}
 MOST_BOOST = 1e300
 WHOLLY = 1 - 1e-12  # of a kernel outside the region: beyond it, doubles know too little of what is inside to boost it
 SURE = 1e-6  # relative precision of the inverse searches
 
 
-@renamed(beta=allowed.BETA)
 def boosted(
     kernel: str = "gaussian",
     *,
@@ -108,33 +104,6 @@ def _boost(boost: float | None) -> float:
     return allowed.within(boost, "boost", 1.0, MOST_BOOST, "; infinity truncates")
 
 
-def _asked_with_scale(first: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Accept what was once asked: ``(question, kernel, scale=.., ..)``, the question being named ``first``."""
-
-    def accept(function: Callable[P, R]) -> Callable[P, R]:
-        ask: Callable[..., R] = function
-
-        def before(asked: Any, kernel: str = "gaussian", **words: Any) -> R:
-            return ask(boosted(kernel, **words), asked)
-
-        @wraps(function)
-        def asking(*args: P.args, **words: P.kwargs) -> R:
-            if "scale" not in words:
-                return function(*args, **words)
-            name = function.__name__
-            warn(f"{name}({first}, kernel, scale=..)", f"{name}(boosted(kernel, scale=..), ..)")
-            given: dict[str, Any] = {"asked" if word == first else word: value for word, value in words.items()}
-            if "beta" in given:
-                confidence, of_beta = allowed.BETA
-                given[confidence] = of_beta(given.pop("beta"))
-            return before(*args, **given)  # type: ignore[arg-type]
-
-        return asking
-
-    return accept
-
-
-@_asked_with_scale("epsilon")
 def delta(noise: NoiseMechanism, epsilon: ArrayLike) -> float | Floats:
     """Return the exact delta(epsilon) of a noise, over all neighbouring answers; never rounded down.
 
@@ -167,7 +136,6 @@ def delta(noise: NoiseMechanism, epsilon: ArrayLike) -> float | Floats:
     return float(found) if found.ndim == 0 else found
 
 
-@_asked_with_scale("alpha")
 def renyi(noise: NoiseMechanism, order: float) -> float:
     """Return the Renyi divergence of an order above 1 of a boosted kernel, over all neighbouring answers.
 
@@ -237,7 +205,6 @@ def best_confidence(
     return leaving(_last(affordable, worst, best)) if affordable(worst) else 0.0
 
 
-@renamed(positional=("beta", "sensitivity", "delta", "releases"), beta=allowed.BETA)
 def narrowest_interval(
     epsilon: float, *, confidence: allowed.Confidence, sensitivity: float = 1.0, delta: float = 1e-6,
     releases: int = 1, mechanism: str = "pb_gaussian",
@@ -284,7 +251,6 @@ def narrowest_interval(
     return math.exp(_last(affordable, wide, size - 20.0))
 
 
-@renamed(positional=("beta", "sensitivity", "delta"), beta=allowed.BETA)
 def most_releases(
     epsilon: float, theta: float, *, confidence: allowed.Confidence, sensitivity: float = 1.0, delta: float = 1e-6,
     mechanism: str = "pb_gaussian",
@@ -329,41 +295,6 @@ def most_releases(
         middle = (low + high) // 2
         low, high = (middle, high) if affordable(middle) else (low, middle)
     return low
-
-
-def largest_T(
-    epsilon: float, theta: float, beta: float, sensitivity: float = 1.0, delta: float = 1e-6,
-    *, mechanism: str = "pb_gaussian",
-) -> int:  # fmt: skip
-    """Return `most_releases` with confidence 1 - beta: its deprecated name and spelling.
-
-    Parameters
-    ----------
-    epsilon, theta, sensitivity, delta, mechanism
-        As there.
-    beta : float
-        1 - confidence.
-
-    Raises
-    ------
-    ValueError
-        As there.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from epsworth import noise
-    >>> with warnings.catch_warnings(record=True) as told:
-    ...     warnings.simplefilter("always")
-    ...     count = noise.largest_T(0.1, 4.0, 0.05)
-    >>> told[0].category.__name__, count
-    ('FutureWarning', 0)
-    """
-    warn("largest_T(.., beta)", "most_releases(.., confidence=1 - beta)")
-    confidence = allowed.BETA[1](beta)
-    return most_releases(
-        epsilon, theta, confidence=confidence, sensitivity=sensitivity, delta=delta, mechanism=mechanism
-    )
 
 
 def _epsilon(

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
-from epsworth.deprecation import alias, renamed
 from epsworth.noise import allowed, regions
 from epsworth.noise.advice import advice, taken
 from epsworth.noise.choice import Choice
@@ -52,7 +51,6 @@ class Question:
     releases: int
     lattice: float | None
     scale: float
-    beta = alias("beta", "failure")
 
     @property
     def half(self) -> float:
@@ -179,7 +177,6 @@ class Ranking(Result, Sequence[Choice]):
         return [densities, epsilons] if isinstance(where, Absolute) else [densities]
 
 
-@renamed(positional=("beta", "sensitivity", "delta", "releases", "region"), beta=allowed.BETA)
 def cheapest(
     theta: float | tuple[float, float],
     *,

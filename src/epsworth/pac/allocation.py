@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.deprecation import renamed
 from epsworth.pac.conversion import number
 from epsworth.rounding import up
 
@@ -44,7 +43,6 @@ def gaussian_bound(variances: ArrayLike, noise: ArrayLike) -> float:
     return up(0.5 * math.fsum(np.log1p(s / e)), ulps=BOUND_ULPS)
 
 
-@renamed(beta="mi")
 def allocate(
     variances: ArrayLike, mi: float, rule: Rule = "optimal", weights: ArrayLike | None = None
 ) -> Floats:  # fmt: skip

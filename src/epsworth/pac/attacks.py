@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from scipy.special import expit
 
 from epsworth.arrays import Bools, Floats, as_floats, generator
 from epsworth.bounds import Interval, Risk
-from epsworth.deprecation import renamed
 from epsworth.pac.budgets import Budget
 from epsworth.pac.privatizer import PACPrivatizer
 from epsworth.pac.settings import checked_count
@@ -100,7 +98,6 @@ def confidence_scores(model: Any, X: Floats) -> Floats:
     return np.asarray(sure.max(axis=1) / sure.sum(axis=1))
 
 
-@renamed(miss=("confidence", lambda miss: float(1 - Fraction(miss))))
 def lira(
     privatizer: PACPrivatizer,
     X: ArrayLike,

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, cast
 
-from epsworth.deprecation import alias, renamed
 from epsworth.pac.conversion import budget, dp_posterior, number
 from epsworth.rounding import show_up
 
@@ -89,9 +88,7 @@ class DPEquivalent:
     """
 
     epsilon: float
-    eps = alias("eps", "epsilon")
 
-    @renamed(eps="epsilon")
     def __init__(self, epsilon: float) -> None:
         object.__setattr__(self, "epsilon", _number("DPEquivalent: epsilon", epsilon))
         if not (self.epsilon > 0 and math.isfinite(self.epsilon)):

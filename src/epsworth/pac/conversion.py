@@ -14,7 +14,6 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 from numbers import Integral, Real
 
-from epsworth.deprecation import renamed
 from epsworth.rounding import float_above
 
 MOST_RECORDS = 100_000  # of `generalised_prior`, whose whole numbers have as many digits
@@ -88,7 +87,6 @@ def budget(posterior: float, prior: float) -> float:
     return nearest if nearest <= exact else math.nextafter(nearest, 0)
 
 
-@renamed(eps="epsilon")
 def dp_posterior(epsilon: float, delta: float = 0.0, r: float = 0.5) -> float:
     """Return the best membership-inference success against an (epsilon, delta)-DP release, prior ``max(r, 1 - r)``.
 

@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from epsworth.arrays import Bools, Floats
-from epsworth.deprecation import renamed
 from epsworth.pac.alone import Alone
 from epsworth.pac.budgets import MI, DPEquivalent, Posterior
 from epsworth.pac.calibration import Plan
@@ -100,7 +99,6 @@ class Ledger(Result):
         shown = None if p is None else p.tolist()
         return {"total": self.total, "spent": self.spent, "releases": self.releases, "probabilities": shown}
 
-    @renamed(beta="mi")
     def draw(
         self, members: Bools, mi: float, planned: Callable[[Floats], tuple[Plan, Steps]]
     ) -> tuple[Plan, Steps, float]:  # fmt: skip

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from epsworth.arrays import Bools, Floats, generator
 from epsworth.bounds import Risk
 from epsworth.callbacks import check_callback
-from epsworth.deprecation import alias
 from epsworth.pac.adapters import prepared
 from epsworth.pac.adapters.adapter import Labels, Mechanism, Prepare
 from epsworth.pac.budget_search import FoundBudget, least_budget
@@ -382,14 +381,3 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     def _as_release(self, vector: Floats, report: dict[str, Any]) -> Release:
         return Release(vector, self.mechanism_.names, self.mechanism_.rebuild(vector), report)
-
-    exposure_ = alias("exposure_", "calibrated_", lambda found: found.exposure)
-    certificate_ = alias("certificate_", "calibrated_", lambda found: found.certificate)
-    confidence_ = alias("confidence_", "calibrated_", lambda found: found.confidence)
-    world_prior_ = alias("world_prior_", "calibrated_", lambda found: found.world_prior)
-    record_prior_ = alias("record_prior_", "calibrated_", lambda found: found.record_prior)
-    shares_ = alias("shares_", "calibrated_", lambda found: found.shares)
-    pairs_ = alias("pairs_", "calibrated_", lambda found: found.pairs)
-    units_ = alias("units_", "calibrated_", lambda found: len(found.experiment.sampler.units))
-    pool_rows_ = alias("pool_rows_", "calibrated_", lambda found: len(found.experiment.X))
-    n_outputs_ = alias("n_outputs_", "calibrated_", lambda found: len(found.experiment.mechanism.reference))

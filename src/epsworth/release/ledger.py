@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import hashlib
 import secrets
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -20,15 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.files import check_name
-from epsworth.numerals import whole
-from epsworth.release.earlier_ledger import LEDGER, Entry, read_entries
 from epsworth.release.folders import folder_named, state_folder
 from epsworth.release.ledger_folder import LedgerFolder
-from epsworth.release.ledger_prices import MOST, Price, bounds_of, everybody, lost
+from epsworth.release.ledger_prices import Price, bounds_of, everybody, lost
 from epsworth.release.ledger_tables import Line, Settled, Tables
 from epsworth.release.ledger_terms import (
-    LARGEST,
     ONE,
     Charged,
     Identity,
@@ -36,7 +31,6 @@ from epsworth.release.ledger_terms import (
     Run,
     State,
     Terms,
-    amount_above,
     amount_below,
     decimal_of,
 )
@@ -230,55 +224,6 @@ class Ledger:
             for line in lines
         ]  # fmt: skip
 
-    def import_earlier(self, path: str | Path, *, most: int | None = None) -> int:
-        """Charge everybody the runs of an earlier version's ledger, each once, however often it is imported.
-
-        Parameters
-        ----------
-        most : int, optional
-            The most rows that one unit has in any of its files; by default all rows of a file may be one unit's.
-
-        Returns
-        -------
-        int
-            How many runs are new.  They are charged beyond any cap, too: they left.
-        """
-        path = check_name("ledger", Path(path))
-        if not path.exists():
-            raise ValueError(f"there is no ledger {path}; name an epsworth-ledger.jsonl")
-        limit = None if most is None else whole("most", most, most=MOST)
-        with self._place.alone() as tables:
-            known = {line.id for line in tables.lines()}
-            before = serial = len(known)
-            for number, entry, name in self._earlier(path):
-                if name not in known:
-                    known.add(name)
-                    serial += 1
-                    tables.charge(_imported(entry, serial, name, limit, f"{path}, line {number}"), None)
-        return serial - before
-
-    def check_earlier(self, folder: Path) -> None:
-        """Refuse to release beside a ledger of an earlier version whose runs this one does not know."""
-        path = folder / LEDGER
-        if not path.exists():
-            return
-        with self._place.alone() as tables:
-            known = {line.id for line in tables.lines()}
-        if any(name not in known for _, _, name in self._earlier(path)):
-            raise ValueError(
-                f"{path} tells of runs that the ledger {self.path} does not know; charge them first: "
-                f"epsworth ledger import {path}"
-            )
-
-    def _earlier(self, path: Path) -> Iterator[tuple[int, Entry, bytes]]:
-        """Yield the lines of an earlier version's ledger, with the names that their runs have here."""
-        seen = Counter[str]()
-        for number, entry in enumerate(read_entries(path), 1):
-            name = entry.run if entry.run is not None else entry.line
-            seen[name] += 1
-            told = f"{seen[name]} {name}".encode()
-            yield number, entry, hashlib.blake2b(told, key=self.key, digest_size=16).digest()
-
     def _known(self, tables: Tables, line: Line, asked: Price, again: bool) -> tuple[State, bytes | None] | None:
         """Return what to do with a run that was charged before; None where another one is wanted."""
         if line.state != "charged" and again:
@@ -366,23 +311,6 @@ def _agreed(settled: Settled, terms: Terms, units: bool) -> Settled:
     if units and found.unit is None:
         raise ValueError("units are counted, but no column is named that says who; state unit=")
     return found
-
-
-def _imported(entry: Entry, serial: int, run: bytes, most: int | None, where: str) -> Line:
-    charged = entry.rows if most is None else most
-    if charged is None:
-        raise ValueError(
-            f"{where}: a run that was stopped does not say how many rows left; state the most rows that one unit has "
-            "(most=, --most)"
-        )
-    if max(charged, entry.rows or 0) > LARGEST:
-        raise ValueError(f"{where}: must have at most 2^62 rows; repair the line, or leave it out")
-    epsilon = amount_above("epsilon", Fraction(entry.epsilon))
-    delta = amount_above("delta", Fraction(1 if entry.delta is None else entry.delta))
-    return Line(
-        serial, run, entry.policy, "", None, "", None, epsilon, delta, entry.rows, charged, _today(),
-        state="imported",
-    )  # fmt: skip
 
 
 def _today() -> str:

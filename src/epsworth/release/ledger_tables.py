@@ -28,7 +28,7 @@ SCHEMA = {  # without indices, which could tell otherwise than the rows that are
         runs INTEGER, mark BLOB
     )""",
 }
-STATES = {"charged", "done", "imported"}
+STATES = {"charged", "done"}
 KEY_BYTES = 32  # of a run's key
 
 Rows = list[tuple[Any, ...]]

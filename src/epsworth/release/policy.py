@@ -186,11 +186,6 @@ class Policy(Result):
             entry["mechanism"] = canonical(entry["mechanism"])
         return _digest(content)
 
-    @cached_property
-    def fingerprint_as_written(self) -> str:
-        """The fingerprint that older versions gave, which told spellings of one mechanism apart."""
-        return _digest(self._content())
-
     def outcomes(self, record: Mapping[str, Any] | NDArray[Any]) -> list[tuple[Any, Fraction]]:
         """Return all that one record can send, each with its exact probability: for audits, and for tests.
 
@@ -322,7 +317,7 @@ class Policy(Result):
         tailored = document.get("tailored")
         tailoring = None if tailored is None else read_tailoring(tailored)
         policy = cls(*read_rules(document), tailoring, read_others(document))
-        check_stated(document, policy.total, policy.guarantee, policy.fingerprint, policy.fingerprint_as_written)
+        check_stated(document, policy.total, policy.guarantee, policy.fingerprint)
         return policy
 
 

@@ -79,10 +79,8 @@ def read_others(document: Mapping[str, Any]) -> Others | None:
     return Others(*(table.get(entry, ()) for entry in ENTRIES))
 
 
-def check_stated(
-    document: Mapping[str, Any], total: Decimal, guarantee: Guarantee, fingerprint: str, as_written: str
-) -> None:
-    """Refuse a file whose parts do not add up: edited by hand, or cut short; ``as_written``: older fingerprint."""
+def check_stated(document: Mapping[str, Any], total: Decimal, guarantee: Guarantee, fingerprint: str) -> None:
+    """Refuse a file whose parts do not add up: edited by hand, or cut short."""
     stated = _table("per_record", document.get("per_record", {}))
     _known("per_record", stated, ("epsilon", "delta", "notion"))
     for key, truth in (("epsilon", total), ("delta", Decimal(repr(guarantee.delta)))):
@@ -91,7 +89,7 @@ def check_stated(
             raise ValueError(f"per_record.{key}: states {_shown(number)}, but the features add up to {_shown(truth)}")
     if stated.get("notion", guarantee.notion) != guarantee.notion:
         raise ValueError(f"per_record.notion: states {stated['notion']!r}, but it is {guarantee.notion!r}")
-    if (given := document.get("fingerprint", fingerprint)) not in (fingerprint, as_written):
+    if (given := document.get("fingerprint", fingerprint)) != fingerprint:
         raise ValueError(
             f"fingerprint: states {str(given)[:12]}.., but the content's is {fingerprint[:12]}..: it was edited after "
             "it was written; delete the fingerprint line to accept the edit"

@@ -12,7 +12,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
-from epsworth.deprecation import renamed
 from epsworth.files import check_distinct, check_name, check_readable, check_writable, writing
 from epsworth.numerals import plain
 from epsworth.parallel import check_n_jobs
@@ -37,7 +36,6 @@ Progress = Callable[[float], None]
 READING = 0.4  # of the work, where progress is told
 
 
-@renamed(target="destination")
 def perturb_file(
     policy: Policy,
     source: str | Path,
@@ -197,7 +195,6 @@ def _at_hand(source: str, destination: str, store: Ledger) -> Iterator[tuple[Pat
     if output is not None:
         output = output.resolve()
         store.check_apart("output", output)
-        store.check_earlier(output.parent)
     if source != STANDARD:
         yield Path(source), output
         return

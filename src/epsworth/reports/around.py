@@ -16,7 +16,6 @@ from epsworth.reports.sentences import Standing, filled, percent
 from epsworth.results import how_sure
 from epsworth.rounding import round_down, show_down, show_up
 from epsworth.utility.boxes import SafeBox
-from epsworth.utility.curves import Curves
 from epsworth.utility.sides import texts
 from epsworth.utility.splitting import Split
 from epsworth.utility.surroundings import MOST_VALUES, DecisionMap, Served, Surroundings, numbered, served
@@ -45,7 +44,6 @@ class Around:
         """Refuse what belongs to other curves."""
         if held is None:
             return None
-        check(shown.curves, held)
         return cls(shown, held)
 
     @property
@@ -112,19 +110,6 @@ class Around:
         ranges = self.said(m, e)
         words = {"name": name, "ranges": ranges, "epsilon": show_up(self.drawn.epsilons[e])}
         return filled(WORDS["half" if ranges else "less"], words | {"unit": self.shown.curves.unit})
-
-
-def check(curves: Curves, held: Surroundings) -> None:
-    """Refuse surroundings that are not of these curves."""
-    own = str(curves.labels[held.record]) if held.record < len(curves.labels) else None
-    fits = held.records == len(curves.labels)
-    for part in (held.map, held.box):
-        fits = fits and (part is None or set(part.features) <= set(map(str, curves.features)))
-    fits = fits and (held.map is None or held.map.labels[held.map.label] == own)
-    fits = fits and (held.box is None or str(held.box.label) == own)
-    fits = fits and (held.split is None or set(held.split.features) <= set(map(str, curves.features)))
-    if not fits:
-        raise ValueError("surroundings: they belong to other curves; write both again")
 
 
 def groups(standing: Standing, held: Surroundings | None) -> str:

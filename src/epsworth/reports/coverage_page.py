@@ -9,7 +9,6 @@ from typing import Any
 from epsworth.coverage.usefulness import useless
 from epsworth.coverage.verdict import verdict
 from epsworth.reports.charts import Axis, Chart, Line
-from epsworth.reports.coverage_sums import check
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import isolated
 from epsworth.reports.held import Held
@@ -27,7 +26,6 @@ QUANTILES = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.0)
 def coverage_page(held: Held, origin: Origin, whole: str) -> Page:
     """Return the page of a window of epsilons."""
     stops = _stops(held)
-    check(held, stops)
     sections, sliders = [_decision(held, stops)], dict[str, Any]()
     if stops:
         curves, sliders = _trade(held, stops)

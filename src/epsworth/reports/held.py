@@ -9,17 +9,6 @@ from typing import Any
 MOST = 1_000_000  # entries of a list
 
 
-def agree(fits: bool, what: str) -> None:
-    """Refuse a file whose numbers contradict one another, in a sentence that names the entry.
-
-    Examples
-    --------
-    >>> agree(1 < 2, "users: too few")
-    """
-    if not fits:
-        raise ValueError(what)
-
-
 class Held:
     """A part of a result's document; what is missing or of another kind is refused with its place.
 

@@ -8,7 +8,6 @@ from epsworth.reports.charts import Axis, Bar, Chart, Line, bar_chart
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import LONGEST, escaped, isolated
 from epsworth.reports.held import Held
-from epsworth.reports.learnt_sums import check
 from epsworth.reports.maps import FILLED, HOLLOW, MOST_CLASSES, OTHER, UNSURE, Map, legend
 from epsworth.reports.observing import of_promise
 from epsworth.reports.page import Page
@@ -25,7 +24,6 @@ MOST_TABLED = 400  # cells in the table beside the map
 
 def learnt_page(held: Held, origin: Origin, whole: str) -> Page:
     """Return the page of a learnt classifier."""
-    check(held)
     sections = [_decision(held)]
     drawn = "map" in held and len(held.texts("features")) <= 2
     sections.append(_map(held) if drawn else _labels(held))

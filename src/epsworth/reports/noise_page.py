@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ from epsworth.noise.advice import advice, taken
 from epsworth.reports.charts import Axis, Bar, Chart, Line, bar_chart
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import cleaned, escaped, isolated
-from epsworth.reports.held import Held, agree
+from epsworth.reports.held import Held
 from epsworth.reports.observing import of_promise
 from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin, computed, decision, downloads, limits, page_body, section, unfolded
@@ -19,14 +18,11 @@ from epsworth.reports.plain import plain_page, size
 from epsworth.rounding import show_down, show_up
 
 MOST_ROWS = 24
-NEAR = 1e-9  # relative: epsilons are searched to this
-TINY = 1e-12  # of a confidence
 
 
 def noise_page(held: Held, origin: Origin, whole: str) -> Page:
     """Return the page of a ranking."""
     rows = held.parts("rows")
-    _check(held, rows)
     ranked = [_Ranked.of(row) for row in rows]
     best = taken(ranked)
     take = best.row if best is not None else None
@@ -48,29 +44,6 @@ def noise_page(held: Held, origin: Origin, whole: str) -> Page:
     about = f"{_question(held)} Made by epsworth {origin.version} on {origin.made}."
     body = page_body("Which noise costs the least privacy?", about, sections, keys(1))
     return plain_page("Which noise costs the least privacy?", body, sliders, whole)
-
-
-def _check(held: Held, rows: Sequence[Held]) -> None:
-    """Refuse rows that do not answer the question, and bounds below what they bound."""
-    floor, most, least, released = held.number("floor", 0), 1.0, 0.0, None
-    if "question" in held:
-        asked = held.part("question")
-        most, least, released = asked.share("delta"), asked.share("confidence"), asked.whole("releases")
-        fits = floor == 0 or (asked.text("region") == "absolute" and released == 1)
-        agree(fits, "floor: none is known for this question; rank again")
-    for row in rows:
-        epsilon = row.number("epsilon", 0)
-        fits = epsilon < math.inf and (epsilon > 0 or row.share("delta") > 0)  # a large delta buys all of it
-        agree(fits, "epsilon: damaged, with delta 0 a row's must be positive; rank again")
-        agree(row.share("delta") <= most, "delta: a row has more than was asked for; rank again")
-        agree(row.share("confidence") >= least - TINY, "confidence: a row has less than was asked for; rank again")
-        fits = row.whole("releases") == (rows[0].whole("releases") if released is None else released) > 0
-        agree(fits, "releases: a row has others than were asked for; rank again")
-        agree(floor == 0 or row.whole("releases") == 1, "floor: none is known for several releases; rank again")
-        if row.flag("sound"):
-            fits = epsilon >= row.number("exact_epsilon", 0) * (1 - NEAR)
-            agree(fits, "epsilon: a sound row's is less than its exact_epsilon; rank again")
-            agree(floor <= epsilon * (1 + NEAR), "floor: a sound row costs less; rank again")
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from epsworth.pac.conversion import budget, posterior, tpr_bound
-from epsworth.pac.report import SOUNDNESS
+from epsworth.pac.conversion import posterior
 from epsworth.reports.charts import Axis, Bar, Chart, Line, bar_chart
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import LONGEST, cleaned, escaped, isolated
-from epsworth.reports.held import Held, agree
+from epsworth.reports.held import Held
 from epsworth.reports.observing import of_chances
 from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin, bars, computed, decision, downloads, limits, page_body, section, unfolded
@@ -25,10 +24,7 @@ TITLE = "What does this release give away?"
 MOST_NUMBERS = 16  # in the picture of the noise
 MOST_ROWS = 200  # in tables
 MOST_EXPOSED = 5
-FALSE_ALARMS = 0.001
-STEP = 1e-6  # by which nats and chances rounded up to six digits may lie above their own
 SAME = 2e-6
-OF_RECORDS = ("worst_record_upper_limit", "worst_record_posterior_estimate")
 TEXTS = (
     "Any question about the secret sub-sample that is answered rightly with probability {prior} blindly is answered "
     "rightly with at most {after} after seeing the release.",
@@ -45,7 +41,6 @@ def _after(told: float, prior: float) -> float:
 def pac_page(held: Held, origin: Origin, whole: str) -> Page:
     """Return the page of a release."""
     report, sliders = held.part("report"), dict[str, Any]()
-    _check(held, report)
     sections = [_decision(report), _success(report)]
     told = report.number("mi_nats", 0)
     even = report.share("posterior_at_prior_0.5")
@@ -64,47 +59,6 @@ def pac_page(held: Held, origin: Origin, whole: str) -> Page:
         f"{report.whole('released_numbers'):,} noisy numbers. Made by epsworth {origin.version} on {origin.made}."
     )
     return plain_page(TITLE, page_body(TITLE, about, sections, keys(2)), sliders, whole)
-
-
-def _check(held: Held, report: Held) -> None:
-    """Refuse chances below what the nats that were told admit, and a soundness that is not the mode's."""
-    sound = report.text("soundness") == SOUNDNESS.get(report.text("mode"))
-    agree(sound, "soundness: it is not what its mode is; release again")
-    shown, blind = report.number("mi_nats", 0), report.share("largest_record_prior")
-    told = max(0.0, shown - STEP)  # it was rounded up
-    for name in ("ledger_spent", "mi_nats_of_all_releases_so_far"):  # the latter may be of several secrets
-        if name in report:
-            agree(report.number(name, 0) >= told, f"{name}: it is less than this release told; release again")
-    if "ledger_spent" in report:  # all about one secret
-        told = max(told, report.number("ledger_spent", 0))
-    least = {"posterior_at_prior_0.5": _after(told, 0.5), **_of_records(report, told, blind)}
-    if "posterior_of_naming_the_world" in report:
-        least["posterior_of_naming_the_world"] = _after(told, report.share("prior_of_naming_the_world"))
-    parts = [(report, name, low) for name, low in least.items()]
-    if "noise" in held and "by_budget" in held.part("noise"):
-        budgets = held.part("noise").parts("by_budget")
-        parts += [(one, "posterior_of_membership", _after(one.number("nats", 0), blind)) for one in budgets]
-    for part, name, low in parts:
-        if part.share(name) < low - SAME:
-            raise ValueError(f"{name}: {part.share(name):.6g} is less than the nats admit, {low:.6g}; release again")
-
-
-def _of_records(report: Held, told: float, blind: float) -> dict[str, float]:
-    """Return what is told of single records at least: by the nats, or by less where a budget speaks of records."""
-    rates = [share for share in (blind, 1 - blind) if 0 < share < 1]
-    member, sure = _after(told, blind), min((tpr_bound(told, one, FALSE_ALARMS) for one in rates), default=1.0)
-    own = [name for name in OF_RECORDS if name in report]
-    agree(bool(own) == ("most_nats_in_all" in report), "most_nats_in_all: incomplete, no record's limit; release again")
-    if own:
-        agree(told <= report.number("most_nats_in_all", 0), "most_nats_in_all: it is less than was told; release again")
-        limit = min(report.share(name) for name in own)
-        member = min(member, limit)
-        if "worst_record_tpr_at_fpr_0.001" in report:
-            sure = min(sure, report.share("worst_record_tpr_at_fpr_0.001"))
-        else:
-            nats = budget(max(limit - STEP, blind), blind)
-            sure = min([sure, *(tpr_bound(nats, one, FALSE_ALARMS) for one in rates)])
-    return {"posterior_of_membership": max(member, blind), "tpr_at_fpr_0.001": max(sure, FALSE_ALARMS)}
 
 
 def _decision(report: Held) -> str:

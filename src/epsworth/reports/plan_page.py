@@ -10,7 +10,6 @@ import numpy as np
 
 from epsworth.learner import Plan, plan
 from epsworth.learner.fakes import taken_for_honest
-from epsworth.learner.planning import EXACT_BITS
 from epsworth.reports.charts import Axis, Chart, Line
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import escaped
@@ -33,7 +32,6 @@ def plan_page(held: Held, origin: Origin, whole: str) -> Page:
     sections = [_decision(found)]
     sliders: dict[str, Any] = {}
     if found.feasible and found.margin <= 1 and "question" in held:
-        _check(found, held.part("question"))
         trade, sliders = _trade(found, held.part("question"))
         sections.append(trade)
     if math.isfinite(found.epsilon):
@@ -76,17 +74,6 @@ def _plan(held: Held) -> Plan:
         power=held.share("power"), mechanism=held.text("mechanism"),
         fakes=held.whole("fakes") if "fakes" in held else 0,
     )  # fmt: skip
-
-
-def _check(found: Plan, asked: Held) -> None:
-    """Refuse a plan that falls short of what is planned for its epsilon and margin, by more than searches do."""
-    sizes = (*_sizes(asked)[:-1], found.fakes)
-    needed = _users(found.epsilon, found.margin, found.confidence, found.power, found.mechanism, *sizes)
-    needed -= needed >> (EXACT_BITS - 1)
-    if found.users < needed:
-        raise ValueError(
-            f"users: {found.users:,} are too few for this epsilon and margin, {needed:,} are needed; plan again"
-        )
 
 
 def _sizes(asked: Held) -> tuple[float, int | None, int | None, int | float]:

@@ -30,8 +30,6 @@ from epsworth.utility.recommendation import Recommendation, recommend
 from epsworth.utility.surroundings import Surroundings
 from epsworth.utility.tailored import Tailored
 
-SAME = 1e-9  # by which bounds on a population may differ between versions
-
 
 @dataclass(frozen=True)
 class Question:
@@ -256,28 +254,10 @@ def _populations(curves: Curves, found: Recommendation, held: Any) -> dict[Quant
             one = Population(lower, upper, float(entry["confidence"]), int(entry["records"]), float(entry["spent"]))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"population: damaged or incomplete ({in_words(error)})") from None
-        _check_population(curves, found, of, one)
+        if not one.lower.shape == one.upper.shape == curves.lower.shape[:2]:
+            raise ValueError("population: must be mechanisms x epsilons; write the curves again")
         read[of] = one
     return read if len(curves.labels) >= FEWEST_ROWS else {}
-
-
-def _check_population(curves: Curves, found: Recommendation, of: Quantity, held: Population) -> None:
-    """Refuse bounds on a population that say more than these records do.
-
-    No interval lies inside the one of the records' own average; at three epsilons, the chosen one among them, they
-    are computed again: at all of them this takes half a minute for six million bounds.
-    """
-    if not held.lower.shape == held.upper.shape == curves.lower.shape[:2] or not (held.lower <= held.upper).all():
-        raise ValueError("population: must be mechanisms x epsilons with lower <= upper; write the curves again")
-    own, last = curves.average(of), len(curves.epsilons) - 1
-    chosen = [] if found.choice is None else np.flatnonzero(curves.epsilons == found.choice.epsilon).tolist()
-    at = sorted({0, last, *chosen})
-    again = curves.population(of, at=at)
-    wide = (held.lower <= own.lower).all() and (held.upper >= own.upper).all() and held.records == len(curves.labels)
-    same = (held.lower[:, at] <= again.lower + SAME).all() and (held.upper[:, at] >= again.upper - SAME).all()
-    shares = (held.lower >= 0).all() and (held.upper <= 1).all() and 0 <= held.spent <= 1
-    if not (wide and same and shares and 0 < held.confidence <= again.confidence + SAME):
-        raise ValueError("population: it is not what the curves say; write the curves again")
 
 
 Reader = Callable[[Mapping[str, Any], Question, bytes], Page]

@@ -15,14 +15,12 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
-from epsworth.deprecation import METHODS
 from epsworth.documents import in_words, read_json, texts, truth
 from epsworth.files import RESULT_BYTES, reading
 from epsworth.guarantees import Guarantee, Unit, ceiling, promise_from_dict, promise_to_dict, weakness
 from epsworth.numerals import short
 from epsworth.results import Result, Table
 from epsworth.rounding import round_down, show_down, show_up
-from epsworth.utility.believable import check_curves
 from epsworth.utility.figures import Bands, Recommended, draw_bands
 from epsworth.utility.population import Population, default_confidence, population_bounds
 from epsworth.utility.quantities import Bounds
@@ -352,7 +350,7 @@ class Curves(Result):
             tight_epsilons=np.where(np.isnan(tight), np.inf, tight),
             labels=np.array(document["labels"]),
             labels_possible=np.array(document["labels_possible"], dtype=np.int64),
-            method=np.array([[METHODS.get(word, word) for word in row] for row in document["method"]]),
+            method=np.array(document["method"]),
             over=str(document["over"]),
             confidence=float(document["confidence"]),
             tolerance=float(document["tolerance"]),
@@ -382,7 +380,6 @@ class Curves(Result):
         for key, (got, expected) in found.items():
             if got != expected:
                 raise ValueError(f"{key} has size {got}, expected {expected}")
-        check_curves(curves)
         return curves
 
     @classmethod

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Rng, generator
 from epsworth.bounds import Risk
-from epsworth.deprecation import renamed
 from epsworth.files import check_writable, file_named
 from epsworth.mechanisms.family import Build
 from epsworth.numerals import share, short
@@ -42,7 +41,6 @@ DEPTH = 3  # frames from a warning of `stability` up to whoever asks it
 DEFAULT_MECHANISMS = ("pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr")
 
 
-@renamed(target="at_least")
 def stability(
     model: Any,
     X: Any,

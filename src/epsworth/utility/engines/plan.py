@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from epsworth.deprecation import METHODS, warn
 from epsworth.utility.engines import table
 from epsworth.utility.engines.engine import Engine
 from epsworth.utility.question import Question
 
 Method = str  # the name of an engine, "auto" or "paper"
-TWO_WORDS = {"linear": ("lattice", "polygons"), "cells": ("cells", "branch_and_bound")}  # for one, in version 0.1
-DEPTH = 6  # frames from a warning here up to whoever asks `stability`
 
 
 @dataclass(frozen=True)
@@ -31,8 +28,8 @@ def methods() -> tuple[str, ...]:
 
 
 def known(method: object) -> bool:
-    """Tell whether a word is one of the methods, or was one."""
-    return isinstance(method, str) and (method in methods() or method in TWO_WORDS or method in METHODS)
+    """Tell whether a word is one of the methods."""
+    return isinstance(method, str) and method in methods()
 
 
 def plan(question: Question, method: Method) -> list[Part]:
@@ -45,8 +42,6 @@ def plan(question: Question, method: Method) -> list[Part]:
         why = "asked for" if engine.name == method == "sampled" else _why(engine, question, m)
         before = found.get(key, Part((), engine, why))
         found[key] = Part((*before.mechanisms, m), engine, before.why)
-    if method == "cells" and any(part.engine.name == "branch_and_bound" for part in found.values()):
-        warn("method='cells' with more than three sensitive features", "method='branch_and_bound'", depth=DEPTH)
     return list(found.values())
 
 
@@ -61,10 +56,7 @@ def _asked_for(method: Method) -> list[Engine]:
     """Return the engines to try, in order."""
     if method in ("auto", "paper"):
         return list(table.ENGINES)
-    words = TWO_WORDS.get(method, (METHODS.get(method, method),))
-    if method != words[0]:
-        warn(f"method={method!r}", " or ".join(f"method={word!r}" for word in words), depth=DEPTH + 1)
-    return [engine for word in words for engine in table.ENGINES if engine.name == word]
+    return [engine for engine in table.ENGINES if engine.name == method]
 
 
 def _chosen(question: Question, m: int, method: Method, asked: Sequence[Engine]) -> Engine:
