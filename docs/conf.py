@@ -115,7 +115,7 @@ def outside(app: Sphinx, docname: str, source: list[str]) -> None:
     """Pages that live elsewhere in the repository are shown here, and links to them lead to them."""
     if docname == "contributing":
         text = (HERE.parent / "CONTRIBUTING.md").read_text()
-        source[0] = re.sub(r"\[[^]]*\]\((changelog\.d/[^)]*)\)", r"`\1`", text.replace("](docs/", "]("))
+        source[0] = text.replace("](docs/", "](")
     source[0] = re.sub(
         r"^\*\w+\*\n", lambda line: line[0] * any(HERE.glob(f"{line[0].strip()}.md")), source[0], flags=re.M
     )

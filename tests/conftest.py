@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import warnings
-import zlib
 from pathlib import Path
 
 import pytest
@@ -28,26 +27,27 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, max_exa
 settings.load_profile("repeatable")
 
 
-SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text().split())
+CASES = 3  # of a test with parameters, in the default suite
 
 
 @pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the default run what it has time for; the rest are slow ones, which CI runs too.
+    """Leave the default suite three cases of each test, evenly spread from the first to the last; the rest are slow.
 
-    ``slow.txt`` lists tests measured to take more than half a second of a core, all their cases together; of those with
-    ``[*]`` the first case stays.  ``every(k)`` leaves one case in k, picked by its name: cases in a product of
-    parameters repeat with a period that counting may share.
+    ``cases(n)`` says how many of one test, or of a whole file; ``cases("all")`` keeps all entries of a table.
     """
-    started = set()
+    tests: dict[str, list[pytest.Item]] = {}
     for item in items:
-        function = item.nodeid.partition("[")[0]
-        for marker in item.iter_markers("every"):
-            if function in started and zlib.crc32(item.name.encode()) % marker.args[0]:
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tests.values():
+        marker = cases[0].get_closest_marker("cases")
+        most = marker.args[0] if marker else CASES
+        if most == "all" or len(cases) <= most:
+            continue
+        kept = {round(i * (len(cases) - 1) / max(1, most - 1)) for i in range(most)}
+        for number, item in enumerate(cases):
+            if number not in kept:
                 item.add_marker(pytest.mark.slow)
-        if function in SLOW or (f"{function}[*]" in SLOW and function in started):
-            item.add_marker(pytest.mark.slow)
-        started.add(function)
 
 
 @pytest.fixture(scope="session")

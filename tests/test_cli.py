@@ -70,6 +70,7 @@ QUESTION = (
 )
 
 
+@pytest.mark.slow
 def test_utility_prints_tables_and_writes_json_and_a_plot(cli, place):
     code, out, err = cli("utility", *QUESTION, "-e", "1:3:1", "--json", "u.json", "--plot", "u.png", "--record", "3")
     assert (code, err) == (0, "")
@@ -101,6 +102,7 @@ def test_all_tables_name_one_kind_of_epsilon(cli, place):
     assert out.count("by ε per record") == len(heads)
 
 
+@pytest.mark.slow
 def test_parquet_and_csv_give_the_same_answer(cli, place):
     for table in ("table.csv", "table.parquet"):
         code, out, _ = cli(
@@ -112,6 +114,7 @@ def test_parquet_and_csv_give_the_same_answer(cli, place):
         assert found == globals().setdefault("_first", found)
 
 
+@pytest.mark.slow
 def test_a_policy_is_analysed_as_clients_release_it(cli, place):
     command = ("recommend", *QUESTION, "-m", "pm,sw", "-e", "2,12", "--at-least", "0.6", "--policy", "p.toml")
     code, out, _ = cli(*command)
@@ -133,6 +136,7 @@ def test_a_policy_is_analysed_as_clients_release_it(cli, place):
     assert json.loads((place / "u.json").read_text())["unit"] == "record"
 
 
+@pytest.mark.slow
 def test_what_a_policy_says_is_not_asked_for_again(cli, place):
     (place / "q.toml").write_text(
         'version = 1\n[features.age]\nlower = 0\nupper = 100\nmechanism = "pm"\nepsilon = 1\n'
@@ -148,6 +152,7 @@ def test_what_a_policy_says_is_not_asked_for_again(cli, place):
 
 
 @pytest.mark.filterwarnings("always")
+@pytest.mark.slow
 def test_recommend_from_a_model_and_from_saved_curves(cli):
     code, out, _ = cli("recommend", *QUESTION, "--at-least", "0.7", "--json", "r.json", "-e", "1,4,16")
     assert code == 0
@@ -164,6 +169,7 @@ def test_recommend_from_a_model_and_from_saved_curves(cli):
 
 
 @pytest.mark.filterwarnings("always")
+@pytest.mark.slow
 def test_pickles_need_trust(cli):
     code, _, err = cli("utility", "model.pkl", *QUESTION[1:])
     assert code == 2
@@ -174,6 +180,7 @@ def test_pickles_need_trust(cli):
 
 
 @pytest.mark.filterwarnings("always")
+@pytest.mark.slow
 def test_types_are_trusted_by_name(cli):
     metric = "sklearn.metrics._dist_metrics.MinkowskiDistance64"
     rows = np.random.default_rng(0).uniform(0, 1, (40, 2))
@@ -238,7 +245,7 @@ def test_domain_from_data_warns(cli):
         (("--over", "all"), "over must be 'auto', 'records' or 'dataset'"),
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_bad_input_ends_in_one_sentence_and_status_2(cli, place, words, message):
     before = sorted(os.listdir(place))
     code, out, err = cli("utility", *QUESTION, *words)
@@ -259,6 +266,7 @@ def test_bad_input_ends_in_one_sentence_and_status_2(cli, place, words, message)
         ("none.csv", "there is no such file"),
     ],
 )
+@pytest.mark.cases(1)
 def test_bad_tables_end_in_one_sentence_and_status_2(cli, table, message):
     code, _, err = cli("utility", "model.skops", table, *QUESTION[2:])
     assert code == 2
@@ -301,7 +309,6 @@ def test_a_model_that_fails_on_one_row(cli, place):
         (("demo", "--out", "none"), "the folder none does not exist"),
     ],
 )
-@pytest.mark.every(3)
 def test_bad_wishes_end_in_one_sentence_and_status_2(cli, words, message):
     code, _, err = cli(*words)
     assert code == 2
@@ -317,6 +324,7 @@ def test_wrong_words_show_the_usage_and_status_2(cli, words):
 
 
 @pytest.mark.parametrize("command", ["", "demo", "utility", "recommend", "mechanisms"])
+@pytest.mark.cases(1)
 def test_help_and_version(cli, command):
     code, out, _ = cli(*command.split(), "--help")
     assert code == 0
@@ -333,6 +341,7 @@ def test_ranges_hit_their_end():
 
 
 @pytest.mark.usefixtures("interruptible")
+@pytest.mark.slow
 def test_ctrl_c_leaves_nothing_behind(tmp_path):
     process = subprocess.Popen(
         [EPSWORTH, "demo", "--out", tmp_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -363,6 +372,7 @@ def test_pipes_are_refused_and_links_are_followed(cli, place):
     assert json.loads((place / "real.json").read_text())["radius"] == 0.1
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_ends_it_quietly():
     done = subprocess.run(f"{EPSWORTH} mechanisms | head -1", shell=True, capture_output=True, text=True, check=False)
     assert done.stderr == ""
@@ -388,6 +398,7 @@ def test_grid_points_on_the_edge_of_the_shown_box_count(cli):
     assert masses[0] == masses[1]
 
 
+@pytest.mark.slow
 def test_engines_can_be_chosen_and_the_heuristic_is_labelled(cli):
     short = ("-m", "pm", "-e", "2", "--tolerance", "0.05")
     model, table, *options = QUESTION
@@ -412,6 +423,7 @@ def test_the_published_search_is_shown_beside_a_guarantee(cli, place):
     assert "Numbers are guaranteed" not in out
 
 
+@pytest.mark.slow
 def test_the_label_can_be_randomised_instead(cli):
     code, out, _ = cli("utility", *QUESTION, "-m", "pm,label_rr", "-e", "1,2")
     assert code == 0
@@ -441,21 +453,6 @@ def test_a_tolerance_that_is_not_met_is_printed_and_written(cli, place):
     assert code == 0
     assert "the tolerance of 1E-15 is not met" in " ".join(out.split())
     assert any("is not met" in note for note in json.loads((place / "wide.json").read_text())["notes"])
-
-
-@pytest.mark.filterwarnings("always")
-def test_options_spelt_as_before_work_and_say_what_to_write(cli):
-    new = cli("learn", "plan", "--epsilon", "2", "--users", "10000", "--confidence", "0.9")
-    old = cli("learn", "plan", "--alpha", "2", "--users", "10000", "--level", "0.1")
-    assert (new[0], new[2]) == (0, "")
-    assert new[:2] == old[:2]
-    assert old[2].splitlines() == [
-        f"epsworth: warning: {before} is deprecated and goes with the next version; write {now}"
-        for before, now in (("--alpha", "--epsilon"), ("--level", "--confidence"))
-    ]
-    code, _, err = cli("learn", "config", "c.json", "-b", "age=0:100", "--cells", "4")
-    assert (code, err) == (2, "epsworth: --epsilon is missing; give the privacy parameter of one report\n")
-    assert "--alpha" not in cli("learn", "config", "--help")[1]
 
 
 @pytest.mark.parametrize("confidence", ["0", "1", "nan"])

@@ -140,6 +140,7 @@ def test_the_pure_calibration_is_the_least_clipped_noise_that_keeps_epsilon(epsi
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.3, 1.0, 4.0, 20.0])
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1, 0.3, 0.45, 0.6])
+@pytest.mark.cases(1)
 def test_clipped_gaussian_noise_is_the_least_that_keeps_epsilon_and_delta(epsilon, delta):
     """Against the definition: the best event 0..c of the clipped outputs, over many c."""
     c = np.linspace(0, 1, 20_001)[:-1]

@@ -80,12 +80,14 @@ def test_a_deadline_ends_a_run_with_what_is_proven_and_a_file_lets_it_go_on(cli,
 
 
 @pytest.mark.parametrize("words", [("--within-seconds", "0"), ("--within-seconds", "nan"), ("--within-seconds=-1",)])
+@pytest.mark.cases(1)
 def test_deadlines_that_are_none_are_refused(cli, place, words):
     code, out, err = cli("utility", *QUESTION, *words)
     assert (code, out) == (2, "")
     assert "--within-seconds must be positive and finite" in err
 
 
+@pytest.mark.slow
 def test_the_file_of_a_run_is_no_other_file(cli, place):
     code, _, err = cli("utility", *QUESTION, "--resume", "table.csv")
     assert code == 2
@@ -129,6 +131,7 @@ def test_ctrl_c_twice_ends_at_once_and_leaves_no_partial_output(place):
 
 
 @pytest.mark.filterwarnings("ignore:.*is a pickle")
+@pytest.mark.slow
 def test_a_radius_ends_by_its_deadline_or_is_refused(cli, place):
     asked = ("radius", "model.pkl", "table.csv", "--trust", "--seed", "1")
     code, out, err = cli(*asked, "--within-seconds", "0")

@@ -74,7 +74,7 @@ def silent(model):
 
 @every_booster
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, classes):
     """Brute force: the label at random points, and at both doubles next to every edge."""
     model, rng = fitted(name, classes), np.random.default_rng(0)
@@ -84,6 +84,7 @@ def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, class
 
 
 @every_booster
+@pytest.mark.cases(1)
 def test_every_threshold_is_located_to_the_last_bit(name):
     """Also those across which no label changes: our walk gives the model's own margins on both sides of all edges."""
     model, rng = fitted(name, 3), np.random.default_rng(0)
@@ -111,6 +112,7 @@ def as_quiet(predict, rows, how):
 
 
 @every_booster
+@pytest.mark.cases(1)
 def test_cells_equal_the_whole_grid(name):
     """Two exact engines on the same grid mechanisms, natural units and scalers included."""
     one, other = (
@@ -124,7 +126,7 @@ def test_cells_equal_the_whole_grid(name):
 
 
 @every_booster
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_cells_hold_the_sampled_truth_and_name_themselves(name):
     """False-alarm rate of the sampled intervals: 1e-6 per run."""
     model, y = fitted(name, 3), [0, 1, 1]
@@ -218,6 +220,7 @@ def test_lightgbm_takes_tiny_values_for_zero():
     assert_agrees(model, cells, row, at)
 
 
+@pytest.mark.slow
 def test_sums_in_single_precision_leave_a_wider_margin_to_the_classifier():
     """Within the tie margin, and only there, our sums may name another label than XGBoost's."""
     rng = np.random.default_rng(1)
@@ -329,6 +332,7 @@ def test_a_model_that_contradicts_what_was_read_is_sampled(new, change, monkeypa
     assert tree_model(model) is None
 
 
+@pytest.mark.slow
 def test_neither_library_is_imported_by_the_readers():
     code = "import epsworth.classifiers.boosters, sys; sys.exit(bool({'xgboost', 'lightgbm'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

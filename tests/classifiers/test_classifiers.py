@@ -312,6 +312,7 @@ def test_a_model_that_fails_only_on_perturbed_rows_names_the_record():
         ({"y": ["perhaps"] * 5}, "y shares no value with the classifier's labels"),
     ],
 )
+@pytest.mark.cases(1)
 def test_bad_questions_end_in_one_sentence(change, message):
     model, table, _ = fitted_pipeline()
     with pytest.raises(ValueError, match=message) as caught:
@@ -400,7 +401,6 @@ def test_tables_are_read_from_csv_and_parquet(tmp_path):
 
 @pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.every(3)
 def test_forests_answer_as_predict_does_to_the_last_bit(kind, classes):
     """Few shallow trees on few records tie often; impure leaves tie up to rounding, which must be the same one."""
     rng = np.random.default_rng(classes)

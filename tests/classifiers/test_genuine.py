@@ -105,6 +105,7 @@ class Upside:
 
 
 @every_model
+@pytest.mark.cases(1)
 def test_a_subclass_that_predicts_by_itself_is_a_black_box(name):
     assert len(readers(fitted(name))) >= 2  # an engine's and the radius'
     model = of_class(name, {"predict": lambda self, records: Upside.predict(self, records)})
@@ -122,6 +123,7 @@ def test_a_model_with_a_method_put_in_the_place_of_its_own_is_a_black_box(name):
 
 
 @every_model
+@pytest.mark.cases(1)
 def test_a_subclass_that_only_fits_differently_is_read(name):
     def fit(self, X, y=None):
         raise NotImplementedError
@@ -261,6 +263,7 @@ def twice_the_same_label():
 @pytest.mark.parametrize(
     "make", [odd_scaler, patched_scaler, odd_pipeline, patched_tree, Holder, relabelled, twice_the_same_label]
 )
+@pytest.mark.cases(1)
 def test_every_part_of_a_model_must_be_the_librarys(make):
     model = make()
     question = ask(model, IRIS[[0, 60]], y=None, **SETTINGS)
@@ -282,6 +285,7 @@ def test_a_classifier_whose_answer_is_not_its_models_is_a_function():
 
 
 @pytest.mark.parametrize("name", ["forest", "boosting", "histograms", "logistic", "naive bayes", "centroids"])
+@pytest.mark.cases(1)
 def test_labels_that_were_exchanged_after_fitting_are_read_as_predict_gives_them(name):
     """Classes in another order than the sorted one, ties and a true label of every kind included."""
     model = copy.deepcopy(fitted(name))

@@ -75,7 +75,7 @@ def fitted(name):
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_ordinary_pipelines_load_without_trust(tmp_path, name):
     model = fitted(name)
     io.dump(model, tmp_path / "m.skops")
@@ -265,6 +265,7 @@ def refused(tmp_path, model, reason):
         load_model(tmp_path / "m.skops")
 
 
+@pytest.mark.slow
 def test_columns_of_boosted_trees_are_counted(tmp_path):
     """Compiled code adds the answers of the k-th column of trees to the k-th score, wherever that is."""
     model = GradientBoostingClassifier(n_estimators=1).fit(FRAME[["pay"]], TRUTH)

@@ -57,7 +57,6 @@ WHO = ["yes", "yes", "no", "no"]
 
 @pytest.mark.parametrize("extensions", [(), (BINARY,)])
 @pytest.mark.parametrize("inputs", [(), (TENSOR,)])
-@pytest.mark.every(3)
 def test_labels_are_those_of_the_model(inputs, extensions):
     with serving(species, inputs=inputs, extensions=extensions) as server:
         asked = ew.remote(server.url, batch=16)
@@ -115,6 +114,7 @@ texts = st.one_of(st.none(), st.text("ab€\0", max_size=3))
 
 @given(st.lists(st.tuples(st.floats(allow_nan=False), texts, texts), min_size=2, max_size=6))
 @example([(0.0, "ab", "c"), (0.0, "a", "bc"), (-0.0, None, ""), (0.0, None, ""), (0.0, "", None), (0.0, "", "")])
+@pytest.mark.slow
 def test_different_records_are_never_taken_for_one(records):
     columns = [np.array([*column, None], dtype=object)[:-1] for column in zip(*records, strict=True)]
     tensors = [Tensor("a", "FP64", columns[0].astype(float)), *(Tensor("b", "BYTES", c) for c in columns[1:])]
@@ -165,6 +165,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     assert np.array_equal(np.load(tmp_path / "found.npy"), [alone.lower, alone.upper])
 
 
+@pytest.mark.slow
 def test_a_service_that_comes_back_is_asked_again():
     with serving(species) as server:
 
@@ -261,7 +262,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_a_hostile_service_gets_one_sentence_in_time(name):
     trouble, told = HOSTILE[name]
     with serving(above) as server:
@@ -284,7 +285,6 @@ def test_what_failed_is_told_and_not_that_patience_ended_after_it():
 
 
 @pytest.mark.parametrize("name", ["silence", "a drip", "a drip of headers", "a flood"])
-@pytest.mark.every(3)
 def test_strangers_have_little_time_and_room(name):
     trouble, told = HOSTILE[name]
     with serving(above) as server:
@@ -360,6 +360,7 @@ def test_another_version_of_a_model_is_not_mixed_with_it(tmp_path):
 # --- budgets ---
 
 
+@pytest.mark.slow
 def test_a_budget_is_never_exceeded(tmp_path):
     with serving(species) as server:
         for budget in (30, 60):
@@ -373,6 +374,7 @@ def test_a_budget_is_never_exceeded(tmp_path):
             assert sum(map(len, server.records)) == asked.answer.asked <= budget
 
 
+@pytest.mark.slow
 def test_a_try_that_failed_counts():
     with serving(species) as server:
         server.trouble = lambda handler: handler.give(b"", 503) or True

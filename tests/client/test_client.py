@@ -45,6 +45,7 @@ words = st.integers(0, WORD - 1) | st.sampled_from([0, WORD - 1])
 
 
 @given(policies(), st.data())
+@pytest.mark.slow
 def test_the_client_releases_what_the_library_releases(policy, data):
     client = Client(policy.for_clients())
     record = {}
@@ -221,6 +222,7 @@ def test_replays_say_that_they_are_not_private():
 
 
 @pytest.mark.parametrize("name", tampered())
+@pytest.mark.cases(1)
 def test_policies_that_were_tampered_with_are_refused(name):
     with pytest.raises(ValueError, match=r"\w"):
         Client(tampered()[name])
@@ -247,6 +249,7 @@ def test_mechanisms_of_several_words_are_for_tables():
 
 
 @pytest.mark.parametrize("name", EVERY)
+@pytest.mark.cases(1)
 def test_vectors_hold(name):
     texts = client_files(EVERY[name], 300)
     client, found = Client(texts["policy.json"]), json.loads(texts["vectors.json"])

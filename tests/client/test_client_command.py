@@ -21,6 +21,7 @@ def run(*words):
     return subprocess.run([sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_command_writes_all_files_or_none(tmp_path):
     POLICY.save(tmp_path / "policy.toml")
     out = tmp_path / "device"
@@ -35,6 +36,7 @@ def test_the_command_writes_all_files_or_none(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["device", "policy.toml"]
 
 
+@pytest.mark.slow
 def test_the_command_writes_tailored_policies(tmp_path):
     WORST.save(tmp_path / "policy.toml")
     done = run("client", tmp_path / "policy.toml", "--out", tmp_path / "device", "--vectors", 7)

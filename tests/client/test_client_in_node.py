@@ -61,6 +61,7 @@ def several():
         yield Policy(tuple(rules[:-1] if numbers else rules), Sampling(2, "scaled") if numbers else None)
 
 
+@pytest.mark.slow
 def test_vectors_hold_to_the_bit():
     given = list(EVERY.values())
     texts = [client_files(policy, 1000) for policy in given]
@@ -79,6 +80,7 @@ def test_vectors_hold_to_the_bit():
 
 
 @pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.cases(1)
 def test_hostile_records_are_refused_as_in_python(name):
     (found,) = answers({"policies": [POLICY.for_clients()], "hostile": [[0, HOSTILE[name]]]})["hostile"]
     assert set(found) == {"refused"}
@@ -112,6 +114,7 @@ def test_equal_choosing_words_release_the_first():
     assert found["released"]["b"] is None
 
 
+@pytest.mark.slow
 def test_policies_of_every_kind_agree_to_the_bit():
     texts = [client_files(policy, 200) for policy in several()]
     asked, wanted = [], []

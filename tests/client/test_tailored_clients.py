@@ -61,6 +61,7 @@ def agree(policy, vectors):
 
 
 @pytest.mark.parametrize("first", range(0, SEVERAL, 12))
+@pytest.mark.slow
 def test_random_policies_release_what_the_library_releases(first):
     varied = []
     for seed in range(first, first + 12):
@@ -71,6 +72,7 @@ def test_random_policies_release_what_the_library_releases(first):
 
 
 @pytest.mark.parametrize("name", BY_HAND)
+@pytest.mark.slow
 def test_policies_made_by_hand_release_what_the_library_releases(name):
     found = agree(BY_HAND[name], 300)
     assert len({json.dumps([each["age"], each["job"]]) for each in found}) >= 3
@@ -94,6 +96,7 @@ NONE_FOR_ONE = (*tailored.STANDING[:1], np.empty((0, 2), dtype=np.int64), *tailo
 @pytest.mark.parametrize("kind", ["worst", "average", "gain"])
 @pytest.mark.parametrize("standing", [tailored.STANDING, NONE_FOR_ONE], ids=["all", "none for one"])
 @pytest.mark.parametrize("hours", [0, 1, 2, 5])
+@pytest.mark.cases(1)
 def test_sensitive_values_choose_a_row_and_nothing_else(kind, standing, hours):
     """All words are counted: draws change where the library's tables do, and nowhere between."""
     policy = tailored.policy(kind, standing=standing)
@@ -259,6 +262,7 @@ def test_large_policies_are_refused_in_one_sentence(monkeypatch):
         WORST.for_clients()
 
 
+@pytest.mark.slow
 def test_a_policy_made_for_a_classifier_runs_on_a_device():
     from sklearn.tree import DecisionTreeClassifier
 

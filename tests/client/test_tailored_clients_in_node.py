@@ -25,6 +25,7 @@ ABSURD = {  # what a sensitive member can be in JavaScript
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_vectors_hold_to_the_bit():
     given = [*BY_HAND.values(), *map(random_policy, range(SEVERAL))]
     texts = [client_files(policy, 100) for policy in given]
@@ -49,6 +50,7 @@ def test_policies_that_were_tampered_with_are_refused_as_in_python():
 
 
 @pytest.mark.parametrize("name", ABSURD)
+@pytest.mark.cases(1)
 def test_no_sensitive_value_is_refused(name):
     """At an hour of 1 one region is within reach: what leaves is the same, whatever is true."""
     (usual,) = answers({"policies": [WORST.for_clients()], "fresh": [[0, RECORD | {"hours": 1}, 1]]})["fresh"]

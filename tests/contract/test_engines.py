@@ -20,12 +20,13 @@ from sklearn.neural_network import MLPClassifier
 
 import epsworth as ew
 from epsworth.bounds import Risk
-from epsworth.deprecation import METHODS
 from epsworth.utility.engines import table
 from epsworth.utility.engines.contraction import outward
 from epsworth.utility.engines.engine import ByRecord, Found, Settings, records_of
 from epsworth.utility.engines.plan import methods
 from epsworth.utility.question import Question, ask
+
+pytestmark = pytest.mark.cases(20)  # nearly every entry of the table, in the default suite too
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
@@ -160,7 +161,6 @@ def test_each_engine_answers_some_question_of_the_zoo():
 @every_question
 @every_engine
 @pytest.mark.parametrize("name", ZOO)
-@pytest.mark.every(3)
 def test_what_an_engine_supports_it_bounds(name, engine, with_y):
     """Shapes, order, range, risk, progress; the bounds meet a simulation, false-alarm rate 1e-6 for all of them."""
     asked = question(name, with_y)
@@ -280,47 +280,6 @@ def test_a_toy_engine_keeps_the_contract(monkeypatch):
     assert (ew.stability(above, IRIS[:2], method="half_line", **given).lower == curves.lower).all()
     with pytest.raises(ValueError, match="the function does not name its cut; use method='auto'"):
         ew.stability(named, IRIS[:2], method="half_line", **given)
-
-
-# ---- words of before
-
-
-WHERE = {
-    "label": ("line", "label_rr"), "grid": ("function", "krr:k=5"), "cells": ("forest", "pm"),
-    "branch_and_bound": ("forest of four", "pm"), "propagation": ("network", "pm"), "lattice": ("line", "pm"),
-    "polygons": ("lines", "pm"), "rays": ("lines of three", "laplace"), "slabs": ("bayes", "pm"),
-    "strata": ("function", "krr:k=2001"), "sampled": ("function", "pm"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("old", "new"), METHODS.items())
-def test_words_of_before_work_with_a_warning(old, new):
-    model, sensitive = ZOO[WHERE[new][0]]
-    given = {"sensitive": sensitive, "mechanisms": WHERE[new][1], "epsilons": [1.0, 4.0], "domain": RANGES, "rng": 0}
-    with pytest.warns(FutureWarning, match=f"method='{old}' is deprecated .* write method='{new}'") as caught:
-        curves = ew.stability(model(), IRIS[[57]], method=old, tolerance=0.2, **given)
-    assert caught[0].filename == __file__
-    assert (curves.method == new).all()
-    before = curves.to_dict() | {"method": [[old]]}
-    del before["spent"]
-    assert (ew.Curves.from_dict(before).method == new).all()
-
-
-def test_two_engines_of_one_word_before():
-    given = {"mechanisms": "pm", "epsilons": [1.0], "domain": RANGES, "rng": 0, "tolerance": 0.2}
-    for name, word in (("line", "lattice"), ("lines", "polygons"), ("lines of three", "lattice")):
-        model, sensitive = ZOO[name]
-        with pytest.warns(FutureWarning, match="write method='lattice' or method='polygons'"):
-            found = ew.stability(model(), IRIS[[57]], sensitive=sensitive, method="linear", **given)
-        assert found.method.item() == word
-    model, sensitive = ZOO["forest of four"]
-    with pytest.warns(FutureWarning, match="write method='branch_and_bound'"):
-        found = ew.stability(model(), IRIS[[57]], sensitive=sensitive, method="cells", **given)
-    assert found.method.item() == "branch_and_bound"
-    with pytest.warns(FutureWarning, match=r"target= of stability\(\) is deprecated .* write at_least="):
-        ew.stability(named, IRIS[[57]], sensitive=[0, 2], target=0.5, **given)
-    with pytest.raises(ValueError, match=r"method must be one of 'auto', 'label', .*, 'paper', got 'guess'"):
-        ew.stability(named, IRIS[[57]], sensitive=[0, 2], method="guess", **given)
 
 
 def test_curves_that_spent_more_than_their_confidence_allows_are_refused():

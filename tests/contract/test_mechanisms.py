@@ -17,6 +17,8 @@ from epsworth.mechanisms.family import family
 from epsworth.mechanisms.piecewise import square_wave_half_width
 from strategies import edges, epsilons, moderate_epsilons, values
 
+pytestmark = pytest.mark.cases(20)  # nearly every entry of the table, in the default suite too
+
 every_family = pytest.mark.parametrize("name", FAMILIES)
 bounded_family = pytest.mark.parametrize("name", [n for n, kind in FAMILIES.items() if kind.output != "real line"])
 SPEC_EPSILONS = (1e-3, 0.05, 0.5, 2.0, 8.0, 20.0)
@@ -59,7 +61,6 @@ def test_closed_intervals_that_share_an_edge_overlap_in_its_atom(name, epsilon, 
 
 @every_family
 @pytest.mark.parametrize("epsilon", SPEC_EPSILONS)
-@pytest.mark.every(3)
 def test_mass_is_the_integral_of_the_density_plus_atoms(name, epsilon):
     mechanism = FAMILIES[name](epsilon)
     for x in true_values(epsilon):
@@ -86,7 +87,6 @@ def jumps(law, low, high):
 
 @every_family
 @given(epsilon=epsilons, x=values)
-@pytest.mark.every(3)
 def test_cells_partition_the_mass(name, epsilon, x):
     law = FAMILIES[name](epsilon).law(np.array([x, 1 - x]))
     cuts = np.array([0.0, 0.0, 0.1, 0.31, 0.5, 0.5, 0.9, 1.0])  # repeated edges: empty cells, and {0} alone

@@ -22,6 +22,8 @@ from epsworth.results import Result
 sys.path.insert(0, str(Path(__file__).parents[1] / "coverage"))
 from coverage_worlds import world
 
+pytestmark = pytest.mark.cases(20)  # nearly every entry of the table, in the default suite too
+
 ROWS = np.random.default_rng(0).uniform(size=(40, 2))
 DOMAIN = ew.Domain.of({"<a>": (0, 1), "b & c": (0, 1)})
 TABLE = pl.DataFrame(ROWS, schema=["<a>", "b & c"])
@@ -113,7 +115,6 @@ PARTS = (utility, released, noises, exposures, pool, learnt, studied)
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)
-@pytest.mark.every(3)
 def test_results_share_one_shape(part, tmp_path):
     for name, result in part():
         assert isinstance(result, Result), name
@@ -136,7 +137,6 @@ def test_results_share_one_shape(part, tmp_path):
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)
-@pytest.mark.every(3)
 def test_pictures_are_drawn_on_the_axes_that_are_given(part):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     for name, result in part():

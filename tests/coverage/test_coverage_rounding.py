@@ -78,6 +78,7 @@ def broken_inverses(d, count):
 
 
 @pytest.mark.parametrize(("d", "count"), [(1, 600), (3, 60), (3, 301)])  # many at once were read off a table
+@pytest.mark.cases(1)
 def test_inverses_err_to_the_safe_side_of_the_truth(d, count, monkeypatch):
     assert broken_inverses(d, count) == 0
     monkeypatch.setattr(exposure, "error", lambda u: 0.0)

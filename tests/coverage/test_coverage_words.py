@@ -7,7 +7,6 @@ import pytest
 from coverage_worlds import world
 
 from epsworth.coverage import (
-    OutputPerturbation,
     black_box,
     descend,
     expost_objective,
@@ -25,35 +24,7 @@ X, Y = world(60, 3)
 FOUND = loo(X, Y, fit_base(X, Y, 0.1), 0.1)
 
 
-def test_keywords_of_before_say_what_to_write():
-    with pytest.warns(FutureWarning, match="write rate="):
-        assert OutputPerturbation(3, beta=2.0) == OutputPerturbation(3, 2.0)
-    with pytest.warns(FutureWarning, match="write rate="):
-        old = profile(FOUND, FOUND.base + 0.1, beta=2.0)
-    np.testing.assert_array_equal(old.losses, profile(FOUND, FOUND.base + 0.1, 2.0).losses)
-    with pytest.warns(FutureWarning, match="write rate="):
-        assert typical_profile(FOUND, beta=2.0, rng=0, draws=2).rate == 2.0
-    asked = {"steps": 2, "clip": 1.0, "noise": 1.0, "rng": 0}
-    with pytest.warns(FutureWarning, match="write learning_rate="):
-        old = descend(linear_gradients(X, Y), np.zeros(3), rate=0.1, **asked)
-    np.testing.assert_array_equal(
-        old.models, descend(linear_gradients(X, Y), np.zeros(3), learning_rate=0.1, **asked).models
-    )
-
-
-def test_attributes_of_before_say_what_to_write():
-    found = window(X, Y, 0.1, rng=0)
-    private = release(X, Y, 0.1, 1.0, n=60)
-    for result, old, new in (
-        (found, "eps_low", "epsilon_low"), (found, "eps_high", "epsilon_high"), (found, "eps_util", "epsilon_util"),
-        (private, "beta", "rate"), (OutputPerturbation(3, 2.0), "beta", "rate"),
-        (typical_profile(FOUND, 2.0, rng=0, draws=1), "beta", "rate"),
-    ):  # fmt: skip
-        with pytest.warns(FutureWarning, match=f"{old} is deprecated .* write {new}"):
-            assert getattr(result, old) == getattr(result, new)
-    assert {"eps_low", "eps_high", "eps_util"} <= found.to_dict().keys()  # of files, which stay as they are
-
-
+@pytest.mark.slow
 def test_results_share_one_shape(tmp_path):
     """Text with numbers, the same in a notebook, a dictionary that JSON holds; what is not private says so."""
     found = window(X, Y, 0.1, rng=0)

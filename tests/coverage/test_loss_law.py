@@ -170,13 +170,14 @@ def mixture_survival(d, u, t):
 
 
 @pytest.mark.parametrize(("d", "u"), [(2, 1.0), (2, 6.0), (3, 0.3), (5, 4.0), (12, 9.0), (40, 12.0)])
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_survival_agrees_with_the_mixture_over_radii(d, u):
     for t in (-0.7 * u, 0.0, 0.2 * u, 0.9 * u):
         assert kernels(d).survival(u, t) == pytest.approx(mixture_survival(d, u, t), abs=1e-9)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 10, 109, 500])
+@pytest.mark.cases(1)
 def test_advantage_agrees_with_the_scale_mixture_of_normals(d):
     """b = sqrt(S) z with S chi-square of d+1 degrees: adv = E erf(u / sqrt(8 S))."""
     for u in (0.2, 2.0, 15.0):
@@ -200,7 +201,7 @@ def test_means_agree_with_draws(d, u):
 
 
 @pytest.mark.parametrize("d", [2, 3, 17, 109, 1000])
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_the_table_equals_the_integral(d):
     u = np.geomspace(3e-8, 3e7, 1500)
     law = kernels(d)
@@ -211,6 +212,7 @@ def test_the_table_equals_the_integral(d):
 
 
 @pytest.mark.parametrize("d", DIMENSIONS)
+@pytest.mark.cases(1)
 def test_inverses_err_to_the_safe_side(d):
     law, wishes = kernels(d), np.array([0.0, 1e-6, 0.1, 0.5, 0.9, 0.999])
     u = law.inverse_adv(wishes)

@@ -42,6 +42,7 @@ def test_the_truth_lies_in_the_published_sphere(X, y, case):
 @pytest.mark.parametrize("regulariser", ["mean", "sum"])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("l2", [1.0, 0.03, 1e-3])
+@pytest.mark.cases(1)
 def test_certificates_hold_for_every_row(l2, loss, regulariser):
     X, y = world()
     f = fit_base(X, y, l2, loss=loss)
@@ -75,6 +76,7 @@ def test_the_certificate_counts_an_unfinished_fit():
     assert rough.errors.min() > 1e-3
 
 
+@pytest.mark.slow
 def test_certificates_count_rounding_where_one_row_decides():
     """Two rows in four dimensions at a tiny l2: leverages reach 1 - 1e-8, and a parabola has no other error."""
     rng = np.random.default_rng(6)
@@ -108,6 +110,7 @@ def rounded_worlds():
 
 
 @pytest.mark.parametrize("method", ["newton", "exact"])
+@pytest.mark.slow
 def test_certificates_hold_where_rounding_is_all_that_is_left(method, monkeypatch):
     """Newton's step is exact on a parabola and computed gradients may vanish: judged by fractions."""
 
@@ -186,6 +189,7 @@ def test_sensitivity_constants():
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("l2", [1e-3, 0.02, 0.3, 3.0])
+@pytest.mark.cases(1)
 def test_no_row_moves_further_than_the_sensitivity(l2, loss):
     """Rows of length 1 with one contradicting the rest come close to the bound."""
     worst = 0.0

@@ -70,6 +70,7 @@ def perturbed_fits(X, y, b, reg):
     return f
 
 
+@pytest.mark.slow
 def test_the_neighbour_sees_a_mean_ratio_of_one():
     """E_y[exp l] = 1 for a density ratio.  Seed 21; 4.5 standard errors on two rows: false alarm 1.4e-5."""
     X, y = world(30, 2)
@@ -149,6 +150,7 @@ def descent(X, y, rng, sampling=1.0, noise=3.0, steps=15):
 
 
 @pytest.mark.parametrize("sampling", [1.0, 0.3])
+@pytest.mark.slow
 def test_transcripts_are_density_ratios(sampling):
     """E_x[exp -l] = 1 for every row.  Seed 31; 4.5 standard errors on 2 x 20 rows: false alarm 3e-4."""
     X, y = world(20, 2)

@@ -171,6 +171,7 @@ def test_releases_lie_on_a_public_lattice_and_charge_for_it():
     assert (other.step, other.rate) == (found.step, found.rate)  # functions of public numbers only
 
 
+@pytest.mark.slow
 def test_release_noise_follows_the_law():
     """Unseeded by design; Kolmogorov-Smirnov of radius and angle at level 1e-6 each."""
     b = np.array([releasing._noise(2, 3.0, 1e-9) for _ in range(3000)]) * 1e-9

@@ -60,6 +60,7 @@ def test_tables_that_cannot_be_encoded(columns, sentence):
         encode(pl.DataFrame(columns), "t")
 
 
+@pytest.mark.slow
 def test_the_command_answers_and_says_that_it_is_not_private(cli, place):
     code, out, err = cli(
         "table.csv", "--target", "income", "--l2", "0.01", "--seed", "1", "--top", "3", "--json", "out.json",
@@ -80,6 +81,7 @@ def test_the_command_answers_and_says_that_it_is_not_private(cli, place):
     assert document["profile"]["advantage"][-1] == pytest.approx(document["most_exposed"][0]["advantage"], rel=1e-8)
 
 
+@pytest.mark.slow
 def test_text_json_and_plot_name_one_window(cli, place, monkeypatch):
     """The advised one, as printed: it ends where rows start to be exposed; the candidate is in the plot."""
     from matplotlib.figure import Figure
@@ -111,6 +113,7 @@ def test_text_json_and_plot_name_one_window(cli, place, monkeypatch):
         assert ("no protection" in document["verdict"]) != has_advice
 
 
+@pytest.mark.slow
 def test_useless_epsilons_are_called_so_in_words(cli, place):
     """Nine tenths are of one label: at epsilon 0.01 the model is worse than always answering it; with one column of
     noise it is no better even without noise, and nothing is advised."""
@@ -129,6 +132,7 @@ def test_useless_epsilons_are_called_so_in_words(cli, place):
     assert "is useless: no better than always answering" in " ".join(out.split())
 
 
+@pytest.mark.slow
 def test_the_command_without_data_reads_none(cli):
     code, out, _ = cli("--coefficients", "109", "--epsilon", "1")
     assert code == 0
@@ -161,7 +165,7 @@ def test_the_command_without_data_reads_none(cli):
         (["--coefficients", "2", "--plot", "x.png"], "--plot needs a table"),
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_bad_input_ends_in_one_sentence(cli, words, sentence):
     code, _, err = cli(*words)
     assert code == 2

@@ -191,6 +191,7 @@ def test_bad_wishes_are_refused():
         onset([1, 2], [1, 2])
 
 
+@pytest.mark.slow
 def test_adult_window(paper_data):
     X, y = adult(paper_data, ADULT["two"])
     found = window(X, y, 1.0, rng=np.random.default_rng(4), draws=100)

@@ -191,7 +191,7 @@ def test_workers_share_metrics_and_the_ledger(started, model, tmp_path):
         (["--upstream", "http://m", "--workers", "0"], "workers"),
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_bad_input_is_one_sentence(policy, tmp_path, monkeypatch, capsys, options, words):
     from epsworth.cli import main
 

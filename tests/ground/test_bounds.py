@@ -325,6 +325,7 @@ def check_ends(mean, n, miss, low, high):
                 assert inwards >= share or divergence(share, inwards) < needed
 
 
+@pytest.mark.slow
 def test_intervals_of_means_cover():
     """500 runs at 0.1 miss more than 70 times with probability below 0.0018; of both laws one does with 0.0036.
 
@@ -342,7 +343,6 @@ def test_intervals_of_means_cover():
 
 @pytest.mark.parametrize("p", [0.02, 0.3, 0.5, 0.97])
 @pytest.mark.parametrize("n", [1, 4, 60])
-@pytest.mark.every(3)
 def test_intervals_of_means_of_coins_miss_at_most_as_often_as_they_may_on_either_side(n, p):
     hits = np.arange(n + 1)
     for miss in (0.5, 0.1, 1e-3):

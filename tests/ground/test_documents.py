@@ -95,6 +95,7 @@ def test_numbers_that_would_fill_the_memory_are_refused(text):
         ["mechanisms", "--epsilon", "1:1e999999:1e-999999"],
     ],
 )
+@pytest.mark.cases(1)
 def test_numbers_that_would_fill_the_memory_are_refused_at_the_command(cli, words):
     status, out, err = cli(*words)
     assert (status, out, err.count("\n")) == (2, "", 1)

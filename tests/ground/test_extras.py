@@ -73,6 +73,7 @@ def told(tmp_path_factory):
 
 
 @pytest.mark.parametrize("command", REFUSED)
+@pytest.mark.cases(1)
 def test_a_command_without_its_package_says_one_sentence(told, command):
     assert told[0][command] == [2, "", REFUSED[command]]
 
@@ -88,6 +89,7 @@ def test_nothing_was_written(told):
     assert {path.name for path in told[1].iterdir()} == given
 
 
+@pytest.mark.slow
 def test_files_of_text_are_perturbed_without_them(tmp_path):
     code = """
 from pathlib import Path
@@ -102,6 +104,7 @@ print([receipt.rows for receipt in receipts], told, ew.perturb(policy, {"age": 3
     assert without_them(code, tmp_path) == "[2, 1] 1 dict_keys(['age'])\n"
 
 
+@pytest.mark.slow
 def test_arrays_are_perturbed_and_judged_without_them(tmp_path):
     code = """
 import numpy as np, epsworth as ew
@@ -119,6 +122,7 @@ except ImportError as error:
     )
 
 
+@pytest.mark.slow
 def test_every_module_is_imported_without_them(tmp_path):
     code = f"""
 import importlib, pathlib, warnings
@@ -150,6 +154,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield from imported(node)
 
 
+@pytest.mark.slow
 def test_no_module_imports_them_by_itself():
     files = glob.glob(str(SOURCES / "**/*.py"), recursive=True)  # which follows links, too
     bare = {
@@ -208,6 +213,7 @@ assert Ledger().spent([1, 2, 3]) == [4, 2, 0]
 """
 
 
+@pytest.mark.slow
 def test_a_release_needs_neither_scipy_nor_scikit_learn(tmp_path):
     code = RELEASE % (ELSEWHERE,)
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)

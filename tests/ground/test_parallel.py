@@ -89,6 +89,7 @@ def threads(_):
     return [one["num_threads"] for one in threadpool_info()]
 
 
+@pytest.mark.slow
 def test_what_a_function_holds_is_sent_once_and_its_memory_shared():
     found = list(in_order(Shifted(1 << 18), range(20), n_jobs=2))
     assert [value for *_, value, _ in found] == list(range(20))
@@ -175,11 +176,13 @@ def test_threads_that_give_up_harm_nobody():
     assert len(done) > 20
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_its_batches_only(tmp_path):
     assert list(in_order(Dies(tmp_path / "died"), range(12), n_jobs=2)) == [n * n for n in range(12)]
     assert (tmp_path / "died").exists()
 
 
+@pytest.mark.slow
 def test_workers_that_always_die_end_the_work(tmp_path):
     results = in_order(Dies(tmp_path / "died", always=True), range(12), n_jobs=2)
     assert [next(results) for _ in range(5)] == [0, 1, 4, 9, 16]
@@ -197,6 +200,7 @@ def test_what_workers_have_in_hand_ends_with_the_call():
     assert not alive(process)
 
 
+@pytest.mark.slow
 def test_waiting_can_be_given_up():
     class Enough(Exception):
         pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ anything = st.sampled_from([0.0, -0.0, 1e-300, -1e-300, 0.1, 1.0]) | st.floats(-
 
 
 @given(st.lists(anything, min_size=1, max_size=20))
+@pytest.mark.slow
 def test_the_last_passing_double_is_found_exactly(thresholds):
     edge = np.array(thresholds)
     found = last_passing(lambda x: x <= edge, np.full(edge.shape, -1e7), np.full(edge.shape, 1e7))

@@ -153,6 +153,7 @@ def weight_of_one(kernel, user, row):
 
 @every_rowed
 @pytest.mark.parametrize("epsilon", [0.5, 3])
+@pytest.mark.cases(1)
 def test_given_the_row_a_report_keeps_epsilon_by_enumeration(name, epsilon):
     """All rows, cells and labels, and who states nothing: the largest ratio is (2^64 - f) / f, at most e^epsilon."""
     kernel = LatticeConfig(box=(0, 1), m=2, d=1, mechanism=name, epsilon=epsilon, rows="hash").kernel
@@ -167,6 +168,7 @@ def test_given_the_row_a_report_keeps_epsilon_by_enumeration(name, epsilon):
 
 
 @every_rowed
+@pytest.mark.slow
 def test_sums_over_assigned_rows_have_the_law_of_simulated_ones(name):
     """Counts of rows and their leads against `simulate`, which draws rows: within five standard errors."""
     config, n = hashed(name), 20_000
@@ -374,6 +376,7 @@ def moons_with_fakes(rows, fakes, seed, n=100_000):
 
 
 @pytest.mark.parametrize(("fakes", "drawn", "assigned"), [(1000, 0.56, 0.886), (3000, 0.51, 0.881)])
+@pytest.mark.slow
 def test_fakes_turn_moons_with_drawn_rows_and_hardly_with_assigned_ones(fakes, drawn, assigned):
     """Means of three runs; of six: .521 / .500 where rows are drawn, .891 / .875 where assigned, .895 honest."""
     free = [moons_with_fakes("drawn", fakes, seed) for seed in range(3)]

@@ -56,7 +56,7 @@ def replications(name, epsilon, users=2000, runs=300):
 
 
 @every_certifying
-@pytest.mark.every(3)
+@pytest.mark.slow
 def test_false_certificates_are_as_rare_as_promised(name, epsilon):
     """Cells whose mean is exactly zero are left out: either sign is right there."""
     models, points, mean = replications(name, epsilon)
@@ -73,7 +73,7 @@ def test_false_certificates_are_as_rare_as_promised(name, epsilon):
 
 
 @every_certifying
-@pytest.mark.every(3)
+@pytest.mark.slow
 def test_intervals_miss_as_rarely_as_promised(name, epsilon):
     models, points, mean = replications(name, epsilon, runs=300 if name != "slides" else 1)
     found = [model.certificate(points, confidence=0.9) for model in models]
@@ -85,6 +85,7 @@ def test_intervals_miss_as_rarely_as_promised(name, epsilon):
 
 
 @pytest.mark.parametrize(("name", "epsilon"), [("hadamard", 2.0), ("krr", 3.0), ("oue", 2.0)])
+@pytest.mark.cases(1)
 def test_false_certificates_of_several_classes_are_rare(name, epsilon):
     rng = np.random.default_rng(2)
     x = np.repeat([0.25, 0.75], 300)[:, None]
@@ -277,7 +278,7 @@ PLANNED = {"hadamard": 1.0, "ternary": 3.0, "krr": 2.0, "oue": 2.0, "parity": 2.
 
 
 @pytest.mark.parametrize("name", sparing(sorted(PLANNED), keep=(0, 1, 2, 3, 5)))
-@pytest.mark.every(3)
+@pytest.mark.slow
 def test_planned_users_reach_the_power_in_simulation(name):
     """Populations: a share of at least .8, less four standard errors; nor much more."""
     epsilon, c = PLANNED[name], LatticeConfig(box=(0, 1), m=4, mechanism=name, epsilon=PLANNED[name])
@@ -299,7 +300,6 @@ def test_planned_users_reach_the_power_in_simulation(name):
     ("epsilon", "margin", "level", "power"),
     [(1, 0.1, 0.05, 0.5), (2, 0.5, 0.05, 0.5), (4, 0.3, 1e-3, 0.8), (60, 1, 0.05, 0.5)],
 )
-@pytest.mark.every(3)
 def test_planned_users_suffice_and_so_do_more(epsilon, margin, level, power):
     """The exact power of all numbers of users up to twice the plan; 5 % less, or three users, would not do for all."""
     users = plan(epsilon=epsilon, margin=margin, confidence=1 - Fraction(level), power=power).users

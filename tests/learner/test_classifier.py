@@ -60,6 +60,7 @@ def test_accuracy_rises_with_alpha():
     assert found[-1] > 0.91
 
 
+@pytest.mark.slow
 def test_more_budget_than_users_can_use_does_no_harm():
     """With little noise left the sample's own keeps the cells few and smooth: four features, 10,000 users.
 
@@ -117,6 +118,7 @@ def test_several_classes_come_near_the_model_without_privacy(name):
     assert model.score(test, labels[truth]) > LogisticRegression().fit(X, y).score(test, truth) - 0.1
 
 
+@pytest.mark.slow
 def test_the_cosine_basis_serves_many_features():
     rng = np.random.default_rng(0)
     X = rng.random((50_000, 8))
@@ -174,7 +176,6 @@ def test_simulation_plans_for_a_billion_users():
 
 @pytest.mark.filterwarnings("ignore:cells on")
 @parametrize_with_checks([LDPClassifier(epsilon=60, bounds=(-10, 10), random_state=0)])
-@pytest.mark.every(3)
 def test_scikit_learns_own_checks(estimator, check):
     """With so much budget that accuracy checks speak of the estimator, not of the noise."""
     check(estimator)
@@ -217,6 +218,7 @@ def test_bad_requests_are_refused():
         LDPClassifier(1).fit([[0.1], [0.2]], [1, 1])
 
 
+@pytest.mark.slow
 def test_z_scores_at_a_given_width_have_unit_variance(monkeypatch):
     """600 draws of noise alone, the width not chosen: a variance within 25 % (4.3 standard errors, 2e-5)."""
     monkeypatch.setattr("epsworth.learner.model.best_width", lambda table, d, noise: 0.1)

@@ -67,6 +67,7 @@ TABLE_ROUND = _round()
 
 @pytest.mark.parametrize("odd", ["", "basement", "?", "99999999999999999999999999", "true", "1.0", " 2"])
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@pytest.mark.cases(1)
 def test_no_row_of_a_file_decides_how_another_is_read(tmp_path, odd, ending, monkeypatch):
     """The reports of all other rows, given the same randomness, are to the bit those without the odd one."""
     drawn = {}

@@ -28,6 +28,7 @@ def learnt(config=UNIT, users=10_000, seed=0):
     return Classifier.from_aggregate(simulate(config, x[:, None], labels, seed, users=users), None)
 
 
+@pytest.mark.slow
 def test_whatever_fakes_send_the_declared_p_value_is_not_below_the_honest_one():
     """Every outcome of up to 14 votes, and every way to replace, add or withhold up to F of them."""
     for n in range(1, 15):
@@ -44,6 +45,7 @@ def test_whatever_fakes_send_the_declared_p_value_is_not_below_the_honest_one():
 
 
 @pytest.mark.parametrize("n", [20, 61, 200])
+@pytest.mark.cases(1)
 def test_false_certificates_are_as_rare_as_promised_by_enumeration(n):
     """A cell without a lead; the fakes see all reports and replace votes against it, where they help the most."""
     kernel = LatticeConfig(box=(0, 1), m=1, mechanism="hadamard", epsilon=1).kernel
@@ -69,11 +71,11 @@ def votes_of(kernel, messages):
     return kinds, votes, index.ravel()
 
 
-@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("name", "classes"),
     [("hadamard", 2), ("ternary", 2), ("krr", 2), ("oue", 2), ("parity", 2), ("hadamard", 3), ("krr", 3), ("oue", 3)],
 )
+@pytest.mark.slow
 def test_fakes_that_see_all_reports_gain_nothing_where_they_are_declared(name, classes):
     """400 runs: users of cell 0 hold 0 and 1 equally; 1 and 3 % fakes replace reports against 1 by the best for it."""
     config = LatticeConfig(box=(0, 1), m=2, classes=tuple(range(classes)), mechanism=name, epsilon=3)
@@ -194,6 +196,7 @@ def test_a_small_aggregate_allows_for_few_or_none():
             model.certificate([[0.1]], fakes=most + 1)
 
 
+@pytest.mark.slow
 def test_the_estimator_and_the_command_line_take_the_bound(cli, tmp_path):
     x = np.random.default_rng(0).random((4000, 1))
     model = LDPClassifier(4, mechanism="hadamard", m=4, random_state=0).fit(x, x[:, 0] > 0.5)
@@ -220,9 +223,9 @@ def test_the_estimator_and_the_command_line_take_the_bound(cli, tmp_path):
 PLANNED = {"hadamard": 1.0, "ternary": 3.0, "krr": 2.0, "oue": 2.0, "parity": 2.0}
 
 
-@pytest.mark.every(3)
 @pytest.mark.parametrize("name", sorted(PLANNED))
 @pytest.mark.parametrize("fakes", [40, 0.01])
+@pytest.mark.cases(1)
 def test_planned_users_reach_the_power_although_fakes_replace_the_votes_that_help(name, fakes):
     """Simulated sums, worst fakes: reached with the planned users; with half of them clearly not."""
     options = {"m": 2, "d": 1} if name in ("krr", "parity") else {}
@@ -263,6 +266,7 @@ def test_power_with_fakes_is_never_overstated():
     assert sign_power(10, Ballot(1.0, 1.0), 1.0, 0.05, 5) == 0.0
 
 
+@pytest.mark.slow
 def test_plans_with_fakes_need_more_of_everything():
     plain, some, more = (plan(epsilon=1, margin=0.02, fakes=fakes) for fakes in (0, 10, 100))
     assert plain.users < some.users < more.users
@@ -297,6 +301,7 @@ def test_plans_that_fakes_make_impossible_say_so():
 
 
 @pytest.mark.parametrize("fakes", ["100", "0.001"])
+@pytest.mark.slow
 def test_plans_with_fakes_from_the_shell(cli, tmp_path, fakes):
     asked = ["learn", "plan", "--margin", "0.02", "--fakes", fakes]
     code, out, _ = cli(

@@ -35,6 +35,7 @@ def test_plans_of_huge_numbers_are_short(cli):
     assert "epsilon 1E+300" in out
 
 
+@pytest.mark.slow
 def test_the_whole_way(cli, tmp_path):
     code, out, _ = cli(CONFIG + " --users 3000")
     assert code == 0
@@ -71,6 +72,7 @@ def learnt(cli, tmp_path):
     return "m.learner some.csv -s age --domain domain.toml --target rich -m sw -e 2,8 --tolerance .05 --seed 1"
 
 
+@pytest.mark.slow
 def test_columns_go_by_name_even_where_the_names_are_x0_and_x1(cli):
     rng = np.random.default_rng(0)
     table = pl.DataFrame({"x0": rng.random(4000), "x1": rng.random(4000) * 100})
@@ -92,6 +94,7 @@ def test_columns_go_by_name_even_where_the_names_are_x0_and_x1(cli):
         model.predict(frame[["x1", "x0"]])
 
 
+@pytest.mark.slow
 def test_reports_of_one_table_add_up_whatever_the_configuration(cli):
     cli(CONFIG + " --cells 4")
     cli(CONFIG.replace("c.json", "other.json") + " --cells 5")
@@ -110,6 +113,7 @@ def test_reports_of_one_table_add_up_whatever_the_configuration(cli):
     assert "a line is not" in err
 
 
+@pytest.mark.slow
 def test_a_learnt_model_is_a_model_for_the_other_commands(cli, learnt):
     """No --trust: the file is data.  The features are found by name, as scikit-learn's are."""
     code, out, err = cli("utility " + learnt + " --json -")
@@ -130,6 +134,7 @@ def test_a_learnt_model_is_a_model_for_the_other_commands(cli, learnt):
         model.predict(table.select("hours", "age"))
 
 
+@pytest.mark.slow
 def test_a_cut_learnt_model_is_refused_in_a_sentence(cli, learnt, tmp_path):
     whole = (tmp_path / "m.learner").read_bytes()
     (tmp_path / "m.learner").write_bytes(whole[:-8])
@@ -139,6 +144,7 @@ def test_a_cut_learnt_model_is_refused_in_a_sentence(cli, learnt, tmp_path):
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_records_do_not_leave_twice_unless_told(cli):
     cli(CONFIG + " --cells 4")
     assert cli("learn report c.json people.csv r.txt --target rich")[0] == 2  # refused: nothing left
@@ -172,7 +178,7 @@ def test_records_do_not_leave_twice_unless_told(cli):
         ("learn plan --epsilon 1", "exactly two of epsilon, users and margin"),
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_bad_input_ends_in_a_sentence(cli, words, message):
     cli("learn config c.json -b age=17:90 -b hours=0:100 --epsilon 2 --classes no,yes --cells 4")
     code, _, err = cli(words)
@@ -224,6 +230,7 @@ def test_no_input_ends_in_an_accident_or_overwrites_another(cli, tmp_path):
         assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before, words
 
 
+@pytest.mark.slow
 def test_labels_are_written_in_the_format_that_their_file_is_named_after(cli, learnt):
     found = {}
     for name, read in (("l.csv", pl.read_csv), ("l.parquet", pl.read_parquet), ("l.jsonl", pl.read_ndjson)):
@@ -239,6 +246,7 @@ def test_labels_are_written_in_the_format_that_their_file_is_named_after(cli, le
     assert "itself; give another path" in err
 
 
+@pytest.mark.slow
 def test_every_row_of_a_table_is_reported_whatever_it_holds(cli):
     """Missing values, texts and undeclared labels: as many reports as rows, and nothing said about any of them."""
     text = "age,hours,rich\n20,5,no\n,5,no\nsecret,50,yes\n30,7,perhaps\n40,1e999,yes\n50,8,\n"
@@ -274,7 +282,7 @@ def test_bounds_may_share_an_option(cli):
         ("1,two", ["1", "two"]),
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_classes_are_read_as_columns_are(cli, classes, column):
     pl.DataFrame({"age": [20.0, 80.0], "hours": [1.0, 2.0], "rich": column}).write_csv("two.csv")
     assert cli(CONFIG.replace("no,yes", classes) + " --cells 4")[0] == 0
@@ -284,6 +292,7 @@ def test_classes_are_read_as_columns_are(cli, classes, column):
     assert LatticeConfig.load("c.json").label_numbers(pl.read_csv("two.csv")["rich"].to_numpy()).tolist() == [0, 1]
 
 
+@pytest.mark.slow
 def test_plans(cli):
     code, out, _ = cli("learn plan --epsilon 1 --margin 0.02")
     assert (code, out[:12]) == (0, "32,104 users")
@@ -301,6 +310,7 @@ def test_plans(cli):
     assert "No margin is enough: 100 users with epsilon 0.01 per record certify no cell" in out
 
 
+@pytest.mark.slow
 def test_processes_and_splits_give_the_same_state(tmp_path, monkeypatch):
     config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     rng = np.random.default_rng(1)

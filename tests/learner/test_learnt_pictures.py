@@ -25,6 +25,7 @@ def learnt(d=2, **given):
     [(1, {}), (2, {}), (2, {"classes": (0, 1, 2)}), (2, {"mechanism": "cosine"}), (2, {"mechanism": "parity"})],
 )
 @pytest.mark.parametrize("ending", ["png", "svg"])
+@pytest.mark.cases(1)
 def test_a_map_is_drawn(tmp_path, d, given, ending):
     plot_map(learnt(d, **given), tmp_path / f"map.{ending}")
     assert (tmp_path / f"map.{ending}").stat().st_size > 5000
@@ -55,12 +56,14 @@ def test_bins_end_where_the_model_puts_them():
 
 
 @pytest.mark.parametrize("given", [{}, {"prior": "balanced", "rounds": "linear"}])
+@pytest.mark.slow
 def test_scores_are_drawn(tmp_path, given):
     X, y = rows(2000)
     plot_scores(learn_table(config(**given), X, y, 0, users=100_000), tmp_path / "scores.png")
     assert (tmp_path / "scores.png").stat().st_size > 5000
 
 
+@pytest.mark.slow
 def test_a_map_of_many_features_is_refused_before_anything_is_written(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 

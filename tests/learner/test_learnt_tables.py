@@ -84,6 +84,7 @@ def test_signs_are_those_of_the_reference():
 
 @pytest.mark.parametrize("epsilon", [0.3, 1, 4, 50])
 @pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.cases(1)
 def test_no_message_tells_more_than_epsilon(epsilon, classes):
     """All messages of all records, missing values and undeclared labels included, as integer weights."""
     own = [Number("x", 0, 1, missing=True), Category("job", ("a", "b", "c"))]
@@ -118,6 +119,7 @@ def small(classes):
 
 
 @pytest.mark.parametrize(("regime", "missing"), [("weighted", 0.1), ("ramp", 0.0), ("additive", 0.2)])
+@pytest.mark.slow
 def test_reports_have_the_law_of_the_simulation(regime, missing):
     """Row counts and leads of 40,000 reports within five standard errors; false-alarm rate 1e-4 per round."""
     X, y = rows(40_000, missing=missing)
@@ -270,6 +272,7 @@ def test_what_is_learnt_is_true_without_noise():
     assert np.mean(model.predict(fresh) == truth) > np.mean(best(fresh) == truth) - 0.025  # eight bins, floored
 
 
+@pytest.mark.slow
 def test_missing_values_do_not_bias_and_tell_what_they_tell():
     X, y = rows(40_000, seed=1, missing=0.25)
     model = learn_table(config(10**8, epsilon=5, missing=True), X, y, 0, users=10**8)
@@ -281,6 +284,7 @@ def test_missing_values_do_not_bias_and_tell_what_they_tell():
     assert score.mean() > 0.2  # yes is likelier where it is missing, and a dose speaks against it on average less
 
 
+@pytest.mark.slow
 def test_more_users_never_make_it_worse():
     """Means of 12 seeds; differences of .01 and less are noise of so few."""
     X, y = rows(30_000, seed=1)
@@ -296,6 +300,7 @@ def test_more_users_never_make_it_worse():
 
 
 @pytest.mark.parametrize("regime", ["linear", "ramp", "weighted", "additive"])
+@pytest.mark.slow
 def test_real_reports_learn_what_simulated_sums_do(regime):
     X, y = rows(24_000, seed=3)
     fresh, truth = rows(5000, seed=4)
@@ -381,6 +386,7 @@ def published():
     return learn_table(config(100_000, epsilon=2), X, y, 0, users=100_000)
 
 
+@pytest.mark.slow
 def test_an_audit_is_wrong_no_more_often_than_it_may_be(published):
     """300 audits of a world without any signal at 90 %: at most 30 wrong, plus four standard errors; rate 3e-5.
 
@@ -460,6 +466,7 @@ def test_a_session_goes_on_from_its_file(tmp_path):
             TableLearner.load(tmp_path / "bad.json")
 
 
+@pytest.mark.slow
 def test_rows_by_hash_are_what_users_answer():
     """Rounds and rows of 20,000 ids in their proportions within five standard errors, and no other is taken."""
     X, y = rows(20_000, seed=7)

@@ -44,6 +44,7 @@ def test_a_flipped_bit_keeps_epsilon_in_integers(epsilon):
 
 @pytest.mark.parametrize("epsilon", ALPHAS)
 @pytest.mark.parametrize("cells", [1, 2, 3])
+@pytest.mark.cases(1)
 def test_ternary_reports_keep_epsilon_by_enumeration(epsilon, cells):
     """All outputs of all users, the one who states nothing included, as products of integer weights."""
     kernel = Ternary(stated(epsilon, "epsilon"), cells, 1, 2)
@@ -137,7 +138,6 @@ def test_reports_are_unbiased_with_the_stated_variance(name):
 
 
 @every_mechanism
-@pytest.mark.every(3)
 def test_simulated_sums_have_the_law_of_reports(name):
     """Mean and variance of estimates over replications: aggregated simulation against explicit reports."""
     n, runs = (60, 150) if name == "slides" else (200, 400)
@@ -155,7 +155,7 @@ def test_simulated_sums_have_the_law_of_reports(name):
 
 
 @pytest.mark.parametrize("name", ["hadamard", "ternary", "krr", "oue", "parity", "slides"])
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_variances_of_empty_cells_are_the_formulas(name):
     """1000 runs of at least 48 nearly independent cells: a relative standard error of about 0.7 %; 5 % are allowed.
 

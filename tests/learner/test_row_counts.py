@@ -30,6 +30,7 @@ def with_fakes(sums, row, fakes):
 
 
 @pytest.mark.parametrize(("name", "m", "d"), ROWED)
+@pytest.mark.slow
 def test_honest_reports_give_no_warning(name, m, d):
     """200 sets of simulated reports, and one of real ones: false alarms have probability 1e-6 each."""
     with warnings.catch_warnings():

@@ -98,6 +98,7 @@ def judge(cli, session):
         assert told in err
 
 
+@pytest.mark.slow
 def test_a_record_answers_in_one_round(cli):
     """The ledger is about the whole session: another round would cost another epsilon."""
     cli(CONFIG)
@@ -125,6 +126,7 @@ def test_a_record_answers_in_one_round(cli):
         ("-b a=0:1 -c job=x,,y --users 10 --epsilon 1", "--category job has an empty value"),
     ],
 )
+@pytest.mark.cases(1)
 def test_what_is_no_table_is_refused_in_a_sentence(cli, words, told):
     code, _, err = cli(f"learn config c.json {words}")
     assert (code, Path("c.json").exists()) == (2, False)

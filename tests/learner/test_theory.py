@@ -49,6 +49,7 @@ def excess_risk(name, users, m, rng):
     ("name", "constant"),
     sparing([("ternary", 1), ("ternary", 2), ("slides", 1), ("slides", 2), ("slides", 4)], keep=(0, 3)),
 )
+@pytest.mark.slow
 def test_the_excess_risk_falls_with_the_square_root_of_the_users(name, constant):
     """h = constant n^(-1/4), n half of the users: theory -1/2 (Berrett & Butucea 2019) for every constant.
 
@@ -98,6 +99,7 @@ def test_the_published_cells_have_the_stated_sensitivity_and_no_more(d):
 
 
 @pytest.mark.parametrize("d", range(1, 7))
+@pytest.mark.cases(1)
 def test_points_on_and_beside_the_lattice_have_at_most_two_cells_per_axis(d):
     """Every mixture, in floating point, of lattice points, their neighbours and generic points, m = 2..64."""
     rng = np.random.default_rng(d)
@@ -155,7 +157,7 @@ def samples(c, X, y, rng):
 
 @pytest.mark.parametrize("name", ["hadamard", "ternary", "krr", "oue"])
 @pytest.mark.parametrize("epsilon", [1.0, 4.0, 12.0])
-@pytest.mark.every(3)
+@pytest.mark.slow
 def test_mean_variances_count_the_sampling_of_users(name, epsilon):
     """Uneven cells, users drawn anew in each of 4000 runs: the mean variance is the formula's, less squared means.
 
@@ -170,6 +172,7 @@ def test_mean_variances_count_the_sampling_of_users(name, epsilon):
 
 
 @pytest.mark.parametrize("name", ["krr", "oue"])
+@pytest.mark.slow
 def test_mean_variances_of_several_classes(name):
     """As above."""
     c = LatticeConfig(box=(0, 1), m=4, classes=(0, 1, 2), mechanism=name, epsilon=6.0)
@@ -206,7 +209,7 @@ def test_noise_of_the_published_mechanism_is_that_of_its_grain():
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("name", ["cosine", "hadamard"])
-@pytest.mark.every(3)
+@pytest.mark.slow
 def test_sums_drawn_at_once_have_the_law_of_users_drawn_one_by_one(name, classes):
     """Means and variances of every count over 1500 simulations of either kind, within five standard errors."""
     rng = np.random.default_rng(2)
@@ -223,6 +226,7 @@ def test_sums_drawn_at_once_have_the_law_of_users_drawn_one_by_one(name, classes
     np.testing.assert_allclose(a.var(axis=0), b.var(axis=0), rtol=5 * (4 / 1500) ** 0.5)
 
 
+@pytest.mark.slow
 def test_few_users_and_many_cells_are_simulated_one_by_one():
     """Either way of the Hadamard simulation gives the same law: counts of a thousand users on 64 rows, 400 times."""
     rng = np.random.default_rng(3)

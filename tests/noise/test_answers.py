@@ -55,6 +55,7 @@ def test_every_pair_that_rounding_can_reach_is_compared(values, quarters):
     (range(20), 1.5, [(0.4, 1.9), (10.0, 11.5)]), (UNEVEN, 1.0, [(3.0, 2.999), (6.0, 5.999)]),
 ])  # fmt: skip
 @pytest.mark.parametrize("kernel", ["gaussian", "laplace"])
+@pytest.mark.cases(1)
 def test_epsilon_holds_for_answers_between_the_listed_ones(answers, size, pairs, kernel):
     """Both orders, on the released laws themselves: their densities on a fine grid, no profile code."""
     found = best_boosted(kernel, region("relative", 0.2, offset=2, answers=answers), 0.1, size, 1e-5)
@@ -137,6 +138,7 @@ def test_answers_one_sensitivity_apart_are_drawn_one_sensitivity_apart():
     assert index[1] - index[0] <= release.shift == 1
 
 
+@pytest.mark.slow
 def test_discrete_rows_release_lattice_points_alone():
     ranked, rng = ranking(), np.random.default_rng(0)
     for name in ("discrete_gaussian", "discrete_laplace", "pb_discrete_gaussian", "pb_discrete_laplace"):
@@ -154,6 +156,7 @@ def test_boosted_draws_round_first(kernel):
     np.testing.assert_allclose(drawn, [0, 2, 4, 8], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_draws_for_analysis_take_a_generator_or_its_seed():
     stars = noise.channel(noise.windows(5, 1), 2.0, 1.0)
     for draw in (lambda r: ranking()[0].sample(1.0, r), lambda r: stars.draw([1, 2, 3], r)):
@@ -174,6 +177,7 @@ def refusals(ranked, answers, message):
 @pytest.mark.parametrize(("theta", "words"), [
     (0.2, {"region": "relative", "offset": 2, "answers": range(10)}), ((0, 9), {"region": "fixed"}),
 ])  # fmt: skip
+@pytest.mark.slow
 def test_answers_beyond_the_public_list_are_refused_and_not_shown(theta, words):
     ranked = noise.cheapest(theta, confidence=0.9, delta=1e-5, method="published", **words)
     for answer in (-0.001, 9.001, 314159.0, math.nan, math.inf):

@@ -12,6 +12,7 @@ from epsworth import noise
 ASK = ["noise", "--within", "1", "--confidence", "0.95", "--sensitivity", "1", "--delta", "1e-6"]
 
 
+@pytest.mark.slow
 def test_json_on_standard_output_is_one_object_with_rows(cli):
     code, out, _ = cli(*ASK, "--json", "-")
     assert code == 0
@@ -34,6 +35,7 @@ def test_the_table_ends_with_advice_and_a_plot_is_written(cli, tmp_path):
     assert (tmp_path / "noise.svg").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_the_table_says_where_the_linear_program_is_beaten(cli):
     code, out, _ = cli("noise", "--within", "1", "--confidence", "0.999999", "--lattice", "1")
     assert code == 0
@@ -41,6 +43,7 @@ def test_the_table_says_where_the_linear_program_is_beaten(cli):
     assert "others cost less" in row
 
 
+@pytest.mark.slow
 def test_other_regions(cli, tmp_path):
     words = ["noise", "--within", "0.2", "--region", "relative", "--offset", "2", "--answers", "0:20:1", "--json", "-"]
     code, out, _ = cli(*words)
@@ -67,7 +70,7 @@ def test_other_regions(cli, tmp_path):
     (["--within=0,1e9", "--region", "fixed"], "more than 100000 whole numbers"),
     (["--within=0,inf", "--region", "fixed"], "theta must be the two ends"),
 ])  # fmt: skip
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_bad_input_ends_in_a_sentence(cli, words, message):
     code, _, err = cli("noise", *words)
     assert code == 2

@@ -89,6 +89,7 @@ def questions(draws, seed):
 
 @DRAWS
 @pytest.mark.parametrize("kernel", ["gaussian", "laplace"])
+@pytest.mark.cases(1)
 def test_delta_is_never_below_the_truth(kernel, draws):
     with mpmath.workdps(60):
         for asked in questions(draws, 1):
@@ -101,6 +102,7 @@ def test_delta_is_never_below_the_truth(kernel, draws):
 
 @DRAWS
 @pytest.mark.parametrize("kernel", ["gaussian", "laplace"])
+@pytest.mark.cases(1)
 def test_what_lies_outside_is_never_below_the_truth(kernel, draws):
     with mpmath.workdps(60):
         for scale, boost, theta, *_ in questions(draws, 2):
@@ -134,6 +136,7 @@ def test_pure_losses_are_never_below_the_truth(draws):
 
 
 @DRAWS
+@pytest.mark.slow
 def test_staircases_lose_and_miss_no_less_than_the_truth(draws):
     rng = np.random.default_rng(4)
     with mpmath.workdps(60):
@@ -161,6 +164,7 @@ def tables(draws, seed):
 
 
 @DRAWS
+@pytest.mark.slow
 def test_tables_lose_and_miss_no_less_than_their_exact_sums(draws):
     """Epsilon at random, and where a point's loss just reaches it: there, half of the logarithms are too small."""
     with mpmath.workdps(60):

@@ -50,6 +50,7 @@ def by_quadrature(first, second, epsilon, kinks):
     (2.0, 2.0, 9.0, 1.0, 1.0), (1.5, 1.0, 40.0, 2.5, 0.5), (6.0, 2.0, 160.0, 5.0, 4.0), (3.0, 5.0, 1.3, 1.0, 0.1),
     (0.7, 1.2, 3.0, 0.4, 0.3),
 ])  # fmt: skip
+@pytest.mark.cases(1)
 def test_delta_is_the_integral_and_never_below_it(kernel, scale, theta, boost, size, epsilon):
     found = Boosted(kernel, scale, boost, Absolute(theta), size)
     kinks = np.array([-theta, theta, size - theta, size + theta, 0.0, size])

@@ -25,7 +25,7 @@ ON_LATTICE = [(1.0, 0.1, 1e-5), (5.0, 0.001, 1e-3), (2.84, 0.05, 1e-6)]
     ("theta", "beta", "delta", "lattice"),
     sparing([(*asked, None) for asked in QUESTIONS] + [(*asked, 1.0) for asked in ON_LATTICE], keep=(1, 4, 7, 8, 10)),
 )
-@pytest.mark.every(3)
+@pytest.mark.slow
 def test_nothing_in_the_list_passes_the_floor(theta, beta, delta, lattice):
     ranked = noise.cheapest(theta, confidence=1 - beta, delta=delta, lattice=lattice)
     best = ranked.named("optimal")
@@ -38,7 +38,6 @@ def test_nothing_in_the_list_passes_the_floor(theta, beta, delta, lattice):
 
 @pytest.mark.parametrize(("theta", "lattice"), [(0.5, 1.0), (2.5, 1.0), (0.75, 0.5), (0.6, 0.4), (2.84, 1.0)])
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
-@pytest.mark.every(3)
 def test_floors_on_a_lattice_allow_continuous_noise_no_more_than_it_has(theta, lattice, delta):
     """For half-integer theta, noise rounded to the lattice holds as much: the staircase is at the floor."""
     sensitivity = 2 * lattice
@@ -49,6 +48,7 @@ def test_floors_on_a_lattice_allow_continuous_noise_no_more_than_it_has(theta, l
         assert found.floor >= 0.99 * min(stairs, found.noise.epsilon(delta))
 
 
+@pytest.mark.slow
 def test_the_program_is_not_called_the_best_where_it_is_not():
     """A table of masses on a lattice beats it, or doubles solve it too coarsely: the words must not say otherwise."""
     ranked = noise.cheapest(1, confidence=0.999999, delta=1e-6, lattice=1)
@@ -59,6 +59,7 @@ def test_the_program_is_not_called_the_best_where_it_is_not():
 
 
 @pytest.mark.parametrize(("theta", "beta", "delta"), QUESTIONS[:6])
+@pytest.mark.cases(1)
 def test_the_gap_is_closed_where_cells_fit(theta, beta, delta):
     found = noise.optimal_noise(theta, confidence=1 - beta, sensitivity=1.0, delta=delta)
     assert found.floor_any <= found.floor <= found.noise.epsilon(delta) <= found.floor * (1 + 1e-5)

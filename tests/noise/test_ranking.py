@@ -26,6 +26,7 @@ NAMES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_list_is_complete_ranked_and_meets_the_constraint():
     ranked = noise.cheapest(5.0, confidence=0.95, delta=1e-5)
     assert {choice.name for choice in ranked} | set(ranked.left_out) == NAMES
@@ -57,6 +58,7 @@ ONE_RELEASE = [
 
 
 @pytest.mark.parametrize(("row",), sparing(((row,) for row in ONE_RELEASE), keep=(1, 3)))  # noqa: PT006
+@pytest.mark.slow
 def test_what_a_user_gains(row):
     theta, beta, gaussian, best, claimed, truth, laplace, staircase = row
     ranked = noise.cheapest(theta, confidence=1 - beta, delta=1e-5, method="published")
@@ -69,6 +71,7 @@ def test_what_a_user_gains(row):
     assert ranked.named("optimal").sound
 
 
+@pytest.mark.slow
 def test_the_published_claim_can_be_below_the_truth():
     """sigma = 1.05 sigma_0, theta = 20, beta = .001: 292 times in delta; the chosen kernel loses to the plain one."""
     where = Absolute(20.0)
@@ -97,6 +100,7 @@ def test_one_release_of_the_advice_is_a_second_at_most():
     pytest.param(5, 0.2, 0.01, 2.061, 2.061, 0.921, 1, marks=pytest.mark.slow),
     pytest.param(5, 0.2, 0.1, 7.877, 4.034, 2.303, 5, marks=pytest.mark.slow),
 ])  # fmt: skip
+@pytest.mark.slow
 def test_relative_errors(c, theta, beta, gaussian, best, staircase, size):
     ranked = noise.cheapest(
         theta, confidence=1 - beta, sensitivity=size, delta=1e-5, region="relative", offset=c, answers=range(151)
@@ -119,6 +123,7 @@ def test_fixed_regions_are_met_by_clamping_and_truncation():
 
 
 @pytest.mark.parametrize("delta", [0.25, 0.9])
+@pytest.mark.slow
 def test_a_delta_that_is_enough_alone_is_answered_with_the_published_choice(delta):
     ranked = noise.cheapest(5.0, confidence=0.95, delta=delta, method="published")
     assert ranked[0].epsilon == 0
@@ -136,6 +141,7 @@ def test_no_delta_leaves_the_pure_ones():
 @pytest.mark.parametrize(("theta", "beta", "delta"), sparing([
     (1e-3, 0.05, 1e-6), (5.0, 0.05, 0.3), (5.0, 1e-9, 1e-6), (1e3, 0.05, 0.0),
 ], keep=(0, 1, 3)))  # fmt: skip
+@pytest.mark.slow
 def test_extreme_questions_are_answered(theta, beta, delta):
     ranked = noise.cheapest(theta, confidence=1 - beta, delta=delta)
     assert ranked.advice.startswith("Take")
@@ -151,6 +157,7 @@ def test_extreme_questions_are_answered(theta, beta, delta):
 @pytest.mark.parametrize(("theta", "beta", "lattice"), sparing([
     (3, 1e-6, None), (3, 1e-15, 1), (7, 0.999, None),
 ], keep=(1,)))  # fmt: skip
+@pytest.mark.slow
 def test_confidences_are_never_below_what_was_asked(theta, beta, lattice):
     """As doubles, and as the laws have it."""
     confidence = 1 - Fraction(repr(beta))
@@ -162,6 +169,7 @@ def test_confidences_are_never_below_what_was_asked(theta, beta, lattice):
 @pytest.mark.parametrize(("theta", "sensitivity", "lattice", "first"), sparing([
     (1e-6, 1.0, None, "staircase"), (1e5, 1.0, None, "pb_laplace"), (5.0, 1e9, 1.0, "staircase"),
 ], keep=(1,)))  # fmt: skip
+@pytest.mark.slow
 def test_every_ratio_is_answered_in_bounded_time_and_memory(theta, sensitivity, lattice, first):
     tracemalloc.start()
     ranked = noise.cheapest(theta, confidence=0.95, sensitivity=sensitivity, delta=1e-6, lattice=lattice)
@@ -181,6 +189,7 @@ def test_ratios_beyond_all_use_are_refused(theta, sensitivity):
 
 
 @pytest.mark.parametrize("unit", [1e-99, 1e-30, 1e99])
+@pytest.mark.cases(1)
 def test_the_unit_of_the_answers_does_not_matter(unit):
     asked, other = (question(5 * u, 0.95, u, 1e-5) for u in (1.0, unit))
     for name in ("staircase", "gaussian", "pb_laplace", "truncated_gaussian"):
@@ -245,6 +254,7 @@ def test_misuse_is_refused(change, message):
         noise.cheapest(**{"theta": 2.0, "confidence": 0.95, **change})
 
 
+@pytest.mark.slow
 def test_one_row_is_tuned_without_the_others(monkeypatch):
     """The inverse questions ask for one noise dozens of times; the linear program belongs to another."""
     monkeypatch.setattr("epsworth.noise.ranking.optimal_noise", None)

@@ -62,6 +62,7 @@ def test_boost(case):
 
 
 @cases("gaussian_baseline")
+@pytest.mark.slow
 def test_gaussian_baseline(case):
     p = case["params"]
     found = cheapest(p["theta"], confidence=1 - p["beta"], sensitivity=p["sensitivity"], delta=p["delta"]).named(
@@ -149,6 +150,7 @@ def test_composed_delta_lies_in_the_bracket(case):
 
 
 @cases("optimal_gaussian_kernel")
+@pytest.mark.slow
 def test_best_kernel(case):
     p = case["params"]
     where = region("absolute", p["theta"])
@@ -164,12 +166,14 @@ def test_best_kernel(case):
 
 
 @cases("best_confidence")
+@pytest.mark.slow
 def test_best_confidence(case):
     p = case["params"]
     checked(case, beta=1 - noise.best_confidence(p["eps"], p["theta"], p["sensitivity"], p["delta"]))
 
 
 @cases("narrowest_interval")
+@pytest.mark.slow
 def test_narrowest_interval(case):
     p = case["params"]
     checked(

@@ -65,6 +65,7 @@ def test_releases_are_not_seeded_and_tests_are_marked():
     assert isinstance(release.draw([0], words=ReplayableWords(1)), NotPrivate)
 
 
+@pytest.mark.slow
 def test_answers_are_rounded_to_the_lattice_first():
     release = noise.cheapest(5, confidence=0.95, delta=1e-5).named("discrete_laplace").for_release()
     answers = np.array([0.0, 1.26, -3.99])
@@ -89,6 +90,7 @@ def test_a_boosted_table_that_does_not_fall_is_checked_at_every_shift():
 @pytest.mark.parametrize(("theta", "beta", "delta", "lattice"), sparing([
     (1, 0.001, 1e-9, 1), (3, 1e-6, 1e-12, None), (5, 0.05, 1e-14, None),
 ], keep=(0,)))  # fmt: skip
+@pytest.mark.slow
 def test_the_list_states_no_less_than_its_integers_keep(theta, beta, delta, lattice):
     """Their tables end, and tails are rounded to 2^-64: with a small delta that costs."""
     ranked = noise.cheapest(theta, confidence=1 - Fraction(repr(beta)), delta=delta, lattice=lattice)
@@ -105,6 +107,7 @@ def test_the_list_states_no_less_than_its_integers_keep(theta, beta, delta, latt
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-25])
+@pytest.mark.slow
 def test_a_row_that_no_table_can_keep_is_not_released(delta):
     choice = noise.cheapest(5, confidence=0.95, delta=delta, lattice=1).named("discrete_laplace")
     with pytest.raises(ValueError, match="no table of 64-bit weights"):

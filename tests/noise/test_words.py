@@ -15,41 +15,6 @@ from epsworth.noise.lattice import LatticeNoise
 KERNEL = noise.boosted(scale=2.0, theta=2.0, confidence=Fraction(19, 20))
 
 
-@pytest.mark.parametrize(("old", "new"), [
-    (lambda: noise.boosted(scale=2.0, theta=2.0, beta=0.05).boost, lambda: KERNEL.boost),
-    (lambda: noise.delta(0.5, scale=2.0, theta=2.0, beta=0.05), lambda: noise.delta(KERNEL, 0.5)),
-    (lambda: noise.delta(epsilon=0.5, kernel="gaussian", scale=2.0, theta=2.0, beta=0.05),
-     lambda: noise.delta(KERNEL, epsilon=0.5)),
-    (lambda: noise.renyi(4.0, "gaussian", scale=2.0, theta=2.0, beta=0.05), lambda: noise.renyi(KERNEL, 4.0)),
-    (lambda: noise.renyi(alpha=4.0, scale=2.0, theta=2.0, beta=0.05), lambda: noise.renyi(KERNEL, order=4.0)),
-    (lambda: noise.published_renyi(KERNEL, alpha=4.0), lambda: noise.published_renyi(KERNEL, order=4.0)),
-    (lambda: noise.cheapest((0, 9), 0.05, 1.0, 1e-5, 1, "fixed").to_dict(),
-     lambda: noise.cheapest((0, 9), confidence=Fraction(19, 20), delta=1e-5, region="fixed").to_dict()),
-    (lambda: noise.narrowest_interval(1.0, 0.05, 2.0, mechanism="laplace"),
-     lambda: noise.narrowest_interval(1.0, confidence=Fraction(19, 20), sensitivity=2.0, mechanism="laplace")),
-    (lambda: noise.largest_T(3.0, 5.0, 0.05, 1.0, 1e-5, mechanism="gaussian"),
-     lambda: noise.most_releases(3.0, 5.0, confidence=0.95, delta=1e-5, mechanism="gaussian")),
-    (lambda: noise.optimal_noise(2.0, 0.05, 1.0, 1e-5, lattice=1.0).to_dict(),
-     lambda: noise.optimal_noise(2.0, confidence=Fraction(19, 20), sensitivity=1.0, delta=1e-5, lattice=1).to_dict()),
-    (lambda: noise.cheapest((0, 9), confidence=0.9, region="fixed").asked.beta,
-     lambda: noise.cheapest((0, 9), confidence=0.9, region="fixed").asked.failure),
-])  # fmt: skip
-@pytest.mark.every(3)
-def test_spellings_of_before_mean_what_they_did(old, new):
-    with pytest.warns(FutureWarning, match="deprecated"):
-        found = old()
-    assert found == new()
-
-
-def test_a_small_beta_loses_nothing():
-    """As a double, 1 - 1e-15 leaves a tenth less; as a fraction, all of it."""
-    with pytest.warns(FutureWarning, match="write confidence="):
-        found = noise.boosted("laplace", scale=1.0, beta=1e-15)
-    assert 1e-15 * (1 - 1e-3) < found.outside <= 1e-15
-    with pytest.raises(TypeError, match="give confidence alone"):
-        noise.cheapest(1.0, 0.1, confidence=0.9)
-
-
 RANKED = noise.cheapest((0, 9), confidence=0.9, delta=1e-5, region="fixed", method="published")
 RESULTS = {
     "ranking": RANKED, "choice": RANKED[0], "grouped": noise.Grouped(20, 5, 2.0, 1.0),

@@ -168,6 +168,7 @@ def test_trees_follow_their_definition(w1, w2):
     assert forest.score(X, SPECIES) > 0.6
 
 
+@pytest.mark.slow
 def test_the_mean_varies_as_its_closed_form():
     """The simulator's unit test: sample variances over 20 000 worlds, relative error 5 sigma = 5 sqrt(2 / 20 000)."""
     rows = X[:40] + np.arange(40)[:, np.newaxis] * 1e-6  # all different

@@ -52,6 +52,7 @@ def test_a_perfect_score_is_found():
 
 
 @pytest.mark.parametrize("algorithm", [KMeans(3, n_init=3), LinearSVC(dual=False)], ids=["kmeans", "svm"])
+@pytest.mark.slow
 def test_lira_stays_below_bayes(algorithm):
     """Per record 5 standard errors of either estimate; the promise bounds both."""
     fitted = PACPrivatizer(algorithm, MI(1.0), worlds=64, worlds_seed=0).fit(X, Y)

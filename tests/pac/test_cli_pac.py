@@ -54,6 +54,7 @@ EXTREME = ("1e99999999", "-1e-99999999", "1/0", "nan", "-inf", "1e-400", "1e400"
 MISSING = ("privatize", "mean", "cell.csv", "--mi", "1")
 
 
+@pytest.mark.slow
 def test_privatize_prints_the_release_its_promise_and_all_limits(cli, place):
     code, out, err = cli(*KMEANS, "--mi", "1/4", "--audit", "--json", "release.json")
     assert (code, err) == (0, "")
@@ -72,7 +73,6 @@ def test_privatize_prints_the_release_its_promise_and_all_limits(cli, place):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.every(3)
 def test_every_algorithm_by_name(cli, name):
     target = {"linear_regression": "petal_width", "ridge": "petal_width"}.get(name, "species")
     extra = ("--set", "n_clusters=3") if name == "kmeans" else ()
@@ -89,6 +89,7 @@ def test_every_algorithm_by_name(cli, name):
     assert report["posterior_at_prior_0.5"] <= 0.9 + 1e-6
 
 
+@pytest.mark.slow
 def test_a_simulation_can_be_resumed(cli, place):
     for _ in range(2):
         code, _, _ = cli(*KMEANS, "--mi", "1", "--checkpoint", "trials.npz", "--json", "-")
@@ -99,6 +100,7 @@ def test_a_simulation_can_be_resumed(cli, place):
     assert "it belongs to other data" in err
 
 
+@pytest.mark.slow
 def test_groups_go_together(cli):
     code, out, _ = cli("privatize", "mean", "people.csv", "--target", "species", "--group", "person",
                        "--record-posterior", "0.7", "--worlds", "64", "--json", "-")  # fmt: skip
@@ -108,6 +110,7 @@ def test_groups_go_together(cli):
     assert report["worst_record_upper_limit"] <= 0.7
 
 
+@pytest.mark.slow
 def test_convert_reads_fractions_and_rounds_up(cli):
     code, out, err = cli("convert", "--mi", "1/16", "--prior", "0.5")
     assert (code, err) == (0, "")
@@ -177,7 +180,7 @@ def test_convert_reads_fractions_and_rounds_up(cli):
         (("convert", "--mi", "1", "--fpr", "2"), "fpr must lie in [0, 1]"),
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_bad_input_ends_in_one_sentence_and_status_2(cli, place, words, message):
     before = sorted(os.listdir(place))
     code, out, err = cli(*words)

@@ -48,6 +48,7 @@ def test_known_values_at_extreme_arguments():
 @example(1e-10, 1e-8)
 @example(1e-300, 0.3)
 @example(1e-12, 1 - 2**-53)
+@pytest.mark.slow
 def test_a_posterior_is_the_next_double_above_the_truth(mi, prior):
     found = pac.posterior(mi, prior)
     assert prior < found <= 1

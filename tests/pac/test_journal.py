@@ -283,6 +283,7 @@ def start(path, queries, said=subprocess.PIPE):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_one_process_at_a_time_has_a_journal(tmp_path):
     path = tmp_path / "answers"
     with opened(path, budget=50.0, models=12) as asked:
@@ -325,6 +326,7 @@ def dies(path, number, moment, told):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
 @pytest.mark.parametrize("moment", ["before", "half", "after"])
+@pytest.mark.cases(1)
 def test_killed_at_every_system_call_no_answer_is_taken_back(tmp_path, moment):
     for number in range(1, 40):
         path, (said, told) = tmp_path / str(number), os.pipe()

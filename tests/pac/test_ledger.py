@@ -55,6 +55,7 @@ def test_the_secret_stays_in_memory():
     assert len(public["probabilities"]) == 64
 
 
+@pytest.mark.slow
 def test_other_lists_modes_and_budgets_are_refused():
     ledger = Ledger(MI(1.0))
     fitted().release(ledger)
@@ -112,6 +113,7 @@ def calibrated_on(*queries):
     return beliefs
 
 
+@pytest.mark.slow
 def test_adaptive_series_keep_the_total():
     """Second query chosen by the first answer, where prior variances understate it: true MI by full simulation.
 
@@ -144,6 +146,7 @@ def exactly(ledger):
     return ledger._spent
 
 
+@pytest.mark.slow
 def test_threads_cannot_spend_more_than_the_total(monkeypatch):
     """Six threads at one ledger, each calibration taking a while: the sum of all costs, without rounding, is within."""
     ledger, users = Ledger(MI(0.5)), [fitted(), fitted(PCA(1)), fitted(budget=MI(0.07))]

@@ -226,6 +226,7 @@ def test_frames_use_no_square_matrix():
     np.testing.assert_allclose(frame.vectors(frame.coordinates(outputs)), outputs)
 
 
+@pytest.mark.slow
 def test_a_records_own_information_stays_below_its_bound():
     """All 70 halves of 8 rows, so that simulated truth and the coupling's bound speak of the same law.
 

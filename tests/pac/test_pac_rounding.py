@@ -144,6 +144,7 @@ def test_a_certificate_counts_what_its_moments_sums_take_off(monkeypatch):
     assert Fraction(moments[0]) >= Fraction(0.25) * (1 + Fraction((2 + 400 + 8) * 21, 2**53))
 
 
+@pytest.mark.slow
 def test_limits_of_simulated_chances_count_their_roundings(monkeypatch):
     """Sums over draws that hardly vary: the variance is a difference of two numbers that are all but equal."""
     rng = np.random.default_rng(7)

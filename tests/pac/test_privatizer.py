@@ -43,6 +43,7 @@ def test_it_is_a_scikit_learn_estimator():
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("algorithm", ["mean", RidgeClassifier()], ids=["mean", "classifier"])
+@pytest.mark.slow
 def test_scikit_learns_checks(algorithm):
     check_estimator(PACPrivatizer(algorithm, MI(1.0), worlds=8), on_skip=None)
 
@@ -63,7 +64,7 @@ def toys():
 
 @pytest.mark.parametrize("basis", ["diag", "svd"])
 @pytest.mark.parametrize(("name", "pool", "function"), list(toys()), ids=[name for name, _, _ in toys()])
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_truth_never_exceeds_the_promise(name, pool, function, basis):
     """True MI and every record's true success, by Monte Carlo; false alarm: 3 half-widths are 7.7 standard errors."""
     for beta in (0.05, 1.0):
@@ -77,6 +78,7 @@ def test_truth_never_exceeds_the_promise(name, pool, function, basis):
         assert found.worst >= found.success.max()
 
 
+@pytest.mark.slow
 def test_upper_limits_hold_over_repetitions():
     """99 % limits of all records together; the truth from a run 40 times as long.  30 repetitions: Pr[3 misses] < 4e-3,
     and the limits are in truth far wider than that (seeded: repeatable)."""
@@ -104,6 +106,7 @@ def test_every_budget_is_spent_and_not_exceeded(budget, mi):
     assert str(budget) == fitted.report()["budget"]
 
 
+@pytest.mark.slow
 def test_a_budget_for_single_records():
     """No record above q, by the same audit with fresh draws; far more budget than the global bound would give."""
     fitted = PACPrivatizer(KMeans(3, n_init=3), RecordPosterior(0.588, joint=MI(0.15)), worlds=64).fit(X[::3])
@@ -118,6 +121,7 @@ def test_a_budget_for_single_records():
         PACPrivatizer("mean", RecordPosterior(0.55), worlds=64, rate=0.3).fit(X)
 
 
+@pytest.mark.slow
 def test_budgets_for_single_records_from_sampled_worlds():
     """Two ways for the mean: exchanges that were simulated, and their moments in closed form; then the truth.
 
@@ -175,6 +179,7 @@ def test_identical_rows_are_one_unit_in_every_world():
     assert len(fitted.calibrated_.experiment.sampler.units) == len(np.unique(X[:20], axis=0))
 
 
+@pytest.mark.slow
 def test_modes_say_what_they_prove():
     exact, certified, estimated = (
         PACPrivatizer("mean", MI(0.25), worlds=600, mode=mode).fit(X).report()
@@ -198,6 +203,7 @@ def test_modes_say_what_they_prove():
 
 
 @pytest.mark.parametrize("mode", ["exact", "certified", "estimated"])
+@pytest.mark.cases(1)
 def test_a_release_carries_the_noisy_vector_and_nothing_of_the_secret(mode):
     fitted = PACPrivatizer(KMeans(3, n_init=3), MI(0.25), worlds=128, mode=mode).fit(X, Y)
     before = pickle.dumps(fitted.trials_.outputs), vars(fitted).keys()
@@ -215,6 +221,7 @@ def test_a_release_carries_the_noisy_vector_and_nothing_of_the_secret(mode):
 
 
 @pytest.mark.parametrize("mode", ["exact", "certified", "estimated"])
+@pytest.mark.slow
 def test_real_releases_have_the_spread_that_was_planned(mode):
     """1 000 releases from the operating system's randomness: variance s + e in every direction.
 
@@ -252,6 +259,7 @@ def test_the_simulation_is_repeatable_whatever_the_workers_and_stops_early():
     assert 500 < len(early[0].outputs) < 10_000  # stopping early saves worlds
 
 
+@pytest.mark.slow
 def test_utility_is_simulated_for_every_shape():
     fitted = PACPrivatizer(LinearSVC(dual=False), MI(0.25), worlds=64).fit(X, Y)
     found = fitted.simulate_utility(
@@ -399,6 +407,7 @@ def test_settings_changed_after_the_fit_promise_nothing():
             ask()
 
 
+@pytest.mark.slow
 def test_reports_of_a_ledger_bound_what_all_its_releases_told():
     ledger, fitted = pac.Ledger(MI(1.0)), PACPrivatizer("mean", MI(0.25), worlds=64).fit(X)
     reports = [fitted.release(ledger).report() for _ in range(3)]
@@ -417,6 +426,7 @@ def test_rare_records_are_caught_more_often():
 
 
 @pytest.mark.parametrize("constant", [np.ones(2), None])
+@pytest.mark.cases(1)
 def test_outputs_that_no_exchange_moves(constant):
     """Constants are released as such; what differs between worlds, such as their size, gets noise."""
 
@@ -431,6 +441,7 @@ def test_outputs_that_no_exchange_moves(constant):
         np.testing.assert_allclose(released, constant, rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_utility_of_a_certified_fit_is_that_of_certified_noise():
     fitted = PACPrivatizer("mean", MI(0.25), worlds=600, mode="certified").fit(X)
     (found,) = fitted.simulate_utility(lambda vector: 0.0, 9, budgets=[MI(0.25)])
@@ -440,6 +451,7 @@ def test_utility_of_a_certified_fit_is_that_of_certified_noise():
 
 
 @pytest.mark.parametrize("records", [[], [150], [-1], "some", [True] * 150, [0.0]])
+@pytest.mark.cases(1)
 def test_records_to_audit_are_row_numbers(records):
     fitted = PACPrivatizer("mean", MI(0.25), worlds=64).fit(X)
     with pytest.raises(ValueError, match="records must be 'all' or row numbers from 0 to"):

@@ -35,6 +35,7 @@ def in_one_world(fit_of_one_world):
     return lambda rows: [float(rows.shape == fit_of_one_world.shape and (rows == fit_of_one_world).all())]
 
 
+@pytest.mark.slow
 def test_joint_questions_are_capped_by_default():
     assert RecordPosterior(0.8).joint == MI(1.0)
     for joint in (MI(1.0), MI(0.3), Posterior(0.6), DPEquivalent(0.5)):
@@ -48,6 +49,7 @@ def test_joint_questions_are_capped_by_default():
         RecordPosterior(0.8, joint=1.0)
 
 
+@pytest.mark.slow
 def test_more_than_ln_2_in_all_is_warned_of_and_said():
     with pytest.warns(UserWarning, match=r"may tell .* nats in all: above ln 2 = 0\.693"):
         found = PACPrivatizer("mean", RecordPosterior(0.95), worlds=64, worlds_seed=0).fit(POOL)
@@ -58,6 +60,7 @@ def test_more_than_ln_2_in_all_is_warned_of_and_said():
 
 
 @pytest.mark.parametrize("near", [None, 1e-6])
+@pytest.mark.slow
 def test_the_presence_of_a_near_duplicate_is_not_found_with_certainty(near):
     """Either twin tells; success at "is one of them in" keeps to the nats that q allows, by Bayes' rule."""
     found = fitted(any_of_the_twins, RecordPosterior(0.8, near=near), TWINS)
@@ -97,6 +100,7 @@ def test_nearest_rows_of_each_other_are_pairs():
     assert mutual_neighbours(np.ones((5, 2))).shape == (0, 2)
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_rare_but_sure_is_no_small_matter():
     """Non-zero in one world of 64: it hardly moves success on average, and names the records of that world."""
     trace = fitted(lambda rows: rows.mean(axis=0), MI(1.0))

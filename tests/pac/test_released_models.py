@@ -56,7 +56,6 @@ def same(found, wanted):
 
 @pytest.mark.parametrize("ending", [".skops", ".npz"])
 @pytest.mark.parametrize("name", ALGORITHMS)
-@pytest.mark.every(9)
 def test_a_file_answers_as_the_release_does(name, ending, tmp_path):
     release = released(name)
     for names, ranges, rows in ((None, None, X / 10), (NAMES, RANGES, X)):
@@ -185,7 +184,6 @@ SVM = ("privatize", "linear_svm", "iris.csv", "--target", "species", "--mi", "4"
 
 @pytest.mark.parametrize("model", ["model.skops", "model.npz"])
 @pytest.mark.parametrize("scaled", [(), ("--domain", "ranges.toml")], ids=["natural", "scaled"])
-@pytest.mark.every(100)
 def test_the_command_writes_a_model_that_predicts_and_is_analysed(cli, place, model, scaled):
     code, out, err = cli(*SVM, *scaled, "--out", model)
     assert (code, err) == (0, "")

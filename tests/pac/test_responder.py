@@ -95,7 +95,6 @@ def log(fraction):
     return mpmath.log(mpmath.mpf(fraction.numerator) / fraction.denominator)
 
 
-@pytest.mark.every(4)
 @pytest.mark.parametrize("fallback", ["uniform", "votes", "plurality"])
 @pytest.mark.parametrize("q", [None, 0.6, 0.8])
 @pytest.mark.parametrize("per_query", [0.01, 0.4])
@@ -472,6 +471,7 @@ def pool(seed=0, rows=80):
 
 
 @pytest.mark.parametrize("estimator", [LogisticRegression(), DecisionTreeClassifier()])
+@pytest.mark.cases(1)
 def test_from_a_table_to_a_server_and_back_from_its_folder(tmp_path, estimator):
     X, y = pool()
     kept = WorldModels.fit(estimator, X, y, worlds=16, worlds_seed=1)

@@ -46,7 +46,6 @@ def hard_beliefs():
         yield from np.exp(rng.normal(scale=rng.choice([0.1, 3, 30], size=(4, 1)), size=(4, labels))).tolist()
 
 
-@pytest.mark.every(4)
 @pytest.mark.parametrize("fallback", FALLBACKS)
 @pytest.mark.parametrize("nats", [2.0**-55, 2.0**-32, 1e-3, 0.3, 5.0])
 def test_a_charge_is_never_below_the_exact_information(fallback, nats):
@@ -120,6 +119,7 @@ def test_a_budget_in_nats_says_what_an_answer_may_cost():
     assert checked_nats("per_query", MI(0.25)) == 0.25
 
 
+@pytest.mark.slow
 def test_beliefs_are_bayes_rule_within_their_error():
     """After 400 answers, some of which leave one model less than 2^-1000 of the others: against fractions."""
     rng, beliefs, exact = np.random.default_rng(1), Beliefs(6), [Fraction(1)] * 6

@@ -34,6 +34,7 @@ def units(*strata):
     return Units(np.arange(len(strata)), np.array(strata))
 
 
+@pytest.mark.slow
 def test_the_list_of_worlds_is_secret_unless_its_seed_is_given():
     secret, public = fit(), fit(worlds_seed=5)
     assert PACPrivatizer("mean", MI(1.0)).worlds_seed is None
@@ -49,6 +50,7 @@ def test_the_list_of_worlds_is_secret_unless_its_seed_is_given():
     np.testing.assert_array_equal(fit(worlds_seed=5).members(), public.members())
 
 
+@pytest.mark.slow
 def test_eleven_known_memberships_name_one_of_a_thousand_worlds():
     """The price of a public list, as the report states it: on average at most one other world is left."""
     rows = np.random.default_rng(3).normal(size=(200, 1))
@@ -83,6 +85,7 @@ def test_a_checkpoint_takes_its_secret_list_up_again(tmp_path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow
 def test_a_fresh_sub_sample_is_drawn_by_the_operating_system(monkeypatch):
     """Not by a generator that was merely seeded from it: all 70 halves of 8 units, alike (chi-square, 6 deviations)."""
     counts, sampler = Counter(), Sampler(units(*[0] * 8), 0.5, 0, paired=False)
@@ -103,7 +106,7 @@ def test_a_fresh_sub_sample_is_drawn_by_the_operating_system(monkeypatch):
 
 @pytest.mark.parametrize("kind", [Sampler, Exchanges])
 @pytest.mark.parametrize("seed", [7, SecretSeed(bytes(range(32)))])
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_listed_worlds_are_uniform_under_either_seed(kind, seed):
     """Counts of the 20 halves of 6 units over 2000 worlds (chi-square 19, 6 deviations; seeded)."""
     worlds = kind(units(*[0] * 6), 0.5, seed, paired=False).draw(range(4000))[1::2]
@@ -147,6 +150,7 @@ def test_the_callers_tables_no_longer_matter_after_the_fit():
     np.testing.assert_array_equal(fitted.calibrated_.experiment.X, POOL)
 
 
+@pytest.mark.slow
 def test_what_a_fit_hands_out_cannot_be_written_to():
     fitted = fit(budget=RecordPosterior(0.7, MI(0.3)))
     for array in (

@@ -21,6 +21,7 @@ def in_world(number):
 
 
 @pytest.mark.parametrize("budget", [MI(0.3), RecordPosterior(0.75, joint=MI(0.3))])
+@pytest.mark.cases(1)
 def test_a_world_that_stands_alone_is_warned_of_and_counted(budget):
     alone = PACPrivatizer(in_world(17), budget, worlds=64, worlds_seed=3)
     with pytest.warns(
@@ -42,6 +43,7 @@ def test_a_world_that_stands_alone_is_warned_of_and_counted(budget):
 
 
 @pytest.mark.parametrize("algorithm", ["mean", in_world(17)])
+@pytest.mark.cases(1)
 def test_worlds_within_the_noise_are_not_warned_of(algorithm):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

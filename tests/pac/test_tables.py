@@ -85,6 +85,7 @@ def test_budgets_for_single_records_buy_utility(name, bar, paper_data):
     assert fitted.plan_.mi > 4 * budget(0.588157, 0.5)
 
 
+@pytest.mark.slow
 def test_half_of_iris_shows_the_table_in_seconds():
     """A fast stand-in for the default run: the noise rule's gain on an SVM, like for like."""
     task = named("Iris SVM C=1")
@@ -100,6 +101,7 @@ def test_half_of_iris_shows_the_table_in_seconds():
     assert ours.trace < 0.75 * paper.trace
 
 
+@pytest.mark.slow
 def test_means_stand_on_the_scale_of_the_papers_table():
     """Iris after sub-sampling: .043 to .046 there.  Corrected noise is less than the published rule's."""
     found = tables.mean_distances("iris", 1 / 16, releases=200)

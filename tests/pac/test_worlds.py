@@ -101,6 +101,7 @@ def test_changing_length_is_refused():
         simulate(experiment(lambda X: np.unique(X.round(0))), 64)
 
 
+@pytest.mark.slow
 def test_workers_and_interruptions_change_nothing(tmp_path):
     path, shares = tmp_path / "trials.npz", []
     whole = simulate(experiment(_mean), 128)
@@ -134,6 +135,7 @@ def _mean(X):
     return X.mean(axis=0)
 
 
+@pytest.mark.slow
 def test_a_rule_to_stop_sees_what_was_saved_as_if_it_had_just_run(tmp_path):
     """It ends the run at the same batch however often, and wherever, the run was interrupted."""
     path, enough = tmp_path / "trials.npz", lambda outputs: len(outputs) >= 500

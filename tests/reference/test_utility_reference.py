@@ -201,6 +201,7 @@ def test_sampled_interval_holds_the_truth_on_grids(entry):
 
 
 @entries("linear_bracket")
+@pytest.mark.cases(1)
 def test_sampled_interval_meets_the_bracket_of_thirty_features(entry):
     given, bracket = entry["input"], entry["value"]
     name = given["mechanism"]

@@ -42,7 +42,7 @@ AGE = Domain.of({"x0": (0, 100)})
 
 @pytest.mark.parametrize("bits", [4, 8, 16])
 @pytest.mark.parametrize("mechanism", ["pm", "sw_affine", "krr:k=7", "exponential_tight", "bounded_laplace", "duchi"])
-@pytest.mark.every(3)
+@pytest.mark.slow
 def test_our_policies_pass(mechanism, bits):
     """False alarm: 1e-6 each (`Audit.false_alarm`)."""
     audit = audit_policy(Policy.of(mechanism, "0.7", Domain.of({"x0": (-3, 4), "smoker": ["no", "yes"]}), bits=bits))
@@ -54,6 +54,7 @@ def test_our_policies_pass(mechanism, bits):
 
 
 @pytest.mark.parametrize(("lower", "upper"), [(-0.1, 100.1), (0.7, 42.3), (1.3, 1.6), (-1e308, 0.5e308)])
+@pytest.mark.slow
 def test_ordinary_ranges_pass(lower, upper):
     """False alarm: 1e-6.  Rounding led values of these ranges an ulp outside."""
     audit = audit_policy(Policy.of("pm", "1", Domain.of({"x0": (lower, upper)}), bits=2))
@@ -61,6 +62,7 @@ def test_ordinary_ranges_pass(lower, upper):
 
 
 @pytest.mark.parametrize("beyond", [-0.5, 100.5])
+@pytest.mark.slow
 def test_released_values_outside_the_declared_range_are_found(beyond, monkeypatch):
     table = np.linspace(0, 100, 16)
     table[0 if beyond < 0 else -1] = beyond
@@ -71,6 +73,7 @@ def test_released_values_outside_the_declared_range_are_found(beyond, monkeypatc
 
 @pytest.mark.parametrize("bits", [4, 7])
 @pytest.mark.parametrize("epsilon", ["0.3", "1"])
+@pytest.mark.slow
 def test_approximate_promises_pass_with_the_delta_that_every_pair_needs(bits, epsilon):
     """False alarm: 1e-6."""
     policy = Policy.of("gaussian_clipped:delta=0.1", epsilon, AGE, bits=bits)
@@ -158,6 +161,7 @@ def faults(policy: Policy) -> set[str]:
 
 
 @pytest.mark.parametrize(("epsilon", "loss"), [("1", 1.068), ("4", 4.57)])
+@pytest.mark.slow
 def test_an_off_by_one_window_is_caught(epsilon, loss):
     policy = planted(Counted, epsilon)
     assert len({sum(policy.rules[0].kernel.window(i)) for i in range(16)}) == 2  # 5 or 6 points; 1 or 2
@@ -166,17 +170,20 @@ def test_an_off_by_one_window_is_caught(epsilon, loss):
 
 
 @pytest.mark.parametrize("bits", [4, 10])
+@pytest.mark.slow
 def test_a_missing_edge_snap_is_caught(bits):
     assert "loss" in faults(planted(Unsnapped, bits=bits))
     assert faults(planted(UnsnappedDraws, bits=bits)) == {"draws", "raw", "rows"}
 
 
+@pytest.mark.slow
 def test_a_wrong_scale_is_caught():
     policy = Policy.of("bounded_laplace", "1", AGE, bits=6)
     policy.rules[0].__dict__["kernel"] = kernel("bounded_laplace", "1.25", bits=6)  # scale 0.8
     assert faults(policy) == {"loss", "quote"}
 
 
+@pytest.mark.slow
 def test_a_wrong_scale_of_an_approximate_promise_is_caught():
     policy = Policy.of("gaussian_clipped:delta=0.1", "1", AGE, bits=5)
     right = policy.rules[0].kernel
@@ -187,6 +194,7 @@ def test_a_wrong_scale_of_an_approximate_promise_is_caught():
     assert faults(policy) == {"construction", "delta"}  # more than quoted, and than was asked for
 
 
+@pytest.mark.slow
 def test_weights_that_do_not_add_up_are_caught():
     class Short(TwoLevel):
         def total(self, i: int) -> int:
@@ -195,12 +203,14 @@ def test_weights_that_do_not_add_up_are_caught():
     assert faults(planted(Short)) == {"weights", "construction"}
 
 
+@pytest.mark.slow
 def test_a_seeded_release_is_caught():
     """False alarm of the draws of one seed: none, they are fixed."""
     assert faults(planted(Seeded)) == {"replay", "rows", "raw"}
 
 
 @pytest.mark.parametrize("more", [False, True])
+@pytest.mark.slow
 def test_draws_fail_where_chance_is_below_its_share_of_the_false_alarm(more, monkeypatch):
     """998/1000 of 1e-6 are for draws: divided over 2 features, 3 inputs and 32 groups, half of it on either side."""
     policy = Policy.of("pm", "1", Domain.of({"x0": (0, 1), "x1": (0, 1)}), bits=8)
@@ -225,6 +235,7 @@ def test_draws_fail_where_chance_is_below_its_share_of_the_false_alarm(more, mon
         assert "of 131,072 draws from input 0 fall into outputs of probability 0.03" in str(audit)
 
 
+@pytest.mark.slow
 def test_a_record_quoted_below_its_sum_is_caught():
     policy = Policy.of("pm", "1", Domain.of({"x0": (0, 1), "x1": (0, 1)}), bits=4)
     policy.__dict__["guarantee"] = policy.rules[0].kernel.guarantee
@@ -257,6 +268,7 @@ def kinds(audit) -> set[str]:
     return {e.kind for e in audit.evidence if e.epsilon > audit.epsilon}
 
 
+@pytest.mark.slow
 def test_float_laplace_has_holes_and_more_draws_show_them_better():
     few, many = (
         audit_sampler(laplace(np.random.default_rng(0)), [0.0, 1.0], 1.0, draws=draws) for draws in (20_000, 200_000)
@@ -270,6 +282,7 @@ def test_float_laplace_has_holes_and_more_draws_show_them_better():
 
 
 @pytest.mark.parametrize("clip", [False, True])
+@pytest.mark.cases(1)
 def test_a_wrong_scale_shows_in_the_tails(clip):
     """Outputs are rounded to a grid, so that no low bits betray them."""
     noisy = laplace(np.random.default_rng(1), scale=0.8)
@@ -278,6 +291,7 @@ def test_a_wrong_scale_shows_in_the_tails(clip):
     assert 1.15 < audit.epsilon_lower <= 1.25  # the truth; seeded draws, but missed by 1e-3 of the seeds at most
 
 
+@pytest.mark.slow
 def test_a_missing_edge_snap_shows():
     bare = audit_sampler(piecewise(np.random.default_rng(2), epsilon=1, snap=False), [0, 0.5, 1], 1.0)
     assert {"tails", "regions"} <= kinds(bare)
@@ -289,6 +303,7 @@ def test_a_missing_edge_snap_shows():
 
 
 @pytest.mark.parametrize(("epsilon", "loss"), [("1", 1.068), ("4", 4.57)])
+@pytest.mark.slow
 def test_an_off_by_one_window_shows(epsilon, loss, monkeypatch):
     monkeypatch.setattr("epsworth.release.replays.CALLS", 256)
     bad = planted(Counted, epsilon).rules[0].kernel
@@ -360,6 +375,7 @@ def test_log_ratios_are_rounded_down_whatever_the_logarithms_error(off, size, mo
     assert all(found < truth for found, truth in zip(log_ratio(p, q).tolist(), exact, strict=True))
 
 
+@pytest.mark.slow
 def test_what_was_chosen_by_chance_is_no_evidence(monkeypatch):
     """A sampler that ignores its input; the kinds compete with many events, so bounds on the draws that chose fail."""
     monkeypatch.setattr("epsworth.release.black_box.replays", lambda sampler, values: ())
@@ -368,6 +384,7 @@ def test_what_was_chosen_by_chance_is_no_evidence(monkeypatch):
     assert sum(audit.epsilon_lower > 0 for audit in audits) < 12  # where each has chance 1/2, all of them have 2e-4
 
 
+@pytest.mark.slow
 def test_delta_is_taken_off():
     """An (0, 0.2) sampler: the input itself with probability 0.2, otherwise nothing."""
     rng = np.random.default_rng(6)
@@ -425,6 +442,7 @@ FAULTLESS = {  # of uniform numbers alone
 
 
 @pytest.mark.parametrize("name", FAULTLESS)
+@pytest.mark.cases(1)
 def test_samplers_that_ignore_their_input_pass(name, monkeypatch):
     """Bounds fail with probability 1e-9 in all; replays and patterns with 4e-9 and 1e-9."""
     monkeypatch.setattr("epsworth.release.replays.CALLS", 64)
@@ -475,7 +493,7 @@ def released(policy: Policy) -> Callable:
 @pytest.mark.parametrize(
     "mechanism", ["pm", "sw", "krr:k=4", "exponential_tight", "bounded_laplace", "duchi", "staircase", "pm:quantise=17"]
 )
-@pytest.mark.every(3)
+@pytest.mark.slow
 def test_our_release_passes_as_a_black_box(mechanism, monkeypatch):
     monkeypatch.setattr("epsworth.release.replays.CALLS", 256)  # of tables of 64 rows, a millisecond each
     policy = Policy.of(mechanism, "2", Domain.of({"x0": (0, 1)}), bits=12)
@@ -491,6 +509,7 @@ def proves_zero(y: np.ndarray) -> np.ndarray:
     return (np.abs(y) <= 1) & (y * 2.0**53 != np.rint(y * 2.0**53))
 
 
+@pytest.mark.slow
 def test_low_bits_prove_the_input_of_a_float_sampler_and_never_ours():
     n, rng = 200_000, np.random.default_rng(8)
     for clip, share in ((False, 0.27), (True, 0.14)):
@@ -509,6 +528,7 @@ def test_low_bits_prove_the_input_of_a_float_sampler_and_never_ours():
             assert np.isin(drawn, column.values[from_other]).all()  # every output is possible from the other input
 
 
+@pytest.mark.slow
 def test_float_piecewise_outputs_reveal_their_input_too():
     audit = audit_sampler(piecewise(np.random.default_rng(9), epsilon=1), [0.05, 0.3, 0.5], 1.0)
     assert kinds(audit) == {"low bits"}
@@ -557,6 +577,7 @@ def attempts(sampler: Callable, values: np.ndarray) -> list[bool]:
     return [replay.fault for replay in replays(sampler, values)]
 
 
+@pytest.mark.slow
 def test_blocks_are_a_replay_where_chance_is_below_its_share_of_the_risk():
     """Five bounds share the risk: of agreement, of each attempt, and of many calls."""
     values = np.arange(400.0) // 2
@@ -567,6 +588,7 @@ def test_blocks_are_a_replay_where_chance_is_below_its_share_of_the_risk():
         assert all(replay.chance == pytest.approx(min(1, agreeing + 1e-6), rel=1e-7) for replay in found)
 
 
+@pytest.mark.slow
 def test_seeded_generators_are_told_apart():
     values, rng = np.zeros(20_000), np.random.default_rng(0)
     system = random.SystemRandom()
@@ -611,6 +633,7 @@ def command(cli, tmp_path, monkeypatch):
     return partial(cli, "audit")
 
 
+@pytest.mark.slow
 def test_the_command_passes_a_policy(command):
     """False alarm: 1e-6."""
     status, out, _ = command("policy.toml")
@@ -621,6 +644,7 @@ def test_the_command_passes_a_policy(command):
     assert [f["feature"] for f in json.loads(out)["policy"]["features"]] == ["age", "smoker"]
 
 
+@pytest.mark.slow
 def test_the_command_ends_with_1_where_it_finds_a_fault(command):
     status, out, _ = command("--sampler", "mine_audited:bad", "--inputs", "0,1", "--epsilon", "1", "--trust")
     assert status == 1
@@ -648,6 +672,7 @@ def test_the_command_ends_with_1_where_it_finds_a_fault(command):
         (["--sampler", "mine_audited:bad", "--trust", "--inputs", "a,b"], "the sampler failed"),
     ],
 )
+@pytest.mark.cases(1)
 def test_the_command_refuses_bad_input_in_one_sentence(command, words, told):
     status, out, err = command(*words)
     assert (status, out, err.count("\n")) == (2, "", 1)

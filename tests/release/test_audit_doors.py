@@ -64,6 +64,7 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.cases(1)
 def test_words_that_come_twice_are_found(name, monkeypatch):
     """Seeds of 16 bits are missed with probability e^-128, and a faultless source fails with probability 5e-11."""
     monkeypatch.setattr(SystemWords, "take", SOURCES[name]())
@@ -88,6 +89,7 @@ def test_parts_whose_words_ignore_something_are_found(name, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["index", "digest", "keys of words", "drawn again"])
+@pytest.mark.cases(1)
 def test_parts_whose_words_ignore_where_they_stand_are_found(name, monkeypatch):
     usual, keyed = PartWords.__call__, KeyedWords.__init__
     made = {
@@ -127,6 +129,7 @@ def test_columns_of_system_words_pass(monkeypatch):
     assert not any(replay.fault for replay in found)
 
 
+@pytest.mark.slow
 def test_a_column_too_coarse_for_few_rows_is_told():
     audit = audit_policy(POLICY)
     assert audit.passed, str(audit)

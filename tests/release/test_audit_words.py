@@ -43,6 +43,7 @@ def faults(policy: Policy) -> set[str]:
 
 
 @pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.cases(1)
 def test_runs_of_words_add_up_to_the_weights_and_draws_follow_them(name):
     """Every input of 16 points; some of 2,048, where the largest loss comes without a list of weights."""
     for part in (part for _, part in ours(name, 4).parts()):
@@ -136,6 +137,7 @@ class FewSeeds(TwoLevel):
         (SharedAtALag, {"serial"}), (FewSeeds, {"replay"}),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_a_fault_that_hides_is_caught(fault, told):
     """Missed with probability below 1e-9: at 256 inputs 4,096 words each are tried."""
     assert told <= faults(planted(fault))
@@ -147,6 +149,7 @@ def test_one_input_of_65536_that_leaks_in_a_twentieth_of_its_words_is_caught():
     assert "words" in faults(planted(OneInputLeaks, bits=16))
 
 
+@pytest.mark.slow
 def test_what_is_excluded_is_told():
     assert excluded(1 << 16) == pytest.approx(0.1243, abs=1e-4)
     audit = audit_policy(Policy.of("krr", "1", Domain.of({"s": ["no", "yes"]})))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -19,7 +18,6 @@ from epsworth.exact.rational import exp_below
 from epsworth.exact.table import KERNELS
 from epsworth.files import OutputError
 from epsworth.release import Ledger, Policy, perturb_file, streams
-from epsworth.release.earlier_ledger import LEDGER
 from epsworth.release.parts import PartWords
 from epsworth.release.streams import price_of
 
@@ -213,21 +211,6 @@ def test_nothing_moves_before_it_is_on_the_disk(table, monkeypatch):
     assert after[0] == ("disk", table.parent.stat().st_ino)  # its new name, before the run is done
 
 
-def test_runs_of_an_earlier_version_are_charged_before_more_leave(table, cli):
-    """Its ledger stands beside the outputs, and knows no people."""
-    line = {"records": "ab", "policy": "cd", "epsilon": 1.5, "rows": 3, "delta": 0.0, "notion": "pure", "run": "ef"}
-    earlier = table.with_name(LEDGER)
-    earlier.write_text(json.dumps(line) + "\n")
-    with pytest.raises(ValueError, match=f"epsworth ledger import {re.escape(str(earlier))}"):
-        perturb_file(POLICY, table, table.with_name("out.csv"), unit="id", cap=7)
-    assert cli("ledger", "import", str(earlier))[0] == 0
-    perturb_file(POLICY, table, table.with_name("out.csv"), unit="id", cap=7)
-    assert float(Ledger().spent([7])[0]) == pytest.approx(3 * 1.5 + 2)
-    earlier.write_text("[1]\n")
-    with pytest.raises(ValueError, match="nobody knows what left before"):
-        perturb_file(POLICY, table, table.with_name("out2.csv"), again=True)
-
-
 def test_deltas_add_up(table):
     perturb_file(ROUGH, table, table.with_name("out.csv"), unit="id", delta_cap="0.25")
     receipt = perturb_file(ROUGH, table, table.with_name("out2.csv"), unit="id", again=True)
@@ -335,8 +318,6 @@ def test_names_that_cannot_be_written_down_are_refused_in_a_sentence(table, name
     for sources, out in ([folder / name], "out"), ([table], name), (folder / name, "out"):
         with pytest.raises(ValueError, match=told):
             ew.perturb_files(POLICY, sources, folder / "deep" / out)
-    with pytest.raises(ValueError, match=told):
-        Ledger().import_earlier(folder / name)
     assert Ledger().runs() == []
 
 

@@ -143,6 +143,7 @@ def test_tables_that_could_fail_or_round_are_refused(table, message):
     spread=st.sampled_from([1, 2, 1 << 40]),  # equal scores, and large ones
     grids=st.sampled_from([None, 4]),
 )
+@pytest.mark.slow
 def test_masks_find_the_leaves_of_a_walk(seed, trees, leaves, regions, spread, grids):
     rng = np.random.default_rng(seed)
     copy = random_trees(rng, trees=trees, leaves=leaves, regions=regions, spread=spread, grids=grids)
@@ -232,6 +233,7 @@ def test_inputs_are_equally_long_to_cells():
 
 
 @pytest.mark.parametrize("seed", range(2))
+@pytest.mark.cases(1)
 def test_every_kind_is_written_and_read_again(seed):
     for copy in random_copies(seed):
         again = read_copy(json.loads(json.dumps(copy.to_dict())), INPUTS, copy.regions)
@@ -302,6 +304,7 @@ def test_parts_are_plain_copies_of_the_same_inputs():
     assert read_copy(JOINT, (AGE, TOWN), 4).regions == read_copy(CELLS, (AGE, TOWN), 4).regions == 4
 
 
+@pytest.mark.slow
 def test_a_tree_that_is_one_long_path_is_walked():
     """Most of its nodes ask in most words of its masks: these alone would fit, what they are made of would not."""
     many = 40_000

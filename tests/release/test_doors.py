@@ -94,6 +94,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("message", PAIRS)
+@pytest.mark.cases(1)
 def test_no_output_takes_the_place_of_another_file(message, place, cli, monkeypatch):
     source, target, receipt = PAIRS[message]
     monkeypatch.setenv("EPSWORTH_STATE", str(place / "state"))
@@ -120,6 +121,7 @@ def test_the_library_does_not_overwrite_either(place):
     assert Ledger("kept").runs() == []
 
 
+@pytest.mark.slow
 def test_a_file_redirected_to_standard_input_is_not_overwritten(place):
     run = [sys.executable, "-m", "epsworth.cli", "perturb", "policy.toml", "-", "in.csv"]
     run[1:3] = ["-c", "import sys; from epsworth.cli import main; sys.argv[0] = 'epsworth'; main()"]
@@ -192,6 +194,7 @@ NAMES += ["http:/host/x.parquet", "s3:/x.parquet", "age=5/x.parquet", "file:/x.p
 @pytest.mark.parametrize(
     "name", [*NAMES, "http:/host/x.parquet", "s3:/x.parquet", "age=5/x.parquet", "file:/x.parquet"]
 )
+@pytest.mark.cases(1)
 def test_a_files_name_is_read_to_the_letter(name, place):
     """Beside it lie the files that a pattern would find: their records must not leave under this one's name."""
     policy = Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100)}))  # keeps values, but with chance e^-200
@@ -230,6 +233,7 @@ def test_a_column_may_have_the_name_that_rows_are_counted_by(place):
         (2, "perturb policy.toml none.csv -", ""),
     ],
 )
+@pytest.mark.slow
 def test_a_closed_standard_stream_is_told(closed, words, told, place):
     run = [sys.executable, "-c", "import sys; from epsworth.cli import main; sys.argv[0] = 'epsworth'; main()"]
     done = subprocess.run(
@@ -254,6 +258,7 @@ def test_streams_without_bytes_are_told(place, monkeypatch):
     assert sorted(os.listdir()) == ["in.csv", "policy.toml"]
 
 
+@pytest.mark.slow
 def test_results_are_printed_shown_and_saved_alike(place):
     receipt = perturb_file(POLICY, "in.csv", "out.csv")
     audit = audit_policy(POLICY)
@@ -268,15 +273,9 @@ def test_results_are_printed_shown_and_saved_alike(place):
     assert Policy.load("policy.toml").to_dict() == POLICY.to_dict()
 
 
-def test_spellings_of_before_still_work(place):
-    with pytest.warns(FutureWarning, match="target= of perturb_file.* write destination="):
-        assert perturb_file(POLICY, "in.csv", target="out.csv").rows == 1
-    with pytest.raises(TypeError, match="mean the same"):
-        perturb_file(POLICY, "in.csv", destination="out.csv", target="out.csv")
-
-
 @pytest.mark.parametrize("name", ["^a.*$", "^.*$", "*"])
 @pytest.mark.parametrize("kind", [pl.String, pl.Categorical, pl.Enum(["x", "y"])], ids=["text", "categorical", "enum"])
+@pytest.mark.cases(1)
 def test_a_columns_name_is_read_to_the_letter(name, kind, place):
     """Some functions of engines take such names for patterns: they would release other columns, or none."""
     policy = Policy.of("krr:k=101", 200, ew.Domain.of({name: ["x", "y"], "z": (0, 100)}))  # keeps, but for e^-200

@@ -74,6 +74,7 @@ def hostile(seed):
     return text
 
 
+@pytest.mark.slow
 def test_hostile_files_leave_no_raw_value_and_accepted_ones_read_alike(release):
     """500 files: each is refused, or all readers find the same rows in its release, and no age of its input."""
     accepted, told = 0, []
@@ -98,6 +99,7 @@ def test_hostile_files_leave_no_raw_value_and_accepted_ones_read_alike(release):
 
 @given(st.lists(st.tuples(st.integers(0, 10**9), st.sampled_from(STRAYS)), min_size=1, max_size=5),
        st.sampled_from(["x,{},y", '{},"p,q",{}y', "{}", "{},z"]), st.sampled_from(["\n", "\r\n"]))  # fmt: skip
+@pytest.mark.slow
 def test_no_stray_byte_lets_a_raw_value_pass(strays, row, end):
     fields = next(csv.reader([row]))
     header = ",".join("age" if field == "{}" else f"c{i}" for i, field in enumerate(fields))
@@ -132,6 +134,7 @@ rows = st.lists(st.tuples(fields, numbers, fields, st.sampled_from(["a", 'b,"', 
 
 
 @given(rows, st.sampled_from(["\n", "\r\n"]), st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
+@pytest.mark.slow
 def test_python_s_readers_find_and_write_what_the_engines_do(records, end, quoting):
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator=end, quoting=quoting)
@@ -202,6 +205,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+@pytest.mark.cases(1)
 def test_a_file_that_changes_between_its_readings_is_not_drawn(kind, change, tmp_path, monkeypatch):
     monkeypatch.setattr(lines, "PART", 200)
     monkeypatch.setattr("epsworth.release.parquet_table.ROWS", 20)
@@ -327,6 +331,7 @@ def test_sampled_features_are_written_as_frames_are(unsampled, release):
     ],
     ids=["swapped", "a row less", "rows more", "a passed field", "a quote", "a comma"],
 )
+@pytest.mark.cases(1)
 def test_another_reader_must_find_what_was_written(fault, plain, release, monkeypatch):
     right = csv_text.PolarsTable.write
 
@@ -476,6 +481,7 @@ def test_hashes_of_columns_do_not_depend_on_where_batches_end():
     assert all(result == results[0] for result in results)
 
 
+@pytest.mark.slow
 def test_parquet_is_the_same_function_of_words_whatever_its_groups(release, monkeypatch):
     monkeypatch.setattr("epsworth.release.parquet_table.ROWS", 100)
     frame = pl.DataFrame({"age": np.arange(1000) % 100, "job": ["a", "ü"] * 500, "deep": [[i] for i in range(1000)]})

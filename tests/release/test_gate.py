@@ -42,6 +42,7 @@ def automaton(text, width):
 
 
 @pytest.mark.parametrize(("width", "length"), [(1, 7), (2, 7), (3, 7)])
+@pytest.mark.slow
 def test_the_grammar_is_an_automaton_s_on_all_short_strings(width, length):
     """All strings of at most seven letters; what is taken, the standard library reads alike."""
     taken = 0

@@ -61,6 +61,7 @@ def released(content, policy=POLICY, block=1 << 20):
         ("{}", "row 2 lacks the member 'age'"),
     ],
 )
+@pytest.mark.cases(1)
 def test_lines_with_two_readings_are_refused(line, message):
     for block in (1 << 20, 10):
         with pytest.raises(ValueError, match=message) as refused:
@@ -86,6 +87,7 @@ def test_a_name_that_looks_like_two_members_hides_none():
 
 
 @given(st.lists(st.permutations(["age", "x", "é"]), min_size=1, max_size=8), st.integers(3, 99))
+@pytest.mark.slow
 def test_members_are_found_in_any_order(orders, block):
     values = {"age": 7.0, "x": {"age": "}"}, "é": '"age": 8'}
     content = "\n".join(json.dumps({name: values[name] for name in order}, ensure_ascii=False) for order in orders)

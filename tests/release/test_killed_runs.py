@@ -106,6 +106,7 @@ def killed_before_every(table: Path, every: int) -> None:
         finished(table / f"at{last}")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_before_some_of_its_lines_goes_on(table):
     killed_before_every(table, 60)
 
@@ -150,6 +151,7 @@ def test_a_command_that_is_killed_at_any_moment_goes_on(table):
     assert hidden(table) == []
 
 
+@pytest.mark.slow
 def test_processes_at_once_make_one_output(table):
     """Eight processes with the same run draw the same bytes; with others, a cap lets three pass."""
     words = [EPSWORTH, "perturb", "policy.toml"]

@@ -46,16 +46,6 @@ def test_runs_are_listed(cli, folder, monkeypatch):
     assert (run["policy"], run["unit"], run["most"], run["epsilon"]) == ("5f2e" * 16, "id", 2, "0.333333333334")
 
 
-def test_earlier_ledgers_are_imported(cli, folder):
-    line = {"records": "r", "policy": "p", "epsilon": 0.5, "rows": 3, "delta": 0.0, "notion": "pure", "run": "a"}
-    (folder / "epsworth-ledger.jsonl").write_text(json.dumps(line) + "\n")
-    for count in ("1 run imported", "0 runs imported"):
-        code, out, _ = cli("ledger", "import", "epsworth-ledger.jsonl", "--ledger", "kept")
-        assert code == 0
-        assert count in out
-    assert Ledger(folder / "kept").spent(["new"]) == [Decimal("1.5")]
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -67,6 +57,7 @@ def test_earlier_ledgers_are_imported(cli, folder):
         (("import", "none.jsonl", "--ledger", "kept"), "there is no ledger none.jsonl"),
     ],
 )
+@pytest.mark.cases(1)
 def test_what_cannot_be_answered_is_told_in_a_sentence(cli, folder, words, told):
     (folder / "ids.txt").write_text("7\n")
     code, out, err = cli("ledger", *words)

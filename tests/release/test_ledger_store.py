@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -29,7 +28,6 @@ from epsworth.release import ledger as ledger_module
 from epsworth.release import unit_files
 from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_folder import DATABASE, KEY, MADE
-from epsworth.release.ledger_tables import Tables
 from epsworth.release.ledger_terms import Identity, Run, Terms
 from epsworth.release.units import UnitCounts
 
@@ -82,6 +80,7 @@ RUNS = st.lists(
 @settings(max_examples=25)
 @example([([1, 1, 2], 2, "1e-6", None)] * 5, None, 2)
 @example([([1, 1, 2], 2, "1e-6", None), ([3], 1, "0", 2), ([1, 3], 1, "0", None), ([1], 1, "0", None)], 5, 8)
+@pytest.mark.slow
 def test_sums_and_refusals_are_those_of_a_naive_model(tmp_path_factory, runs, cap, files):
     """Amounts in eighths of epsilon, exactly; delta rounds up to 1e-12."""
     with pytest.MonkeyPatch.context() as patch:
@@ -254,6 +253,7 @@ def test_what_is_stated_of_a_run_that_goes_on_is_kept(tmp_path):
         begun(ledger, 3, rows=1, most=10**30)
 
 
+@pytest.mark.slow
 def test_of_a_run_that_is_done_no_key_is_left(tmp_path):
     """More keys at once than a page of the database holds, ended in another order."""
     ledger = Ledger(tmp_path)
@@ -301,6 +301,7 @@ def swept(folder: Path, few: int) -> tuple[int, dict[str, str]]:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+@pytest.mark.slow
 def test_a_run_that_is_killed_is_charged_once_and_completed(tmp_path):
     lines, complaints = swept(tmp_path, 25)
     assert lines > 300
@@ -315,6 +316,7 @@ def test_a_run_that_is_killed_before_any_line_is_charged_once_and_completed(tmp_
         assert swept(Path(folder), 0)[1] == {}
 
 
+@pytest.mark.slow
 def test_of_eight_processes_at_once_no_more_are_charged_than_the_cap_allows(tmp_path):
     """A run costs its busiest unit 2 of 6."""
     started = [
@@ -451,6 +453,7 @@ def edit(folder: Path, *statements: str) -> None:
         "INSERT INTO keys SELECT id, zeroblob(32), zeroblob(16) FROM runs",
     ],
 )
+@pytest.mark.cases(1)
 def test_a_database_that_was_edited_is_refused(kept, tmp_path, statement):
     edit(tmp_path, statement)
     for ledger in (Ledger, lambda folder: kept.runs()):  # opened anew, and by whom it was open
@@ -637,6 +640,7 @@ def test_a_folder_that_is_read_only_is_told(kept, tmp_path):
         tmp_path.chmod(0o700)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_charges_nothing(tmp_path):
     """A limit on the size of files is the same to whoever writes."""
     code = (
@@ -678,76 +682,7 @@ def test_a_fresh_key_that_a_killed_process_left_is_used_or_removed(tmp_path):
 # what came before
 
 
-def earlier(path: Path, *lines: dict) -> Path:
-    entry = {"records": "r", "policy": "p", "epsilon": 0.1, "rows": 3, "delta": 0.0, "notion": "pure", "run": None}
-    path.write_text("".join(json.dumps(entry | line) + "\n" for line in lines))
-    return path
-
-
-def test_earlier_ledgers_are_charged_to_everybody_and_once(tmp_path):
-    path = earlier(tmp_path / "epsworth-ledger.jsonl", {"run": "a"}, {}, {}, {"run": "b", "rows": 2, "delta": None})
-    ledger = Ledger(tmp_path / "ledger")
-    assert ledger.import_earlier(path) == 4
-    tenth = -(-Fraction(0.1) * 10**12 // 1)  # the double is a little more than its text
-    assert ledger.spent([7]) == [Decimal(11 * int(tenth)).scaleb(-12)]
-    assert ledger.spent_delta(["x"]) == [1]
-    assert ledger.import_earlier(path) == 0
-    earlier(path, {"run": "a", "rows": 8}, {}, {}, {}, {"run": "c", "rows": 1})
-    assert Ledger(tmp_path / "ledger").import_earlier(path) == 2
-    assert [run.state for run in ledger.runs()] == ["imported"] * 6
-
-
-def test_imports_go_beyond_a_cap_and_runs_do_not(tmp_path):
-    ledger = Ledger(tmp_path / "ledger")
-    begun(ledger, 1, [7], cap=Decimal(1))
-    path = earlier(tmp_path / "epsworth-ledger.jsonl", {"rows": None})
-    with pytest.raises(ValueError, match="line 1: a run that was stopped"):
-        ledger.import_earlier(path)
-    assert ledger.import_earlier(path, most=20) == 1
-    with pytest.raises(ValueError, match="everybody would exceed"):
-        begun(ledger, 2, [8])
-    with pytest.raises(ValueError, match="there is no ledger"):
-        ledger.import_earlier(tmp_path / "other.jsonl")
-
-
 def test_digests_are_keyed(tmp_path):
     one, other = (Ledger(tmp_path / name) for name in "ab")
     assert one.digest_key != other.digest_key
     assert hashlib.blake2b(b"x", key=one.digest_key).digest() != hashlib.blake2b(b"x", key=one.key).digest()
-
-
-@pytest.mark.parametrize("line", [{"rows": 2**63}, {"rows": 10**30}, {"epsilon": 10**300}, {"epsilon": 1e300}])
-def test_amounts_that_no_ledger_holds_are_refused_in_a_sentence(tmp_path, line):
-    ledger = Ledger(tmp_path / "ledger")
-    with pytest.raises(ValueError, match=r"must (have at most 2\^62 rows|lie between 0 and 4,600,000)"):
-        ledger.import_earlier(earlier(tmp_path / "epsworth-ledger.jsonl", {}, line))
-    assert ledger.runs() == []
-    assert ledger.import_earlier(earlier(tmp_path / "epsworth-ledger.jsonl", {"rows": 2**62})) == 1
-    assert ledger.spent([7]) > [4 * 10**17]
-
-
-def test_runs_that_were_looked_at_are_not_marked_again(tmp_path, monkeypatch):
-    """Each of 2,000 runs is marked once when it is written, and once by whoever opens the ledger anew."""
-    path = earlier(tmp_path / "epsworth-ledger.jsonl", *({"run": f"{number}"} for number in range(2000)))
-    Ledger(tmp_path / "ledger").import_earlier(path)
-    marked, mark = Counter(), Tables._mark
-    monkeypatch.setattr(Tables, "_mark", lambda tables, kind, row: marked.update([kind]) or mark(tables, kind, row))
-    ledger = Ledger(tmp_path / "ledger")
-    assert marked["run"] == 2000
-    ended(ledger, begun(ledger, 1, [7]))
-    assert len(ledger.runs()) == 2001
-    assert marked["run"] < 2020
-
-
-@pytest.mark.slow
-def test_opening_costs_little_per_run(tmp_path):
-    """20 millionths of a second, of a quiet core; the best of five tries, and of this process alone."""
-    path = earlier(tmp_path / "epsworth-ledger.jsonl", *({"run": f"{number}"} for number in range(20000)))
-    Ledger(tmp_path / "ledger").import_earlier(path)
-
-    def opened():
-        start = time.process_time()
-        Ledger(tmp_path / "ledger")
-        return time.process_time() - start
-
-    assert min(opened() for _ in range(5)) < 20000 * 20e-6

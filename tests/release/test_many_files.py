@@ -97,6 +97,7 @@ def before_drawing(change):
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+@pytest.mark.cases(1)
 def test_a_folder_is_one_run_and_asked_again_draws_nothing(tmp_path, kind):
     write_parts(tmp_path / "parts", kind=kind)
     shares = []
@@ -146,6 +147,7 @@ def test_the_key_of_a_file_is_a_function_of_all_that_names_it():
     assert len(keys) == 16
 
 
+@pytest.mark.slow
 def test_tasks_that_run_twice_and_in_another_order_leave_the_same(place):
     drawn = []
 
@@ -162,6 +164,7 @@ def test_tasks_that_run_twice_and_in_another_order_leave_the_same(place):
 
 
 @pytest.mark.parametrize("after", [0, 1, 2])
+@pytest.mark.cases(1)
 def test_a_run_that_is_stopped_goes_on_and_what_is_whole_stays(place, after):
     with pytest.raises(KeyboardInterrupt):
         release(place, map=stopped(after))
@@ -176,6 +179,7 @@ def test_a_run_that_is_stopped_goes_on_and_what_is_whole_stays(place, after):
     assert len(Ledger(place / "ledger").runs()) == 1
 
 
+@pytest.mark.slow
 def test_an_output_that_was_spoilt_is_drawn_again_to_the_byte(place):
     with pytest.raises(KeyboardInterrupt):
         release(place, map=stopped(2))
@@ -235,6 +239,7 @@ def test_a_folder_with_anything_else_in_it_is_refused_before_the_charge(place):
     assert Ledger(place / "ledger").runs() == []
 
 
+@pytest.mark.slow
 def test_outputs_of_another_run_are_refused_and_stay(place):
     """Whole or half: those of another policy, and those of the same when it is told to draw again."""
     release(place)
@@ -419,6 +424,7 @@ def test_a_map_that_loses_results_of_the_second_reading_is_refused_and_the_run_g
 
 
 @pytest.mark.parametrize(("ledger", "what"), [("out", "outputs"), ("parts", "inputs"), ("parts/kept", "inputs")])
+@pytest.mark.cases(1)
 def test_a_ledger_does_not_lie_among_tables(place, cli, ledger, what):
     before = sorted(place.rglob("*"))
     with pytest.raises(ValueError, match=f"the ledger would lie among the {what}"):
@@ -499,6 +505,7 @@ def test_a_worker_of_another_version_draws_nothing(place, monkeypatch):
     assert outputs(place / "out") == {}
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_a_folder(place, cli):
     words = ("perturb", "policy.toml", "parts", "out", "--unit", "id", "--ledger", "ledger", "--cap", "3")
     code, out, _ = cli(*words, "--receipt", "receipt.json")
@@ -607,6 +614,7 @@ def check_killed(place, trials, seed):
     assert RAW not in out + told
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_leaves_a_run_that_goes_on(tmp_path, monkeypatch):
     write_parts(tmp_path / "parts", count=6, rows=3000)
     POLICY.save(tmp_path / "policy.toml")

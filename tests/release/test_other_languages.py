@@ -30,6 +30,7 @@ def found_scores(copy, places):
     return None
 
 
+@pytest.mark.slow
 def test_javascript_finds_the_same_regions_and_scores():
     node = shutil.which("node")
     if node is None:
@@ -50,6 +51,7 @@ def test_javascript_finds_the_same_regions_and_scores():
 
 
 @pytest.mark.parametrize("number", range(6))
+@pytest.mark.cases(1)
 def test_the_client_and_integers_without_bounds_find_the_same_regions_and_scores(number):
     copy = random_copies(3)[number]
     places = random_places(np.random.default_rng(4), 150)

@@ -277,6 +277,7 @@ def test_the_gateway_may_declare_no_more_than_the_policy_passes():
         Settings(POLICY, "http://localhost:9", public=("street",))
 
 
+@pytest.mark.slow
 def test_audits_and_pages_say_it():
     audit = audit_policy(POLICY)
     assert audit.passed, str(audit)

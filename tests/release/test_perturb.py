@@ -91,6 +91,7 @@ def words_of(column):
     ids=["pandas", "ordered", "enum", "arrow"],
 )
 @pytest.mark.parametrize("sampling", [None, Sampling(1)])
+@pytest.mark.cases(1)
 def test_categories_of_a_release_are_the_policys_in_its_order(table, sampling):
     """Whatever the table knows, whatever it draws: what occurs, and in which order, would tell values."""
     one = Rule(ew.Feature("j", categories=["d", "a", "c", "b"]), "krr", Decimal(1))
@@ -201,6 +202,7 @@ cells = st.none() | st.floats() | st.integers() | st.text(max_size=3) | st.boole
 
 
 @given(st.lists(st.tuples(cells, cells), min_size=1, max_size=6))
+@pytest.mark.slow
 def test_any_table_is_perturbed_or_refused_with_a_sentence(rows):
     for table in (
         np.array([[*row, 1] for row in rows], dtype=object),
@@ -229,6 +231,7 @@ RANDOM = {
     [ew.Perturb(Policy((Rule(ew.Feature("x0", -10, 10), "pm", Decimal(1), missing=0),)))],
     expected_failed_checks=lambda estimator: RANDOM,
 )
+@pytest.mark.cases(1)
 def test_the_transformer_is_a_scikit_learn_estimator(estimator, check):
     check(estimator)
 

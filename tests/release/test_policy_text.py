@@ -69,6 +69,7 @@ def test_brackets_in_texts_and_comments_do_not_nest(text):
 
 
 @pytest.mark.parametrize("text", ['"""\\', '"\\"', "'''", '"', "[],", "1 ", "#\n", '""""""'])
+@pytest.mark.cases(1)
 def test_no_letter_is_looked_at_more_than_a_few_times(text):
     started = time.process_time()
     with suppress(ValueError):

@@ -31,6 +31,7 @@ GAINS = {
 @pytest.mark.parametrize("kind", GAINS)
 @pytest.mark.parametrize("epsilon", ["0.01", "1", "4", "20", "44", "200"])
 @pytest.mark.parametrize("regions", [1, 2, 3, 8, 16])
+@pytest.mark.cases(1)
 def test_integers_keep_epsilon_and_gain_what_can_be_gained(kind, epsilon, regions):
     gain = GAINS[kind](regions, np.random.default_rng(regions))
     kernel = exact.region_kernel(gain, epsilon)

@@ -48,6 +48,7 @@ def released(kind, content, policy=KEEPING, block=1 << 20):
 
 
 @given(rows, st.sampled_from(["\n", "\r\n"]), st.booleans(), st.sampled_from([1 << 20, 7]))
+@pytest.mark.slow
 def test_csv_passes_through_text_for_text(records, ending, last_end, block):
     """Byte for byte where fields stand in quotes only if they must; quotes that need not be there go."""
     contents = []
@@ -142,6 +143,7 @@ def refused(folder, name, content, message):
     assert sorted(path.name for path in folder.iterdir()) == sorted([name, out.name])  # no ledger, no leftovers
 
 
+@pytest.mark.slow
 def test_parquet_keeps_everything_else(tmp_path):
     n = 300_000
     table = pl.DataFrame(
@@ -244,6 +246,7 @@ def test_files_that_are_refused(source, target, options, message, tmp_path, monk
         perturb_file(POLICY, source, target, **options)
 
 
+@pytest.mark.slow
 def test_the_command_streams(tmp_path):
     POLICY.save(tmp_path / "policy.toml")
     content = "id,age,job\n" + "".join(f"{i},50,b\n" for i in range(1000))
@@ -270,6 +273,7 @@ def _opened_in(folder: Path, process: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_leaves_no_file_behind(tmp_path):
     POLICY.save(tmp_path / "policy.toml")
     spool = tmp_path / "spool"
@@ -287,6 +291,7 @@ def test_a_reader_that_leaves_leaves_no_file_behind(tmp_path):
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not open files by their number")
 @pytest.mark.usefixtures("interruptible")
+@pytest.mark.slow
 def test_ctrl_c_leaves_nothing(tmp_path):
     POLICY.save(tmp_path / "policy.toml")
     spool = tmp_path / "spool"

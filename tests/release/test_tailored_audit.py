@@ -27,6 +27,7 @@ def _fewer_draws(monkeypatch):
 
 @pytest.mark.parametrize("rules", [(), (RULE,)])
 @pytest.mark.parametrize("kind", ["worst", "average", "gain"])
+@pytest.mark.slow
 def test_tailored_policies_pass(kind, rules):
     """False alarm: 1e-6 each (`Audit.false_alarm`)."""
     given = policy(kind, rules=rules, draw=True)
@@ -49,11 +50,13 @@ def named(audit, name):
     return [check.passed for check in checks if check.name == name]
 
 
+@pytest.mark.slow
 def test_a_kernel_of_more_regions_than_are_within_reach_is_caught(monkeypatch):
     monkeypatch.setattr(Worst, "_case", lambda self, leaf, present: Case(present, kernel("krr", "1", k=self.count)))
     assert False in named(audit_policy(policy()), "kernels")
 
 
+@pytest.mark.slow
 def test_a_part_of_a_matrix_that_was_divided_by_its_sum_is_caught(monkeypatch):
     """Rows (.0544, .2, .7456), (.02, .5437, .4363) keep 1, and 1.8 without their last column."""
 
@@ -70,6 +73,7 @@ def test_a_part_of_a_matrix_that_was_divided_by_its_sum_is_caught(monkeypatch):
     assert False in named(audit_policy(policy("gain")), "kernels")
 
 
+@pytest.mark.slow
 def test_columns_that_are_not_moved_as_the_policy_says_are_caught(monkeypatch):
     def elsewhere(kernel, present, instead):
         return [tuple([2**64 - 1] + [0] * (len(present) - 2) + [1])] * len(present)
@@ -78,11 +82,13 @@ def test_columns_that_are_not_moved_as_the_policy_says_are_caught(monkeypatch):
     assert False in named(audit_policy(policy("gain")), "kernels")
 
 
+@pytest.mark.slow
 def test_a_case_of_too_many_regions_is_caught(monkeypatch):
     monkeypatch.setattr(Average, "_case", lambda self, leaf, present: self._response(tuple(present)))
     assert False in named(audit_policy(policy("average")), "kernels")
 
 
+@pytest.mark.slow
 def test_a_region_that_decides_what_is_within_reach_is_caught(monkeypatch):
     usual = Reach.shares
 
@@ -93,12 +99,14 @@ def test_a_region_that_decides_what_is_within_reach_is_caught(monkeypatch):
     assert False in named(audit_policy(policy()), "reach")
 
 
+@pytest.mark.slow
 def test_draws_of_another_row_are_caught(monkeypatch):
     usual = Case.draw
     monkeypatch.setattr(Case, "draw", lambda self, true, words: usual(self, np.zeros_like(true), words))
     assert named(audit_policy(policy()), "draws") == [False]
 
 
+@pytest.mark.slow
 def test_a_kernel_of_another_epsilon_is_caught(monkeypatch):
     monkeypatch.setattr(randomisers, "krr", lambda stated, k: kernel("krr", "1.1", k=k))
     audit = audit_policy(policy())
@@ -114,6 +122,7 @@ def test_draws_that_can_be_replayed_are_caught(monkeypatch):
     assert False in named(audit_policy(policy()), "replay")
 
 
+@pytest.mark.slow
 def test_a_total_without_the_region_is_caught():
     given = policy(rules=[RULE])
     wrong = Policy.__new__(Policy)

@@ -358,6 +358,7 @@ def test_a_rule_keeps_its_member_s_place_beside_a_tailored_policy(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [*POLARS, "categorical", "enum", "wide"])
+@pytest.mark.cases(1)
 def test_parquet_looks_the_same(tmp_path, kind):
     def parquet(table):
         held = io.BytesIO()
@@ -372,6 +373,7 @@ def test_parquet_looks_the_same(tmp_path, kind):
 # ---- what is said
 
 
+@pytest.mark.slow
 def test_nothing_but_what_was_drawn_differs_where_more_is_within_reach(tmp_path):
     given = policy("gain", draw=True)
     for bad in ABSURD[:-1]:  # half a surrogate pair is no text to pandas
@@ -433,6 +435,7 @@ def test_transformers_name_their_columns():
 
 
 @pytest.mark.parametrize("public", [[1.0, 2.5], [2**53 + 1, 3], ["x", 2]])
+@pytest.mark.cases(1)
 def test_transformers_of_lists_look_the_same(public):
     def rows(a, b):
         return [[a, b, public[0]], (b, 4, public[1])]

@@ -72,6 +72,7 @@ def model(place, name):
     return fingerprint(found, [g.feature for g in grids])
 
 
+@pytest.mark.slow
 def test_the_command_says_whether_the_model_is_the_one_that_was_copied(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     first, second = model(tmp_path, "first"), model(tmp_path, "second one")

@@ -69,7 +69,7 @@ def with_sensitive(public):
 
 @pytest.mark.parametrize("draw", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_all_that_can_be_sent_keeps_epsilon(kind, draw):
     given = policy(kind, draw=draw)
     assert given.tailoring is not None
@@ -117,6 +117,7 @@ def test_columns_with_a_rule_are_charged_twice_and_no_more(kind, rule):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.cases(1)
 def test_released_values_alone_decide_what_is_within_reach(kind):
     """With the same released hours, records of other hours can send the same, and their region costs its epsilon."""
     found = tailoring(kind, draw=True)
@@ -388,6 +389,7 @@ def edited(document, path, value):
 
 
 @pytest.mark.parametrize("says", EDITS)
+@pytest.mark.cases(1)
 def test_loading_proves_everything_again(says):
     document = tomllib.loads(policy("gain").to_toml())
     with pytest.raises(ValueError, match=f"^tailored.({says})") as told:
@@ -481,6 +483,7 @@ PATHS = [[path for path in _paths(table) if path] for table in TABLES]
 
 @given(data=st.data(), number=st.integers(0, 2))
 @settings(max_examples=150, deadline=None)
+@pytest.mark.slow
 def test_any_change_is_refused_in_a_sentence_or_keeps_epsilon(data, number):
     table = deepcopy(TABLES[number])
     for _ in range(data.draw(st.integers(1, 2))):

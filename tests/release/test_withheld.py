@@ -63,6 +63,7 @@ def test_what_is_missing_or_undeclared_has_its_substitute(tmp_path, cli):
     assert (code, err.count("\n"), "77" in err) == (2, 1, False)
 
 
+@pytest.mark.slow
 def test_damaged_parquet_is_one_sentence(tmp_path):
     chance, path = np.random.default_rng(5), tmp_path / "n.parquet"
     pl.DataFrame({"id": ["x"] * 50, "c": [SECRET] * 50}).write_parquet(path)

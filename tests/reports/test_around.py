@@ -154,14 +154,6 @@ def test_the_policy_is_that_of_the_recommendation():
     assert "policy" not in Read(ew.reports.report(made, at_least=0.9995, surroundings=held).html).numbers
 
 
-def test_surroundings_of_other_curves_are_refused():
-    made = curves(2, 9, 40)
-    held = around(made)
-    for other in (curves(2, 9, 41), curves(2, 9, 40, features=("a", "b")), curves(2, 9, 40, labels=("x", "y"))):
-        with pytest.raises(ValueError, match="they belong to other curves"):
-            ew.reports.report(other, surroundings=held)
-
-
 def test_hostile_surroundings_stay_text():
     made = curves(2, 5, 30, features=(HOSTILE, "b"), labels=(HOSTILE.replace("\ud800", ""), "<b>"))
     held = around(made)

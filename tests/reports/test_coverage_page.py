@@ -69,6 +69,7 @@ def test_files_of_before_and_windows_without_advice_have_a_page():
     assert 'class="decision no"' in page.html
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_page_of_its_json(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     X, y = stand_in(80, 2, rng=1)

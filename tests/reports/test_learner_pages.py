@@ -44,6 +44,7 @@ def test_a_plan_that_nothing_keeps_has_a_page(asked):
 
 
 @pytest.mark.parametrize("name", LEARNT)
+@pytest.mark.cases(1)
 def test_every_number_of_what_was_learnt_is_the_results(name):
     made = document(name)
     page = report_document(made)
@@ -122,6 +123,7 @@ def test_many_cells_are_counted_and_few_are_listed():
     assert len(report_document(json.loads(json.dumps(largest))).html.encode()) <= 250_000
 
 
+@pytest.mark.slow
 def test_the_commands_write_the_pages_of_their_json(cli, tmp_path, monkeypatch):
     from epsworth.learner import Aggregator
 

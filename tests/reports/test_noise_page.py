@@ -63,6 +63,7 @@ def test_every_number_is_the_rankings_on_the_safe_side():
     assert float(read.ids["fact-epsilon"]) >= take["epsilon"]
 
 
+@pytest.mark.slow
 def test_a_single_release_has_its_floor():
     ranked = cheapest(5, confidence=0.95, delta=1e-6)
     page = report_document(ranked.to_dict())
@@ -72,6 +73,7 @@ def test_a_single_release_has_its_floor():
 
 
 @pytest.mark.parametrize("asked", [{"delta": 0}, {"delta": 1e-6, "lattice": 1.0}])
+@pytest.mark.slow
 def test_the_shape_is_the_laws(asked):
     ranked = cheapest(4, confidence=0.9, **asked)
     for choice in ranked:
@@ -92,7 +94,6 @@ def test_a_question_that_nothing_keeps_has_a_page():
 
 
 @pytest.mark.parametrize("name", MAKERS)
-@pytest.mark.every(3)
 def test_a_file_has_the_page_of_its_document_and_asks_for_nothing(name, tmp_path):
     made = document(name)
     page = report_document(made)
@@ -112,6 +113,7 @@ def test_a_file_has_the_page_of_its_document_and_asks_for_nothing(name, tmp_path
 
 
 @pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.cases(1)
 def test_texts_of_a_file_stay_text(name):
     read, harmless = Read(report_document(hostile(document(name))).html), Read(report_document(document(name)).html)
     assert read.tags.count("script") == harmless.tags.count("script")
@@ -148,6 +150,7 @@ def _paths(made):
     return found
 
 
+@pytest.mark.slow
 def test_every_slider_has_a_text_for_every_stop():
     for name in MAKERS:
         html = report_document(document(name)).html
@@ -159,6 +162,7 @@ def test_every_slider_has_a_text_for_every_stop():
                     assert f'id="{mark}"' in html
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_page_of_its_json(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, _, _ = cli("noise", "--within", "5", "--delta", "0", "--json", "a.json", "--report", "a.html")
@@ -172,6 +176,7 @@ def test_the_command_writes_the_page_of_its_json(cli, tmp_path, monkeypatch):
     assert "ends in .html" in err
 
 
+@pytest.mark.slow
 def test_with_a_delta_the_page_names_the_chance_of_being_right():
     made = cheapest(5, confidence=0.95, delta=1e-6).to_dict()
     read = Read(report_document(made).html)

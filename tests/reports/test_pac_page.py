@@ -16,6 +16,7 @@ from epsworth.pac.noise_told import noise_told
 from epsworth.reports import report_document
 
 
+@pytest.mark.slow
 def test_every_number_is_the_reports_on_the_safe_side():
     made = document("privatize")
     page, report = report_document(made), made["report"]
@@ -40,6 +41,7 @@ def test_every_number_is_the_reports_on_the_safe_side():
         assert number(row[1]) >= 100 * made["audit"]["upper"][own] - 1e-9
 
 
+@pytest.mark.slow
 def test_the_slider_tells_what_the_nats_allow():
     made = document("privatize")
     texts = Read(report_document(made).html).numbers["sliders"]["prior"]["says"]["observer"]
@@ -94,6 +96,7 @@ def test_files_of_before_have_a_page():
     assert "noise by budget" not in report_document(made).html
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_page_of_its_json(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = np.random.default_rng(0).uniform(size=(30, 2))

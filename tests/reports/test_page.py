@@ -86,6 +86,7 @@ def test_hostile_names_labels_and_notes_are_shown_and_do_nothing():
 
 
 @pytest.mark.parametrize("accuracy", [False, True])
+@pytest.mark.slow
 def test_ten_thousand_records_fit_into_a_quarter_of_a_megabyte(accuracy):
     made = curves(6, 100, 10_000, accuracy=accuracy)
     nothing = {"lower": np.zeros((6, 100)), "upper": np.ones((6, 100))}  # computing them takes a minute
@@ -98,6 +99,7 @@ def test_ten_thousand_records_fit_into_a_quarter_of_a_megabyte(accuracy):
     assert Read(page.html).numbers["worst"][0][0][::2] != []
 
 
+@pytest.mark.slow
 def test_a_whole_result_is_packed_where_it_fits():
     made = curves(3, 5, 30)
     read = Read(ew.reports.report(made).html)
@@ -127,6 +129,7 @@ def test_scripts_and_styles_are_shipped():
     assert ignored.stdout == ""
 
 
+@pytest.mark.slow
 def test_asking_for_the_package_loads_nothing_heavy():
     code = "import sys, epsworth; epsworth.reports; print([m for m in ('matplotlib', 'sklearn') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

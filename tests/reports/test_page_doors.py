@@ -38,6 +38,7 @@ def test_a_page_is_made_of_results_only(given):
         ({"origins": 3}, TypeError, "origins must be a mapping of texts, got 3"),
     ],
 )
+@pytest.mark.cases(1)
 def test_what_is_asked_of_curves_is_checked(asked, error, told):
     doors = [lambda: ew.reports.report(MADE, **asked)]
     if asked.keys() <= {"on", "at_least", "delta"}:
@@ -60,6 +61,7 @@ def test_recommend_names_what_it_takes():
 
 
 @pytest.mark.parametrize("path", [None, 5, [], b"p.html"])
+@pytest.mark.cases(1)
 def test_a_file_is_named_by_a_text_or_a_path(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     study = ew.Study(model="m.skops", table="t.csv", sensitive=["a"], epsilons=[1, 2])
@@ -87,6 +89,7 @@ def test_a_document_that_json_cannot_hold_is_refused():
 
 @pytest.mark.parametrize("entry", ["mechanisms", "epsilons_per_feature", "stability", "labels", "features"])
 @pytest.mark.parametrize("given", [None, 3, [], {"average": 3}, [[]]])
+@pytest.mark.cases(1)
 def test_a_damaged_result_is_refused_without_the_interpreters_words(entry, given):
     made = MADE.to_dict()
     assert entry in made

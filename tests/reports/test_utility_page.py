@@ -68,7 +68,7 @@ def test_an_observer_is_never_said_to_know_less(total, delta, prior):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_every_number_is_the_results_rounded_to_the_safe_side(name):
     given_curves, asked = CASES[name]
     made = curves(**given_curves)
@@ -112,6 +112,7 @@ def test_every_number_is_the_results_rounded_to_the_safe_side(name):
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.cases(1)
 def test_tables_hold_the_results_numbers(name):
     given_curves, asked = CASES[name]
     made = curves(**given_curves)
@@ -133,6 +134,7 @@ def test_tables_hold_the_results_numbers(name):
         assert row == [show_up(made.guarantees[0][e].epsilon), *wanted]
 
 
+@pytest.mark.slow
 def test_epsilons_that_do_not_fit_are_left_out_and_said_so():
     made = curves(6, 400, 20)
     page = ew.reports.report(made, at_least=0.87)
@@ -183,6 +185,7 @@ def test_bounds_beside_a_heuristic_are_shown_and_its_claims_are_not():
         ("[" * 100_000, "nested more than"),
     ],
 )
+@pytest.mark.cases(1)
 def test_what_is_no_result_is_refused_in_one_sentence(cli, tmp_path, content, said):
     (tmp_path / "a.json").write_text(content)
     code, out, err = cli("report", str(tmp_path / "a.json"), "-o", str(tmp_path / "page.html"))
@@ -192,6 +195,7 @@ def test_what_is_no_result_is_refused_in_one_sentence(cli, tmp_path, content, sa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json"]
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_page_whole_or_not_at_all(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     curves(3, 5, 30).save("a.json")
@@ -213,6 +217,7 @@ def test_the_command_writes_a_page_whole_or_not_at_all(cli, tmp_path, monkeypatc
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "page.html"]
 
 
+@pytest.mark.slow
 def test_commands_that_make_results_write_their_page(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     curves(3, 5, 30).save("a.json")

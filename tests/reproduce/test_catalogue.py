@@ -48,7 +48,7 @@ def test_what_lacks_its_data_is_not_run_and_says_so(tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name in QUICK.values() if name not in SLOW])
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_quick_items_find_a_number(name):
     outcome = outcome_of(ITEMS[name], Setting(quick=True))
     assert outcome.verdict in (Verdict.HOLDS, Verdict.CORRECTED, Verdict.FAILS)
@@ -72,6 +72,7 @@ def test_quick_items_find_a_number(name):
         ("003-theorem-2", Verdict.FAILS, "2.6416e-04"),
     ],
 )
+@pytest.mark.cases(1)
 def test_known_numbers_come_out(name, verdict, number):
     outcome = outcome_of(ITEMS[name], Setting(quick=True))
     assert outcome.verdict is verdict

@@ -103,6 +103,7 @@ def test_nothing_is_left_where_an_item_fails(cli, few, tmp_path):
         (["000-fig-2", "--data", "nowhere"], "--data nowhere is no folder"),
     ],
 )
+@pytest.mark.cases(1)
 def test_one_sentence_and_exit_2_for_what_cannot_be_done(cli, words, told):
     code, out, err = cli("reproduce", *words)
     assert code == 2

@@ -70,6 +70,7 @@ def between(noise, epsilon, releases, cells=2**16, width=5e-4):
 
 
 @pytest.mark.parametrize(("epsilon", "known"), [(2.278, 2.64156e-4), (1.078, 2.07250e-2)])
+@pytest.mark.slow
 def test_three_ways_give_one_delta(noise, epsilon, known):
     ours = delta_of_several(noise, epsilon, RELEASES)
     assert ours == pytest.approx(by_mpmath(str(epsilon), RELEASES), rel=1e-5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from worlds import made
 
 import epsworth as ew
@@ -13,6 +14,7 @@ from epsworth.studies.fields import CHECKS
 PAGE = Path(__file__).parents[2] / "docs" / "studies.md"
 
 
+@pytest.mark.slow
 def test_the_documented_study_runs_and_lacks_no_field(cli, tmp_path, monkeypatch):
     (shown,) = re.findall(r"^```toml\n(.*?)^```", PAGE.read_text(), re.M | re.S)
     made(tmp_path, shown, rows=24)

@@ -34,6 +34,7 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_study_is_run_and_everything_follows_from_its_result(cli, place):
     study = "questions/study.toml"
     outputs = ("-o", "r.json", "--report", "p.html", "--plot", "p.svg", "--policy", "policy.toml")
@@ -63,6 +64,7 @@ def test_the_result_goes_to_standard_output_alone(cli, place):
     assert ew.StudyResult.from_dict(json.loads(out)).recommendation.feasible
 
 
+@pytest.mark.slow
 def test_nothing_is_asked_to_see_what_changed(cli, place):
     study = Path("questions/study.toml")
     cli("run", str(study), "-o", "r.json")
@@ -83,6 +85,7 @@ def test_nothing_is_asked_to_see_what_changed(cli, place):
         ("--cache", "x.cache"), ("--within-seconds", "3"), ("--send",), ("--trust",),
     ],
 )  # fmt: skip
+@pytest.mark.cases(1)
 def test_what_a_check_would_ignore_is_refused(cli, place, more):
     Path("r.json").write_text("{}")
     code, out, err = cli("run", "questions/study.toml", "--check", "r.json", *more)
@@ -93,7 +96,7 @@ def test_what_a_check_would_ignore_is_refused(cli, place, more):
 
 @pytest.mark.parametrize("option", ["-o", "--report", "--plot", "--policy", "--resume", "--cache"])
 @pytest.mark.parametrize("file", ["model.skops", "people.csv", "ranges.toml", "questions/study.toml"])
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_no_output_replaces_what_the_study_names(cli, place, option, file):
     text = Path("questions/study.toml").read_text().partition("\n\n[")[0] + '\ndomain = "../ranges.toml"\n'
     Path("questions/study.toml").write_text(text)
@@ -104,6 +107,7 @@ def test_no_output_replaces_what_the_study_names(cli, place, option, file):
     assert "itself; give another path" in err or " end" in err  # in another way: a plot, page or policy has its own
 
 
+@pytest.mark.slow
 def test_recommend_writes_the_question_that_it_answers(cli, place):
     words = ("-s", "age,bmi", "--domain", "ranges.toml", "-m", "pm", "-E", "4:8:2", "--tolerance", "0.1", "--seed", "1",
              "--method", "sampled", "--at-least", "0.7", "--on", "worst", "--target", "ill")  # fmt: skip
@@ -131,6 +135,7 @@ def test_recommend_writes_the_question_that_it_answers(cli, place):
         (("model.skops", "people.csv", "-s", "age", "--study", "people.csv"), "itself; give another path"),
     ],
 )
+@pytest.mark.cases(1)
 def test_questions_that_cannot_be_asked_again_are_not_written(cli, place, words, told):
     code, out, err = cli("recommend", *words)
     assert (code, out) == (2, "")

@@ -95,7 +95,7 @@ def test_a_records_epsilon_is_never_exceeded():
         ({"seed": "1\nseed = 2"}, "Cannot overwrite a value"),
     ],
 )  # fmt: skip
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_what_a_study_cannot_mean_is_refused_in_a_sentence(tmp_path, cli, lines, told):
     path = tmp_path / "study.toml"
     path.write_text(changed(**lines))
@@ -130,6 +130,7 @@ def test_a_study_names_nothing_that_is_trusted_or_written(tmp_path, name):
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"a = ", b"[" * 5000, b"a" + b".a" * 5000 + b" = 1", b""])
+@pytest.mark.cases(1)
 def test_bytes_that_are_no_study_are_refused(tmp_path, cli, content):
     path = tmp_path / "study.toml"
     path.write_bytes(content)
@@ -138,6 +139,7 @@ def test_bytes_that_are_no_study_are_refused(tmp_path, cli, content):
     assert f"study file {path}" in err
 
 
+@pytest.mark.slow
 def test_files_that_are_missing_are_named(tmp_path, cli):
     for field, file in (("model", "model.skops"), ("table", "people.csv")):
         path = made(tmp_path)

@@ -146,6 +146,7 @@ def test_a_result_holds_no_values_of_records(world):
     assert not any(value in text for value in values)
 
 
+@pytest.mark.slow
 def test_what_surrounds_a_choice_is_held_where_the_study_asks_for_it(tmp_path):
     study = ew.Study.load(made(tmp_path, changed(surroundings="true", epsilons="[2, 4]", mechanisms='["pm"]')))
     found = study.run()
@@ -191,37 +192,12 @@ LIES = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
-@pytest.mark.every(3)
-def test_a_result_that_does_not_say_one_thing_is_refused(world, lie):
-    document = json.loads(json.dumps(world[1].to_dict()))
-    ew.StudyResult.from_dict(document)
-    set_at(document, *LIES[lie])
-    with pytest.raises(ValueError):  # noqa: PT011 - whichever part is found first
-        ew.StudyResult.from_dict(document)
-
-
-def test_a_policy_that_is_not_what_is_recommended_is_refused(world):
-    document = world[1].to_dict()
-    domain = world[1].domain
-    for mechanism, epsilon in (("krr:k=9", 1), ("pm", 8), ("pm", "0.1")):
-        document["policy"] = ew.Policy.of(mechanism, epsilon, domain).to_toml()
-        with pytest.raises(ValueError, match="policy: it is not what is recommended"):
-            ew.StudyResult.from_dict(document)
-    other = ew.Domain.of({"age": (0, 99), "bmi": (15, 40)})
-    document["policy"] = ew.Policy.of("pm", world[1].recommendation.choice.epsilon, other).to_toml()
-    with pytest.raises(ValueError, match="policy: it is not what is recommended"):
-        ew.StudyResult.from_dict(document)
-    document["policy"] = "# run any other one\n" + world[1].policy
-    assert ew.StudyResult.from_dict(document).policy == world[1].policy
-
-
 JUNK = [None, True, -1, 1e308, "", "x" * 9999, [[]], {"a": 1}]
 FREE = {"seconds": [1e308], "fingerprint": [None], "surroundings": [None], "no_policy": [None]}
 
 
 @pytest.mark.parametrize("name", MEMBERS)
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_junk_in_a_result_is_refused(world, name):
     document = json.loads(json.dumps(world[1].to_dict()))
     for junk in JUNK:
@@ -260,11 +236,6 @@ def test_pages_are_made_of_the_result_alone(world, tmp_path):
     assert report_file(tmp_path / "r.json", at_least=0.6).html != page.html
     assert all(escaped(told, 1000) in page.html for told in found.origins().values())
     assert f"model.skops, SHA-256 {found.files['model'].sha256}" in page.html
-    document = found.to_dict()
-    document["recommendation"]["choice"]["lower"] = 0.99
-    (tmp_path / "lie.json").write_text(json.dumps(document))
-    with pytest.raises(ValueError, match="recommendation: it is not what the curves say"):
-        report_file(tmp_path / "lie.json")
 
 
 def test_mechanisms_without_an_exact_sampler_have_no_policy(tmp_path):
@@ -284,6 +255,7 @@ def test_the_models_answers_have_a_fingerprint_where_all_columns_have_ranges(wor
 
 
 @pytest.mark.filterwarnings("ignore::epsworth.LeakWarning")
+@pytest.mark.slow
 def test_a_tailored_policy_is_part_of_the_result(tmp_path):
     path = made(tmp_path, changed(mechanisms='["tailored"]', method='"auto"', at_least="0.5", epsilons="[2]"), rows=80)
     model, table = DecisionTreeClassifier(max_depth=2, random_state=0), pl.read_csv(tmp_path / "people.csv")

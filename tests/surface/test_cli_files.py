@@ -61,7 +61,7 @@ def place(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("words", CASES, ids=" ".join)
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_no_output_replaces_an_input_or_another_output(cli, place, words):
     before = {path: path.read_bytes() for path in place.iterdir() if path.is_file()}
     code, out, err = cli(*words)
@@ -71,6 +71,7 @@ def test_no_output_replaces_an_input_or_another_output(cli, place, words):
     assert {path: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
 
 
+@pytest.mark.slow
 def test_files_of_other_names_are_other_files(cli, place):
     code, _, err = cli(*RELEASE, "--checkpoint", "c.npz", "--json", "r.json")
     assert (code, err) == (0, "")

@@ -65,6 +65,7 @@ def loaded(place):
 BOX = ("-s", "age,bmi", "--domain", "ranges.toml")
 
 
+@pytest.mark.slow
 def test_radius_prints_what_the_library_says(cli, place):
     model, table = loaded(place)
     told = json.loads(cli("radius", "model.skops", "table.csv", "--record", "3", "--norm", "inf", "--json", "-").stdout)
@@ -84,6 +85,7 @@ def test_safe_box_prints_what_the_library_says(cli, place):
     assert str(found) in cli(*asked).stdout
 
 
+@pytest.mark.slow
 def test_split_writes_the_policy_that_it_prints(cli, place, tmp_path):
     policy = tmp_path / "policy.toml"
     text = cli("split", "model.skops", "table.csv", *BOX, "-E", "4", "--policy", str(policy)).stdout
@@ -97,6 +99,7 @@ def test_split_writes_the_policy_that_it_prints(cli, place, tmp_path):
 
 
 @pytest.mark.parametrize("source", ["table.csv", "table.jsonl", "table.parquet"])
+@pytest.mark.slow
 def test_every_kind_of_table_gives_one_answer_by_name_and_by_standard_input(cli, place, source, monkeypatch):
     asked = ["utility", "model.skops", source, *BOX, "-m", "pm", "-e", "1,2", "--json", "-"]
     named = json.loads(cli(*asked).stdout)
@@ -109,6 +112,7 @@ def test_every_kind_of_table_gives_one_answer_by_name_and_by_standard_input(cli,
     assert np.allclose(named["stability"]["lower"], first["stability"]["lower"], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_table_is_piped_into_a_command(place):
     asked = [EPSWORTH, "utility", "model.skops", "-", *BOX, "-m", "pm", "-e", "1", "--tolerance", "0.05"]
     with (place / "table.jsonl").open("rb") as table:
@@ -154,6 +158,7 @@ def test_shares_of_a_total_never_add_up_to_more(total, features):
     assert features * Fraction(np.nextafter(share, np.inf)) > Fraction(total)
 
 
+@pytest.mark.slow
 def test_epsilon_per_record_comes_first_with_what_it_protects(cli):
     text = cli("utility", "model.skops", "table.csv", *BOX, "-m", "pm", "-E", "2,4").stdout
     assert "by ε per record" in text
@@ -193,6 +198,7 @@ def test_a_draft_of_ranges_says_that_it_leaks_and_loads(cli, place, tmp_path):
     assert "exists" in again.stderr
 
 
+@pytest.mark.slow
 def test_init_asks_and_shows_nothing_of_the_table(place, tmp_path):
     """A real terminal: the answers are typed, one of them wrong at first."""
     pty = pytest.importorskip("pty", reason="no pseudo-terminals here")
@@ -248,6 +254,7 @@ def test_init_asks_and_shows_nothing_of_the_table(place, tmp_path):
         (("utility", "model.skops", "table.csv", *BOX, "-E", "0,1"), "positive"),
     ],
 )
+@pytest.mark.cases(1)
 def test_bad_questions_end_in_one_sentence_and_status_2(cli, words, message):
     found = cli(*words, code=2)
     assert message in " ".join(found.stderr.split())
@@ -255,7 +262,7 @@ def test_bad_questions_end_in_one_sentence_and_status_2(cli, words, message):
 
 
 @pytest.mark.parametrize("epsilon", ["inf", "nan", "1e400", "2,inf", "0", "5e-324"])
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_epsilons_that_are_none_get_one_sentence(cli, epsilon):
     for words in (
         ("utility", "--record-epsilon", epsilon), ("recommend", "--record-epsilon", epsilon),

@@ -68,6 +68,7 @@ def cli(cli, place, monkeypatch, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_a_policy_is_written_that_clients_run_and_anybody_audits(cli, tmp_path):
     told = cli(*ASKED, "--public", "--policy", "p.toml")
     assert told.err == ""
@@ -94,6 +95,7 @@ def test_a_policy_is_written_that_clients_run_and_anybody_audits(cli, tmp_path):
     assert "passed" in cli("audit", "p.toml").out
 
 
+@pytest.mark.slow
 def test_the_json_holds_what_the_library_says(cli, place):
     told = json.loads(cli(*ASKED, "--public", "--json", "-").out)
     table = pl.read_csv("table.csv").drop("sick")
@@ -120,6 +122,7 @@ def test_a_plot_shows_held_out_records_at_other_epsilons(cli):
 
 
 @pytest.mark.filterwarnings("always")
+@pytest.mark.slow
 def test_what_the_epsilon_does_not_cover_is_said_once_unless_it_is_declared(cli):
     told = cli(*ASKED)
     assert told.err.count("\n") == 1
@@ -127,6 +130,7 @@ def test_what_the_epsilon_does_not_cover_is_said_once_unless_it_is_declared(cli)
     assert told.err.endswith("say --public\n")
 
 
+@pytest.mark.slow
 def test_substitutes_reach_the_policy(cli):
     cli(*JOBS, "--public", "--missing", "age=40", "--missing", "other", "--outside", "job=pilot", "--policy", "p.toml")
     grids = {grid.name: grid for grid in ew.Policy.load("p.toml").tailoring.grids}
@@ -135,6 +139,7 @@ def test_substitutes_reach_the_policy(cli):
     assert ew.Policy.load("q.toml").tailoring.grids[list(grids).index("job")].outside == "other"
 
 
+@pytest.mark.slow
 def test_one_release_serves_several_models(cli):
     told = json.loads(
         cli(*ASKED, "--public", "--also", "heavy.skops", "--weights", "0.5", "--policy", "p.toml", "--json", "-").out
@@ -156,7 +161,7 @@ def test_one_release_serves_several_models(cli):
         (("--confidence", "0.9"), "with 90 % confidence"),
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_every_wish_makes_a_policy(cli, words, shows):
     told = cli(*ASKED, "--public", *words, "--policy", "p.toml")
     assert shows in told.text
@@ -207,7 +212,7 @@ def test_every_wish_makes_a_policy(cli, words, shows):
         (("--plot", "p.txt"), "a plot ends in .png, .svg, .pdf"),
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_bad_wishes_end_in_one_sentence_and_write_nothing(cli, tmp_path, words, message):
     (tmp_path / "n.toml").write_text("mine")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -219,6 +224,7 @@ def test_bad_wishes_end_in_one_sentence_and_write_nothing(cli, tmp_path, words, 
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_without_further_words_the_whole_record_is_kept_within_the_public_ranges(cli):
     """The shortest command: columns are those of the model, ranges and categories those of the public table."""
     told = cli("tailor", "jobs.skops", "jobs.csv", "--epsilon", "2", "--policy", "p.toml", "--public")
@@ -241,6 +247,7 @@ def test_without_further_words_the_whole_record_is_kept_within_the_public_ranges
         (("model.skops", "table.csv", *BOX, "--wish", "accuracy"), "name their column with --target"),
     ],
 )  # fmt: skip
+@pytest.mark.cases(1)
 def test_bad_tables_end_in_one_sentence(cli, words, message):
     told = cli("tailor", *words, "-e", "2", code=2)
     assert message in told.err
@@ -248,6 +255,7 @@ def test_bad_tables_end_in_one_sentence(cli, words, message):
 
 
 @pytest.mark.filterwarnings("always")
+@pytest.mark.slow
 def test_recommend_writes_the_tailored_policy_that_it_chose(cli):
     told = cli(
         "recommend", *BESIDE, "--at-least", "0.9", "--on", "worst", "--policy", "p.toml", "--recheck", "--seed", "1"
@@ -268,6 +276,7 @@ def test_recommend_writes_the_tailored_policy_that_it_chose(cli):
 
 
 @pytest.mark.filterwarnings("always")
+@pytest.mark.slow
 def test_saved_curves_make_no_tailored_policy_and_say_what_does(cli):
     cli("utility", *BESIDE, "--json", "c.json")
     told = cli("recommend", "c.json", "--at-least", "0.9", "--on", "worst", "--policy", "p.toml", code=2)

@@ -81,6 +81,7 @@ def test_a_cluster_says_what_one_process_says(ask):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.cases(1)
 def test_work_is_done_in_one_place_by_some_workers(name, ask):
     both = ask(*COMMANDS[name], "--jobs", "2", "--cluster", "tcp://10.0.0.1:8786", code=2)
     assert "--jobs and --cluster each say where the work is done; give one of them" in both
@@ -89,6 +90,7 @@ def test_work_is_done_in_one_place_by_some_workers(name, ask):
     )
 
 
+@pytest.mark.slow
 def test_parts_are_what_the_next_command_reads(ask, tmp_path):
     whole = json.loads(ask(*COMMANDS["utility"], "--json", "-"))
     told = ask(*COMMANDS["utility"], "--parts", "curves")

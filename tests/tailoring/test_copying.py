@@ -141,6 +141,7 @@ def made(request):
     return model, grids, records, copy, certificate_of(model, grids, records, copy)
 
 
+@pytest.mark.cases(1)
 def test_copies_answer_as_their_models_at_places_and_near_ties(made):
     model, grids, _, copy, certificate = made
     places = np.vstack([at_random(grids, 1_000), near_ties(copy, grids, 300)])
@@ -151,6 +152,7 @@ def test_copies_answer_as_their_models_at_places_and_near_ties(made):
     assert certain[:1_000].mean() > 0.95  # forests do tie
 
 
+@pytest.mark.cases(1)
 def test_what_is_certified_holds_for_all_numbers_within_half_a_step(made):
     """Half steps on either side of near ties and of random places, at both ends of each column's cell."""
     model, grids, records, copy, _ = made
@@ -192,7 +194,7 @@ def unit_steps(width, bits):
 
 @pytest.mark.parametrize("weights", [(1, -1), (3, -5), (1 + 1e-9, -1), (1, -1 - 1e-9), (1e-9, 1), (0, 0), (0.1, -0.3)])
 @pytest.mark.parametrize("intercept", [0.0, 1e-10, -7.5])
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_certified_is_never_wrong_at_any_place_of_a_plane(weights, intercept):
     """All 65,536 places: at ties, and where weights of 24 bits cannot tell, nothing is certified."""
     model, grids = linear(weights, intercept), unit_steps(2, 8)
@@ -389,6 +391,7 @@ def test_modules_of_single_precision_are_copied():
     assert certain[:2_000].mean() > 0.99
 
 
+@pytest.mark.slow
 def test_what_a_shift_drops_is_counted():
     """One weight is copied exactly (as 2^23 - 1): all that the copy loses is what the shift drops."""
     network = MLPClassifier((1,), max_iter=1).fit([[0.0], [1.0]], [0, 1])
@@ -407,6 +410,7 @@ def test_what_a_shift_drops_is_counted():
     assert certain > 30
 
 
+@pytest.mark.slow
 def test_exact_ties_of_trees_are_certified_nowhere():
     """Shares of tenths that add up to one half: doubles and rounded leaves break the tie, each in their own way."""
     X, kinds = np.arange(10.0)[:, np.newaxis], np.arange(10)

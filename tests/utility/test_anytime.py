@@ -61,6 +61,7 @@ class Clock:
 
 @pytest.mark.parametrize("over", ["records", "dataset"])
 @pytest.mark.parametrize("given", [SAMPLED, STRATA], ids=["sampled", "strata"])
+@pytest.mark.cases(1)
 def test_bounds_on_the_way_hold_the_final_ones(given, over):
     watch = After(10**9)
     whole = ew.stability(diagonal, X, rng=1, over=over, watch=watch, **given)
@@ -84,7 +85,7 @@ def test_watching_changes_nothing():
 
 @pytest.mark.parametrize("times", [0, 1, 2, 5, 9, 14])
 @pytest.mark.parametrize("over", ["records", "dataset"])
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_a_stopped_run_has_what_the_whole_one_had_by_then(times, over):
     whole = ew.stability(diagonal, X, y=Y, rng=1, over=over, **STRATA)
     found = ew.stability(diagonal, X, y=Y, rng=1, over=over, watch=After(times), **STRATA)

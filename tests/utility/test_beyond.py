@@ -52,6 +52,7 @@ def test_randomised_response_on_the_label_needs_the_labels():
     assert ew.stability(told, [[0.2]], **settings).lower.item() == pytest.approx(ew.ceiling(1.0, 2), abs=1e-11)
 
 
+@pytest.mark.slow
 def test_a_feature_that_does_not_matter_gets_no_budget():
     only_first = LogisticRegression()
     only_first.coef_, only_first.intercept_ = np.array([[1.0, 0.0, 0.0, 0.0]]), np.array([-0.5])
@@ -94,6 +95,7 @@ def test_no_split_is_recommended_that_is_guaranteed_less_than_the_even_one(worse
 
 
 @pytest.mark.parametrize("parts", [(1, 4, 11), (1, 2, 7), (1, 1, 1), (3, 13)])
+@pytest.mark.cases(1)
 def test_shares_never_sum_to_more_than_the_total(parts, monkeypatch):
     """Nor as they are composed: .00625 + .025 + .06875 is .1 in floating point, and more than .1."""
     monkeypatch.setattr("epsworth.utility.splitting._search", lambda *_: np.array(parts) / sum(parts))

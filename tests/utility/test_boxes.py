@@ -51,7 +51,7 @@ MODELS = {
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_ends_and_printed_ends_of_a_certain_box_keep_the_label(name, scale, dtype):
     """In the precision of the table and in double precision, at the ends, one step inside them, and as printed."""
     rng, (low, high) = np.random.default_rng(0), SCALES[scale]
@@ -130,7 +130,6 @@ def test_sides_on_the_unit_scale_lie_inside_the_natural_ends(scale):
 
 @pytest.mark.parametrize("record", [0, 60, 77, 120])
 @pytest.mark.parametrize("sensitive", [[2], [0, 2], [2, 3]])
-@pytest.mark.every(3)
 def test_boxes_of_a_forest_hold_and_are_the_best(record, sensitive):
     """No probe inside flips; and no rectangle between any four cell edges has more mass (brute force)."""
     model = RandomForestClassifier(3, max_depth=3, random_state=0).fit(IRIS, SPECIES)
@@ -217,7 +216,7 @@ def corners_agree(model, box):
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("features", [1, 2, 3])
 @pytest.mark.parametrize("mechanism", LINEAR)
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_boxes_of_linear_models_hold_and_none_is_larger(classes, features, mechanism):
     """Every corner keeps the label; where the box is called the best, no lattice box that does has more mass."""
     rng, best = np.random.default_rng(features), 0
@@ -249,6 +248,7 @@ def lattice_boxes(model, x, mechanism, points):
 
 
 @pytest.mark.parametrize("features", [2, 5])
+@pytest.mark.cases(1)
 def test_boxes_of_linear_models_are_not_worse_than_what_sampling_finds(features):
     """The sampled box of the same classifier as a black box, shrunk towards the record until its corners agree."""
     rng = np.random.default_rng(5)
@@ -288,6 +288,7 @@ def test_a_record_on_the_boundary_has_no_certain_box():
 
 
 @pytest.mark.parametrize("proposed", ["cut", "whole"])
+@pytest.mark.slow
 def test_promises_of_sampled_boxes_are_kept(proposed, monkeypatch):
     """60 boxes at 90 % confidence on a classifier of known flips, whatever was proposed; false-alarm rate 1e-6."""
 

@@ -66,6 +66,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize(("over", "model", "times"), [("records", diagonal, 12), ("dataset", words, 15)])
+@pytest.mark.slow
 def test_a_run_in_pieces_ends_where_the_whole_one_does(tmp_path, over, model, times):
     y = Y if model is diagonal else words(X[::-1])
     whole = ew.stability(model, X, y=y, rng=0, over=over, **MIXED)
@@ -91,6 +92,7 @@ def test_exact_engines_go_on_too(tmp_path, kind):
     assert (whole.lower <= found.upper).all()
 
 
+@pytest.mark.slow
 def test_an_interrupted_query_leaves_a_file_to_go_on_from(tmp_path):
     """An exception inside the classifier, Ctrl-C among them, goes its way as ever."""
     whole, path = ew.stability(diagonal, X, rng=0, **MIXED), tmp_path / "run.npz"
@@ -132,6 +134,7 @@ def other_questions():
 @pytest.mark.parametrize(
     ("told", "change"), [*other_questions()], ids=lambda value: value if isinstance(value, str) else ""
 )
+@pytest.mark.cases(1)
 def test_the_file_of_another_question_is_refused(tmp_path, told, change):
     path = tmp_path / "run.npz"
     ew.stability(diagonal, X, y=Y, rng=0, watch=lambda standing: True, checkpoint=path, **MIXED)

@@ -163,7 +163,7 @@ def check_cells(fitted, table, records, points, sensitive=("age", "hours")):
 
 
 @every_preparation
-@pytest.mark.every(3)
+@pytest.mark.slow
 def test_no_label_is_wrong_on_thresholds_and_beside_them(prepared):
     assert check_cells(pipeline(prepared, "forest"), TABLE, 3, 400) == 0
 
@@ -176,6 +176,7 @@ def test_no_label_of_many_is_wrong(prepared, model):
 
 
 @pytest.mark.parametrize("model", ["tree", "gradient", "histogram"])
+@pytest.mark.cases(1)
 def test_the_answer_is_exact_and_that_of_the_bare_model(model):
     fitted = pipeline("impute, scale, one-hot", model)
     given = {"mechanisms": ["pm", "laplace_clipped"], "epsilons": [1.0, 4.0]}
@@ -211,6 +212,7 @@ def test_polars_frames_and_arrays_are_read_as_pandas_frames_are():
     ],
 )
 @pytest.mark.filterwarnings("ignore:Found unknown categories")
+@pytest.mark.cases(1)
 def test_what_is_not_understood_is_sampled_and_named(step, reason):
     branches = ColumnTransformer([("a", step, ["age"]), ("h", StandardScaler(), ["hours"])])
     fitted = make_pipeline(branches, MODELS["tree"]).fit(TABLE, LABELS)
@@ -223,6 +225,7 @@ def test_what_is_not_understood_is_sampled_and_named(step, reason):
     assert (exact.method == "cells").all()
 
 
+@pytest.mark.slow
 def test_what_a_sparse_matrix_leaves_out_is_missing_to_xgboost():
     xgboost = pytest.importorskip("xgboost")
     fitted = make_pipeline(PREPARED["sparse"](), xgboost.XGBClassifier(n_estimators=5, n_jobs=1)).fit(TABLE, LABELS)
@@ -232,6 +235,7 @@ def test_what_a_sparse_matrix_leaves_out_is_missing_to_xgboost():
     assert check_cells(dense, TABLE, 2, 200) == 0
 
 
+@pytest.mark.slow
 def test_a_column_that_a_branch_takes_twice_moves_as_one():
     """Timestamps, of which the probes of a short cut know nothing: both copies move, and the bounds hold the truth."""
     rng = np.random.default_rng(0)
@@ -344,6 +348,7 @@ def quantiles(knots, values):
     return step
 
 
+@pytest.mark.slow
 def test_quantiles_have_an_order_where_doubles_beside_their_knots_do():
     """1,000 interpolations: whatever is said to have an order has it at the knots, beside them and between them."""
     rng, without = np.random.default_rng(0), 0

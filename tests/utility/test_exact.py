@@ -79,6 +79,7 @@ def builder(asked):
 
 @every_tree
 @pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.cases(1)
 def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, classes):
     """Brute force: the label at random points, and at both doubles next to every edge."""
     keep = classes > SPECIES if classes == 2 else SPECIES >= 0
@@ -97,7 +98,7 @@ def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, class
 
 
 @every_tree
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_cells_hold_the_sampled_truth_and_name_themselves(name):
     model = TREES[name].fit(IRIS, SPECIES)
     settings = {"sensitive": [0, 2], "mechanisms": CONTINUOUS, "epsilons": [0.5, 4], "domain": RANGES}
@@ -115,6 +116,7 @@ def test_cells_hold_the_sampled_truth_and_name_themselves(name):
 
 
 @every_tree
+@pytest.mark.cases(1)
 def test_cells_equal_the_whole_grid(name):
     """Property test 5: two exact engines on the same grid mechanisms, natural units and scalers included."""
     model = TREES[name].fit(IRIS, SPECIES)
@@ -145,6 +147,7 @@ def stump(threshold):
 
 @pytest.mark.parametrize("threshold", [0.0, 1.0, -0.5, 1.5, 0.3, np.float64(np.float32(0.1)), 0.1])
 @pytest.mark.parametrize("mechanism", ["laplace_clipped", "krr:k=11", "pm", "laplace"])
+@pytest.mark.cases(1)
 def test_atoms_and_edges_fall_on_their_true_side(threshold, mechanism):
     """A threshold at 0 separates the atom at 0; float32 moves the edge; outside thresholds vanish."""
     model, law = stump(threshold), None
@@ -256,6 +259,7 @@ def test_categorical_features_on_the_grid():
 
 
 @pytest.mark.parametrize("name", sparing(["forest", "scaled forest", "histogram boosting"], keep=(1,)))
+@pytest.mark.slow
 def test_categorical_features_are_axes_of_the_cells(name):
     """Summing over the category by hand, as a public feature, must give the same as the engine."""
     rng = np.random.default_rng(5)
@@ -316,7 +320,6 @@ def test_exact_answers_do_not_depend_on_how_records_are_grouped():
 
 
 @pytest.mark.parametrize("name", ["tree", "forest", "boosting", "scaled forest"])
-@pytest.mark.every(3)
 def test_branch_and_bound_meets_the_whole_grid(name):
     """Four sensitive features: the bounds hold what the exact grid says, and are as narrow as asked for."""
     model = TREES[name].fit(IRIS, SPECIES)
@@ -333,6 +336,7 @@ def test_branch_and_bound_meets_the_whole_grid(name):
         assert (b.upper - b.lower).max() <= 0.06
 
 
+@pytest.mark.slow
 def test_branch_and_bound_finishes_the_undecided_mass_by_sampling(monkeypatch):
     """With a handful of boxes only, most mass is sampled *given* the undecided region; the truth stays inside."""
     model = RandomForestClassifier(15, random_state=0).fit(IRIS, SPECIES)

@@ -100,6 +100,7 @@ def test_lines_differ_without_their_colours():
 
 
 @pytest.mark.parametrize("epsilons", [[1.0], [0.01, 1.0, 10.0]])
+@pytest.mark.cases(1)
 def test_one_epsilon_and_far_ones(epsilons, tmp_path):
     curves = exact_curves(["pm"], epsilons, [[[0.5]] * len(epsilons)])
     axes = curves.plot()

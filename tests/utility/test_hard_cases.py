@@ -46,6 +46,7 @@ def test_sums_that_cancel_are_asked_about():
 
 @pytest.mark.parametrize("size", [1e-306, 1e300, 1.7e308])
 @pytest.mark.parametrize("features", [2, 3])
+@pytest.mark.cases(1)
 def test_leaves_at_the_ends_of_the_doubles_are_read_or_refused(size, features):
     model = GradientBoostingClassifier(n_estimators=3, max_depth=2, init="zero", random_state=0).fit(X, Y)
     for tree in model.estimators_[:, 0]:
@@ -79,6 +80,7 @@ def test_a_checkpoint_of_a_model_with_another_number_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("change", ["swapped", "copied"])
+@pytest.mark.slow
 def test_pieces_that_change_places_are_refused(change, tmp_path):
     model = RandomForestClassifier(4, random_state=0).fit(X, Y)
     asked = ASKED | {"mechanisms": ["pm"], "epsilons": [1.0], "folder": tmp_path / "parts"}
@@ -127,6 +129,7 @@ def linear(weights, constant):
 
 @pytest.mark.parametrize("scale", [1e-308, 1e-170, 1e154, 1e200])
 @pytest.mark.parametrize("name", ["pm", "laplace_clipped", "gaussian", "laplace"])
+@pytest.mark.cases(1)
 def test_scales_change_nothing(name, scale):
     weights, record = np.array([1.0, -1.3, 2.0, 0.4]), [[0.3, 0.5, 0.1, 0.2]]
     asked = {"sensitive": [0, 1, 2, 3], "mechanisms": [name], "epsilons": [2.0], "rng": 0}

@@ -40,7 +40,7 @@ LINEAR = {
 
 
 @pytest.mark.parametrize("name", LINEAR)
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_linear_brackets_meet_the_sampled_truth(name):
     model = LINEAR[name].fit(CANCER, BENIGN)
     families = ["pm", "laplace_clipped", "krr:k=5", "gaussian:delta=0.1", "exponential_tight:k=7"]
@@ -66,6 +66,7 @@ def line(*weights, intercept=0.0):
     return model
 
 
+@pytest.mark.slow
 def test_every_mechanism_gets_its_own_engine():
     """Unclipped Laplace has a closed form unless two weights are alike; then polygons or (three features) sampling."""
     settings = {"sensitive": [0, 1], "mechanisms": ["laplace", "pm", "krr:k=11"], "epsilons": [1.0], "rng": 0}
@@ -102,6 +103,7 @@ def test_sums_of_unclipped_laplace_noise(weights, epsilon):
 @pytest.mark.parametrize("weights", [[0.7], [0.7, -0.4], [-1.0, 0.3, 0.5], [1.0, 0.0, -0.2], [0.0, 0.0]])
 @pytest.mark.parametrize("name", ["pm", "sw"])
 @pytest.mark.parametrize("epsilon", [0.1, 2.0, 8.0])
+@pytest.mark.cases(1)
 def test_closed_form_and_lattice_agree(weights, name, epsilon):
     """Property test 6: the closed form lies inside the lattice bracket; zero and negative weights included."""
     weights, x = np.array(weights), np.array([0.3, 0.8, 0.05])[: len(weights)]
@@ -137,6 +139,7 @@ def test_an_atom_exactly_on_the_margin_stays_inside_the_bracket():
 
 
 @pytest.mark.parametrize("name", ["logistic", "lda", "scaled"])
+@pytest.mark.cases(1)
 def test_several_classes_are_bracketed_by_pairs(name):
     """Three classes, three features: the union bound holds the sampled truth; auto prefers sampling, which closes."""
     model = LINEAR[name].fit(IRIS, SPECIES)
@@ -161,6 +164,7 @@ def test_public_terms_that_cancel_widen_the_bracket():
 
 @pytest.mark.parametrize("scaler", [None, StandardScaler(), MinMaxScaler()], ids=["plain", "standard", "minmax"])
 @pytest.mark.parametrize("size", [1e9, 1e12, 1e15])
+@pytest.mark.cases(1)
 def test_public_values_of_one_record_say_nothing_about_another(scaler, size):
     """A public value of 1e15 in record 0 drowns its own score, but slopes are coefficients: record 1 stays exact."""
     table = np.array([[0.5, size, 0.2], [0.4, 1.0, 0.7]])
@@ -195,6 +199,7 @@ def test_the_bracket_allows_for_the_rounding_of_its_transforms(parts):
     assert all(transform_error(k, 2**18) > 1e-13 for k in (1, 100))
 
 
+@pytest.mark.slow
 def test_a_tolerance_that_is_not_met_is_said():
     """No series closes for large grids, narrow windows; three classes by pairs neither; what is met is passed over."""
     rng = np.random.default_rng(0)
@@ -232,6 +237,7 @@ def test_a_threshold_that_rounding_moved_across_an_atom_or_a_constant_is_on_both
         assert (low.item(), high.item()) == (0, 1)
 
 
+@pytest.mark.slow
 def test_what_scores_are_rounded_by_grows_with_the_number_of_features():
     """A sum of d products errs by d units, and a difference of two scores by twice that."""
     width = 5_000

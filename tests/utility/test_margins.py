@@ -31,7 +31,7 @@ def test_shares_are_the_best_of_all_divisions(parts):
 
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("epsilon", [0.5, 3.0, 10.0])
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_two_sides_are_cut_as_a_fine_scan_would(name, epsilon):
     """One share determines the other: 20 001 divisions, jumps at atoms and kinks of windows among them."""
     rng = np.random.default_rng(0)
@@ -55,7 +55,7 @@ def test_two_sides_are_cut_as_a_fine_scan_would(name, epsilon):
 
 
 @pytest.mark.parametrize("price", [0.0, 0.3, 2.0, 50.0])
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_any_price_bounds_every_division(price):
     rng = np.random.default_rng(2)
     for name in MECHANISMS:

@@ -102,6 +102,7 @@ def test_lines_lie_below_and_above_the_activation(kind, ends, share):
     centre=st.floats(-2, 2),
     half=st.sampled_from([0, 1e-6, 0.01, 0.3, 2]),
 )
+@pytest.mark.cases(1)
 def test_bounds_hold_at_corners_and_random_points_of_every_box(kind, seed, depth, centre, half):
     network = random_network(seed, LINES[kind], depth=depth)
     boxes = NetworkBoxes(network, network.affine[0], np.full(3, -5.0), np.full(3, 5.0))
@@ -158,6 +159,7 @@ def test_boxes_narrow_to_the_scores():
 
 @every_network
 @pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.cases(1)
 def test_networks_are_read_as_they_predict(name, classes):
     model = fitted(name, classes)
     found, steps = network_behind(model)
@@ -171,6 +173,7 @@ def test_networks_are_read_as_they_predict(name, classes):
 
 @every_network
 @pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.cases(1)
 def test_decided_boxes_have_the_label_that_predict_gives(name, classes):
     """All boxes of a real run: both kinds occur, and predict agrees at their corners and inside."""
     model = fitted(name, classes)
@@ -202,7 +205,7 @@ PAIRS = [*CORNERS, *((name, s) for s in (2, 3) for name in NETWORKS if (name, s)
 
 
 @pytest.mark.parametrize(("name", "s"), sparing(PAIRS, keep=range(len(CORNERS))))
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_certificates_meet_the_whole_grid(name, s):
     """Two ways to one number: quantised mechanisms and k-RR, answered by asking about every grid point."""
     model = fitted(name)
@@ -218,6 +221,7 @@ def test_certificates_meet_the_whole_grid(name, s):
         assert (b.upper - b.lower).max() <= 0.04
 
 
+@pytest.mark.slow
 def test_four_features_are_finished_by_draws_that_hold(monkeypatch):
     """With few boxes most mass is sampled given the undecided region; the grid's answer stays inside.
 
@@ -238,6 +242,7 @@ def test_four_features_are_finished_by_draws_that_hold(monkeypatch):
 
 
 @pytest.mark.parametrize("name", sparing(NETWORKS, keep=(0, 1)))
+@pytest.mark.slow
 def test_certificates_hold_the_sampled_truth(name):
     """Continuous laws and atoms; 2 x 2 x 5 x 2 x 3 sampled bounds miss with probability 1e-6 together."""
     settings = {"sensitive": [0, 2], "mechanisms": CONTINUOUS, "epsilons": [0.5, 4], "domain": RANGES}
@@ -255,7 +260,7 @@ def test_certificates_hold_the_sampled_truth(name):
 
 @pytest.mark.parametrize("threshold", [1e-3, 0.4, 1 - 1e-3, 0.0, 1.0])
 @pytest.mark.parametrize("mechanism", [*CONTINUOUS, "krr:k=11"])
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_atoms_fall_on_their_side(threshold, mechanism):
     """Label 1 above a threshold: closed form.  An atom on it is a tie, which only the classifier decides."""
     settings = {"mechanisms": mechanism, "epsilons": [1.0, 4.0], "tolerance": 0.005, "rng": 0}
@@ -287,6 +292,7 @@ def test_a_network_of_one_label_is_certain():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("steep", [1, 10, 100])
 @pytest.mark.parametrize("activation", ["tanh", "logistic"])
+@pytest.mark.cases(1)
 def test_saturated_units_are_parted_until_they_differ(activation, steep):
     """Constants bound a unit that is flat over a box: where it is not, narrower boxes tell."""
     X = np.random.default_rng(0).uniform(0, 100, (300, 2))
@@ -320,6 +326,7 @@ def test_labels_that_the_network_does_not_know_are_never_given():
     assert found.accuracy.lower[0, 0, 1] > 0
 
 
+@pytest.mark.slow
 def test_auto_proves_where_one_or_two_features_are_perturbed_and_samples_otherwise():
     settings = {"mechanisms": "pm", "epsilons": [1], "domain": RANGES, "rng": 0, "tolerance": 0.05}
     for sensitive, method in [([2], "propagation"), ([2, 3], "propagation"), ([0, 2, 3], "sampled")]:
@@ -327,6 +334,7 @@ def test_auto_proves_where_one_or_two_features_are_perturbed_and_samples_otherwi
         assert (found.method == method).all()
 
 
+@pytest.mark.slow
 def test_tables_and_scalers_of_frames():
     frame = pd.DataFrame(IRIS, columns=list("abcd"))
     with warnings.catch_warnings():
@@ -354,6 +362,7 @@ CODES = {"categories": [0.1, 0.2]}
         (perceptron(3), {"sensitive": range(6)}, "there are more than 5 sensitive features"),
     ],
 )
+@pytest.mark.cases(1)
 def test_what_cannot_be_certified_says_why(model, more, message):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -65,7 +65,6 @@ def mpf(value):
 
 @pytest.mark.parametrize("classes", [2, 3, 5])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.every(4)
 def test_bounds_hold_the_truth_in_sixty_digits(kind, classes):
     records, names = table(classes)
     model = OneVsRestClassifier(KINDS[kind]).fit(records, names)
@@ -83,7 +82,6 @@ def test_bounds_hold_the_truth_in_sixty_digits(kind, classes):
 
 @pytest.mark.parametrize("behind", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.every(4)
 def test_cells_are_those_of_the_model(kind, behind):
     """Two features by randomised response: every cell is asked; scalers stand before the whole or its members."""
     records, names = table(4)

@@ -132,6 +132,7 @@ def test_sums_over_cells_hold_the_truth(name):
     assert wrong == 8  # the sum alone is never the truth
 
 
+@pytest.mark.slow
 def test_the_exact_engines_hold_the_truth():
     """A stump on one feature, by cells, and on a grid of five, by all of it: the true sides are the model's own."""
     epsilons = [0.3, 1.1, 2.0, 4.7, 9.0]
@@ -215,6 +216,7 @@ CHECKS = [check_closed_form, check_laplace_sum, check_gaussian_sum]
 
 
 @pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.cases(1)
 def test_closed_forms_hold_the_truth(check):
     rng = np.random.default_rng(0)
     found = [check(rng) for _ in range(60)]
@@ -367,6 +369,7 @@ def test_cells_of_boxes_hold_the_truth(cells, monkeypatch):
         assert found.error >= 2 * 15 * MASS_ERROR
 
 
+@pytest.mark.slow
 def test_radii_of_linear_models_are_not_above_the_distance():
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -381,6 +384,7 @@ def test_radii_of_linear_models_are_not_above_the_distance():
             assert found.lower == pytest.approx(float(lead / dual), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_distances_to_quadrics_are_not_above_the_truth():
     """Strong duality in sixty digits; directions that bend away much make the dual a small difference."""
     rng = np.random.default_rng(0)

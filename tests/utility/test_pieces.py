@@ -67,6 +67,7 @@ def sized(monkeypatch, size):
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow
 def test_the_size_of_pieces_changes_no_bit(name, tmp_path, monkeypatch):
     model, asked = CASES[name]
     whole = ew.stability(model, X, **asked)
@@ -126,6 +127,7 @@ def test_histograms_round_to_the_safe_side():
         assert (np.sort(values) > np.sort(rows) - 2.0**-13).all()
 
 
+@pytest.mark.slow
 def test_the_population_of_parts_is_that_of_the_records(tmp_path):
     model, asked = CASES["cells"]
     parts = ew.stability_in_parts(model, X, **asked, folder=tmp_path / "parts")
@@ -190,6 +192,7 @@ def test_parts_of_a_stopped_run_hold(tmp_path):
         ({"y": 1 - Y}, "true labels"),
     ],
 )
+@pytest.mark.cases(1)
 def test_a_folder_of_another_question_is_refused(change, told, tmp_path):
     model, asked = CASES["cells"]
     ew.stability_in_parts(model, X, **asked, folder=tmp_path / "parts")
@@ -197,6 +200,7 @@ def test_a_folder_of_another_question_is_refused(change, told, tmp_path):
         ew.stability_in_parts(model, X, **asked | change, folder=tmp_path / "parts")
 
 
+@pytest.mark.slow
 def test_a_folder_of_another_model_is_refused(tmp_path):
     """Another seed of a model that answers alike where it is probed: its arrays differ."""
     model, asked = CASES["lattice"]
@@ -232,6 +236,7 @@ def spoilt(path):
         yield path.read_bytes()
 
 
+@pytest.mark.slow
 def test_damaged_pieces_are_refused_in_one_sentence(tmp_path):
     model, asked = CASES["cells"]
     folder = tmp_path / "parts"
@@ -256,6 +261,7 @@ def test_damaged_pieces_are_refused_in_one_sentence(tmp_path):
     [{"confidence": 2}, {"records": 0}, {"sources": []}, {"reveal": [[2, 0]]}, {"spent": 0.5}, {"mechanisms": [1]},
      {"epsilons": [4, 1]}, {"format": "else"}, {"guarantees_per_record": []}],
 )  # fmt: skip
+@pytest.mark.cases(1)
 def test_damaged_heads_are_refused(change, tmp_path):
     model, asked = CASES["lattice"]
     ew.stability_in_parts(model, X, **asked, folder=tmp_path / "parts")

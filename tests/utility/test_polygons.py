@@ -28,6 +28,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 def test_areas_equal_rational_clipping():
     """Upright, level, repeated, nearly parallel and very steep boundaries among them."""
     rng = np.random.default_rng(0)
@@ -50,6 +51,7 @@ def test_areas_equal_rational_clipping():
 
 @pytest.mark.parametrize("weights", [[0.7, -0.4], [-1.0, 0.3], [1.0, 0.0], [0.0, -0.2], [0.6]])
 @pytest.mark.parametrize("name", ["pm", "sw"])
+@pytest.mark.cases(1)
 def test_one_rival_is_the_closed_form_of_a_sum(weights, name):
     """Two classes are a polygon with one cut: densities of sums say the same."""
     epsilons, weights = np.array([0.1, 1.0, 4.0, 8.0]), np.array(weights)
@@ -64,6 +66,7 @@ def test_one_rival_is_the_closed_form_of_a_sum(weights, name):
 
 @pytest.mark.parametrize("epsilon", [0.1, 2.0, 8.0, 60.0, 700.0])
 @pytest.mark.parametrize("x", [(0.31, 0.77), (0.0, 0.5), (1.0, 0.0)])
+@pytest.mark.cases(1)
 def test_slabs_hold_the_exact_areas(epsilon, x):
     """Two ways to one number; at epsilon 700 the windows are narrower than any double around x."""
     rng = np.random.default_rng(1)
@@ -85,7 +88,7 @@ def test_slabs_hold_the_exact_areas(epsilon, x):
 
 @pytest.mark.parametrize("name", sparing(MODELS, keep=(1, 2)))
 @pytest.mark.parametrize("sensitive", [[2], [0, 2]])
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_polygons_hold_the_sampled_truth(name, sensitive):
     """False-alarm rate 1e-6 per case."""
     model = MODELS[name].fit(IRIS, SPECIES)
@@ -111,6 +114,7 @@ def test_polygons_hold_the_sampled_truth(name, sensitive):
     assert (found.labels_possible >= drawn.labels_possible).all()
 
 
+@pytest.mark.slow
 def test_grids_are_summed_exactly():
     """Against the grid engine, which asks the classifier about every point; atoms sit on the ends of the range."""
     model = MODELS["scaled"].fit(IRIS, SPECIES)

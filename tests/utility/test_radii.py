@@ -52,6 +52,7 @@ def test_the_distances_of_a_linear_model_are_those_of_its_hyperplane():
     assert found.lower == pytest.approx(truth, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_risk_of_sampled_radii_is_divided():
     found = ew.radii(NEIGHBOURS, IRIS[:3], confidence=0.9, rng=1)
     assert found.confidence == 0.9

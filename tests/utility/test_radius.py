@@ -185,7 +185,7 @@ def check(model, record, columns, norm, found, *, count=4000, nearer=1 - 1e-12):
     + [pytest.param(*m.values, 1e-14, "tree", id=m.id) for m in named(TREES)]
     + [pytest.param(*m.values, 1e-5, "network", id=m.id) for m in named(NETWORKS)],
 )
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_bounds_close_and_nothing_nearer_flips(model, gap, method, norm):
     if method == "network" and norm == 2:
         pytest.skip("networks are bounded in norm inf only")
@@ -205,7 +205,7 @@ def test_bounds_close_and_nothing_nearer_flips(model, gap, method, norm):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("model", named([LINEAR[0], LINEAR[7], QUADRATIC[0], QUADRATIC[2], *TREES, NETWORKS[1]]))
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_radius_agrees_with_a_dense_search_of_the_plane(model, norm):
     """The nearest of 120 000 grid points that flips is at most one grid step too far."""
     if isinstance(model, type(NETWORKS[1])) and "mlpclassifier" in model.named_steps and norm == 2:
@@ -223,6 +223,7 @@ def test_radius_agrees_with_a_dense_search_of_the_plane(model, norm):
 
 
 @pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.cases(1)
 def test_outward_rounding_survives_many_probes(norm):
     for model in (LogisticRegression(max_iter=500), GaussianNB(), DecisionTreeClassifier(random_state=0)):
         model.fit(1e3 + PETAL, SPECIES)  # far from the origin: scores cancel
@@ -331,6 +332,7 @@ def test_boxes_stop_at_the_budget_with_what_they_have_proven():
     assert free_radius(free, 2, 1.0, 4) < 0.7
 
 
+@pytest.mark.slow
 def test_forest_bounds_hold_when_the_budget_is_small():
     model = RandomForestClassifier(30, random_state=0).fit(CANCER, BENIGN)
     loose = radius(model, CANCER[3], norm="inf", budget=50, rng=0)
@@ -341,7 +343,6 @@ def test_forest_bounds_hold_when_the_budget_is_small():
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize(("library", "kind"), [("xgboost", "XGBClassifier"), ("lightgbm", "LGBMClassifier")])
-@pytest.mark.every(3)
 def test_boosters_of_other_libraries(library, kind, norm):
     options = {"n_estimators": 8, "n_jobs": 1} | ({"verbose": -1} if library == "lightgbm" else {})
     model = getattr(pytest.importorskip(library), kind)(**options).fit(IRIS, SPECIES)
@@ -382,6 +383,7 @@ def test_thresholds_are_met_to_the_last_bit():
     assert model.predict([np.nextafter(found.witness, 0)])[0] == 0
 
 
+@pytest.mark.slow
 def test_sampled_radius_says_no_more_than_it_knows():
     model = KNeighborsClassifier(3).fit(PETAL, SPECIES)
     found = radius(model, PETAL[70], rng=3)
@@ -510,7 +512,7 @@ def test_scores_are_checked_against_the_classifier():
 
 @pytest.mark.parametrize("norm", [2, math.inf])
 @pytest.mark.parametrize("features", [[0], [0, 2]])
-@pytest.mark.every(3)
+@pytest.mark.slow
 def test_the_table_of_cells_and_the_search_agree(norm, features, monkeypatch):
     for model in (RandomForestClassifier(12, random_state=0), RandomForestClassifier(4, random_state=1)):
         model.fit(IRIS, SPECIES)

@@ -72,6 +72,7 @@ def monotone(seen, exact):
 
 
 @pytest.mark.parametrize("seed", range(24))
+@pytest.mark.cases(1)
 def test_the_search_agrees_with_the_table_of_all_cells_and_holds_whenever_it_ends(seed, request):
     model, x = forest(seed)
     norm = (2, math.inf)[seed % 2]
@@ -143,6 +144,7 @@ def test_boxes_beyond_memory_are_forgotten_safely(large, monkeypatch):
 @pytest.mark.parametrize(
     "model", [MLPClassifier((8, 6), max_iter=80, random_state=0), QuadraticDiscriminantAnalysis()], ids=["mlp", "qda"]
 )
+@pytest.mark.slow
 def test_networks_and_quadrics_hold_whenever_they_end(model):
     """Of two of these wines the flips that a network is first seen to make lie well beyond the nearest."""
     model.fit(WINE, KINDS)

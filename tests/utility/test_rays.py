@@ -103,6 +103,7 @@ def test_a_ray_next_to_its_exit_counts_as_inside_only_where_it_is():
 
 
 @pytest.mark.parametrize("rows", [[10, 77, 120], [0, 50, 133]])
+@pytest.mark.cases(1)
 def test_bands_hold_the_deterministic_bracket_of_two_features(rows):
     """Polygons say the same without draws; labels that are not the record's own are entered first.  Rate 1e-6."""
     model = LogisticRegression(max_iter=5000, C=10).fit(IRIS, SPECIES)
@@ -134,6 +135,7 @@ def test_promises_are_kept_at_all_epsilons_at_once():
 
 
 @pytest.mark.parametrize("y", [None, [0, 2, 2]])
+@pytest.mark.slow
 def test_auto_shares_draws_where_three_features_or_more_are_perturbed(y):
     """Against plain sampling, false-alarm rate 1e-6; no draw is asked about."""
     model = LogisticRegression(max_iter=5000, C=10).fit(IRIS, SPECIES)

@@ -242,6 +242,7 @@ CONSTANT = {
 
 @pytest.mark.parametrize("name", CONSTANT)
 @pytest.mark.parametrize("mechanisms", ["pm", "laplace_clipped", "krr:k=3", "gaussian_clipped"])
+@pytest.mark.cases(1)
 def test_a_label_that_cannot_change_is_promised_with_certainty(name, mechanisms):
     """Labels that only change outside the declared range are constant inside it."""
     model = CONSTANT[name].fit([[0.1], [0.4], [8.0], [9.0]], [0, 0, 1, 1])
@@ -410,6 +411,7 @@ def test_no_refusal_speaks_for_mechanisms_of_another_notion():
         curves.sentence("pm", 3, 0)
 
 
+@pytest.mark.slow
 def test_a_plot_of_classifiers_with_other_mechanisms_names_those_of_each(tmp_path):
     alike = [exact_curves([name], [1, 2], [[[0.5], [0.6]]]) for name in ("pm", "sw")]
     plot_curves(dict(zip("ab", alike, strict=True)), tmp_path / "c.svg", on=["average"])

@@ -49,7 +49,7 @@ def true_share(policy, model, row):
 
 
 @pytest.mark.parametrize("words", WORDS)
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_a_policy_is_analysed_as_its_integers_say(words):
     policy = ew.Policy.of(words, 2, ew.Domain.of({"x2": (1, 7)}), bits=12)
     for model in (FOREST, SUMS):
@@ -77,6 +77,7 @@ def test_sixteen_bits_are_analysed_to_rounding(model):
         (FOREST, "cells", 1e-9),
     ],
 )
+@pytest.mark.cases(1)
 def test_two_values_are_analysed_together(model, method, width):
     policy = ew.Policy.of("pm", {"x0": 1, "x2": "2.5"}, RANGES, bits=8)
     curves = ew.stability(model, X[[60]], policy=policy, method=method)
@@ -131,6 +132,7 @@ def rules(**more):
 
 @pytest.mark.parametrize("sampling", [None, Sampling(1), Sampling(1, "scaled")], ids=["all", "missing", "scaled"])
 @pytest.mark.parametrize("draws", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+@pytest.mark.cases(1)
 def test_real_draws_of_perturb_lie_inside(sampling, draws):
     if sampling is not None and sampling.unsampled == "scaled":  # false alarm: 4e-9 a case
         policy = ew.Policy((rules()[0], Rule(Feature("id", 0, 9), "pm", 2, bits=8)), sampling)
@@ -173,7 +175,7 @@ def coded(kind):
 
 @pytest.mark.parametrize("sampling", [None, Sampling(1)], ids=["all", "missing"])
 @pytest.mark.parametrize("kind", ["plain", "fewer and ordered", "enum"])
-@pytest.mark.every(3)
+@pytest.mark.slow
 def test_codes_of_categories_are_analysed_as_released(kind, sampling):
     """In bulk and row by row; false alarm: 4e-9 a case."""
     table = coded(kind)

@@ -108,6 +108,7 @@ def labels_in(places, shape):
     [(name, some) for name in MODELS for some in ([1], [0, 1])]
     + [(name, [0, 1, 2]) for name in ("tree", "boosting")],  # brute force is slow
 )
+@pytest.mark.cases(1)
 def test_states_are_those_of_sums_leaf_by_leaf(name, classes, sensitive, monkeypatch):
     """All cells, added up by the definition; strips of a few rows join without a seam."""
     monkeypatch.setattr(row_sweep, "STRIP", 700)
@@ -185,6 +186,7 @@ def test_curves_are_the_same_bits_with_numba_and_without(numba, monkeypatch):
 
 @pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier, DecisionTreeClassifier])
 @pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.cases(1)
 def test_no_tie_of_counts_is_asked_and_all_are_right(kind, classes):
     """Thousands of cells tie; the forest's own label of a point in each of them is the first of the largest counts."""
     size = {} if kind is DecisionTreeClassifier else {"n_estimators": 30}
@@ -266,6 +268,7 @@ def test_differences_stay_within_their_integers():
 @every_model
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("sensitive", [[1], [0, 1]])
+@pytest.mark.cases(1)
 def test_masses_are_those_of_the_dense_table(name, classes, sensitive):
     """The contraction of all cells: both are right within what each one's error says."""
     found = builder(fitted(name, classes), sensitive=sensitive)
@@ -317,6 +320,7 @@ def test_sums_over_flips_err_by_no_more_than_counted(rows, columns):
     assert missed >= 8  # of 16
 
 
+@pytest.mark.slow
 def test_every_cell_of_averaged_forests_has_the_label_of_predict():
     """Ties of doubles that are one integer: each is asked where its leaves may be others, as its last bits may."""
     X, asked = WIDE[:150], 0

@@ -38,6 +38,7 @@ EPSILONS = [0.5, 2.0, 8.0]
 
 
 @pytest.mark.parametrize("over", ["records", "dataset"])
+@pytest.mark.slow
 def test_bounds_hold_for_every_family(over):
     """One run over all families; all 120 bounds hold together except with probability 1e-6."""
     curves = stability(
@@ -150,6 +151,7 @@ def test_broken_promises_stay_within_the_confidence(settings):
     assert repetitions(count, 20, **settings) <= binom.isf(1e-6, count, 0.2)
 
 
+@pytest.mark.slow
 def test_broken_promises_of_a_few_runs():
     """The same in small, for every day; false-alarm rate 1e-6."""
     assert repetitions(40, 4, over="dataset", tolerance=0.05) <= binom.isf(1e-6, 40, 0.2)

@@ -110,7 +110,7 @@ WAYS = [by_records, by_dataset, by_strata, by_boxes, by_rays, by_records_and_str
 
 @pytest.mark.parametrize("y", [None, [0, 0]])
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_all_bounds_and_looks_of_an_answer_spend_the_miss_together(way, y, spent):
     """Over mechanisms, epsilons, records, labels, strata, looks and engines: no more than was asked, and all of it."""
     risk = Risk(MISS)

@@ -83,12 +83,14 @@ CASES = [
 
 
 @pytest.mark.parametrize(("make", "same"), CASES)
+@pytest.mark.slow
 def test_two_workers_find_what_one_process_finds(make, same, small_pieces, monkeypatch):
     monkeypatch.setattr("epsworth.coverage.neighbours.PAIRS", 40_000)
     monkeypatch.setattr("epsworth.coverage.usefulness.CELLS", 40_000)
     same(make(1), make(2))
 
 
+@pytest.mark.slow
 def test_work_is_shared_at_all(small_pieces, monkeypatch):
     """What is done in order is told how many workers there are, in pieces of which there are several."""
     told = []
@@ -107,6 +109,7 @@ def test_work_is_shared_at_all(small_pieces, monkeypatch):
 
 
 @pytest.mark.parametrize("make", [a_split, a_sampled_split])
+@pytest.mark.slow
 def test_a_split_goes_on_from_its_folder(make, tmp_path):
     """Ended in the middle by its progress, then asked again: what an unbroken run says; fewer questions are put."""
     folder = tmp_path / "run"

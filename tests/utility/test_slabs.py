@@ -93,7 +93,6 @@ def quadrature(laws, span, sections):
 
 @some_models
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.every(3)
 def test_brackets_hold_what_quadrature_over_predict_gives(name, classes):
     """Independent of how scores are read; three times as many midpoints move it by less than 8e-5."""
     model, sensitive, x = fitted(name, classes), [0, 2], IRIS[70]
@@ -124,7 +123,7 @@ def test_brackets_hold_what_quadrature_over_predict_gives(name, classes):
 
 
 @every_model
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_one_feature_is_exact_to_rounding(name):
     """The ends of the label's intervals by bisection of predict, their masses by the law."""
     model, x = fitted(name), IRIS[63]
@@ -152,7 +151,7 @@ def test_one_feature_is_exact_to_rounding(name):
 
 
 @some_models
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_brackets_meet_the_sampled_intervals(name):
     """All mechanisms, both quantities; false-alarm rate 1e-6 per model."""
     model, settings = fitted(name), {"sensitive": [3, 1], "domain": RANGES, "epsilons": [0.5, 4]}
@@ -173,6 +172,7 @@ def test_brackets_meet_the_sampled_intervals(name):
     assert (curves.labels_possible >= drawn.labels_possible).all()  # holds for these records, seeds and ranges
 
 
+@pytest.mark.slow
 def test_two_centres_equal_the_linear_engine():
     """k-means with two centres is a half-space: closed form for pm and unclipped noise, lattice for the rest."""
     model = KMeans(2, n_init=1, random_state=0).fit(IRIS)
@@ -329,7 +329,7 @@ def test_random_quadrics_are_decided_rightly():
 
 
 @every_model
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_predict_answers_as_decided_wherever_it_is_decided(name):
     """No tolerance: the classifier itself, on all sides of the decided rectangles, at natural values."""
     model, rng, edges = fitted(name), np.random.default_rng(0), np.linspace(0, 1, 65)

@@ -147,6 +147,7 @@ def holds(case, rng):
 
 
 @pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.slow
 def test_sums_hold_the_truth(check):
     rng = np.random.default_rng(0)
     widths = [holds(check(rng), rng) for _ in range(8)]
@@ -168,6 +169,7 @@ def reference(case, slack):
 
 
 @pytest.mark.parametrize("case", REFERENCE["linear"] + REFERENCE["large_epsilon"])
+@pytest.mark.cases(1)
 def test_reference_values_are_held_as_narrowly_as_promised(case):
     """Widths within 1e-6 but where scores are rounded by more than a share of the window: 1e-4, 1e-2."""
     s, size = len(case["x"]), float(np.abs(case["weights"]).sum()) + abs(case["threshold"])

@@ -50,6 +50,7 @@ def asked():
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_it_looks_at_the_record_that_is_served_worst_where_it_was_recommended(asked):
     curves, model, frame, _, found, around = asked
     m, e = curves.mechanisms.index(found.choice.mechanism), curves.epsilons.tolist().index(found.choice.epsilon)

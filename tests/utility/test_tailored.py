@@ -112,7 +112,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.every(3)
+@pytest.mark.slow
 def test_what_is_kept_is_what_all_outcomes_give(kind):
     X, model = numbers()
     truth = model.predict(X[::-1])
@@ -132,6 +132,7 @@ def test_what_is_kept_is_what_all_outcomes_give(kind):
 
 
 @pytest.mark.parametrize("container", ["pandas", "polars", "objects"])
+@pytest.mark.cases(1)
 def test_records_of_all_kinds(container):
     frame, y = people()
     if container == "pandas":
@@ -156,6 +157,7 @@ def test_records_of_all_kinds(container):
 
 
 @pytest.mark.parametrize("labels", [["no", "yes"], [False, True], [7, -1]])
+@pytest.mark.cases(1)
 def test_labels_of_all_kinds(labels, tmp_path):
     X, model = numbers(labels=2)
     model = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, np.array(labels)[model.predict(X)])
@@ -166,6 +168,7 @@ def test_labels_of_all_kinds(labels, tmp_path):
     assert same(curves, enumerated(made.policy, model.predict, X[:20]))
 
 
+@pytest.mark.slow
 def test_one_label_is_a_constant():
     X, _ = numbers(60)
     made = ew.tailor(lambda rows: np.zeros(len(rows)), X, sensitive=0, epsilon=1, rng=0, public=True,
@@ -178,6 +181,7 @@ def test_one_label_is_a_constant():
     assert low < 1 == high
 
 
+@pytest.mark.slow
 def test_several_classifiers_share_one_release():
     X, model = numbers()
     other = LogisticRegression().fit(X, X[:, 0] > X[:, 1])
@@ -191,6 +195,7 @@ def test_several_classifiers_share_one_release():
         assert same(ew.stability(one, X[:15], policy=made.policy), part)
 
 
+@pytest.mark.slow
 def test_no_mechanism_is_said_to_be_worse_than_one_that_is_there():
     # eight labels, of which public columns leave two each: a ceiling for eight would lie below what is kept
     rng = np.random.default_rng(0)
@@ -206,6 +211,7 @@ def test_no_mechanism_is_said_to_be_worse_than_one_that_is_there():
     assert cut.stability([1], numbers()[0][:5]).labels_possible.tolist() == [3] * 5  # labels, not cells
 
 
+@pytest.mark.slow
 def test_records_unlike_the_public_ones_are_answered_as_exactly():
     X, model = numbers()
     made = ew.tailor(model, X / 2, sensitive=[0, 2], epsilon=2, rng=0, public=True)
@@ -238,6 +244,7 @@ def ranges(monkeypatch):
     return told
 
 
+@pytest.mark.slow
 def test_ranges_are_proven_where_everything_is_sensitive():
     X, model = numbers()
     made = ew.tailor(model, X, sensitive=[0, 1, 2], epsilon=1, rng=0, public=True)
@@ -249,7 +256,7 @@ def test_ranges_are_proven_where_everything_is_sensitive():
 
 
 @pytest.mark.parametrize("kind", ["worst", "gain", "draw", "tree", "cells"])
-@pytest.mark.every(3)
+@pytest.mark.slow
 def test_no_record_lies_outside_the_proven_range(kind, ranges):
     X, model = numbers()
     given = KINDS[kind] | {"sensitive": [0, 1, 2]}
@@ -263,6 +270,7 @@ def test_no_record_lies_outside_the_proven_range(kind, ranges):
         assert high < 1 or kind == "gain"
 
 
+@pytest.mark.slow
 def test_a_function_may_answer_what_was_never_seen(ranges):
     X, model = numbers()
     rare = lambda rows: np.where(rows[:, 0] > 0.9999, 9, model.predict(rows))  # noqa: E731
@@ -286,6 +294,7 @@ def beside(*words, n=60, **given):
         )
 
 
+@pytest.mark.slow
 def test_a_tailored_mechanism_spends_the_same_on_a_record():
     X, model, curves = beside("krr:k=2", "tailored", "krr:k=3")
     assert curves.mechanisms == ("krr:k=2", "tailored", "krr:k=3")
@@ -301,6 +310,7 @@ def test_a_tailored_mechanism_spends_the_same_on_a_record():
     np.testing.assert_array_equal(whole.tight_epsilons <= [[0.9000000000000001, 3]], True)
 
 
+@pytest.mark.slow
 def test_other_mechanisms_are_answered_as_without_it():
     X, model, curves = beside("pm", "tailored", tolerance=0.1, method="auto")
     plain = ew.stability(model, X, sensitive=[2, 0], mechanisms="pm", epsilons=[0.3, 1], rng=5, tolerance=0.1)
@@ -309,6 +319,7 @@ def test_other_mechanisms_are_answered_as_without_it():
     assert curves.queries > plain.queries
 
 
+@pytest.mark.slow
 def test_records_that_built_a_mechanism_say_nothing_of_a_population(tmp_path):
     _, _, curves = beside("krr:k=2", "tailored", y=numbers(60)[1].predict(numbers(60)[0]))
     for of in ("stability", "accuracy"):
@@ -334,6 +345,7 @@ def plain_curves():
     return ew.stability(model, X, sensitive=0, mechanisms="krr:k=2", epsilons=[1.0])
 
 
+@pytest.mark.slow
 def test_it_can_be_asked_about_alone_and_in_other_words():
     _, _, alone = beside("tailored:wish=average", "tailored:surrogate=tree:32", "tailored:cells=6,fidelity=0.5")
     assert alone.confidence == 1
@@ -405,6 +417,7 @@ def test_it_is_recommended_in_plain_words():
     assert "very integers" in found.as_released
 
 
+@pytest.mark.slow
 def test_the_average_is_never_recommended_silently():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.random(300), rng.integers(0, 2, 300)])
@@ -428,6 +441,7 @@ def mixed(made, sensitive="x1", epsilon="1", bits=2):
     return Policy((rule,), None, made.policy.tailoring)
 
 
+@pytest.mark.slow
 def test_policies_that_release_columns_first_are_sampled():
     X, model = numbers()
     made = ew.tailor(model, X, sensitive=[0, 2], epsilon=2, rng=0, public=True)
@@ -451,6 +465,7 @@ def test_policies_that_release_columns_first_are_sampled():
     assert decided.queries < curves.queries * 4
 
 
+@pytest.mark.slow
 def test_a_sampled_policy_that_is_stopped_keeps_what_is_proven():
     X, model = numbers()
     policy = mixed(ew.tailor(model, X, sensitive=[0, 2], epsilon=2, rng=0, public=True))
@@ -471,6 +486,7 @@ def test_a_sampled_policy_that_is_stopped_keeps_what_is_proven():
         ({"epsilons": [1]}, "epsilons is given beside a policy"),
     ],
 )
+@pytest.mark.cases(1)
 def test_what_a_tailored_policy_does_not_take_is_refused(given, told, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     X, model = numbers(60)
@@ -554,6 +570,7 @@ def test_private_data_are_warned_of():
 
 
 @pytest.mark.parametrize("surrogate", ["exact", "tree:32"])
+@pytest.mark.slow
 def test_a_seed_gives_the_same_policy(surrogate):
     X, model = numbers(80)
     made = [ew.tailor(model, X, sensitive=[0, 1], epsilon=1, rng=4, public=True, surrogate=surrogate) for _ in "ab"]
@@ -574,6 +591,7 @@ def test_an_answer_can_be_kept(tmp_path):
     assert str(made).startswith("tailored policy")
 
 
+@pytest.mark.slow
 def test_held_out_records_decide_nothing_and_are_what_is_measured():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.random(200), rng.integers(0, 3, 200), rng.random(200)])

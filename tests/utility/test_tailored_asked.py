@@ -65,7 +65,7 @@ def test_a_unit_that_is_almost_constant_takes_no_bits_from_others():
         {"surrogate": "ReLU"},
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.slow
 def test_numbers_of_numpy_and_other_spellings_are_understood(plane, given):
     found = made(plane, **given)
     assert found.agreement > 0.9

@@ -46,6 +46,7 @@ def least(name):
     return [float(epsilon) for epsilon in values], [value - LESS for value in values.values()]
 
 
+@pytest.mark.slow
 def test_a_forest_is_copied_exactly_and_reaches_the_ceiling():
     X, y = load_breast_cancer(return_X_y=True)
     X = X[:, :6]

@@ -60,7 +60,7 @@ def flowers(classes):
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("at_once", [1, 1 << 20])
-@pytest.mark.every(3)
+@pytest.mark.cases(1)
 def test_boxes_meet_the_exact_cells(name, classes, at_once, monkeypatch):
     """Three of four features, so one is public: several records, and labels that they do not have."""
     monkeypatch.setattr(descent, "MOST_AT_ONCE", at_once)
@@ -83,7 +83,7 @@ def test_boxes_meet_the_exact_cells(name, classes, at_once, monkeypatch):
 
 @pytest.mark.parametrize("features", [4, 5, 6])
 @pytest.mark.parametrize("name", ["pure votes", "shares", "boosting", "histogram boosting"])
-@pytest.mark.every(4)
+@pytest.mark.cases(1)
 def test_boxes_meet_every_point_of_a_grid(name, features):
     """Brute force; the seventh feature is public, and missing for one record where the model knows such."""
     model, X = MODELS[name], CANCER.copy()
@@ -151,6 +151,7 @@ def test_categories_that_are_numbers_stand_beside_numbers():
 
 @pytest.mark.parametrize("tolerance", [0.01, 5e-4])
 @pytest.mark.parametrize("features", [3, 4])
+@pytest.mark.slow
 def test_the_tolerance_is_met_for_certain_and_not_exceeded_much(features, tolerance):
     rng = np.random.default_rng(0)
     X = rng.random((600, 5))

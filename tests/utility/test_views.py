@@ -121,7 +121,7 @@ def holds(lower, upper, truth):
 
 
 @pytest.mark.parametrize("name", sparing(LINEAR, keep=(1, 3, 5, 8)))
-@pytest.mark.every(3)
+@pytest.mark.slow
 def test_linear_models_behind_compositions_hold_the_truth_in_sixty_digits(name):
     """Gaps and texts in public columns; one feature, so that predict's own turn is the only one."""
     model = fitted(*(LINEAR[name] if name == "components" else [LINEAR[name]]))
@@ -148,7 +148,7 @@ def test_linear_models_behind_compositions_hold_the_truth_in_sixty_digits(name):
         (MLPClassifier((6,), random_state=0, max_iter=100), "propagation"),
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.slow
 def test_other_scores_behind_compositions_hold_the_sampled_truth(model, method):
     """Three labels, two features; 8 sampled intervals miss with probability 1e-6 together."""
     model = fitted(model, labels=THIRDS)
@@ -208,6 +208,7 @@ CONDITIONED = [
 
 
 @pytest.mark.parametrize(("model", "method"), sparing(CONDITIONED, keep=[0]))
+@pytest.mark.slow
 def test_categories_beside_numbers_hold_the_truth_in_sixty_digits(model, method):
     """All combinations of two categories, and predict's own turn in each: the record's label, not that of the copy."""
     other = KNOWN[(KNOWN["job"] != KNOWN["job"].iloc[0]) & (KNOWN["sex"] != KNOWN["sex"].iloc[0])]
@@ -235,6 +236,7 @@ def test_categories_beside_numbers_hold_the_truth_in_sixty_digits(model, method)
     assert (found.upper - found.lower).max() <= 1e-3
 
 
+@pytest.mark.slow
 def test_combinations_share_the_risk_of_an_engine_that_draws():
     """Rays: every row of a combination is paid for, and no more is spent than asked for."""
     model = fitted(LogisticRegression(), labels=THIRDS)
@@ -330,6 +332,7 @@ def test_radius_of_a_linear_model_behind_a_composition(norm):
         (DecisionTreeClassifier(max_depth=4, random_state=0), "tree"),
     ],
 )
+@pytest.mark.slow
 def test_radius_of_other_models_behind_a_composition(model, method):
     """No point of a fine grid within the lower bound flips; the witness does."""
     model, record = fitted(model), TABLE[TABLE["gain"].isna()].iloc[[1]]
@@ -346,6 +349,7 @@ def test_radius_of_other_models_behind_a_composition(model, method):
 
 
 @pytest.mark.parametrize("model", [LogisticRegression(), DecisionTreeClassifier(max_depth=4, random_state=0)])
+@pytest.mark.cases(1)
 def test_a_safe_box_behind_a_composition_is_certain(model):
     model, record = fitted(model), TABLE[TABLE["gain"].isna()].iloc[[1]]
     found = ew.safe_box(model, record, sensitive=["age", "hours"], domain=DOMAIN)
@@ -356,6 +360,7 @@ def test_a_safe_box_behind_a_composition_is_certain(model):
     assert (model.predict(inside) == found.label).all()
 
 
+@pytest.mark.slow
 def test_numbers_as_categories_are_asked_apart_behind_a_one_hot_encoder():
     """A number that an encoder takes apart has no order; as a declared category it needs none."""
     table = pd.DataFrame({"rooms": RNG.integers(1, 4, 80), "size": RNG.uniform(20, 90, 80)})

@@ -250,7 +250,7 @@ class LatticeConfig:
         return np.asarray(numbers, dtype=np.int64)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form; drawn rows, which all of version 0.1 are, go unsaid."""
+        """Return the JSON form; drawn rows go unsaid."""
         assigned = {"rows": self.rows} if self.rows != "drawn" else {}
         return {
             "version": VERSION, "box": [list(pair) for pair in self.box], "m": self.m, "classes": list(self.classes),

@@ -28,7 +28,6 @@ from epsworth.parallel import Idle, batches_of, in_order
 BATCH = 32
 SAVE_SECONDS = 30.0
 ROUND = 8  # batches
-STREAM = 2  # the way in which worlds are drawn from words
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +222,6 @@ def _save(path: str | Path, experiment: Experiment, done: list[Trials]) -> None:
     joined = _joined(whole)
     seed = experiment.sampler.seed
     head = json.dumps({
-        "stream": STREAM,
         "about": "un-noised outputs: as private as the pool",
         "of": experiment.fingerprint(),
         "list": seed.key.hex() if isinstance(seed, SecretSeed) else None,  # without it nobody could resume
@@ -261,11 +259,6 @@ def _load(path: str | Path | None, experiment: Experiment) -> list[Trials]:
     with _opened(path) as (head, saved):
         outputs, failed, warned = (saved[key] for key in ("outputs", "failed", "warned"))
         of = head["of"]
-    if head.get("stream") != STREAM:
-        raise ValueError(
-            f"cannot resume from {path}: an earlier version of epsworth drew its worlds in another way; remove it to "
-            "start afresh, or name another"
-        )
     if of != experiment.fingerprint():
         raise ValueError(
             f"cannot resume from {path}: it belongs to other data, another algorithm, seed or library version; "
