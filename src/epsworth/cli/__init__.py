@@ -32,7 +32,6 @@ from epsworth.cli import (
     radius,
     recommend,
     report,
-    reproduce,
     run,
     safe_box,
     split,
@@ -72,7 +71,6 @@ for command in (
     profile.profile,
     noise.noise,
     mechanisms.mechanisms,
-    reproduce.reproduce,
 ):
     app.command()(options.apart(command))
 app.add_typer(learn.app, name="learn")

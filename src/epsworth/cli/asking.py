@@ -152,7 +152,7 @@ def compute(
         left = left_of(within, began)
         curves = ask(
             asked.model, asked.frame, rng=given["seed"], y=asked.truth, progress=run.progress, seconds=left,
-            watch=None if given["method"] == "paper" else run.watch, n_jobs=n_jobs, **question,
+            watch=run.watch, n_jobs=n_jobs, **question,
         )  # fmt: skip
     return curves, curves.stopped and run.interrupted
 

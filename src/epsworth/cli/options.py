@@ -79,7 +79,7 @@ Over = Annotated[
 ]
 Method = Annotated[
     str,
-    typer.Option(help="auto, paper (a heuristic), or an engine (grid, cells, sampled, ...); others are told."),
+    typer.Option(help="auto, or an engine (grid, cells, sampled, ...); others are told."),
 ]
 Quantise = Annotated[
     int | None, typer.Option(help="Round continuous outputs to this many grid points: exact for any classifier.")

@@ -85,7 +85,7 @@ def surroundings(
     from epsworth.utility.looking_around import look_around
     from epsworth.utility.recommendation import recommend
 
-    if found is None and curves.sound:
+    if found is None:
         found = recommend(curves, at_least=0.9, on="average" if len(curves.labels) > 1 else "worst")
     address = is_address(given.get("model") or given.get("source"))
     free = not (address or curves.stopped or given["within_seconds"] is not None)

@@ -6,7 +6,6 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from epsworth.rounding import round_down, round_up, show_down, show_up
@@ -92,7 +91,7 @@ def print_population(curves: Curves, of: Quantity = "stability") -> None:
     """Print bounds on the average over the population, at as many epsilons as the other tables show."""
     from epsworth.utility.curves import FEWEST_ROWS
 
-    if len(curves.labels) < FEWEST_ROWS or not curves.sound:
+    if len(curves.labels) < FEWEST_ROWS:
         return
     out, names = console(), max(map(len, ("mechanism", *curves.mechanisms)))
     shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names) // 13)))
@@ -112,16 +111,7 @@ def views_of(curves: Curves) -> list[str | int]:
     return ["worst"] if len(curves.labels) == 1 else ["average", "worst"]
 
 
-def print_check(curves: Curves) -> None:
-    """Print guaranteed tables beside a heuristic's claims."""
-    if curves.check is not None:
-        console().print("[bold]The same question, answered with a guarantee:[/bold]\n")
-        print_curves(replace(curves, stability=curves.check, sound=True), views_of(curves))
-
-
 def _what_numbers_are(curves: Curves) -> str:
-    if not curves.sound:
-        return "Claims of the published search are not bounds; the guaranteed tables stand beside them."
     if curves.confidence == 1:
         return "Numbers are guaranteed lower bounds; the bounds of this answer hold for certain."
     sure = show_down(100 * curves.confidence)
@@ -129,8 +119,6 @@ def _what_numbers_are(curves: Curves) -> str:
 
 
 def _width(curves: Curves, lower: Floats, upper: Floats) -> str:
-    if not curves.sound:
-        return "the published claim: a heuristic, not a guarantee"
     half = float((upper - lower).max()) / 2
     return "exact" if half < 1e-9 else f"half-width at most {round_up(half):g}"
 

@@ -87,7 +87,6 @@ def utility(
     if curves.accuracy is not None:
         show.print_curves(curves, views[:1], of="accuracy")
     show.print_population(curves)
-    show.print_check(curves)
     show.print_facts(curves)
     if policy is not None:
         show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")

@@ -130,7 +130,7 @@ class Shown:
             at = np.append(at, np.flatnonzero(curves.epsilons == found.choice.epsilon)[0])
         at = np.unique(at)
         if populations is None:
-            enough = curves.sound and len(curves.labels) >= FEWEST_ROWS
+            enough = len(curves.labels) >= FEWEST_ROWS
             populations = {of: curves.population(of, at=at.tolist()) for of in cls._held(curves) if enough}
         else:
             populations = {of: _at(one, at) for of, one in populations.items()}

@@ -38,8 +38,6 @@ class Origin:
         The day on which the page was made.
     command : str or None
         What made the result.
-    heuristic : bool
-        Whether a published heuristic was asked, beside which these bounds stood.
     more : tuple of (str, str)
         What else is known of where it comes from, word and value, as plain text.
     """
@@ -49,17 +47,14 @@ class Origin:
     size: int
     made: str
     command: str | None
-    heuristic: bool = False
     more: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(
-        cls, content: bytes, command: str | None, *, heuristic: bool = False, more: tuple[tuple[str, str], ...] = ()
-    ) -> Origin:
+    def of(cls, content: bytes, command: str | None, *, more: tuple[tuple[str, str], ...] = ()) -> Origin:
         """Return that of a result as it is written, made by this library today."""
         fingerprint, today = hashlib.sha256(content).hexdigest(), datetime.now(UTC).strftime("%Y-%m-%d")
         version = import_module("epsworth").__version__  # the package stands above this room
-        return cls(version, fingerprint, len(content), today, command, heuristic, more)
+        return cls(version, fingerprint, len(content), today, command, more)
 
 
 def packed(content: bytes) -> str:

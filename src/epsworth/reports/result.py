@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -217,16 +217,11 @@ def _of_curves(
     curves: Curves, asked: Question, content: bytes, command: str | None, population: Any = None,
     surroundings: Surroundings | None = None, origins: Mapping[str, str] | None = None,
 ) -> Page:  # fmt: skip
-    heuristic = not curves.sound
-    if heuristic:
-        if curves.check is None:
-            raise ValueError("these curves are a heuristic (method='paper') without bounds; report on method='auto'")
-        curves, population = replace(curves, stability=curves.check, accuracy=None, sound=True, check=None), None
     found = _chosen(curves, asked)
     shown = Shown.of(
         curves, found, 1.0 if asked.delta is None else asked.delta, _populations(curves, found, population)
     )
-    origin = Origin.of(content, command, heuristic=heuristic, more=tuple((origins or {}).items()))
+    origin = Origin.of(content, command, more=tuple((origins or {}).items()))
     return utility_page(shown, origin, packed(content), surroundings)
 
 

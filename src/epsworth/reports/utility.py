@@ -207,8 +207,6 @@ def _unprotected(shown: Shown, origin: Origin, held: Surroundings | None) -> str
         said.append("A choice that is made for one record depends on it, and so reveals something about it.")
     if any(promise.delta for row in shown.promises for promise in row):
         said.append("With probability δ a mechanism that has one may show more than its ε says.")
-    if origin.heuristic:
-        said.append("The claims of the published search are no bounds; this page shows the bounds beside them.")
     if curves.stopped:
         said.append("The run ended before its work was done: the bounds hold, and could be narrower.")
     raw = (

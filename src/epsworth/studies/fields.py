@@ -134,13 +134,11 @@ def one_of(*words: str) -> Callable[[str, object], str]:
 
 
 def method(field: str, value: object) -> str:
-    """Return who is to answer; a heuristic guarantees nothing that could be recommended."""
+    """Return who is to answer."""
     from epsworth.utility.engines.plan import known, methods
 
     if not isinstance(value, str) or not known(value):
         raise ValueError(f"{field} must be one of {', '.join(map(repr, methods()))}, got {short(value)}")
-    if value == "paper":
-        raise ValueError(f"{field} is 'paper', a heuristic, on which nothing is recommended; write 'auto'")
     return value
 
 

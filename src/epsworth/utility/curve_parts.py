@@ -104,8 +104,6 @@ unit, stopped
     with_accuracy: bool
 
     over: ClassVar[str] = "records"
-    sound: ClassVar[bool] = True
-    check: ClassVar[None] = None
     built_from: ClassVar[tuple[str, ...]] = ()
 
     @property

@@ -78,10 +78,8 @@ class Curves(Result):
         Wall-clock time.
     notes : tuple of str
         What a reader must know besides, such as the cost of a privacy indicator.
-    sound, stopped : bool
-        Whether the bounds are guaranteed (a heuristic's are not); whether the run ended before its work was done.
-    check : Bounds or None
-        Beside a heuristic: guaranteed bounds on the same question.
+    stopped : bool
+        Whether the run ended before its work was done; its bounds hold all the same.
     spent : float
         Probability that was spent on misses, rounded down: at most 1 - ``confidence``, and 0 where nothing was drawn.
     unit : {"feature", "record"}
@@ -116,15 +114,13 @@ class Curves(Result):
     queries: int
     seconds: float
     notes: tuple[str, ...] = field(default=())
-    sound: bool = True
-    check: Bounds | None = None
     spent: float = 0.0
     unit: Unit = "feature"
     stopped: bool = False
     built_from: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.sound and Fraction(self.spent) > 1 - Fraction(self.confidence):
+        if Fraction(self.spent) > 1 - Fraction(self.confidence):
             raise ValueError(f"these bounds spent {self.spent:g}, which is no confidence of {self.confidence:g}")
 
     @property
@@ -170,8 +166,6 @@ class Curves(Result):
         at : sequence of int, optional
             The epsilons to look at, by number; the confidence is that of all together whichever these are.
         """
-        if not self.sound:
-            raise ValueError("these curves are a heuristic (method='paper'); only bounds say anything of a population")
         found, own = self.bounds(of), [self.mechanisms.index(name) for name in self.built_from]
         within = population_bounds(
             Interval(found.lower[:, at], found.upper[:, at]),
@@ -195,9 +189,7 @@ class Curves(Result):
         """Say what is promised for one record, rounded to the safe side."""
         m, e = self._find(mechanism, epsilon)
         lower = round_down(float(self.stability.of_record(record).lower[m, e]))
-        if not self.sound:
-            how = "a published heuristic, not a guarantee"
-        elif self.confidence == 1:
+        if self.confidence == 1:
             how = "exact"
         else:
             how = f"with {show_down(100 * self.confidence)} % confidence over our sampling"
@@ -238,13 +230,11 @@ class Curves(Result):
                 for name, row in zip(self.mechanisms, lower, strict=True)
             ]
             found.append(Table(f"stability, {view_of(on, count)}: at least, by epsilon per {self.unit}", heads, rows))
-        if self.sound and count >= FEWEST_ROWS:
+        if count >= FEWEST_ROWS:
             found.append(self._of_population(at, heads))
         lines = [textwrap.fill(promised, WIDTH, subsequent_indent="  ") for promised in self.promises()]
         if len(at) < self.epsilons.size:
             lines.append(f"{len(at)} of {self.epsilons.size} epsilons are shown.")
-        if not self.sound:
-            lines.append("These are claims of a heuristic, not guarantees; `check` holds bounds.")
         return [*found, "\n".join([*lines, *(f"Note, {note}." for note in self.notes)])]
 
     def _of_population(self, at: NDArray[np.intp], heads: list[str]) -> Table:
@@ -319,9 +309,8 @@ class Curves(Result):
         words = WITH_UNIT | {"epsilons": f"epsilons_per_{self.unit}"}
         found = {words.get(name, name): value for name, value in super().to_dict().items()}
         promised = [[promise_to_dict(promise) for promise in row] for row in self.guarantees]
-        if self.sound:
-            quantities = ("stability",) if self.accuracy is None else QUANTITIES
-            found["population"] = {of: self.population(of).to_dict() for of in quantities}
+        quantities = ("stability",) if self.accuracy is None else QUANTITIES
+        found["population"] = {of: self.population(of).to_dict() for of in quantities}
         return {"format": FORMAT, **found, "guarantees_per_record": promised}
 
     @classmethod
@@ -338,7 +327,7 @@ class Curves(Result):
     @classmethod
     def _read(cls, document: Mapping[str, Any]) -> Self:
         tight = np.array(document["tight_epsilons_per_record"], dtype=np.float64)
-        accuracy, check = document["accuracy"], document.get("check")
+        accuracy = document["accuracy"]
         unit: Unit = "record" if "epsilons_per_record" in document else "feature"
         curves = cls(
             mechanisms=tuple(map(str, document["mechanisms"])),
@@ -357,8 +346,6 @@ class Curves(Result):
             queries=int(document["queries"]),
             seconds=float(document["seconds"]),
             notes=tuple(document["notes"]),
-            sound=truth(document["sound"]),
-            check=None if check is None else Bounds.from_dict(check),
             spent=float(document.get("spent", 0.0)),
             unit=unit,
             stopped=truth(document.get("stopped", False)),

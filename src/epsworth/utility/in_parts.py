@@ -63,7 +63,7 @@ def stability_in_parts(
     ----------
     model, X, sensitive, mechanisms, epsilons, domain, method, confidence, tolerance, rng, y, at_least, quantise, \
 policy, progress, seconds, watch, n_jobs
-        As for `stability`; no heuristic, no tailored mechanism, and no policy that samples features.
+        As for `stability`; no tailored mechanism, and no policy that samples features.
     folder : path
         Made where it is not there.  It is a checkpoint, too: the same call goes on from what it holds, with any number
         of workers.  It is computed from raw data: keep it as you keep the table.
@@ -90,8 +90,6 @@ policy, progress, seconds, watch, n_jobs
     pace = Pace(check_seconds(seconds), watch, progress)
     check_options(method, confidence, tolerance, "records", at_least)
     check_n_jobs(n_jobs)
-    if method == "paper":
-        raise ValueError("method='paper' is a heuristic for a few records; use stability")
     check_folder(folder, "folder")
     random, question = generator(rng), _question(locals())
     pace.progress(READ / 2)

@@ -68,7 +68,7 @@ class Place:
     @staticmethod
     def bounds(curves: Curves) -> Bounds:
         """Return what is bounded: not what a heuristic claims."""
-        return curves.stability if curves.sound or curves.check is None else curves.check
+        return curves.stability
 
 
 def look_around(
@@ -341,7 +341,7 @@ def _grouping(
     found = []
     for of, bounds in {
         "stability": place.bounds(curves),
-        "accuracy": curves.accuracy if curves.sound else None,
+        "accuracy": curves.accuracy,
     }.items():
         every = [] if bounds is None else served(kinds, numbers, bounds.lower[place.m, place.e])
         kept = [one for one in every if one.records >= FEWEST_RECORDS]

@@ -183,8 +183,6 @@ def recommend(
     """
     if not isinstance(curves, (Curves, CurveParts)):
         raise TypeError(f"curves must be what stability returns, got a {type(curves).__name__}")
-    if not curves.sound:
-        raise ValueError("these curves are a heuristic (method='paper'), not a guarantee; recommend on method='auto'")
     if not 0 < as_float(at_least) <= 1:
         raise ValueError(f"at_least must lie in (0, 1], got {short(at_least)}")
     if delta is not None and not 0 <= as_float(delta) <= 1:

@@ -22,7 +22,7 @@ from epsworth.release import Policy
 from epsworth.rounding import float_below
 from epsworth.space import Domain
 from epsworth.utility.curves import Curves
-from epsworth.utility.engines.assembly import READ, assemble, curves_of, run, with_published_claim
+from epsworth.utility.engines.assembly import READ, assemble, curves_of, run
 from epsworth.utility.engines.checkpoint import Checkpoint, described
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.piece_files import UNCUT, PieceFolder, check_folder
@@ -109,9 +109,6 @@ def stability(
           and k-means with up to two sensitive features.
         - ``strata``: k-ary randomised response on anything; one set of draws for all epsilons.
         - ``sampled``: anything.
-
-        ``paper`` reproduces the published box search: a heuristic (``sound`` is False), with the bounds of ``auto``
-        beside it as ``Curves.check``.
     confidence : float
         Probability, in (0, 1), that all bounds hold.
     tolerance : float
@@ -185,8 +182,6 @@ def stability(
     """
     pace = Pace(check_seconds(seconds), watch, progress)
     check_options(method, confidence, tolerance, over, at_least)
-    if method == "paper" and not (seconds is None and watch is None and checkpoint is None):
-        raise ValueError("method='paper' runs to its end; leave out seconds, watch and checkpoint")
     check_n_jobs(n_jobs)
     if checkpoint is not None:
         _check_place(checkpoint, n_jobs)
@@ -196,8 +191,6 @@ def stability(
         check_beside_policy(
             {"sensitive": sensitive, "mechanisms": own, "epsilons": epsilons, "domain": domain, "quantise": quantise}
         )
-        if method == "paper":
-            raise ValueError("method='paper' knows no policy; leave it out")
         policy = policy if isinstance(policy, Policy) else Policy.load(policy)
         if policy.tailoring is not None:
             if checkpoint is not None:
@@ -235,7 +228,7 @@ def stability(
     curves = curves_of(question, answered, assemble(question, answered), chosen, settings, pace)
     if tailored is not None:
         return joined(curves, replace(tailored, seconds=curves.seconds), apart.names)
-    return with_published_claim(question, curves, settings, pace.began) if method == "paper" else curves
+    return curves
 
 
 def _apart(rng: np.random.Generator) -> np.random.Generator:

@@ -4,7 +4,6 @@
 ``table``       ENGINES, in the order in which ``auto`` tries them
 ``plan``        which engine answers for which mechanism, and why
 ``assembly``    running the parts of a plan, each with its share of the risk, and one answer from them
-``paper``       the paper's box search, for comparison: a heuristic, and no engine
 
 What engines share: ``probing`` (does a classifier answer as was read?), ``contraction`` (laws over all epsilons,
 decision tables), ``brackets``, ``verdicts`` (on boxes); readings of trees (``partition``, ``leaves``), linear models

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -21,7 +20,6 @@ from epsworth.utility.engines.checkpoint import Checkpoint, Kept
 from epsworth.utility.engines.coin import revealing, with_coin
 from epsworth.utility.engines.engine import Answer, Engine, Settings
 from epsworth.utility.engines.mixture import Mixture
-from epsworth.utility.engines.paper import published
 from epsworth.utility.engines.pieces import WHOLE, Work, bounded
 from epsworth.utility.engines.plan import Method, Part, plan
 from epsworth.utility.engines.sampled import Over, Sampled
@@ -318,27 +316,3 @@ def _accuracy(found: Answer, question: Question) -> Bounds | None:
 
 def _with_coin(bounds: Bounds, question: Question, raw: Floats) -> Bounds:
     return with_coin(bounds, revealing(question), raw)
-
-
-def with_published_claim(question: Question, curves: Curves, settings: Settings, began: float) -> Curves:
-    """Put the published claim in place of the bounds, which stay beside it as ``check``."""
-    if any(not release.mechanisms for row in question.releases for release in row):
-        raise ValueError("method='paper' knows no label_rr; leave it out")
-    found = published(question, settings.rng, settings.progress)
-    claim = _with_coin(found.stability, question, np.ones(len(question.records)))
-    above = int((claim.lower > curves.upper).sum())
-    heuristic = (
-        f"the published box search is a heuristic, not a guarantee: {above} of {claim.lower.size} claims lie above "
-        "the upper bound of the direct check"
-    )
-    return replace(
-        curves,
-        stability=claim,
-        accuracy=None,
-        check=curves.stability,
-        method=np.full(curves.method.shape, "paper"),
-        queries=curves.queries + found.queries,
-        seconds=time.monotonic() - began,
-        notes=(*question.notes, *_too_wide(curves, settings.at_least), heuristic),
-        sound=False,
-    )

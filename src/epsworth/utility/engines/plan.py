@@ -9,7 +9,7 @@ from epsworth.utility.engines import table
 from epsworth.utility.engines.engine import Engine
 from epsworth.utility.question import Question
 
-Method = str  # the name of an engine, "auto" or "paper"
+Method = str  # the name of an engine, or "auto"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Part:
 
 def methods() -> tuple[str, ...]:
     """Return what ``method`` may be."""
-    return "auto", *(engine.name for engine in table.ENGINES), "paper"
+    return "auto", *(engine.name for engine in table.ENGINES)
 
 
 def known(method: object) -> bool:
@@ -54,7 +54,7 @@ def _why(engine: Engine, question: Question, m: int) -> str:
 
 def _asked_for(method: Method) -> list[Engine]:
     """Return the engines to try, in order."""
-    if method in ("auto", "paper"):
+    if method == "auto":
         return list(table.ENGINES)
     return [engine for engine in table.ENGINES if engine.name == method]
 

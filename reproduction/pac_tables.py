@@ -6,8 +6,8 @@ import numpy as np
 
 from epsworth.pac import dp_epsilon, posterior
 from epsworth.pac.allocation import allocate, mean_second_moments
-from epsworth.reproduce import pac_tasks
-from epsworth.reproduce.items import Item, Outcome, Setting, claims, judged
+from reproduction import pac_tasks
+from reproduction.items import Item, Outcome, Setting, claims, judged
 
 TABLES = ("rice.csv.gz", "dry_bean.csv.gz")
 BUDGETS = (1 / 4, 1 / 16, 1 / 64)  # the columns of Table 2
@@ -86,7 +86,7 @@ def section_6_3(setting: Setting) -> Outcome:
 
 ITEMS = (
     Item(
-        "001-table-2",
+        "pac/table-2",
         "Table 2, section 6.3",
         "Private means lie .043 to .048 (Iris), .008 (Rice), .005 (Dry Bean) from the pool's, DP ones .02 to .09, "
         ".002 to .007, .001 to .004: noise hardly matters.",
@@ -95,7 +95,7 @@ ITEMS = (
         needs=TABLES,
     ),
     Item(
-        "001-section-6.3",
+        "pac/section-6.3",
         "Section 6.3",
         "Isotropic noise makes the distance of private means up to 1.7 times as large.",
         section_6_3,

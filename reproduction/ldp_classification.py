@@ -10,8 +10,8 @@ from sklearn.datasets import make_moons
 
 from epsworth.arrays import Floats
 from epsworth.learner import LDPClassifier, rate
-from epsworth.reproduce.items import Item, Outcome, Setting, judged
-from epsworth.reproduce.panels import Panel, Series, curve, curves
+from reproduction.items import Item, Outcome, Setting, judged
+from reproduction.panels import Panel, Series, curve, curves
 
 CENTRE = 0.4137  # where the labels turn: off the lattice, on which the excess would be exactly zero
 SLOPE = 0.8
@@ -226,75 +226,75 @@ def figure_2(setting: Setting) -> Outcome:
 
 ITEMS = (
     Item(
-        "002-theorem-1",
+        "ldp-classification/theorem-1",
         "Theorem 1, slide 8",
         "Laplace noise of scale 2^(d + 1) / alpha on the overlapping cells keeps alpha-LDP.",
         theorem_1,
         quick=True,
     ),
     Item(
-        "002-theorem-2",
+        "ldp-classification/theorem-2",
         "Theorem 2, slide 12",
         "If h -> 0 and n alpha^2 h^(2d) -> infinity, the excess risk goes to zero for every distribution.",
         theorem_2,
         quick=True,
     ),
     Item(
-        "002-lemma-1",
+        "ldp-classification/lemma-1",
         "Lemma 1, slide 14",
         "Almost every point has P[|X - x| < h] of the order h^d or more.",
         lemma_1,
         quick=True,
     ),
     Item(
-        "002-lemma-2",
+        "ldp-classification/lemma-2",
         "Lemma 2, slide 17",
         "exp(-n alpha^2 delta^2 / 2^(2d + 6)) goes to 0, and E T / delta to twice the sign of eta - 1/2.",
         lemma_2,
         quick=True,
     ),
     Item(
-        "002-slide-19",
+        "ldp-classification/slide-19",
         "Slide 19, the proof's tail bound",
         "The chance of a wrong sign is at most about exp(-n alpha^2 delta^2 / 2^(2d + 6)).",
         slide_19,
         quick=True,
     ),
     Item(
-        "002-theorem-3",
+        "ldp-classification/theorem-3",
         "Theorem 3, slide 25",
         "The minimax excess risk is of the order (n alpha^2)^(-beta (1 + gamma) / (2 beta + 2d)).",
         theorem_3,
         quick=True,
     ),
     Item(
-        "002-table-1",
+        "ldp-classification/table-1",
         "Table, slide 27",
         "The exponent is beta (1 + gamma) / (2 beta + 2d) with privacy, / (2 beta + d) without.",
         table_1,
         quick=True,
     ),
     Item(
-        "002-fig-1",
+        "ldp-classification/fig-1",
         "Figure, slide 29",
         "Artificial data of scikit-learn.",
         reason="a scatter plot; neither the generator's name nor its settings are told",
     ),
     Item(
-        "002-fig-2",
+        "ldp-classification/fig-2",
         "Figure, slide 30",
         "The accuracy rises with alpha, and levels off.",
         figure_2,
         quick=True,
     ),
     Item(
-        "002-theorem-4",
+        "ldp-classification/theorem-4",
         "Theorem 4, appendix",
         "Lebesgue's decomposition of a measure.",
         reason="a textbook theorem, quoted for a proof; it holds no number",
     ),
     Item(
-        "002-theorem-5",
+        "ldp-classification/theorem-5",
         "Theorem 5, appendix",
         "Lebesgue's differentiation theorem.",
         reason="a textbook theorem, quoted for a proof; it holds no number",

@@ -6,21 +6,21 @@ import re
 
 import numpy as np
 import pytest
+from reproduction.items import claims, judged
+from reproduction.panels import curves
+from reproduction.pictures import drawn
 
-from epsworth.reproduce import ITEMS, Item, Outcome, Setting, Verdict, named, outcome_of
-from epsworth.reproduce.items import claims, judged
-from epsworth.reproduce.panels import curves
-from epsworth.reproduce.pictures import drawn
+from reproduction import ITEMS, Item, Outcome, Setting, Verdict, named, outcome_of
 
 # by what computes them, as two items may share it
 QUICK = {item.compute: name for name, item in reversed(ITEMS.items()) if item.quick and not item.needs}
 # what takes longer than a tenth of a second on a machine with nothing else to do
-SLOW = {"001-fig-4", "001-fig-10", "001-table-1", "002-fig-2", "003-fig-2", "003-fig-3", "003-fig-6",
-        "003-proposition-2", "003-remark-4", "003-algorithm-2"}  # fmt: skip
+SLOW = {"pac/fig-4", "pac/fig-10", "pac/table-1", "ldp-classification/fig-2", "privacy-boosting/fig-2", "privacy-boosting/fig-3", "privacy-boosting/fig-6",
+        "privacy-boosting/proposition-2", "privacy-boosting/remark-4", "privacy-boosting/algorithm-2"}  # fmt: skip
 
 
 def test_every_id_is_there_once():
-    from epsworth.reproduce import catalogue
+    from reproduction import catalogue
 
     given = [item.id for part in catalogue._PARTS for item in part.ITEMS]
     assert len(given) == len(set(given)) == len(ITEMS)
@@ -60,16 +60,16 @@ def test_quick_items_find_a_number(name):
 @pytest.mark.parametrize(
     ("name", "verdict", "number"),
     [
-        ("000-section-3.1", Verdict.FAILS, "5.3648"),  # ln 5 / .3
-        ("000-section-4.3", Verdict.CORRECTED, "1.3863"),  # 2 ln 2
-        ("000-theorem-3", Verdict.CORRECTED, "0.1238"),  # .1 + .9 e / (100 + e)
-        ("000-example-4", Verdict.HOLDS, "0.48110"),  # 2 sqrt(ln 2 + 1) - sqrt(4.5)
-        ("000-example-5", Verdict.FAILS, "class 2"),
-        ("001-table-1", Verdict.CORRECTED, "17 of 18"),
-        ("001-fig-12", Verdict.HOLDS, "k = 30"),
-        ("002-theorem-1", Verdict.HOLDS, "4, 8, 16"),
-        ("003-remark-4", Verdict.FAILS, "claimed 1.213, true 1.442"),
-        ("003-theorem-2", Verdict.FAILS, "2.6416e-04"),
+        ("ldp-utility/section-3.1", Verdict.FAILS, "5.3648"),  # ln 5 / .3
+        ("ldp-utility/section-4.3", Verdict.CORRECTED, "1.3863"),  # 2 ln 2
+        ("ldp-utility/theorem-3", Verdict.CORRECTED, "0.1238"),  # .1 + .9 e / (100 + e)
+        ("ldp-utility/example-4", Verdict.HOLDS, "0.48110"),  # 2 sqrt(ln 2 + 1) - sqrt(4.5)
+        ("ldp-utility/example-5", Verdict.FAILS, "class 2"),
+        ("pac/table-1", Verdict.CORRECTED, "17 of 18"),
+        ("pac/fig-12", Verdict.HOLDS, "k = 30"),
+        ("ldp-classification/theorem-1", Verdict.HOLDS, "4, 8, 16"),
+        ("privacy-boosting/remark-4", Verdict.FAILS, "claimed 1.213, true 1.442"),
+        ("privacy-boosting/theorem-2", Verdict.FAILS, "2.6416e-04"),
     ],
 )
 @pytest.mark.cases(1)
@@ -91,18 +91,18 @@ def test_an_item_needs_a_name_and_one_of_the_two():
 
     for words, given in (
         ("no name of an item", {"id": "figure 2", "reason": "a drawing"}),
-        ("either compute or a reason", {"id": "000-fig-2"}),
-        ("either compute or a reason", {"id": "000-fig-2", "compute": compute, "reason": "a drawing"}),
-        ("cannot be quick", {"id": "000-fig-2", "reason": "a drawing", "quick": True}),
+        ("either compute or a reason", {"id": "ldp-utility/fig-2"}),
+        ("either compute or a reason", {"id": "ldp-utility/fig-2", "compute": compute, "reason": "a drawing"}),
+        ("cannot be quick", {"id": "ldp-utility/fig-2", "reason": "a drawing", "quick": True}),
     ):
         with pytest.raises(ValueError, match=words):
             Item(**{"what": "Figure 2", "statement": "It is.", **given})
 
 
 def test_unknown_ids_are_answered_with_the_nearest():
-    assert [item.id for item in named("003-theorem-1")] == ["003-theorem-1"]
+    assert [item.id for item in named("privacy-boosting/theorem-1")] == ["privacy-boosting/theorem-1"]
     assert len(named("all")) == len(ITEMS)
-    with pytest.raises(ValueError, match=r"unknown ID '000-figure-2'; the nearest are .*000-fig-2"):
+    with pytest.raises(ValueError, match=r"unknown ID '000-figure-2'; the nearest are .*ldp-utility/fig-2"):
         named("000-figure-2")
     with pytest.raises(ValueError, match="--list shows all"):
         named("%%%")
@@ -155,7 +155,7 @@ def test_panels_refuse_curves_whose_places_do_not_fit():
 
 
 def test_a_picture_is_the_same_to_the_byte():
-    panels = outcome_of(ITEMS["000-fig-2"], Setting(quick=True)).panels
+    panels = outcome_of(ITEMS["ldp-utility/fig-2"], Setting(quick=True)).panels
     once, again = drawn("Figure 2", panels), drawn("Figure 2", panels)
     assert once == again
     for words in ("<svg", "Figure 2", "read off by the paper", "epsilon"):

@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from epsworth.guarantees import Approximate, Probabilistic, compose
 from epsworth.mechanisms import FAMILIES, KRR, PM, Gaussian, Laplace, gaussian_sigma
-from epsworth.reproduce.items import Item, Outcome, Setting, judged
+from reproduction.items import Item, Outcome, Setting, judged
 
 
 def _hoeffding(omega: float, tau: float) -> int:
@@ -153,27 +153,27 @@ def approximate_is_weaker(setting: Setting) -> Outcome:
 
 ITEMS = (
     Item(
-        "000-fig-1",
+        "ldp-utility/fig-1",
         "Figure 1, section 1",
         "A drawing: from measuring utility after perturbation to bounding it by concentration and robustness.",
         reason="a drawing of the idea; it holds no number",
     ),
     Item(
-        "000-table-1",
+        "ldp-utility/table-1",
         "Table 1, section 7.1",
         "Six mechanisms, three kinds of classifiers and three data sets are studied.",
         table_1,
         quick=True,
     ),
     Item(
-        "000-proposition-1",
+        "ldp-utility/proposition-1",
         "Proposition 1, section 4.1",
         "The probability that the output lies in [a, b] is the difference of its distribution function at b and a.",
         proposition_1,
         quick=True,
     ),
     Item(
-        "000-theorem-1",
+        "ldp-utility/theorem-1",
         "Theorem 1, section 4.2.1",
         "ln(2/omega) / (2 tau^2) samples put the observed share within tau of the true one, except with probability "
         "omega.",
@@ -181,42 +181,42 @@ ITEMS = (
         quick=True,
     ),
     Item(
-        "000-theorem-2",
+        "ldp-utility/theorem-2",
         "Theorem 2, section 5.2",
         "d independent (epsilon, delta)-PAC mechanisms make (d epsilon, 1 - (1 - delta)^d).",
         theorem_2,
         quick=True,
     ),
     Item(
-        "000-theorem-3",
+        "ldp-utility/theorem-3",
         "Theorem 3, section 5.2.1",
         "Sending the raw value with probability delta turns an epsilon-LDP mechanism into an (epsilon, delta)-PAC one.",
         theorem_3,
         quick=True,
     ),
     Item(
-        "000-theorem-4",
+        "ldp-utility/theorem-4",
         "Theorem 4, section 5.2.2",
         "A closed form of sigma keeps (epsilon, delta)-PAC LDP on [0, 1] for every epsilon.",
         theorem_4,
         quick=True,
     ),
     Item(
-        "000-section-b.2.2",
+        "ldp-utility/section-b.2.2",
         "Appendix B.2.2",
         "The tail bound behind the classical Gaussian mechanism is wrong: at t = 0 it gives .399 for a half.",
         tail_bound,
         quick=True,
     ),
     Item(
-        "000-definition-15",
+        "ldp-utility/definition-15",
         "Definition 15 and appendix C.3",
         "(epsilon, delta)-LDP bounds the loss strictly, much like pure LDP, so that PAC LDP is its relaxation.",
         approximate_is_weaker,
         quick=True,
     ),
     Item(
-        "000-section-c.5.1",
+        "ldp-utility/section-c.5.1",
         "Appendix C.5.1",
         "The Gaussian mechanism at delta .1 on age and on salary keeps (2 epsilon, .1)-PAC LDP.",
         combined_gaussian,

@@ -14,9 +14,9 @@ from sklearn.neural_network import MLPClassifier
 
 from epsworth.arrays import Floats
 from epsworth.mechanisms import Mechanism, family
-from epsworth.reproduce.items import Item, Outcome, Setting, judged
-from epsworth.reproduce.panels import Panel, Series, Span
 from epsworth.utility.radius import radius
+from reproduction.items import Item, Outcome, Setting, judged
+from reproduction.panels import Panel, Series, Span
 
 X0 = np.array([0.5, 0.5])
 BOXES = (((0.0, 0.55), (0.0, 0.8)), ((0.0, 0.7), (0.0, 0.7)))
@@ -153,35 +153,35 @@ def table_2(setting: Setting) -> Outcome:
 
 ITEMS = (
     Item(
-        "000-example-1",
+        "ldp-utility/example-1",
         "Example 1, section 4.2.2",
         "tau = .02 and omega = .05 ask for 1.8e4 samples; the radius of the network at (.5, .5) is .20.",
         example_1,
         quick=True,
     ),
     Item(
-        "000-fig-3",
+        "ldp-utility/fig-3",
         "Figure 3, section 4.2",
         "The box of radius .20 just touches the decision boundary of the classifier of Examples 4 and 5.",
         example_1,
         quick=True,
     ),
     Item(
-        "000-example-3",
+        "ldp-utility/example-3",
         "Example 3, section 5.1",
         "[0, .55] x [0, .8] and [0, .7] x [0, .7] are robust; the procedure ends with the second, a maximal one.",
         example_3,
         quick=True,
     ),
     Item(
-        "000-fig-5",
+        "ldp-utility/fig-5",
         "Figure 5, section 5.1",
         "The two boxes of Example 3, and the square of radius .2 inside the decision boundary.",
         example_3,
         quick=True,
     ),
     Item(
-        "000-example-4",
+        "ldp-utility/example-4",
         "Example 4, appendix C.1.1",
         "A quadratic classifier whose boundary is a circle: its l2 radius in closed form, l-infinity at least 1/sqrt 2 "
         "of it.",
@@ -189,14 +189,14 @@ ITEMS = (
         quick=True,
     ),
     Item(
-        "000-example-5",
+        "ldp-utility/example-5",
         "Example 5, appendix C.1.2",
         "A printed ReLU network equal to the classifier of Example 4, of class 1 at (.5, .5).",
         example_5,
         quick=True,
     ),
     Item(
-        "000-table-2",
+        "ldp-utility/table-2",
         "Table 2, section 7.2.1",
         "The formula takes .24 / .94 / .30 ms, 2000 draws 6.6 / 860 / 11 ms (PM, exponential, Laplace).",
         table_2,

@@ -13,9 +13,9 @@ from epsworth.pac import MI, allocate, dp_epsilon, dp_posterior, generalised_pri
 from epsworth.pac.alignment import polar, procrustes
 from epsworth.pac.allocation import gaussian_bound
 from epsworth.pac.stopping import variances_settled
-from epsworth.reproduce import pac_tasks
-from epsworth.reproduce.items import Item, Outcome, Setting, judged
-from epsworth.reproduce.panels import curve, curves
+from reproduction import pac_tasks
+from reproduction.items import Item, Outcome, Setting, judged
+from reproduction.panels import curve, curves
 
 CIFAR = "cifar10_jpeg_10k.npz"
 NO_NOISE = 20.0  # nats, at which next to none is added
@@ -123,7 +123,7 @@ def figure_12(setting: Setting) -> Outcome:
     return Outcome(
         judged(first <= 30),
         f"below 5 % from k = {first} on: {100 * priors[29]:.2f} % at 29, {100 * priors[30]:.2f} % at 30",
-        "by eq. (6) with its square (001-equation-6)",
+        "by eq. (6) with its square (pac/equation-6)",
         panels=(
             curves(
                 "50 of 100 are members", ("at least k guessed", list(priors)), "prior", {"ours": list(priors.values())},
@@ -222,55 +222,55 @@ def figure_11(setting: Setting) -> Outcome:
 
 ITEMS = (
     Item(
-        "001-fig-1",
+        "pac/fig-1",
         "Figure 1, section 3.1",
         "A drawing of the four steps: sub-sample, run, measure, add noise.",
         reason="a drawing of the idea; it holds no number",
     ),
     Item(
-        "001-table-1",
+        "pac/table-1",
         "Table 1, section 3.1",
         "The largest posterior success for nine budgets of mutual information, at priors 50 % and 1 %.",
         table_1,
         quick=True,
     ),
     Item(
-        "001-equation-2",
+        "pac/equation-2",
         "Equation (2), section 3.1",
         "A posterior of 58.815 % (95.181 %) at prior 50 % is that of epsilon .36 (2.98).",
         equation_2,
         quick=True,
     ),
     Item(
-        "001-theorem-1",
+        "pac/theorem-1",
         "Theorem 1, section 4",
         "Gaussian noise of Algorithm 1's variances, in any public orthogonal basis, keeps the mutual information.",
         theorem_1,
         quick=True,
     ),
     Item(
-        "001-algorithm-1",
+        "pac/algorithm-1",
         "Algorithm 1, section 4",
         "Noise of variance sqrt(s_i) sum_k sqrt(s_k) / (2 MI) for outputs of variances s.",
         algorithm_1,
         quick=True,
     ),
     Item(
-        "001-claim-1",
+        "pac/claim-1",
         "Claim 1, section 5.3",
         "The best unitary matrix between two bases is V_A V_B^T, cut to its first rows and columns.",
         claim_1,
         quick=True,
     ),
     Item(
-        "001-equation-6",
+        "pac/equation-6",
         "Equation (6), section 8.2",
         "The chance of guessing k of 50 members: below 1 % at k = 32; MI 1 then allows 14.56 % at k = 35.",
         equation_6,
         quick=True,
     ),
     Item(
-        "001-fig-5",
+        "pac/fig-5",
         "Figure 5, section 6.6",
         "The first component explains most of Rice and Dry Bean, less than half of CIFAR-10; twenty explain 70 %.",
         figure_5,
@@ -278,20 +278,20 @@ ITEMS = (
         needs=("rice.csv.gz", "dry_bean.csv.gz", CIFAR),
     ),
     Item(
-        "001-fig-10",
+        "pac/fig-10",
         "Figure 10, section 7",
         "Variances settle within 1e-6 ten times sooner for a strongly regularised SVM.",
         figure_10,
         quick=True,
     ),
     Item(
-        "001-fig-11",
+        "pac/fig-11",
         "Figure 11, section 8.1",
         "The likelihood-ratio attack gains at most 11 % without noise, and less than the bound with it.",
         figure_11,
     ),
     Item(
-        "001-fig-12",
+        "pac/fig-12",
         "Figure 12, section 8.2",
         "The prior of guessing at least k of 50 members is below 5 % from k = 30 on.",
         figure_12,

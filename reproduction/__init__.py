@@ -2,7 +2,7 @@
 
 ``items``      `Item`, `Outcome`, `Verdict`: what stands in a paper, and what we find
 ``catalogue``  `ITEMS`: all of them, by their IDs; `named`
-``paper_000`` to ``paper_004``, and their parts: one module per subject of a paper
+``ldp_utility`` to ``privacy_profile``, and their parts: one module per subject of a paper
 ``studies``, ``pac_tasks``: the papers' tables, models and algorithms
 ``pages``      outcomes as Markdown and JSON
 """
@@ -10,10 +10,10 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from epsworth.reproduce.items import PAPERS, Item, Outcome, Setting, Verdict, outcome_of
+from reproduction.items import PAPERS, Item, Outcome, Setting, Verdict, outcome_of
 
 if TYPE_CHECKING:
-    from epsworth.reproduce.catalogue import ITEMS, named
+    from reproduction.catalogue import ITEMS, named
 
 __all__ = ["ITEMS", "PAPERS", "Item", "Outcome", "Setting", "Verdict", "named", "outcome_of"]
 
@@ -21,5 +21,5 @@ __all__ = ["ITEMS", "PAPERS", "Item", "Outcome", "Setting", "Verdict", "named", 
 def __getattr__(name: str) -> object:
     """Load the catalogue, and all that it computes with, on first use."""
     if name in ("ITEMS", "named"):
-        return getattr(import_module("epsworth.reproduce.catalogue"), name)
-    raise AttributeError(f"module 'epsworth.reproduce' has no attribute {name!r}")
+        return getattr(import_module("reproduction.catalogue"), name)
+    raise AttributeError(f"module 'reproduction' has no attribute {name!r}")

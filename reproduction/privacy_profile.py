@@ -27,8 +27,8 @@ from epsworth.coverage import (
     typical_profile,
 )
 from epsworth.extras import needed
-from epsworth.reproduce.items import Item, Outcome, Setting, judged
-from epsworth.reproduce.panels import Panel, Series, curve, curves
+from reproduction.items import Item, Outcome, Setting, judged
+from reproduction.panels import Panel, Series, curve, curves
 
 FEW, SHOWN, DRAWS = 100, 50, 20
 SHOWN_OF = 16  # rows of Adult to a point of a picture
@@ -119,7 +119,7 @@ def _clouds(make: Callable[[Floats, Floats], Draw], setting: Setting) -> Outcome
         judged(found[0] < 1.5 and found[-1] > 3),
         "spread of the clouds' means, in standard errors of one: "
         + ", ".join(f"{value:.1f} at epsilon {epsilon:g}" for value, epsilon in zip(found, budgets, strict=True)),
-        "indistinguishable by sight at 1; the best attack still gains at epsilons that look safe (004-fig-6)",
+        "indistinguishable by sight at 1; the best attack still gains at epsilons that look safe (privacy-profile/fig-6)",
         panels=tuple(
             Panel(f"epsilon {epsilon:g}", "first weight", "second weight", (
                 _cloud("neighbours", np.concatenate(models[1:]), np.repeat(np.arange(len(models) - 1), DRAWS)),
@@ -272,7 +272,7 @@ def figure_5(setting: Setting) -> Outcome:
         judged(flat and bool((high > low).all())),
         f"n |loss| / beta at ranks 1 to 100 %: {', '.join(f'{v:.3g}' for v in low)} at epsilon {budgets[0]:g}, "
         f"{', '.join(f'{v:.3g}' for v in high)} at {budgets[-1]:g}",
-        "the three regimes are as drawn; that all rows are protected in the low one is another matter (004-fig-6)",
+        "the three regimes are as drawn; that all rows are protected in the low one is another matter (privacy-profile/fig-6)",
         panels=(
             curves(
                 "typical profiles", ("rank of the row (share)", np.geomspace(1e-3, 1, 40)), "n |loss| / beta",
@@ -330,7 +330,7 @@ def figure_7(setting: Setting) -> Outcome:
 
 
 ITEMS = tuple(
-    Item(f"004-{name}", what, said, compute, quick=True, needs=NEEDS)
+    Item(f"privacy-profile/{name}", what, said, compute, quick=True, needs=NEEDS)
     for name, what, said, compute in (
         (
             "fig-1",

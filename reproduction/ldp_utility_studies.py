@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.neural_network import MLPClassifier
 
 from epsworth.arrays import Floats
-from epsworth.reproduce import studies
-from epsworth.reproduce.items import Item, Outcome, Setting, claims, judged
-from epsworth.reproduce.panels import Panel, Series, curve, curves
-from epsworth.reproduce.studies import BANK, EPSILONS, STROKE, Study, fitted, published
+from reproduction import studies
+from reproduction.items import Item, Outcome, Setting, claims, judged
+from reproduction.panels import Panel, Series, curve, curves
+from reproduction.studies import BANK, EPSILONS, STROKE, Study, fitted, published
 
 # the paper's four, and two that it leaves out: its Laplace leaves the range of a pixel, this one is clipped to it
 PIXELS = tuple(
@@ -191,7 +191,7 @@ def digits(path: Path) -> tuple[MLPClassifier, Floats]:
 _STROKE, _BANK = (STROKE.file,), (BANK.file,)
 ITEMS = (
     Item(
-        "000-fig-6",
+        "ldp-utility/fig-6",
         "Figure 6, section 7.2.1",
         "Record 4 of the stroke table, both classifiers: PM is best at epsilon 1 to 8, then exponential, then Laplace; "
         "the mass of the box bounds the empirical utility from below.",
@@ -200,7 +200,7 @@ ITEMS = (
         needs=_STROKE,
     ),
     Item(
-        "000-fig-7",
+        "ldp-utility/fig-7",
         "Figure 7, section 7.2.2",
         "A bank customer of 22 under (epsilon, .1): PM is best, exponential close for LR, Gaussian behind all others.",
         figure_7,
@@ -208,7 +208,7 @@ ITEMS = (
         needs=_BANK,
     ),
     Item(
-        "000-fig-9",
+        "ldp-utility/fig-9",
         "Figure 9, appendix C.4.1",
         "Record 0 of the stroke table: k-RR is ahead of the square wave once epsilon exceeds 6, for both classifiers.",
         figure_9,
@@ -216,7 +216,7 @@ ITEMS = (
         needs=_STROKE,
     ),
     Item(
-        "000-fig-10",
+        "ldp-utility/fig-10",
         "Figure 10, appendix C.4.3",
         "Over age and bmi the forest's boundary is much more ragged than the regression's.",
         figure_10,
@@ -224,7 +224,7 @@ ITEMS = (
         needs=_STROKE,
     ),
     Item(
-        "000-fig-11",
+        "ldp-utility/fig-11",
         "Figure 11, appendix C.4.4",
         "Stroke, logistic regression: on average and in the worst case PM is best, then exponential, then Laplace.",
         lambda setting: _over_dataset(setting, STROKE, "LR"),
@@ -232,21 +232,21 @@ ITEMS = (
         needs=_STROKE,
     ),
     Item(
-        "000-fig-12",
+        "ldp-utility/fig-12",
         "Figure 12, appendix C.4.4",
         "Stroke, forest: the same order; its worst case is far below the regression's.",
         lambda setting: _over_dataset(setting, STROKE, "RF"),
         needs=_STROKE,
     ),
     Item(
-        "000-fig-13",
+        "ldp-utility/fig-13",
         "Figure 13, appendix C.5.2",
         "Bank, logistic regression: PM, then exponential, Laplace and Gaussian, on average and in the worst case.",
         lambda setting: _over_dataset(setting, BANK, "LR"),
         needs=_BANK,
     ),
     Item(
-        "000-fig-14",
+        "ldp-utility/fig-14",
         "Figure 14, appendix C.5.2",
         "Bank, forest: the same order.",
         lambda setting: _over_dataset(setting, BANK, "RF"),

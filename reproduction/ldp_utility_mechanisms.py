@@ -8,8 +8,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from epsworth.mechanisms import Mechanism, family
-from epsworth.reproduce.items import Item, Outcome, Setting, judged
-from epsworth.reproduce.panels import curve, curves
+from reproduction.items import Item, Outcome, Setting, judged
+from reproduction.panels import curve, curves
 
 FOUR = ("laplace_clipped", "pm", "sw", "exponential", "krr")  # the curves of Figure 4
 FACTOR = 0.95 * 0.99  # the paper's (1 - omega)(1 - tau)
@@ -38,7 +38,7 @@ def figure_2(setting: Setting) -> Outcome:
     return Outcome(
         judged(bool(np.allclose(shares, -np.expm1(-0.3 * epsilons), rtol=1e-9))),
         f"{shares[9]:.3f}, {shares[49]:.3f}, {shares[99]:.3f} at epsilon 1, 5, 10",
-        "the curve; two values read off it are wrong, see 000-section-3.1",
+        "the curve; two values read off it are wrong, see ldp-utility/section-3.1",
         panels=(
             curves("x = .5 in [.2, .8]", ("epsilon", epsilons), "probability", {"Laplace": shares}, besides=(told,)),
         ),
@@ -224,91 +224,91 @@ def appendix_c_4_2(setting: Setting) -> Outcome:
 
 ITEMS = (
     Item(
-        "000-fig-2",
+        "ldp-utility/fig-2",
         "Figure 2, section 3.1",
         "Laplace noise on x = .5 stays in [.2, .8] with probability 1 - exp(-.3 epsilon).",
         figure_2,
         quick=True,
     ),
     Item(
-        "000-section-3.1",
+        "ldp-utility/section-3.1",
         "Section 3.1",
         "That probability is .46 at epsilon 2, and at least .8 from epsilon 5.2 on.",
         section_3_1,
         quick=True,
     ),
     Item(
-        "000-section-4.1.1",
+        "ldp-utility/section-4.1.1",
         "Section 4.1.1",
         "The piecewise mechanism at epsilon 2 stays within .3 with probability .86, by a formula of two cases.",
         section_4_1_1,
         quick=True,
     ),
     Item(
-        "000-section-4.1.2",
+        "ldp-utility/section-4.1.2",
         "Section 4.1.2",
         "k-ary response on 100 values at epsilon 2 stays within .3 with probability .63, by a closed form.",
         section_4_1_2,
         quick=True,
     ),
     Item(
-        "000-section-4.1.3",
+        "ldp-utility/section-4.1.3",
         "Section 4.1.3",
         "At epsilon 2, theta .3: Laplace .46, PM .86, k-ary response .63; PM is best.",
         section_4_1_3,
         quick=True,
     ),
     Item(
-        "000-section-4.3",
+        "ldp-utility/section-4.3",
         "Section 4.3",
         "Robust within .3, a classifier keeps its label with .8 under the piecewise mechanism at epsilon 1.8.",
         section_4_3,
         quick=True,
     ),
     Item(
-        "000-fig-4",
+        "ldp-utility/fig-4",
         "Figure 4, section 4.2",
         "Shares against theta .1 to .5 at epsilon 2, 4, 6: from theta .1 on the piecewise mechanism is best.",
         figure_4,
         quick=True,
     ),
     Item(
-        "000-example-2",
+        "ldp-utility/example-2",
         "Example 2, section 4.3",
         "No mechanism is best throughout: the square wave at epsilon 2 up to theta .1, the piecewise one above.",
         takeaway,
         quick=True,
     ),
     Item(
-        "000-definition-11",
+        "ldp-utility/definition-11",
         "Definition 11, appendix C.2.1",
         "The piecewise mechanism on [0, 1]: density exp(epsilon/2) in a window of half-width C.",
         definition_11,
         quick=True,
     ),
     Item(
-        "000-definition-12",
+        "ldp-utility/definition-12",
         "Definition 12, appendix C.2.1",
         "The square wave mechanism on [0, 1]: its density and its window.",
         definition_12,
         quick=True,
     ),
     Item(
-        "000-definition-13",
+        "ldp-utility/definition-13",
         "Definition 13, appendix C.2.2",
         "The exponential mechanism: probabilities proportional to exp(epsilon d / 2) at distance d.",
         definition_13,
         quick=True,
     ),
     Item(
-        "000-definition-14",
+        "ldp-utility/definition-14",
         "Definition 14, appendix C.2.2",
         "k-ary response: exp(epsilon) / (k - 1 + exp(epsilon)) for the true value.",
         definition_14,
         quick=True,
     ),
     Item(
-        "000-section-c.4.2",
+        "ldp-utility/section-c.4.2",
         "Appendix C.4.2",
         "A closed form of the piecewise mechanism's distribution function at .63 for age 79.",
         appendix_c_4_2,

@@ -18,8 +18,8 @@ from epsworth.noise.published import published_terms
 from epsworth.noise.regions import Absolute, region
 from epsworth.noise.staircase import best_staircase
 from epsworth.noise.tuning import best_boosted, plain, plain_scale
-from epsworth.reproduce.items import Item, Outcome, Setting, judged
-from epsworth.reproduce.panels import Panel, curve, curves
+from reproduction.items import Item, Outcome, Setting, judged
+from reproduction.panels import Panel, curve, curves
 
 DELTA = 1e-5
 ADULT = ("adult_train.csv.gz", "adult_test.csv.gz")
@@ -246,48 +246,48 @@ def figure_7(setting: Setting) -> Outcome:
 
 ITEMS = (
     Item(
-        "003-fig-1",
+        "privacy-boosting/fig-1",
         "Figure 1, section 3",
         "A drawing of boosted noise distributions.",
         reason="our copy of the text holds neither the picture nor a caption, and no sentence refers to it",
     ),
     Item(
-        "003-fig-2",
+        "privacy-boosting/fig-2",
         "Figure 2, section 5.1",
         "For the same region boosted noise has a smaller epsilon than Gaussian noise; more so for high sensitivity.",
         figure_2,
         quick=True,
     ),
     Item(
-        "003-fig-3",
+        "privacy-boosting/fig-3",
         "Figure 3, section 5.1",
         "As the confidence grows, boosted noise's epsilon grows more slowly; the gain is larger at small delta.",
         figure_3,
         quick=True,
     ),
     Item(
-        "003-fig-4",
+        "privacy-boosting/fig-4",
         "Figure 4, section 5.2",
         "Sampling takes less time as theta grows, as fewer iterations are needed.",
         figure_4,
         quick=True,
     ),
     Item(
-        "003-fig-5",
+        "privacy-boosting/fig-5",
         "Figure 5, section 5.3",
         "In a fixed region boosting reaches epsilons that truncation cannot; the extra loss falls with the confidence.",
         figure_5,
         quick=True,
     ),
     Item(
-        "003-fig-6",
+        "privacy-boosting/fig-6",
         "Figure 6, section 5.4",
         "Over many releases the gain becomes larger.",
         figure_6,
         quick=True,
     ),
     Item(
-        "003-fig-7",
+        "privacy-boosting/fig-7",
         "Figure 7, section 5.5",
         "Adult's ages: randomised response is best for values and worst for categories; boosting trades them off.",
         figure_7,

@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 
 import pytest
-
 from epsworth.cli.reproduce import reproduce
-from epsworth.reproduce import ITEMS, catalogue
+
+from reproduction import ITEMS, catalogue
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def place(monkeypatch, tmp_path):
 @pytest.fixture
 def few(monkeypatch):
     """Leave four items in the catalogue: a quick one, one of seconds, one without its data, a drawing."""
-    names = ("000-fig-1", "000-fig-2", "000-theorem-1", "004-fig-1")
+    names = ("ldp-utility/fig-1", "ldp-utility/fig-2", "ldp-utility/theorem-1", "privacy-profile/fig-1")
     found = {name: ITEMS[name] for name in names}
     monkeypatch.setattr(catalogue, "ITEMS", found)
     return found
@@ -34,9 +34,9 @@ def test_the_list_shows_every_id(cli):
 
 
 def test_one_item_is_told_with_the_papers_statement_and_our_number(cli):
-    code, out, _ = cli("reproduce", "000-section-3.1")
+    code, out, _ = cli("reproduce", "ldp-utility/section-3.1")
     assert code == 0
-    for words in (ITEMS["000-section-3.1"].statement, "5.3648", "does not hold", "Section 3.1"):
+    for words in (ITEMS["ldp-utility/section-3.1"].statement, "5.3648", "does not hold", "Section 3.1"):
         assert words in " ".join(out.split())
 
 
@@ -44,7 +44,7 @@ def test_all_writes_a_page_and_its_numbers(cli, few, tmp_path):
     code, out, err = cli("reproduce", "all", "-o", ".")
     assert code == 1
     told = "adult_train.csv.gz, adult_test.csv.gz not found; name its folder with --data"
-    assert err == f"1 of 4 were not looked at (004-fig-1: {told}).\n"
+    assert err == f"1 of 4 were not looked at (privacy-profile/fig-1: {told}).\n"
     assert "2 holds, 1 not reproducible, 1 not run yet" in out
     found = json.loads((tmp_path / "reproduce.json").read_text())
     assert [row["id"] for row in found["items"]] == list(few)
@@ -55,21 +55,21 @@ def test_all_writes_a_page_and_its_numbers(cli, few, tmp_path):
         assert row["ours"] in line
         assert row["verdict"] in line
     shown = {path.name for path in (tmp_path / "reproduce").iterdir()}
-    assert shown == {"000-fig-2.svg"}  # of those that are computed, the one figure
-    assert "(reproduce/000-fig-2.svg)" in page
-    assert [row.get("picture") for row in found["items"]] == [None, "reproduce/000-fig-2.svg", None, None]
+    assert shown == {"ldp-utility/fig-2.svg"}  # of those that are computed, the one figure
+    assert "(reproduce/ldp-utility/fig-2.svg)" in page
+    assert [row.get("picture") for row in found["items"]] == [None, "reproduce/ldp-utility/fig-2.svg", None, None]
 
 
 def test_quick_leaves_out_what_is_not_quick(cli, few):
     _, out, _ = cli("reproduce", "all", "--quick")
-    assert "000-fig-2" in out
-    assert "000-fig-1" not in out
+    assert "ldp-utility/fig-2" in out
+    assert "ldp-utility/fig-1" not in out
 
 
 def test_what_was_not_looked_at_is_no_success(cli, few, tmp_path):
-    code, out, err = cli("reproduce", "000-fig-1")
+    code, out, err = cli("reproduce", "ldp-utility/fig-1")
     assert (code, err) == (0, "")  # a drawing: there is nothing to look at
-    code, out, err = cli("reproduce", "004-fig-1", "--quick", "--data", ".")
+    code, out, err = cli("reproduce", "privacy-profile/fig-1", "--quick", "--data", ".")
     assert code == 1
     assert "not run yet" in out
     assert err.count("\n") == 1
@@ -77,7 +77,7 @@ def test_what_was_not_looked_at_is_no_success(cli, few, tmp_path):
 
 
 def test_the_folder_is_made(cli, few, tmp_path):
-    code, _, err = cli("reproduce", "000-theorem-1", "-o", "new/folder")
+    code, _, err = cli("reproduce", "ldp-utility/theorem-1", "-o", "new/folder")
     assert (code, err) == (0, "")
     assert (tmp_path / "new" / "folder" / "reproduce.json").is_file()
 
@@ -86,7 +86,7 @@ def test_nothing_is_left_where_an_item_fails(cli, few, tmp_path):
     def broken(setting):
         raise ValueError("no such number")
 
-    few["000-theorem-1"] = replace(few["000-theorem-1"], compute=broken)
+    few["ldp-utility/theorem-1"] = replace(few["ldp-utility/theorem-1"], compute=broken)
     with pytest.raises(ValueError, match="no such number"):
         reproduce("all", False, False, None, tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -95,12 +95,12 @@ def test_nothing_is_left_where_an_item_fails(cli, few, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["000-fig-99"], "unknown ID '000-fig-99'; the nearest are"),
+        (["ldp-utility/fig-99"], "unknown ID 'ldp-utility/fig-99'; the nearest are"),
         ([], "name an ID, or all"),
         (["all", "--list", "-o", "."], "--list computes nothing"),
-        (["000-fig-2", "-o", "/dev/null"], "--out /dev/null is no folder, for /dev/null is a file"),
-        (["000-fig-2", "-o", "/dev/null/new"], "is no folder, for /dev/null is a file"),
-        (["000-fig-2", "--data", "nowhere"], "--data nowhere is no folder"),
+        (["ldp-utility/fig-2", "-o", "/dev/null"], "--out /dev/null is no folder, for /dev/null is a file"),
+        (["ldp-utility/fig-2", "-o", "/dev/null/new"], "is no folder, for /dev/null is a file"),
+        (["ldp-utility/fig-2", "--data", "nowhere"], "--data nowhere is no folder"),
     ],
 )
 @pytest.mark.cases(1)

@@ -13,8 +13,8 @@ from epsworth.noise.profiles import boost_needed, outside, renyi_divergence, wei
 from epsworth.noise.published import published_choice, published_terms
 from epsworth.noise.regions import Absolute, Region, region
 from epsworth.noise.tuning import best_boosted, plain, plain_scale
-from epsworth.reproduce.inversion import delta_of_several
-from epsworth.reproduce.items import Item, Outcome, Setting, judged
+from reproduction.inversion import delta_of_several
+from reproduction.items import Item, Outcome, Setting, judged
 
 # our copy of the text has lost its displayed formulas
 REBUILT = "by the formula as rebuilt from the paper's proofs"
@@ -181,7 +181,7 @@ def algorithm_2(setting: Setting) -> Outcome:
         f"theta {theta}, beta {failure:g}, delta {delta:g}: {minima} minima, {values[0]:.3f} at the plain kernel and "
         f"{best.epsilon(delta):.3f} inside, {values.max():.3f} between or beyond",
         "a ternary search needs one; rare (2 of 400 random cases), and the published objective is not the true one "
-        "(003-remark-4)",
+        "(privacy-boosting/remark-4)",
     )
 
 
@@ -228,7 +228,7 @@ def remark_2(setting: Setting) -> Outcome:
     return Outcome(
         judged(abs(two - 2 * single) < 0.05 * single),
         f"order 2: one release {single:.4f} ({again:.4f}), two {two:.4f} by draws",
-        "adding is right; what is added in the paper (003-proposition-2) is too small",
+        "adding is right; what is added in the paper (privacy-boosting/proposition-2) is too small",
     )
 
 
@@ -322,9 +322,9 @@ _ROWS = (
     ("section-2", "Section 2", "The Gaussian kernel's delta in closed form.", analytic),
 )
 ITEMS = (
-    *(Item(f"003-{name}", what, said, compute, quick=True) for name, what, said, compute in _ROWS),
+    *(Item(f"privacy-boosting/{name}", what, said, compute, quick=True) for name, what, said, compute in _ROWS),
     Item(
-        "003-remark-1",
+        "privacy-boosting/remark-1",
         "Remark 1, section 3.3",
         "The order in which the time of the accounting grows with T.",
         reason="our copy of the text has lost the order; repeated convolution takes T^2",

@@ -15,10 +15,10 @@ from sklearn.svm import LinearSVC
 from epsworth.pac import MI, FixedForest, PACPrivatizer
 from epsworth.pac.allocation import Rule
 from epsworth.pac.calibration import Basis
-from epsworth.reproduce import pac_tasks
-from epsworth.reproduce.items import Item, Outcome, Setting, Verdict, claims
-from epsworth.reproduce.pac_tasks import RICE_FOREST, Task
-from epsworth.reproduce.panels import Panel, curve, curves
+from reproduction import pac_tasks
+from reproduction.items import Item, Outcome, Setting, Verdict, claims
+from reproduction.pac_tasks import RICE_FOREST, Task
+from reproduction.panels import Panel, curve, curves
 
 CIFAR = "cifar10_jpeg_10k.npz"
 TABLES = ("rice.csv.gz", "dry_bean.csv.gz")
@@ -245,7 +245,7 @@ def figure_7(setting: Setting) -> Outcome:
             ),
             (copy.name, "error of .33 at MI 4", lambda one: abs(one.paper(4)[0] - 0.33) < 0.05),
         ),
-        "CIFAR-10 by 8,000 compressed images: see 001-section-6.6",
+        "CIFAR-10 by 8,000 compressed images: see pac/section-6.6",
         [copy],
     )
 
@@ -306,7 +306,7 @@ def figure_9(setting: Setting) -> Outcome:
 
 ITEMS = (
     Item(
-        "001-fig-2",
+        "pac/fig-2",
         "Figure 2, section 6.4",
         "K-Means: anisotropic noise beats isotropic; Rice as without noise, Dry Bean nearly so from MI 1 on.",
         figure_2,
@@ -314,7 +314,7 @@ ITEMS = (
         needs=TABLES,
     ),
     Item(
-        "001-fig-3",
+        "pac/fig-3",
         "Figure 3, section 6.5",
         "SVM without regularisation: Iris loses little only above MI 1, Rice little from MI 1/4 on, Dry Bean stays "
         "below 50 % up to MI 2.",
@@ -323,7 +323,7 @@ ITEMS = (
         needs=TABLES,
     ),
     Item(
-        "001-fig-4",
+        "pac/fig-4",
         "Figure 4, section 6.5",
         "Strong regularisation lowers Iris to 75 % without noise, and the loss to noise much more; Rice loses next to "
         "nothing, Dry Bean little from MI 1/8 on.",
@@ -332,7 +332,7 @@ ITEMS = (
         needs=TABLES,
     ),
     Item(
-        "001-fig-6",
+        "pac/fig-6",
         "Figure 6, section 6.6",
         "One component: errors below 20 % for Rice and Dry Bean, about 40 % for CIFAR-10, steady over all budgets.",
         figure_6,
@@ -340,7 +340,7 @@ ITEMS = (
         needs=(*TABLES, CIFAR),
     ),
     Item(
-        "001-fig-7",
+        "pac/fig-7",
         "Figure 7, section 6.6",
         "More components: Rice at most 5 % at every budget, Dry Bean as without noise from MI 1/8 on; anisotropic "
         "noise much better than isotropic.",
@@ -349,7 +349,7 @@ ITEMS = (
         needs=(*TABLES, CIFAR),
     ),
     Item(
-        "001-section-6.6",
+        "pac/section-6.6",
         "Section 6.6, CIFAR-10",
         "Three components of CIFAR-10: an error of 43 % at MI 1/64 and 33 % at MI 4.",
         cifar,
@@ -357,7 +357,7 @@ ITEMS = (
         needs=(CIFAR,),
     ),
     Item(
-        "001-fig-8",
+        "pac/fig-8",
         "Figure 8, section 6.7",
         "Unregularised trees: Iris over 90 % without noise and about 50 % up to MI 1/2; Rice 91 %, and about 70 % at "
         "MI 1/4.",
@@ -366,7 +366,7 @@ ITEMS = (
         needs=("rice.csv.gz",),
     ),
     Item(
-        "001-fig-9",
+        "pac/fig-9",
         "Figure 9, section 6.7",
         "Regularised: Iris keeps 70 % from MI 1/8 on, isotropic at most 50 % below 1; Rice as good as without noise.",
         figure_9,

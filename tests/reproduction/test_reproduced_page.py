@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from epsworth.reproduce import ITEMS, Setting, Verdict, outcome_of
+from reproduction import ITEMS, Setting, Verdict, outcome_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "reproduce.md").read_text()
@@ -19,7 +19,7 @@ ROWS = {
     if (cells := [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
     and re.fullmatch(r"00\d-.*", cells[0])
 }
-MEASURED = {"000-table-2"}  # a statement about times, on this machine
+MEASURED = {"ldp-utility/table-2"}  # a statement about times, on this machine
 LONGEST = 180  # seconds of one processor, for all that is brief
 
 

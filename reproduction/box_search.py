@@ -9,35 +9,58 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
+from epsworth.utility.engines.coin import revealing, with_coin
 from epsworth.utility.engines.contraction import LawsOverEpsilon
-from epsworth.utility.engines.engine import BATCH, Answer, Progress
+from epsworth.utility.engines.engine import BATCH
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.question import Question
+from epsworth.utility.question import Question, ask
 
 OMEGA, TAU = 0.05, 0.01
 TESTS = 7  # per radius and per side
 POINTS = math.ceil(math.log(2 / OMEGA) / (2 * (TAU / 2) ** 2))  # Hoeffding: 73 778
 
 
-def published(question: Question, rng: np.random.Generator, progress: Progress) -> Answer:
-    """Return the published claim as ``lower`` (and 1 as ``upper``)."""
+@dataclass(frozen=True)
+class Claims:
+    """What the search claims, ``(mechanisms, epsilons, records)``, and how many records it asked about."""
+
+    stability: Floats
+    queries: int
+
+
+def claims_of_boxes(model: Any, X: Any, *, rng: int, domain: Any = None, **asked: Any) -> Claims:
+    """Search for a box around every record, and quote the masses of its sides as the paper does.
+
+    Parameters
+    ----------
+    model, X, domain, **asked
+        As for `epsworth.stability`: ``sensitive``, ``mechanisms``, ``epsilons``.
+    rng : int
+        Seed of the points that are tried.
+    """
+    question = ask(model, X, domain=domain, y=None, **asked)
+    if any(not release.mechanisms for row in question.releases for release in row):
+        raise ValueError("the published search knows no label_rr; leave it out")
+    random = np.random.default_rng(rng)
     m, e, n = question.shape
     laws, claim = LawsOverEpsilon(question), np.empty((m, e, n))
     queries = 0
     for record in range(n):
-        box, asked = find_box(question, record, rng)
-        queries += asked
+        box, tried = find_box(question, record, random)
+        queries += tried
         for i in range(m):
             sides = [laws.boxes(i, j, question.unit[record, j], box[j]) for j in range(len(box))]
             claim[i, :, record] = np.prod(sides, axis=0)
-        progress((record + 1) / n)
-    return Answer(Bounds(claim, np.ones_like(claim)), None, np.ones(n, dtype=np.int64), queries)
+    mixed = with_coin(Bounds(claim, np.ones_like(claim)), revealing(question), np.ones(n))
+    return Claims(mixed.lower, queries)
 
 
 def find_box(question: Question, record: int, rng: np.random.Generator) -> tuple[Floats, int]:

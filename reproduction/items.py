@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.reproduce.panels import Panel
+from reproduction.panels import Panel
 
 PAPERS = {
-    "000": "Zheng & Hu 2025, Quantifying Classifier Utility under Local Differential Privacy",
-    "001": "Sridhar, Xiao & Devadas 2024, PAC-Private Algorithms",
-    "002": "Baumann 2022, slides on Berrett & Butucea 2019, Classification under Local Differential Privacy",
-    "003": "Jiang et al. 2025, Meeting Utility Constraints in Differential Privacy: A Privacy-Boosting Approach",
-    "004": "LeBlond et al. 2023, Probing the Transition to Dataset-Level Privacy in ML Models",
+    "ldp-utility": "Zheng & Hu 2025, Quantifying Classifier Utility under Local Differential Privacy",
+    "pac": "Sridhar, Xiao & Devadas 2024, PAC-Private Algorithms",
+    "ldp-classification": "Baumann 2022, slides on Berrett & Butucea 2019, Classification under Local Differential Privacy",
+    "privacy-boosting": "Jiang et al. 2025, Meeting Utility Constraints in Differential Privacy: A Privacy-Boosting Approach",
+    "privacy-profile": "LeBlond et al. 2023, Probing the Transition to Dataset-Level Privacy in ML Models",
 }
-PATTERN = re.compile(r"(00[0-4])-([a-z]+)-([a-z0-9.]+)")
+PATTERN = re.compile(rf"({'|'.join(PAPERS)})/([a-z]+)-([a-z0-9.]+)")
 
 
 class Verdict(StrEnum):
@@ -150,7 +150,7 @@ class Item:
     Attributes
     ----------
     id : str
-        Paper, kind and number, such as ``"000-fig-2"``.
+        Paper, kind and number, such as ``"ldp-utility/fig-2"``.
     what : str
         As the paper calls it, and where it stands.
     statement : str
@@ -178,7 +178,7 @@ class Item:
 
     def __post_init__(self) -> None:
         if not PATTERN.fullmatch(self.id):
-            raise ValueError(f"{self.id!r} is no name of an item; it is paper-kind-number, as in 000-fig-2")
+            raise ValueError(f"{self.id!r} is no name of an item; it is paper/kind-number, as in ldp-utility/fig-2")
         if (self.compute is None) != bool(self.reason):
             raise ValueError(f"{self.id}: give either compute or a reason")
         if self.compute is None and self.quick:
@@ -186,13 +186,13 @@ class Item:
 
     @property
     def paper(self) -> str:
-        """The paper's number."""
-        return self.id[:3]
+        """The paper's name."""
+        return self.id.partition("/")[0]
 
     @property
     def kind(self) -> str:
         """Whether it is a figure (``fig``), a table, a theorem, ..."""
-        return self.id.split("-")[1]
+        return self.id.partition("/")[2].split("-")[0]
 
     def lacking(self, folder: Path | None) -> list[str]:
         """Return the data files that are not there."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from epsworth.drawing import COLOURS, bare, drawn_by, line, new_figure
-from epsworth.reproduce.panels import Panel, Series
+from reproduction.panels import Panel, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,11 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from epsworth import __version__
-from epsworth.reproduce.catalogue import ITEMS
-from epsworth.reproduce.items import PAPERS, Outcome, Verdict
-from epsworth.reproduce.pictures import drawn
+from reproduction.catalogue import ITEMS
+from reproduction.items import PAPERS, Outcome, Verdict
+from reproduction.pictures import drawn
 
-PICTURES = "reproduce"  # the folder beside the page
+PAGE = "reproduction.md"
+PICTURES = "reproduction"  # the folder beside the page
+
+
+def picture(name: str) -> str:
+    """Return where the picture of an item lies, from the page."""
+    return f"{PICTURES}/{name.replace('/', '-')}.svg"
 
 
 def counted(outcomes: Mapping[str, Outcome]) -> str:
@@ -19,7 +25,7 @@ def counted(outcomes: Mapping[str, Outcome]) -> str:
 
     Examples
     --------
-    >>> counted({"000-fig-1": Outcome(Verdict.NOT_RUN, "none", "no data")})
+    >>> counted({"ldp-utility/fig-1": Outcome(Verdict.NOT_RUN, "none", "no data")})
     '1 not run yet'
     """
     count = Counter(outcome.verdict for outcome in outcomes.values())
@@ -34,7 +40,7 @@ def as_json(outcomes: Mapping[str, Outcome], quick: bool) -> dict[str, Any]:
         rows.append(
             {"id": name, "paper": item.paper, "what": item.what, "statement": item.statement}
             | outcome.to_dict()
-            | ({"picture": f"{PICTURES}/{name}.svg"} if outcome.panels else {})
+            | ({"picture": picture(name)} if outcome.panels else {})
         )
     return {"version": __version__, "quick": quick, "papers": PAPERS, "items": rows}
 
@@ -42,7 +48,7 @@ def as_json(outcomes: Mapping[str, Outcome], quick: bool) -> dict[str, Any]:
 def pictures(outcomes: Mapping[str, Outcome]) -> dict[str, str]:
     """Return the pictures of the figures among the items, as the texts of SVG files by their names."""
     return {
-        f"{PICTURES}/{name}.svg": drawn(f"{ITEMS[name].what} of paper {ITEMS[name].paper}, our numbers", outcome.panels)
+        picture(name): drawn(f"{ITEMS[name].what} of paper {ITEMS[name].paper}, our numbers", outcome.panels)
         for name, outcome in outcomes.items()
         if outcome.panels
     }
@@ -66,7 +72,7 @@ def as_markdown(outcomes: Mapping[str, Outcome], quick: bool) -> str:
 
 def _table(outcomes: Mapping[str, Outcome]) -> list[str]:
     lines = [
-        "| ID | where | the paper | ours | verdict | because | s |",
+        "| item | where | the paper | ours | verdict | because | s |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, outcome in outcomes.items():
@@ -83,5 +89,5 @@ def _gallery(outcomes: Mapping[str, Outcome]) -> list[str]:
     lines = []
     for name, outcome in outcomes.items():
         if outcome.panels:
-            lines += [f"![{name}: {ITEMS[name].statement}]({PICTURES}/{name}.svg)", ""]
+            lines += [f"![{name}: {ITEMS[name].statement}]({picture(name)})", ""]
     return lines

@@ -13,17 +13,19 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.reproduce.convolution import Convolutional
-from epsworth.reproduce.items import Item, Outcome, Setting, claims
-from epsworth.reproduce.panels import curve
-from epsworth.reproduce.paper_000_studies import named_row, numbers_of, shown
-from epsworth.reproduce.studies import EPSILONS
 from epsworth.utility.curves import Curves
 from epsworth.utility.stability import stability
+from reproduction.box_search import claims_of_boxes
+from reproduction.convolution import Convolutional
+from reproduction.items import Item, Outcome, Setting, claims
+from reproduction.ldp_utility_studies import named_row, numbers_of, shown
+from reproduction.panels import curve
+from reproduction.studies import EPSILONS
 
 DIGITS = "mnist_7x7.npz"
 FOUR = ("pm", "sw", "exponential", "krr")
 MECHANISMS = tuple(f"{name}:indicator=0.1" for name in FOUR)
+_ASKED: dict[str, Any] = {"sensitive": list(range(49)), "mechanisms": MECHANISMS, "epsilons": EPSILONS}
 IMAGES = 50
 SOME = 0.2  # of the perturbed images: from there on a mass says something
 
@@ -38,9 +40,7 @@ def network(path: Path, quick: bool) -> tuple[Convolutional, Floats, float]:
 
 
 def _ask(model: Convolutional, images: Floats, **settings: Any) -> Curves:
-    return stability(
-        model.predict, images, sensitive=list(range(49)), mechanisms=MECHANISMS, epsilons=EPSILONS, rng=0, **settings
-    )
+    return stability(model.predict, images, rng=0, **_ASKED, **settings)
 
 
 def _ahead(lower: Floats, upper: Floats) -> str:
@@ -69,7 +69,7 @@ def figure_8(setting: Setting) -> Outcome:
         image = images[i : i + 1]
         bounds = _ask(model, image, tolerance=0.05 if setting.quick else 0.01)
         lower, upper = bounds.lower[..., 0], bounds.upper[..., 0]
-        box = _ask(model, image, method="paper", tolerance=0.1).lower[..., 0]  # its own check is kept short
+        box = claims_of_boxes(model.predict, image, rng=0, **_ASKED).stability[..., 0]
         ahead = _ahead(lower, upper)
         start = {name: _first(box[row]) for row, name in enumerate(FOUR)}
         best = FOUR[int(box[:, 3:].sum(axis=1).argmax())]
@@ -106,21 +106,21 @@ def figure_16(setting: Setting) -> Outcome:
 _NETWORK = "by a convolutional network of our own, fitted to the 60,000 images of 7 x 7; the paper's is not described"
 ITEMS = (
     Item(
-        "000-fig-8",
+        "ldp-utility/fig-8",
         "Figure 8, section 7.2.3",
         "The first two MNIST images of 7 x 7: PM is best, and its box says something only from epsilon 4 on.",
         figure_8,
         needs=(DIGITS,),
     ),
     Item(
-        "000-fig-15",
+        "ldp-utility/fig-15",
         "Figure 15, appendix C.6.1",
         "Figure 8 once more: PM's box says something only above epsilon 4, that of k-RR above 6.",
         figure_8,
         needs=(DIGITS,),
     ),
     Item(
-        "000-fig-16",
+        "ldp-utility/fig-16",
         "Figure 16, appendix C.6.2",
         "The first 50 images: PM is best on average and in the worst case.",
         figure_16,
