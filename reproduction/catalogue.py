@@ -42,12 +42,9 @@ KINDS = (
 
 def _place(item: Item) -> tuple[int, int, list[tuple[int, str]]]:
     """Order by paper, then by kind, then by number."""
-    parts = item.id.partition("/")[2].partition("-")[2].split(".")
-    return (
-        list(PAPERS).index(item.paper),
-        KINDS.index(item.kind),
-        [(int(part), "") if part.isdecimal() else (0, part) for part in parts],
-    )
+    number = item.id.partition("/")[2].partition("-")[2].split(".")
+    parts = [(int(part), "") if part.isdecimal() else (0, part) for part in number]
+    return list(PAPERS).index(item.paper), KINDS.index(item.kind), parts
 
 
 ITEMS: dict[str, Item] = {item.id: item for item in sorted((i for part in _PARTS for i in part.ITEMS), key=_place)}

@@ -18,8 +18,12 @@ from reproduction.panels import Panel
 PAPERS = {
     "ldp-utility": "Zheng & Hu 2025, Quantifying Classifier Utility under Local Differential Privacy",
     "pac": "Sridhar, Xiao & Devadas 2024, PAC-Private Algorithms",
-    "ldp-classification": "Baumann 2022, slides on Berrett & Butucea 2019, Classification under Local Differential Privacy",
-    "privacy-boosting": "Jiang et al. 2025, Meeting Utility Constraints in Differential Privacy: A Privacy-Boosting Approach",
+    "ldp-classification": (
+        "Baumann 2022, slides on Berrett & Butucea 2019, Classification under Local Differential Privacy"
+    ),
+    "privacy-boosting": (
+        "Jiang et al. 2025, Meeting Utility Constraints in Differential Privacy: A Privacy-Boosting Approach"
+    ),
     "privacy-profile": "LeBlond et al. 2023, Probing the Transition to Dataset-Level Privacy in ML Models",
 }
 PATTERN = re.compile(rf"({'|'.join(PAPERS)})/([a-z]+)-([a-z0-9.]+)")

@@ -119,7 +119,8 @@ def _clouds(make: Callable[[Floats, Floats], Draw], setting: Setting) -> Outcome
         judged(found[0] < 1.5 and found[-1] > 3),
         "spread of the clouds' means, in standard errors of one: "
         + ", ".join(f"{value:.1f} at epsilon {epsilon:g}" for value, epsilon in zip(found, budgets, strict=True)),
-        "indistinguishable by sight at 1; the best attack still gains at epsilons that look safe (privacy-profile/fig-6)",
+        "indistinguishable by sight at 1; the best attack still gains at epsilons that look safe "
+        "(privacy-profile/fig-6)",
         panels=tuple(
             Panel(f"epsilon {epsilon:g}", "first weight", "second weight", (
                 _cloud("neighbours", np.concatenate(models[1:]), np.repeat(np.arange(len(models) - 1), DRAWS)),
@@ -272,7 +273,8 @@ def figure_5(setting: Setting) -> Outcome:
         judged(flat and bool((high > low).all())),
         f"n |loss| / beta at ranks 1 to 100 %: {', '.join(f'{v:.3g}' for v in low)} at epsilon {budgets[0]:g}, "
         f"{', '.join(f'{v:.3g}' for v in high)} at {budgets[-1]:g}",
-        "the three regimes are as drawn; that all rows are protected in the low one is another matter (privacy-profile/fig-6)",
+        "the three regimes are as drawn; that all rows are protected in the low one is another matter "
+        "(privacy-profile/fig-6)",
         panels=(
             curves(
                 "typical profiles", ("rank of the row (share)", np.geomspace(1e-3, 1, 40)), "n |loss| / beta",

@@ -413,16 +413,6 @@ def test_engines_can_be_chosen_and_the_heuristic_is_labelled(cli):
     assert "not a supported tree model" in err
 
 
-def test_the_published_search_is_shown_beside_a_guarantee(cli, place):
-    pl.read_csv(place / "table.csv")[:1].write_csv(place / "one.csv")
-    words = ("utility", "model.skops", "one.csv", "--target", "sick", "-s", "age", "--domain", "domain.toml")
-    code, out, _ = cli(*words, "-m", "pm", "-e", "2", "--method", "paper")
-    assert code == 0
-    assert "the published claim: a heuristic, not a guarantee" in out
-    assert "The same question, answered with a guarantee" in out
-    assert "Numbers are guaranteed" not in out
-
-
 @pytest.mark.slow
 def test_the_label_can_be_randomised_instead(cli):
     code, out, _ = cli("utility", *QUESTION, "-m", "pm,label_rr", "-e", "1,2")

@@ -136,7 +136,7 @@ def test_words_are_unique_and_what_method_takes():
     words = [engine.name for engine in table.ENGINES]
     assert len(set(words)) == len(words)
     assert all(word.isidentifier() and word == word.lower() for word in words)
-    assert methods() == ("auto", *words, "paper")
+    assert methods() == ("auto", *words)
     assert words[-1] == "sampled"  # which takes whatever is left
     assert all(f"``{word}``" in ew.stability.__doc__ for word in methods())
 

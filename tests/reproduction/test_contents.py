@@ -14,7 +14,7 @@ import pytest
 from reproduction import ITEMS, PAPERS
 
 with (Path(__file__).parents[1] / "reference" / "contents.csv").open(newline="") as _lines:
-    CONTENTS = {"-".join((row["paper"], row["kind"], row["number"])): row for row in csv.DictReader(_lines)}
+    CONTENTS = {f"{row['paper']}/{row['kind']}-{row['number']}": row for row in csv.DictReader(_lines)}
 NUMBERED = ("fig", "table", "example", "definition", "proposition", "lemma", "theorem", "claim", "remark", "algorithm")
 
 
@@ -50,6 +50,5 @@ def test_numbers_of_the_list_have_no_gaps(paper):
         assert sum((row["paper"], row["kind"]) == (paper, kind) for row in CONTENTS.values()) == count
 
 
-@pytest.mark.parametrize("name", ITEMS)
-def test_an_item_says_where_it_stands(name):
-    assert CONTENTS[name]["where"].lower() in ITEMS[name].what.lower()
+def test_an_item_says_where_it_stands():
+    assert [name for name in ITEMS if CONTENTS[name]["where"].lower() not in ITEMS[name].what.lower()] == []

@@ -7,12 +7,12 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from reproduction.inversion import delta_of_several, transform
-from reproduction.privacy_boosting import _boosted
 
 from epsworth.noise.profiles import boost_needed, outside
 from epsworth.noise.regions import Absolute
 from epsworth.noise.tuning import plain_scale
+from reproduction.inversion import delta_of_several, transform
+from reproduction.privacy_boosting import _boosted
 
 THETA, FAILURE, RELEASES = 10.0, 0.05, 10
 

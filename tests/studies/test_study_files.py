@@ -72,7 +72,6 @@ def test_a_records_epsilon_is_never_exceeded():
         ({"on": "-1"}, "on must be a whole number of at least 0, got -1"),
         ({"of": '"accuracy"'}, "of is 'accuracy', which needs true labels; name their column as target"),
         ({"of": "1"}, "of must be 'stability' or 'accuracy', got 1"),
-        ({"method": '"paper"'}, "method is 'paper', a heuristic, on which nothing is recommended; write 'auto'"),
         ({"method": '"magic"'}, "method must be one of"),
         ({"mechanisms": '["duchy"]'}, "did you mean 'duchi'?"),
         ({"mechanisms": '["krr:k=1"]'}, "mechanisms: "),

@@ -231,8 +231,3 @@ def test_times_that_are_none_are_refused(seconds):
         ew.stability(diagonal, X, seconds=seconds, **SAMPLED)
     with pytest.raises(TypeError, match="seconds must be a number"):
         ew.stability(diagonal, X, seconds="1", **SAMPLED)
-
-
-def test_the_published_search_cannot_be_stopped():
-    with pytest.raises(ValueError, match="leave out seconds"):
-        ew.stability(diagonal, X, seconds=1, method="paper", **SAMPLED)

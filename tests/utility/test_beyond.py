@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +12,6 @@ from sklearn.linear_model import LogisticRegression
 
 import epsworth as ew
 from epsworth.classifiers import Classifier
-from epsworth.utility.curves import Curves
 from epsworth.utility.splitting import _shared_out
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -128,34 +126,3 @@ def test_bad_splits_are_refused(change, message):
     settings = {"sensitive": [0, 2], "total": 2.0, "domain": RANGES} | change
     with pytest.raises(ValueError, match=message):
         ew.split_budget(FOREST, IRIS[:2], **settings)
-
-
-def test_the_published_search_over_claims_where_it_must(tmp_path):
-    """The sliver of section 3: published .9405 (1 without its factor), truth .78161; the check beside it holds it."""
-    curves = ew.stability(
-        lambda Z: (Z[:, 0] > 0.503) & (Z[:, 0] <= 0.507), [[0.5]], sensitive=0, mechanisms="pm", epsilons=[8.0],
-        method="paper", rng=0,
-    )  # fmt: skip
-    assert not curves.sound
-    assert curves.lower.item() == 1.0
-    assert curves.check.lower.item() <= 0.781607399867423 <= curves.check.upper.item()
-    assert "1 of 1 claims lie above" in curves.notes[-1]
-    assert "not a guarantee" in curves.sentence("pm", 8.0, 0)
-    with pytest.raises(ValueError, match="heuristic"):
-        ew.recommend(curves, at_least=0.9)
-    curves.save(tmp_path / "c.json")
-    assert Curves.load(tmp_path / "c.json").to_dict() == curves.to_dict()
-    json.dumps(curves.to_dict(), allow_nan=False)
-
-
-def test_the_published_search_on_a_box_finds_it():
-    """Where the label stays exactly on a box, the heuristic is close to it, and the claim near the truth."""
-    curves = ew.stability(
-        lambda Z: (Z[:, 0] > 0.25) & (Z[:, 1] <= 0.75), [[0.6, 0.4]], sensitive=[0, 1],
-        mechanisms=["pm", "laplace_clipped"], epsilons=[2.0], method="paper", rng=0,
-    )  # fmt: skip
-    exact = [
-        float(ew.FAMILIES[m](2.0).law(0.6).mass(0.25, 1) * ew.FAMILIES[m](2.0).law(0.4).mass(0, 0.75))
-        for m in ("pm", "laplace_clipped")
-    ]
-    np.testing.assert_allclose(curves.lower[:, 0, 0], exact, atol=0.05)

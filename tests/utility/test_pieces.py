@@ -284,9 +284,6 @@ def test_places_that_cannot_hold_pieces_are_refused(tmp_path):
             ew.stability_in_parts(model, X, **asked, folder=tmp_path / path)
     with pytest.raises(ValueError, match="is the file of one process; go on without n_jobs"):
         ew.stability(model, X, **asked, checkpoint=tmp_path / "file", n_jobs=2)
-    with pytest.raises(ValueError, match="is a heuristic for a few records"):
-        ew.stability_in_parts(model, X, **asked, method="paper", folder=tmp_path / "new")
-    assert not (tmp_path / "new").exists()
 
 
 def test_what_pieces_hold_is_the_owners(tmp_path):

@@ -357,7 +357,6 @@ def test_polars_gaps_and_words_are_encoded_as_perturb_does():
         ({"epsilons": [1]}, "epsilons is given beside a policy"),
         ({"domain": RANGES}, "domain is given beside a policy"),
         ({"quantise": 5}, "quantise is given beside a policy"),
-        ({"method": "paper"}, "knows no policy"),
     ],
 )
 def test_what_a_policy_says_is_not_said_twice(given, told):
