@@ -8,6 +8,7 @@ from typing import Any
 
 from epsworth import __version__
 from reproduction.catalogue import ITEMS
+from reproduction.data import SETS
 from reproduction.items import PAPERS, Outcome, Verdict
 from reproduction.pictures import drawn
 
@@ -18,6 +19,12 @@ PICTURES = "reproduction"  # the folder beside the page
 def picture(name: str) -> str:
     """Return where the picture of an item lies, from the page."""
     return f"{PICTURES}/{name.replace('/', '-')}.svg"
+
+
+SHOWN = (
+    "ldp-utility/fig-2", "ldp-utility/fig-9", "pac/fig-11", "pac/fig-12", "ldp-classification/theorem-3",
+    "privacy-boosting/fig-4", "privacy-boosting/fig-5", "privacy-profile/fig-3", "privacy-profile/fig-7",
+)  # fmt: skip  # on the page: small pictures, which the documents keep
 
 
 def counted(outcomes: Mapping[str, Outcome]) -> str:
@@ -60,14 +67,32 @@ def as_markdown(outcomes: Mapping[str, Outcome], quick: bool) -> str:
     lines = [
         "# The five papers, reproduced", "",
         "Each figure, table, theorem and numbered statement of the five papers, in our words, beside what we compute.",
-        "A verdict other than \"holds\" gives its reason; \"not reproducible\" says what is lacking.", "",
+        "A verdict other than \"holds\" gives its reason; \"not reproducible\" says what is lacking. Computed by",
+        "`python -m reproduction all -o FOLDER` in a checkout, which draws every figure; a few are shown here.", "",
         f"epsworth {__version__}, computed {how}: {counted(outcomes)}.", "",
     ]  # fmt: skip
     for paper, title in PAPERS.items():
         own = {name: outcome for name, outcome in outcomes.items() if ITEMS[name].paper == paper}
         if own:
             lines += [f"## {paper}: {title}", "", f"{counted(own)}.", "", *_table(own), "", *_gallery(own)]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join([*lines, *_data()]).rstrip() + "\n"
+
+
+def _data() -> list[str]:
+    lines = [
+        "## Data",
+        "",
+        "Nothing of it is shipped. Download the files into one folder; `python -m reproduction.data DOWNLOADED FOLDER`",
+        "builds the inputs and compares what they hold with the SHA-256 that `python -m reproduction --sources` prints;",
+        "`--data FOLDER` or `EPSWORTH_DATA` names them.",
+        "",
+        "| data set | from | licence | files | inputs |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for one in SETS:
+        cells = one.name, one.where, one.licence, ", ".join(one.files), ", ".join(one.builds)
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
 
 
 def _table(outcomes: Mapping[str, Outcome]) -> list[str]:
@@ -88,6 +113,6 @@ def _table(outcomes: Mapping[str, Outcome]) -> list[str]:
 def _gallery(outcomes: Mapping[str, Outcome]) -> list[str]:
     lines = []
     for name, outcome in outcomes.items():
-        if outcome.panels:
+        if outcome.panels and name in SHOWN:
             lines += [f"![{name}: {ITEMS[name].statement}]({picture(name)})", ""]
     return lines

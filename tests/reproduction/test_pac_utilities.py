@@ -1,27 +1,12 @@
-"""Utilities on the paper's data beside the public code's, as printed by examples/papers/pac_tables.py."""
+"""Utilities on the paper's data beside the public code's, as printed by ``python -m reproduction.pac_utilities``."""
 
 from __future__ import annotations
-
-import importlib.util
-import sys
-from pathlib import Path
 
 import pytest
 
 from epsworth.pac import MI, PACPrivatizer, RecordPosterior, budget
+from reproduction import pac_utilities as tables
 
-PATH = Path(__file__).parents[2] / "examples" / "papers" / "pac_tables.py"
-
-
-def load():
-    spec = importlib.util.spec_from_file_location("pac_tables", PATH)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["pac_tables"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-tables = load()
 RELEASES = 200
 PUBLISHED_ERROR = 0.006  # standard error of the published averages, whose runs differ in seed and data copy
 PROTOTYPE_ERROR = 0.0075  # of 400 to 1000 releases; on Iris another list of worlds moves a cell as much
