@@ -83,7 +83,7 @@ def _data() -> list[str]:
         "## Data",
         "",
         "Nothing of it is shipped. Download the files into one folder; `python -m reproduction.data DOWNLOADED FOLDER`",
-        "builds the inputs and compares what they hold with the SHA-256 that `python -m reproduction --sources` prints;",
+        "builds the inputs and compares what they hold with the SHA-256 that `python -m reproduction --sources` tells;",
         "`--data FOLDER` or `EPSWORTH_DATA` names them.",
         "",
         "| data set | from | licence | files | inputs |",

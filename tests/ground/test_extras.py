@@ -31,10 +31,9 @@ REFUSED = {
     "init people.csv -s age --draft": READS,
     "perturb policy.toml people.parquet out.parquet": READS.replace("reading a table", "releasing a Parquet file"),
     "noise --within 5 --plot noise.png": DRAWS,
-    "reproduce ldp-utility/fig-2 --out pages": DRAWS,
     "demo": 'epsworth: the demo needs polars, which is not installed: pip install "epsworth[files,plot]"\n',
 }
-ANSWERED = ("--help", "mechanisms", "noise --within 5", "convert --mi 1/16 --prior 0.5", "reproduce --list")
+ANSWERED = ("--help", "mechanisms", "noise --within 5", "convert --mi 1/16 --prior 0.5")
 RUN = """
 import contextlib, io, json
 from epsworth.cli import main

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 
@@ -138,20 +137,6 @@ def test_memory_stays_bounded():
     assert max(block.nbytes for block in listed.blocks()) <= 2**22
     assert (listed.shares == 0.5).all()
     assert listed.multiplicity == 1
-
-
-def test_trials_of_an_earlier_way_to_draw_worlds_are_refused_and_kept(tmp_path):
-    path, one = tmp_path / "trials.npz", experiment("mean", None)
-    simulate(one, 64, checkpoint=path)
-    with np.load(path) as saved:
-        arrays = dict(saved)
-    head = json.loads(str(arrays["head"]))
-    del head["stream"]
-    np.savez(path, **arrays | {"head": np.array(json.dumps(head))})
-    before = path.read_bytes()
-    with pytest.raises(ValueError, match=r"^cannot resume from .*: an earlier version of epsworth drew its worlds in"):
-        simulate(one, 64, checkpoint=path)
-    assert path.read_bytes() == before
 
 
 def _slow(rows):

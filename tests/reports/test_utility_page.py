@@ -20,7 +20,6 @@ from epsworth.reports.numbers import SHARES, Shown, units
 from epsworth.reports.parts import without_folders
 from epsworth.reports.sentences import filled, observed, percent, sure
 from epsworth.rounding import round_down, round_up, show_up
-from epsworth.utility.quantities import Bounds
 
 CASES = {
     "few": ({"mechanisms": 4, "epsilons": 9, "records": 40, "accuracy": True, "weak": True}, {"at_least": 0.85}),
@@ -162,16 +161,6 @@ def test_what_was_saved_has_the_page_of_what_was_computed(tmp_path):
     (tmp_path / "both.json").write_text(json.dumps(document))
     with pytest.raises(ValueError, match="is not what its curves say"):
         ew.reports.report_file(tmp_path / "both.json")
-
-
-def test_bounds_beside_a_heuristic_are_shown_and_its_claims_are_not():
-    made = curves(2, 5, 30, seed=1)
-    claims = Bounds(np.full_like(made.lower, 0.999), np.full_like(made.lower, 0.999))
-    read = Read(ew.reports.report(replace(made, stability=claims, sound=False, check=made.stability)).html)
-    assert "99.9\u00a0%" not in read.ids["sentence"].replace("99.9\u00a0% confidence", "")
-    assert "claims of the published search are no bounds" in read.text
-    with pytest.raises(ValueError, match="report on method='auto'"):
-        ew.reports.report(replace(made, stability=claims, sound=False))
 
 
 @pytest.mark.parametrize(
