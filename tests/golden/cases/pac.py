@@ -47,11 +47,6 @@ def _():
     return pac.procrustes(A, B)
 
 
-def half_the_miss(interval):
-    """Return the interval of a mean at half the probability of a miss."""
-    return lambda mean, n, miss, *ends: interval(mean, n, miss / 2, *ends)
-
-
 def released(fitted):
     """Return what does not depend on the secret: the noise, the promises, the simulated outputs."""
     report = fitted.report()
@@ -93,7 +88,12 @@ def _():
     return released(fitted)
 
 
-@golden("a budget that keeps a score", subject="epsworth.bounds.mean_interval", mutate=half_the_miss, tolerance=1e-7)
+@golden(
+    "a budget that keeps a score",
+    subject="epsworth.pac.certificate.bernstein_upper",
+    mutate=scaled(1.01),
+    tolerance=1e-7,
+)
 def _():
     pool = np.random.default_rng(3).uniform(size=(40, 2))
     fitted = pac.PACPrivatizer("mean", pac.MI(0.25), worlds=64, worlds_seed=5).fit(pool)

@@ -27,6 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
 
 import epsworth as ew
 
@@ -133,7 +134,8 @@ def _():
 
 @golden("curves of histogram boosting", subject="epsworth.mechanisms.PM._law", mutate=law_of_less)
 def _():
-    return curve(HistGradientBoostingClassifier(max_iter=5, random_state=0).fit(X, Y), FEW, [2, 3])
+    with threadpool_limits(1):  # threads would wait for one another
+        return curve(HistGradientBoostingClassifier(max_iter=5, random_state=0).fit(X, Y), FEW, [2, 3])
 
 
 @golden("curves of LightGBM", subject="epsworth.mechanisms.PM._law", mutate=law_of_less)
@@ -290,7 +292,8 @@ def _():
 @golden("curves under a policy that samples features", subject="epsworth.exact.kernel", mutate=kernel_of_less)
 def _():
     policy = ew.Policy.of("sw", "0.8", ew.Domain.of({"x2": (1, 7), "x3": (0, 3)}), bits=6, sample=1)
-    return curve(HistGradientBoostingClassifier(max_iter=5, random_state=0).fit(X, Y), FEW, None, policy=policy)
+    model = DecisionTreeClassifier(max_depth=4, random_state=0).fit(X, Y)  # takes records with gaps
+    return curve(model, FEW, None, policy=policy)
 
 
 @golden(
@@ -395,12 +398,12 @@ def _():
     model = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, Y)
     asked = {"sensitive": [2, 3], "domain": {2: (1, 7), 3: (0, 3)}, "mechanisms": ["pm", "sw", "krr:k=9"]}
     curves = ew.stability(model, FEW, epsilons=[1, 2, 4, 8], **asked)
-    wide = ew.stability(rings, UNIT, sensitive=[0, 1], mechanisms=["pm"], epsilons=[2, 4], tolerance=0.2, rng=1)
-    undecided = float(np.mean([bound[0, 1] for bound in wide.average()]))  # between both bounds
+    asked = {"sensitive": [0, 1], "mechanisms": ["pm", "sw"], "epsilons": [2, 4]}
+    wide = ew.stability(rings, UNIT, tolerance=0.2, rng=1, **asked)
     return {
         "feasible": recommended(ew.recommend(curves, at_least=0.7)),
         "infeasible": recommended(ew.recommend(curves, at_least=0.999, on="worst")),
-        "undecided": recommended(ew.recommend(wide, at_least=round(undecided, 2))),
+        "undecided": recommended(ew.recommend(wide, at_least=0.6)),
     }
 
 
