@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -20,8 +22,9 @@ def replace(monkeypatch: pytest.MonkeyPatch, dotted: str, make: Callable[[Any], 
 
     A name in a module is replaced in every loaded module of the package that holds the same object, under whatever
     name; an attribute of a class on that class alone. Class methods, static methods and properties keep their kind.
-    Caches of functions are emptied before and after.
+    Caches of functions are emptied before; call `clear_caches` after the test, too.
     """
+    load_all()
     owner, name = _resolve(dotted)
     clear_caches()
     if isinstance(owner, ModuleType):
@@ -32,6 +35,20 @@ def replace(monkeypatch: pytest.MonkeyPatch, dotted: str, make: Callable[[Any], 
                 monkeypatch.setattr(module, held, made)
     else:
         monkeypatch.setattr(owner, name, _as(inspect.getattr_static(owner, name), make))
+
+
+@functools.cache
+def load_all() -> None:
+    """Load every module of the package, and every public name: one loaded later would keep what is replaced."""
+    package = import_module(PACKAGE)
+    for found in pkgutil.walk_packages(package.__path__, f"{PACKAGE}.", onerror=lambda name: None):
+        if not found.name.endswith(".__main__"):
+            with contextlib.suppress(ImportError):  # of extras that are not installed
+                import_module(found.name)
+    for module in list(_modules()):
+        for name in getattr(module, "__all__", ()):
+            with contextlib.suppress(ImportError):
+                getattr(module, name)
 
 
 def clear_caches() -> None:

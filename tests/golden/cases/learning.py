@@ -30,6 +30,11 @@ def off_by_one(simulate):
     return lambda config, X, y, rng=None, **given: simulate(config, X, y, rng + 1, **given)
 
 
+def without_half(simulate):
+    """Return a simulation that leaves out every other row."""
+    return lambda config, X, y, *given, **options: simulate(config, X[::2], y[::2], *given, **options)
+
+
 @golden("certificates of every mechanism", subject="epsworth.learner.simulate", mutate=off_by_one, tolerance=ALGEBRA)
 def _():
     X, y = squares()
@@ -141,6 +146,27 @@ def _(folder):
             "decision": learnt.decision_function(ASKED),
         }
     return found
+
+
+@golden(
+    "accuracies by private votes",
+    subject="epsworth.learner.PrivateValidation.vote",
+    mutate=lambda f: lambda self, X, y: f(self, X, 1 - y),
+    tolerance=ALGEBRA,
+)
+def _():
+    X, y = squares(4000)
+    validation = learner.PrivateValidation([lambda X: X[:, 0] > X[:, 1], lambda X: X[:, 0] > 0.5], epsilon=2)
+    with known_entropy():
+        found = validation.accuracies(validation.vote(X, y))
+    return chosen(vars(found), "estimate", "lower", "upper", "users", "spent")
+
+
+@golden("an estimator of private reports", subject="epsworth.learner.simulate", mutate=without_half, tolerance=ALGEBRA)
+def _():
+    X, y = squares()
+    model = learner.LDPClassifier(epsilon=4, bounds=[(0, 1), (0, 1)], random_state=0).fit(X, y)
+    return {"labels": model.predict(ASKED), "decision": model.decision_function(ASKED), "score": model.score(X, y)}
 
 
 def people(n=3000):

@@ -199,3 +199,39 @@ def _(folder):
     asked = ("model.skops", "people.csv", *BOX, "-m", "sw", "-E", "2:6:0.2", "--at-least", "0.7")
     command(folder, "recommend", *asked, "--policy", "policy.toml")
     return (folder / "policy.toml").read_text().splitlines()
+
+
+STUDY = """\
+model = "model.skops"
+table = "people.csv"
+domain = "ranges.toml"
+sensitive = ["age", "bmi"]
+epsilons = [0.50, 1, 2, 4]
+mechanisms = ["pm", "krr:k=9"]
+at_least = 0.7
+method = "sampled"
+tolerance = 0.1
+seed = 1
+"""
+
+
+@golden(
+    "a study out of a file",
+    subject="epsworth.bounds.clopper_pearson",
+    mutate=lambda f: lambda hits, draws, miss: f(hits, draws, miss / 2),
+    tolerance=1e-9,
+)
+def _(folder):
+    prepare(folder)
+    (folder / "study.toml").write_text(STUDY)
+    command(folder, "run", "study.toml", "-o", "result.json")
+    found = ew.StudyResult.load(folder / "result.json")
+    return {
+        "average": found.curves.average(),
+        "worst": found.curves.worst(),
+        "method": found.curves.method[:, 0],
+        "choice": [found.recommendation.choice.mechanism, found.recommendation.choice.epsilon],
+        "seed": found.seed,
+        "policy": (found.policy or "").splitlines(),
+        "page": numbers(reports.report_file(folder / "result.json"))["cells"],
+    }

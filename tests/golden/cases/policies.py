@@ -248,6 +248,24 @@ def _():
     }
 
 
+@golden(
+    "a sampler that is refuted",
+    subject="epsworth.bounds.clopper_pearson",
+    mutate=lambda f: lambda hits, draws, miss: f(hits, draws, miss / 2),
+    tolerance=ALGEBRA,
+)
+def _():
+    rng = np.random.default_rng(0)
+    found = release.audit_sampler(
+        lambda x: rng.random(x.size) < np.where(x > 0, 0.9, 0.1), [0, 1], epsilon=1, draws=2000
+    )
+    return {
+        **chosen(vars(found), "epsilon_lower", "epsilon", "delta", "confidence", "draws", "spent"),
+        "violates": found.violates,
+        "kinds": [one.kind for one in found.evidence],
+    }
+
+
 def tailored(found):
     """Return what is compared of a tailored policy."""
     names = ("copied", "size", "agreement", "kept", "balanced", "ceiling", "constant", "certified", "records")

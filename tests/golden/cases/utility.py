@@ -362,6 +362,23 @@ def _():
     }
 
 
+@golden("curves in parts", subject="epsworth.mechanisms.PM._law", mutate=law_of_less)
+def _(folder):
+    model = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, Y)
+    asked = {"sensitive": [2, 3], "domain": {2: (1, 7), 3: (0, 3)}, "mechanisms": ["pm"], "epsilons": [1, 4]}
+    found = ew.stability_in_parts(model, X[::5], y=Y[::5], folder=folder / "parts", **asked)
+    again = ew.CurveParts.load(folder / "parts")
+    people = again.population()
+    return {
+        "average": again.average(),
+        "worst": again.worst(),
+        "accuracy": again.average("accuracy"),
+        "population": [people.lower, people.upper],
+        "whole": found.whole().lower[0, 0, :6],
+        "records": again.records,
+    }
+
+
 @golden(
     "bounds on a population",
     subject="epsworth.utility.population.mean_above",
