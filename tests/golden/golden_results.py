@@ -183,9 +183,9 @@ def json_of(folder: Path, *words: str) -> Any:
     return json.loads(command(folder, *words, "--json", "-"))
 
 
-def chosen(document: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return these entries of a document."""
-    return {name: document[name] for name in names}
+def chosen(found: Any, *names: str) -> dict[str, Any]:
+    """Return these entries of a document, or attributes of an object."""
+    return {name: found[name] if isinstance(found, Mapping) else getattr(found, name) for name in names}
 
 
 def scaled(factor: float) -> Callable[[Any], Any]:

@@ -19,7 +19,7 @@ def squares(n=400):
 
 def certificates(found):
     names = ("label", "p_value", "adjusted", "certified", "lower", "upper", "point", "cell")
-    return chosen(vars(found), *names) | {"spent": float(found.spent)}
+    return chosen(found, *names) | {"spent": float(found.spent)}
 
 
 ASKED = [[0.1, 0.9], [0.9, 0.1], [0.5, 0.5], [0.3, 0.2]]
@@ -93,7 +93,7 @@ def _():
         "krr": {"epsilon": 2, "margin": 0.05, "mechanism": "krr", "m": 4, "d": 2, "mass": 0.25},
         "fakes": {"epsilon": 1, "users": 200_000, "fakes": 500},
     }
-    return {name: chosen(vars(learner.plan(**given)), *names) for name, given in asked.items()}
+    return {name: chosen(learner.plan(**given), *names) for name, given in asked.items()}
 
 
 @golden("rates and tails", subject="epsworth.learner.rate", mutate=scaled(0.9))
@@ -159,7 +159,7 @@ def _():
     validation = learner.PrivateValidation([lambda X: X[:, 0] > X[:, 1], lambda X: X[:, 0] > 0.5], epsilon=2)
     with known_entropy():
         found = validation.accuracies(validation.vote(X, y))
-    return chosen(vars(found), "estimate", "lower", "upper", "users", "spent")
+    return chosen(found, "estimate", "lower", "upper", "users", "spent")
 
 
 @golden("an estimator of private reports", subject="epsworth.learner.simulate", mutate=without_half, tolerance=ALGEBRA)

@@ -14,7 +14,7 @@ TUNED = 1e-5  # scales and boosts come from searches, floors from a linear progr
 def by_name(ranking):
     """Return rows by name, not by rank: some differ by less than the searches' tolerance."""
     names = ("epsilon", "delta", "releases", "confidence", "rmse", "sound", "pairs")
-    return {"rows": {row.name: chosen(vars(row), *names) for row in sorted_rows(ranking)}, "floor": ranking.floor}
+    return {"rows": {row.name: chosen(row, *names) for row in sorted_rows(ranking)}, "floor": ranking.floor}
 
 
 def sorted_rows(ranking):

@@ -69,7 +69,7 @@ def _():
         .simulated_releases(5, rng=2)
     )
     return released(fitted) | {
-        "audit": chosen(vars(audit), "prior", "mi", "named", "draws"),
+        "audit": chosen(audit, "prior", "mi", "named", "draws"),
         "simulated": {"worlds": worlds, "outputs": outputs},
     }
 
@@ -104,7 +104,7 @@ def _():
     found = fitted.find_budget(scorer, 0.8, n=400, rng=1)
     simulated = fitted.simulate_utility(scorer, n=50, budgets=[pac.MI(0.1), pac.MI(1)], rng=1)
     names = ("reached", "mi", "mean", "lower", "looks", "releases", "noise")
-    return {"found": chosen(vars(found), *names), "utility": [[u.mi, u.mean, u.trace] for u in simulated]}
+    return {"found": chosen(found, *names), "utility": [[u.mi, u.mean, u.trace] for u in simulated]}
 
 
 @golden("conversions on the command line", subject="epsworth.pac.posterior", mutate=scaled(0.99), tolerance=SEARCHED)

@@ -153,7 +153,7 @@ def _():
 
 def receipt(found):
     names = ("policy", "rows", "columns", "epsilon", "delta", "notion", "private", "stated", "unit", "people", "most")
-    return chosen(vars(found), *names, "times_before", "epsilon_so_far", "delta_so_far")
+    return chosen(found, *names, "times_before", "epsilon_so_far", "delta_so_far")
 
 
 @golden(
@@ -242,7 +242,7 @@ def _():
     return {
         "passed": found.passed,
         "false alarm": found.false_alarm,
-        "features": [chosen(vars(one), *names) for one in found.features],
+        "features": [chosen(one, *names) for one in found.features],
         "checks": [[check.name, check.passed] for one in found.features for check in one.checks],
         "record": [[check.name, check.passed] for check in found.record],
     }
@@ -260,7 +260,7 @@ def _():
         lambda x: rng.random(x.size) < np.where(x > 0, 0.9, 0.1), [0, 1], epsilon=1, draws=2000
     )
     return {
-        **chosen(vars(found), "epsilon_lower", "epsilon", "delta", "confidence", "draws", "spent"),
+        **chosen(found, "epsilon_lower", "epsilon", "delta", "confidence", "draws", "spent"),
         "violates": found.violates,
         "kinds": [one.kind for one in found.evidence],
     }
@@ -271,7 +271,7 @@ def tailored(found):
     names = ("copied", "size", "agreement", "kept", "balanced", "ceiling", "constant", "certified", "records")
     form = {name: entry for name, entry in found.policy.to_dict()["tailored"].items() if name != "classifiers"}
     return {
-        **chosen(vars(found), *names),
+        **chosen(found, *names),
         "held_out": found.held_out._asdict(),
         "epsilon": found.policy.total,
         "policy": form | {"copy": digest(json.dumps(form["copy"]))},

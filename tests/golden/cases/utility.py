@@ -398,8 +398,8 @@ def _():
     )
     one, two = curves.population(), curves.population("accuracy", confidence=0.95, at=[1])
     return {
-        "stability": chosen(vars(one), "lower", "upper", "confidence", "records", "spent"),
-        "accuracy": chosen(vars(two), "lower", "upper", "confidence", "records", "spent"),
+        "stability": chosen(one, "lower", "upper", "confidence", "records", "spent"),
+        "accuracy": chosen(two, "lower", "upper", "confidence", "records", "spent"),
     }
 
 
@@ -407,7 +407,7 @@ def recommended(found):
     """Return what is compared of a recommendation; its sentences are not."""
     names = ("at_least", "feasible", "undecided", "ceiling", "labels", "epsilon_needed", "confidence")
     choices = [[c.mechanism, c.epsilon, c.lower, c.upper] for c in found.choices]
-    return chosen(vars(found), *names) | {"choices": choices}
+    return chosen(found, *names) | {"choices": choices}
 
 
 @golden("recommendations", subject="epsworth.guarantees.ceiling", mutate=changed(lambda value: value - 0.01))
@@ -426,7 +426,7 @@ def _():
 
 def distances(found):
     names = ("lower", "upper", "norm", "method", "confidence", "sound", "spent", "witness", "tested", "failing")
-    return chosen(vars(found), *names)
+    return chosen(found, *names)
 
 
 @golden(
@@ -483,7 +483,7 @@ def _():
 
 def box(found):
     names = ("label", "lower", "upper", "whole", "mechanism", "epsilon", "flips_at_most", "mass", "guaranteed")
-    return chosen(vars(found), *names, "confidence", "best", "spent")
+    return chosen(found, *names, "confidence", "best", "spent")
 
 
 @golden("safe boxes", subject="epsworth.mechanisms.PM._law", mutate=law_of_less, tolerance=ALGEBRA)
@@ -504,18 +504,19 @@ def _():
     found = ew.split_budget(model, FEW, sensitive=[0, 2], domain={0: (4, 8), 2: (1, 7)}, total=4)
     worst = ew.split_budget(model, FEW, sensitive=[0, 2], domain={0: (4, 8), 2: (1, 7)}, total=4, on="worst")
     names = ("mechanism", "total", "epsilons", "lower", "upper", "even_lower", "even_upper", "confidence", "spent")
-    return {"average": chosen(vars(found), *names), "worst": chosen(vars(worst), *names)}
+    return {"average": chosen(found, *names), "worst": chosen(worst, *names)}
 
 
 @golden("budgets and what they can promise", subject="epsworth.guarantees.ceiling", mutate=scaled(0.99))
 def _():
     domain = ew.Domain.of({"a": (0, 1), "b": (0, 1)})
+    promises = [ew.Pure(1), ew.Approximate(0.5, 1e-6), ew.Approximate(2, 1e-7)]
     return {
         "ceiling": [ew.ceiling(e, labels, delta) for e in (0.1, 1, 4) for labels in (2, 5) for delta in (0, 0.01)],
         "epsilon_needed": [ew.epsilon_needed(p, labels, 0.01) for p in (0.6, 0.9, 0.99) for labels in (2, 5)],
         "gaussian_sigma": [
             float(ew.gaussian_sigma(e, 1e-5, calibration)) for e in (0.5, 2) for calibration in ("analytic", "theorem4")
         ],
-        "compose": vars(ew.compose([ew.Pure(1), ew.Approximate(0.5, 1e-6), ew.Approximate(2, 1e-7)])),
-        "policy": vars(ew.Policy.of("pm", "0.5", domain).guarantee),
+        "compose": chosen(ew.compose(promises), "epsilon", "delta", "unit"),
+        "policy": chosen(ew.Policy.of("pm", "0.5", domain).guarantee, "epsilon", "unit"),
     }
