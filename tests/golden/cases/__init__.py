@@ -1,0 +1,1 @@
+"""Golden cases, one module per part of the package."""

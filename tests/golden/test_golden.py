@@ -1,0 +1,34 @@
+"""Golden results through public names: what is stored is what comes out."""
+
+from __future__ import annotations
+
+import pytest
+from golden_results import CASES, MODULES, RESULTS, differences, is_empty, load_cases, stored
+
+load_cases()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_result_is_the_stored_one(name, tmp_path):
+    case = CASES[name]
+    old = stored(case.module).get(name)
+    assert old is not None, f"no stored result of {name!r}: python tests/golden/regenerate.py --write"
+    found = list(differences(old, case.result(tmp_path), case.tolerance))
+    assert not found, f"{name}, {len(found)} differences from what is stored:\n" + "\n".join(found[:20])
+
+
+def test_every_stored_result_has_a_case_and_holds_something():
+    assert MODULES
+    assert {path.stem for path in RESULTS.glob("*.json")} == set(MODULES)
+    for module in MODULES:
+        results = stored(module)
+        assert set(results) == {name for name, case in CASES.items() if case.module == module}
+        assert not [name for name, result in results.items() if is_empty(result)]
+
+
+def test_differences_are_noticed_and_named():
+    old = {"a": [1.0, 2.0], "b": "x", "c": 3}
+    assert not list(differences(old, {"a": [1.0, 2.0 + 1e-13], "b": "x", "c": 3}, 1e-12))
+    assert list(differences(old, {"a": [1.0, 2.1], "b": "x", "c": 3}, 1e-12)) == ["a[1]: 2.0 != 2.1 (tolerance 1e-12)"]
+    for other in ({"a": [1.0], "b": "x", "c": 3}, {"a": [1.0, 2.0], "b": "y", "c": 3}, {**old, "c": True}, {"a": []}):
+        assert list(differences(old, other, 1e-12))
