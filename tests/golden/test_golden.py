@@ -8,6 +8,7 @@ from golden_results import CASES, MODULES, RESULTS, differences, is_empty, load_
 load_cases()
 
 
+@pytest.mark.cases("all")
 @pytest.mark.parametrize("name", CASES)
 def test_the_result_is_the_stored_one(name, tmp_path):
     case = CASES[name]
