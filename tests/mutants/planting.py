@@ -81,13 +81,11 @@ def plant(one: Mutant) -> None:
     if new is original or (isinstance(original, PLAIN) and new == original):
         raise ValueError(f"{one.name} leaves {one.of} as it is")
     setattr(owner, name, new)
-    for module in [module for key, module in sys.modules.items() if key.split(".")[0] == "epsworth"]:
+    for module in [module for key, module in sys.modules.items() if key.partition(".")[0] == "epsworth"]:
         for held, value in list(vars(module).items()):
-            if value is original and not isinstance(original, PLAIN):
+            alike = held == name and (type(value), value) == (type(original), original)
+            if alike if isinstance(original, PLAIN) else value is original:
                 setattr(module, held, new)
-            elif held == name and type(value) is type(original) is not type and isinstance(value, PLAIN):
-                if value == original:
-                    setattr(module, held, new)
 
 
 def _in_kind(original: Any, make: Callable[[Any], Any]) -> Any:

@@ -25,10 +25,11 @@ MUTANTS = all_mutants()
 
 LONGEST = 120  # seconds
 FRESH = multiprocessing.get_context("forkserver")  # a process per mutant, in which what takes long is there already
-FRESH.set_forkserver_preload(
-    ["pytest", "hypothesis", "anyio.pytest_plugin", "numpy", "pandas", "mpmath", "scipy.integrate", "scipy.stats"]
-    + ["sklearn.ensemble", "sklearn.pipeline", "epsworth.cli", "epsworth.utility.stability"]
-)
+LOADED = ("numpy", "pandas", "mpmath", "scipy.integrate", "scipy.stats", "sklearn.ensemble", "sklearn.pipeline")
+FRESH.set_forkserver_preload(["pytest", "hypothesis", "anyio.pytest_plugin", *LOADED, "epsworth.cli"])
+# plain assertions, as two long lists would be compared to the end
+OPTIONS = ("-x", "-q", "-n0", "--assert=plain", "--tb=short", "-p", "no:cacheprovider", "-m", "")
+OPTIONS += ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # of what is loaded already
 
 
 def without_case(test: str) -> str:
@@ -95,12 +96,8 @@ def run(name: str, folder: Path) -> None:
         os.dup2(told.fileno(), 2)
         try:
             plant(MUTANTS[name])
-            code = pytest.main(
-                ["-x", "-q", "-n0", "--assert=plain", "-p", "no:cacheprovider", "-m", ""]  # plain: two long lists
-                + ["-W", "ignore::pytest.PytestAssertRewriteWarning", "--tb=short", MUTANTS[name].test],
-                plugins=[seen],
-            )
-            if code == pytest.ExitCode.NO_TESTS_COLLECTED or code == pytest.ExitCode.USAGE_ERROR:
+            code = pytest.main([*OPTIONS, MUTANTS[name].test], plugins=[seen])
+            if code in (pytest.ExitCode.NO_TESTS_COLLECTED, pytest.ExitCode.USAGE_ERROR):
                 seen.broken.append("there is no such test")
             (folder / "seen").write_text(json.dumps(vars(seen)))
         except BaseException:
