@@ -83,9 +83,14 @@ def plant(one: Mutant) -> None:
     setattr(owner, name, new)
     for module in [module for key, module in sys.modules.items() if key.partition(".")[0] == "epsworth"]:
         for held, value in list(vars(module).items()):
-            alike = held == name and (type(value), value) == (type(original), original)
-            if alike if isinstance(original, PLAIN) else value is original:
+            if _alike(held, value, name, original):
                 setattr(module, held, new)
+
+
+def _alike(held: str, value: Any, name: str, original: Any) -> bool:
+    if not isinstance(original, PLAIN):
+        return value is original
+    return held == name and type(value) is type(original) and value == original
 
 
 def _in_kind(original: Any, make: Callable[[Any], Any]) -> Any:

@@ -70,7 +70,7 @@ class Seen:
     """What became of the test: of its setup, of itself, and where it was that it failed."""
 
     def __init__(self):
-        self.failed, self.skipped, self.broken, self.by_itself = [], [], [], False
+        self.failed, self.skipped, self.broken, self.by_itself, self.said = [], [], [], False, ""
 
     def pytest_runtest_logreport(self, report):
         if report.skipped:
@@ -78,6 +78,7 @@ class Seen:
         if report.failed:
             (self.failed if report.when == "call" else self.broken).append(report.nodeid)
             crash = getattr(report.longrepr, "reprcrash", None)
+            self.said = getattr(crash, "message", "")[:200]
             self.by_itself = crash is not None and Path(crash.path).parent == HERE
 
     def pytest_collectreport(self, report):
