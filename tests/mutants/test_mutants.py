@@ -21,6 +21,13 @@ import pytest
 from planting import HERE, all_mutants, plant, resolved
 
 ROOT = HERE.parents[1]
+ROW = re.compile(
+    r"^\| (?!claim \||--- )(?P<claim>.+?) \| (?P<why>.+?) \| `(?P<function>.+?)` \| (?P<tests>`.+?`) \| (?P<mutants>`.+`) \|$",
+    re.M,
+)
+PAGE = (ROOT / "docs" / "claims.md").read_text()
+ROWS = list(ROW.finditer(PAGE))
+NAMED = re.compile("`(.+?)`")
 MUTANTS = all_mutants()
 
 LONGEST = 120  # seconds
@@ -41,6 +48,22 @@ def test_every_name_is_that_of_something():
         resolved(one.of)
         file, _, name = without_case(one.test).partition("::")
         assert re.search(rf"^def {name}\(", (ROOT / file).read_text(), re.M), one.test
+
+
+def test_every_claim_has_its_mutants_and_every_mutant_its_claim():
+    lines = [line for line in PAGE.splitlines() if line.startswith("| ")]
+    assert len(ROWS) == len(lines) - 2 * sum(line.startswith("| --- ") for line in lines)
+    claims = {row["claim"]: row for row in ROWS}
+    assert len(claims) == len(ROWS)  # none stands twice
+    assert {one.claim for one in MUTANTS.values()} <= set(claims)
+    used = set()
+    for claim, row in claims.items():
+        mutants = NAMED.findall(row["mutants"])
+        assert set(mutants) <= set(MUTANTS), claim
+        assert {name for name, one in MUTANTS.items() if one.claim == claim} <= set(mutants), claim
+        assert set(NAMED.findall(row["tests"])) == {without_case(MUTANTS[name].test) for name in mutants}, claim
+        used.update(mutants)
+    assert used == set(MUTANTS)
 
 
 @pytest.mark.slow
@@ -79,7 +102,8 @@ class Seen:
             (self.failed if report.when == "call" else self.broken).append(report.nodeid)
             crash = getattr(report.longrepr, "reprcrash", None)
             self.said = getattr(crash, "message", "")[:200]
-            self.by_itself = crash is not None and Path(crash.path).parent == HERE
+            faulty = crash is not None and Path(crash.path).parent == HERE
+            self.by_itself = faulty or self.said.startswith(("TypeError", "AttributeError", "NameError"))
 
     def pytest_collectreport(self, report):
         if report.failed:
