@@ -1,0 +1,175 @@
+"""Audits of releases, files of others, studies, and the pages that show results."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from fractions import Fraction
+
+import numpy as np
+from planting import mutant
+
+AUDIT = "tests/release/test_audit.py"
+AUDIT_DOORS = "tests/release/test_audit_doors.py"
+FOREIGN = "tests/reports/test_foreign_files.py"
+
+
+@mutant(
+    "epsworth.release.audit_rows.log_above",
+    claim="if an audit passes, the weights that were read keep the stated ε exactly",
+    test=f"{AUDIT}::test_two_ways_to_the_loss_agree",
+)
+def losses_read_too_small(original):
+    return lambda numerator, denominator: original(numerator, denominator) * (1 - Fraction(1, 10**60))
+
+
+@mutant(
+    "epsworth.release.audit._total",
+    claim="an audit's total of a record covers whatever is released together",
+    test=f"{AUDIT}::test_a_record_quoted_below_its_sum_is_caught",
+)
+def totals_believed(original):
+    return lambda policy: dataclasses.replace(original(policy), passed=True)
+
+
+@mutant(
+    "epsworth.release.black_box._bound",
+    claim="an audit of draws refutes a kept ε with at most the probability asked for",
+    test=f"{AUDIT}::test_every_bound_is_that_of_sixty_digits_at_its_share_of_the_miss",
+)
+def deltas_of_samplers_forgotten(original):
+    return lambda hits_a, hits_b, draws, delta, miss: original(hits_a, hits_b, draws, 0.0, miss)
+
+
+@mutant(
+    "epsworth.release.drawn.words",
+    claim="an audit tells apart outputs that differ in any bit",
+    test=f"{AUDIT}::test_samplers_that_tell_their_input_in_some_bit_are_found",
+)
+def outputs_compared_as_numbers(original):
+    return lambda outputs: np.asarray(outputs)
+
+
+@mutant(
+    "epsworth.release.audit_repeats.digest",
+    claim="an audit finds draws of few seeds in any column",
+    test=f"{AUDIT_DOORS}::test_few_seeds_of_every_column_are_found_though_the_whole_never_repeats",
+)
+def repeats_are_never_seen(original):
+    import os
+
+    return lambda drawn: os.urandom(16)
+
+
+@mutant(
+    "epsworth.release.audit_raw.values_of",
+    claim="an audit finds a value that a door draws for in a way of its own",
+    test=f"{AUDIT_DOORS}::test_a_value_that_a_door_draws_for_in_its_own_way_is_found",
+)
+def audits_of_usual_values(original):
+    def values_of(rule, rows, pick):
+        if rule.feature.categories is not None:
+            return [rule.feature.categories[0]] * len(original(rule, rows, pick))
+        return [rule.feature.lower] * len(original(rule, rows, pick))
+
+    return values_of
+
+
+# ---- models and files of others
+
+
+@mutant(
+    "epsworth.classifiers.harmless.doubtful",
+    claim="nothing in a model file that is loaded without trust is called",
+    test="tests/classifiers/test_harmless.py::test_listed_types_are_not_called",
+)
+def everything_is_harmless(original):
+    return lambda *given, **options: type(original(*given, **options))()
+
+
+@mutant(
+    "epsworth.studies.running.model_of_file",
+    claim="a study runs no code of a model file by itself",
+    test="tests/studies/test_study_results.py::test_a_study_runs_no_code_and_sends_no_record_by_itself",
+)
+def studies_trust_their_models(original):
+    return lambda path, trust: original(path, True)
+
+
+# ---- pages
+
+
+@mutant(
+    "epsworth.reports.numbers.units",
+    claim="every number on a page is the result's, rounded to the safe side",
+    test="tests/reports/test_utility_page.py::test_every_number_is_the_results_rounded_to_the_safe_side[few]",
+)
+def numbers_of_pages_upwards(original):
+    return lambda values, digits, *, upwards: original(values, digits, upwards=True)
+
+
+@mutant(
+    "epsworth.reports.plain.share_up",
+    claim="every number on a page is the result's, rounded to the safe side",
+    test="tests/reports/test_policy_page.py::test_a_policys_promise_is_never_understated",
+)
+def shares_of_pages_down(original):
+    from epsworth.reports.plain import share_down
+
+    return lambda value, significant=4: share_down(value, significant)
+
+
+@mutant(
+    "epsworth.reports.sentences.observed",
+    claim="what an observer may know, from any prior, is never understated on a page",
+    test="tests/reports/test_utility_page.py::test_an_observer_is_never_said_to_know_less",
+)
+def observers_without_delta(original):
+    return lambda total, delta, prior: original(total, 0.0, prior)
+
+
+@mutant(
+    "epsworth.reports.escaping.escaped",
+    claim="what a file holds stays text on its page",
+    test="tests/reports/test_page.py::test_hostile_names_labels_and_notes_are_shown_and_do_nothing",
+)
+def names_are_markup(original):
+    import html
+
+    return lambda *given: html.unescape(original(*given))
+
+
+@mutant(
+    "epsworth.reports.learnt_page._kinds",
+    claim="a map of what was learnt fills those cells alone whose label is certified",
+    test="tests/reports/test_learner_pages.py::test_what_is_not_certified_is_never_drawn_as_if_it_were",
+)
+def open_cells_are_filled(original):
+    def kinds(held, labels):
+        from epsworth.reports.learnt_page import FILLED, UNSURE
+
+        return [FILLED if kind == UNSURE else kind for kind in original(held, labels)]
+
+    return kinds
+
+
+@mutant(
+    "epsworth.reports.pac_page._check",
+    claim="a page made of others' numbers refuses promises below what their numbers admit",
+    test=f"{FOREIGN}::test_promises_below_what_their_numbers_admit_are_refused",
+)
+def chances_of_others_believed(original):
+    return lambda held, report: None
+
+
+@mutant(
+    "epsworth.files.replacing",
+    claim="an output file is whole or absent",
+    test="tests/ground/test_files.py::test_an_error_leaves_the_old_file_and_nothing_else",
+)
+def files_are_written_in_place(original):
+    @contextlib.contextmanager
+    def replacing(path, *given, **options):
+        yield path
+
+    return replacing

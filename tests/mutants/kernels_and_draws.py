@@ -1,0 +1,118 @@
+"""Integer weights that releases are drawn from, and the draws."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+
+import numpy as np
+from planting import mutant
+
+KERNELS = "tests/release/test_kernels.py"
+DRAWS = "tests/release/test_draws.py"
+REGIONS = "tests/release/test_regions.py"
+
+
+@mutant(
+    "epsworth.exact.two_level.two_level",
+    claim="no ratio of probabilities of a released value exceeds e^ε, for the integers that are drawn from",
+    test=f"{KERNELS}::test_no_ratio_exceeds_the_promise[pm-1-8]",
+)
+def window_one_weight_heavier(original):
+    def two_level(*given, **options):
+        found = original(*given, **options)
+        return dataclasses.replace(found, low=found.low - found.width, high=found.high + found.points - found.width)
+
+    return two_level
+
+
+@mutant(
+    "epsworth.exact.distance.rho",
+    claim="no ratio of probabilities of a released value exceeds e^ε, for the integers that are drawn from",
+    test=f"{KERNELS}::test_no_ratio_exceeds_the_promise[bounded_laplace-1-8]",
+)
+def steps_of_noise_rounded_up(original):
+    return lambda epsilon, points: original(epsilon, points) + (1 << 215)
+
+
+@mutant(
+    "epsworth.exact.rational.log_above",
+    claim="the loss that is quoted for a kernel covers the ratio of its weights",
+    test=f"{KERNELS}::test_losses_and_deltas_are_rounded_up_by_one_double_at_most",
+)
+def quoted_losses_to_nearest(original):
+    return lambda ratio: math.log(ratio)
+
+
+@mutant(
+    "epsworth.exact.integer.Kernel.slack",
+    claim="the δ of a kernel at any ε holds for every pair of inputs",
+    test=f"{KERNELS}::test_delta_holds_for_every_pair_of_inputs",
+)
+def delta_of_a_larger_sum(original):
+    def slack(self, bound):
+        worst = self.ratio()
+        return (worst - bound) / (worst + 2)
+
+    return slack
+
+
+@mutant(
+    "epsworth.exact.alias._entries",
+    claim="draws for release have exactly the probabilities of the integer weights",
+    test=f"{DRAWS}::test_noise_tables_give_every_output_its_weight",
+)
+def own_outcome_one_word_too_often(original):
+    return lambda left, bits: [entry + (1 << bits) if entry >> bits else entry for entry in original(left, bits)]
+
+
+@mutant(
+    "epsworth.release.columns.Column.released",
+    claim="released values lie on the public grid, at the points that were drawn",
+    test="tests/release/test_perturb.py::test_released_values_follow_the_kernel[pm]",
+)
+def released_one_point_lower(original):
+    return lambda self, drawn, keep, policy: original(self, np.maximum(np.asarray(drawn) - 1, 0), keep, policy)
+
+
+@mutant(
+    "epsworth.exact.entropy.SystemWords._stream",
+    claim="no seed, copy or fork makes a release repeat itself",
+    test="tests/release/test_audit.py::test_forked_processes_do_not_share_draws",
+)
+def one_key_for_all(original):
+    from epsworth.exact.entropy import KEY, NONCE, _key_stream
+
+    return lambda self: _key_stream(bytes(KEY), bytes(NONCE))
+
+
+@mutant(
+    "epsworth.exact.two_level.TwoLevel.mass_of_range",
+    claim="what is analysed of a release is the law that its integers give",
+    test=f"{DRAWS}::test_the_law_is_the_weights",
+)
+def ranges_without_their_last_output(original):
+    return lambda self, index, low, high: original(self, index, low, high) - float(Fraction(self.low, 2**64))
+
+
+@mutant(
+    "epsworth.exact.regions._most",
+    claim="kernels between regions keep ε in integers, whatever weights a program hands over",
+    test=f"{REGIONS}::test_whatever_a_program_says_integers_keep_epsilon",
+)
+def largest_weights_rounded_up(original):
+    return lambda weight, bound: -original(-weight, bound)
+
+
+@mutant(
+    "epsworth.release.rules.Rule.proven",
+    claim="a record is charged what its integers are proven to keep",
+    test="tests/release/test_charges.py::test_what_is_charged_is_proven_for_the_integers_and_never_more_than_stated",
+)
+def charged_a_shade_less(original):
+    def proven(self):
+        epsilon, delta = original(self)
+        return epsilon * (1 - Fraction(1, 10**9)), delta / 2
+
+    return proven

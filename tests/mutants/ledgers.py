@@ -1,0 +1,183 @@
+"""The ledger: charged before anything leaves, exactly once, and never beyond a cap."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+
+from planting import mutant
+
+STORE = "tests/release/test_ledger_store.py"
+CHARGES = "tests/release/test_charges.py"
+MANY = "tests/release/test_many_files.py"
+
+
+@mutant(
+    "epsworth.release.outputs.on_disk",
+    claim="an output's content is on the disk before it has its name",
+    test=f"{CHARGES}::test_nothing_moves_before_it_is_on_the_disk",
+)
+def outputs_not_written_through(original):
+    return lambda path: None
+
+
+@mutant(
+    "epsworth.release.csv_table.CsvRecords.check",
+    claim="nothing is charged, and nothing leaves, for a table that is refused",
+    test=f"{CHARGES}::test_nothing_is_charged_for_a_table_that_is_refused",
+)
+def records_unchecked_before_the_charge(original):
+    return lambda self, part, first: None
+
+
+@mutant(
+    "epsworth.release.ledger.Ledger.begin",
+    claim="the same records do not leave twice under one policy unless told",
+    test="tests/release/test_streams.py::test_the_same_records_are_refused_unless_told",
+)
+def always_told_again(original):
+    return lambda self, terms, identity, units=None: original(
+        self, dataclasses.replace(terms, again=True), identity, units
+    )
+
+
+@mutant(
+    "epsworth.release.ledger.Ledger._known",
+    claim="a run that was killed goes on under its key and is charged once",
+    test=f"{STORE}::test_a_run_goes_on_under_its_key_until_it_is_done",
+)
+def every_start_is_charged_anew(original):
+    return lambda self, tables, line, asked, again: None
+
+
+@mutant(
+    "epsworth.release.outputs.is_there",
+    claim="a run that is asked again is done only if its output is what it wrote",
+    test=f"{CHARGES}::test_the_same_run_asked_again_is_done",
+)
+def any_file_is_the_output(original):
+    return lambda path, sha256: path is not None and path.is_file()
+
+
+@mutant(
+    "epsworth.release.ledger_terms.amount_above",
+    claim="amounts in the ledger are rounded up, and caps down",
+    test=f"{STORE}::test_amounts_round_up_and_caps_down",
+)
+def amounts_rounded_down(original):
+    from epsworth.release.ledger_terms import ONE
+
+    return lambda name, value: math.floor(Fraction(value) * ONE)
+
+
+@mutant(
+    "epsworth.release.ledger_terms.amount_below",
+    claim="amounts in the ledger are rounded up, and caps down",
+    test=f"{STORE}::test_amounts_round_up_and_caps_down",
+)
+def caps_rounded_up(original):
+    from epsworth.release.ledger_terms import ONE
+
+    return lambda name, value: math.ceil(Fraction(str(value)) * ONE)
+
+
+@mutant(
+    "epsworth.release.ledger_prices.Price.checked",
+    claim="no run is charged that would take a person, or everybody, beyond a cap",
+    test=f"{STORE}::test_units_that_would_exceed_are_counted_and_not_named",
+)
+def runs_of_before_forgotten(original):
+    return lambda self, settled, lines, files, folder: original(self, settled, [], [], folder)
+
+
+@mutant(
+    "epsworth.release.ledger_prices.everybody",
+    claim="no run is charged that would take a person, or everybody, beyond a cap",
+    test=f"{CHARGES}::test_without_a_unit_everybody_is_charged_for_every_row",
+)
+def everybody_has_one_row(original):
+    return lambda lines: original([line._replace(most=1) for line in lines])
+
+
+@mutant(
+    "epsworth.release.ledger._agreed",
+    claim="a ledger's caps stay what they were first stated as",
+    test=f"{STORE}::test_column_and_caps_are_fixed_once_stated",
+)
+def caps_can_be_raised(original):
+    from epsworth.release.ledger_tables import Settled
+
+    return lambda settled, terms, units: original(Settled(), terms, units)
+
+
+@mutant(
+    "epsworth.release.unit_files.Charges.part",
+    claim="a person is charged for each of its rows, in whatever order, file and format they come",
+    test=f"{CHARGES}::test_a_person_pays_for_each_of_its_rows_in_any_file_order_and_format",
+)
+def rows_of_a_person_count_once(original):
+    return lambda self, low, high: (self.units[low:high], self.epsilon[low:high], self.delta[low:high])
+
+
+@mutant(
+    "epsworth.release.units._misspelt",
+    claim="one person has no second spelling in other digits, signs or unseen characters",
+    test="tests/release/test_units.py::test_one_unit_has_no_second_spelling",
+)
+def other_spellings_are_other_people(original):
+    return lambda text: None
+
+
+@mutant(
+    "epsworth.release.ledger.Ledger.check_earlier",
+    claim="nothing leaves beside a ledger of an earlier version whose runs are not charged",
+    test=f"{CHARGES}::test_runs_of_an_earlier_version_are_charged_before_more_leave",
+)
+def earlier_ledgers_forgotten(original):
+    return lambda self, folder: None
+
+
+@mutant(
+    "epsworth.release.ledger_tables.Tables._checked",
+    claim="a ledger that was edited, or put back to an older copy, is refused",
+    test=f"{STORE}::test_a_database_that_was_edited_is_refused",
+)
+def rows_without_a_look_at_their_marks(original):
+    return lambda self, kind, rows, *, keep=True: rows
+
+
+@mutant(
+    "epsworth.release.ledger_tables.Tables.past",
+    claim="a ledger that was edited, or put back to an older copy, is refused",
+    test=f"{STORE}::test_an_older_copy_of_the_database_is_refused",
+)
+def the_past_without_its_runs(original):
+    return lambda self: self._mark("past", (0, None, self._about))
+
+
+@mutant(
+    "epsworth.release.ledger_folder.LedgerFolder.check_apart",
+    claim="no output takes a name of the ledger's in its folder",
+    test=f"{STORE}::test_no_output_has_a_name_of_the_ledgers_in_its_folder",
+)
+def outputs_may_be_the_ledger(original):
+    return lambda self, what, path: None
+
+
+@mutant(
+    "epsworth.release.file_tasks.Secret.__repr__",
+    claim="tasks of workers show no key, and their failures no value",
+    test=f"{MANY}::test_tasks_and_results_show_no_key_and_no_value",
+)
+def keys_are_shown(original):
+    return lambda self: f"Secret({self.bytes!r})"
+
+
+@mutant(
+    "epsworth.release.file_tasks._told",
+    claim="tasks of workers show no key, and their failures no value",
+    test=f"{MANY}::test_tasks_and_results_show_no_key_and_no_value",
+)
+def failures_in_their_own_words(original):
+    return lambda error: f"{original(error)}: {error}"

@@ -1,0 +1,201 @@
+"""Noise with a preferred region, its accounting and its floors; and what rows of a regression are exposed to."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from planting import mutant
+
+ROUNDED = "tests/noise/test_noise_rounding.py"
+PROFILES = "tests/noise/test_profiles.py"
+ANSWERS = "tests/noise/test_answers.py"
+RELEASES = "tests/noise/test_release.py"
+EXPOSED = "tests/coverage/test_coverage_rounding.py"
+OTHER = "tests/coverage/test_other_mechanisms.py"
+WINDOW = "tests/coverage/test_window.py"
+NEIGHBOURS = "tests/coverage/test_neighbours.py"
+
+
+@mutant(
+    "epsworth.noise.profiles.hockey_stick",
+    claim="the δ of a noise at any ε is exact, and never rounded down",
+    test=f"{PROFILES}::test_delta_is_the_integral_and_never_below_it",
+)
+def deltas_a_shade_smaller(original):
+    return lambda kernel, scale, cut, epsilon: original(kernel, scale, cut, epsilon) * (1 - 1e-9)
+
+
+@mutant(
+    "epsworth.noise.profiles.ROUNDING",
+    claim="the δ of a noise at any ε is exact, and never rounded down",
+    test=f"{ROUNDED}::test_delta_is_never_below_the_truth",
+)
+def profiles_trusted_to_the_bit(original):
+    return 0.0
+
+
+@mutant(
+    "epsworth.noise.answers.PublicList.neighbours",
+    claim="all pairs of answers that neighbours can be rounded to are compared",
+    test=f"{ANSWERS}::test_every_pair_that_rounding_can_reach_is_compared",
+)
+def pairs_a_little_nearer(original):
+    return lambda self, sensitivity: original(self, 0.9 * sensitivity)
+
+
+@mutant(
+    "epsworth.noise.profiles.mass_outside",
+    claim="how often a noise misses its region is never rounded down, and confidences are never rounded up",
+    test=f"{ROUNDED}::test_what_lies_outside_is_never_below_the_truth",
+)
+def misses_to_nearest(original):
+    return lambda kernel, scale, boost, region: original(kernel, scale, boost, region) * (1 - 2.0**-43)
+
+
+@mutant(
+    "epsworth.noise.mechanism.NoiseMechanism.confidence",
+    claim="how often a noise misses its region is never rounded down, and confidences are never rounded up",
+    test=f"{PROFILES}::test_confidence_is_never_rounded_up",
+)
+def confidences_to_nearest(original):
+    return lambda self: 1 - self.outside
+
+
+@mutant(
+    "epsworth.noise.program._floor",
+    claim="no noise of its kind has an ε below the floor that is stated",
+    test="tests/noise/test_program.py::test_floors_on_a_lattice_allow_continuous_noise_no_more_than_it_has",
+)
+def floors_where_nothing_is_proven(original):
+    def floor(shape, epsilon, needed, delta, *, unimodal):
+        found = original(shape, epsilon, needed, delta, unimodal=unimodal)
+        return epsilon + (epsilon - found)
+
+    return floor
+
+
+@mutant(
+    "epsworth.noise.composition.sampled_profile",
+    claim="epsilons of several releases together are upper bounds",
+    test=f"{ROUNDED}::test_what_is_composed_is_never_below_the_profile",
+)
+def profiles_sampled_late(original):
+    return lambda noise, step, points: np.append(original(noise, step, points)[1:], 0.0)
+
+
+@mutant(
+    "epsworth.noise.release.LatticeRelease.slack",
+    claim="lattice noise that is drawn keeps its ε and δ for the integers, at every shift",
+    test=f"{RELEASES}::test_the_promise_holds_for_every_shift_exactly",
+)
+def slack_of_half_the_weights(original):
+    return lambda self, bound: original(self, bound) / 2
+
+
+@mutant(
+    "epsworth.noise.local.channel_loss",
+    claim="a channel between regions keeps its ε exactly",
+    test=f"{ROUNDED}::test_channels_keep_their_epsilon_exactly",
+)
+def channels_lose_to_nearest(original):
+    def channel_loss(matrix):
+        least = matrix.min(axis=0)
+        return float(np.log1p((matrix.max(axis=0) - least) / least).max())
+
+    return channel_loss
+
+
+# ---- exposure of rows
+
+
+@mutant(
+    "epsworth.coverage.neighbours._newton",
+    claim="the model without each row lies within its certificate",
+    test=f"{NEIGHBOURS}::test_certificates_hold_for_every_row",
+)
+def remainders_forgotten(original):
+    def newton(problem):
+        deltas, errors = original(problem)
+        return deltas, 0.01 * errors
+
+    return newton
+
+
+@mutant(
+    "epsworth.coverage.calibration.sensitivity",
+    claim="no sensitivity is below the exact one",
+    test=f"{EXPOSED}::test_norms_and_sensitivities_are_never_below_the_truth",
+)
+def sensitivities_to_nearest(original):
+    return lambda *given, **options: original(*given, **options) * (1 - 2.0**-50)
+
+
+@mutant(
+    "epsworth.coverage.releasing.noise_rate",
+    claim="the noise of a released model covers what a row moves, its lattice and what the fit leaves",
+    test=f"{EXPOSED}::test_the_noise_of_a_release_covers_every_charge",
+)
+def noise_without_what_the_fit_leaves(original):
+    def noise_rate(*given, **options):
+        rate, step = original(*given, **options)
+        return rate * (1 + 1e-12), step
+
+    return noise_rate
+
+
+@mutant(
+    "epsworth.coverage.fitting.into_ball",
+    claim="no neighbour is refused by a released model",
+    test="tests/coverage/test_release_door.py::test_no_neighbour_is_refused_and_public_facts_stay_the_same",
+)
+def rows_stay_as_long_as_they_are(original):
+    return lambda rows: rows
+
+
+@mutant(
+    "epsworth.coverage.exposure.error",
+    claim="inverses of the law of a row's loss err to the private side",
+    test=f"{EXPOSED}::test_inverses_err_to_the_safe_side_of_the_truth[3-60]",
+)
+def kernels_trusted_to_the_bit(original):
+    return lambda u: 0.0 * np.asarray(u)
+
+
+@mutant(
+    "epsworth.coverage.advice.Window._shares",
+    claim="up to the lower end of a window every row is safe, and no row is said to pay more than ε",
+    test=f"{WINDOW}::test_no_row_is_said_to_pay_more_than_epsilon",
+)
+def rows_pay_up_to_twice(original):
+    return lambda self: self.kappa * (self.neighbours.distances + self.neighbours.errors)
+
+
+@mutant(
+    "epsworth.coverage.exposure.Kernels.inverse_adv",
+    claim="up to the lower end of a window every row is safe, and no row is said to pay more than ε",
+    test=f"{WINDOW}::test_the_ends_keep_their_promises",
+)
+def windows_a_little_too_wide(original):
+    return lambda self, a, *, upwards=False: original(self, a, upwards=upwards) * (0.97 if upwards else 1.03)
+
+
+@mutant(
+    "epsworth.coverage.reporting.worst_case",
+    claim="the answer that reads no data covers every row of every data set",
+    test=f"{OTHER}::test_the_worst_case_covers_every_row",
+)
+def worst_case_at_half_of_epsilon(original):
+    return lambda epsilon, d: dataclasses.replace(original(epsilon / 2, d), epsilon=epsilon)
+
+
+@mutant(
+    "epsworth.coverage.usefulness.simulate",
+    claim="accuracy is said to be kept only where whole rows within the tolerance say so",
+    test=f"{WINDOW}::test_a_tolerance_allows_whole_rows_only",
+)
+def one_row_more_may_turn(original):
+    def simulate(X, *given, tolerance, **options):
+        return original(X, *given, tolerance=tolerance + 1 / len(X), **options)
+
+    return simulate

@@ -1,0 +1,154 @@
+"""Safe boxes and radii, and what is recommended, split and shown."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from planting import mutant
+
+BOXES = "tests/utility/test_boxes.py"
+RADIUS = "tests/utility/test_radius.py"
+IN_TIME = "tests/utility/test_radius_in_time.py"
+RECOMMENDED = "tests/utility/test_recommendation.py"
+BEYOND = "tests/utility/test_beyond.py"
+
+
+@mutant(
+    "epsworth.utility.sides.held",
+    claim="every end of a certain box, as a number and as printed, keeps the label",
+    test=f"{BOXES}::test_ends_and_printed_ends_of_a_certain_box_keep_the_label",
+)
+def ends_of_boxes_are_not_probed(original):
+    return lambda question, ends, probes: ends
+
+
+@mutant(
+    "epsworth.utility.boxes.stays_at_least",
+    claim="what a sampled box guarantees is at most its mass times what stays",
+    test=f"{BOXES}::test_what_a_box_guarantees_is_rounded_down",
+)
+def guarantees_of_boxes_to_nearest(original):
+    return lambda mass, flips, sides: mass * (1 - flips)
+
+
+@mutant(
+    "epsworth.bounds.Risk.upper",
+    claim="of the ball of a tested radius at most the stated share flips",
+    test=f"{RADIUS}::test_promises_of_tested_radii_are_kept",
+)
+def upper_limits_are_estimates(original):
+    return lambda self, successes, trials: np.minimum(original(self, successes, trials), np.asarray(successes) / trials)
+
+
+@mutant(
+    "epsworth.utility.radius.linear._certain",
+    claim="no point nearer than the lower end of a radius has another label",
+    test=f"{RADIUS}::test_outward_rounding_survives_many_probes",
+)
+def distances_to_hyperplanes_to_nearest(original):
+    return lambda scores, inside, pair, lead, dual, distance: float(np.nextafter(lead / dual, np.inf))
+
+
+@mutant(
+    "epsworth.utility.radius.search.Search.bounds",
+    claim="no point nearer than the lower end of a radius has another label",
+    test=f"{IN_TIME}::test_the_search_agrees_with_the_table_of_all_cells_and_holds_whenever_it_ends[0]",
+)
+def bounds_of_boxes_beyond_their_flips(original):
+    return lambda self, boxes, floor: 1.05 * original(self, boxes, floor)
+
+
+# ---- recommendations
+
+
+@mutant(
+    "epsworth.utility.choice.Scanned.deltas",
+    claim="no recommendation exceeds the largest δ that is accepted, at any ε",
+    test=f"{RECOMMENDED}::test_delta_is_honoured_at_every_epsilon",
+)
+def delta_of_the_first_epsilon(original):
+    def deltas(self):
+        found = np.array([[promise.delta for promise in row] for row in self.curves.guarantees])
+        return np.where(found[:, :1] <= self.delta, found, np.inf)
+
+    return deltas
+
+
+@mutant(
+    "epsworth.utility.wording._shown",
+    claim="a recommendation and printed curves show no more than is guaranteed",
+    test=f"{RECOMMENDED}::test_an_average_above_the_ceiling_reads_as_no_contradiction",
+)
+def recommended_shares_to_nearest(original):
+    return lambda lower, at_least: f"{round(lower, 3):g}"
+
+
+@mutant(
+    "epsworth.utility.curves.round_down",
+    claim="a recommendation and printed curves show no more than is guaranteed",
+    test=f"{RECOMMENDED}::test_printed_curves_show_guaranteed_numbers_rounded_down",
+)
+def curves_printed_to_nearest(original):
+    return lambda value, digits=3: round(value, digits)
+
+
+@mutant(
+    "epsworth.guarantees.ceiling",
+    claim="what an observer learns is never understated",
+    test=f"{RECOMMENDED}::test_what_an_epsilon_protects_is_told_and_rounded_up",
+)
+def ceilings_to_nearest(original):
+    def ceiling(epsilon_total, labels, delta=0.0):
+        others = (labels - 1) * math.exp(-epsilon_total)
+        return min(1.0, (1 + others * delta) / (1 + others))
+
+    return ceiling
+
+
+@mutant(
+    "epsworth.utility.splitting._shared_out",
+    claim="the shares of a split sum to no more than its total",
+    test=f"{BEYOND}::test_shares_never_sum_to_more_than_the_total",
+)
+def shares_out_to_nearest(original):
+    return lambda total, share: np.asarray(total * share)
+
+
+@mutant(
+    "epsworth.utility.believable._check_promises",
+    claim="a file of curves whose promises are not what its mechanisms keep is refused",
+    test="tests/utility/test_believable.py::test_a_promise_other_than_what_the_mechanism_keeps_is_refused",
+)
+def promises_in_files_believed(original):
+    return lambda curves: None
+
+
+# ---- tailored policies
+
+
+@mutant(
+    "epsworth.tailoring.copying._blur",
+    claim="where a certificate says so, the model's own label is the copy's",
+    test="tests/tailoring/test_copying.py::test_certified_is_never_wrong_at_any_place_of_a_plane",
+)
+def numbers_within_a_quarter_step(original):
+    return lambda grid: original(grid) - 0.3
+
+
+@mutant(
+    "epsworth.release.copies.Layers.prove",
+    claim="sums of a copy stay below 2^53, and tables that could fail are refused",
+    test="tests/release/test_copies.py::test_tables_that_could_fail_or_round_are_refused",
+)
+def sums_of_layers_unbounded(original):
+    return lambda self: None
+
+
+@mutant(
+    "epsworth.utility.certified._told",
+    claim="no record is certified of which a place is not what it holds",
+    test="tests/utility/test_tailored_asked.py::test_records_beyond_their_ranges_are_not_certified",
+)
+def every_place_is_what_it_holds(original):
+    return lambda records, grids: np.ones(len(records), dtype=bool)

@@ -1,0 +1,215 @@
+"""What `perturb` lets out of tables and files, and what its messages show."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+
+from planting import mutant
+
+OTHERS = "tests/release/test_others.py"
+PERTURB = "tests/release/test_perturb.py"
+POLICY = "tests/release/test_policy.py"
+VERIFIED = "tests/release/test_verified.py"
+UNUSED = "tests/release/test_unused_categories.py"
+TAILORING = "tests/release/test_tailoring.py"
+TAILORED_DOORS = "tests/release/test_tailored_doors.py"
+
+
+@mutant(
+    "epsworth.release.policy.Policy.total",
+    claim="a policy's stated total covers any features that are released together",
+    test=f"{POLICY}::test_the_promise_is_at_most_the_stated_total",
+)
+def total_of_the_cheapest_features(original):
+    from epsworth.numerals import exact_sum
+
+    return lambda self: exact_sum(sorted(rule.epsilon for rule in self.rules)[: self.released])
+
+
+@mutant(
+    "epsworth.release.others.Others.kept",
+    claim="under a policy with `others` no column leaves that was not declared",
+    test=f"{OTHERS}::test_what_stays_is_what_is_perturbed_or_passed",
+)
+def undeclared_columns_pass(original):
+    return lambda self, names, perturbed: [name for name in names if name not in self.dropped]
+
+
+@mutant(
+    "epsworth.release.beside.without_notes",
+    claim="no note of an input and no unused category travels with a released table",
+    test=f"{PERTURB}::test_notes_of_columns_do_not_travel_with_a_table",
+)
+def notes_travel(original):
+    return lambda table: table
+
+
+@mutant(
+    "epsworth.release.unused.without_unused",
+    claim="no note of an input and no unused category travels with a released table",
+    test=f"{UNUSED}::test_what_no_row_holds_does_not_leave",
+)
+def unused_categories_leave(original):
+    return lambda names, frame: frame
+
+
+@mutant(
+    "epsworth.release.tables._check_kind",
+    claim="one record gives at most one draw per rule",
+    test=f"{PERTURB}::test_a_record_gives_one_value_per_rule_or_is_refused",
+)
+def lists_of_values_are_drawn_for(original):
+    return lambda name, series: None
+
+
+@mutant(
+    "epsworth.release.verified.check_released",
+    claim="nothing leaves a table door that is not in the policy's public table",
+    test=f"{VERIFIED}::test_what_is_not_public_never_leaves",
+)
+def released_values_unchecked(original):
+    return lambda column, drawn, keep, policy, released: None
+
+
+@mutant(
+    "epsworth.release.tables.check_unmasked",
+    claim="what is masked in a table is not perturbed or passed in the open",
+    test=f"{PERTURB}::test_the_transformer_refuses_what_an_array_would_lose",
+)
+def masked_values_pass(original):
+    return lambda table: None
+
+
+@mutant(
+    "epsworth.space.Feature.to_unit",
+    claim="no message shows a value of a table, nor carries an error that could",
+    test="tests/ground/test_space.py::test_refusals_of_records_show_no_private_value",
+)
+def refusals_show_the_value(original):
+    def to_unit(self, values):
+        try:
+            return original(self, values)
+        except ValueError as error:
+            raise ValueError(f"{error} (got {values})") from None
+
+    return to_unit
+
+
+@mutant(
+    "epsworth.release.withheld.values_withheld",
+    claim="no message shows a value of a table, nor carries an error that could",
+    test="tests/release/test_withheld.py::test_no_message_quotes_a_value_of_a_table",
+)
+def accidents_are_told_in_full(original):
+    return lambda what: contextlib.nullcontext()
+
+
+@mutant(
+    "epsworth.refusals.alone",
+    claim="no message shows a value of a table, nor carries an error that could",
+    test="tests/release/test_nothing_behind_errors.py::test_errors_of_tables_carry_no_other",
+)
+def errors_carry_their_causes(original):
+    @contextlib.contextmanager
+    def alone():
+        yield
+
+    return alone
+
+
+@mutant(
+    "epsworth.release.json_lines._unique_names",
+    claim="a text that two readers could take differently is refused",
+    test="tests/release/test_json_lines.py::test_lines_with_two_readings_are_refused",
+)
+def last_of_two_members_counts(original):
+    import json
+
+    return json.JSONDecoder(parse_int=original.parse_int)
+
+
+@mutant(
+    "epsworth.release.file_tables.keyed",
+    claim="what is drawn from is what was checked and charged",
+    test="tests/release/test_file_tables.py::test_a_file_that_changes_between_its_readings_is_not_drawn",
+)
+def digests_of_nothing(original):
+    return lambda key, content: original(key, b"")
+
+
+@mutant(
+    "epsworth.files._same_file",
+    claim="no output of a run takes the place of its input, policy, receipt or ledger",
+    test="tests/release/test_doors.py::test_no_output_takes_the_place_of_another_file",
+)
+def files_compared_by_their_names(original):
+    return lambda one, other: one == other
+
+
+# ---- tailored policies
+
+
+@mutant(
+    "epsworth.exact.regions.RegionKernel.prove",
+    claim="a tailored policy that is loaded is proven again",
+    test=f"{TAILORING}::test_loading_proves_everything_again",
+)
+def stored_kernels_believed(original):
+    return lambda self: None
+
+
+@mutant(
+    "epsworth.release.randomisers.folded",
+    claim="whatever a record holds, a tailored policy can send the same, with probabilities within e^ε",
+    test=f"{TAILORING}::test_all_that_can_be_sent_keeps_epsilon",
+)
+def weights_out_of_reach_spread_over_the_rest(original):
+    def folded(kernel, present, instead):
+        rows = []
+        for region in present:
+            row = [kernel.weights(region)[other] for other in present]
+            rest = [weight * 2**64 // sum(row) for weight in row[1:]]
+            rows.append((2**64 - sum(rest), *rest))
+        return tuple(rows)
+
+    return folded
+
+
+@mutant(
+    "epsworth.release.tailoring.Tailoring.released",
+    claim="what is within reach is worked out from released values, never from true ones",
+    test=f"{TAILORING}::test_draws_under_rules_follow_the_outcomes",
+)
+def reach_of_the_true_values(original):
+    return lambda self, true, seen, words=None: original(self, true, true, words)
+
+
+@mutant(
+    "epsworth.release.policy.Policy.guarantee",
+    claim="a tailored release is charged its whole ε, even where one region alone is within reach",
+    test=f"{TAILORED_DOORS}::test_the_ledger_adds_the_region_s_epsilon_even_where_one_alone_is_within_reach",
+)
+def regions_cost_nothing(original):
+    def guarantee(self):
+        found = original(self)
+        cost = 0.0 if self.tailoring is None else self.tailoring.randomiser.loss
+        return dataclasses.replace(found, epsilon=max(0.0, found.epsilon - cost))
+
+    return guarantee
+
+
+@mutant(
+    "epsworth.release.json_table.JsonRecords._anew",
+    claim="objects look the same whatever their sensitive members held",
+    test=f"{TAILORED_DOORS}::test_json_lines_look_the_same",
+)
+def sensitive_members_keep_their_place(original):
+    def anew(self, found, new):
+        sensitive, self.sensitive = self.sensitive, ()
+        try:
+            return original(self, found, new)
+        finally:
+            self.sensitive = sensitive
+
+    return anew
