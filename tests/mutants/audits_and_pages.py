@@ -154,15 +154,6 @@ def open_cells_are_filled(original):
 
 
 @mutant(
-    "epsworth.reports.pac_page._check",
-    claim="a page made of others' numbers refuses promises below what their numbers admit",
-    test=f"{FOREIGN}::test_promises_below_what_their_numbers_admit_are_refused",
-)
-def chances_of_others_believed(original):
-    return lambda held, report: None
-
-
-@mutant(
     "epsworth.files.replacing",
     claim="an output file is whole or absent",
     test="tests/ground/test_files.py::test_an_error_leaves_the_old_file_and_nothing_else",

@@ -130,15 +130,6 @@ def other_spellings_are_other_people(original):
 
 
 @mutant(
-    "epsworth.release.ledger.Ledger.check_earlier",
-    claim="nothing leaves beside a ledger of an earlier version whose runs are not charged",
-    test=f"{CHARGES}::test_runs_of_an_earlier_version_are_charged_before_more_leave",
-)
-def earlier_ledgers_forgotten(original):
-    return lambda self, folder: None
-
-
-@mutant(
     "epsworth.release.ledger_tables.Tables._checked",
     claim="a ledger that was edited, or put back to an older copy, is refused",
     test=f"{STORE}::test_a_database_that_was_edited_is_refused",

@@ -115,15 +115,6 @@ def shares_out_to_nearest(original):
     return lambda total, share: np.asarray(total * share)
 
 
-@mutant(
-    "epsworth.utility.believable._check_promises",
-    claim="a file of curves whose promises are not what its mechanisms keep is refused",
-    test="tests/utility/test_believable.py::test_a_promise_other_than_what_the_mechanism_keeps_is_refused",
-)
-def promises_in_files_believed(original):
-    return lambda curves: None
-
-
 # ---- tailored policies
 
 
