@@ -15,26 +15,38 @@ from typing import Any
 import pytest
 
 PACKAGE = "epsworth"
+PLAIN = (bool, int, float, str, bytes, tuple, frozenset)  # constants that are alike wherever they are imported by name
 
 
 def replace(monkeypatch: pytest.MonkeyPatch, dotted: str, make: Callable[[Any], Any]) -> None:
     """Replace what ``dotted`` names by ``make(original)`` until the test ends.
 
-    A name in a module is replaced in every loaded module of the package that holds the same object, under whatever
-    name; an attribute of a class on that class alone. Class methods, static methods and properties keep their kind.
     Caches of functions are emptied before; call `clear_caches` after the test, too.
     """
     load_all()
-    owner, name = _resolve(dotted)
     clear_caches()
-    if isinstance(owner, ModuleType):
-        original = getattr(owner, name)
-        made = make(original)
-        for module in _modules():
-            for held in [key for key, value in vars(module).items() if value is original]:
-                monkeypatch.setattr(module, held, made)
-    else:
-        monkeypatch.setattr(owner, name, _as(inspect.getattr_static(owner, name), make))
+    for owner, name, new in replacements(dotted, make):
+        monkeypatch.setattr(owner, name, new)
+
+
+def replacements(dotted: str, make: Callable[[Any], Any]) -> list[tuple[Any, str, Any]]:
+    """Return what is to be set where, so that ``make(original)`` stands wherever ``dotted`` is held.
+
+    A name in a module is replaced in every loaded module of the package that holds the same object, under whatever
+    name; a plain constant where it has its own name; an attribute of a class on that class alone.  Of methods and
+    properties ``make`` is given the function alone, whatever wraps it, and returns a function.
+    """
+    owner, name = resolved(dotted)
+    original = vars(owner)[name]
+    new = _in_kind(original, make)
+    if new is original or (isinstance(original, PLAIN) and new == original):
+        raise ValueError(f"{dotted} is left as it is")
+    found = [(owner, name, new)]
+    for module in _modules():
+        for held, value in vars(module).items():
+            if module is not owner and _alike(held, value, name, original):
+                found.append((module, held, new))
+    return found
 
 
 @functools.cache
@@ -63,18 +75,24 @@ def clear_caches() -> None:
                     clear()
 
 
-def _resolve(dotted: str) -> tuple[Any, str]:
-    """Return the module or class that owns a dotted name, and its last word."""
-    *words, name = dotted.split(".")
-    for length in range(len(words), 0, -1):
+def resolved(dotted: str) -> tuple[Any, str]:
+    """Return what holds the thing of a dotted name, a module or a class, and its name there."""
+    parts = dotted.split(".")
+    for length in range(len(parts) - 1, 0, -1):
         try:
-            owner: Any = import_module(".".join(words[:length]))
-        except ModuleNotFoundError:
+            owner: Any = import_module(".".join(parts[:length]))
+        except ModuleNotFoundError as error:
+            if not dotted.startswith(f"{error.name}."):
+                raise
             continue
-        for word in words[length:]:
-            owner = getattr(owner, word)
-        return owner, name
-    raise ModuleNotFoundError(dotted)
+        for name in parts[length:-1]:
+            owner = vars(owner)[name]
+        if parts[-1] not in vars(owner):
+            if not isinstance(owner, ModuleType) or not hasattr(owner, parts[-1]):  # loaded on first use
+                raise LookupError(f"{dotted}: {owner.__name__} has no {parts[-1]} of its own")
+            setattr(owner, parts[-1], getattr(owner, parts[-1]))
+        return owner, parts[-1]
+    raise LookupError(f"{dotted}: there is no such module")
 
 
 def _modules() -> Iterator[ModuleType]:
@@ -83,14 +101,19 @@ def _modules() -> Iterator[ModuleType]:
             yield module
 
 
-def _as(original: Any, make: Callable[[Any], Any]) -> Any:
-    """Return the replacement for an attribute of a class, of the same kind."""
-    if isinstance(original, classmethod | staticmethod):
+def _alike(held: str, value: Any, name: str, original: Any) -> bool:
+    if not isinstance(original, PLAIN):
+        return value is original
+    return held == name and type(value) is type(original) and value == original
+
+
+def _in_kind(original: Any, make: Callable[[Any], Any]) -> Any:
+    if isinstance(original, staticmethod | classmethod):
         return type(original)(make(original.__func__))
     if isinstance(original, property):
         return property(make(original.fget))
     if isinstance(original, functools.cached_property):
-        made = functools.cached_property(make(original.func))
-        made.attrname = original.attrname
-        return made
+        new = functools.cached_property(make(original.func))
+        new.__set_name__(None, original.attrname)  # type: ignore[arg-type]
+        return new
     return make(original)

@@ -18,7 +18,9 @@ import traceback
 from pathlib import Path
 
 import pytest
-from planting import HERE, all_mutants, plant, resolved
+from planting import HERE, all_mutants, plant
+
+from mutation import resolved
 
 ROOT = HERE.parents[1]
 ROW = re.compile(
