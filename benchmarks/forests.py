@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
 from benchmarks.former_cells import former_draft, former_shares
-from benchmarks.memory import apart, peak
+from benchmarks.memory import peak
 from benchmarks.timing import Clock, Row, shown
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon
@@ -82,7 +82,7 @@ def rows(clock: Clock) -> Iterator[Row]:
     note = f"{shown(found.ours)} / {shown(found.theirs)}"
     yield Row(f"the same, 6 x {len(epsilons)} points", "a dense table, ties asked", found.ratio, 0.7, note)
     block = clock.size(64, 2)
-    ours, theirs = (apart(most, size, trees, block, way) for way in (fast, None))
+    ours, theirs = (clock.memory(most, size, trees, block, way) for way in (fast, None))
     note = f"{ours:.0f} / {theirs:.0f} MB, forest and imports among them"
     yield Row(f"memory of a process, {block} records at a time", "a dense table, ties asked", ours / theirs, 0.6, note)
 

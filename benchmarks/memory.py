@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 
-def apart(function: Callable[..., float], *given: object) -> float:
+def in_own_process(function: Callable[..., float], *given: object) -> float:
     """Run a function in a process of its own."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(function, *given).result()

@@ -17,7 +17,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
 
 from benchmarks.former_worlds import former_draw
-from benchmarks.memory import apart, peak
+from benchmarks.memory import peak
 from benchmarks.timing import Clock, Row, shown
 from epsworth.pac import MI, FixedForest, PACPrivatizer
 from epsworth.pac.adapters import adapter_for
@@ -93,7 +93,7 @@ def _paper_data(clock: Clock) -> Iterator[Row]:
 def _wide(clock: Clock) -> Row:
     """Return the memory for a hundred thousand outputs: 50 MB of them; a d x d matrix would take 80 GB."""
     wide = clock.size(100_000, 1_000)
-    return Row(f"memory of calibration, d = {wide:,}", "the outputs", apart(grown, wide), 12.0)
+    return Row(f"memory of calibration, d = {wide:,}", "the outputs", clock.memory(grown, wide), 12.0)
 
 
 def grown(wide: int) -> float:

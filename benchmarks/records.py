@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import epsworth as ew
-from benchmarks.memory import apart, peak
+from benchmarks.memory import peak
 from benchmarks.timing import Clock, Row, shown
 
 WORKERS = 0.65  # of one worker's time, by two on two quiet cores
@@ -48,8 +48,8 @@ def rows(clock: Clock) -> Iterator[Row]:
         OVERHEAD,
         f"{shown(found.ours)} vs {shown(found.theirs)}; {size}",
     )
-    few, many = clock.size(2_000, 200), clock.size(20_000, 400)
-    grown = {kind: apart(most, many, kind) - apart(most, few, kind) for kind in ("parts", "arrays")}
+    few, many = clock.size(2_000, 20), clock.size(20_000, 40)
+    grown = {kind: clock.memory(most, many, kind) - clock.memory(most, few, kind) for kind in ("parts", "arrays")}
     told = f"{grown['parts']:.0f} MB vs {grown['arrays']:.0f} MB for {many - few} more records, 32 points"
     yield Row("memory of records, in parts", "in arrays", grown["parts"] / max(grown["arrays"], 1e-3), None, told)
 

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from benchmarks.memory import in_own_process
+
 Action = Callable[[], object]
 
 
@@ -61,17 +63,21 @@ class Clock:
         return short if self.short else full
 
     def race(self, ours: Action, theirs: Action, *, per: tuple[float, float] = (1, 1), runs: int = 7) -> Race:
-        """Run both in turn, after a warm-up of each.
+        """Run both in turn, after a warm-up of each; in short, once.
 
         Parameters
         ----------
         per : pair of float
             How many units of work one run of ours, and one of theirs, does.
         """
-        repeats = self.size(runs, 1) + 1
-        pairs = [(seconds(ours) / per[0], seconds(theirs) / per[1]) for _ in range(repeats)][1:]
+        pairs = [(seconds(ours) / per[0], seconds(theirs) / per[1]) for _ in range(self.size(runs + 1, 1))]
+        pairs = pairs[self.size(1, 0) :]
         a, b = (statistics.median(side) for side in zip(*pairs, strict=True))
         return Race(a, b, statistics.median(x / y for x, y in pairs))
+
+    def memory(self, function: Callable[..., float], *given: object) -> float:
+        """Return what a function tells of its process's memory: one of its own, in short this one."""
+        return function(*given) if self.short else in_own_process(function, *given)
 
 
 def seconds(action: Action) -> float:
