@@ -19,6 +19,8 @@ from epsworth.learner.signed import Hadamard, Ternary
 from epsworth.learner.table import MECHANISMS
 from epsworth.learner.tallies import Tally
 
+pytestmark = pytest.mark.cases("all")  # every value of the specifications
+
 VALUES = json.loads((Path(__file__).parent / "learner.json").read_text())
 FAKES = json.loads((Path(__file__).parent / "learner_fakes.json").read_text())["fakes_p"]
 

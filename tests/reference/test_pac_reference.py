@@ -22,6 +22,8 @@ from epsworth.pac.exposure import expose
 from epsworth.pac.forest import split_scores
 from epsworth.pac.ledger import updated
 
+pytestmark = pytest.mark.cases("all")  # every value of the specifications
+
 REFERENCE = json.loads((Path(__file__).parent / "pac.json").read_text())
 RELATIVE = 1e-9
 

@@ -19,6 +19,8 @@ from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.question import ask
 
+pytestmark = pytest.mark.cases("all")  # every value of the specifications
+
 ENTRIES = json.loads((Path(__file__).parent / "utility.json").read_text())["entries"]
 CALIBRATIONS = {"t4": "theorem4", "tail": "exact_tail", "agm": "analytic", "analytic_gaussian": "analytic"}
 
