@@ -101,10 +101,11 @@ def tail(n, hits, p):
     return sum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(hits, n + 1))
 
 
-INVERTED_BADLY = [  # trials, hits, miss at which the inverted beta function is up to 200,000 units too large
+INVERTED_BADLY = [  # trials, hits, miss at which the inverted beta function is up to 340,000 units too large
     (14, 10, 2.6638303842922993e-08), (183, 70, 0.01214470411354515), (406, 255, 2.1948451651291227e-11),
     (571, 118, 1.152318e-07), (76, 64, 7.984928e-10), (378, 227, 1.31853e-09),
     (2_177_653, 224_844, 6.1606121285e-10), (208_489_783, 11_399_744, 0.020337315538), (10, 1, 0.3), (10, 10, 1e-12),
+    (862_702_633, 138_136_268, 1.991597344908021e-11),
 ]  # fmt: skip
 
 
@@ -288,6 +289,7 @@ def divergence(p, q):
 HARD_MEANS = [  # where the divergence cancels, vanishes or cannot be bisected
     (0.3, 10**12, 1e-9), (0.5, 10**15, 0.9), (1e-9, 10**6, 0.05), (1 - 1e-12, 10**6, 1e-3), (1e-300, 1, 0.5),
     (0.0, 1, 0.05), (1.0, 1, 1e-300), (0.5, 1, 1.0), (5e-324, 10**9, 0.1), (1 / 3, 3, 1e-12),
+    (2.0**-110, 10**48, 0.1), (2.0**-113, 10**47, 0.1), (2.0**-114, 10**50, 0.1),  # fifty digits lose it
 ]  # fmt: skip
 
 
