@@ -32,7 +32,7 @@ betaincinv = later("scipy.special", "betaincinv")
 # by 2.3 times as much, relatively, and by 1.8 sd times.  Boost's incomplete beta function, which scipy inverts, states
 # errors for parameters up to 10^5 only, of 10^4 units.  Beyond, its powers err in proportion to the trials n and
 # sd ~ n^-1/2, so that x errs by some sqrt(n) units of its own, at most a few hundred times that at MOST_DRAWS: 2^23.
-# An allowance: no input is known that needs more than 2^19.
+# The most that is known to occur is 2^22.
 QUANTILE_ULPS = 2**24
 MOST_DRAWS = 10**9
 # Of a mean: its values are rounded to doubles, their exact sum is, and its quotient is, by half a unit each, and units

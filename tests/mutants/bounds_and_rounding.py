@@ -170,3 +170,12 @@ def root_as_the_formula_found_it(original):
 )
 def fifty_digits_trusted_to_the_last(original):
     return Decimal(0)
+
+
+@mutant(
+    "epsworth.bounds.QUANTILE_ULPS",
+    claim="an exact binomial interval misses with at most the probability asked for, half of it on either side",
+    test=f"{BOUNDS}::test_intervals_allow_for_the_error_of_the_inverted_beta_function",
+)
+def inverted_beta_function_trusted_for_many_trials(original):
+    return 2**20
