@@ -138,6 +138,19 @@ def test_intervals_allow_for_the_error_of_the_inverted_beta_function(trials, hit
     assert sixty_digit_tail(trials, hits, lower * (1 + 1e-8)) > mpmath.mpf(miss) / 2
 
 
+MANY = [  # at which the units that are enough for a thousand million trials are not
+    (305_170_076_381, 58_129_532_672, 5.011533432626657e-209),
+    (282_847_786_647, 55_207_562_430, 5.676855259421652e-239),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("trials", "hits", "miss"), MANY)
+def test_intervals_for_more_trials_allow_for_more(trials, hits, miss):
+    lower = float(clopper_pearson(hits, trials, miss).lower)
+    assert sixty_digit_tail(trials, hits, lower) <= mpmath.mpf(miss) / 2
+    assert sixty_digit_tail(trials, hits, lower * (1 + 1e-6)) > mpmath.mpf(miss) / 2
+
+
 @pytest.mark.slow
 def test_a_hundred_thousand_intervals_hold_in_sixty_digits():
     rng = np.random.default_rng(14)

@@ -179,3 +179,12 @@ def fifty_digits_trusted_to_the_last(original):
 )
 def inverted_beta_function_trusted_for_many_trials(original):
     return 2**20
+
+
+@mutant(
+    "epsworth.bounds.MOST_DRAWS",
+    claim="an exact binomial interval misses with at most the probability asked for, half of it on either side",
+    test=f"{BOUNDS}::test_intervals_for_more_trials_allow_for_more",
+)
+def no_more_units_for_more_trials(original):
+    return 10**15
