@@ -32,6 +32,7 @@ betaincinv = later("scipy.special", "betaincinv")
 # by 2.3 times as much, relatively, and by 1.8 sd times.  Boost's incomplete beta function, which scipy inverts, states
 # errors for parameters up to 10^5 only, of 10^4 units.  Beyond, its powers err in proportion to the trials n and
 # sd ~ n^-1/2, so that x errs by some sqrt(n) units of its own, at most a few hundred times that at MOST_DRAWS: 2^23.
+# The most that is known to occur is 2^22.  Of more trials than that the units grow as their root.
 QUANTILE_ULPS = 2**24
 MOST_DRAWS = 10**9
 # Of a mean: its values are rounded to doubles, their exact sum is, and its quotient is, by half a unit each, and units
@@ -229,7 +230,8 @@ def clopper_pearson(successes: ArrayLike, trials: ArrayLike, miss: ArrayLike) ->
     failures = total - hits
     lower = betaincinv(np.maximum(hits, 0.5), failures + 1, side)
     upper = betaincinv(np.maximum(failures, 0.5), hits + 1, side)  # of the failures: keeps the small tail exact
-    lower, missed = (np.maximum(down(np.asarray(bound), ulps=QUANTILE_ULPS), 0.0) for bound in (lower, upper))
+    units = QUANTILE_ULPS * np.sqrt(np.maximum(total / MOST_DRAWS, 1.0))
+    lower, missed = (np.maximum(down(np.asarray(bound), ulps=units), 0.0) for bound in (lower, upper))
     return Interval(np.where(hits > 0, lower, 0.0), np.where(failures > 0, up(1 - missed), 1.0))
 
 

@@ -101,10 +101,11 @@ def tail(n, hits, p):
     return sum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(hits, n + 1))
 
 
-INVERTED_BADLY = [  # trials, hits, miss at which the inverted beta function is up to 200,000 units too large
+INVERTED_BADLY = [  # trials, hits, miss at which the inverted beta function is up to 3,300,000 units too large
     (14, 10, 2.6638303842922993e-08), (183, 70, 0.01214470411354515), (406, 255, 2.1948451651291227e-11),
     (571, 118, 1.152318e-07), (76, 64, 7.984928e-10), (378, 227, 1.31853e-09),
     (2_177_653, 224_844, 6.1606121285e-10), (208_489_783, 11_399_744, 0.020337315538), (10, 1, 0.3), (10, 10, 1e-12),
+    (862_702_633, 138_136_268, 1.991597344908021e-11), (966_506_174, 118_948_489, 1.2716707600737205e-300),
 ]  # fmt: skip
 
 
@@ -135,6 +136,19 @@ def test_intervals_allow_for_the_error_of_the_inverted_beta_function(trials, hit
     assert sixty_digit_tail(trials, hits, lower) < mpmath.mpf(miss) / 2
     assert sixty_digit_tail(trials, hits, 1 - mpmath.mpf(upper)) <= mpmath.mpf(miss) / 2
     assert sixty_digit_tail(trials, hits, lower * (1 + 1e-8)) > mpmath.mpf(miss) / 2
+
+
+MANY = [  # at which the units that are enough for a thousand million trials are not
+    (305_170_076_381, 58_129_532_672, 5.011533432626657e-209),
+    (282_847_786_647, 55_207_562_430, 5.676855259421652e-239),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("trials", "hits", "miss"), MANY)
+def test_intervals_for_more_trials_allow_for_more(trials, hits, miss):
+    lower = float(clopper_pearson(hits, trials, miss).lower)
+    assert sixty_digit_tail(trials, hits, lower) <= mpmath.mpf(miss) / 2
+    assert sixty_digit_tail(trials, hits, lower * (1 + 1e-6)) > mpmath.mpf(miss) / 2
 
 
 @pytest.mark.slow
@@ -288,6 +302,7 @@ def divergence(p, q):
 HARD_MEANS = [  # where the divergence cancels, vanishes or cannot be bisected
     (0.3, 10**12, 1e-9), (0.5, 10**15, 0.9), (1e-9, 10**6, 0.05), (1 - 1e-12, 10**6, 1e-3), (1e-300, 1, 0.5),
     (0.0, 1, 0.05), (1.0, 1, 1e-300), (0.5, 1, 1.0), (5e-324, 10**9, 0.1), (1 / 3, 3, 1e-12),
+    (2.0**-110, 10**48, 0.1), (2.0**-113, 10**47, 0.1), (2.0**-114, 10**50, 0.1),  # fifty digits lose it
 ]  # fmt: skip
 
 

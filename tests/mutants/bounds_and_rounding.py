@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -160,3 +161,30 @@ def root_as_the_formula_found_it(original):
         return np.where(passed, start, fallback)
 
     return step_until
+
+
+@mutant(
+    "epsworth.bounds.SLACK",
+    claim="the interval for a mean of bounded values misses with at most the probability asked for, and its ends are rounded outwards",
+    test=f"{BOUNDS}::test_hard_means_have_safe_ends",
+)
+def fifty_digits_trusted_to_the_last(original):
+    return Decimal(0)
+
+
+@mutant(
+    "epsworth.bounds.QUANTILE_ULPS",
+    claim="an exact binomial interval misses with at most the probability asked for, half of it on either side",
+    test=f"{BOUNDS}::test_intervals_allow_for_the_error_of_the_inverted_beta_function",
+)
+def inverted_beta_function_trusted_for_many_trials(original):
+    return 2**20
+
+
+@mutant(
+    "epsworth.bounds.MOST_DRAWS",
+    claim="an exact binomial interval misses with at most the probability asked for, half of it on either side",
+    test=f"{BOUNDS}::test_intervals_for_more_trials_allow_for_more",
+)
+def no_more_units_for_more_trials(original):
+    return 10**15

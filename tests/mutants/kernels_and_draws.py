@@ -116,3 +116,21 @@ def charged_a_shade_less(original):
         return epsilon * (1 - Fraction(1, 10**9)), delta / 2
 
     return proven
+
+
+@mutant(
+    "epsworth.exact.regions.LACKS",
+    claim="no kernel between regions, and no mechanism for several classifiers, gains more than is said",
+    test=f"{REGIONS}::test_what_no_kernel_gains_more_than_is_rounded_up_where_a_double_is_missed_by_a_hair",
+)
+def exponentials_from_below_are_exact(original):
+    return Fraction(0)
+
+
+@mutant(
+    "epsworth.exact.two_level.TwoLevel.left",
+    claim="released values lie on the public grid, at the points that were drawn",
+    test="tests/release/test_perturb.py::test_released_values_follow_the_kernel[pm]",
+)
+def windows_one_place_higher(original):
+    return lambda self, i: np.minimum(original(self, i) + 1, self.points - self.width)

@@ -199,3 +199,39 @@ def one_row_more_may_turn(original):
         return original(X, *given, tolerance=tolerance + 1 / len(X), **options)
 
     return simulate
+
+
+@mutant(
+    "epsworth.noise.profiles.ROUNDING",
+    claim="the δ of a noise at any ε is exact, and never rounded down",
+    test=f"{ROUNDED}::test_deltas_of_far_tails_are_not_below_the_truth",
+)
+def one_rounding_where_sixteen_are_counted(original):
+    return original / 16
+
+
+@mutant(
+    "epsworth.noise.lattice.LEAST",
+    claim="the δ of a noise at any ε is exact, and never rounded down",
+    test=f"{ROUNDED}::test_mass_beyond_a_table_is_never_understated_where_tails_underflow",
+)
+def tails_that_underflow_are_none(original):
+    return 0.0
+
+
+@mutant(
+    "epsworth.noise.local.EACH",
+    claim="how often a noise misses its region is never rounded down, and confidences are never rounded up",
+    test=f"{ROUNDED}::test_confidences_of_groups_are_never_above_the_truth",
+)
+def probabilities_of_reports_trusted_to_the_bit(original):
+    return 0
+
+
+@mutant(
+    "epsworth.noise.answers.PublicList.neighbours",
+    claim="all pairs of answers that neighbours can be rounded to are compared",
+    test=f"{ANSWERS}::test_every_pair_that_rounding_can_reach_is_compared",
+)
+def pairs_nearer_by_a_millionth(original):
+    return lambda self, sensitivity: original(self, sensitivity * (1 - 1e-6))

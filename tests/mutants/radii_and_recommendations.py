@@ -143,3 +143,12 @@ def sums_of_layers_unbounded(original):
 )
 def every_place_is_what_it_holds(original):
     return lambda records, grids: np.ones(len(records), dtype=bool)
+
+
+@mutant(
+    "epsworth.utility.radius.networks.SLACK",
+    claim="no point nearer than the lower end of a radius has another label",
+    test=f"{RADIUS}::test_intervals_of_a_layer_hold_its_exact_ends",
+)
+def intervals_of_layers_trusted_to_the_bit(original):
+    return 0.0

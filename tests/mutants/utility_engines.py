@@ -216,3 +216,39 @@ def populations_missed_more_often(original):
 )
 def analysed_one_input_lower(original):
     return lambda self, x: original(self, np.maximum(np.asarray(x) - 1 / (self.rule.kernel.points - 1), 0))
+
+
+@mutant(
+    "epsworth.utility.engines.windows.ROUNDING",
+    claim="closed forms of sums of noise hold the truth",
+    test=f"{OUTWARD}::test_sums_of_shares_allow_for_their_own_rounding",
+)
+def sums_of_shares_trusted_to_the_bit(original):
+    return 0.0
+
+
+@mutant(
+    "epsworth.utility.engines.rays.WIDTH",
+    claim="bounds from shared draws hold at every ε at once",
+    test="tests/utility/test_rays.py::test_the_width_of_a_band_leaves_to_the_shares_what_they_may_err_by",
+)
+def widths_of_bands_trusted_to_the_bit(original):
+    return 0
+
+
+@mutant(
+    "epsworth.utility.engines.fourier.ABOVE",
+    claim="what a Fourier series leaves out is no more than is allowed for",
+    test=f"{SUMS}::test_what_a_series_leaves_out_is_no_more_than_its_bound",
+)
+def tails_of_series_a_tenth_smaller(original):
+    return 0.9 * original
+
+
+@mutant(
+    "epsworth.utility.judging.CERTIFIED",
+    claim="no kernel between regions, and no mechanism for several classifiers, gains more than is said",
+    test="tests/utility/test_tailored.py::test_ceilings_of_several_classifiers_allow_for_the_rounding_of_their_weights",
+)
+def shares_of_a_gain_are_exact(original):
+    return 1.0

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from epsworth import noise
@@ -39,9 +39,11 @@ def reachable(values, sensitivity):
 
 
 @settings(max_examples=30)
-@given(values=LISTS, quarters=st.integers(1, 80))
-def test_every_pair_that_rounding_can_reach_is_compared(values, quarters):
-    values, sensitivity = sorted(values), quarters / 4
+@given(values=LISTS, quarters=st.integers(1, 80), more=st.sampled_from([-(2.0**-24), 0.0, 2.0**-24]))
+@example(values=[0, 1, 2], quarters=4, more=2.0**-24)
+def test_every_pair_that_rounding_can_reach_is_compared(values, quarters, more):
+    """Cells are whole halves apart: a sensitivity of as much reaches no further one, and a little more does."""
+    values, sensitivity = sorted(values), quarters / 4 + more
     if min(b - a for a, b in pairwise(values)) > sensitivity:
         with pytest.raises(ValueError, match="no two values within"):
             region("relative", 0.1, offset=1.0, answers=values).pairs(sensitivity)

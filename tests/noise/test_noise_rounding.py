@@ -100,6 +100,21 @@ def test_delta_is_never_below_the_truth(kernel, draws):
             assert found <= truth * (1 + 1e-4) + 1e-10, asked
 
 
+FAR_TAILS = [  # of a truncated Laplace kernel: what the exponential's argument errs by is multiplied
+    (0.27384748860156444, 143.82549683775835, 0.009105809907717007, 0.03342598161006763),
+    (0.6692183070997233, 394.08823348996816, 0.04956645675841195, 0.07427628499985951),
+    (3.961564213960941, 2234.4686027331854, 0.25939462351447484, 0.06566747001879508),
+]
+
+
+@pytest.mark.parametrize(("scale", "theta", "size", "epsilon"), FAR_TAILS)
+def test_deltas_of_far_tails_are_not_below_the_truth(scale, theta, size, epsilon):
+    found = float(Boosted("laplace", scale, math.inf, Absolute(theta), size).profile(epsilon))
+    with mpmath.workdps(300):
+        truth = exactly("laplace", scale, math.inf, theta, size, epsilon)
+        assert truth <= found <= truth * (1 + 1e-8)
+
+
 @DRAWS
 @pytest.mark.parametrize("kernel", ["gaussian", "laplace"])
 @pytest.mark.cases(1)
@@ -113,6 +128,22 @@ def test_what_lies_outside_is_never_below_the_truth(kernel, draws):
                 assert found.outside >= truth, (wide, boost, theta)
                 assert Fraction(found.confidence) <= 1 - Fraction(found.outside)
                 assert found.confidence <= 1 - truth
+
+
+@pytest.mark.parametrize(("kernel", "scale", "shift"), [
+    ("gaussian", 10.0, 377), ("gaussian", 10.0, 380), ("gaussian", 99.9, 3770), ("laplace", 5.0, 3724),
+])  # fmt: skip
+def test_mass_beyond_a_table_is_never_understated_where_tails_underflow(kernel, scale, shift):
+    found = discrete(kernel, scale, 1.0, Spacing(1.0, shift, 3))
+    half = (found.masses.size - 1) // 2
+    with mpmath.workdps(60):
+        density = {
+            "gaussian": lambda k: mpmath.exp(-((k / of(scale)) ** 2) / 2),
+            "laplace": lambda k: mpmath.exp(-k / of(scale)),
+        }
+        total = 1 + 2 * sum(density[kernel](k) for k in range(1, half + 1))
+        beyond = 2 * sum(density[kernel](k) for k in range(half + 1, half + 1_000))
+        assert found.lost >= beyond / total
 
 
 @DRAWS
@@ -194,6 +225,20 @@ def test_a_point_whose_loss_is_rounded_down_still_counts():
             for p, q in pairwise([of(m) for m in found.masses]):
                 truth += max(q - mpmath.exp(of(epsilon)) * p, 0)
             assert float(found.profile(epsilon)) >= truth / of(found.masses.sum())
+
+
+ROUNDED_UP = [(23865, 43, 0.3084, 0.2774), (900, 30, 1.0714, 0.448), (2249, 13, 0.7636, 0.5973)]
+ROUNDED_UP += [(763910, 490, 3.105, 0.6121)]
+
+
+@pytest.mark.parametrize(("items", "size", "epsilon", "kernel"), ROUNDED_UP)
+def test_confidences_of_groups_are_never_above_the_truth(items, size, epsilon, kernel):
+    """Where the computed probability is four units too large, which is as many as sums and rounding down take back."""
+    found = noise.Grouped(items, size, epsilon, kernel).confidence
+    with mpmath.workdps(60):
+        near, far = mpmath.exp(-of(kernel)), mpmath.exp(-of(epsilon))
+        inside = 1 + (size - 1) * near
+        assert found <= inside / (inside + (items - size) * far) <= found * (1 + 1e-14)
 
 
 @DRAWS

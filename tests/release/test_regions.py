@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -97,6 +98,19 @@ def test_the_best_kernel_gains_no_more_than_any_multipliers_say(regions, epsilon
     kernel = exact.region_kernel(gain, epsilon)
     for multipliers in (dual[0], gain.max(axis=1), kernel.dual - 1e-3, kernel.dual * 1e300, 0 * kernel.dual):
         assert kernel.gained <= dual_bound(gain, Fraction(epsilon), multipliers)
+
+
+def test_what_no_kernel_gains_more_than_is_rounded_up_where_a_double_is_missed_by_a_hair():
+    """The bound is e + sum(rest), which exceeds 5/2 by 2e-76: less than a sum of terms rounded down can tell."""
+    rest = [
+        -0.21828182845904523, -5.786811094780446e-18, -1.833988252265064e-34, -1.888192218958949e-51,
+        1.3655012531604255e-67, -2.458390353643226e-84,
+    ]  # fmt: skip
+    gain = np.zeros((7, 7))
+    gain[:, 0] = [1.0, *rest]
+    found = dual_bound(gain, Fraction(1), np.array([0.0, *(max(value, 0.0) for value in rest)]))
+    with mpmath.workdps(120):
+        assert 2.5 < mpmath.e + sum(map(mpmath.mpf, rest)) <= found < 2.500001
 
 
 HALF = np.array([[0.5, 0.25], [-0.125, 1.0]])

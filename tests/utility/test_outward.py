@@ -224,6 +224,21 @@ def test_closed_forms_hold_the_truth(check):
     assert sum(upper - lower < 1e-9 for lower, upper, _ in found) > 20
 
 
+NEARLY_ALL = [  # below the threshold: the density there is so small that room for the threshold's rounding is none
+    (["pm", "pm", "sw"], [4.97, 2.456, 3.155], [0.609, 0.293, 0.752], [-1.628, 1.221, -1.134], 1.128),
+    (["pm", "sw", "sw"], [5.205, 2.225, 3.87], [0.33, 0.191, 0.944], [-1.032, 0.791, -0.516], 0.437),
+    (["pm", "sw", "sw"], [5.547, 1.625, 5.504], [0.514, 0.31, 0.15], [-1.164, -0.6, 0.178], 0.041),
+    (["sw", "pm", "sw"], [4.27, 3.38, 3.986], [0.079, 0.368, 0.771], [0.844, -0.533, -0.715], 0.695),
+]
+
+
+@pytest.mark.parametrize(("names", "epsilons", "x", "weights", "threshold"), NEARLY_ALL)
+def test_sums_of_shares_allow_for_their_own_rounding(names, epsilons, x, weights, threshold):
+    laws_ = [FAMILIES[name](np.array([e])).law(v) for name, e, v in zip(names, epsilons, x, strict=True)]
+    lower, upper = (side.item() for side in closed_form(laws_, np.array(weights), threshold))
+    assert lower <= rational_sum([law[0] for law in laws_], weights, threshold) <= upper
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("check", CHECKS)
 def test_closed_forms_hold_the_truth_at_random(check):

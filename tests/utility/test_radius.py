@@ -28,8 +28,10 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
+from epsworth.classifiers.layers import Affine
 from epsworth.utility.radius import radius, trees
 from epsworth.utility.radius.boxes import free_radius
+from epsworth.utility.radius.networks import _interval
 from epsworth.utility.radius.quadratic import Quadric, nearest_euclidean, nearest_in_boxes
 from epsworth.utility.radius.question import ask
 from epsworth.utility.radius.sampled import TESTS, ball
@@ -123,6 +125,21 @@ def example_4(kind):
         model.means_, model.scalings_, model.rotations_ = means, list(variances), [np.eye(2), np.eye(2)]
         model.priors_ = np.array([0.5, 0.5])
     return model
+
+
+def test_intervals_of_a_layer_hold_its_exact_ends():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        layer = Affine.of(rng.normal(size=(3, 4)), rng.normal(size=3))
+        bottom, top = np.sort(rng.normal(size=(2, 4)), axis=0)
+        low, high = _interval(layer, bottom, top)
+        for row, bias, least, most in zip(layer.weights, layer.biases, low, high, strict=True):
+            products = [
+                sorted((Fraction(w) * Fraction(a), Fraction(w) * Fraction(b)))
+                for w, a, b in zip(row, bottom, top, strict=True)
+            ]
+            assert Fraction(least) <= sum((p[0] for p in products), Fraction(bias))
+            assert Fraction(most) >= sum((p[1] for p in products), Fraction(bias))
 
 
 def test_relu_network_of_example_5_has_the_reference_radius():

@@ -17,7 +17,7 @@ from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.lattice import Lattice
 from epsworth.utility.engines.linear import linear_for
 from epsworth.utility.engines.polygons import Polygons
-from epsworth.utility.engines.rays import Rays, Region, _regions, crossed, noise_scales
+from epsworth.utility.engines.rays import SHARES, Cumulated, Rays, Region, _regions, crossed, noise_scales
 from epsworth.utility.question import ASKED_AGAIN, ask
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -49,6 +49,16 @@ def test_bands_hold_what_fractions_and_sixty_digits_give(count):
         for (left, came), low, high in zip(counts.T.tolist(), lower.tolist(), upper.tolist(), strict=True):
             assert low <= max(mpmath.mpf(came - left) / n - 2 * width, 0)
             assert high >= min(mpmath.mpf(came - left) / n + 2 * width, 1)
+
+
+def test_the_width_of_a_band_leaves_to_the_shares_what_they_may_err_by():
+    """Without units of its own the root is rounded down by more than the one step that is taken anyway."""
+    miss, tolerance = 3.78e-08, 0.238
+    border = Cumulated(Risk(miss), tolerance, 1)
+    width = Fraction(border.band().upper.item(0)) - Fraction(SHARES)
+    with mpmath.workdps(60):
+        truth = mpmath.sqrt(mpmath.log(2 / mpmath.mpf(miss)) / (2 * border.draws))
+        assert mpmath.mpf(width.numerator) / width.denominator >= truth
 
 
 def test_rays_are_inside_as_direct_evaluation_says():

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import pickle
+from decimal import Decimal
 from fractions import Fraction
+from types import SimpleNamespace
 
+import mpmath
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -19,6 +22,22 @@ from epsworth.release import Policy
 from epsworth.release.rules import Rule
 from epsworth.space import LeakWarning
 from epsworth.tailoring.building import Parts
+from epsworth.utility.judging import _ceiling
+
+CEILINGS = [  # weights, epsilon: shares of a gain that are rounded down
+    ([0.49, 0.66], "3.13"), ([0.3, 0.12, 0.09], "3.19"), ([0.53, 0.98, 0.52], "0.43"), ([0.33, 0.05], "0.69"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("weights", "epsilon"), CEILINGS)
+def test_ceilings_of_several_classifiers_allow_for_the_rounding_of_their_weights(weights, epsilon):
+    """Three vectors without a label in common: randomised response is best."""
+    vectors = [(label,) * len(weights) for label in ("a", "b", "c")]
+    found = _ceiling(SimpleNamespace(possible=[vectors]), weights, Decimal(epsilon))
+    with mpmath.workdps(60):
+        odds = mpmath.exp(mpmath.mpf(epsilon))
+        assert odds / (odds + 2) <= found <= odds / (odds + 2) * (1 + 1e-8)
+
 
 RANGES = {"age": (0, 100), "job": ["clerk", "farmer", "smith"]}
 ULPS = Fraction(1, 10**12)  # far more than rounding takes, far less than any probability here

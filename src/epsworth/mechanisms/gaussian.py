@@ -27,7 +27,8 @@ Calibration = Literal["analytic", "exact_tail", "theorem4", "pure", "clipped"]
 BY_SIGMA = get_args(Calibration)[:-1]  # what `gaussian_sigma` knows; ``clipped`` is `clipped_sigma`
 NEWTON_STEPS = 30  # about 6 are used
 # Relative errors of scipy's normal tails, in units of 2^-53: 5.7e-14 of erfc, hence of ndtr (Cephes's own table), 1e-13
-# of erfcx, hence of exp(log_ndtr) (Johnson's Faddeeva package)
+# of erfcx, hence of exp(log_ndtr) (Johnson's Faddeeva package).
+# An allowance for what others state: no input is known that needs it besides the units of `_ulps`.
 LIBRARY = 1024
 
 

@@ -28,7 +28,8 @@ from epsworth.rounding import up
 # In roundings, u = 2^-53, relative.  `np.sum` adds 128 numbers in eight lanes and halves longer arrays: fewer than 64
 # a number; `np.cumsum` one after the other.  NumPy's exp and log err by at most 4 units in the last place, 8 u.
 HALVES = 64
-TAIL_ROUNDINGS = 1 << 15  # of a tail, as in `profiles`: 16 (2 + z^2/2) up to z = 38, beyond which it underflows
+# More than what underflows: SciPy's normal tail is 0 beyond 37.7 scales, and so are the least masses of a table.
+LEAST = float(np.finfo(float).tiny)
 LOSS = 20 * 2.0**-53  # a difference of two logarithms, per unit of the larger one
 REACH = {"gaussian": 9.5, "laplace": 45.0}  # scales; what lies beyond, below 1e-19, is added to every delta
 WHOLE = 1e-9  # relative: how far a sensitivity may be from a whole number of the lattice's steps
@@ -209,13 +210,17 @@ def discrete(kernel: Kernel, scale: float, boost: float, grid: Spacing) -> Latti
     beyond = 2 * reach * (np.sqrt(2 * np.pi) * ndtr(-half / reach) if kernel == "gaussian" else np.exp(-half / reach))
     weighted = np.where(away <= grid.inside // 2, density, density / boost)
     total = weighted.sum()
+    # The density is convex beyond the table: masses there sum to less than its integral from half a step further on.
+    # It falls by 9.5/reach a step or faster (Laplace: 1/reach), and a table has 9.5 (45) reach on either side: so that
+    # integral is less than `beyond` by a share of more than 1e-4.  Tails and sums err by less than 1e-10.
+    lost = max(float(beyond / boost / total), LEAST)
     pure = np.inf
     if kernel == "laplace" and np.isfinite(boost):
         # reached between a preferred point and one that is not, as far apart as answers; ten roundings
         pure = up(float(grid.shift / reach + np.log(boost)), ulps=10)
     return LatticeNoise(
         weighted / total, grid.step, grid.shift, grid.inside, pure=pure,
-        lost=up(float(beyond / boost / total), ulps=TAIL_ROUNDINGS), rounding=grid.rounding,
+        lost=up(lost), rounding=grid.rounding,
     )  # fmt: skip
 
 

@@ -22,7 +22,9 @@ from epsworth.rounding import float_above, show_up, up
 
 Sampler = Callable[[NDArray[Any]], NDArray[Any]]
 CHANCE = 4e-9  # probability that chance alone makes a faultless sampler look replayable, by any attempt
-POWER_ULPS = 1  # of the C library's power (glibc's manual, "Known Maximum Errors": pow, 1 unit)
+# Of the C library's power (glibc's manual, "Known Maximum Errors": pow, 1 unit); an allowance: no input is known that
+# needs it, as `up` takes one more step anyway.
+POWER_ULPS = 1
 PATIENCE = 60.0  # seconds for a child
 ENOUGH = 20.0  # seconds for calls in a row, of a slow sampler
 CALLS = 4096  # in a row: seeds of 20 bits come back in all but 0.04 % of the tries
