@@ -301,10 +301,10 @@ def test_plans(cli):
     code, out, _ = cli("learn plan --users 100 --margin 0.01 --json -")
     assert code == 1
     assert json.loads(out)["feasible"] is False
-    assert json.loads(out)["alpha"] is None
+    assert json.loads(out)["epsilon"] is None
     code, out, _ = cli("learn plan --users 100 --epsilon .01 --json -")
     assert code == 1
-    assert json.loads(out)["alpha"] == 0.01
+    assert json.loads(out)["epsilon"] == 0.01
     code, out, _ = cli("learn plan --users 100 --epsilon .01")
     assert code == 1
     assert "No margin is enough: 100 users with epsilon 0.01 per record certify no cell" in out

@@ -17,7 +17,7 @@ from epsworth.exact.testing import ReplayableWords
 from epsworth.learner import Aggregator, TableConfig, TableLearner
 from epsworth.learner.client import pack
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "papers" / "learner_tables.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "learner_tables.py"
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,6 @@ def test_runs_are_listed(cli, folder, monkeypatch):
         (("spent", "--ledger", "kept"), "one way of both"),
         (("spent", "7", "--file", "ids.txt", "--ledger", "kept"), "one way of both"),
         (("spent", " 7", "--ledger", "kept"), "padded"),
-        (("import", "none.jsonl", "--ledger", "kept"), "there is no ledger none.jsonl"),
     ],
 )
 @pytest.mark.cases(1)

@@ -37,7 +37,13 @@ CALLS = {
     ]),
 }  # fmt: skip
 FIELDS = [(name, field) for name, (*_, fields) in CALLS.items() for field in fields]
-OTHER_WORDS = {"epsilons": "epsilon", "total": "total|epsilon", "mechanism": "mechanism", "mechanisms": "mechanism"}
+OTHER_WORDS = {
+    "sensitive": "sensitive|domain",
+    "epsilons": "epsilon",
+    "total": "total|epsilon",
+    "mechanism": "mechanism",
+    "mechanisms": "mechanism",
+}
 
 
 def above(table):

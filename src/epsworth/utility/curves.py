@@ -362,6 +362,8 @@ class Curves(Result):
             "labels_possible": (len(curves.labels_possible), n),
             "method": (curves.method.shape, (m, n)),
         }
+        if not curves.features:
+            raise ValueError("features names none")
         if not set(curves.built_from) <= set(curves.mechanisms):
             raise ValueError("built_from names a mechanism that is none of these")
         for key, (got, expected) in found.items():
