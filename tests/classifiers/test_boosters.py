@@ -74,7 +74,7 @@ def silent(model):
 
 @every_booster
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.cases(1)
+@pytest.mark.cases(14)
 def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, classes):
     """Brute force: the label at random points, and at both doubles next to every edge."""
     model, rng = fitted(name, classes), np.random.default_rng(0)
@@ -84,7 +84,7 @@ def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, class
 
 
 @every_booster
-@pytest.mark.cases(1)
+@pytest.mark.cases(14)
 def test_every_threshold_is_located_to_the_last_bit(name):
     """Also those across which no label changes: our walk gives the model's own margins on both sides of all edges."""
     model, rng = fitted(name, 3), np.random.default_rng(0)
@@ -112,7 +112,7 @@ def as_quiet(predict, rows, how):
 
 
 @every_booster
-@pytest.mark.cases(1)
+@pytest.mark.cases(14)
 def test_cells_equal_the_whole_grid(name):
     """Two exact engines on the same grid mechanisms, natural units and scalers included."""
     one, other = (
@@ -126,7 +126,7 @@ def test_cells_equal_the_whole_grid(name):
 
 
 @every_booster
-@pytest.mark.cases(1)
+@pytest.mark.cases(14)
 def test_cells_hold_the_sampled_truth_and_name_themselves(name):
     """False-alarm rate of the sampled intervals: 1e-6 per run."""
     model, y = fitted(name, 3), [0, 1, 1]

@@ -26,6 +26,7 @@ RESULTS = HERE / "results"
 MODULES = tuple(sorted(path.stem for path in (HERE / "cases").glob("*.py") if path.stem != "__init__"))
 
 EXACT = 0.0
+SMALL = 1e-6  # tolerances are relative, but to no less than this: what cancels to nearly 0 has no digits
 ROUNDING = 1e-12  # elementary functions differ between machines in their last bit
 ALGEBRA = 1e-9  # so do sums of products, by the processor's BLAS; and quadrature and series
 
@@ -127,7 +128,7 @@ def differences(old: Any, new: Any, tolerance: float, path: str = "") -> Iterato
         for at, (left, right) in enumerate(zip(old, new, strict=False)):
             yield from differences(left, right, tolerance, f"{path}[{at}]")
     elif isinstance(old, float) and isinstance(new, float):
-        if abs(old - new) > tolerance * max(1, abs(old), abs(new)):
+        if abs(old - new) > tolerance * max(SMALL, abs(old), abs(new)):
             yield f"{path}: {old!r} != {new!r} (tolerance {tolerance:g})"
     elif type(old) is not type(new) or old != new:
         yield f"{path}: {old!r} != {new!r}"

@@ -107,7 +107,7 @@ def test_duchi_and_the_hybrid_compare_one_word():
 
 @every_kernel
 @pytest.mark.parametrize("epsilon", ["0.1", "2", "8"])
-@pytest.mark.cases(1)
+@pytest.mark.cases(14)
 def test_draws_follow_the_weights(name, epsilon):
     """Chi-square on system randomness; false-alarm rate 1e-9 for each of 13 x 3 x 3 cases (it cannot be seeded)."""
     k, n = exact.kernel(name, epsilon, 4), 100_000
@@ -124,7 +124,7 @@ def test_draws_follow_the_weights(name, epsilon):
 
 
 @every_kernel
-@pytest.mark.cases(1)
+@pytest.mark.cases(14)
 def test_draws_keep_shape_and_range(name):
     k = exact.kernel(name, "1")
     assert k.draw(7).shape == ()
@@ -264,7 +264,7 @@ def test_nothing_in_the_package_takes_a_seed():
 
 @every_kernel
 @pytest.mark.parametrize(("epsilon", "bits"), [("1", 4), ("8", 4), ("0.1", 6), ("2", 8)])
-@pytest.mark.cases(1)
+@pytest.mark.cases(14)
 def test_the_law_is_the_weights(name, epsilon, bits):
     k = exact.kernel(name, epsilon, bits)
     grid = np.arange(k.points) / (k.points - 1)
@@ -337,7 +337,7 @@ def test_the_other_mechanisms_of_the_literature_are_close_too(name, epsilon):
 
 @pytest.mark.parametrize("name", ["laplace_clipped", "bounded_laplace", "gaussian_clipped", "staircase"])
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "4", "8"])
-@pytest.mark.cases(1)
+@pytest.mark.cases(14)
 def test_noise_is_close_to_the_continuous_law(name, epsilon):
     """One step of the grid moves a distribution function by at most the step times the largest density."""
     x = np.array([0.0, 0.5])  # where densities are largest

@@ -66,7 +66,7 @@ def decimal_exp(x: Fraction) -> Fraction:
 @pytest.mark.parametrize("bits", [1, 2, 4, 8])
 @every_epsilon
 @every_kernel
-@pytest.mark.cases(1)
+@pytest.mark.cases(14)
 def test_no_ratio_exceeds_the_promise(name, epsilon, bits):
     built, table = exact.kernel(name, epsilon, bits), rows(name, epsilon, bits)
     assert all(sum(row) == built.total(i) for i, row in enumerate(table))
@@ -85,7 +85,7 @@ def test_no_ratio_exceeds_the_promise(name, epsilon, bits):
 
 @every_epsilon
 @every_kernel
-@pytest.mark.cases(1)
+@pytest.mark.cases(14)
 def test_sixteen_bits_meet_their_obligations(name, epsilon):
     """The structured proofs: each family's theorem asks for these facts about its integers, and nothing else."""
     built = exact.kernel(name, epsilon)
@@ -168,7 +168,7 @@ OBLIGATIONS = {
 
 
 @every_kernel
-@pytest.mark.cases(1)
+@pytest.mark.cases(14)
 def test_rows_of_sixteen_bits_are_spot_checked(name):
     """Whole rows of the largest grid, the extreme pair among them; the theorems cover the rest."""
     built, bound = exact.kernel(name, "2"), exp_below(Fraction(2))
@@ -235,7 +235,7 @@ def test_epsilon_is_what_its_text_says():
 @every_epsilon
 @pytest.mark.parametrize("bits", [3, 4])
 @every_kernel
-@pytest.mark.cases(1)
+@pytest.mark.cases(14)
 def test_delta_holds_for_every_pair_of_inputs(name, epsilon, bits):
     """Against the definition, all pairs; the Gaussian's and the two levels' closed forms are attained."""
     built, table = exact.kernel(name, epsilon, bits), rows(name, epsilon, bits)
@@ -301,7 +301,7 @@ def test_noise_beyond_what_was_asked_for_is_stated_as_what_it_keeps(calibration)
 
 @every_epsilon
 @pytest.mark.parametrize("bits", [4, 8, 16])
-@pytest.mark.cases(1)
+@pytest.mark.cases(14)
 def test_the_pure_gaussian_keeps_a_pure_promise(epsilon, bits):
     built = exact.kernel("gaussian_clipped", epsilon, bits, calibration="pure")
     assert built.ratio() <= decimal_exp(built.epsilon)
@@ -386,7 +386,7 @@ def test_two_levels_reach_smaller_epsilons_than_the_specification_says():
 @pytest.mark.parametrize("k", [2, 3, 6, 7, 20])
 @pytest.mark.parametrize("theta", [0, 0.1, 0.3, 1])
 @pytest.mark.parametrize("share", [0, 0.4, 1])
-@pytest.mark.cases(1)
+@pytest.mark.cases(14)
 def test_neighbours_of_every_reach_and_share(k, theta, share):
     """By exhaustion; and the analysis has the same window and nearly the same weights."""
     for epsilon in ("0.01", "1.5", "9", "200"):

@@ -76,3 +76,15 @@ def test_what_is_not_there_is_left_out_and_said(tmp_path):
     for one in data.SETS:
         assert one.where in data.sources()
         assert one.licence in data.sources()
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00junk\x80", b"a,b\n"])
+def test_files_that_are_something_else_are_told_and_build_nothing(downloaded, content):
+    for one in (data.STROKE, data.ADULT, data.MNIST, data.CIFAR):
+        for file in one.files:
+            (downloaded / file).write_bytes(content)
+    told = data.build(downloaded, downloaded / "inputs")
+    for name in ("stroke_paper_inputs.csv.gz", "mnist_7x7.npz", "cifar10_jpeg_10k.npz"):
+        assert told[name].startswith("cannot be built: ")
+        assert not (downloaded / "inputs" / name).exists()
+    assert told["rice.csv.gz"].startswith("built")

@@ -1,4 +1,4 @@
-"""Spellings of before work for one version more, and say what to write; results share one shape."""
+"""Results of exposure share one shape."""
 
 from __future__ import annotations
 

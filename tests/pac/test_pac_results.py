@@ -1,4 +1,4 @@
-"""Spellings of before work for one version more, and say what to write."""
+"""Results of PAC privacy share one shape."""
 
 from __future__ import annotations
 

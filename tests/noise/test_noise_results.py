@@ -1,4 +1,4 @@
-"""Spellings of before, and what all results share."""
+"""What all results of noise share."""
 
 from __future__ import annotations
 
