@@ -24,7 +24,7 @@ from epsworth.learner import (
     simulate,
     write_reports,
 )
-from epsworth.learner.assignment import numbers_by_hash
+from epsworth.learner.assignment import Roll, numbers_by_hash
 from epsworth.learner.client import pack
 from epsworth.learner.coins import WORD, odds
 from epsworth.learner.mechanism import Users
@@ -385,3 +385,14 @@ def test_fakes_turn_moons_with_drawn_rows_and_hardly_with_assigned_ones(fakes, d
     assert np.mean([accuracy for accuracy, _ in bound]) == pytest.approx(assigned, abs=0.015)
     assert min(wrong for _, wrong in free) > 8
     assert sum(wrong for _, wrong in bound) == 0
+
+
+def test_everybody_who_reported_is_remembered():
+    roll, marks = Roll(), [number.to_bytes(16, "big") for number in range(3000)]
+    for start in range(0, 3000, 500):
+        roll.check("s", marks[start : start + 500])
+        roll.add("s", marks[start : start + 500])
+    for number in (0, 999, 1000, 2999):
+        with pytest.raises(ValueError, match="number 0 reported before"):
+            roll.check("s", [marks[number]])
+    assert roll.body() == b"".join(marks)

@@ -28,7 +28,7 @@ from epsworth.release import ledger as ledger_module
 from epsworth.release import unit_files
 from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_folder import DATABASE, KEY, MADE
-from epsworth.release.ledger_terms import Identity, Run, Terms
+from epsworth.release.ledger_terms import ONE, Identity, Run, Terms, amount_above
 from epsworth.release.units import UnitCounts
 
 HALF = Fraction(1, 2)
@@ -686,3 +686,9 @@ def test_digests_are_keyed(tmp_path):
     one, other = (Ledger(tmp_path / name) for name in "ab")
     assert one.digest_key != other.digest_key
     assert hashlib.blake2b(b"x", key=one.digest_key).digest() != hashlib.blake2b(b"x", key=one.key).digest()
+
+
+@given(st.fractions(0, 4_600_000) | st.fractions(0, 10))
+def test_amounts_are_never_below_what_is_charged(value):
+    amount = amount_above("epsilon", value)
+    assert Fraction(amount - 1, ONE) < value <= Fraction(amount, ONE)

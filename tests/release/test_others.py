@@ -28,7 +28,7 @@ POLICY = Policy(PLAIN.rules, others=Others(("id", "city"), ("name",), ("city",))
 ROWS = {"name": ["Ada", "Bob"], "age": [31.0, 62.0], "id": [7, 8], "job": ["a", "c"]}
 TABLES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": lambda rows: pl.DataFrame(rows).to_arrow()}
 
-names = st.sampled_from("abcdefgh")
+names = st.sampled_from("abcdefghAB")  # a column in other letters is another column
 lists = st.lists(names, unique=True, max_size=5)
 
 
