@@ -11,10 +11,10 @@ ROUNDED = "tests/noise/test_noise_rounding.py"
 PROFILES = "tests/noise/test_profiles.py"
 ANSWERS = "tests/noise/test_answers.py"
 RELEASES = "tests/noise/test_release.py"
-EXPOSED = "tests/coverage/test_coverage_rounding.py"
-OTHER = "tests/coverage/test_other_mechanisms.py"
-WINDOW = "tests/coverage/test_window.py"
-NEIGHBOURS = "tests/coverage/test_neighbours.py"
+EXPOSED = "tests/exposure/test_coverage_rounding.py"
+OTHER = "tests/exposure/test_other_mechanisms.py"
+WINDOW = "tests/exposure/test_window.py"
+NEIGHBOURS = "tests/exposure/test_neighbours.py"
 
 
 @mutant(
@@ -147,7 +147,7 @@ def noise_without_what_the_fit_leaves(original):
 @mutant(
     "epsworth.coverage.fitting.into_ball",
     claim="no neighbour is refused by a released model",
-    test="tests/coverage/test_release_door.py::test_no_neighbour_is_refused_and_public_facts_stay_the_same",
+    test="tests/exposure/test_release_door.py::test_no_neighbour_is_refused_and_public_facts_stay_the_same",
 )
 def rows_stay_as_long_as_they_are(original):
     return lambda rows: rows
