@@ -17,7 +17,6 @@ from reproduction.pages import PAGE, PICTURES, as_json, as_markdown, counted, pi
 
 NUMBERS = "reproduction.json"
 NOT_ALL = 1  # exit status where something was not looked at, for want of data
-NO_SUCH = 2
 
 
 def main(words: list[str] | None = None) -> int:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
-from sklearn.neural_network import MLPClassifier
 
 from epsworth.arrays import Floats
 from reproduction import studies
@@ -16,9 +13,6 @@ from reproduction.panels import Panel, Series, curve, curves
 from reproduction.studies import BANK, EPSILONS, STROKE, Study, fitted, published
 
 # the paper's four, and two that it leaves out: its Laplace leaves the range of a pixel, this one is clipped to it
-PIXELS = tuple(
-    f"{name}:indicator=0.1" for name in ("pm", "sw", "exponential", "krr", "exponential_tight", "laplace_clipped")
-)
 FIRST = ("laplace_clipped", "pm", "exponential")
 OURS = "our fit of the table, clipped Laplace and Gaussian noise"
 
@@ -172,20 +166,6 @@ def _over_dataset(setting: Setting, study: Study, model: str) -> Outcome:
         for title, shares in (("average", average), ("worst case", worst.lower))
     ]
     return claims(said, ours, mostly, OURS, panels)
-
-
-@lru_cache(maxsize=1)
-def digits(path: Path) -> tuple[MLPClassifier, Floats]:
-    """Fit a network of one hidden layer, and set to zero what weight decay left at pixels that are always black.
-
-    Such subnormal numbers are lost in the rounding of the scores, and make every prediction six times slower.
-    """
-    data = np.load(path)
-    X = data["x_train"].reshape(-1, 49) / float(data["scale"])
-    model = MLPClassifier((64,), early_stopping=True, random_state=42).fit(X, data["y_train"])
-    for weights in model.coefs_:
-        weights[np.abs(weights) < np.finfo(float).tiny] = 0
-    return model, X
 
 
 _STROKE, _BANK = (STROKE.file,), (BANK.file,)

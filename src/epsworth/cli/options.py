@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from itertools import combinations, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.models import OptionInfo
@@ -22,9 +22,6 @@ from epsworth.numerals import fits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-B = TypeVar("B")
-T = TypeVar("T")
 
 Model = Annotated[
     Path,

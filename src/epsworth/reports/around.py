@@ -39,13 +39,6 @@ class Around:
     shown: Shown
     held: Surroundings
 
-    @classmethod
-    def of(cls, shown: Shown, held: Surroundings | None) -> Around | None:
-        """Refuse what belongs to other curves."""
-        if held is None:
-            return None
-        return cls(shown, held)
-
     @property
     def numbers(self) -> dict[str, Any]:
         """What the script needs to move the map."""

@@ -38,7 +38,8 @@ MOST_POINTS = 120
 
 def utility_page(shown: Shown, origin: Origin, whole: str, held: Surroundings | None = None) -> Page:
     """Return the page; ``whole`` is the result itself, packed, or nothing where it is too large."""
-    standing, around, policy = Standing.of(shown), Around.of(shown, held), _policy(shown, held)
+    around = None if held is None else Around(shown, held)
+    standing, policy = Standing.of(shown), _policy(shown, held)
     numbers = shown.numbers | {
         "words": WORDS | {"sure": _sure(shown), "several": str(_several(shown))},
         "frames": [frame_of(shown, view).to_dict() for view in shown.views],
