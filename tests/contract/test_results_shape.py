@@ -19,7 +19,7 @@ from epsworth import coverage, learner, noise, pac, release
 from epsworth.noise.lattice import LatticeNoise
 from epsworth.results import Result
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "coverage"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "exposure"))
 from coverage_worlds import world
 
 pytestmark = pytest.mark.cases(20)  # nearly every entry of the table, in the default suite too
