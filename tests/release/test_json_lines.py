@@ -38,14 +38,14 @@ def released(content, policy=POLICY, block=1 << 20):
         (r'{"x": {"a": 1}, "age": 31, "age": 31}', "row 2 holds twice the member 'age'"),
         (r'{"x": 31, "age": 31, "x": 31}', "row 2 holds two members of one name"),
         (r'{"x": 31, "\u0078": 1, "age": 31}', "row 2 holds two members of one name"),
-        ('{"age": NaN}', "row 2, age: the value is not a number"),
-        ('{"age": -Infinity}', "row 2, age: the value is not a number"),
+        ('{"age": NaN}', "row 2, age: the value is missing, or not a number"),
+        ('{"age": -Infinity}', "row 2, age: the value is missing, or not a number"),
         ("\u2028", "row 2: the line is not one JSON object"),
         ("\xa0 ", "row 2: the line is not one JSON object"),
         ("\x1f", "row 2: the line is not one JSON object"),
         ('{"z": {"a": 31, "a": 2}, "age": 31}', "row 2: the line is not one JSON object"),
         (r'{"z": [{"b": {"a": 31, "\u0061": 2}}], "age": 31}', "row 2: the line is not one JSON object"),
-        ('{"age": 031}', "row 2: the line is not one JSON object"),
+        ('{"age": 031}', "row 2, age: the value is missing, or not a number"),
         ('{"age": 31, "x": 031}', "row 2: the line is not one JSON object"),
         ('{"age": 31, "x": 31e}', "row 2: the line is not one JSON object"),
         ('{"age": 31, "x": {"a" 31}}', "row 2: the line is not one JSON object"),
@@ -54,9 +54,9 @@ def released(content, policy=POLICY, block=1 << 20):
         ('{"age": 31} {"age": 31}', "row 2: the line is not one JSON object"),
         ('{"age": 31}, {"age": 31}', "row 2: the line is not one JSON object"),
         ('[{"age": 31}]', "row 2: the line is not one JSON object"),
-        ('{"age": [31, 31]}', "row 2, age: the value is not a number"),
+        ('{"age": [31, 31]}', "row 2, age: the value is missing, or not a number"),
         ('{"age": 31, "x": ' + "[" * 100_000 + "]" * 100_000 + "}", "row 2: the line is not one JSON object"),
-        ('{"age": ' + "[" * 100_000 + "]" * 100_000 + "}", "row 2: the line is not one JSON object"),
+        ('{"age": ' + "[" * 100_000 + "]" * 100_000 + "}", "row 2, age: the value is missing, or not a number"),
         ('{"age": 31, "x": "\ud800"}', "row 2 is not UTF-8"),
         ("{}", "row 2 lacks the member 'age'"),
     ],
@@ -76,8 +76,8 @@ def test_numbers_of_any_length_are_clamped_if_doubles_hold_them():
     found = [json.loads(line)["age"] for line in released("\n".join(lines), KEEPING).splitlines()]
     assert found == [100, 0, 100, 1, 5]
     words = Policy((Rule(ew.Feature("n", categories=(1, 2)), "krr", Decimal(200), outside=2),))
-    assert released(f'{{"n": {"9" * 5000}}}\n{{"n": 1}}', words) == b'{"n": 2}\n{"n": 1}'
-    assert released(f'{{"age": 1, "x": {"9" * 5000}}}', KEEPING).endswith(b"999}")
+    assert released(f'{{"n": {"9" * 5000}}}\n{{"n": 1}}', words) == b'{"n": 2}\n{"n": 1}\n'
+    assert released(f'{{"age": 1, "x": {"9" * 5000}}}', KEEPING).startswith(b'{"x": 999')
 
 
 def test_a_name_that_looks_like_two_members_hides_none():
@@ -91,21 +91,26 @@ def test_a_name_that_looks_like_two_members_hides_none():
 def test_members_are_found_in_any_order(orders, block):
     values = {"age": 7.0, "x": {"age": "}"}, "é": '"age": 8'}
     content = "\n".join(json.dumps({name: values[name] for name in order}, ensure_ascii=False) for order in orders)
-    assert released(content, KEEPING, block).decode() == content
+    turned = [{name: values[name] for name in [*(n for n in order if n != "age"), "age"]} for order in orders]
+    expected = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in turned)
+    assert released(content, KEEPING, block).decode() == expected
+
+
+members = st.dictionaries(st.text(max_size=3), st.recursive(st.none() | st.floats() | st.text(max_size=3), st.lists))
+
+
+@given(members, st.booleans(), st.sampled_from([None, 1]))
+def test_the_scanner_finds_what_the_standard_library_finds(members, plain, indent):
+    line = json.dumps(members, ensure_ascii=plain, indent=indent).replace("\n", " ")
+    found = {name: json.loads(line[start:end]) for name, start, end in json_lines.members(line)}
+    assert repr(found) == repr(members)
 
 
 def test_another_reader_must_find_the_drawn_values(monkeypatch):
-    """The scanner's own fault, planted: it takes the neighbour's value for the feature's."""
-    content = '{"age": 31, "x": 32}\n'
-    right = json_lines.members
-
-    def wrong(line):
-        (age, *_), (x, *span) = right(line)
-        return [(age, *span), (x, *span)]
-
-    monkeypatch.setattr(json_lines, "members", wrong)
+    """A fault of the writer's, planted: what passes brings along a member of the feature's name."""
+    monkeypatch.setattr(json_lines, "rewritten", lambda text, strict: f'{text}, "age": 31')
     with pytest.raises(ValueError, match="another reader does not find the perturbed values"):
-        released(content)
+        released('{"age": 31, "x": 32}\n')
 
 
 @pytest.mark.parametrize("odd", ['{"a": 1, "a": 2}', "031", "truth"])
@@ -113,23 +118,18 @@ def test_lines_like_those_before_are_looked_at_as_closely(odd):
     usual = '{"age": 31, "x": 5}\n'
     with pytest.raises(ValueError, match="row 5: the line is not one JSON object"):
         released(usual * 5 + f'{{"age": 31, "x": {odd}}}\n' + usual)
-    assert released(usual * 2 + "\n \t\r\n" + usual, KEEPING).count(b"31.0") == 3
+    assert released(usual * 2 + "\n \t\r\n" + usual, KEEPING) == b'{"x": 5, "age": 31.0}\n' * 3
 
 
 def test_lines_of_other_members_may_stand_between():
     usual, other = '{"age": 31.0, "x": 5}\n', '{"age": 31.0, "x": 5, "y": {"age": []}}\n'
-    content = usual * 3 + other + usual * 9 + other * 2 + usual * 3
+    turned, moved = '{"x": 5, "age": 31.0}\n', '{"x": 5, "y": {"age": []}, "age": 31.0}\n'
     for block in (1 << 20, 10, 25, 60):
-        assert released(content, KEEPING, block).decode() == content
+        found = released(usual * 3 + other + usual * 9 + other * 2 + usual * 3, KEEPING, block).decode()
+        assert found == turned * 3 + moved + turned * 9 + moved * 2 + turned * 3
 
 
 def test_a_bare_word_is_no_category():
     words = Policy((Rule(ew.Feature("n", categories=("NaN", "b")), "krr", Decimal(200)),))
     with pytest.raises(ValueError, match="row 0, n: the value is not a declared category"):
         released('{"n": NaN}', words)
-
-
-def test_members_are_counted_where_their_names_are_not_looked_at():
-    assert json_lines.decode_objects(['{"a": 1, "b": 2}'] * 2, flat=2) == [{"a": 1, "b": 2}] * 2
-    with pytest.raises(json_lines.NotJson):
-        json_lines.decode_objects(['{"a": 1, "b": 2}', '{"a": 1, "a": 2}'], flat=2)

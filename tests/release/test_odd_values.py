@@ -29,16 +29,14 @@ def test_what_an_object_does_decides_nothing(value):
     table = pd.DataFrame({"age": [31.0], "id": pd.Series([value], dtype=object)})
     for policy in (PLAIN, SECOND):
         assert ew.perturb(policy, table)["id"][0] is value
-    with pytest.raises(ValueError, match="age: the column holds something that is not a number"):
+    with pytest.raises(ValueError, match="row 0, age: the value is missing, or not a number"):
         ew.perturb(PLAIN, pd.DataFrame({"age": pd.Series([Decimal("sNaN")], dtype=object)}))
 
 
 @pytest.mark.parametrize("value", [2**53 + 1, -(2**53) - 1, 2**63 - 1])
-def test_whole_numbers_that_an_array_would_round_are_refused(value):
+def test_whole_numbers_that_doubles_would_round_stay_whole(value):
     table = np.array([[31, value], [40, value - 1]])
-    with pytest.raises(ValueError, match=r"x1: the column holds whole numbers beyond 2\^53") as caught:
-        ew.perturb(ARRAYS, table)
-    assert str(value) not in str(caught.value)
+    assert ew.perturb(ARRAYS, table)[:, 1].tolist() == [value, value - 1]
     assert ew.perturb(SECOND_ARRAYS, table).shape == (2, 1)  # what is dropped does not leave
     assert ew.perturb(ARRAYS, table.astype(object))[:, 1].tolist() == [value, value - 1]
 
@@ -47,16 +45,12 @@ def test_whole_numbers_that_doubles_hold_pass():
     edge = np.array([[31, 2**53], [40, -(2**53)]])
     assert ew.perturb(ARRAYS, edge)[:, 1].tolist() == [2**53, -(2**53)]
     large = np.array([[31, 2**64 - 1]], dtype=np.uint64)
-    with pytest.raises(ValueError, match="x1"):
-        ew.perturb(ARRAYS, large)
+    assert ew.perturb(ARRAYS, large)[0, 1] == 2**64 - 1
     assert ew.perturb(ARRAYS, large[:, ::-1][:, :1]).shape == (1, 1)  # of what is perturbed nothing is left
     assert ew.perturb(ARRAYS, np.empty((0, 2), dtype=np.int64)).shape == (0, 2)
 
 
 JSON = {
-    "beyond doubles": ('{"age": 1e999, "id": 1}', "age: the value is no finite number", True),
-    "below": ('{"age": -1e999, "id": 1}', "age: the value is no finite number", True),
-    "of many digits": (f'{{"age": {"9" * 400}, "id": 1}}', "age: the value is no finite number", True),
     "a literal": ('{"age": 31, "id": NaN}', "a member is NaN or Infinity, which JSON does not have", False),
     "infinity": ('{"age": 31, "id": "b\\"", "note": 1, "id": -Infinity}', "two members of one name", True),
     "escaped": ('{"age": 31, "id": "\\u0041"}\n{"age": 31, "id": -Infinity}', "row 1: a member is NaN", False),

@@ -63,14 +63,14 @@ def test_arrays_come_back_as_arrays():
     assert table[1, 1] == 99  # the input is left alone
 
 
-def test_categorical_dtypes_and_codes_are_kept():
+def test_categorical_types_are_kept_and_no_width():
     policy = Policy.of("krr", 1, ew.Domain.of({"c": [3, 1, 2], "k": ["u", "v"]}))
     table = pl.DataFrame(
         {"c": pl.Series([1, 2, 3], dtype=pl.Int8), "k": pl.Series(["u", "v", "u"], dtype=pl.Categorical)}
     )
-    assert perturb(policy, table).schema == table.schema
+    assert perturb(policy, table).dtypes == [pl.Int64, pl.Categorical]
     frame = pd.DataFrame({"c": np.array([1, 2, 3], dtype=np.int16), "k": pd.Categorical(["u", "v", "u"])})
-    assert perturb(policy, frame).dtypes.astype(str).tolist() == ["int16", "category"]
+    assert perturb(policy, frame).dtypes.astype(str).tolist() == ["int64", "category"]
 
 
 def words_of(column):
@@ -135,15 +135,15 @@ def test_quantised_outputs_lie_on_their_grid():
 
 
 def test_missing_and_undeclared_values_are_refused_or_replaced():
-    with pytest.raises(ValueError, match=r"row 1, age: the value is missing, and the policy refuses that.*age.missing"):
+    with pytest.raises(ValueError, match=r"row 1, age: the value is missing, or not a number, and the policy refuses that.*age.missing"):
         perturb(POLICY, TABLE.assign(age=[1, None, 2]))
     with pytest.raises(ValueError, match=r"row 2, job: the value is missing"):
         perturb(POLICY, TABLE.assign(job=["a", "b", None]))
     with pytest.raises(ValueError, match=r"row 0, job: the value is not a declared category"):
         perturb(POLICY, TABLE.assign(job=["secret", "b", "a"]))
-    with pytest.raises(ValueError, match="age: the column holds something that is not a number"):
+    with pytest.raises(ValueError, match="age: the value is missing, or not a number"):
         perturb(POLICY, TABLE.assign(age=["1", "old", "2"]))
-    with pytest.raises(ValueError, match="age: the column holds something that is not a number"):
+    with pytest.raises(ValueError, match="age: the value is missing, or not a number"):
         perturb(POLICY, TABLE.assign(age=pd.to_datetime(["2001-01-01", "2002-01-01", "2003-01-01"])))
     with pytest.raises(ValueError, match="lacks the column 'age', which the policy perturbs; it has id"):
         perturb(POLICY, TABLE[["id", "job"]])
@@ -260,7 +260,7 @@ NESTED = {
     "array of one": pl.DataFrame({"x": pl.Series([[1.0]] * 3, dtype=pl.Array(pl.Float64, 1))}),
     "list": pl.DataFrame({"x": [["a"], ["b"], ["a"]]}),
     "struct": pl.DataFrame({"x": [{"a": 1}] * 3}),
-    "object": pl.DataFrame({"x": pl.Series([1, 2, 3], dtype=pl.Object)}),
+    "object": pl.DataFrame({"x": pl.Series([1, object(), 3], dtype=pl.Object)}),
     "arrow": pa.table({"x": pa.array([[1, 2]] * 3, type=pa.list_(pa.int64(), 2))}),
     "arrow words": pa.table({"x": [["a"], ["b"], ["a"]]}),
     "lists": pd.DataFrame({"x": [[1, 2]] * 3}),
@@ -275,14 +275,14 @@ NESTED = {
 @pytest.mark.parametrize("public", [(0, 10), ["a", "b", "c"]])
 def test_a_record_gives_one_value_per_rule_or_is_refused(kind, public):
     policy = Policy.of("krr:k=11" if isinstance(public, tuple) else "krr", 1, ew.Domain.of({"x": public}))
-    with pytest.raises(ValueError, match=r"^x: the column holds something|different names"):
+    with pytest.raises(ValueError, match=r"^row \d, x: the value is|different names"):
         perturb(policy, NESTED[kind])
 
 
 @pytest.mark.parametrize("values", [np.zeros((3, 4)), np.zeros((3, 1)), np.float64(1), np.zeros((0, 2))])
 def test_a_rule_draws_for_one_dimension_only(values):
     column = Perturbation(POLICY).columns["age"]
-    with pytest.raises(ValueError, match="something else than one number or word per record"):
+    with pytest.raises(ValueError, match="more than one value per record"):
         column.encode_numbers(values)
 
 
@@ -306,7 +306,7 @@ def test_unusual_scalars_are_one_value():
 def test_array_subclasses_are_arrays():
     policy = Policy.of("pm", 1, ew.Domain.of({0: (0, 100)}))
     values = np.ma.MaskedArray([[77.5, 1.0], [78.5, 2.0]], mask=[[True, False], [False, False]], hard_mask=True)
-    with pytest.raises(ValueError, match="masked"):
+    with pytest.raises(ValueError, match="row 0, x0: the value is missing"):
         perturb(policy, values)
 
     class Stubborn(np.ndarray):

@@ -72,7 +72,7 @@ members = st.recursive(
 
 
 @given(st.lists(st.tuples(members, st.integers(0, 100), jobs, st.booleans(), st.booleans()), min_size=1, max_size=6))
-def test_json_lines_pass_through_character_for_character(records):
+def test_json_lines_are_written_anew(records):
     lines = []
     for other, age, job, plain, spaced in records:
         record = {"x": other, "job": job, "n": {"age": 3, "job": None}, "age": float(age), "é\u2028": "\u2028"}
@@ -82,8 +82,9 @@ def test_json_lines_pass_through_character_for_character(records):
     content = "\n".join(lines).encode()
     for block in (1 << 20, 5):
         found = released("jsonl", content, block=block).decode()
-        for before, after in zip(content.decode().split("\n"), found.split("\n"), strict=True):
-            assert after.replace("ü", "\\u00fc") == before.replace("ü", "\\u00fc")
+        written = [json.loads(line) for line in content.decode().split("\n") if line]
+        turned = [{key: one[key] for key in ("x", "n", "é\u2028", "age", "job")} for one in written]
+        assert found == "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in turned)
 
 
 def test_rows_are_perturbed_and_stay_in_order():
@@ -104,7 +105,7 @@ def test_rows_are_perturbed_and_stay_in_order():
         ("age,job\n1,a\n2\n", "row 1 has 1 fields, the header has 2"),
         ("age,job\n1,a\n2,a,b\n", "row 1 has 3 fields, the header has 2"),
         ('age,job\n1,a\n2,"a\n', "row 1: a quote is opened and never closed"),
-        ("age,job\n1,a\nold,b\n", "row 1, age: the field is not a number"),
+        ("age,job\n1,a\nold,b\n", "row 1, age: the value is missing, or not a number"),
         ("age,job\n1,a\n,b\n", "row 1, age: the value is missing"),
         ("age,job\n1,a\n2,q\n", "row 1, job: the value is not a declared category"),
     ],
@@ -122,7 +123,7 @@ def test_csv_that_is_refused(content, message, tmp_path):
         ('{"age": 1, "job": \n', "row 0: the line is not one JSON object"),
         ('{"age": 1}\n', "row 0 lacks the member 'job'"),
         ('{"age": 1, "job": "a", "age": 2}\n', "row 0 holds twice the member 'age'"),
-        ('{"age": "1", "job": "a"}\n', "row 0, age: the value is not a number"),
+        ('{"age": "1", "job": "a"}\n', "row 0, age: the value is missing, or not a number"),
         ('{"age": null, "job": "a"}\n', "row 0, age: the value is missing"),
         ('{"age": 1, "job": ["a"]}\n', "row 0, job: the value is not a declared category"),
         ('{"age": 1, "job": "a", "s": "\xff"}\n', "not UTF-8"),

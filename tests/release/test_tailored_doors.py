@@ -98,7 +98,7 @@ def test_whole_numbers_that_doubles_round_stay_themselves():
 ])  # fmt: skip
 def test_words_and_truths_have_places_too(table):
     released = perturb(NUMBERS, table)
-    assert released.dtype == object
+    assert released.dtype == (object if table.dtype.kind == "U" else float)
     assert released[0, :2].tolist() == [20.0, 20.0]
     assert released[0, 2] == table[0, 2]
 
@@ -330,7 +330,7 @@ def test_json_lines_look_the_same(tmp_path):
     without, _ = released(tmp_path, f"{{{rest}}}\n".encode() * len(VALUES), "jsonl")
     assert without == usual
     first = usual.decode().splitlines()[0]
-    assert first == f'{{"hours": 1, "note": "x\\u00e9", "more": [1,  2], "age": {AGE}, "job": "b"}}'
+    assert first == f'{{"hours": 1, "note": "xé", "more": [1, 2], "age": {AGE}, "job": "b"}}'
 
 
 def test_json_names_are_kept_whatever_they_are(tmp_path):
@@ -353,7 +353,7 @@ def test_a_member_that_is_twice_there_is_refused_by_its_row_alone(tmp_path):
 
 def test_a_rule_keeps_its_member_s_place_beside_a_tailored_policy(tmp_path):
     content, receipt = released(tmp_path, b'{"age": 1, "hours": 3, "id": 7}\n', "jsonl", policy(rules=[RULE]))
-    assert list(json.loads(content)) == ["hours", "id", "age", "job"]
+    assert list(json.loads(content)) == ["id", "hours", "age", "job"]
     assert receipt.columns == ("hours", "age", "job")
 
 

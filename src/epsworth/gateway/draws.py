@@ -17,10 +17,11 @@ from epsworth.gateway.asked import Asked, Released
 from epsworth.gateway.people import LedgerError, People
 from epsworth.gateway.refusals import Refusal
 from epsworth.refusals import alone
-from epsworth.release.columns import Column
+from epsworth.release.columns import Column, Indices
 from epsworth.release.tables import Perturbation
+from epsworth.release.values import number
 
-Inputs = Mapping[str, list[Any]]
+Inputs = Mapping[str, Indices]
 Waiting = tuple[Asked, Inputs, "asyncio.Future[Released]"]
 
 
@@ -104,13 +105,7 @@ class Draws:
         """Return fresh draws for each request: one call per feature for all of them."""
         if not requests:
             return []
-        columns = self.perturbation.ruled
-        together = {
-            name: column.encode_numbers([v for inputs in requests for v in inputs[name]])
-            if column.feature.categories is None
-            else np.array([v for inputs in requests for v in inputs[name]], dtype=np.int64)
-            for name, column in columns.items()
-        }
+        together = {name: np.concatenate([inputs[name] for inputs in requests]) for name in self.perturbation.ruled}
         values = {
             column.feature.name: natural(column.released(drawn, keep, self.perturbation.policy).tolist())
             for column, drawn, keep in self.perturbation.draw(together)
@@ -125,22 +120,12 @@ class Draws:
 
 
 @alone()
-def checked(column: Column, values: list[Any]) -> list[Any]:
-    """Return what a kernel's inputs are made of, by the policy's rules for what is missing or undeclared.
-
-    Numbers stay as they are; categories become indices.  What the policy refuses is refused by row and name.
-    """
-    name = column.feature.name
+def checked(column: Column, values: list[Any]) -> Indices:
+    """Return a kernel's inputs; what the policy refuses is refused by row and name, and never by its value."""
     try:
-        if column.feature.categories is not None:
-            return [int(index) for index in column.resolve(column.kinds(values))]
-        column.check_numbers(values)
-        if None in values:
-            column.encode_numbers([float("nan") if value is None else value for value in values])  # refuses, or not
-            return [column.rule.missing if value is None else value for value in values]
-        return values
-    except ValueError as error:  # in the words of the client: the row and the column, never the value
-        raise Refusal("value", str(error), field=name) from None
+        return column.encode(values, read=number)
+    except ValueError as error:
+        raise Refusal("value", str(error), field=column.feature.name) from None
 
 
 def natural(values: list[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Bodies that every reader reads alike: no member twice, no NaN, modest depth."""
+"""Bodies that every reader reads alike: no member twice, no NaN."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 from epsworth.gateway.refusals import Refusal
 from epsworth.refusals import alone
 from epsworth.release.json_lines import unique, whole_number
-
-DEPTH = 16
 
 
 @alone()
@@ -26,14 +24,11 @@ def read_body(body: bytes) -> Any:
     epsworth.gateway.refusals.Refusal: the body is not JSON as every reader reads it; ...
     """
     try:
-        document = _strict.decode(body.decode("utf-8"))
-        if body.count(b"[") + body.count(b"{") > DEPTH:  # else it cannot be that deep
-            _check_depth(document, DEPTH)
+        return _strict.decode(body.decode("utf-8"))
     except (ValueError, RecursionError):  # the decoder's own words show a part of the body
         raise Refusal(
             "form", "the body is not JSON as every reader reads it; send UTF-8, no member twice, no NaN"
         ) from None
-    return document
 
 
 def write_body(document: Any) -> bytes:
@@ -43,14 +38,6 @@ def write_body(document: Any) -> bytes:
 
 def _no_number(word: str) -> Any:
     raise ValueError("no number of JSON")
-
-
-def _check_depth(value: Any, left: int) -> None:
-    if left == 0:
-        raise ValueError("deep")
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        if isinstance(item, (dict, list)):
-            _check_depth(item, left - 1)
 
 
 _strict = json.JSONDecoder(object_pairs_hook=unique, parse_constant=_no_number, parse_int=whole_number)

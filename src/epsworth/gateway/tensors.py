@@ -98,9 +98,7 @@ def _tensor(given: Any, settings: Settings) -> Tensor:
         what = "is not one value per record" if len(columns) == 1 else f"does not have its {len(columns)} columns"
         raise Refusal("form", f"the input {told} {what}; send the shape [records, columns]")
     data = given["data"]
-    if data and isinstance(data[0], list):
-        if any(not isinstance(row, list) or len(row) != width for row in data):
-            raise Refusal("form", f"the input {told} has rows of different lengths; send one value per column in each")
+    if data and all(isinstance(row, list) and len(row) == width for row in data):  # else lists are values, and gaps
         data = [value for row in data for value in row]
     if len(data) != shape[0] * width:
         raise Refusal("form", f"the data of the input {told} do not fill its shape; send one value per entry")

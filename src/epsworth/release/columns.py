@@ -5,7 +5,7 @@ What leaves is looked up in a table of the public grid's values, so nothing of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.release.policy import Policy
 from epsworth.release.rules import Rule
+from epsworth.release.values import WORDS, is_missing, items, numbers, spelt_number
 from epsworth.space import Feature
 
 if TYPE_CHECKING:
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
 
 Indices = NDArray[np.int64]
 MISSING, OUTSIDE = -1, -2
-
-
-def is_missing(value: Any) -> bool:
-    """Tell None, NaN and the missing values of data frames from all others."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
 
 def centre(feature: Feature) -> float:
@@ -61,56 +57,48 @@ class Column:
             unit = np.rint(unit * (grid - 1)) / (grid - 1)
         return self.feature.from_unit(unit, points=None if self.feature.categories is not None else grid)
 
-    def encode(self, column: Any, first: int = 0) -> Indices:
-        """Return the kernel's inputs for an array of natural values; missing ones are None or NaN."""
-        if self.feature.categories is None:
-            return self.encode_numbers(column, first)
-        return self.resolve(self.kinds(column.tolist()), first)
+    def encode(self, values: Any, first: int = 0, read: Callable[[Any], float] = spelt_number) -> Indices:
+        """Return the kernel's inputs for natural values, whatever they are.
 
-    def encode_numbers(self, column: Any, first: int = 0) -> Indices:
-        """Return the kernel's inputs for numbers; missing ones are NaN.
+        Claim: whether a value is refused depends on the policy alone, where it says what stands for missing values and
+        for undeclared categories: nothing is refused, and nothing warned of, then.
 
         Parameters
         ----------
+        values : array of shape ``(n,)``, or iterable of any values
         first : int
             Number of the first row, for messages.
+        read : callable
+            How a single value is read as a number (`spelt_number` in tables, `number` where values have types).
         """
-        try:
-            if np.asarray(column).dtype.kind in "mMc":
-                raise TypeError  # dates would become counts of nanoseconds, complex numbers lose a part
-            natural = np.asarray(column, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"{self.feature.name}: the column holds something that is not a number; recode it"
-            ) from None
+        if self.feature.categories is None:
+            return self.encode_numbers(numbers(values, read), first)
+        return self.resolve(self.kinds(values), first)
+
+    def encode_numbers(self, natural: Floats, first: int = 0) -> Indices:
+        """Return the kernel's inputs for numbers; NaN is missing, and what lies outside the range is clamped."""
         if natural.ndim != 1:  # a record with two values would be drawn for twice
-            raise self._not_one_value()
+            raise ValueError(
+                f"{self.feature.name}: the column holds more than one value per record; give each a column of its own"
+            )
         missing = np.isnan(natural)
         if missing.any():
             natural = np.where(missing, self._instead("missing", missing, first), natural)
         low, high = self.feature.lower, self.feature.upper
-        return self.rule.kernel.index((np.clip(natural, low, high) - low) / (high - low))
+        with np.errstate(all="ignore"):  # whatever is tiny
+            return self.rule.kernel.index((np.clip(natural, low, high) - low) / (high - low))
 
-    def check_numbers(self, values: Iterable[Any], first: int = 0) -> None:
-        """Refuse values of JSON that are neither numbers nor null; NumPy would read truths, and some texts, as such."""
-        for row, value in enumerate(values, start=first):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-                raise ValueError(f"row {row}, {self.feature.name}: the value is not a number; recode it")
+    @cached_property
+    def _codes(self) -> dict[Any, int]:
+        return {category: i for i, category in enumerate(self.feature.categories or ())}
 
-    def kinds(self, values: Iterable[Any]) -> Indices:
-        """Return the index of every category, `MISSING` for None and NaN, `OUTSIDE` for undeclared ones."""
-        codes = {category: i for i, category in enumerate(self.feature.categories or ())}
-        try:
-            found = [MISSING if is_missing(v) else codes.get(v, OUTSIDE) for v in values]
-        except (TypeError, ValueError, ArithmeticError):  # lists, arrays: neither hashable nor equal to themselves
-            raise self._not_one_value() from None
+    def kinds(self, values: Any) -> Indices:
+        """Return the index of every category, `MISSING` for gaps, `OUTSIDE` for all that is not declared."""
+        codes = self._codes
+        found = [
+            MISSING if is_missing(v) else codes.get(v, OUTSIDE) if type(v) in WORDS else OUTSIDE for v in items(values)
+        ]
         return np.array(found, dtype=np.int64)
-
-    def _not_one_value(self) -> ValueError:
-        return ValueError(
-            f"{self.feature.name}: the column holds something else than one number or word per record; give each part "
-            "a column and a rule of its own"
-        )
 
     def resolve(self, kinds: Indices, first: int = 0) -> Indices:
         """Return the kernel's inputs for categories (see `kinds`), by the rule for missing and undeclared ones."""
@@ -126,7 +114,8 @@ class Column:
         value = getattr(self.rule, kind)
         if value is None:
             row = first + int(np.argmax(where))
-            what = "is missing" if kind == "missing" else "is not a declared category"
+            gap = "is missing" if self.feature.categories is not None else "is missing, or not a number"
+            what = gap if kind == "missing" else "is not a declared category"
             raise ValueError(
                 f"row {row}, {self.feature.name}: the value {what}, and the policy refuses that; repair the row, "
                 f"or let the policy say what stands for it (features.{self.feature.name}.{kind} = ...)"

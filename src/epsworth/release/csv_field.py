@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools
 from epsworth.records import MISSING as MISSING_WORDS
 from epsworth.release.columns import Column, Indices, centre, spread
-from epsworth.release.csv_text import NUMBER, Sent, Texts, Words
+from epsworth.release.csv_text import Sent, Texts, Words
 from epsworth.release.placed import Placed
 from epsworth.release.policy import Policy
+from epsworth.release.values import NUMBER, numbers
 
 UNDECLARED = object()
 
@@ -52,16 +53,11 @@ class CsvField:
         if self.column.feature.categories is not None:
             known, at = texts.distinct()
             return self.column.resolve(self.column.kinds(map(self._category, known))[at], first)
-        numbers = texts.numbers()
-        if numbers is None:
+        found = texts.numbers()
+        if found is None:  # a gap, no number, or one that is too large for a double
             known, at = texts.distinct()
-            read = [float("nan") if text in self.missing else _number_of(text) for text in known]
-            wrong = np.array([number is None or number in (np.inf, -np.inf) for number in read])[at]
-            if wrong.any():
-                row, name = first + int(np.argmax(wrong)), self.column.feature.name
-                raise ValueError(f"row {row}, {name}: the field is not a number; recode it")
-            numbers = np.array(read, dtype=np.float64)[at]
-        return self.column.encode_numbers(numbers, first)
+            found = numbers(known)[at]
+        return self.column.encode_numbers(found, first)
 
     def _category(self, text: str) -> Any:
         if text in self.declared:

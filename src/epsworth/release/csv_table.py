@@ -9,7 +9,7 @@ from epsworth.release import confirming, csv_text, gate
 from epsworth.release.columns import Indices
 from epsworth.release.csv_field import CsvField
 from epsworth.release.file_tables import Records, TextTable
-from epsworth.release.lines import LONGEST, count_lines, too_long
+from epsworth.release.lines import HEADER, count_lines, too_long
 from epsworth.release.tables import Perturbation
 from epsworth.release.unit_columns import Units, check_unit, units_of_texts
 
@@ -21,9 +21,9 @@ class CsvTable(TextTable):
     """RFC 4180 without breaks in quotes: a header, commas, double quotes."""
 
     def _opened(self, stream: BinaryIO) -> tuple[bytes, bytes, tuple[str, ...], Records]:
-        line = stream.readline(LONGEST + 1)
-        if len(line) > LONGEST:
-            raise too_long(1)
+        line = stream.readline(HEADER + 1)
+        if len(line) > HEADER:
+            raise too_long(1, HEADER)
         header = gate.header(line)
         self.perturbation.check_names(header.names)
         check_unit(self.unit, header.names)

@@ -18,11 +18,11 @@ import numpy as np
 from epsworth.arrays import Floats
 from epsworth.release.columns import Indices
 from epsworth.release.gate import FIELD, Gated, unquoted
+from epsworth.release.values import NUMBER
 
 if TYPE_CHECKING:
     import polars as pl
 
-NUMBER = re.compile(r"[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*")
 WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)")
 FIELDS = re.compile(rf"({FIELD.decode()})[,\n]")
 MOST = 2**63
@@ -178,6 +178,9 @@ class PolarsTable(Table):
         import polars as pl
 
         self.quoted = gated.quoted
+        if width == 1:  # polars takes a blank line for no row, or for one, as it likes
+            self.frame = pl.DataFrame({"0": PlainTable(gated, width, [0]).columns[0]}, schema={"0": pl.String})
+            return
         names = [str(at) for at in range(width)]
         block = ",".join(names).encode() + b"\n" + gated.block  # a mark, or a name, in the first record stays a text
         try:

@@ -82,8 +82,7 @@ class Gated:
 @lru_cache(maxsize=64)
 def grammar(width: int) -> re.Pattern[bytes]:
     """Return the expression of records of ``width`` fields, each ended by a line feed."""
-    record = FIELD + (rb"(?:,%b){%d}" % (FIELD, width - 1) if width > 1 else b"")
-    return re.compile((rb"(?!\n)" if width == 1 else b"") + record + rb"\n")
+    return re.compile(FIELD + (rb"(?:,%b){%d}" % (FIELD, width - 1) if width > 1 else b"") + rb"\n")
 
 
 @lru_cache(maxsize=64)
@@ -179,8 +178,6 @@ def _quoted(block: bytes, width: int) -> bool:
 
 def _plain(block: bytes, width: int, rows: int) -> bool:
     """Tell whether every width-th separator, and no other, is a line feed."""
-    if width == 1:
-        return b"," not in block and b"\n\n" not in block and not block.startswith(b"\n")
     return block.translate(None, OTHERS) == (b"," * (width - 1) + b"\n") * rows
 
 

@@ -6,11 +6,9 @@ is refused, nor in what is said of it.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -23,16 +21,10 @@ from epsworth.numerals import exact_decimal
 from epsworth.records import Records
 from epsworth.release.copies import Indices, Input
 from epsworth.release.rules import BITS
+from epsworth.release.values import WORDS, is_missing, items, number, numbers
 from epsworth.space import Feature
 
-_OF_NUMPY = frozenset(np.sctypeDict.values())
-NUMBERS = frozenset({int, float, Decimal, Fraction}) | {
-    kind for kind in _OF_NUMPY if issubclass(kind, (np.integer, np.floating)) and not issubclass(kind, np.timedelta64)
-}
-"""Exact types: what others answer when they are asked what they are is code of their own, which may raise."""
 MOST_POINTS = 1 << 20
-WORDS = NUMBERS | {str, bool, np.str_, np.bool_}
-PLAIN = "fiu"  # kinds of arrays whose values are numbers all
 
 
 @dataclass(frozen=True)
@@ -104,16 +96,9 @@ class Grid:
 
     def places(self, column: Any) -> Indices:
         """Return the places of values, shape ``(n,)``, whatever they are; an array of numbers, or any values."""
-        with np.errstate(all="ignore"):  # of signalling NaNs, of what is too large or small
-            return self._places(column)
-
-    def _places(self, column: Any) -> Indices:
-        if type(column) is np.ndarray and column.ndim == 1 and column.dtype.kind in PLAIN and self.input.ordered:
-            return self._of_numbers(column.astype(np.float64))
-        values: Iterable[Any] = column.tolist() if isinstance(column, np.ndarray) and column.ndim == 1 else column
         if self.input.ordered:
-            return self._of_numbers(np.array([_number(value) for value in values], dtype=np.float64))
-        return np.array([self._category(value) for value in values], dtype=np.int64)
+            return self._of_numbers(numbers(column, number))
+        return np.array([self._category(value) for value in items(column)], dtype=np.int64)
 
     def holds(self, column: Any) -> NDArray[np.bool_]:
         """Tell which values their places stand for: numbers within the range, declared categories; no gaps.
@@ -125,45 +110,26 @@ class Grid:
         ([True, True, False, False], [False, False, True])
         """
         if self.input.ordered:
-            plain = type(column) is np.ndarray and column.dtype.kind in PLAIN
-            numbers = np.array(column if plain else [_number(value) for value in column], dtype=np.float64)
-            return np.asarray((numbers >= self.feature.lower) & (numbers <= self.feature.upper))
-        values = column.tolist() if isinstance(column, np.ndarray) else column
-        return np.array([type(value) in WORDS and value in self._positions for value in values], dtype=bool)
+            natural = numbers(column, number)
+            return np.asarray((natural >= self.feature.lower) & (natural <= self.feature.upper))
+        return np.array([type(value) in WORDS and value in self._positions for value in items(column)], dtype=bool)
 
     def _of_numbers(self, natural: NDArray[np.float64]) -> Indices:
-        natural = np.where(np.isfinite(natural), natural, self.missing)
         low, high = self.feature.lower, self.feature.upper
-        return nearest_index((np.clip(natural, low, high) - low) / (high - low), self.input.places).astype(np.int64)
+        with np.errstate(all="ignore"):  # whatever is tiny, or signals
+            natural = np.where(np.isfinite(natural), natural, self.missing)
+            unit = (np.clip(natural, low, high) - low) / (high - low)
+        return nearest_index(unit, self.input.places).astype(np.int64)
 
     @cached_property
     def _positions(self) -> dict[Any, int]:
         return {category: i for i, category in enumerate(self.feature.categories or ())}
 
     def _category(self, value: Any) -> int:
-        try:
-            if type(value) in WORDS and value == value:
-                return self._positions.get(value, self._positions[self.outside])
-            unknown = type(value) in WORDS or _is_gap(value)
-        except Exception:  # a signalling NaN: no word may come of it
-            unknown = True
-        return self._positions[self.missing if unknown else self.outside]
-
-
-def _is_gap(value: Any) -> bool:
-    """Tell None and pandas' gaps from all else, without asking the value."""
-    pandas = sys.modules.get("pandas")
-    return value is None or (pandas is not None and (value is pandas.NA or value is pandas.NaT))
-
-
-def _number(value: Any) -> float:
-    """Return a finite number as a double, and NaN for everything else: texts, truths, containers, what is too large."""
-    if type(value) not in NUMBERS:
-        return float("nan")
-    try:
-        return float(value)
-    except Exception:  # a conversion's error says what the value is like
-        return float("nan")
+        if is_missing(value):
+            return self._positions[self.missing]
+        outside = self._positions[self.outside]
+        return self._positions.get(value, outside) if type(value) in WORDS else outside
 
 
 def places_of(grids: Iterable[Grid], records: Records) -> Indices:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +21,8 @@ ATOM = re.compile(r'[^\s,:{}\[\]"]+')
 NESTING = re.compile(r'[^"{}\[\]]*+(?:("(?:[^"\\]|\\.)*+")|([{\[])|([}\]]))')
 PLAIN = r'(?:"[^"\\]*+"|[^\s,:{}\[\]"]++)'  # a value without nesting or escapes
 MEMBER = re.compile(rf'[ \t]*"([^"\\]*)"[ \t]*:[ \t]*({PLAIN})[ \t]*([,}}])')
+WHOLE = re.compile(r"-?[0-9]+")
+SAME = re.compile(r'"[^"\\\x00-\x1f]*+"|(?!-0)-?(?:0|[1-9][0-9]*+)|true|false|null')  # already as they are rewritten
 DIGITS = 300  # of a whole number: more are no category, and beyond 308 no double
 
 Member = tuple[str, int, int]  # name, and the span of the value
@@ -36,12 +39,12 @@ def members(line: str) -> list[Member]:
 
 
 @lru_cache(maxsize=16)
-def layout(names: tuple[str, ...], wanted: frozenset[str]) -> re.Pattern[str]:
-    """Return a pattern for objects with just these members, in this order, flat; its groups are the wanted values.
+def layout(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Return a pattern for objects with just these members, in this order, flat; its groups are their values.
 
     The lines of a file mostly agree in that, and one pattern per line is three times faster than one per member.
     """
-    parts = (rf'[ \t]*"{re.escape(n)}"[ \t]*:[ \t]*{f"({PLAIN})" if n in wanted else PLAIN}[ \t]*' for n in names)
+    parts = (rf'[ \t]*"{re.escape(name)}"[ \t]*:[ \t]*({PLAIN})[ \t]*' for name in names)
     return re.compile(rf"[ \t]*\{{{','.join(parts)}\}}[ \t\r\n]*")
 
 
@@ -131,52 +134,115 @@ def no_constant(word: str) -> Any:
     raise NotJson
 
 
-# Python writes NaN and Infinity, which JSON lacks: without `others` they pass where nothing is perturbed, and are no
-# value to perturb
-_values = json.JSONDecoder(parse_int=whole_number, parse_constant=lambda word: [word])  # nor a category NaN
-_flat = json.JSONDecoder(parse_int=whole_number)
-_unique_names = json.JSONDecoder(parse_int=whole_number, object_pairs_hook=unique)
-_strict_flat = json.JSONDecoder(parse_int=whole_number, parse_constant=no_constant)
-_strict = json.JSONDecoder(parse_int=whole_number, parse_constant=no_constant, object_pairs_hook=unique)
-decode: Callable[[str], Any] = _values.decode
+class Spelt(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+# Python writes NaN and Infinity, which JSON lacks: where nothing says which columns pass, they pass as well
+_values = json.JSONDecoder(parse_int=whole_number, parse_constant=lambda word: [word])  # no number, nor a category NaN
+_objects = json.JSONDecoder(parse_int=whole_number, object_pairs_hook=unique)
+_spelt = {
+    strict: json.JSONDecoder(
+        parse_int=Spelt, parse_float=Spelt, parse_constant=no_constant if strict else Spelt, object_pairs_hook=unique
+    )
+    for strict in (False, True)
+}
 
 
 def decode_values(texts: list[str]) -> list[Any]:
-    """Return the values that texts of single values stand for.
+    """Return the values that texts of single values stand for; for one that is no JSON, a container, which is no value.
 
     Examples
     --------
-    >>> decode_values(["1", '"a"', "null"])
-    [1, 'a', None]
+    >>> decode_values(["1", '"a"', "null", "01", "NaN"])
+    [1, 'a', None, ['01'], ['NaN']]
     """
-    values: list[Any] = decode(f"[{','.join(texts)}]")
-    if len(values) != len(texts):
-        raise NotJson
-    return values
+    try:
+        values: list[Any] = _values.decode(f"[{','.join(texts)}]")
+        if len(values) == len(texts):
+            return values
+    except (ValueError, RecursionError):
+        pass
+    return [_decoded(text) for text in texts]
 
 
-def decode_objects(lines: list[str], flat: int = 0, *, strict: bool = False) -> list[dict[str, Any]]:
-    """Return what another reader finds in lines of one object each, no member of which may stand there twice.
+def _decoded(text: str) -> Any:
+    try:
+        return _values.decode(text)
+    except (ValueError, RecursionError):
+        return [text]
 
-    Parameters
-    ----------
-    flat : int
-        If not 0, all objects have so many members without nesting: counting them is three times faster than a look at
-        every name.
-    strict : bool
-        Refuse NaN and Infinity.
-    """
-    decoder = (_strict_flat if strict else _flat) if flat else _strict if strict else _unique_names
-    found: list[dict[str, Any]] = decoder.decode(f"[{','.join(lines)}]")
-    if len(found) != len(lines) or (flat and set(map(len, found)) != {flat}):
+
+def decode_objects(lines: list[str]) -> list[dict[str, Any]]:
+    """Return what another reader finds in lines of one object each, no member of which may stand there twice."""
+    found: list[dict[str, Any]] = _objects.decode(f"[{','.join(lines)}]")
+    if len(found) != len(lines):
         raise NotJson
     return found
 
 
-def is_json(text: str, *, strict: bool = False) -> bool:
-    """Tell whether a text is one JSON value (``strict``: without NaN), and no object in it names a member twice."""
+def rewritten(text: str, *, strict: bool = False) -> str:
+    r"""Return the one text of a value, however it was written.
+
+    Whole numbers stay whole; all others are written as the shortest double, or where none is equal with all digits.
+
+    Parameters
+    ----------
+    strict : bool
+        Refuse NaN and Infinity.
+
+    Raises
+    ------
+    NotJson
+        If the text is not one JSON value, or an object in it names a member twice.
+
+    Examples
+    --------
+    >>> [rewritten(text) for text in ("7.50", "1E2", '"\\u0041"', '{"a":[1 , 2.0]}')]
+    ['7.5', '100.0', '"A"', '{"a": [1, 2.0]}']
+    """
+    if SAME.fullmatch(text):
+        return text
     try:
-        (_strict if strict else _unique_names).decode(text)
+        return _written(_spelt[strict].decode(text))
     except (ValueError, RecursionError):
-        return False
-    return True
+        raise NotJson from None
+
+
+def string(text: str) -> str:
+    """Return a text as JSON has it; a half of a surrogate pair, which no UTF-8 holds, as its escape."""
+    return json.dumps(text, ensure_ascii=any("\ud800" <= letter <= "\udfff" for letter in text))
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, Spelt):
+        return _number(value)
+    if isinstance(value, str):
+        return string(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{string(name)}: {_written(inner)}' for name, inner in value.items())}}}"
+    return json.dumps(value)
+
+
+def _number(text: str) -> str:
+    """Return a number's one text: of whole ones as they are, else of the shortest double, or of all digits."""
+    if WHOLE.fullmatch(text):
+        return "0" if text == "-0" else text
+    if not text[-1].isdigit():  # NaN, Infinity
+        return text
+    shortest = repr(float(text))
+    try:
+        exact = Decimal(text)
+        if shortest == text or Decimal(shortest) == exact:
+            return shortest
+        sign, figures, exponent = exact.as_tuple()
+    except ArithmeticError:  # an exponent beyond all bounds
+        return text
+    assert isinstance(exponent, int)  # it is finite
+    digits = "".join(map(str, figures))
+    bare = digits.rstrip("0")
+    return f"{'-' * sign}{bare}e{exponent + len(digits) - len(bare)}"

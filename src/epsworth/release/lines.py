@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 
 PART = 1 << 20  # bytes read for a part
-LONGEST = 1 << 20  # bytes of one line
+HEADER = 1 << 20  # bytes of a header
+LONGEST = 1 << 28  # bytes of a line: more than any text that somebody may write into a field, and less than memory
 
 
 class Readable(Protocol):
@@ -28,19 +29,20 @@ def parts(stream: Readable, line: int = 1) -> Iterator[bytes]:
     line : int
         Number of the first line, for messages.
     """
-    held = b""
+    held: list[bytes] = []  # of the line that has not ended yet
     while read := _filled(stream):
-        held += read
-        end = held.find(b"\n")
-        if (len(held) if end < 0 else end) > LONGEST:  # the others lie within the bytes just read
-            raise too_long(line)
-        if end >= 0:
-            end = held.rfind(b"\n") + 1
-            part, held = held[:end], held[end:]
+        end = read.rfind(b"\n") + 1
+        if sum(map(len, held)) + (read.find(b"\n") if end else len(read)) > LONGEST:
+            raise too_long(line, LONGEST)
+        if end:
+            part = b"".join([*held, read[:end]])
+            held = [read[end:]]
             line += count_lines(part)
             yield part
-    if held:
-        yield held
+        else:
+            held.append(read)
+    if rest := b"".join(held):
+        yield rest
 
 
 def count_lines(block: bytes, end: bytes = b"\n") -> int:
@@ -48,10 +50,10 @@ def count_lines(block: bytes, end: bytes = b"\n") -> int:
     return int(np.count_nonzero(np.frombuffer(block, dtype=np.uint8) == end[0]))
 
 
-def too_long(line: int) -> ValueError:
-    """Return the refusal of a line that is longer than `LONGEST`."""
+def too_long(line: int, most: int) -> ValueError:
+    """Return the refusal of a line that is longer than any may be."""
     return ValueError(
-        f"line {line} is longer than {LONGEST} bytes; a line end may be missing: end every record with one"
+        f"line {line} is longer than {most} bytes; a line end may be missing: end every record with one"
     )
 
 

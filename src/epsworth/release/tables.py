@@ -15,11 +15,14 @@ from epsworth.exact.testing import NotPrivate
 from epsworth.records import as_frame, categories_of, is_categorical, shown_names
 from epsworth.refusals import alone
 from epsworth.release.beside import check_beside, check_index, without_notes
-from epsworth.release.columns import MISSING, Column, Indices, is_missing
-from epsworth.release.placed import Placed, all_numbers, series_places
+from epsworth.release.columns import Column, Indices
+from epsworth.release.passing import passing, stacked
+from epsworth.release.placed import Placed
 from epsworth.release.policy import Policy
+from epsworth.release.series import series_codes, series_numbers
 from epsworth.release.unused import check_categories, without_unused
-from epsworth.release.verified import check_plain, check_released, check_whole
+from epsworth.release.values import number, spelt_number
+from epsworth.release.verified import check_plain, check_released
 from epsworth.release.withheld import values_withheld
 
 if TYPE_CHECKING:
@@ -185,9 +188,9 @@ class Perturbation:
         def values(name: str) -> nw.Series[Any]:
             return frame.get_column(name).alias(PLAIN)
 
-        inputs = {name: _encoded(column, values(name), first) for name, column in self.ruled.items()}
-        with values_withheld("a column that the policy looks at"):
-            return inputs, {name: series_places(column, values(name)) for name, column in self.seen.items()}
+        with values_withheld("a column that the policy perturbs"):
+            inputs = {name: _encoded(column, values(name), first) for name, column in self.ruled.items()}
+            return inputs, {name: _places(column, values(name)) for name, column in self.seen.items()}
 
     @alone()
     def array(self, table: NDArray[Any]) -> NDArray[Any]:
@@ -200,44 +203,29 @@ class Perturbation:
         if table.dtype.kind == "O":
             for name in self.passed(names):
                 check_plain(name, table[:, names.index(name)])
-        for name in [name for name in kept if name not in self.columns and self.policy.tailoring is None]:
-            check_whole(name, table[:, names.index(name)])
         with values_withheld("the array"):
-            inputs = {name: column.encode(table[:, names.index(name)]) for name, column in self.ruled.items()}
-            places = {name: column.places(table[:, names.index(name)]) for name, column in self.seen.items()}
-        sent = list(self.draw(inputs, places))
-        released = {c.feature.name: c.released(drawn, keep, self.policy) for c, drawn, keep in sent}
-        table, names = table[:, [i for i, name in enumerate(names) if name in kept]], kept  # a kind, too, can tell
-        kinds = [values.dtype for values in released.values()]
-        texts = any(kind.kind in "USO" for kind in [table.dtype, *kinds])
-        if self.policy.tailoring is not None:  # what it replaces must not show in the type of the whole
-            table = table.astype(object)
-            table[:, [names.index(name) for name in self.columns]] = 0.0
-            texts = any(kind.kind in "USO" for kind in kinds) or not all_numbers(table)
-            table = table if texts else table.astype(np.float64)
-        result = table.astype(object if texts else np.result_type(table.dtype, *kinds))
-        for (name, values), (column, drawn, keep) in zip(released.items(), sent, strict=True):
-            check_released(column, drawn, keep, self.policy, values)
-            result[:, names.index(name)] = values
-        return result
+            columns = {name: table[:, at] for at, name in enumerate(names)}
+            inputs = {name: column.encode(columns[name]) for name, column in self.ruled.items()}
+            places = {name: column.places(columns[name]) for name, column in self.seen.items()}
+        for column, drawn, keep in self.draw(inputs, places):
+            columns[column.feature.name] = column.released(drawn, keep, self.policy)
+            check_released(column, drawn, keep, self.policy, columns[column.feature.name])
+        return stacked([columns[name] if name in self.columns else passing(columns[name]) for name in kept], len(table))
 
     @alone()
     def unmasked(self, table: NDArray[Any]) -> NDArray[Any]:
         """Return a plain array: subclasses may index and assign in ways of their own.
 
-        What is masked in a sensitive column is a gap, which must not be refused, as it tells of the record; other masks
-        are.
+        What is masked in a perturbed column is a gap, as any other; where it would pass, a mask is refused.
         """
-        if self.seen and table.dtype.kind in "cmMV":  # a matter of the whole table's type, not of a value or a mask
+        if table.dtype.kind in "cmMV":  # a matter of the whole table's type, not of a value or a mask
             raise ValueError(f"the table holds {table.dtype.name}, neither numbers nor words; recode it")
-        gaps = np.ma.getmaskarray(table) if np.ma.is_masked(table) else np.empty(0)
-        if self.policy.tailoring is None or gaps.dtype != bool or table.ndim != 2:
+        if not np.ma.is_masked(table) or table.ndim != 2:
             check_unmasked(table)
             return np.asarray(table)
-        names = self.policy.tailoring.names
-        check_unmasked(table[:, [i for i in range(table.shape[1]) if f"x{i}" not in names]])
+        check_unmasked(table[:, [i for i in range(table.shape[1]) if f"x{i}" not in self.columns]])
         plain = np.array(table, dtype=object)
-        plain[gaps] = None
+        plain[np.ma.getmaskarray(table)] = None
         return plain
 
     def check_names(self, names: list[str]) -> list[str]:
@@ -303,9 +291,7 @@ class Perturbation:
             return categories_of(column.feature.categories, codes, before)
         if keep is not None:
             return nw.new_series(PLAIN, column.released(drawn, keep, self.policy).tolist(), backend=backend)
-        kinds = nw.new_series(PLAIN, list(column.feature.categories), backend=backend)
-        same = before.dtype.is_integer() and kinds.dtype.is_integer()
-        return kinds[drawn].cast(before.dtype) if same else kinds[drawn]
+        return nw.new_series(PLAIN, list(column.feature.categories), backend=backend)[np.asarray(drawn)]
 
 
 def check_unmasked(table: Any) -> None:
@@ -315,31 +301,17 @@ def check_unmasked(table: Any) -> None:
 
 
 def _encoded(column: Column, series: nw.Series[Any], first: int) -> Indices:
-    """Return a series' kernel inputs, or refuse a record of it; no other library's words, which may quote values."""
-    with values_withheld(f"the column {column.feature.name}"):
-        return _looked_up(column, series, first)
-
-
-def _looked_up(column: Column, series: nw.Series[Any], first: int) -> Indices:
-    """Return a series' kernel inputs; categories are looked up once each."""
-    import narwhals as nw
-
-    kind = series.dtype
-    _check_kind(column.feature.name, series)
+    """Return a series' kernel inputs, or refuse a record of it."""
     if column.feature.categories is None:
-        if kind in (nw.Decimal, nw.Int128, nw.UInt128):  # which NumPy does not have
-            series = series.cast(nw.Float64)
-        return column.encode_numbers(series.to_numpy(), first)
-    if kind == nw.Object:
-        return column.resolve(column.kinds(series.to_list()), first)
-    if kind.is_float():
-        known, at = np.unique(series.to_numpy(), return_inverse=True)  # what is no number is one of them
-        return column.resolve(column.kinds(known.tolist())[at], first)
-    present = [value for value in series.unique().to_list() if not is_missing(value)]
-    if not present:
-        return column.resolve(column.kinds([None] * len(series)), first)
-    kinds = series.replace_strict(present, column.kinds(present).tolist(), return_dtype=nw.Int64)
-    return column.resolve(kinds.fill_null(MISSING).to_numpy().astype(np.int64), first)
+        return column.encode_numbers(series_numbers(series, spelt_number), first)
+    return column.resolve(series_codes(series, column.kinds), first)
+
+
+def _places(column: Placed, series: nw.Series[Any]) -> Indices:
+    """Return a series' places on a tailored policy's grid."""
+    if column.feature.categories is None:
+        return column.places(series_numbers(series, number))
+    return series_codes(series, column.places)
 
 
 def _check_single(name: str, series: nw.Series[Any]) -> None:
@@ -358,21 +330,4 @@ def _check_single(name: str, series: nw.Series[Any]) -> None:
         raise ValueError(
             f"{name}: the column passes, but holds no single values but {type(kind).__name__.lower()}; "
             "give one number, word or truth per record"
-        )
-
-
-def _check_kind(name: str, series: nw.Series[Any]) -> None:
-    """Refuse columns that may hold more than one value per record, or that no library reads the same way."""
-    import narwhals as nw
-
-    kind = series.dtype
-    scalar = kind.is_numeric() or kind in (nw.Boolean, nw.String, nw.Categorical, nw.Enum)
-    if series.implementation.is_pandas_like() and kind in (nw.Object, nw.Unknown):
-        scalar = True
-        check_plain(name, series.to_list())
-    missing = kind == nw.Unknown and series.null_count() == len(series)  # polars' and arrow's type of nothing
-    if not scalar and not missing:
-        raise ValueError(
-            f"{name}: the column holds something that is not a number or a word but {type(kind).__name__.lower()}; "
-            "give one number or word per record"
         )

@@ -88,18 +88,19 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
 
         Masks, and an index that `set_output` would put back, are lost in the array, so they are looked at before.
         """
-        X = self._objects(self._unmasked(X))
+        X = self._unmasked(X)
         labels = {f"x{i}": label for i, label in enumerate(getattr(X, "columns", ()))}
         check_beside({label for name in self.policy_.names for label in (name, labels.get(name, name))}, X)
         if self.policy_.others is not None:
             check_index(self.policy_.others.passed, X)
+        X = self._objects(X)
         if np.asarray(X).dtype.kind == "c":  # scikit-learn's refusal would show the values
             raise ValueError("Complex data not supported; give numbers or words")
         return check_array(X, dtype=None, ensure_all_finite=False)
 
     def _objects(self, X: Any) -> Any:
-        """Return records as they are, value by value: NumPy's common type of them would tell of sensitive columns."""
-        if self.policy_.tailoring is None or not (isinstance(X, (list, tuple)) or hasattr(X, "iloc")):
+        """Return records as they are, value by value: NumPy's common type of them would tell of perturbed columns."""
+        if not (isinstance(X, (list, tuple)) or hasattr(X, "iloc")):
             return X
         turned = hasattr(X, "iloc")
         lines = [X.iloc[:, j].tolist() for j in range(X.shape[1])] if turned else X
@@ -114,7 +115,7 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
         return objects.T if turned else objects
 
     def _unmasked(self, X: Any) -> Any:
-        """Return what is no masked array; what is masked in a sensitive column of a tailored policy is a gap."""
+        """Return what is no masked array; what is masked in a perturbed column is a gap."""
         if isinstance(X, np.ma.MaskedArray):
             return Perturbation(self.policy_).unmasked(X)
         check_unmasked(X)

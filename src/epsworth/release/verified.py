@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.release.columns import is_missing
+from epsworth.release.values import is_missing
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -20,33 +20,15 @@ if TYPE_CHECKING:
     from epsworth.release.policy import Policy
 
 PLAIN = (str, bool, np.bool_, numbers.Real, np.number)  # decimals are looked at apart: they are registered as no reals
-EXACT = 1 << 53  # up to it doubles hold every whole number
 
 
 def check_plain(name: str, values: Iterable[Any]) -> None:
     """Refuse a column of objects that are not texts, numbers, truths or missing; the message shows no value."""
-    for kind in {type(value) for value in values if not is_gap(value)}:
+    for kind in {type(value) for value in values if not is_missing(value)}:
         if not (issubclass(kind, PLAIN) or kind.__name__ == "Decimal") or issubclass(kind, np.complexfloating):
             raise ValueError(
                 f"{name}: the column holds something that is not a number or a word; give one number or word per record"
             )
-
-
-def check_whole(name: str, values: NDArray[Any]) -> None:
-    """Refuse whole numbers that doubles, which released numbers are, would round: two ids could become one."""
-    if values.dtype.kind in "iu" and values.size and (values.max() > EXACT or values.min() < -EXACT):
-        raise ValueError(
-            f"{name}: the column holds whole numbers beyond 2^53, which an array of released numbers would round; give "
-            "a data frame, or an array of objects"
-        )
-
-
-def is_gap(value: Any) -> bool:
-    """Tell what stands for a missing value from all else, objects of any kind among them."""
-    try:
-        return is_missing(value)
-    except Exception:  # arrays, signalling NaNs, whatever an object does: neither equal to itself nor not
-        return False
 
 
 def check_released(
@@ -82,4 +64,4 @@ def _public(
         told = column.released(places, keep, policy)
         return np.array_equal(found.astype(np.float64), told.astype(np.float64), equal_nan=True)
     values = released.tolist() if isinstance(released, np.ndarray) else released.unique().to_list()
-    return all(value in column.feature.categories for value in set(values) if not is_gap(value))
+    return all(value in column.feature.categories for value in set(values) if not is_missing(value))

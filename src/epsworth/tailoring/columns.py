@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from epsworth.numerals import short
 from epsworth.records import Records
-from epsworth.release.columns import is_missing
-from epsworth.release.grids import NUMBERS, Grid
+from epsworth.release.grids import Grid
+from epsworth.release.values import NUMBERS, is_missing
 from epsworth.space import Domain, Feature
 
 MOST_POINTS = 1 << 16  # of a grid of whole numbers

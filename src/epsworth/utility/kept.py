@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
-from epsworth.release.columns import is_missing
 from epsworth.release.copies import Indices
 from epsworth.release.grids import places_of
 from epsworth.release.randomisers import Case, Randomiser
 from epsworth.release.tailoring import Reach, Tailoring
+from epsworth.release.values import is_missing
 from epsworth.rounding import down, up
 from epsworth.tailoring.asking import Asked
 

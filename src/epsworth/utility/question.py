@@ -20,7 +20,7 @@ from epsworth.mechanisms.family import Build, Release, families, quantised
 from epsworth.mechanisms.record import RecordRelease, record_release, stand_ins
 from epsworth.numerals import short, whole
 from epsworth.records import Indices, Records, as_records
-from epsworth.release.columns import is_missing
+from epsworth.release.values import is_missing
 from epsworth.space import Domain, Feature, unit_domain
 from epsworth.utility.pace import Pace
 

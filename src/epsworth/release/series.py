@@ -1,0 +1,68 @@
+"""Columns of data frames, read value by value whatever they hold; where all are numbers, at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from epsworth.arrays import Floats
+from epsworth.release.values import PLAIN, WORDS, numbers
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+    from epsworth.release.columns import Indices
+
+Codes = Callable[[Any], "Indices"]
+
+
+def series_numbers(series: nw.Series[Any], read: Callable[[Any], float]) -> Floats:
+    """Return a series as doubles, NaN for all that are no numbers (see `values.numbers`)."""
+    if series.dtype.is_numeric():
+        try:
+            found = np.asarray(series.to_numpy())
+        except Exception:  # decimals and integers that NumPy does not have
+            found = np.empty(0, dtype=object)
+        if found.dtype.kind in PLAIN:
+            return numbers(found, read)
+    return numbers(series_values(series), read)
+
+
+def series_codes(series: nw.Series[Any], codes: Codes) -> Indices:
+    """Return the code of every value of a series; ``codes`` looks up a list of values, whatever they are.
+
+    Values of one type are looked up once each.  Those of mixed types are not: a truth equals a number, and may have
+    another code.
+    """
+    values = series_values(series)
+    kinds = set(map(type, values)) - {type(None)}
+    if len(kinds) > 1 or not kinds <= WORDS:
+        return codes(values)
+    different = list(dict.fromkeys(values))
+    known = dict(zip(different, codes(different).tolist(), strict=True))
+    return np.array([known[value] for value in values], dtype=np.int64)
+
+
+def series_values(series: nw.Series[Any]) -> list[Any]:
+    """Return a series' values; None for gaps, and a container for all that Python may be unable to hold.
+
+    Libraries raise, in words of their own, where a time is out of Python's range or a text no text.
+    """
+    import narwhals as nw
+
+    kind = series.dtype
+    if not (kind.is_numeric() or kind in (nw.Boolean, nw.String, nw.Categorical, nw.Enum, nw.Object, nw.Unknown)):
+        return [None if gap else [] for gap in series.is_null().to_list()]
+    try:
+        return series.to_list()
+    except Exception:
+        return [_value(series[i : i + 1]) for i in range(len(series))]
+
+
+def _value(series: nw.Series[Any]) -> Any:
+    try:
+        return series.to_list()[0]
+    except Exception:  # which would say what the value is like
+        return []

@@ -1,0 +1,99 @@
+"""One value of a record: a number, a word, a gap, or something else, told by its exact type alone.
+
+Total functions: nothing is raised or warned of, and no value's own code is asked what it is.  What a sensitive value is
+must not show in whether a record is refused, nor in what is said of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from epsworth.arrays import Floats
+
+_OF_NUMPY = frozenset(np.sctypeDict.values())
+NUMBERS = frozenset({int, float, Decimal, Fraction}) | {
+    kind for kind in _OF_NUMPY if issubclass(kind, (np.integer, np.floating)) and not issubclass(kind, np.timedelta64)
+}
+WORDS = NUMBERS | {str, bool, np.str_, np.bool_}
+GAPS = frozenset({"NoneType", "NAType", "NaTType"})  # pandas' among them
+PLAIN = "fiu"  # kinds of arrays whose values are numbers all
+NUMBER = re.compile(r"[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*")
+
+
+def is_missing(value: Any) -> bool:
+    """Tell None, NaN and the missing values of data frames from all others.
+
+    Examples
+    --------
+    >>> [is_missing(value) for value in (None, float("nan"), np.datetime64("NaT"), Decimal("sNaN"), "", [float("nan")])]
+    [True, True, True, True, False, False]
+    """
+    kind = type(value)
+    if kind is Decimal:
+        return bool(value.is_nan())  # a signalling one raises where it is compared
+    if kind in (np.datetime64, np.timedelta64):
+        return bool(np.isnat(value))
+    return kind.__name__ in GAPS or (kind in NUMBERS and bool(value != value))
+
+
+def number(value: Any) -> float:
+    """Return a number as a double, infinite where it is too large for one, and NaN for everything else.
+
+    Examples
+    --------
+    >>> [number(value) for value in (3, Decimal("0.5"), 10**400, "3", True, [3], Decimal("sNaN"))]
+    [3.0, 0.5, inf, nan, nan, nan, nan]
+    """
+    if type(value) not in NUMBERS:
+        return float("nan")
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+    except ValueError:  # a signalling NaN
+        return float("nan")
+
+
+def spelt_number(value: Any) -> float:
+    """Return a number as a table may hold it: a truth counts 1 or 0, and a text may spell a number.
+
+    Examples
+    --------
+    >>> [spelt_number(value) for value in (3, " 3.5 ", b"4", True, "1e400", "nan", "3 years", None)]
+    [3.0, 3.5, 4.0, 1.0, inf, nan, nan, nan]
+    """
+    kind = type(value)
+    if kind in (bytes, np.bytes_):
+        value, kind = value.decode("latin-1"), str
+    if kind in (str, np.str_):
+        return float(value) if NUMBER.fullmatch(value) else float("nan")
+    return float(value) if kind in (bool, np.bool_) else number(value)
+
+
+def numbers(values: Any, read: Callable[[Any], float] = spelt_number) -> Floats:
+    """Return values as doubles, NaN for all that are no numbers.
+
+    Parameters
+    ----------
+    values : array of shape ``(n,)``, or iterable of any values
+    read : callable
+        How a single value is read where they are not numbers all.
+    """
+    with np.errstate(all="ignore"):  # of signalling NaNs, of what is too large or small
+        if isinstance(values, np.ndarray) and values.dtype.kind in PLAIN:
+            return values.astype(np.float64)
+        return np.array([read(value) for value in items(values)], dtype=np.float64)
+
+
+def items(values: Any) -> Iterable[Any]:
+    """Return the values of an array, or any others as they are."""
+    if not isinstance(values, np.ndarray):
+        found: Iterable[Any] = values
+        return found
+    return list(values) if values.dtype.kind in "mM" else values.tolist()  # some times would become whole numbers
