@@ -24,7 +24,7 @@ def automaton(text, width):
             else:
                 field += letter
         elif letter in ",\n":
-            blank = state == "begins" and not record
+            blank = width > 1 and state == "begins" and not record  # one column may hold gaps
             record, field, state = [*record, field], "", "begins"
             if letter == "\n":
                 if len(record) != width or blank:
@@ -56,7 +56,7 @@ def test_the_grammar_is_an_automaton_s_on_all_short_strings(width, length):
             continue
         gated = gate.checked(text.encode(), width, b"\n", 0)
         assert (gated.rows, gated.quoted, gated.block) == (len(expected), '"' in text, text.encode())
-        assert list(csv.reader(io.StringIO(text, newline=""), strict=True)) == expected
+        assert [record or [""] for record in csv.reader(io.StringIO(text, newline=""), strict=True)] == expected
         taken += 1
     assert taken > 30
 
@@ -88,8 +88,6 @@ def test_the_ends_of_lines_are_the_header_s_on_all_short_strings():
         ("31,a\r\n", 2, 7, "ends otherwise than the header"),
         ("31,a\0\n", 2, 7, "a NUL byte"),
         ("31,a\n\n32,b\n", 2, 8, "is blank"),
-        ("31\n\n32\n", 1, 8, "is blank"),
-        ("\n31\n", 1, 7, "is blank"),
         ("31,a\n32,a,b\n", 2, 8, "has 3 fields, the header has 2"),
         ('31,"a,b"\n"32,""a"\n', 2, 8, "has 1 fields, the header has 2"),
         ("31,a,b\n32\n", 2, 7, "has 3 fields"),
