@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from fractions import Fraction
 
 from planting import mutant
@@ -121,12 +122,30 @@ def rows_of_a_person_count_once(original):
 
 
 @mutant(
-    "epsworth.release.units._misspelt",
-    claim="one person has no second spelling in other digits, signs or unseen characters",
+    "epsworth.release.ids.refusal",
+    claim="one person has no second spelling in other digits, signs, forms or characters that show nothing",
     test="tests/release/test_units.py::test_one_unit_has_no_second_spelling",
 )
 def other_spellings_are_other_people(original):
     return lambda text: None
+
+
+@mutant(
+    "epsworth.release.ids.BLANK",
+    claim="one person has no second spelling in other digits, signs, forms or characters that show nothing",
+    test="tests/release/test_units.py::test_no_character_of_the_kind_that_shows_nothing_names_anybody",
+)
+def printable_characters_are_seen(original):
+    return re.compile("[\u200b-\u200f\ufeff]")
+
+
+@mutant(
+    "epsworth.gateway.asked.people_of",
+    claim="one person has no second spelling in other digits, signs, forms or characters that show nothing",
+    test="tests/gateway/test_gateway_people.py::test_a_person_has_no_second_spelling",
+)
+def any_text_is_a_person(original):
+    return lambda values, settings: None if settings.person is None else list(map(str, values[settings.person]))
 
 
 @mutant(

@@ -54,6 +54,7 @@ def test_runs_are_listed(cli, folder, monkeypatch):
         (("spent", "--ledger", "kept"), "one way of both"),
         (("spent", "7", "--file", "ids.txt", "--ledger", "kept"), "one way of both"),
         (("spent", " 7", "--ledger", "kept"), "padded"),
+        (("spent", "Ann\u2800", "--ledger", "kept"), "holds a character that nobody sees"),
     ],
 )
 @pytest.mark.cases(1)
