@@ -56,7 +56,18 @@ def test_a_record_of_nobody_is_refused(opened, upstream, ledger, who):
     assert not upstream.bodies
 
 
-SPELLINGS = ["Ann\u2065", "Ann\u2800", "Ann\U000e0080", "Ann\u200b", " Ann", "An\u00a0n", "7.0", "Zoe\u0308", "\ud800", "NA"]
+SPELLINGS = [
+    "Ann\u2065",
+    "Ann\u2800",
+    "Ann\U000e0080",
+    "Ann\u200b",
+    " Ann",
+    "An\u00a0n",
+    "7.0",
+    "Zoe\u0308",
+    "\ud800",
+    "NA",
+]
 
 
 @pytest.mark.parametrize("who", SPELLINGS)

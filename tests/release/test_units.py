@@ -150,7 +150,9 @@ def test_one_unit_has_no_second_spelling(value, kind):
     """Each would be a unit with a budget of its own."""
     if kind is np.array and value.endswith("\0"):
         value += "x"  # arrays drop NULs at the end
-    with pytest.raises(IdError, match=r"row 3 .*(another spelling|nobody sees|digits other|normal form NFKC)") as refused:
+    with pytest.raises(
+        IdError, match=r"row 3 .*(another spelling|nobody sees|digits other|normal form NFKC)"
+    ) as refused:
         hashes(kind(["7", "007", "Ann", value, "-7"]), KEY)
     assert refused.value.row == 3
     assert value not in str(refused.value).partition(" is ")[0]
@@ -163,7 +165,9 @@ def test_no_character_of_the_kind_that_shows_nothing_names_anybody():
     names = [name for code in range(0x110000) if refusal(name := f"a{chr(code)}b") is None]
     shown = {name[1] for name in names}
     assert not any(unicodedata.category(letter)[0] in "CZ" for letter in shown - {" "})
-    assert not shown & set("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180f\u2065\u2800\u3164\ufe00\ufe0f\uffa0\U000e0080\U000e0100")
+    assert not shown & set(
+        "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180f\u2065\u2800\u3164\ufe00\ufe0f\uffa0\U000e0080\U000e0100"
+    )
     assert len({unicodedata.normalize("NFKC", name) for name in names}) == len(names)
     assert {" ", "b", "\u00eb", "\u4e2d", "-", "_", "\U0001f600"} <= shown
     assert len(names) > 130_000

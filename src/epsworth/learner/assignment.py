@@ -234,7 +234,9 @@ def _of_text(seed: object) -> bytes:
     if isinstance(seed, bytes) and seed:
         return seed
     if not isinstance(seed, str) or not seed:
-        raise ValueError(f"seed must be texts or bytes that are not empty, got {short(seed)}; write a number as its text")
+        raise ValueError(
+            f"seed must be texts or bytes that are not empty, got {short(seed)}; write a number as its text"
+        )
     try:
         return seed.encode()
     except UnicodeEncodeError:  # half of a character
