@@ -81,6 +81,7 @@ class LedgerFolder:
             with closing(self._connected()) as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 try:
+                    self._check_whole(connection)
                     tables = Tables(connection)
                     if tables.empty:
                         if self._unit_files() or (self.folder / KEY).exists():
@@ -132,6 +133,14 @@ class LedgerFolder:
             connection.close()
             raise
         return connection
+
+    def _check_whole(self, connection: sqlite3.Connection) -> None:
+        """Refuse a database that was cut, where no log holds its end: SQLite would read zeros there."""
+        log = self.path.with_name(f"{DATABASE}-wal")
+        if not log.exists() or not log.stat().st_size:
+            (pages,), (size,) = (connection.execute(f"PRAGMA page_{what}").fetchone() for what in ("count", "size"))
+            if self.path.stat().st_size < pages * size:
+                raise Altered("its database was cut")
 
     def _unit_files(self) -> dict[str, bytes]:
         """Return the names that the ledger gives its files, in its folder, with the run that each is named by."""
