@@ -89,8 +89,11 @@ class LedgerFolder:
                         tables.create()
                         connection.execute("COMMIT")  # before there is a key, which needs a database from then on
                         connection.execute("BEGIN IMMEDIATE")
+                    opening = not self.key
                     self._unlock(tables)
                     self._tidy(tables)
+                    for file in tables.files() if opening else ():  # later whoever reads one looks at it
+                        file.check(self.folder)
                     yield tables
                     connection.execute("COMMIT")
                 except BaseException:
@@ -152,10 +155,10 @@ class LedgerFolder:
 
         Whoever writes one holds the lock until the database knows it.
         """
-        files, units = tables.files(), self._unit_files()
-        known = {file.name for file in files}
+        units, known = self._unit_files(), {file.name for file in tables.files()}
         for name, run in units.items():
-            final, path, charged = run.hex() + ENDING, self.folder / name, tables.newest("id = ?", run) is not None
+            final, path = run.hex() + ENDING, self.folder / name
+            charged = final in known or tables.newest("id = ?", run) is not None
             if name == final and not charged:
                 raise Altered(f"its database does not know the run of {name}, as an older copy or another would not")
             if name == run.hex() + NEW and final in known and final not in units:
@@ -163,8 +166,6 @@ class LedgerFolder:
                 to_disk(self.folder)
             elif (name == final and final not in known) or (name != final and not charged):
                 path.unlink()
-        for file in files:
-            file.check(self.folder)
 
     def _unlock(self, tables: Tables) -> None:
         """Read the key, which is made once; another than that of the database, or none, is refused."""
