@@ -1,4 +1,4 @@
-"""What the ledger adds to a release: hashes and counts of ids, and the charge, over a sort of as many numbers."""
+"""What the ledger adds to a release: hashes and counts of ids, and the charge; and one run more beside thousands."""
 
 from __future__ import annotations
 
@@ -15,11 +15,51 @@ from epsworth.release.ledger_terms import Identity, Terms
 from epsworth.release.units import UnitCounts
 
 PART = 65_536
+ALIKE = 1.5  # of a run beside a hundred: one beside ten thousand, which reads none of them
+MEMORY = Path("/dev/shm")
+PEOPLE = 20  # of a small run
+BATCH = 20  # small runs that are timed together
 SORTING = 6.0  # of one sort of the same numbers, hashing, counting, writing and hashing the file included
 
 
 def rows(clock: Clock) -> Iterator[Row]:
-    """Yield the time of a charge of ten million ids over that of sorting as many random numbers."""
+    """Yield the time of a charge of ten million ids, and that of a small run beside ten thousand others."""
+    yield _charge(clock)
+    yield _one_more(clock)
+
+
+class Small:
+    """A ledger of small runs, each of people of its own, who are looked up, as all prices together exceed the cap."""
+
+    def __init__(self, folder: Path, runs: int) -> None:
+        self.folder, self.runs = folder, 0
+        self.grow(runs)
+
+    def grow(self, runs: int = BATCH) -> None:
+        """Add runs, from the first opening of the ledger to the last word of each."""
+        for _ in range(runs):
+            self.runs += 1
+            ledger, counts = Ledger(self.folder), UnitCounts()
+            counts.add(ledger.hashes(np.arange(PEOPLE) + PEOPLE * self.runs))
+            terms = Terms("policy", Fraction(1), Fraction(0), rows=PEOPLE, unit="id", cap="1.5")
+            digest = ledger.digest(b"%d" % self.runs)
+            run = ledger.begin(terms, Identity("policy 1", digest, f"out{self.runs}"), counts)
+            ledger.seal(run, "ab" * 32)
+            ledger.done(run)
+
+
+def _one_more(clock: Clock) -> Row:
+    """Return the time of a run beside many over that of one beside few, where waiting for the disk takes none."""
+    many, few = clock.size(10_000, 300), clock.size(100, 30)
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        large, small = Small(Path(folder, "large"), many), Small(Path(folder, "small"), few)
+        found = clock.race(large.grow, small.grow, per=(BATCH, BATCH), runs=11)
+        note = f"{shown(found.ours)} / {shown(found.theirs)} a run of {PEOPLE} ids, {many:,} and {few:,} runs before"
+    return Row("ledger: a run beside many", "one beside few", found.ratio, ALIKE, note)
+
+
+def _charge(clock: Clock) -> Row:
+    """Return the time of a charge of many ids over that of sorting as many random numbers."""
     count = clock.size(10_000_000, 10_000)
     ids, noise = np.arange(count), np.random.default_rng(0).integers(0, 2**63, count)
     number = 0
@@ -37,4 +77,4 @@ def rows(clock: Clock) -> Iterator[Row]:
 
         found = clock.race(charge, lambda: np.sort(noise), runs=3)
         note = f"{shown(found.ours)} / {shown(found.theirs)} for {count:,} ids"
-        yield Row("ledger: charge of a run's ids", "a sort of as many numbers", found.ratio, SORTING, note)
+        return Row("ledger: charge of a run's ids", "a sort of as many numbers", found.ratio, SORTING, note)

@@ -56,6 +56,29 @@ def test_a_record_of_nobody_is_refused(opened, upstream, ledger, who):
     assert not upstream.bodies
 
 
+SPELLINGS = [
+    "Ann\u2065",
+    "Ann\u2800",
+    "Ann\U000e0080",
+    "Ann\u200b",
+    " Ann",
+    "An\u00a0n",
+    "7.0",
+    "Zoe\u0308",
+    "\ud800",
+    "NA",
+]
+
+
+@pytest.mark.parametrize("who", SPELLINGS)
+def test_a_person_has_no_second_spelling(opened, upstream, ledger, who):
+    answer = opened(**ledger).post("/predict", json=[ONE | {"who": "jane"}, ONE | {"who": who}])
+    assert answer.status_code == 400
+    assert "row 1: 'who' " in answer.text
+    assert who.isascii() or who not in answer.text
+    assert not upstream.bodies
+
+
 def test_a_record_without_the_declared_person_is_refused(opened, upstream, ledger, record):
     client = opened(**ledger)
     assert client.post("/predict", json=[ONE]).status_code == 400

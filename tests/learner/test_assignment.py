@@ -286,11 +286,13 @@ def test_configurations_say_how_rows_are_assigned(tmp_path):
     ({"seed": SEED}, "^users is missing"), ({"users": ["a"]}, "^seed is missing"), ({}, "is missing"),
     ({"users": "a", "seed": SEED}, "^users must be a list of ids, one per report, got 'a'"),
     ({"users": 5, "seed": SEED}, "^users must be a list of ids"),
-    ({"users": [1], "seed": SEED}, "^users must be texts that are not empty, got 1"),
-    ({"users": [""], "seed": SEED}, "^users must be texts"), ({"users": [b"a"], "seed": SEED}, "^users must be texts"),
+    ({"users": [1], "seed": SEED}, "^users: number 0 must be a text that is not empty"),
+    ({"users": ["a", ""], "seed": SEED}, "^users: number 1 is empty"),
+    ({"users": [b"a"], "seed": SEED}, "^users: number 0 must be a text"),
     ({"users": ["a"], "seed": ""}, "^seed must be texts or bytes that are not empty"),
     ({"users": ["a"], "seed": 5}, "^seed must be texts or bytes"),
-    ({"users": ["\ud800"], "seed": SEED}, "^users must be texts that UTF-8 can write"),
+    ({"users": ["a", "a\u2800"], "seed": SEED}, "^users: number 1 holds a character that nobody sees"),
+    ({"users": ["\ud800"], "seed": SEED}, "^users: number 0 holds a character that nobody sees"),
     ({"users": ["a", "b"], "seed": SEED}, "^users has 2 ids for 1 reports; give one per report"),
 ])  # fmt: skip
 def test_bad_ids_and_seeds_are_refused(given, message):

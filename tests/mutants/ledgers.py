@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
+import re
 from fractions import Fraction
 
 from planting import mutant
@@ -88,7 +90,7 @@ def caps_rounded_up(original):
     test=f"{STORE}::test_units_that_would_exceed_are_counted_and_not_named",
 )
 def runs_of_before_forgotten(original):
-    return lambda self, settled, lines, files, folder: original(self, settled, [], [], folder)
+    return lambda self, settled, alike, files, folder: original(self, settled, alike, [], folder)
 
 
 @mutant(
@@ -97,7 +99,7 @@ def runs_of_before_forgotten(original):
     test=f"{CHARGES}::test_without_a_unit_everybody_is_charged_for_every_row",
 )
 def everybody_has_one_row(original):
-    return lambda lines: original([line._replace(most=1) for line in lines])
+    return lambda before, price: original(before, dataclasses.replace(price, most=1))
 
 
 @mutant(
@@ -112,17 +114,17 @@ def caps_can_be_raised(original):
 
 
 @mutant(
-    "epsworth.release.unit_files.Charges.part",
+    "epsworth.release.unit_files.Charges.lost",
     claim="a person is charged for each of its rows, in whatever order, file and format they come",
     test=f"{CHARGES}::test_a_person_pays_for_each_of_its_rows_in_any_file_order_and_format",
 )
 def rows_of_a_person_count_once(original):
-    return lambda self, low, high: (self.units[low:high], self.epsilon[low:high], self.delta[low:high])
+    return lambda self, asked: original(dataclasses.replace(self, rows=None), asked)
 
 
 @mutant(
-    "epsworth.release.units._misspelt",
-    claim="one person has no second spelling in other digits, signs or unseen characters",
+    "epsworth.release.ids.refusal",
+    claim="one person has no second spelling in other digits, signs, forms or characters that show nothing",
     test="tests/release/test_units.py::test_one_unit_has_no_second_spelling",
 )
 def other_spellings_are_other_people(original):
@@ -130,21 +132,93 @@ def other_spellings_are_other_people(original):
 
 
 @mutant(
-    "epsworth.release.ledger_tables.Tables._checked",
-    claim="a ledger that was edited, or put back to an older copy, is refused",
-    test=f"{STORE}::test_a_database_that_was_edited_is_refused",
+    "epsworth.release.ids.BLANK",
+    claim="one person has no second spelling in other digits, signs, forms or characters that show nothing",
+    test="tests/release/test_units.py::test_no_character_of_the_kind_that_shows_nothing_names_anybody",
 )
-def rows_without_a_look_at_their_marks(original):
-    return lambda self, kind, rows, *, keep=True: rows
+def printable_characters_are_seen(original):
+    return re.compile("[\u200b-\u200f\ufeff]")
 
 
 @mutant(
-    "epsworth.release.ledger_tables.Tables.past",
-    claim="a ledger that was edited, or put back to an older copy, is refused",
-    test=f"{STORE}::test_an_older_copy_of_the_database_is_refused",
+    "epsworth.gateway.asked.people_of",
+    claim="one person has no second spelling in other digits, signs, forms or characters that show nothing",
+    test="tests/gateway/test_gateway_people.py::test_a_person_has_no_second_spelling",
 )
-def the_past_without_its_runs(original):
-    return lambda self: self._mark("past", (0, None, self._about))
+def any_text_is_a_person(original):
+    return lambda values, settings: None if settings.person is None else list(map(str, values[settings.person]))
+
+
+@mutant(
+    "epsworth.release.ledger_folder.LedgerFolder._tidy",
+    claim="a ledger's database, key and files of units that do not belong together are refused",
+    test=f"{STORE}::test_files_that_do_not_belong_together_are_refused",
+)
+def files_without_a_look_at_whose_they_are(original):
+    return lambda self, tables: None
+
+
+@mutant(
+    "epsworth.release.ledger_tables.Tables.key_check",
+    claim="a ledger's database, key and files of units that do not belong together are refused",
+    test=f"{STORE}::test_files_that_do_not_belong_together_are_refused",
+)
+def any_key_opens(original):
+    return lambda self: None
+
+
+@mutant(
+    "epsworth.release.ledger_folder.LedgerFolder._check_whole",
+    claim="a ledger's database, key and files of units that do not belong together are refused",
+    test=f"{STORE}::test_what_was_lost_or_altered_is_refused[ledger.sqlite3 cut]",
+)
+def databases_without_their_end(original):
+    return lambda self, connection: None
+
+
+@mutant(
+    "epsworth.release.ledger_tables.Line.linked",
+    claim="a head tells whether a ledger still begins with exactly the runs that it covers",
+    test=f"{STORE}::test_a_head_notices_what_the_owner_edits",
+)
+def heads_of_names_alone(original):
+    return lambda self, before: hashlib.sha256(before + self.id).digest()
+
+
+@mutant(
+    "epsworth.release.ledger_tables.Line.linked",
+    claim="a head tells whether a ledger still begins with exactly the runs that it covers",
+    test=f"{STORE}::test_a_head_notices_an_older_copy_and_another_past",
+)
+def heads_that_forget_the_name_of_a_run(original):
+    return lambda self, before: original(self._replace(id=b""), before)
+
+
+@mutant(
+    "epsworth.release.unit_files.UnitFile.read",
+    claim="a head tells whether a ledger still begins with exactly the runs that it covers",
+    test=f"{STORE}::test_units_that_were_overwritten_are_noticed_by_the_check_of_a_head",
+)
+def units_taken_as_they_are(original):
+    return lambda self, folder, few=None: original(self, folder, 0 if few is None else few)
+
+
+@mutant(
+    "epsworth.release.ledger_tables.Tables.newest",
+    claim="one more run reads none of those before it, and of their units a few files",
+    test=f"{STORE}::test_one_more_run_reads_none_of_those_before_it",
+)
+def the_newest_of_all_that_are_read(original):
+    return lambda self, *condition: (list(self.lines()), original(self, *condition))[1]
+
+
+@mutant(
+    "epsworth.release.ledger._put_together",
+    claim="one more run reads none of those before it, and of their units a few files",
+    test=f"{STORE}::test_one_more_run_reads_none_of_those_before_it",
+)
+def files_that_are_never_put_together(original):
+    return lambda files: ([], 0)
 
 
 @mutant(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from decimal import Decimal
 from fractions import Fraction
 
@@ -46,14 +48,44 @@ def test_runs_are_listed(cli, folder, monkeypatch):
     assert (run["policy"], run["unit"], run["most"], run["epsilon"]) == ("5f2e" * 16, "id", 2, "0.333333333334")
 
 
+def begin(folder, number):
+    ledger = Ledger(folder)
+    terms = Terms("5f2e" * 16, Fraction(1, 3), Fraction(0), rows=1)
+    ledger.begin(terms, Identity("policy 1", bytes([number]) * 32, "out.csv"))
+
+
+def test_a_head_is_kept_elsewhere_and_verified_later(cli, folder):
+    shutil.copytree("kept", "older")
+    code, head, err = cli("ledger", "head", "--ledger", "kept")
+    head = head.strip()
+    assert (code, err) == (0, "")
+    assert re.fullmatch("1-[0-9a-f]{64}", head)
+    assert json.loads(cli("ledger", "head", "--ledger", "kept", "--json", "-")[1]) == {"head": head}
+    begin("kept", 1)
+    code, out, err = cli("ledger", "verify", head, "--ledger", "kept")
+    assert (code, err) == (0, "")
+    assert "holds all runs of this head" in out
+    longer = cli("ledger", "head", "--ledger", "kept")[1].strip()
+    assert longer.startswith("2-")
+    for when in ("as it was", "with another run since"):
+        code, out, err = cli("ledger", "verify", longer, "--ledger", "older")
+        assert (code, out, err.count("\n")) == (2, "", 1), when
+        assert "is not the one of this head" in err
+        begin("older", 2)
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (("spent", "7", "--ledger", "other"), "there is no ledger in other"),
         (("runs", "--ledger", "other"), "there is no ledger in other"),
+        (("head", "--ledger", "other"), "there is no ledger in other"),
+        (("verify", "0-" + 64 * "0", "--ledger", "other"), "there is no ledger in other"),
+        (("verify", "0-0", "--ledger", "kept"), "the head must be a number of runs"),
         (("spent", "--ledger", "kept"), "one way of both"),
         (("spent", "7", "--file", "ids.txt", "--ledger", "kept"), "one way of both"),
         (("spent", " 7", "--ledger", "kept"), "padded"),
+        (("spent", "Ann\u2800", "--ledger", "kept"), "holds a character that nobody sees"),
     ],
 )
 @pytest.mark.cases(1)

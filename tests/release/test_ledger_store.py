@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pickle
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from hypothesis import strategies as st
 from epsworth.release import ledger as ledger_module
 from epsworth.release import unit_files
 from epsworth.release.ledger import Ledger
-from epsworth.release.ledger_folder import DATABASE, KEY, MADE
+from epsworth.release.ledger_folder import DATABASE, KEY
 from epsworth.release.ledger_terms import ONE, Identity, Run, Terms, amount_above
 from epsworth.release.units import UnitCounts
 
@@ -421,151 +422,213 @@ def test_what_was_lost_or_altered_is_refused(kept, tmp_path, file, how):
         Ledger(tmp_path).spent([7])
 
 
+@pytest.fixture
+def days(tmp_path):
+    """A ledger on Monday and on Tuesday, with a run more; and another ledger."""
+    ledger = Ledger(tmp_path / "kept")
+    ended(ledger, begun(ledger, 1, [7, 8]))
+    shutil.copytree(tmp_path / "kept", tmp_path / "monday")
+    ended(ledger, begun(ledger, 2, [7, 9]))
+    shutil.copytree(tmp_path / "kept", tmp_path / "tuesday")
+    ended(Ledger(tmp_path / "another"), begun(Ledger(tmp_path / "another"), 1, [7, 8]))
+    return tmp_path
+
+
+def restored(days: Path, parts: dict[str, str]) -> Path:
+    """Put the files of a pattern back from the copy of a day, for each pattern."""
+    folder = days / "restored"
+    folder.mkdir()
+    for pattern, day in parts.items():
+        for path in (days / day).glob(pattern):
+            shutil.copy(path, folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ({DATABASE: "monday", KEY: "monday", "*.u64": "tuesday"}, "does not know the run of"),
+        ({DATABASE: "tuesday", KEY: "monday", "*.u64": "monday"}, "is missing or cut"),
+        ({DATABASE: "tuesday", KEY: "tuesday", "*.u64": "another"}, "does not know the run of"),
+        ({DATABASE: "another", KEY: "another", "*.u64": "monday"}, "does not know the run of"),
+        (
+            {DATABASE: "tuesday", KEY: "another", "*.u64": "tuesday"},
+            r"its key units\.key is not the one that it was written with",
+        ),
+        ({DATABASE: "another", KEY: "tuesday"}, r"its key units\.key is not the one that it was written with"),
+        ({DATABASE: "tuesday", "*.u64": "tuesday"}, r"its key units\.key is missing"),
+        ({KEY: "tuesday", "*.u64": "tuesday"}, "its database was lost or emptied"),
+        ({KEY: "tuesday"}, "its database was lost or emptied"),
+        ({"*.u64": "tuesday"}, "its database was lost or emptied"),
+    ],
+)
+@pytest.mark.cases(10)
+def test_files_that_do_not_belong_together_are_refused(days, parts, told):
+    """As half a restore leaves them; nothing is tidied away, and the command says the same."""
+    folder = restored(days, parts)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(ValueError, match=f"{told}.*; restore") as refused:
+        Ledger(folder)
+    assert str(refused.value).count("\n") == 0
+    assert before == {name: (folder / name).read_bytes() for name in before}
+    whole = {DATABASE: "tuesday", KEY: "tuesday", "*.u64": "tuesday"}
+    shutil.rmtree(folder)
+    assert Ledger(restored(days, whole)).spent([7, 8, 9]) == [1, HALF, HALF]
+
+
+def test_a_database_of_something_else_is_refused(tmp_path):
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as file:
+        file.execute("CREATE TABLE recipes (name TEXT)")
+    with pytest.raises(ValueError, match="its database is no ledger's"):
+        Ledger(tmp_path)
+
+
+# what a head covers
+
+
 def edit(folder: Path, *statements: str) -> None:
-    """Change a database as one who has no key can."""
-    file = sqlite3.connect(folder / DATABASE)
-    for statement in statements:
-        file.execute(statement)
-    file.commit()
-    file.close()
+    """Change a database as its owner can."""
+    with closing(sqlite3.connect(folder / DATABASE)) as file:
+        for statement in statements:
+            file.execute(statement)
+        file.commit()
+
+
+def test_a_head_holds_while_the_ledger_grows(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger_module, "MOST_FILES", 2)
+    ledger, heads = Ledger(tmp_path), []
+    for number in range(1, 9):
+        heads.append(ledger.head())
+        run = begun(ledger, number, None if number % 4 == 3 else [7, number], delta=Fraction(1, 10**6))
+        if number % 2:
+            ended(ledger, run)
+    assert [head.partition("-")[0] for head in heads] == [str(number) for number in range(8)]
+    assert len(set(heads)) == 8
+    for head in (*heads, ledger.head()):
+        ledger.verify(head)
+        Ledger(tmp_path).verify(head)
+    before = ledger.head()
+    ended(ledger, begun(ledger, 8, [7, 8], delta=Fraction(1, 10**6)))  # the output of a run is not what it covers
+    assert ledger.head() == before
 
 
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE runs SET epsilon = 1",
+        "UPDATE runs SET epsilon = 1 WHERE serial = 1",
+        "UPDATE runs SET everybody_epsilon = '5' WHERE serial = 2",
+        "UPDATE runs SET unit = NULL WHERE serial = 2",
+        "UPDATE runs SET head = zeroblob(32) WHERE serial = 1",
+        "UPDATE runs SET digest = zeroblob(32) WHERE serial = 1",
         "DELETE FROM runs WHERE serial = 2",
-        "DELETE FROM runs",
         "UPDATE runs SET serial = 9 WHERE serial = 2",
-        "UPDATE runs SET state = 'imported' WHERE serial = 1",
-        "UPDATE runs SET sha256 = NULL WHERE serial = 1",
-        f"UPDATE runs SET sha256 = '{'cd' * 32}' WHERE serial = 2",
-        "UPDATE about SET cap = NULL",
-        "DELETE FROM about",
-        "DELETE FROM files",
-        "UPDATE files SET epsilon = 1",
-        "INSERT INTO files SELECT * FROM files WHERE name = (SELECT MIN(name) FROM files)",
-        "DROP TABLE runs",
-        "DROP TABLE files",
-        "CREATE TRIGGER kind AFTER INSERT ON runs BEGIN DELETE FROM files; END",
-        "CREATE VIEW runs_of_mine AS SELECT * FROM runs",
-        "CREATE UNIQUE INDEX one ON runs (digest)",
-        "INSERT INTO keys SELECT id, zeroblob(32), zeroblob(16) FROM runs",
+        "UPDATE files SET sha256 = zeroblob(32)",
+        "UPDATE runs SET units = zeroblob(32) WHERE serial = 2",
     ],
 )
-@pytest.mark.cases(1)
-def test_a_database_that_was_edited_is_refused(kept, tmp_path, statement):
+@pytest.mark.cases(9)
+def test_a_head_notices_what_the_owner_edits(kept, tmp_path, statement):
+    """Which passes when the ledger is opened, as the page on it says."""
+    head = kept.head()
+    if statement.startswith("DELETE"):
+        (tmp_path / (name := f"{last_run(tmp_path)}.u64")).unlink()
+        edit(tmp_path, f"DELETE FROM files WHERE name = '{name}'")
     edit(tmp_path, statement)
-    for ledger in (Ledger, lambda folder: kept.runs()):  # opened anew, and by whom it was open
-        with pytest.raises(ValueError, match="is not what was kept"):
-            ledger(tmp_path)
-
-
-def test_a_run_that_is_done_draws_from_no_key_of_another(kept, tmp_path):
-    """A key that somebody put there would draw anew, and the charge was for what left."""
-    run = begun(kept, 3, [11])
-    stolen = "INSERT INTO keys SELECT {}, key, mark FROM keys"
-    for statement in (stolen.format("(SELECT id FROM runs WHERE serial = 1)"), "UPDATE keys SET key = zeroblob(32)"):
-        saved = {path: path.read_bytes() for path in tmp_path.iterdir()}
-        edit(tmp_path, "UPDATE runs SET state = 'charged', sha256 = NULL WHERE serial = 1", statement)
-        with pytest.raises(ValueError, match="is not what was kept"):
-            Ledger(tmp_path)
-        for path, content in saved.items():
-            path.write_bytes(content)
-    assert begun(kept, 3, [11]).key == run.key
-
-
-def test_a_key_that_was_put_there_is_refused(tmp_path):
-    """Whoever knows a run's key knows its draws: another's, and one of zeros."""
     ledger = Ledger(tmp_path)
-    begun(ledger, 1, [7])
-    edit(tmp_path, "UPDATE keys SET key = zeroblob(32)")
-    with pytest.raises(ValueError, match="is not what was kept"):
-        begun(ledger, 1, [7])
+    with pytest.raises(ValueError, match="is not the one of this head: "):
+        ledger.verify(head)
 
 
-@pytest.mark.parametrize("how", ["a new run", "a run that goes on"])
-def test_what_was_fixed_before_is_not_brought_back(tmp_path, how):
-    """The row of the time without a cap, put in the place of that with one, with the newest run's, too."""
+def last_run(folder: Path) -> str:
+    with closing(sqlite3.connect(folder / DATABASE)) as file:
+        return file.execute("SELECT lower(hex(id)) FROM runs ORDER BY serial DESC").fetchone()[0]
+
+
+def test_a_head_notices_an_older_copy_and_another_past(days):
+    """A whole folder that is put back is whole: nothing but a head tells that it is older."""
+    head = Ledger(days / "tuesday").head()
+    monday = Ledger(days / "monday")
+    with pytest.raises(ValueError, match="holds 1 runs, but the head covers 2: runs are missing"):
+        monday.verify(head)
+    begun(monday, 2, [7, 9])
+    with pytest.raises(ValueError, match="its first 2 runs are others than those that the head covers"):
+        monday.verify(head)
+    Ledger(days / "kept").verify(head)
+
+
+@pytest.mark.parametrize("head", ["", "1", "0-00", "-1-" + 64 * "0", "0-" + 64 * "G", "\u0661-" + 64 * "0", None])
+def test_what_is_no_head_is_told(kept, head):
+    with pytest.raises(ValueError, match="the head must be a number of runs"):
+        kept.verify(head)
+
+
+def test_units_that_were_overwritten_are_noticed_by_the_check_of_a_head(tmp_path):
+    """Where few are looked up in a large file, its hash is not: that is for `verify`."""
     ledger = Ledger(tmp_path)
-    first = begun(ledger, 1, [7])
-    file = sqlite3.connect(tmp_path / DATABASE)
-    old = {table: file.execute(f"SELECT * FROM {table}").fetchall() for table in ("about", "runs")}
-    begun(ledger, *((2, [8]) if how == "a new run" else (1, [7])), cap=Decimal("0.5"))
-    with pytest.raises(ValueError, match="1 unit would exceed"):
-        begun(ledger, 3, [7])
-    for tables in (["about"], ["about", "runs"]):
-        for table in tables:
-            file.executemany(
-                f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * len(old[table][0]))})", old[table]
-            )
-        file.commit()
-        with pytest.raises(ValueError, match="is not what was kept"):
-            Ledger(tmp_path)
-    file.close()
-    assert first.key
+    begun(ledger, 1, np.arange(20_000))
+    head, (path,) = ledger.head(), tmp_path.glob("*.u64")
+    largest = np.fromfile(path, "<u8")
+    ledger.verify(head)
+    with path.open("r+b") as file:
+        file.seek(-8, os.SEEK_END)
+        file.write(np.uint64(largest[-1] + 1).tobytes())
+    assert ledger.spent([7]) == [HALF]
+    for look in (lambda: ledger.verify(head), lambda: ledger.spent(range(5_000))):
+        with pytest.raises(ValueError, match="is not what was written"):
+            look()
 
 
-def test_files_that_cover_a_run_twice_are_refused(tmp_path, monkeypatch):
-    """Rows and files that were true before, so many that their numbers add up: runs 2 and 4 are forgotten."""
-    monkeypatch.setattr(ledger_module, "MOST_FILES", 2)
-    ledger, files, rows = Ledger(tmp_path), {}, {}
-    for number in range(1, 5):  # 1 and 2 alone, 1 to 3 together, 4 alone
-        begun(ledger, number, [7])
-        files |= {path.name: path.read_bytes() for path in tmp_path.glob("*.u64")}
-        with closing(sqlite3.connect(tmp_path / DATABASE)) as file:
-            rows |= {row[0]: row for row in file.execute("SELECT * FROM files")}
-    names = [begun(ledger, number, [7]).id.hex() + ".u64" for number in range(1, 5)]
-    assert [rows[name][-2] for name in names] == [1, 1, 3, 1]
-    edit(tmp_path, "DELETE FROM files")
-    with closing(sqlite3.connect(tmp_path / DATABASE)) as file:
-        file.executemany(f"INSERT INTO files VALUES ({', '.join('?' * 9)})", [rows[names[0]], rows[names[2]]])
-        file.commit()
-    for name, content in files.items():
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match="is not what was kept"):
-        Ledger(tmp_path)
+# what a run costs
 
 
-def test_an_older_copy_of_the_database_is_refused(tmp_path):
+def steps(ledger: Ledger, number: int, monkeypatch) -> int:
+    """Begin a run, and return how many instructions the database took."""
+    count = 0
+
+    def one_more():
+        nonlocal count
+        count += 1
+        return 0
+
+    def counting(*given, **options):
+        connection = CONNECT(*given, **options)
+        connection.set_progress_handler(one_more, 1)
+        return connection
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", counting)
+        ended(ledger, begun(ledger, number, [7 * number, 7 * number + 1]))
+    return count
+
+
+CONNECT = sqlite3.connect
+
+
+def test_one_more_run_reads_none_of_those_before_it(tmp_path, monkeypatch):
+    """Whether its records are new, or left before; and the files are few."""
     ledger = Ledger(tmp_path)
-    ended(ledger, begun(ledger, 1, [7]))
-    older, mark = (tmp_path / DATABASE).read_bytes(), (tmp_path / MADE).read_bytes()
-    ended(ledger, begun(ledger, 2, [7]))
-    (tmp_path / DATABASE).write_bytes(older)
-    with pytest.raises(
-        ValueError, match=r"its mark ledger\.made is of other runs than its database, as beside an older"
-    ):
-        Ledger(tmp_path)
-    assert len(list(tmp_path.glob("*.u64"))) == 2  # and nothing is tidied away
-    (tmp_path / MADE).write_bytes(mark)
-    with pytest.raises(ValueError, match=r"does not know the run of [0-9a-f]{32}\.u64, as an older copy"):
-        Ledger(tmp_path)
-    assert len(list(tmp_path.glob("*.u64"))) == 2
+    begun(ledger, 0, [-1], cap="0.6")  # from the second run on, units are looked up
+    early = [steps(ledger, number, monkeypatch) for number in range(1, 11)]
+    for number in range(11, 180):
+        begun(ledger, number, [7 * number])
+    late = [steps(ledger, number, monkeypatch) for number in range(180, 200)]
+    assert max(late) < 1.5 * max(early)
+    assert len(list(tmp_path.glob("*.u64"))) <= 3 * ledger_module.MOST_FILES
+    others = Ledger(tmp_path / "others")
+    repeats = [begun(others, 1, rows=1, target=f"out{number}", again=True) for number in range(30)]
+    assert [run.times_before for run in repeats] == list(range(30))
+    assert repeats[-1].epsilon_so_far == 15
+    assert begun(others, 1, rows=1, target="out3").times_before == 29
 
 
-@pytest.mark.parametrize("how", [missing, emptied, cut, zeros])
-def test_a_ledger_without_its_whole_mark_is_refused(kept, tmp_path, how):
-    how(tmp_path / MADE)
-    with pytest.raises(ValueError, match=r"its mark ledger\.made is .* restore the whole folder"):
-        Ledger(tmp_path)
-
-
-def test_the_mark_holds_whether_a_charge_came_to_its_end_or_not(kept, tmp_path):
-    """Who is killed between mark and charge leaves a mark of both; the next makes it that of the one."""
-    before = (tmp_path / MADE).read_bytes()
-
-    def charge_half():
-        with kept._place.alone() as tables:
-            tables.charge(tables.lines()[0]._replace(serial=3, id=bytes(16), unit=None), bytes(32))
-            kept._place._write_mark(before[:16] + tables.past())
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        charge_half()
-    assert (tmp_path / MADE).read_bytes() != before
-    assert len(Ledger(tmp_path).runs()) == 2
-    assert (tmp_path / MADE).read_bytes() == before
+def test_units_are_found_in_a_table_as_in_a_column():
+    chance = np.random.default_rng(1)
+    for size in (0, 1, 2, 77):
+        units = np.unique(chance.integers(0, 2**63, size).astype(np.uint64))
+        table = np.column_stack([units, units])
+        asked = np.concatenate([units, units + np.uint64(1), np.array([0, 2**64 - 1], np.uint64)])
+        found = unit_files.first_at_least(table[:, 0], asked)
+        assert found.tolist() == np.searchsorted(units, asked).tolist()
 
 
 def test_only_what_the_ledger_made_and_needs_no_more_is_removed(kept, tmp_path):
@@ -586,13 +649,15 @@ def test_only_what_the_ledger_made_and_needs_no_more_is_removed(kept, tmp_path):
 def test_files_that_were_put_together_are_removed(tmp_path, monkeypatch):
     monkeypatch.setattr(ledger_module, "MOST_FILES", 2)
     ledger = Ledger(tmp_path)
-    for number in range(5):
+    files = []
+    for number in range(9):
         begun(ledger, number, [7, number])
-    assert len(list(tmp_path.glob("*.u64*"))) == 1
-    assert Ledger(tmp_path).spent([7, 3]) == [Decimal("2.5"), HALF]
+        files.append(len(list(tmp_path.glob("*.u64*"))))
+    assert files == [1, 2, 1, 2, 3, 2, 3, 4, 1]
+    assert Ledger(tmp_path).spent([7, 3]) == [5, HALF]  # 7 is also the number of a run
 
 
-OWN = [DATABASE, f"{DATABASE}-wal", f"{DATABASE}-journal", KEY, f".{KEY}.00", MADE, f".{MADE}.new", "LEDGER.made"]
+OWN = [DATABASE, f"{DATABASE}-wal", f"{DATABASE}-journal", KEY, f".{KEY}.00", f".{KEY}.new", "UNITS.key"]
 
 
 @pytest.mark.parametrize("name", [*OWN, f"{'0f' * 16}.u64", "any.u64", "any.u64.new"])
@@ -610,7 +675,7 @@ def test_no_output_has_a_name_of_the_ledgers_in_its_folder(kept, tmp_path, name)
 
 
 def test_links_and_pipes_are_refused(tmp_path):
-    for number, name in enumerate((KEY, DATABASE, MADE, f"{DATABASE}-wal")):
+    for number, name in enumerate((KEY, DATABASE, f".{KEY}.new", f"{DATABASE}-wal")):
         for kind in ("link", "pipe"):
             folder = tmp_path / f"{number}{kind}"
             Ledger(folder)
@@ -672,7 +737,7 @@ def test_a_ledger_that_others_keep_is_told(tmp_path, monkeypatch):
 
 
 def test_a_fresh_key_that_a_killed_process_left_is_used_or_removed(tmp_path):
-    tmp_path.joinpath(f".{KEY}.0011223344556677").write_bytes(bytes(32))
+    tmp_path.joinpath(f".{KEY}.new").write_bytes(bytes(32))
     ledger = Ledger(tmp_path)
     begun(ledger, 1, [7])
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

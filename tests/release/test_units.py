@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from epsworth.release import units
+from epsworth.release.ids import refusal
 from epsworth.release.units import IdError, UnitCounts, hashes
 
 KEY = bytes(range(32))
@@ -41,9 +42,11 @@ def test_the_empty_text_has_the_reference_encoding():
 def misspelt(text: str) -> bool:
     """Tell whether a text is refused, as the page on the ledger says: read by Python's own conversion."""
     ignorable = (
-        "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+        "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\ufffc"
+        "\U00013441\U00013442\U00016fe4\U0001d159\U000e0000-\U000e0fff]"
     )
-    if re.search(ignorable, text) or any(unicodedata.category(letter) in ("Cc", "Cf", "Zl", "Zp") for letter in text):
+    hidden = any(unicodedata.category(letter)[0] in "CZ" and letter != " " for letter in text)
+    if hidden or re.search(ignorable, text) or unicodedata.normalize("NFKC", text) != text:
         return True
     if text in ("NA", "N/A", "NaN", "nan", "null") or any(c.isdigit() and not c.isascii() for c in text):
         return True
@@ -134,21 +137,40 @@ SPELLINGS = ["7.0", "7.", ".7", "7e0", "7E+0", "+7", "-07", "-00", "+007", "1.5"
 DIGITS = ["A\u0661", "\u0661-2", "room\u00b2", "x\uff17", "\U0001d7d8a"]
 UNSEEN = ["7\u200b", "7\0", "A\tb", "An\u00adn", "\ufeffAnn", "7\ufe0f", "\u20607", "Ann\u3164", "a\x7fb",
           "An\u2028n", "An\u2029n", "An\u2065n", "An\ufff0n", "An\U000e0001n", "An\U000e0fffn",
-          "An\U0001d173n"]  # fmt: skip
+          "An\U0001d173n", "An\u2800n", "\u2800", "An\U000e0080n", "An\u00a0n", "An\u3000n", "An\u2003n", "An\ue000n",
+          "An\U0010fffdn", "An\U0003fffen", "An\u0378n", "An\u115fn", "An\u1160n", "An\uffa0n", "An\u034fn",
+          "An\u17b4n", "An\u180bn", "An\u180fn", "An\ufe00n", "An\U000e0100n", "An\U000e01efn", "An\ufffcn",
+          "An\U00016fe4n", "An\U0001d159n", "An\x85n"]  # fmt: skip
+UNUSUAL = ["Zoe\u0308", "\uff21nn", "\ufb01n", "\u212bsa", "M\u00aa Jos\u00e9", "\uac00\u11a8", "\uff71", "\uf900"]
 
 
 @pytest.mark.parametrize("kind", [list, np.array])
-@pytest.mark.parametrize("value", SPELLINGS + DIGITS + UNSEEN)
+@pytest.mark.parametrize("value", SPELLINGS + DIGITS + UNSEEN + UNUSUAL)
 def test_one_unit_has_no_second_spelling(value, kind):
     """Each would be a unit with a budget of its own."""
     if kind is np.array and value.endswith("\0"):
         value += "x"  # arrays drop NULs at the end
-    with pytest.raises(IdError, match=r"row 3 .*(another spelling|nobody sees|digits other)") as refused:
+    with pytest.raises(
+        IdError, match=r"row 3 .*(another spelling|nobody sees|digits other|normal form NFKC)"
+    ) as refused:
         hashes(kind(["7", "007", "Ann", value, "-7"]), KEY)
     assert refused.value.row == 3
     assert value not in str(refused.value).partition(" is ")[0]
-    with pytest.raises(ValueError, match=r"row 1 .*(another spelling|nobody sees|digits other)"):
+    with pytest.raises(ValueError, match=r"row 1 .*(another spelling|nobody sees|digits other|normal form NFKC)"):
         hashes([7, value, 8], KEY)
+
+
+def test_no_character_of_the_kind_that_shows_nothing_names_anybody():
+    """All code points: one beside a letter is seen, or refused, and no two that read alike are both names."""
+    names = [name for code in range(0x110000) if refusal(name := f"a{chr(code)}b") is None]
+    shown = {name[1] for name in names}
+    assert not any(unicodedata.category(letter)[0] in "CZ" for letter in shown - {" "})
+    assert not shown & set(
+        "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180f\u2065\u2800\u3164\ufe00\ufe0f\uffa0\U000e0080\U000e0100"
+    )
+    assert len({unicodedata.normalize("NFKC", name) for name in names}) == len(names)
+    assert {" ", "b", "\u00eb", "\u4e2d", "-", "_", "\U0001f600"} <= shown
+    assert len(names) > 130_000
 
 
 def test_a_short_key_is_refused():

@@ -1,4 +1,4 @@
-"""``epsworth ledger``: what each unit lost in all runs, and which runs there were."""
+"""``epsworth ledger``: what each unit lost in all runs, which runs there were, and whether they still stand there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from epsworth.release.ledger import Ledger
 
 app = typer.Typer(
-    help="What left already: per unit (spent), and per run (runs).",
+    help="What left already: per unit (spent), and per run (runs); a hash of all runs (head), and its check (verify).",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -69,14 +69,35 @@ def runs(ledger: Folder = None, json: options.Json = None) -> None:
     show.console().print(table)
 
 
+@app.command("head")
+@options.apart
+def head(ledger: Folder = None, json: options.Json = None) -> None:
+    """Print a hash of all runs, to be kept elsewhere; verify checks it later."""
+    options.check_outputs(json, None)
+    found = _opened(ledger, json).head()
+    if not show.told(json, lambda: {"head": found}):
+        show.console().print(found, soft_wrap=True, highlight=False)
+
+
+@app.command("verify")
+@options.apart
+def verify(
+    head: Annotated[str, typer.Argument(metavar="HEAD", help="What `epsworth ledger head` printed before.")],
+    ledger: Folder = None,
+) -> None:
+    """Check that the ledger still begins with exactly the runs of HEAD; exit status 2 if it does not."""
+    _opened(ledger, None).verify(head)
+    show.console().print("the ledger holds all runs of this head, unchanged", soft_wrap=True, highlight=False)
+
+
 def _opened(folder: str | None, json: str | None) -> Ledger:
     """Open a ledger that is there, as a question makes none; the answer does not take the place of its files."""
     from epsworth.release.folders import folder_named, state_folder
     from epsworth.release.ledger import Ledger
-    from epsworth.release.ledger_folder import DATABASE, KEY, MADE
+    from epsworth.release.ledger_folder import DATABASE, KEY
 
     place = state_folder() if folder is None else folder_named("ledger", folder)
-    if not any((place / name).exists() for name in (DATABASE, KEY, MADE)):
+    if not any((place / name).exists() for name in (DATABASE, KEY)):
         raise ValueError(f"there is no ledger in {place}; name its folder by --ledger")
     kept = Ledger(place)
     if json not in (None, "-"):

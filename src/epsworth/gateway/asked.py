@@ -9,6 +9,7 @@ from typing import Any
 from epsworth.gateway.refusals import Refusal, shown
 from epsworth.gateway.settings import Settings
 from epsworth.gateway.strict_json import write_body
+from epsworth.release.ids import refusal
 
 Released = Mapping[str, list[Any]]
 
@@ -76,15 +77,18 @@ def check_public(name: str, values: list[Any]) -> list[Any]:
 
 
 def people_of(values: Mapping[str, list[Any]], settings: Settings) -> list[str] | None:
-    """Return whose each record is; a name that is missing or no word or whole number is refused."""
+    """Return whose each record is; what is no id by the ledger's rule (`epsworth.release.ids`) is refused."""
     if settings.person is None:
         return None
     found = []
     for row, value in enumerate(values[settings.person]):
-        if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
+        if isinstance(value, bool) or not isinstance(value, (str, int)):
             raise Refusal(
                 "person",
                 f"row {row}: {settings.person!r} must say whose record it is, a word or a whole number; send it",
             )
-        found.append(str(value))  # 7 and "7" are one person: two would have two budgets
+        name = str(value)  # 7 and "7" are one person: two would have two budgets
+        if (why := refusal(name)) is not None:
+            raise Refusal("person", f"row {row}: {settings.person!r} {why}")
+        found.append(name)
     return found

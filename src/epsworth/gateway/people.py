@@ -149,7 +149,7 @@ class People:
         return epsilon, delta
 
     def _hash(self, person: str) -> bytes:
-        return hashlib.blake2b(person.encode("utf-8", "surrogatepass"), key=self._key, digest_size=16).digest()
+        return hashlib.blake2b(person.encode(), key=self._key, digest_size=16).digest()
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -28,6 +28,7 @@ from epsworth.learner.tables.kernels import Question
 from epsworth.learner.tables.rounds import Round
 from epsworth.learner.tables.steps import Step
 from epsworth.numerals import short
+from epsworth.release.ids import refusal
 
 MARK = 16  # bytes of an id's mark: of a billion ids two share one with probability 1e-21
 Seed = str | bytes
@@ -95,7 +96,7 @@ def called(config: Asked, users: Iterable[str] | None, seed: Seed | None) -> Cal
         raise ValueError(
             f"{what} is missing: with rows='hash' a user's id and the public seed say which row is reported"
         )
-    ids, key = [_of_text("users", user) for user in _listed(users)], _of_text("seed", seed)
+    ids, key = list(map(_of_user, itertools.count(), _listed(users))), _of_text(seed)
     if len(set(ids)) < len(ids):
         first = {one: number for number, one in reversed(list(enumerate(ids)))}
         again = next(number for number, one in enumerate(ids) if first[one] < number)
@@ -138,7 +139,7 @@ def assigned_rounds(config: TableConfig, users: Iterable[str], seed: Seed) -> li
     >>> assigned_rounds(table, ["ann", "bob", "eve"], "a public seed")
     ['tables', 'weights', 'tables']
     """
-    return _rounds(config, [_of_text("users", user) for user in _listed(users)], _of_text("seed", seed))
+    return _rounds(config, list(map(_of_user, itertools.count(), _listed(users))), _of_text(seed))
 
 
 def _rounds(config: TableConfig, ids: Sequence[bytes], seed: bytes) -> list[Purpose]:
@@ -219,17 +220,27 @@ def _listed(users: Iterable[str]) -> list[str]:
     return list(users)
 
 
-def _of_text(field: str, value: object) -> bytes:
-    """Return an id or a seed as bytes; refuse what is none."""
-    if isinstance(value, bytes) and field == "seed" and value:
-        return value
-    if not isinstance(value, str) or not value:
-        what = "texts or bytes" if field == "seed" else "texts"
-        raise ValueError(f"{field} must be {what} that are not empty, got {short(value)}; write a number as its text")
+def _of_user(number: int, user: object) -> bytes:
+    """Return an id as bytes; what is none by the rule of ledgers could report twice, and is refused."""
+    if not isinstance(user, str):
+        raise ValueError(f"users: number {number} must be a text that is not empty; write a number as its text")
+    if (why := refusal(user)) is not None:
+        raise ValueError(f"users: number {number} {why}")
+    return user.encode()
+
+
+def _of_text(seed: object) -> bytes:
+    """Return a seed as bytes; refuse what is none."""
+    if isinstance(seed, bytes) and seed:
+        return seed
+    if not isinstance(seed, str) or not seed:
+        raise ValueError(
+            f"seed must be texts or bytes that are not empty, got {short(seed)}; write a number as its text"
+        )
     try:
-        return value.encode()
+        return seed.encode()
     except UnicodeEncodeError:  # half of a character
-        raise ValueError(f"{field} must be texts that UTF-8 can write, got {short(value)}; choose another") from None
+        raise ValueError(f"seed must be texts that UTF-8 can write, got {short(seed)}; choose another") from None
 
 
 class Roll:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import re
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,8 +22,8 @@ import numpy as np
 
 from epsworth.release.folders import folder_named, state_folder
 from epsworth.release.ledger_folder import LedgerFolder
-from epsworth.release.ledger_prices import Price, bounds_of, everybody, lost
-from epsworth.release.ledger_tables import Line, Settled, Tables
+from epsworth.release.ledger_prices import Price, added, everybody, most_of
+from epsworth.release.ledger_tables import EMPTY, Amounts, Line, Settled, Tables
 from epsworth.release.ledger_terms import (
     ONE,
     Charged,
@@ -37,7 +38,8 @@ from epsworth.release.ledger_terms import (
 from epsworth.release.unit_files import ENDING, NEW, WIDTHS, Charges, Kind, UnitFile, Words, in_pieces, together, write
 from epsworth.release.units import Hashes, UnitCounts, hashes
 
-MOST_FILES = 8
+MOST_FILES = 8  # of those that were put together equally often
+HEAD = re.compile("([0-9]{1,18})-([0-9a-f]{64})", re.ASCII)
 ERASING = 20.0  # seconds for whoever reads the log
 
 
@@ -55,7 +57,7 @@ class Ledger:
     Raises
     ------
     ValueError
-        For a ledger that cannot be read or written, or that lost its key, its files or its past.
+        For a ledger that cannot be read or written, or whose database, key and files do not belong together.
 
     Examples
     --------
@@ -136,39 +138,31 @@ class Ledger:
         asked = Price.of(terms, units)
         with self._place.alone() as tables:
             settled = _agreed(before := tables.settled(), terms, units is not None)
-            lines, files = tables.lines(), tables.files()
-            same = [line for line in lines if (line.fingerprint, line.digest) == (terms.policy, identity.digest)]
             unit = settled.unit if units is not None else None
-            whose = (identity.policy, identity.target, unit)
-            found = [line for line in same if (line.policy, line.target, line.unit) == whose]
-            if found and (known := self._known(tables, found[-1], asked, terms.again)) is not None:
-                if settled != before:  # what is stated holds from now on
-                    tables.settle(settled)
-                return _told(found[-1], *known, lines, bounds_of(lines, files))
+            same, found = tables.same(terms.policy, identity.digest), tables.of(identity, unit)
+            if found and found.fingerprint == terms.policy:
+                known = self._known(tables, found, asked, terms.again)
+                if known is not None:
+                    if settled != before:  # what is stated holds from now on
+                        tables.settle(settled)
+                    return _told(tables, found, *known)
             if same and not terms.again:
-                raise self.repeated(terms, len(same), any(line.state == "charged" for line in same))
-            sums = asked.checked(settled, lines, files, self._place.folder)
-            run, key, today = secrets.token_bytes(16), secrets.token_bytes(32), _today()
-            line = Line(
-                len(lines) + 1, run, terms.policy, identity.policy, identity.digest, identity.target, unit,
-                asked.epsilon, asked.delta, terms.rows, asked.most, today,
-            )  # fmt: skip
-            if settled != before:
-                tables.settle(settled)
-            tables.charge(line, key)
-            if units is not None:
-                self._keep(tables, asked, run, files)
-            made = _told(line, "new", key, lines, sums)
+                raise self.repeated(terms, same.repeats + 1, tables.stopped(terms.policy, identity.digest))
+            last, files = tables.newest(), tables.files()
+            sums = asked.checked(settled, everybody(last, asked), files, self._place.folder)
+            tables.settle(settled)
+            run, key = secrets.token_bytes(16), secrets.token_bytes(32)
+            file = None if units is None else self._keep(tables, asked, run, files)
+            line = _line(tables, run, terms, identity, unit, asked, file)
+            made = _told(tables, tables.charge(line, key), "new", key, sums)
         with self._place.alone():  # which names the run's file, and removes those that were put together
             return made
 
     def find(self, identity: Identity, unit: str | None) -> Charged | None:
         """Return the last run of an identity that was charged for this column of units; nothing is charged."""
         with self._place.alone() as tables:
-            for line in reversed(tables.lines()):
-                if Identity(line.policy, line.digest or b"", line.target) == identity and line.unit == unit:
-                    return Charged(line.id, line.state, line.sha256)
-        return None
+            line = tables.of(identity, unit)
+        return None if line is None else Charged(line.id, line.state, line.sha256)
 
     def seal(self, run: Run, sha256: str) -> None:
         """Keep the hash of a run's output, which is whole, before it gets its name."""
@@ -215,7 +209,7 @@ class Ledger:
     def runs(self) -> list[Record]:
         """Return all runs, in the order in which they were charged."""
         with self._place.alone() as tables:
-            lines = tables.lines()
+            lines = list(tables.lines())
         return [
             Record(
                 line.fingerprint, line.rows, decimal_of(line.epsilon), decimal_of(line.delta), line.most, line.unit,
@@ -223,6 +217,90 @@ class Ledger:
             )
             for line in lines
         ]  # fmt: skip
+
+    def head(self) -> str:
+        """Return a hash of all runs, with their number, to be kept where the ledger's owner cannot write.
+
+        It covers what every run was charged, when and for which records, and the file of units that was written with
+        it; not what became of outputs.  It tells nothing of people or records.
+
+        Returns
+        -------
+        str
+            For `verify`, which tells whether a ledger still holds these runs.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from epsworth.release import Ledger
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ledger = Ledger(folder)
+        ...     head = ledger.head()
+        ...     ledger.verify(head)
+        >>> head[:4]
+        '0-00'
+        """
+        with self._place.alone() as tables:
+            last = tables.newest()
+        return f"0-{EMPTY.hex()}" if last is None else f"{last.serial}-{last.head.hex()}"
+
+    def verify(self, head: str) -> None:
+        """Check that the ledger begins with exactly the runs that a head covers, and that its files are whole.
+
+        Everything is read: the database, the link of every run to the one before, the files of units.
+
+        Parameters
+        ----------
+        head : str
+            What `head` returned before; the ledger may have grown since.
+
+        Raises
+        ------
+        ValueError
+            For no head, where runs are missing or differ, and for files that are not what was written.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from epsworth.release import Ledger
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Ledger(folder).verify("1-" + 64 * "0")
+        Traceback (most recent call last):
+        ...
+        ValueError: the ledger ... is not the one of this head: it holds 0 runs, but the head covers 1: ...
+        """
+        given = HEAD.fullmatch(head) if isinstance(head, str) else None
+        if given is None:
+            raise ValueError(
+                "the head must be a number of runs, a minus and 64 hexadecimal digits; give what head printed"
+            )
+        count, covered = int(given[1]), bytes.fromhex(given[2])
+        with self._place.alone() as tables:
+            tables.check_sound()
+            files = tables.files()
+            links = [EMPTY, *self._links(tables, {file.name: file for file in files})]
+            for file in files:
+                file.read(self._place.folder)
+        if count >= len(links):
+            raise self._differs(
+                f"it holds {len(links) - 1} runs, but the head covers {count}: runs are missing, as in an older copy"
+            )
+        if links[count] != covered:
+            raise self._differs(f"its first {count} runs are others than those that the head covers")
+
+    def _links(self, tables: Tables, files: dict[str, UnitFile]) -> Iterator[bytes]:
+        """Yield the head after every run; refuse one that does not follow, or whose file of units is another."""
+        link = EMPTY
+        for serial, line in enumerate(tables.lines(), start=1):
+            link, file = line.linked(link), files.pop(line.id.hex() + ENDING, None)
+            if (line.serial, line.head) != (serial, link) or (file is not None and file.sha256 != line.units):
+                raise self._differs(f"run {serial} is not what was charged")
+            yield link
+        if files:
+            raise self._differs("it has units of runs that it does not hold")
+
+    def _differs(self, why: str) -> ValueError:
+        return ValueError(f"the ledger {self.path} is not the one of this head: {why}; restore the whole folder")
 
     def _known(self, tables: Tables, line: Line, asked: Price, again: bool) -> tuple[State, bytes | None] | None:
         """Return what to do with a run that was charged before; None where another one is wanted."""
@@ -248,18 +326,20 @@ class Ledger:
             f"another run adds {terms.adds} per record: use the {terms.output} you have, or say --again (again=True)"
         )
 
-    def _keep(self, tables: Tables, asked: Price, run: bytes, files: list[UnitFile]) -> None:
-        """Write the units of a run; put files together where there are many."""
+    def _keep(self, tables: Tables, asked: Price, run: bytes, files: list[UnitFile]) -> UnitFile:
+        """Write the units of a run, together with those of files that are many."""
         assert asked.units is not None
         assert asked.counts is not None
         folder, name, new = self._place.folder, run.hex() + ENDING, run.hex() + NEW
-        if len(files) < MOST_FILES:
+        former, level = _put_together(files)
+        if not former:
             kind: Kind = "counts" if asked.most > 1 else "ones"
             size, sha256 = write(folder, new, in_pieces(*(asked.units, asked.counts)[: WIDTHS[kind]]))
-            tables.add(UnitFile(name, kind, size, sha256, asked.epsilon, asked.delta, asked.most, 1))
-            return
+            file = UnitFile(name, kind, size, sha256, asked.epsilon, asked.delta, asked.most, 1, level)
+            tables.add(file, former)
+            return file
         every = [Charges.of(asked.units, asked.counts, asked.epsilon, asked.delta)]
-        every += [file.read(folder) for file in files]
+        every += [file.read(folder) for file in former]
         largest = [0, 0]
 
         def sums() -> Iterator[Words]:
@@ -269,30 +349,66 @@ class Ledger:
                 yield np.column_stack([units, epsilon, delta])
 
         size, sha256 = write(folder, new, sums())
-        tables.drop(files)
-        tables.add(
-            UnitFile(name, "sums", size, sha256, largest[0], largest[1], 1, 1 + sum(file.runs for file in files))
-        )
+        runs = 1 + sum(file.runs for file in former)
+        file = UnitFile(name, "sums", size, sha256, largest[0], largest[1], 1, runs, level)
+        tables.add(file, former)
+        return file
 
-    def _spent(self, units: Sequence[int | str]) -> list[tuple[int, int]]:
+    def _spent(self, units: Sequence[int | str]) -> list[Amounts]:
         asked = hashes(units, self.key)
         with self._place.alone() as tables:
-            epsilon, delta = everybody(tables.lines())
-            sums = [lost(file.read(self._place.folder), asked) for file in tables.files()]
+            last = tables.newest()
+            sums = [file.read(self._place.folder, len(asked)).lost(asked) for file in tables.files()]
+        epsilon, delta = (0, 0) if last is None else last.of_everybody
         return [
             (epsilon + sum(int(of[0][place]) for of in sums), delta + sum(int(of[1][place]) for of in sums))
             for place in range(len(asked))
         ]
 
 
-def _told(line: Line, state: State, key: bytes | None, lines: list[Line], sums: tuple[int, int]) -> Run:
-    """Return a run with what its records lost."""
-    others = [other for other in lines if other.digest == line.digest]
-    times = sum(other.fingerprint == line.fingerprint and other.serial != line.serial for other in others)
+def _put_together(files: list[UnitFile]) -> tuple[list[UnitFile], int]:
+    """Return the newest files that go into one with a run's units, and how often that was put together then.
+
+    Of each level there are at most so many files, so a unit is written again a logarithmic number of times.
+    """
+    former: list[UnitFile] = []
+    level = 0
+    while len(same := [file for file in files if file.level == level]) >= MOST_FILES:
+        former, level = [*same, *former], level + 1
+    return former, level
+
+
+def _line(
+    tables: Tables, run: bytes, terms: Terms, identity: Identity, unit: str | None, asked: Price, file: UnitFile | None
+) -> Line:
+    """Return a run with the sums up to it, which those before it hold."""
+    last, same = tables.newest(), tables.same(terms.policy, identity.digest)
+    records = tables.newest("digest = ?", identity.digest)
+    lost, alike = (asked.epsilon, asked.delta), everybody(last, asked)
+    if records is not None:
+        lost = added(records.of_records, lost)
+    serial, repeats = 1 if last is None else last.serial + 1, 0 if same is None else same.repeats + 1
+    return Line(
+        serial, run, terms.policy, identity.policy, identity.digest, identity.target, unit, asked.epsilon, asked.delta,
+        terms.rows, asked.most, _today(), None if file is None else file.sha256, repeats,
+        str(lost[0]), str(lost[1]), str(alike[0]), str(alike[1]),
+    )  # fmt: skip
+
+
+def _told(tables: Tables, line: Line, state: State, key: bytes | None, sums: Amounts | None = None) -> Run:
+    """Return a run with what its records lost; ``sums``: the most that a unit did."""
+    same, records, last = (
+        tables.same(line.fingerprint, line.digest), tables.newest("digest = ?", line.digest), tables.newest()
+    )  # fmt: skip
+    assert same is not None
+    assert records is not None
+    assert last is not None
     if line.unit is None:
-        sums = sum(other.epsilon for other in others), sum(other.delta for other in others)
+        sums = records.of_records
+    elif sums is None:
+        sums = added(last.of_everybody, most_of(tables.files()))
     epsilon, delta = (Fraction(amount, ONE) for amount in sums)
-    return Run(line.id, key, state, line.sha256, times, epsilon, min(delta, Fraction(1)))
+    return Run(line.id, key, state, line.sha256, same.repeats, epsilon, min(delta, Fraction(1)))
 
 
 def _agreed(settled: Settled, terms: Terms, units: bool) -> Settled:

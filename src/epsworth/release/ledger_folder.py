@@ -1,7 +1,7 @@
 """Where a ledger lies: its database, its key, its files, opened for one transaction at a time.
 
-A key that is lost, or a database that is emptied, cut, or put back from an older copy, would let everybody start from
-nothing: the rows of the database are marked with the key, and a file beside it holds a mark of the newest run.
+Files that do not belong together, as after half a restore, would let people start from nothing: they are refused.  Who
+owns the folder can write any past into it; `Ledger.head` is for whoever wants to know.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import secrets
 import sqlite3
 import stat
 import threading
@@ -20,16 +19,13 @@ from pathlib import Path
 
 from epsworth.files import OutputError
 from epsworth.release.folders import folder_named, to_disk
-from epsworth.release.ledger_tables import Altered, Settled, Tables, Verified
+from epsworth.release.ledger_tables import Altered, Tables
 from epsworth.release.locks import NO_LINKS
 from epsworth.release.unit_files import ENDING, NEW, UNITS
 
-DATABASE, KEY, MADE = "ledger.sqlite3", "units.key", "ledger.made"
-NEXT = f".{MADE}.new"
-OWN = re.compile(
-    rf"{re.escape(DATABASE)}(-.*)?|\.?({re.escape(KEY)}|{re.escape(MADE)})(\..*)?|.*{re.escape(ENDING)}(\..*)?",
-    re.I | re.S,
-)
+DATABASE, KEY = "ledger.sqlite3", "units.key"
+NEW_KEY = f".{KEY}.new"
+OWN = re.compile(rf"{re.escape(DATABASE)}(-.*)?|\.?{re.escape(KEY)}(\..*)?|.*{re.escape(ENDING)}(\..*)?", re.I | re.S)
 KEY_BYTES = 32
 PATIENCE = 120.0  # seconds for other processes: one may be putting files of many million units together
 ALONE = threading.RLock()  # no thread holds a connection while another forks: locks of SQLite do not survive that
@@ -49,14 +45,9 @@ class LedgerFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = Path(os.path.realpath(folder_named("ledger", folder)))
         self.path = self.folder / DATABASE
-        self._verified: Verified = {}
+        self.key = b""
         with self._told():
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._check_plain()
-            self.key = self._read_key()
-            with ALONE, closing(self._connected()) as connection:
-                if connection.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
-                    raise sqlite3.DatabaseError
         with self.alone():
             pass
         self.erased()
@@ -66,7 +57,7 @@ class LedgerFolder:
         """What stands in the folder, but for the units of runs."""
         log, index = (self.path.with_name(f"{DATABASE}-{end}") for end in ("wal", "shm"))
         own = {"database": self.path, "log": log, "index": index}
-        return own | {"key": self.folder / KEY, "mark": self.folder / MADE}
+        return own | {"key": self.folder / KEY}
 
     def check_apart(self, what: str, path: Path) -> None:
         """Refuse an output in the folder whose name, or the name that its links lead to, could be the ledger's."""
@@ -90,11 +81,20 @@ class LedgerFolder:
             with closing(self._connected()) as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 try:
-                    tables = Tables(connection, self.subkey(b"epsworth-mark"), self._verified)
-                    before = self._check(tables)
+                    self._check_whole(connection)
+                    tables = Tables(connection)
+                    if tables.empty:
+                        if self._unit_files() or (self.folder / KEY).exists():
+                            raise Altered("its database was lost or emptied")
+                        tables.create()
+                        connection.execute("COMMIT")  # before there is a key, which needs a database from then on
+                        connection.execute("BEGIN IMMEDIATE")
+                    opening = not self.key
+                    self._unlock(tables)
+                    self._tidy(tables)
+                    for file in tables.files() if opening else ():  # later whoever reads one looks at it
+                        file.check(self.folder)
                     yield tables
-                    if (after := tables.past()) != before:  # who is killed from here on leaves one or the other
-                        self._write_mark(before + after)
                     connection.execute("COMMIT")
                 except BaseException:
                     with suppress(sqlite3.Error):
@@ -137,91 +137,65 @@ class LedgerFolder:
             raise
         return connection
 
-    def _check(self, tables: Tables) -> bytes:
-        """Refuse a ledger that is not the one that was kept here; end what killed runs began.  Return what it is."""
-        made, names = self.folder / MADE, os.listdir(self.folder)
-        units = {name: bytes.fromhex(found[1]) for name in names if (found := UNITS.fullmatch(name))}
-        if tables.prepare():
-            if MADE in names or any(name.endswith(ENDING) for name in units):
-                raise Altered("its database was lost or emptied")
-            tables.settle(Settled())
-            return tables.past()
-        tables.settled()
-        runs, past = tables.lines(), tables.past()
-        if MADE in names:
-            mark = made.read_bytes()
-            if len(mark) != 2 * len(past) or past not in (mark[: len(past)], mark[len(past) :]):
-                raise Altered(f"its mark {MADE} is of other runs than its database, as beside an older copy")
-            if mark != 2 * past:
-                self._write_mark(2 * past)
-        elif runs:
-            raise Altered(f"its mark {MADE} is missing")
-        self._tidy(tables, units)
-        for name in names:
-            if re.fullmatch(rf"\.{re.escape(KEY)}\.[0-9a-f]{{16}}", name):
-                (self.folder / name).unlink(missing_ok=True)
-        return past
+    def _check_whole(self, connection: sqlite3.Connection) -> None:
+        """Refuse a database that was cut, where no log holds its end: SQLite would read zeros there."""
+        log = self.path.with_name(f"{DATABASE}-wal")
+        if not log.exists() or not log.stat().st_size:
+            (pages,), (size,) = (connection.execute(f"PRAGMA page_{what}").fetchone() for what in ("count", "size"))
+            if self.path.stat().st_size < pages * size:
+                raise Altered("its database was cut")
 
-    def _tidy(self, tables: Tables, units: dict[str, bytes]) -> None:
+    def _unit_files(self) -> dict[str, bytes]:
+        """Return the names that the ledger gives its files, in its folder, with the run that each is named by."""
+        found = {name: UNITS.fullmatch(name) for name in os.listdir(self.folder)}
+        return {name: bytes.fromhex(match[1]) for name, match in found.items() if match}
+
+    def _tidy(self, tables: Tables) -> None:
         """Name the files of runs that are charged; remove those of runs that never were, or are put together.
 
         Whoever writes one holds the lock until the database knows it.
         """
-        files, runs = tables.files(), {line.id for line in tables.lines()}
-        known = {file.name for file in files}
+        units, known = self._unit_files(), {file.name for file in tables.files()}
         for name, run in units.items():
             final, path = run.hex() + ENDING, self.folder / name
-            if name == final and run not in runs:
-                raise Altered(f"its database does not know the run of {name}, as an older copy would not")
+            charged = final in known or tables.newest("id = ?", run) is not None
+            if name == final and not charged:
+                raise Altered(f"its database does not know the run of {name}, as an older copy or another would not")
             if name == run.hex() + NEW and final in known and final not in units:
                 path.rename(self.folder / final)
                 to_disk(self.folder)
-            elif (name == final and final not in known) or (name != final and run not in runs):
+            elif (name == final and final not in known) or (name != final and not charged):
                 path.unlink()
-        for file in files:
-            file.check(self.folder)
 
-    def _write_mark(self, mark: bytes) -> None:
-        """Replace the file of the mark, whole or not at all."""
-        path = self.folder / NEXT
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | NO_LINKS, 0o600)
-        with open(handle, "wb") as file:
-            file.write(mark)
-            file.flush()
-            os.fsync(file.fileno())
-        path.replace(self.folder / MADE)
-        to_disk(self.folder)
-
-    def _read_key(self) -> bytes:
-        """Return the key; it is made before the database, and by one process."""
-        path, before = self.folder / KEY, self.path.exists() or (self.folder / MADE).exists()
+    def _unlock(self, tables: Tables) -> None:
+        """Read the key, which is made once; another than that of the database, or none, is refused."""
+        path, known = self.folder / KEY, tables.key_check()
         if not path.exists():
-            if before:
+            if known is not None:
                 raise Altered(f"its key {KEY} is missing")
             self._make_key(path)
-        key = path.read_bytes()
-        if len(key) != KEY_BYTES:
+        self.key = path.read_bytes()
+        if len(self.key) != KEY_BYTES:
             raise Altered(f"its key {KEY} is damaged")
-        return key
+        check = self.subkey(b"epsworth-check")
+        if known is None:
+            tables.set_key_check(check)
+        elif known != check:
+            raise Altered(f"its key {KEY} is not the one that it was written with")
 
     def _make_key(self, path: Path) -> None:
-        new = path.with_name(f".{KEY}.{secrets.token_hex(8)}")
-        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS, 0o600)
+        new = path.with_name(NEW_KEY)
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | NO_LINKS, 0o600)
         with open(handle, "wb") as file:
             file.write(os.urandom(KEY_BYTES))
             file.flush()
             os.fsync(file.fileno())
-        try:
-            os.link(new, path)  # whole, and once: whoever comes second takes it
-        except (FileExistsError, FileNotFoundError):  # and may have tidied up
-            if not path.exists():
-                raise
-        new.unlink(missing_ok=True)
+        new.rename(path)
         to_disk(self.folder)
 
     def _check_plain(self) -> None:
         """Refuse links, and pipes, which would be waited for without end."""
-        for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", KEY, MADE, NEXT):
+        for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", KEY, NEW_KEY):
             path = self.folder / name
             with suppress(FileNotFoundError):
                 if not stat.S_ISREG(os.lstat(path).st_mode):
@@ -236,8 +210,8 @@ class LedgerFolder:
             yield
         except Altered as error:
             raise ValueError(
-                f"the ledger {self.path} is not what was kept in its folder: {error}, so nobody knows what left; "
-                "restore the whole folder from its backup"
+                f"the ledger {self.path} has files that do not belong together: {error}, so nobody knows what left; "
+                "restore the whole folder from one backup"
             ) from None
         except sqlite3.Error as error:
             told = str(error)

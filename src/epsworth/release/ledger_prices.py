@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.numerals import whole
-from epsworth.release.ledger_tables import Line, Settled
+from epsworth.release.ledger_tables import Amounts, Line, Settled
 from epsworth.release.ledger_terms import LARGEST, Terms, amount_above
-from epsworth.release.unit_files import Charges, UnitFile, together
+from epsworth.release.unit_files import Charges, UnitFile, Words, after, together
 from epsworth.release.units import Hashes, UnitCounts
 
 MOST = 2**63 - 1  # rows of a unit: they are kept in 64 bits
@@ -51,31 +51,33 @@ class Price:
         return cls(*price, rows, most, found, counts)
 
     @property
-    def own(self) -> tuple[int, int]:
+    def own(self) -> Amounts:
         """The most that a unit loses in this run."""
         return self.epsilon * self.most, self.delta * self.most
 
-    def checked(self, settled: Settled, lines: list[Line], files: list[UnitFile], folder: Path) -> tuple[int, int]:
+    def checked(self, settled: Settled, alike: Amounts, files: list[UnitFile], folder: Path) -> Amounts:
         """Return what no unit will have lost more than; refuse what exceeds a cap.
 
-        Units are read only where the largest prices of all runs together exceed one.
+        ``alike`` is what everybody will have lost.  Units are looked up only where the largest prices of all runs
+        together exceed a cap.
         """
-        alike, own = everybody(lines), self.own
-        base = alike if self.units is not None else _added(alike, own)
         caps = settled.cap, settled.delta_cap
-        if any(cap is not None and common > cap for cap, common in zip(caps, base, strict=True)):
+        if any(cap is not None and common > cap for cap, common in zip(caps, alike, strict=True)):
             raise ValueError(
                 "everybody would exceed the cap, as runs without units are charged for all of their rows; state unit= "
                 "or most=, or take another ledger (ledger=)"
             )
-        bounds = _added(bounds_of(lines, files), own)
-        if self.units is not None and max(bounds[0] - base[0], bounds[1] - base[1]) > LARGEST:
+        in_files = most_of(files) if self.units is None else added(most_of(files), self.own)
+        if self.units is not None and max(in_files) > LARGEST:
             raise ValueError(f"a unit {TOO_MUCH}")
+        bounds = added(alike, in_files)
         if all(cap is None or bound <= cap for cap, bound in zip(caps, bounds, strict=True)):
             return bounds
-        rooms = [LARGEST if cap is None else min(cap - common, LARGEST) for cap, common in zip(caps, base, strict=True)]
+        rooms = [
+            LARGEST if cap is None else min(cap - common, LARGEST) for cap, common in zip(caps, alike, strict=True)
+        ]
         largest, over = (0, 0), 0
-        for sums in self._sums([file.read(folder) for file in files]):
+        for sums in self._sums(files, folder):
             beyond = [of > np.uint64(room) for of, room in zip(sums, rooms, strict=True)]
             over += int(np.count_nonzero(beyond[0] | beyond[1]))
             largest = max(largest[0], int(sums[0].max(initial=0))), max(largest[1], int(sums[1].max(initial=0)))
@@ -83,45 +85,27 @@ class Price:
             raise ValueError(
                 f"{over} unit{'s' * (over > 1)} would exceed the cap; release less, or leave out who has nothing left"
             )
-        return _added(base, largest)
+        return added(alike, largest)
 
-    def _sums(self, charges: list[Charges]) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
+    def _sums(self, files: list[UnitFile], folder: Path) -> Iterator[tuple[Words, Words]]:
         """Yield what units will have lost in runs with units: those of this run, or all where it is everybody's."""
         if self.units is None or self.counts is None:
-            for _, epsilon, delta in together(charges):
-                yield epsilon, delta
-            return
-        start = 0
-        for units, epsilon, delta in together(
-            [Charges.of(self.units, self.counts, self.epsilon, self.delta), *charges]
-        ):
-            end = start + (int(np.searchsorted(self.units[start:], units[-1], "right")) if len(units) else 0)
-            mine = np.searchsorted(units, self.units[start:end])
-            start = end
-            yield epsilon[mine], delta[mine]
+            return (sums[1:] for sums in together([file.read(folder) for file in files]))
+        own = Charges.of(self.units, self.counts, self.epsilon, self.delta)
+        return after(own, [file.read(folder, len(self.units)) for file in files])
 
 
-def _added(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+def everybody(before: Line | None, price: Price) -> Amounts:
+    """Return what runs without units charge everybody, with one more run."""
+    alike = (0, 0) if before is None else before.of_everybody
+    return alike if price.units is not None else added(alike, price.own)
+
+
+def most_of(files: list[UnitFile]) -> Amounts:
+    """Return what no unit can have lost more than, in runs with units."""
+    return sum(file.epsilon * file.most for file in files), sum(file.delta * file.most for file in files)
+
+
+def added(one: Amounts, other: Amounts) -> Amounts:
+    """Return both sums."""
     return one[0] + other[0], one[1] + other[1]
-
-
-def bounds_of(lines: list[Line], files: list[UnitFile]) -> tuple[int, int]:
-    """Return what no unit can have lost more than, in runs that are charged."""
-    in_files = sum(file.epsilon * file.most for file in files), sum(file.delta * file.most for file in files)
-    return _added(everybody(lines), in_files)
-
-
-def everybody(lines: list[Line]) -> tuple[int, int]:
-    """Return what runs without units charge everybody."""
-    alike = [line for line in lines if line.unit is None]
-    return sum(line.epsilon * line.most for line in alike), sum(line.delta * line.most for line in alike)
-
-
-def lost(charges: Charges, asked: Hashes) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return what these units lost in the runs of one file."""
-    places = np.searchsorted(charges.units, asked)
-    inside = np.flatnonzero(places < len(charges.units))
-    inside = inside[charges.units[places[inside]] == asked[inside]]
-    found = np.zeros((2, len(asked)), np.uint64)
-    found[:, inside] = charges.at(places[inside])
-    return found[0], found[1]

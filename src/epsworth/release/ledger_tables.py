@@ -1,47 +1,49 @@
-"""The ledger's database: its tables, and what keeps their rows from being changed by anybody without the key."""
+"""The ledger's database: every run holds the sums up to it, and a link to the run before, so none is read again."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass, fields
-from itertools import chain, compress, repeat
-from operator import ne
 from typing import Any, NamedTuple, NoReturn
 
+from epsworth.release.ledger_terms import Identity
 from epsworth.release.unit_files import UnitFile
 
-VERSION = 1
-SCHEMA = {  # without indices, which could tell otherwise than the rows that are marked
-    "about": """CREATE TABLE about (
-        one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER, unit TEXT, cap INTEGER, delta_cap INTEGER, mark BLOB
+VERSION = 2
+SCHEMA = (
+    """CREATE TABLE about (
+        one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER, key_check BLOB, unit TEXT, cap INTEGER,
+        delta_cap INTEGER
     )""",
-    "runs": """CREATE TABLE runs (
-        serial INTEGER PRIMARY KEY, id BLOB, fingerprint TEXT, policy TEXT, digest BLOB, target TEXT, unit TEXT,
-        epsilon INTEGER, delta INTEGER, rows INTEGER, most INTEGER, day TEXT, about BLOB, state TEXT, sha256 TEXT,
-        mark BLOB
+    """CREATE TABLE runs (
+        serial INTEGER PRIMARY KEY, id BLOB UNIQUE, fingerprint TEXT, policy TEXT, digest BLOB, target TEXT, unit TEXT,
+        epsilon INTEGER, delta INTEGER, rows INTEGER, most INTEGER, day TEXT, units BLOB, repeats INTEGER,
+        records_epsilon TEXT, records_delta TEXT, everybody_epsilon TEXT, everybody_delta TEXT, head BLOB,
+        state TEXT, sha256 TEXT
     )""",
-    "keys": "CREATE TABLE keys (id BLOB, key BLOB, mark BLOB)",
-    "files": """CREATE TABLE files (
-        name TEXT, kind TEXT, size INTEGER, sha256 BLOB, epsilon INTEGER, delta INTEGER, most INTEGER,
-        runs INTEGER, mark BLOB
+    "CREATE INDEX records ON runs (digest)",
+    "CREATE INDEX repeats ON runs (digest, fingerprint)",
+    "CREATE INDEX identities ON runs (digest, target)",
+    "CREATE TABLE keys (id BLOB PRIMARY KEY, key BLOB)",
+    """CREATE TABLE files (
+        name TEXT PRIMARY KEY, kind TEXT, size INTEGER, sha256 BLOB, epsilon INTEGER, delta INTEGER, most INTEGER,
+        runs INTEGER, level INTEGER
     )""",
-}
-STATES = {"charged", "done"}
-KEY_BYTES = 32  # of a run's key
-
-Rows = list[tuple[Any, ...]]
-Verified = dict[str, Rows]  # rows whose marks were right before
+)
+EMPTY = bytes(32)  # the head of no runs
+Amounts = tuple[int, int]  # of epsilon and delta
 
 
 class Altered(Exception):
-    """The ledger is not what was kept, and why."""
+    """The ledger's files do not belong together, and why."""
 
 
-def altered() -> NoReturn:
-    """Refuse rows that are not what was written, or not with this key."""
-    raise Altered("its database was edited, or is of another key")
+def altered(why: str) -> NoReturn:
+    """Refuse files that do not belong together."""
+    raise Altered(why)
 
 
 @dataclass(frozen=True)
@@ -54,28 +56,50 @@ class Settled:
 
 
 class Line(NamedTuple):
-    """What a run is charged, for good.  ``most`` is what one unit is charged: the price of so many rows.
+    """What a run is charged, for good, with the sums up to it; only ``state`` and ``sha256`` change.
 
-    Without ``unit`` everybody is charged, as for so many rows.  ``about`` is the mark of what was fixed when the run
-    was charged, or later while it was the newest; ``mark`` is that of all the rest.
+    ``most`` is what one unit is charged: the price of so many rows; without ``unit`` everybody is.  ``units`` is the
+    SHA-256 of the file of units that was written with it.  ``repeats`` counts the runs of the same records under the
+    same policy before, ``records_`` what the same records lost, ``everybody_`` what runs without units charge; sums are
+    texts, as they may have more than 64 bits.
     """
 
     serial: int
     id: bytes
     fingerprint: str
     policy: str
-    digest: bytes | None
+    digest: bytes
     target: str
     unit: str | None
     epsilon: int
     delta: int
-    rows: int | None
+    rows: int
     most: int
     day: str
-    about: bytes = b""
+    units: bytes | None
+    repeats: int
+    records_epsilon: str
+    records_delta: str
+    everybody_epsilon: str
+    everybody_delta: str
+    head: bytes = b""
     state: str = "charged"
     sha256: str | None = None
-    mark: bytes = b""
+
+    @property
+    def of_records(self) -> Amounts:
+        """What these very records lost, this run included."""
+        return int(self.records_epsilon), int(self.records_delta)
+
+    @property
+    def of_everybody(self) -> Amounts:
+        """What runs without units charged everybody, this one included."""
+        return int(self.everybody_epsilon), int(self.everybody_delta)
+
+    def linked(self, before: bytes) -> bytes:
+        """Return the head of all runs up to this one: a hash of the one before, and of what stays of this."""
+        stays = [value.hex() if isinstance(value, bytes) else value for value in self[: Line._fields.index("head")]]
+        return hashlib.blake2b(before + json.dumps(stays).encode(), digest_size=32, person=b"epsworth-head").digest()
 
 
 COLUMNS = ", ".join(Line._fields)
@@ -83,153 +107,114 @@ FILE_COLUMNS = ", ".join(field.name for field in fields(UnitFile))
 
 
 class Tables:
-    """Rows as values, marked when they are written and checked when they are read, within one transaction.
+    """Rows as values, within one transaction.
 
     Parameters
     ----------
     connection : Connection
-    key : bytes
-        Of the marks.
-    verified : dict
-        Rows that were found right before, by table; they are not looked at again while they stay.
     """
 
-    def __init__(self, connection: sqlite3.Connection, key: bytes, verified: Verified) -> None:
-        self._file, self._key, self._verified = connection, key, verified
-        self._about = b""
-        self._read: list[Line] | None = None
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._file = connection
 
-    def prepare(self) -> bool:
-        """Make the tables where there are none; tell whether the ledger is new.
+    @property
+    def empty(self) -> bool:
+        """Whether there are no tables yet."""
+        return not self._file.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
 
-        A view or trigger could let the rows say one thing and do another.
-        """
-        found = self._rows("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-        if set(found) == {("table", name, sql) for name, sql in SCHEMA.items()}:
-            return False
-        if found:
-            altered()
-        for statement in SCHEMA.values():
+    def create(self) -> None:
+        """Make the tables."""
+        for statement in SCHEMA:
             self._file.execute(statement)
-        return True
+        self._file.execute("INSERT INTO about (one, version) VALUES (1, ?)", (VERSION,))
+
+    def key_check(self) -> bytes | None:
+        """Return the hash of the ledger's key, None before it has one."""
+        if not self._file.execute("SELECT COUNT(*) FROM sqlite_master WHERE name = 'about'").fetchone()[0]:
+            altered("its database is no ledger's")
+        version, check = self._file.execute("SELECT version, key_check FROM about").fetchone() or (0, None)
+        if version != VERSION:
+            altered("its database is of another version")
+        return None if check is None else bytes(check)
+
+    def set_key_check(self, check: bytes) -> None:
+        """Keep the hash of the ledger's key."""
+        self._file.execute("UPDATE about SET key_check = ?", (check,))
 
     def settled(self) -> Settled:
-        """Return what is fixed, which the newest run was charged under."""
-        found = self._checked("about", self._rows("SELECT version, unit, cap, delta_cap, mark FROM about"))
-        if len(found) != 1 or found[0][0] != VERSION:
-            altered()
-        self._about = found[0][-1]
-        return Settled(*found[0][1:-1])
+        """Return what is fixed."""
+        return Settled(*self._file.execute("SELECT unit, cap, delta_cap FROM about").fetchone())
 
     def settle(self, settled: Settled) -> None:
         """Fix it."""
-        lines, row = self.lines(), (VERSION, *astuple(settled))
-        self._about = self._mark("about", row)
-        self._file.execute("INSERT OR REPLACE INTO about VALUES (1, ?, ?, ?, ?, ?)", (*row, self._about))
-        if lines:
-            lines[-1] = self._put(lines[-1]._replace(about=self._about))
+        self._file.execute("UPDATE about SET unit = ?, cap = ?, delta_cap = ?", astuple(settled))
 
-    def lines(self) -> list[Line]:
-        """Return all runs, in order; one that is missing or altered is noticed."""
-        if self._read is None:
-            rows = self._checked("run", self._rows(f"SELECT {COLUMNS} FROM runs ORDER BY serial"))
-            found = list(map(Line._make, rows))
-            if [line.serial for line in found] != list(range(1, len(found) + 1)):
-                altered()
-            if not {line.state for line in found} <= STATES or (found and found[-1].about != self._about):
-                altered()
-            if {line.id for line in found if line.state == "charged"} != self._keys().keys():
-                altered()
-            self._read = found
-        return self._read
+    def lines(self) -> Iterator[Line]:
+        """Yield all runs, in order."""
+        return map(Line._make, self._file.execute(f"SELECT {COLUMNS} FROM runs ORDER BY serial"))
 
-    def past(self) -> bytes:
-        """Return what names the present state of the ledger: its runs, and what is fixed."""
-        lines = self.lines()
-        return self._mark("past", (len(lines), lines[-1].id if lines else None, self._about))
+    def newest(self, where: str = "TRUE", *values: Any) -> Line | None:
+        """Return the last run of those that a condition picks."""
+        found = self._file.execute(
+            f"SELECT {COLUMNS} FROM runs WHERE {where} ORDER BY serial DESC LIMIT 1", values
+        ).fetchone()
+        return None if found is None else Line._make(found)
 
-    def charge(self, line: Line, key: bytes | None) -> None:
-        """Enter a run under what is fixed."""
-        lines = self.lines()
-        if key is not None:
-            self._file.execute("INSERT INTO keys VALUES (?, ?, ?)", (line.id, key, self._mark("key", (line.id, key))))
-        lines.append(self._put(line._replace(about=self._about)))
+    def same(self, fingerprint: str, digest: bytes) -> Line | None:
+        """Return the last run of some records under a policy."""
+        return self.newest("digest = ? AND fingerprint = ?", digest, fingerprint)
+
+    def stopped(self, fingerprint: str, digest: bytes) -> bool:
+        """Tell whether one of these runs is not done."""
+        return self.newest("digest = ? AND fingerprint = ? AND state = 'charged'", digest, fingerprint) is not None
+
+    def of(self, identity: Identity, unit: str | None) -> Line | None:
+        """Return the last run of an identity that was charged for this column of units."""
+        return self.newest(
+            "digest = ? AND target = ? AND policy = ? AND unit IS ?",
+            identity.digest, identity.target, identity.policy, unit,
+        )  # fmt: skip
 
     def line(self, run: bytes) -> Line:
         """Return what became of a run."""
-        for line in reversed(self.lines()):
-            if line.id == run:
-                return line
-        altered()
+        found = self.newest("id = ?", run)
+        return altered("its database does not know a run that it charged") if found is None else found
+
+    def charge(self, line: Line, key: bytes) -> Line:
+        """Enter a run behind the others, and its key; return it with its head."""
+        before = self.newest()
+        line = line._replace(head=line.linked(EMPTY if before is None else before.head))
+        self._file.execute("INSERT INTO keys VALUES (?, ?)", (line.id, key))
+        self._file.execute(f"INSERT INTO runs VALUES ({', '.join('?' * len(line))})", line)
+        return line
 
     def key(self, run: bytes) -> bytes:
         """Return the key of a run that is not done."""
-        return self._keys()[run]
+        found = self._file.execute("SELECT key FROM keys WHERE id = ?", (run,)).fetchone()
+        return altered("its database lacks the key of a run that is not done") if found is None else bytes(found[0])
 
     def seal(self, line: Line, sha256: str) -> None:
         """Keep the hash of a run's output."""
-        self._change(line._replace(sha256=sha256))
+        self._file.execute("UPDATE runs SET sha256 = ? WHERE serial = ?", (sha256, line.serial))
 
     def erase(self, line: Line) -> None:
         """End a run; zeros take the place of its key before the row goes."""
         self._file.execute("UPDATE keys SET key = zeroblob(32) WHERE id = ?", (line.id,))
         self._file.execute("DELETE FROM keys WHERE id = ?", (line.id,))
-        self._change(line._replace(state="done"))
+        self._file.execute("UPDATE runs SET state = 'done' WHERE serial = ?", (line.serial,))
 
     def files(self) -> list[UnitFile]:
-        """Return what is known about the files of units: each covers some runs up to the one that it is named by.
+        """Return what is known about the files of units, the oldest first."""
+        found = self._file.execute(f"SELECT {FILE_COLUMNS} FROM files ORDER BY rowid")
+        return [UnitFile(*row) for row in found]
 
-        Together they must cover every run that has units, once.
-        """
-        rows = self._checked("file", self._rows(f"SELECT {FILE_COLUMNS}, mark FROM files"))
-        named = [line.id.hex() for line in self.lines() if line.unit is not None]
-        places = {name: place for place, name in enumerate(named, start=1)}
-        found = sorted((UnitFile(*row[:-1]) for row in rows), key=lambda file: places.get(file.run, 0))
-        ends = [places.get(file.run, 0) for file in found]
-        if [0, *ends] != [*(end - file.runs for end, file in zip(ends, found, strict=True)), len(places)]:
-            altered()
-        return found
-
-    def add(self, file: UnitFile) -> None:
-        """Enter a file."""
+    def add(self, file: UnitFile, instead_of: list[UnitFile]) -> None:
+        """Enter a file, in the place of those that were put together."""
+        self._file.executemany("DELETE FROM files WHERE name = ?", [(one.name,) for one in instead_of])
         row = astuple(file)
-        marked = (*row, self._mark("file", row))
-        self._file.execute(f"INSERT INTO files VALUES ({', '.join('?' * len(marked))})", marked)
+        self._file.execute(f"INSERT INTO files VALUES ({', '.join('?' * len(row))})", row)
 
-    def drop(self, files: list[UnitFile]) -> None:
-        """Forget files that were put together."""
-        self._file.executemany("DELETE FROM files WHERE name = ?", [(file.name,) for file in files])
-
-    def _keys(self) -> dict[bytes, bytes]:
-        rows = self._checked("key", self._rows("SELECT id, key, mark FROM keys"), keep=False)
-        if any(len(key) != KEY_BYTES for _, key, _ in rows):
-            altered()
-        return {run: key for run, key, _ in rows}
-
-    def _change(self, line: Line) -> None:
-        self._put(line)
-        self._read = None
-
-    def _put(self, line: Line) -> Line:
-        """Write a run, marked anew."""
-        line = line._replace(mark=self._mark("run", line[:-1]))
-        self._file.execute(f"INSERT OR REPLACE INTO runs VALUES ({', '.join('?' * len(line))})", line)
-        return line
-
-    def _rows(self, query: str) -> Rows:
-        return self._file.execute(query).fetchall()
-
-    def _checked(self, kind: str, rows: Rows, *, keep: bool = True) -> Rows:
-        """Return rows whose marks are right; those that stood there before are known."""
-        before: Iterable[Any] = chain(self._verified.get(kind, []), repeat(None))
-        for row in compress(rows, map(ne, rows, before)):
-            if row[-1] != self._mark(kind, row[:-1]):
-                altered()
-        if keep:
-            self._verified[kind] = rows
-        return rows
-
-    def _mark(self, kind: str, row: tuple[Any, ...]) -> bytes:
-        """Return a keyed hash of a row; its letters are those of ASCII, alike in every version of Python."""
-        person = kind.encode()
-        return hashlib.blake2b(ascii(tuple(row)).encode(), key=self._key, digest_size=16, person=person).digest()
+    def check_sound(self) -> None:
+        """Read the whole database, indices included; refuse what SQLite finds wrong."""
+        if self._file.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
+            raise sqlite3.DatabaseError("integrity_check")

@@ -28,6 +28,8 @@ ENDING, NEW = ".u64", ".u64.new"  # until the database knows it, a file has the 
 UNITS = re.compile("([0-9a-f]{32})(\\.u64(?:\\.new)?)")  # the names that the ledger gives: of the last run in a file
 WORD = 8  # bytes
 PIECE = 1 << 19  # entries that are put together at once
+SMALL = 1 << 16  # bytes of a file that is read as a whole, whatever is looked up
+FEW = 16  # a file is read as a whole where one in so many entries is looked up
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class UnitFile:
         The most rows that a unit has; 1 for sums.
     runs : int
         How many it is about.
+    level : int
+        How often they were put together.
     """
 
     name: str
@@ -54,11 +58,7 @@ class UnitFile:
     delta: int
     most: int
     runs: int
-
-    @property
-    def run(self) -> str:
-        """The last run that it is about."""
-        return self.name.removesuffix(ENDING)
+    level: int
 
     def check(self, folder: Path) -> Path:
         """Return where the file lies; one that is missing, or of another length, is refused."""
@@ -69,17 +69,23 @@ class UnitFile:
             )
         return path
 
-    def read(self, folder: Path) -> Charges:
-        """Return what stands in the file; anything but what was written is refused."""
+    def read(self, folder: Path, few: int | None = None) -> Charges:
+        """Return what stands in the file; anything but what was written is refused.
+
+        ``few``: so many units are to be looked up.  Where that is little of a large file, the rest stays unread, and
+        its hash unknown.
+        """
         path, width = self.check(folder), WIDTHS[self.kind]
         table: Words = np.empty((0, width), np.uint64)
         if self.size:
-            table = np.memmap(path, "<u8", "r").reshape(-1, width)
-        if hashlib.sha256(table.data).digest() != self.sha256:
-            raise ValueError(
-                f"the ledger's file {path} is not what was written, so nobody knows what left; restore its backup"
-            )
-        units: Hashes = np.ascontiguousarray(table[:, 0])
+            table = np.asarray(np.memmap(path, "<u8", "r")).reshape(-1, width)
+        units: Hashes = table[:, 0]
+        if few is None or self.size <= SMALL or few * FEW >= len(table):
+            if hashlib.sha256(table.data).digest() != self.sha256:
+                raise ValueError(
+                    f"the ledger's file {path} is not what was written, so nobody knows what left; restore its backup"
+                )
+            units = np.ascontiguousarray(units)
         if self.kind == "sums":
             return Charges(units, table[:, 1], table[:, 2])
         return Charges.of(units, table[:, 1] if self.kind == "counts" else None, self.epsilon, self.delta)
@@ -108,10 +114,37 @@ class Charges:
         rows = self.rows[low:high]
         return units, epsilon * rows, delta * rows
 
-    def at(self, places: NDArray[np.intp]) -> tuple[Words, Words]:
-        """Return the amounts of single entries."""
+    def lost(self, asked: Hashes) -> tuple[Words, Words]:
+        """Return what each of these units lost, which is nothing where it is not among these."""
+        places = first_at_least(self.units, asked)
+        inside = np.flatnonzero(places < len(self.units))
+        inside = inside[self.units[places[inside]] == asked[inside]]
+        places, found = places[inside], np.zeros((2, len(asked)), np.uint64)
         rows = np.uint64(1) if self.rows is None else self.rows[places]
-        return self.epsilon[places] * rows, self.delta[places] * rows
+        found[:, inside] = self.epsilon[places] * rows, self.delta[places] * rows
+        return found[0], found[1]
+
+
+def first_at_least(units: Hashes, asked: Hashes) -> NDArray[np.intp]:
+    """Return where the first unit stands, of ascending ones, that is no less than each asked for."""
+    if units.flags.c_contiguous:
+        return np.searchsorted(units, asked)  # which would copy a column of a table
+    low, high = np.zeros(len(asked), np.intp), np.full(len(asked), len(units), np.intp)
+    while np.any(low < high):
+        middle = (low + high) // 2
+        less = (low < high) & (units[np.minimum(middle, len(units) - 1)] < asked)
+        low, high = np.where(less, middle + 1, low), np.where(less, high, middle)
+    return low
+
+
+def after(own: Charges, before: Sequence[Charges]) -> Iterator[tuple[Words, Words]]:
+    """Yield what the units of a run will have lost with it, some at a time."""
+    for first in range(0, len(own.units), PIECE):
+        units, epsilon, delta = own.part(first, first + PIECE)
+        for one in before:
+            more = one.lost(units)
+            epsilon, delta = epsilon + more[0], delta + more[1]
+        yield epsilon, delta
 
 
 def together(charges: Sequence[Charges]) -> Iterator[tuple[Hashes, Words, Words]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.records import MISSING
+from epsworth.release.ids import GAPS, refusal
 
 Hashes = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
@@ -22,15 +20,6 @@ LARGEST = 2**63 - 1
 DIGITS = 19  # of LARGEST
 ROWS = 1 << 18  # at once: 4 MiB of blocks stay in the processor's cache
 WAITING = 1 << 22  # hashes that are kept unsorted
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")  # with digits of any script
-PLAIN = re.compile("-?(0|[1-9][0-9]*)|[0-9]+")  # a whole number's one spelling, and names such as 007
-UNSEEN = re.compile(  # Unicode's Default_Ignorable_Code_Point, beside what `CONTROLS` holds in this version of Python
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
-    "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
-CONTROLS = {"Cc", "Cf", "Zl", "Zp"}
-SIGNS = {**dict.fromkeys((*range(0x2010, 0x2016), 0x2212, 0x2796, 0xFE58), "-"), 0x2795: "+", 0x066B: "."}
-GAPS = frozenset(MISSING)  # an empty id, too
 BEGINNING = 8
 AT_ENDS = np.isin(np.arange(256), list(b"0123456789+-."))
 
@@ -68,8 +57,7 @@ def hashes(values: NDArray[Any] | Sequence[int | str], key: bytes) -> Hashes:
     Raises
     ------
     ValueError
-        For a missing, empty, fractional or padded id, another spelling of a number, such as "7.0" or "+7", or
-        characters that nobody sees, naming the row from 0, never the id.
+        For what is no id (`epsworth.release.ids.refusal`), naming the row from 0, never the id.
 
     Examples
     --------
@@ -222,24 +210,16 @@ def _of_texts(values: list[str], key: bytes, rows: Sequence[int] | None = None) 
         raise IdError(_row(place, rows), "holds half a character; give whole texts") from None
     if list(map(str.strip, values)) != values or not GAPS.isdisjoint(values):
         place = next(place for place, text in enumerate(values) if text in GAPS or text.strip() != text)
-        raise IdError(_row(place, rows), _no_name(values[place]))
+        raise IdError(_row(place, rows), refusal(values[place]) or "is no name; give every row one")
     found = np.empty(len(values), np.uint64)
     for places, letters in _by_length(encoded):
         whole, numbers = _decimal(letters)
         for place in places[_doubtful(letters, whole)].tolist():
-            if (why := _misspelt(values[place])) is not None:
+            if (why := refusal(values[place])) is not None:
                 raise IdError(_row(place, rows), why)
         found[places[whole]] = _of_integers(numbers[whole], key)
         found[places[~whole]] = _mac(_blocks(letters[~whole]), key)
     return found
-
-
-def _no_name(text: str) -> str:
-    """Return why a text names nobody."""
-    if text in GAPS and text:
-        return "is missing, as NA, N/A, NaN, nan and null stand for in tables; give every row one, and none of these"
-    what = "padded by blanks" if text.strip() else "empty"
-    return f"is {what}, so two spellings could name one unit; trim the ids, and give every row one"
 
 
 def _row(place: int, rows: Sequence[int] | None) -> int:
@@ -270,21 +250,6 @@ def _like_numbers(letters: Bytes) -> NDArray[np.bool_]:
     other = np.any(~(digits | signs | powers | dots), axis=0) | np.any(signs[1:] & ~powers[:-1], axis=0)
     found: NDArray[np.bool_] = ~other & (dots.sum(axis=0, dtype=np.uint32) < 2)
     return found
-
-
-def _misspelt(text: str) -> str | None:
-    """Return why a text is no id, as another could be taken for it."""
-    unseen = not text.isprintable() and any(unicodedata.category(letter) in CONTROLS for letter in text)
-    if unseen or UNSEEN.search(text):
-        return "holds a character that nobody sees, so two spellings could name one unit; remove it"
-    if not PLAIN.fullmatch(text) and NUMBER.fullmatch(unicodedata.normalize("NFKC", text).translate(SIGNS)):
-        return (
-            "is another spelling of a number, so one unit could have two; write whole numbers as 7, not 7.0, +7 or "
-            "7e0, and other ids with a letter in front"
-        )
-    if not text.isascii() and any(letter.isdigit() and not letter.isascii() for letter in text):
-        return "holds digits other than 0 to 9, so two spellings could name one unit; write it with these"
-    return None
 
 
 def _by_length(texts: list[bytes]) -> Iterator[tuple[NDArray[np.intp], Bytes]]:
