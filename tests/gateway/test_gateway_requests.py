@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import pytest
 
 import epsworth as ew
+from epsworth.release import Rule
 
 pytest.importorskip("starlette", reason="a gateway needs the extra gateway")
 
@@ -283,3 +285,28 @@ def test_metrics_count_by_reason_and_feature(opened, upstream, record):
     ):
         assert line in told
     assert "zip" not in told
+
+
+HOSTILE = [31, "31", "", True, None, [31], [[1, 2]], {}, {"a": [31]}, 1e400, -1e400, 10**400, "x" * (1 << 16)]
+
+
+def test_no_value_is_refused_that_has_a_substitute(opened, upstream, column):
+    """Words are drawn as ever; the kernel of one category keeps it but with probability e^-200."""
+    jobs = ew.Feature("job", categories=("clerk", "other"))
+    policy = ew.Policy(
+        (
+            Rule(ew.Feature("age", 0, 100), "krr:k=101", Decimal(200), missing=40),
+            Rule(jobs, "krr", Decimal(200), missing="clerk", outside="other"),
+        )
+    )
+    client = opened(policy=policy)
+    body = json.dumps([{"age": value, "job": value} for value in HOSTILE] + [{}]).replace("Infinity", "1e400")
+    assert client.post("/predict", content=body.encode()).status_code == 200
+    ages, jobs = zip(*((one["age"], one["job"]) for one in upstream.last), strict=True)
+    assert ages == (31.0, 40.0, 40.0, 40.0, 40.0, 40.0, 40.0, 40.0, 40.0, 100.0, 0.0, 100.0, 40.0, 40.0)
+    assert jobs == ("other",) * 4 + ("clerk",) + ("other",) * 8 + ("clerk",)
+    flat = [value for value in HOSTILE if value != [31]] + [[31, 32]]
+    request = {"inputs": [column("age", *flat), column("job", *flat, kind="BYTES")]}
+    body = json.dumps(request).replace("Infinity", "1e400")
+    assert client.post("/v2/models/m/infer", content=body.encode()).status_code == 200
+    assert upstream.last["inputs"][0]["data"] == [31.0, *[40.0] * 7, 100.0, 0.0, 100.0, 40.0, 40.0]

@@ -181,9 +181,11 @@ def test_the_umask_is_never_set(tmp_path, monkeypatch):
 @pytest.mark.cases("all")
 def test_a_full_or_failing_disk_is_one_sentence_that_names_the_output(tmp_path, number, named):
     path = tmp_path / "out.json"
-    with pytest.raises(
-        OutputError, match=rf"^cannot write {path}: .*; (make room|check the disk) or choose another place$"
+    with (
+        pytest.raises(
+            OutputError, match=rf"^cannot write {path}: .*; (make room|check the disk) or choose another place$"
+        ),
+        replacing(path),
     ):
-        with replacing(path):
-            raise OSError(number, os.strerror(number), named)
+        raise OSError(number, os.strerror(number), named)
     assert os.listdir(tmp_path) == []

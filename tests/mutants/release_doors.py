@@ -55,12 +55,12 @@ def unused_categories_leave(original):
 
 
 @mutant(
-    "epsworth.release.tables._check_kind",
+    "epsworth.release.values.spelt_number",
     claim="one record gives at most one draw per rule",
     test=f"{PERTURB}::test_a_record_gives_one_value_per_rule_or_is_refused",
 )
 def lists_of_values_are_drawn_for(original):
-    return lambda name, series: None
+    return lambda value: 0.0 if isinstance(value, list) else original(value)
 
 
 @mutant(
@@ -119,14 +119,15 @@ def errors_carry_their_causes(original):
 
 
 @mutant(
-    "epsworth.release.json_lines._unique_names",
+    "epsworth.release.json_lines._spelt",
     claim="a text that two readers could take differently is refused",
     test="tests/release/test_json_lines.py::test_lines_with_two_readings_are_refused",
 )
 def last_of_two_members_counts(original):
     import json
 
-    return json.JSONDecoder(parse_int=original.parse_int)
+    lax = json.JSONDecoder(parse_int=original[False].parse_int, parse_float=original[False].parse_float)
+    return dict.fromkeys(original, lax)
 
 
 @mutant(
@@ -200,16 +201,61 @@ def regions_cost_nothing(original):
 
 
 @mutant(
-    "epsworth.release.json_table.JsonRecords._anew",
+    "epsworth.release.json_table.JsonRecords._passing",
     claim="objects look the same whatever their sensitive members held",
     test=f"{TAILORED_DOORS}::test_json_lines_look_the_same",
 )
 def sensitive_members_keep_their_place(original):
-    def anew(self, found, new):
-        sensitive, self.sensitive = self.sensitive, ()
-        try:
-            return original(self, found, new)
-        finally:
-            self.sensitive = sensitive
+    return lambda self, names, row: [*original(self, names, row), *(n for n in names if n in self.perturbation.columns)]
 
-    return anew
+
+SENSITIVE = "tests/release/test_sensitive_values.py"
+
+
+@mutant(
+    "epsworth.release.json_lines.rewritten",
+    claim="a table in a file tells nothing but released and passing values",
+    test=f"{SENSITIVE}::test_json_lines_tell_nothing_more",
+)
+def passing_texts_keep_their_form(original):
+    return lambda text, strict: text
+
+
+@mutant(
+    "epsworth.release.tables.Perturbation._series",
+    claim="the type of what leaves is the policy's, or that of the columns that pass",
+    test=f"{SENSITIVE}::test_frames_of_any_type_tell_nothing_more",
+)
+def whole_numbers_keep_the_table_s_width(original):
+    def series(self, column, drawn, keep, frame):
+        found, before = original(self, column, drawn, keep, frame), frame.get_column(column.feature.name)
+        return found.cast(before.dtype) if found.dtype.is_integer() and before.dtype.is_integer() else found
+
+    return series
+
+
+@mutant(
+    "epsworth.release.passing.passing",
+    claim="the type of what leaves is the policy's, or that of the columns that pass",
+    test=f"{SENSITIVE}::test_arrays_tell_nothing_more",
+)
+def arrays_keep_their_type(original):
+    return lambda column: column
+
+
+@mutant(
+    "epsworth.release.values.is_missing",
+    claim="where the policy says what stands for it, no value is refused and none is warned of",
+    test=f"{SENSITIVE}::test_frames_of_objects_tell_nothing_more",
+)
+def values_are_asked_what_they_are(original):
+    return lambda value: value is None or bool(value != value)
+
+
+@mutant(
+    "epsworth.release.values.number",
+    claim="where the policy says what stands for it, no value is refused and none is warned of",
+    test="tests/gateway/test_gateway_requests.py::test_no_value_is_refused_that_has_a_substitute",
+)
+def only_numbers_are_read(original):
+    return float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +56,7 @@ def check_covered(name: Any, settings: Settings) -> None:
         )
 
 
-def check_complete(values: Mapping[str, Any], settings: Settings) -> None:
+def check_complete(values: Container[str], settings: Settings) -> None:
     """Refuse a request that lacks a feature of the policy, or the person: leaving out would release something else."""
     for name in settings.features:
         if name not in values:

@@ -25,7 +25,7 @@ def read_objects(document: Any, settings: Settings) -> Asked:
     for record in records:
         for name in record:
             check_covered(name, settings)
-        check_complete(record, settings)
+        check_complete(record.keys() | settings.may_lack, settings)
     given = {name for record in records for name in record}
     public = [name for name in settings.public if name in given]
     for name in public:
@@ -41,6 +41,6 @@ def read_objects(document: Any, settings: Settings) -> Asked:
         return leaving if container is None else {container: leaving}
 
     asked = (*settings.features, *([settings.person] if settings.person is not None else []))
-    values = {name: [record[name] for record in records] for name in asked}
+    values = {name: [record.get(name) for record in records] for name in asked}
     people = people_of(values, settings)
     return Asked(len(records), {name: values[name] for name in settings.features}, people, rebuilt)

@@ -146,6 +146,11 @@ class Settings:
         return self.policy.names
 
     @cached_property
+    def may_lack(self) -> frozenset[str]:
+        """The features that a record may lack: the policy says what stands for a missing value."""
+        return frozenset(rule.feature.name for rule in self.policy.rules if rule.missing is not None)
+
+    @cached_property
     def datatypes(self) -> dict[str, str]:
         """In which datatype each feature leaves in a tensor of its own: a matter of the policy alone."""
         kinds = {r.feature.name: {type(c) for c in r.feature.categories or (0.0,)} for r in self.policy.rules}

@@ -52,9 +52,7 @@ def count_lines(block: bytes, end: bytes = b"\n") -> int:
 
 def too_long(line: int, most: int) -> ValueError:
     """Return the refusal of a line that is longer than any may be."""
-    return ValueError(
-        f"line {line} is longer than {most} bytes; a line end may be missing: end every record with one"
-    )
+    return ValueError(f"line {line} is longer than {most} bytes; a line end may be missing: end every record with one")
 
 
 def _filled(stream: Readable) -> bytes:
