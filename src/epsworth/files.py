@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -86,7 +87,13 @@ BEGINNINGS = {  # of files that are often taken for text
 }
 GZIP = b"\x1f\x8b"
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FULL = {
+    errno.ENOSPC: "make room or choose another place",
+    errno.EDQUOT: "make room or choose another place",
+    errno.EFBIG: "make room or choose another place",
+    errno.EIO: "check the disk or choose another place",
+}
+"""What to do where the system cannot write."""
 
 
 def check_text(beginning: bytes, what: str) -> None:
@@ -203,13 +210,31 @@ def _followed(path: Path) -> Path:
 
 @contextmanager
 def writing(what: str | Path) -> Iterator[None]:
-    """Name the output in the refusal when the system finds no room for it."""
+    """Name the output in the refusal when the system finds no room for it, or its disk fails."""
     try:
         yield
     except OSError as error:
-        if error.errno not in FULL or error.filename is not None:
+        if error.errno not in FULL:
             raise
-        raise OutputError(f"cannot write {what}: {error.strerror}; make room or choose another place") from None
+        raise OutputError(f"cannot write {what}: {os.strerror(error.errno)}; {FULL[error.errno]}") from None
+
+
+def as_if_new(made: Path, mode: int) -> None:
+    """Give what was made for its owner alone the mode that a new file, or folder, gets in the same place.
+
+    One is made, looked at and removed: the umask is every thread's, and to read it is to set it.
+    """
+    model = made.with_name(f".{secrets.token_hex(8)}.new")
+    if made.is_dir():
+        model.mkdir(mode)
+        found = model.stat().st_mode
+        model.rmdir()
+    else:
+        handle = os.open(model, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        found = os.fstat(handle).st_mode
+        os.close(handle)
+        model.unlink()
+    made.chmod(stat.S_IMODE(found))
 
 
 @contextmanager
@@ -228,9 +253,7 @@ def replacing(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
     try:
         with writing(path):
             yield temporary
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(mode & ~mask)  # as a file opened for writing would have been made
+            as_if_new(temporary, mode)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -38,8 +40,37 @@ HOSTILE_VALUES = {  # of the number age, as JavaScript writes them
 }
 
 
+OPENING = re.compile(r'\{"fingerprint": "[^"]*", ')
+
+
+def sealed(text):
+    """Return a policy's text with the fingerprint of what it holds now: as whoever writes another policy can."""
+    if (opening := OPENING.match(text)) is None:
+        return text
+    content = "{" + text[opening.end() :]
+    return f'{{"fingerprint": "{hashlib.sha256(content.encode()).hexdigest()}", {content[1:]}'
+
+
 def tampered():
-    """Return texts of policies, by what is wrong with them."""
+    """Return texts of policies, by what is wrong with them; their fingerprints are fine, but for those that say so."""
+    found = {name: sealed(text) for name, text in tampered_and_sealed().items()}
+    text = POLICY.for_clients()
+    return found | {
+        "a mark of bytes": "\ufeff" + text,
+        "another order": text.replace('{"pass": ["id"], "drop": ["name"]}', '{"drop": ["name"], "pass": ["id"]}'),
+        "a blank": text.replace('{"fingerprint"', '{ "fingerprint"'),
+        "a line": text + "\n",
+        "a short fingerprint": text.replace(POLICY.fingerprint, POLICY.fingerprint[:-1]),
+        "a long fingerprint": text.replace(POLICY.fingerprint, POLICY.fingerprint + "0"),
+        "a fingerprint in capitals": text.replace(POLICY.fingerprint, POLICY.fingerprint.upper()),
+        "no fingerprint": "{" + text[OPENING.match(text).end() :],
+        "the fingerprint at the end": json.dumps(dict(reversed(json.loads(text).items()))),
+        "another policy's fingerprint": text.replace(POLICY.fingerprint, SAMPLED.fingerprint),
+        "letters that are not ASCII": text.replace("clerk", "cl\u00e9rk"),
+    }
+
+
+def tampered_and_sealed():
     text = POLICY.for_clients()
     low = json.loads(text)["features"][0]["low"]
     deep = "[" * 40 + "]" * 40
@@ -60,12 +91,15 @@ def tampered():
         "an infinite number": text.replace('"upper": 100.0', '"upper": 1e999'),
         "a long number": text.replace('"lower": 0.0', '"lower": 0.' + "0" * 60),
         "a large whole number": text.replace('"upper": 100.0', '"upper": 9007199254740993'),
-        "a mark of bytes": "\ufeff" + text,
         "deep": text.replace('"pass": [', f'"pass": [{deep}, '),
         "a list": "[]",
         "another format": text.replace("epsworth-client-1", "epsworth-client-2"),
-        "no fingerprint": edit(lambda d: d.pop("fingerprint")),
-        "a short fingerprint": edit(lambda d: d.update(fingerprint="abc")),
+        "a fingerprint twice": edit(lambda d: d.update(others=d["others"])).replace(
+            '"format"', '"fingerprint": "", "format"'
+        ),
+        "no digest of the file": edit(lambda d: d.pop("file")),
+        "a number as the file": edit(lambda d: d.update(file=7)),
+        "a short file": edit(lambda d: d.update(file="abc")),
         "an unknown member": edit(lambda d: d.update(seed=7)),
         "an unknown member of a feature": feature(0, seed=7),
         "no feature": edit(lambda d: d.update(features=[])),

@@ -14,6 +14,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "release"))
 
 import random_copies
+from made_clients import sealed
 
 import epsworth as ew
 import tailored
@@ -286,4 +287,4 @@ def tampered() -> Iterator[tuple[str, str]]:
     yield "cells of a column twice", other(cells | {"sensitive": [0, 0], "medians": [[1, 1]] * 3, "weights": [1, 1]})
 
 
-TAMPERED = dict(tampered())
+TAMPERED = {name: sealed(text) for name, text in tampered()}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 
 from planting import mutant
 
 CLIENT = "tests/client/test_client.py"
+FINGERPRINTS = "tests/client/test_fingerprints.py"
+RECORDS = "tests/client/test_records.py"
 TAILORED = "tests/client/test_tailored_clients.py"
 REQUESTS = "tests/gateway/test_gateway_requests.py"
 PEOPLE = "tests/gateway/test_gateway_people.py"
@@ -44,16 +47,65 @@ def truths_are_numbers(original):
 
 
 @mutant(
-    "epsworth.client.door.Client._plain",
+    "epsworth.client.door.Client._read",
     claim="a device's client lets nothing out that the policy does not name",
     test=f"{CLIENT}::test_members_that_nobody_declared_are_refused",
 )
 def unknown_members_pass(original):
-    def plain(self, record):
-        values, looked_at = original(self, {name: record[name] for name in record if name in self._known})
-        return values | {name: record[name] for name in record if name not in self._known}, looked_at
+    def read(self, record):
+        passing, *rest = original(self, {name: record[name] for name in record if name in self._known})
+        return passing | {name: record[name] for name in record if name not in self._known}, *rest
 
-    return plain
+    return read
+
+
+@mutant(
+    "epsworth.client.reading.fingerprint",
+    claim="a device runs the policy whose fingerprint it shows, or none",
+    test=f"{FINGERPRINTS}::test_a_policy_that_differs_from_its_fingerprint_in_any_member_is_refused",
+)
+def stated_fingerprints_are_believed(original):
+    return lambda text: json.loads(text)["fingerprint"]
+
+
+@mutant(
+    "epsworth.release.client_form.content",
+    claim="a device runs the policy whose fingerprint it shows, or none",
+    test=f"{FINGERPRINTS}::test_all_that_a_device_would_do_otherwise_has_another_fingerprint",
+)
+def fingerprints_of_the_file_alone(original):
+    def content(policy):
+        document = json.loads(original(policy))
+        return json.dumps({key: document[key] for key in ("format", "file")})
+
+    return content
+
+
+@mutant(
+    "epsworth.client.door._Feature.index",
+    claim="where a policy says what stands for a missing or undeclared value, no record is refused for its values",
+    test=f"{RECORDS}::test_no_value_is_refused_where_the_policy_says_what_stands_for_it",
+)
+def what_is_no_number_is_refused(original):
+    def index(self, value):
+        if self.categories is None and value is not None and type(value) not in (int, float):
+            raise ValueError(f"{self.name}: the value is not a number; recode it")
+        return original(self, value)
+
+    return index
+
+
+@mutant(
+    "epsworth.client.door.Client._read",
+    claim="what a device's client returns does not show where a record held its features, nor whether it did",
+    test=f"{RECORDS}::test_what_passes_comes_first_and_features_in_the_policy_s_order",
+)
+def features_keep_their_place(original):
+    def read(self, record):
+        passing, given, looked_at = original(self, record)
+        return {name: passing.get(name) for name in record if name in passing or name in given}, given, looked_at
+
+    return read
 
 
 @mutant(
@@ -78,18 +130,17 @@ def rows_of_the_true_region(original):
 
 
 @mutant(
-    "epsworth.client.door.Client._plain",
+    "epsworth.client.door.Client._read",
     claim="a device's client tells nothing of a sensitive value, nor whether there was one",
     test=f"{TAILORED}::test_no_sensitive_value_is_refused",
 )
 def sensitive_members_keep_their_place_on_a_device(original):
-    def plain(self, record):
-        values, looked_at = original(self, record)
-        return {
-            name: looked_at.get(name) for name in record if name in values or name in self._sensitive
-        } | values, looked_at
+    def read(self, record):
+        passing, given, looked_at = original(self, record)
+        places = {name: None for name in record if name in passing or name in self._sensitive}
+        return places | passing, given, looked_at
 
-    return plain
+    return read
 
 
 # ---- the gateway

@@ -59,10 +59,6 @@ def test_a_file_says_it_and_has_version_two():
     assert "name" in str(POLICY)
 
 
-def test_a_policy_without_it_has_the_fingerprint_it_always_had():
-    assert PLAIN.fingerprint == "23d9f1ab13dfdf1e9ec3c18ae5aa6873febcdd18016c7f433574b780f3158a85"
-
-
 def test_no_other_columns_at_all_can_be_said():
     policy = Policy(PLAIN.rules, others=Others())
     assert Policy.from_toml(policy.to_toml()).others == Others()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 
 from epsworth.client.grids import PLAIN, codes, ends, natural, place
 from epsworth.client.kernels import MOST_POINTS, SHARES, WORD, TwoLevel, stated
-from epsworth.client.reading import EPSILON, FINGERPRINT, FORMAT, number, read, table, texts, whole
+from epsworth.client.reading import DIGEST, EPSILON, FORMAT, fingerprint, number, read, table, texts, whole
 
 TYPE_CHECKING = False  # typing alone would take longer to import than all the rest
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 NEEDED = ("name", "mechanism", "epsilon", "points", "low", "high", "width")
 RANGE = ("lower", "upper", "bits", "quantise", "missing", "outside")
 WORDS = ("categories", "missing", "outside")
+NUMBERS = (int, float, Decimal)
 MOST_FEATURES = 4096
 
 
@@ -59,7 +61,8 @@ class Client:
     Raises
     ------
     ValueError
-        If the policy is no such JSON, or its integers are not those of its epsilon.
+        If the policy is no such JSON, its fingerprint is not that of its content, or its integers are not those of its
+        epsilon.
 
     Examples
     --------
@@ -72,12 +75,12 @@ class Client:
 
     def __init__(self, policy: str) -> None:
         more = ("sample", "tailored")
-        document = table("policy", read(policy), ("format", "fingerprint", "features", "others"), more)
+        self.fingerprint = fingerprint(policy)
+        document = table("policy", read(policy), ("fingerprint", "format", "features", "others", "file"), more)
         if document["format"] != FORMAT:
             raise ValueError(f"format: this client reads {FORMAT}; write the policy anew, or use a newer client")
-        if type(document["fingerprint"]) is not str or not FINGERPRINT.fullmatch(document["fingerprint"]):
-            raise ValueError("fingerprint: must be 64 hexadecimal digits; write the policy anew")
-        self.fingerprint: str = document["fingerprint"]
+        if type(document["file"]) is not str or not DIGEST.fullmatch(document["file"]):
+            raise ValueError("file: must be 64 hexadecimal digits; write the policy anew")
         given, least = document["features"], 0 if "tailored" in document else 1
         if type(given) is not list or not least <= len(given) <= MOST_FEATURES:
             raise ValueError(f"features: must be a list of {least} to {MOST_FEATURES}; write the policy anew")
@@ -126,18 +129,20 @@ class Client:
         return len(self._features) * (2 if self._kept else 1) + tailored
 
     def perturb(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the record with its features drawn, and of the rest what the policy passes; fresh on every call.
+        """Return what the policy passes of a record, in its order, then the features, drawn afresh, in the policy's.
 
         Parameters
         ----------
         record : mapping from name to value
-            Plain numbers, words, truths and None.  It must hold every feature, and nothing that the policy does not
-            name; what a tailored policy replaces may be absent, or anything.
+            Plain numbers, words, truths and None; nothing that the policy does not name.  Where the policy says what
+            stands for missing values, a feature may be absent, and a number may be anything: what is none is missing.
+            Where it says what stands for undeclared ones, a category may be anything.  What a tailored policy replaces
+            may always be.
 
         Raises
         ------
         ValueError
-            If it does not, or a value is of another kind than its feature; no message shows a value.
+            For a member, or a value, that the policy says nothing of; no message shows a value.
         """
         return self._released(record, fresh(self.words))
 
@@ -159,8 +164,8 @@ class Client:
         return NotPrivate(self._released(record, _told(given)))
 
     def _released(self, record: Mapping[str, Any], words: Iterator[int]) -> dict[str, Any]:
-        values, looked_at = self._plain(record)
-        inputs = [feature.index(values[feature.name]) for feature in self._features]  # all are looked at before a draw
+        values, given, looked_at = self._read(record)
+        inputs = [feature.index(given.get(feature.name)) for feature in self._features]  # all of them before a draw
         chosen = self._chosen(words)
         factor = len(self._features) / self._kept if self._scaled else 0.0
         for position, (feature, i) in enumerate(zip(self._features, inputs, strict=True)):
@@ -174,7 +179,7 @@ class Client:
         if self._tailored is not None:
             true = self._tailored.places(looked_at)
             seen = self._tailored.seen(true, {name: values[name] for name in self._looked_at & self._perturbed})
-            values |= self._tailored.sent(true, seen, words)  # at the end, whether the record had them or not
+            values |= self._tailored.sent(true, seen, words)
         return values
 
     def _chosen(self, words: Iterator[int]) -> set[int] | None:
@@ -184,29 +189,35 @@ class Client:
         ranks = [next(words) for _ in self._features]
         return set(sorted(range(len(ranks)), key=ranks.__getitem__)[: self._kept])  # stable: the first of equals
 
-    def _plain(self, record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return what stays of a record, and what a tailored policy sees of it, each value read once.
+    def _read(self, record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """Return what passes of a record, its features, and what a tailored policy sees of it, each value read once.
 
-        What is not declared is refused, as it could be a raw value.
+        What is not declared is refused, as it could be a raw value.  Only what passes keeps a place: where the record
+        held its features, or whether it did, must not show.
         """
         if not isinstance(record, Mapping):
             raise ValueError("the record must be a mapping from name to value; give one record")
-        values: dict[str, Any] = {}
+        passing: dict[str, Any] = {}
+        given: dict[str, Any] = {}
         looked_at: dict[str, Any] = {}
         for name in record:
             if type(name) is not str or name not in self._known:
                 raise ValueError("the record has a member that the policy does not name; leave it out")
+            value = None if name in self._dropped and name not in self._looked_at else record[name]
             if name in self._looked_at:
-                looked_at[name] = record[name]
-            if name in self._perturbed or name in self._passed:
-                values[name] = looked_at[name] if name in looked_at else record[name]
-            if name in self._passed:
-                _check_passing(name, values[name])
-        for name in (*(feature.name for feature in self._features), *self._public):
-            if name not in values and name not in looked_at:
-                does = "perturbs" if name in self._perturbed else "looks at"
-                raise ValueError(f"the record lacks {name!r}, which the policy {does}; send it")
-        return values, looked_at
+                looked_at[name] = value
+            if name in self._perturbed:
+                given[name] = value
+            elif name in self._passed:
+                _check_passing(name, value)
+                passing[name] = value
+        for feature in self._features:
+            if feature.name not in given and not feature.replaces_missing:
+                raise ValueError(f"the record lacks {feature.name!r}, which the policy perturbs; send it")
+        for name in self._public:
+            if name not in looked_at:
+                raise ValueError(f"the record lacks {name!r}, which the policy looks at; send it")
+        return passing, given, looked_at
 
 
 class _Feature:
@@ -256,19 +267,32 @@ class _Feature:
         if self._missing is not None and not self.lower <= number(f"{where}.missing", self._missing) <= self.upper:
             raise ValueError(f"{where}.missing: must lie in the range; write the policy anew")
 
+    @property
+    def replaces_missing(self) -> bool:
+        """Whether the policy says what stands for a missing value."""
+        return self._missing is not None
+
     def index(self, value: Any) -> int:
-        """Return the kernel's input for a value; what the policy refuses is refused without showing it."""
-        if value is None or (type(value) is float and value != value):
+        """Return the kernel's input for a value: total where the policy says what stands for what it is not.
+
+        What the policy refuses is refused without showing it.  Types are compared: no value's own code runs.
+        """
+        if _is_missing(value):
             value = self._instead("missing", self._missing)
         if self.categories is not None:
-            if type(value) not in PLAIN:
-                raise ValueError(f"{self.name}: the value is no number, word or truth; recode it")
-            if value not in self._codes:
-                value = self._instead("undeclared", self._outside)
+            return self._code(value)
+        if type(value) not in NUMBERS:
+            if self._missing is None:
+                raise ValueError(f"{self.name}: the value is not a number; recode it")
+            value = self._missing
+        return place(float(value) if type(value) is Decimal else value, self.lower, self.upper, self.kernel.points)
+
+    def _code(self, value: Any) -> int:
+        if type(value) in PLAIN and value in self._codes:
             return self._codes[value]
-        if type(value) not in (int, float):
-            raise ValueError(f"{self.name}: the value is not a number; recode it")
-        return place(value, self.lower, self.upper, self.kernel.points)
+        if self._outside is None and type(value) not in PLAIN:
+            raise ValueError(f"{self.name}: the value is no number, word or truth; recode it")
+        return self._codes[self._instead("undeclared", self._outside)]
 
     def _instead(self, what: str, value: Any) -> Any:
         if value is None:
@@ -288,6 +312,10 @@ class _Feature:
         """Return a number scaled about the centre; with a factor of 0 the centre."""
         middle = (self.lower + self.upper) / 2
         return middle + factor * (value - middle) if factor else middle
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (type(value) is float and value != value) or (type(value) is Decimal and value.is_nan())
 
 
 def _check_passing(name: str, value: Any) -> None:

@@ -18,13 +18,63 @@ function refuse(sentence) {
   throw new Error(sentence);
 }
 
+// ---- The policy's fingerprint, computed anew ----
+
+const range = (count) => Array.from({ length: count }, (_, i) => i);
+const PRIMES = range(312).filter((n) => n > 1 && !range(n).some((d) => d > 1 && n % d === 0)); // the first 64
+
+function rootBits(prime, k) { // the first 32 bits after the point of its k-th root
+  let root = 0n;
+  for (let bit = 1n << 40n; bit; bit >>= 1n) if ((root | bit) ** k <= BigInt(prime) << (32n * k)) root |= bit;
+  return Number(BigInt.asIntN(32, root));
+}
+
+const START = PRIMES.slice(0, 8).map((prime) => rootBits(prime, 2n)), ROUNDS = PRIMES.map((prime) => rootBits(prime, 3n));
+const turn = (x, by) => (x >>> by) | (x << (32 - by));
+
+// SHA-256 (FIPS 180-4) of an ASCII text, in hexadecimal digits: crypto.subtle would have to be waited for.
+export function sha256(text) {
+  const state = Int32Array.from(START), W = new Int32Array(64), blocks = Math.floor((text.length + 8) / 64) + 1;
+  const byte = (at) => (at < text.length ? text.charCodeAt(at) : at === text.length ? 128 : 0);
+  for (let first = 0; first < 64 * blocks; first += 64) {
+    for (let t = 0; t < 16; t++) {
+      const at = first + 4 * t;
+      W[t] = (byte(at) << 24) | (byte(at + 1) << 16) | (byte(at + 2) << 8) | byte(at + 3);
+    }
+    if (first + 64 === 64 * blocks) [W[14], W[15]] = [text.length / 2 ** 29, text.length << 3]; // its length in bits
+    for (let t = 16; t < 64; t++) {
+      const near = turn(W[t - 2], 17) ^ turn(W[t - 2], 19) ^ (W[t - 2] >>> 10);
+      W[t] = near + W[t - 7] + (turn(W[t - 15], 7) ^ turn(W[t - 15], 18) ^ (W[t - 15] >>> 3)) + W[t - 16];
+    }
+    let [a, b, c, d, e, f, g, h] = state;
+    for (let t = 0; t < 64; t++) {
+      const one = (h + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + ((e & f) ^ (~e & g)) + ROUNDS[t] + W[t]) | 0;
+      const two = (turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+      [h, g, f, e, d, c, b, a] = [g, f, e, (d + one) | 0, c, b, a, (one + two) | 0];
+    }
+    [a, b, c, d, e, f, g, h].forEach((word, i) => (state[i] += word));
+  }
+  return [...state].map((word) => (word >>> 0).toString(16).padStart(8, "0")).join("");
+}
+
+// The fingerprint that a policy's text begins with, if it is that of all the rest: of the very letters, so that no two
+// languages can differ in how they write a number.
+function fingerprintOf(text) {
+  if (typeof text !== "string") refuse("the policy must be a text of JSON; read the file first");
+  if (text.length > LONGEST) refuse("the policy is longer than 64 MiB; write it anew");
+  const stated = /^\{"fingerprint": "([0-9a-f]{64})", /.exec(text);
+  if (stated === null || /[^\0-\x7f]/.test(text))
+    refuse("fingerprint: must be what the policy begins with; give the file that epsworth client writes");
+  if (sha256("{" + text.slice(stated[0].length)) !== stated[1])
+    refuse("fingerprint: is not that of the content, which was edited after it was written; write it anew");
+  return stated[1];
+}
+
 // ---- The policy's JSON, strictly read ----
 
 const TOKEN = /"[^"\\]*(?:\\[^][^"\\]*)*"(\s*:)?|[[{]|[\]}]|-?[0-9][0-9.eE+-]*/g;
 
 function read(text) {
-  if (typeof text !== "string") refuse("the policy must be a text of JSON; read the file first");
-  if (text.length > LONGEST) refuse("the policy is longer than 64 MiB; write it anew");
   let document;
   try {
     document = JSON.parse(text);
@@ -271,15 +321,22 @@ class Feature {
       refuse(`${where}.missing: must lie in the range; write the policy anew`);
   }
 
-  index(value) {
-    if (value === null || (typeof value === "number" && value !== value)) value = this.instead("missing", this.missing);
-    if (this.categories !== undefined) {
-      if (!KINDS.includes(typeof value)) refuse(`${this.name}: the value is no number, word or truth; recode it`);
-      if (!this.codes.has(key(value))) value = this.instead("undeclared", this.outside);
-      return this.codes.get(key(value));
+  index(value) { // total where the policy says what stands for what a value is not
+    if (value === null || value === undefined || (typeof value === "number" && value !== value))
+      value = this.instead("missing", this.missing);
+    if (this.categories !== undefined) return this.code(value);
+    if (typeof value !== "number") {
+      if (this.missing === null) refuse(`${this.name}: the value is not a number; recode it`);
+      value = this.missing;
     }
-    if (typeof value !== "number") refuse(`${this.name}: the value is not a number; recode it`);
     return placeOf(value, this.lower, this.upper, this.kernel.points);
+  }
+
+  code(value) {
+    const plain = KINDS.includes(typeof value);
+    if (plain && this.codes.has(key(value))) return this.codes.get(key(value));
+    if (this.outside === null && !plain) refuse(`${this.name}: the value is no number, word or truth; recode it`);
+    return this.codes.get(key(this.instead("undeclared", this.outside)));
   }
 
   instead(what, value) {
@@ -331,7 +388,6 @@ function must(holds, sentence) {
 // The place of the largest (smallest) value, the first of equals.
 const largest = (values) => values.reduce((best, value, i) => (value > values[best] ? i : best), 0);
 const smallest = (values) => values.reduce((best, value, i) => (value < values[best] ? i : best), 0);
-const range = (count) => Array.from({ length: count }, (_, i) => i);
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
 // inputs: [{places, ordered}].  What comes back has region(places), and scores(places), which decide it.
@@ -758,13 +814,13 @@ export class Client {
 
   // policy: the text of policy.json
   constructor(policy) {
-    const document = table("policy", read(policy), ["format", "fingerprint", "features", "others"],
+    this.fingerprint = fingerprintOf(policy);
+    const document = table("policy", read(policy), ["fingerprint", "format", "features", "others", "file"],
       ["sample", "tailored"]);
     if (document.format !== FORMAT)
       refuse(`format: this client reads ${FORMAT}; write the policy anew, or use a newer client`);
-    if (typeof document.fingerprint !== "string" || !/^[0-9a-f]{64}$/.test(document.fingerprint))
-      refuse("fingerprint: must be 64 hexadecimal digits; write the policy anew");
-    this.fingerprint = document.fingerprint;
+    if (typeof document.file !== "string" || !/^[0-9a-f]{64}$/.test(document.file))
+      refuse("file: must be 64 hexadecimal digits; write the policy anew");
     const given = document.features, least = has(document, "tailored") ? 0 : 1;
     if (!Array.isArray(given) || given.length < least || given.length > MOST_FEATURES)
       refuse(`features: must be a list of ${least} to ${MOST_FEATURES}; write the policy anew`);
@@ -803,7 +859,7 @@ export class Client {
     return this.#features.length * (this.#kept ? 2 : 1) + (this.#tailored === null ? 0 : this.#tailored.words);
   }
 
-  // The record with its features drawn, and of the rest what the policy passes; fresh on every call.
+  // What the policy passes of a record, in its order, then the features, drawn afresh, in the policy's.
   perturb(record) {
     const words = new BigUint64Array(this.words);
     for (let at = 0; at < words.length; at += WORDS_AT_ONCE)
@@ -824,8 +880,8 @@ export class Client {
   }
 
   #released(record, words, more) {
-    const [values, lookedAt] = this.#plain(record), features = this.#features;
-    const inputs = features.map((feature) => feature.index(values.get(feature.name))); // all, before a draw
+    const [values, raw, lookedAt] = this.#read(record), features = this.#features;
+    const inputs = features.map((feature) => feature.index(raw.get(feature.name))); // all, before a draw
     const chosen = this.#chosen(words), first = this.#kept ? features.length : 0;
     features.forEach((feature, position) => {
       let value = feature.value(feature.kernel.outcome(inputs[position], words[first + position]));
@@ -839,7 +895,7 @@ export class Client {
       let at = features.length;
       const next = () => (at < words.length ? words[at++] : more());
       for (const [name, value] of this.#tailored.sent(true_, this.#tailored.seen(true_, released), next))
-        values.set(name, value); // at the end, whether the record had them or not
+        values.set(name, value);
     }
     return values;
   }
@@ -851,20 +907,25 @@ export class Client {
     return new Set(order.slice(0, this.#kept));
   }
 
-  #plain(record) { // what stays of a record, and what a tailored policy sees of it, each value read once
+  // What passes of a record, its features, and what a tailored policy sees of it, each value read once.  Only what passes
+  // keeps a place: where the record held its features, or whether it did, must not show.
+  #read(record) {
     if (!isTable(record)) refuse("the record must be an object from name to value; give one record");
-    const values = new Map(), lookedAt = new Map();
+    const passing = new Map(), raw = new Map(), lookedAt = new Map();
     for (const [name, value] of Object.entries(record)) {
       if (!this.#known.has(name)) // it could be a raw value
         refuse("the record has a member that the policy does not name; leave it out");
       if (this.#lookedAt.has(name)) lookedAt.set(name, value);
-      if (this.#perturbed.has(name) || this.#passed.has(name)) values.set(name, value);
-      if (this.#passed.has(name)) checkPassing(name, value);
+      if (this.#perturbed.has(name)) raw.set(name, value);
+      else if (this.#passed.has(name)) {
+        checkPassing(name, value);
+        passing.set(name, value);
+      }
     }
-    for (const { name } of this.#features)
-      if (!values.has(name)) refuse(`the record lacks '${name}', which the policy perturbs; send it`);
+    for (const { name, missing } of this.#features)
+      if (!raw.has(name) && missing === null) refuse(`the record lacks '${name}', which the policy perturbs; send it`);
     for (const name of this.#public)
       if (!lookedAt.has(name)) refuse(`the record lacks '${name}', which the policy looks at; send it`);
-    return [values, lookedAt];
+    return [passing, raw, lookedAt];
   }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -17,15 +18,32 @@ DIGITS = 40  # letters of a number
 WHOLE = 1 << 53  # whole numbers below it are the same in every language
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
 EPSILON = re.compile(r"(?:0|[1-9][0-9]{0,2})(?:\.[0-9]{1,420})?")
-FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+DIGEST = re.compile(r"[0-9a-f]{64}")
+FINGERPRINT = re.compile(r'\{"fingerprint": "([0-9a-f]{64})", ')
 
 
-def read(text: str) -> Any:
-    """Return the document of a text without repeated members, NaN, or numbers that a language would round."""
+def fingerprint(text: str) -> str:
+    """Return the fingerprint that a policy's text begins with, if it is that of all the rest.
+
+    It is the SHA-256 of the text without that member: of the very letters, so that no two languages can differ in how
+    they write a number.
+    """
     if not isinstance(text, str):
         raise TypeError("the policy must be a text of JSON; read the file first")
     if len(text) > LONGEST:
         raise ValueError("the policy is longer than 64 MiB; write it anew")
+    stated = FINGERPRINT.match(text)
+    if stated is None or not text.isascii():
+        raise ValueError("fingerprint: must be what the policy begins with; give the file that epsworth client writes")
+    if hashlib.sha256(b"{" + text[stated.end() :].encode()).hexdigest() != stated[1]:
+        raise ValueError(
+            "fingerprint: is not that of the content, which was edited after it was written; write it anew"
+        )
+    return stated[1]
+
+
+def read(text: str) -> Any:
+    """Return the document of a text without repeated members, NaN, or numbers that a language would round."""
     depth = 0
     for token in TOKEN.finditer(text):
         depth += 1 if token[0] in "[{" else -1 if token[0] in "]}" else 0

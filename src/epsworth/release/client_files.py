@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import tempfile
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from epsworth.client import Client
-from epsworth.files import OutputError, writing
+from epsworth.files import OutputError, as_if_new, writing
 from epsworth.numerals import whole
 from epsworth.release.policy import Policy
 from epsworth.release.rules import Rule
@@ -64,9 +63,7 @@ def write_client(policy: Policy, folder: str | Path, vectors: int = VECTORS) -> 
         with writing(folder):
             for name, text in texts.items():
                 (made / name).write_text(text, encoding="utf-8")
-        mask = os.umask(0)
-        os.umask(mask)
-        made.chmod(0o777 & ~mask)
+            as_if_new(made, 0o777)
         made.rename(folder)
     finally:
         shutil.rmtree(made, ignore_errors=True)

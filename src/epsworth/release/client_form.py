@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 from epsworth.client.reading import FORMAT, LONGEST, WHOLE
 from epsworth.exact.two_level import TwoLevel, krr
-from epsworth.numerals import plain
+from epsworth.numerals import EXACT, plain
 from epsworth.release.columns import Column
 from epsworth.release.grids import Grid
-from epsworth.release.policy import Policy
+from epsworth.release.policy import Policy, file_digest
 from epsworth.release.randomisers import Average, Gain, Randomiser
 from epsworth.release.rules import Rule
 from epsworth.release.tailoring import Tailoring
+from epsworth.space import Feature
 
 
 def client_form(policy: Policy) -> str:
-    """Return what `Policy.for_clients` promises."""
-    sample, tailoring = policy.sampling, policy.tailoring
-    document: dict[str, Any] = {
-        "format": FORMAT,
-        "fingerprint": policy.fingerprint,
-        **({} if sample is None else {"sample": {"features": sample.features, "unsampled": sample.unsampled}}),
-        "features": [_feature(rule) for rule in policy.rules],
-        "others": _others(policy),
-        **({} if tailoring is None else {"tailored": _tailored(tailoring)}),
-    }
-    text = json.dumps(document, indent=1 if tailoring is None else None, allow_nan=False)  # tables have no lines
+    """Return what `Policy.for_clients` promises: the content, after its fingerprint."""
+    _check(policy)
+    text = f'{{"fingerprint": "{policy.fingerprint}", {content(policy)[1:]}'
     if len(text) > LONGEST:
         raise ValueError(
             f"the policy takes {len(text) >> 20} MiB as JSON, and devices read {LONGEST >> 20}; tailor with a smaller "
@@ -36,23 +30,62 @@ def client_form(policy: Policy) -> str:
     return text
 
 
+def content(policy: Policy) -> str:
+    """Return the JSON of which a policy's fingerprint is the SHA-256: all that a device acts on, in its order.
+
+    ``file`` stands for the rest: it is the digest of all that the policy's file says, labels and classifiers among it.
+    """
+    sample, tailoring = policy.sampling, policy.tailoring
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        **({} if sample is None else {"sample": {"features": sample.features, "unsampled": sample.unsampled}}),
+        "features": [_feature(rule) for rule in policy.rules],
+        "others": _others(policy),
+        **({} if tailoring is None else {"tailored": _tailored(tailoring)}),
+        "file": file_digest(policy),
+    }
+    return json.dumps(document, allow_nan=False)  # ASCII, in one line: nothing on its way writes it otherwise
+
+
+def _check(policy: Policy) -> None:
+    """Refuse what devices cannot run."""
+    for rule in policy.rules:
+        if not isinstance(rule.kernel, TwoLevel):
+            raise ValueError(
+                f"features.{rule.feature.name}.mechanism: devices draw from pm, sw, their affine forms and krr alone, "
+                f"not from {rule.mechanism}; choose one of them, or perturb a table"
+            )
+        _check_categories(f"features.{rule.feature.name}", rule.feature)
+    for grid in () if policy.tailoring is None else policy.tailoring.grids:
+        _check_categories(f"tailored.inputs.{grid.name}", grid.feature)
+    if policy.others is not None:
+        for name in _public(policy):
+            if name not in policy.others.passed and name not in policy.others.dropped:
+                raise ValueError(f"others: lacks {name!r}, at which the policy looks; add it to pass or to drop")
+
+
+def _check_categories(where: str, feature: Feature) -> None:
+    if any(isinstance(value, int) and abs(value) >= WHOLE for value in feature.categories or ()):
+        raise ValueError(f"{where}.categories: whole numbers of 2^53 or more are not the same in all languages")
+
+
+def _public(policy: Policy) -> list[str]:
+    """Return the public columns that a tailored policy looks at."""
+    looked_at = () if policy.tailoring is None else tuple(grid.name for grid in policy.tailoring.grids)
+    return [name for name in looked_at if name not in policy.names]
+
+
 def _others(policy: Policy) -> dict[str, list[str]]:
     """Return what passes and what is dropped; where a policy does not say, the public columns that it looks at pass."""
-    looked_at = () if policy.tailoring is None else tuple(grid.name for grid in policy.tailoring.grids)
-    public = [name for name in looked_at if name not in policy.names]
     if policy.others is None:
-        return {"pass": public, "drop": []}
-    passed, dropped = policy.others.passed, policy.others.dropped
-    for name in public:
-        if name not in passed and name not in dropped:
-            raise ValueError(f"others: lacks {name!r}, at which the policy looks; add it to pass or to drop")
-    return {"pass": list(passed), "drop": list(dropped)}
+        return {"pass": _public(policy), "drop": []}
+    return {"pass": list(policy.others.passed), "drop": list(policy.others.dropped)}
 
 
 def _tailored(tailoring: Tailoring) -> dict[str, Any]:
     """Return the tables of a tailored policy that a device needs; labels are not among them."""
     return {
-        "epsilon": plain(tailoring.epsilon),
+        "epsilon": _digits(tailoring.epsilon),
         "inputs": [_input(grid, hidden) for grid, hidden in zip(tailoring.grids, tailoring.sensitive, strict=True)],
         "kernel": _kernel(tailoring.randomiser),
         "representatives": [rows.tolist() for rows in tailoring.representatives],
@@ -63,11 +96,12 @@ def _tailored(tailoring: Tailoring) -> dict[str, Any]:
 
 
 def _input(grid: Grid, hidden: bool) -> dict[str, Any]:
-    entry = {"name": grid.name, "sensitive": hidden, "missing": grid.missing}
-    if grid.feature.categories is None:
-        return entry | {"lower": grid.feature.lower, "upper": grid.feature.upper, "points": grid.input.places}
-    where = f"tailored.inputs.{grid.name}"
-    return entry | {"categories": [_category(where, one) for one in grid.values.tolist()], "outside": grid.outside}
+    feature, entry = grid.feature, {"name": grid.name, "sensitive": hidden}
+    if feature.categories is None:
+        ends = {"missing": grid.missing, "lower": feature.lower, "upper": feature.upper}
+        return entry | ends | {"points": grid.input.places}
+    kinds, instead = grid.values.tolist(), [feature.categories.index(one) for one in (grid.missing, grid.outside)]
+    return entry | {"missing": kinds[instead[0]], "categories": kinds, "outside": kinds[instead[1]]}
 
 
 def _kernel(randomiser: Randomiser) -> dict[str, Any]:
@@ -80,27 +114,26 @@ def _kernel(randomiser: Randomiser) -> dict[str, Any]:
 
 
 def _feature(rule: Rule) -> dict[str, Any]:
+    """Return a rule and its kernel's integers; what devices cannot run by name alone: ``file`` tells it."""
     kernel, feature = rule.kernel, rule.feature
     if not isinstance(kernel, TwoLevel):
-        raise ValueError(
-            f"features.{feature.name}.mechanism: devices draw from pm, sw, their affine forms and krr alone, not from "
-            f"{rule.mechanism}; choose one of them, or perturb a table"
-        )
+        return {"name": feature.name, "mechanism": kernel.name}
     entry: dict[str, Any] = {"name": feature.name}
+    instead = {key: value for key in ("missing", "outside") if (value := getattr(rule, key)) is not None}
     if feature.categories is None:
         entry |= {"lower": feature.lower, "upper": feature.upper}
     else:
-        released = Column(rule).values.tolist()  # NumPy has one kind for a truth among numbers
-        entry |= {"categories": [_category(f"features.{feature.name}", one) for one in released]}
-    entry |= {"mechanism": kernel.name, "epsilon": plain(rule.epsilon)}
+        kinds = Column(rule).values.tolist()  # as they are released: NumPy has one kind for a truth among numbers
+        entry |= {"categories": kinds}
+        instead = {key: kinds[feature.categories.index(value)] for key, value in instead.items()}
+    entry |= {"mechanism": kernel.name, "epsilon": _digits(rule.epsilon)}
     if feature.categories is None:
         entry |= {"bits": rule.bits} if kernel.points == 1 << rule.bits else {}
         entry |= {"quantise": rule.points} if rule.points is not None else {}
-    entry |= {key: getattr(rule, key) for key in ("missing", "outside") if getattr(rule, key) is not None}
-    return entry | {"points": kernel.points} | {key: str(getattr(kernel, key)) for key in ("low", "high", "width")}
+    entry |= instead | {"points": kernel.points}
+    return entry | {key: str(getattr(kernel, key)) for key in ("low", "high", "width")}
 
 
-def _category(where: str, value: Any) -> Any:
-    if isinstance(value, int) and abs(value) >= WHOLE:
-        raise ValueError(f"{where}.categories: whole numbers of 2^53 or more are not the same in all languages")
-    return value
+def _digits(epsilon: Decimal) -> str:
+    """Return an epsilon's digits as they are written most briefly: 1, 1.0 and 1E0 are one text."""
+    return plain(EXACT.normalize(epsilon))

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from epsworth.files import OutputError, writing
+from epsworth.files import OutputError, as_if_new, writing
 from epsworth.release.folders import to_disk
 from epsworth.release.locks import NO_LINKS
 
@@ -41,9 +41,7 @@ def hidden(path: Path, run: str) -> Iterator[Path]:
 
 def appear(temporary: Path, path: Path) -> None:
     """Move a whole file, which is on the disk, into place, as a file opened for writing would have been made."""
-    mask = os.umask(0)
-    os.umask(mask)
-    temporary.chmod(0o666 & ~mask)
+    as_if_new(temporary, 0o666)
     os.replace(temporary, path)
     to_disk(path.parent)
 

@@ -180,11 +180,13 @@ class Policy(Result):
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of everything the policy says; spellings of one mechanism have one."""
-        content = self._content()
-        for entry in content.get("features", {}).values():
-            entry["mechanism"] = canonical(entry["mechanism"])
-        return _digest(content)
+        """SHA-256 of everything the policy says, which devices compute anew; spellings of one policy have one.
+
+        It is of the text that `for_clients` returns, without the fingerprint itself.
+        """
+        from epsworth.release.client_form import content
+
+        return hashlib.sha256(content(self).encode()).hexdigest()
 
     def outcomes(self, record: Mapping[str, Any] | NDArray[Any]) -> list[tuple[Any, Fraction]]:
         """Return all that one record can send, each with its exact probability: for audits, and for tests.
@@ -355,7 +357,11 @@ def canonical(words: str) -> str:
     return ":".join(filter(None, (ALIASES.get(read.name, read.name), ",".join(told))))
 
 
-def _digest(content: dict[str, Any]) -> str:
+def file_digest(policy: Policy) -> str:
+    """Return the SHA-256 of all that a policy's file says, however numbers and mechanisms are spelt in it."""
+    content = policy._content()
+    for entry in content.get("features", {}).values():
+        entry["mechanism"] = canonical(entry["mechanism"])
     plain = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(plain.encode()).hexdigest()
 

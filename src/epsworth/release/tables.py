@@ -79,10 +79,14 @@ def perturb(policy: Policy, table: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return NumPy's numbers, truths and texts as Python's own; no value is asked what it is."""
+    """Return NumPy's numbers, truths and texts as Python's own, and gaps as None; no value is asked what it is."""
     kind = type(value)
+    if kind is np.longdouble:
+        return float(value)
+    if kind in (np.datetime64, np.timedelta64):
+        return None if np.isnat(value) else value
     plain = issubclass(kind, (np.number, np.bool_, np.str_)) and not issubclass(kind, np.timedelta64)
-    return value.item() if plain else value
+    return value.item() if plain else None if kind.__name__ in ("NAType", "NaTType") else value
 
 
 class Perturbation:
