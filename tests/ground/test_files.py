@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,9 @@ from epsworth.files import (
     replacing,
     write_text,
 )
+from epsworth.release import Policy
+from epsworth.release.client_files import write_client
+from epsworth.release.outputs import appear, hidden
 from epsworth.table_files import read_table
 
 
@@ -28,9 +33,8 @@ def test_text_is_replaced_whole(tmp_path):
     write_text(path, "two")
     assert path.read_text() == "two"
     assert os.listdir(tmp_path) == ["out.json"]
-    umask = os.umask(0)
-    os.umask(umask)
-    assert path.stat().st_mode & 0o777 == 0o666 & ~umask
+    (tmp_path / "usual").touch()
+    assert path.stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
@@ -129,3 +133,57 @@ def test_results_that_would_never_end_are_refused(tmp_path):
     (tmp_path / "a").write_bytes(b"12")
     with reading(tmp_path / "a", "file", most=2) as content:
         assert content == b"12"
+
+
+def refused(mask):
+    raise AssertionError("the umask is every thread's")
+
+
+def test_the_umask_is_never_set(tmp_path, monkeypatch):
+    """Threads that make files all the while get the mode that they always get."""
+    before, over, modes = os.umask(0o027), threading.Event(), set()
+
+    def others():
+        number = 0
+        while not over.is_set():
+            (tmp_path / f"other{number}").touch()
+            modes.add((tmp_path / f"other{number}").stat().st_mode & 0o777)
+            number += 1
+
+    monkeypatch.setattr("os.umask", refused)
+    threads = [threading.Thread(target=others) for _ in range(2)]
+    try:
+        for thread in threads:
+            thread.start()
+        for number in range(60):
+            write_text(tmp_path / f"out{number}", "one")
+        with hidden(tmp_path / "run", "0" * 32) as temporary:
+            assert temporary.stat().st_mode & 0o777 == 0o600
+            appear(temporary, tmp_path / "run")
+        write_client(Policy.of("krr", 1, ew.Domain.of({"a": [0, 1]})), tmp_path / "client", 1)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+        monkeypatch.undo()
+        os.umask(before)
+    assert modes == {0o640}
+    assert {(tmp_path / f"out{number}").stat().st_mode & 0o777 for number in range(60)} == {0o640}
+    assert ((tmp_path / "run").stat().st_mode & 0o777, (tmp_path / "client").stat().st_mode & 0o777) == (0o640, 0o750)
+    with replacing(tmp_path / "secret", mode=0o600):
+        pass
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO])
+@pytest.mark.parametrize("named", [None, "/somewhere/.hidden"])
+@pytest.mark.cases("all")
+def test_a_full_or_failing_disk_is_one_sentence_that_names_the_output(tmp_path, number, named):
+    path = tmp_path / "out.json"
+    with pytest.raises(
+        OutputError, match=rf"^cannot write {path}: .*; (make room|check the disk) or choose another place$"
+    ):
+        with replacing(path):
+            raise OSError(number, os.strerror(number), named)
+    assert os.listdir(tmp_path) == []

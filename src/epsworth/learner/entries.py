@@ -23,7 +23,7 @@ PLAIN = "biuf"  # kinds of arrays whose entries are numbers, each of them as it 
 NUMBERS = {int, float, bool, np.float64, np.float32, np.int64, np.int32, np.bool_}
 FEW = 16  # entries that are read one by one sooner than sorted
 TRUTH = {"true": 1.0, "false": 0.0}
-_QUIET = threading.Lock()  # filters of warnings are the process's: two threads would leave one another's behind
+_QUIET = threading.RLock()  # filters of warnings are the process's: two threads would leave one another's behind
 
 
 def number_of(entry: Any) -> float:
@@ -39,7 +39,7 @@ def number_of(entry: Any) -> float:
     if isinstance(entry, str):
         word = entry.strip().lower()
         return TRUTH[word] if word in TRUTH else _float(word)
-    with _quiet():
+    with quiet():
         try:
             if isinstance(entry, np.ndarray):
                 return _float(entry.item()) if entry.ndim == 0 and not np.ma.is_masked(entry) else math.nan
@@ -60,9 +60,9 @@ def _float(entry: Any) -> float:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Show no warning, and make no error of one: either would tell of the record."""
-    with _QUIET, warnings.catch_warnings():
+def quiet() -> Iterator[None]:
+    """Show no warning, and make no error of one, of Python's or NumPy's: either would tell of the record."""
+    with _QUIET, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,6 +20,7 @@ from epsworth.exact.entropy import SystemWords, WordSource
 from epsworth.exact.rational import Exact
 from epsworth.exact.testing import NotPrivate
 from epsworth.learner.coins import WORD, Ints, checked_epsilon, coins, flip_weight, uniform
+from epsworth.learner.entries import quiet
 from epsworth.learner.mechanism import checked_probability
 from epsworth.learner.tails import vote_interval
 from epsworth.results import Result
@@ -120,7 +125,8 @@ class PrivateValidation:
         for number, predict in enumerate(self.candidates):
             mine = chosen == number
             if mine.any():
-                right[mine] = _right(predict, points[mine], truth[mine])
+                with unheard():
+                    right[mine] = _right(predict, points[mine], truth[mine])
         votes = np.column_stack([chosen, right ^ coins(self.flip, len(truth), source)])
         return votes if source.private else votes.view(NotPrivate)
 
@@ -142,6 +148,18 @@ class PrivateValidation:
         lower, upper = down((lower + 1) / 2).clip(0, 1), up((upper + 1) / 2).clip(0, 1)
         estimate = ((2 * right - users) / (contrast * users) + 1) / 2
         return Accuracies(estimate, lower, upper, users, confidence, risk.spent)
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Let nothing out of what a candidate warns of, prints or logs: it would tell of the record."""
+    before = logging.root.manager.disable
+    with quiet(), open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        logging.disable(sys.maxsize)
+        try:
+            yield
+        finally:
+            logging.disable(before)
 
 
 def _right(predict: Callable[[Any], Any], points: NDArray[Any], truth: NDArray[Any]) -> Bools:

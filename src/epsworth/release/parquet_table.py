@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from epsworth.extras import needed
+from epsworth.files import FULL
 from epsworth.refusals import alone
 from epsworth.release.batches import Running, encoded, told_types
 from epsworth.release.beside import check_metadata
@@ -95,6 +96,8 @@ class ParquetTable(FileTable):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(sink)) from None
             if not isinstance(error, (pl.exceptions.PolarsError, OSError)):
                 raise _unlike() from None
+            if isinstance(error, OSError) and error.errno in FULL:  # `writing` names the output
+                raise
             raise ValueError(f"cannot write the table: {_plain(error)}; choose another place") from None
         if found != (pl.Schema(kinds), drawn.result()) or drawn.rows != seen.rows:
             raise _unlike()
