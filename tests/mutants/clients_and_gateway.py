@@ -88,9 +88,13 @@ def fingerprints_without_order(original):
 )
 def what_is_no_number_is_refused(original):
     def index(self, value):
+        missing = self._missing
         if self.categories is None and value is not None and type(value) not in (int, float):
-            raise ValueError(f"{self.name}: the value is not a number; recode it")
-        return original(self, value)
+            self._missing = None
+        try:
+            return original(self, value)
+        finally:
+            self._missing = missing
 
     return index
 
