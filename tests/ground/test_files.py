@@ -160,7 +160,7 @@ def test_the_umask_is_never_set(tmp_path, monkeypatch):
         with hidden(tmp_path / "run", "0" * 32) as temporary:
             assert temporary.stat().st_mode & 0o777 == 0o600
             appear(temporary, tmp_path / "run")
-        write_client(Policy.of("krr", 1, ew.Domain.of({"a": [0, 1]})), tmp_path / "client", 1)
+        write_client(Policy.of("krr", 1, ew.Domain.of({"a": ["x", "y"]})), tmp_path / "client", 1)
     finally:
         over.set()
         for thread in threads:
@@ -181,11 +181,7 @@ def test_the_umask_is_never_set(tmp_path, monkeypatch):
 @pytest.mark.cases("all")
 def test_a_full_or_failing_disk_is_one_sentence_that_names_the_output(tmp_path, number, named):
     path = tmp_path / "out.json"
-    with (
-        pytest.raises(
-            OutputError, match=rf"^cannot write {path}: .*; (make room|check the disk) or choose another place$"
-        ),
-        replacing(path),
-    ):
+    says = rf"^cannot write {path}: .*; (make room|check the disk) or choose another place$"
+    with pytest.raises(OutputError, match=says), replacing(path):
         raise OSError(number, os.strerror(number), named)
     assert os.listdir(tmp_path) == []

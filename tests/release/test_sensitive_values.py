@@ -53,7 +53,8 @@ BY_PLACE = Policy(rules("x0", "x2", "x3"))
 SENT = {"age": 33.333333333333336, "job": "a", "code": 1}
 JSON = [
     "7", "45", "101", "1.5", "1e400", "-1e400", "1" * 400, "null", "NaN", "Infinity", "true", '"x"', '"\\ud800"', '""',
-    '"' + "x" * (1 << 21) + '"', "[]", "[[1]]", "{}", '{"age": 1, "age": 2}', "[" * 5000 + "]" * 5000, "0x1", "01", "300",
+    '"' + "x" * (1 << 21) + '"', "[]", "[[1]]", "{}", '{"age": 1, "age": 2}', "[" * 5000 + "]" * 5000, "0x1", "01",
+    "300",
 ]  # fmt: skip
 FIELDS = [
     "7", "45", "101", "1.5", "1e400", "-1e400", "9" * 400, "", "NA", "nan", "inf", "abc", '"a, b"', '"a ""b"""', " 7 ",
@@ -175,7 +176,8 @@ def test_frames_of_objects_tell_nothing_more(value):
 KINDS = [
     pl.Series([300, 1, None], dtype=pl.Int16), pl.Series([1, 2, 3], dtype=pl.Int8), pl.Series(["a", None, "\ufeff"]),
     pl.Series([2**64 - 1, 1, None], dtype=pl.UInt64), pl.Series([1.5, None, float("inf")]),
-    pl.Series([True, None, False]), pl.Series([None, None, None]), pl.Series([[1], [], None]), pl.Series([{"a": 1}] * 3), pl.Series([b"a"] * 3),
+    pl.Series([True, None, False]), pl.Series([None, None, None]),
+    pl.Series([[1], [], None]), pl.Series([{"a": 1}] * 3), pl.Series([b"a"] * 3),
     pl.Series([date(2020, 1, 1)] * 3), pl.Series([Decimal("1.25")] * 3), pl.Series([2**100] * 3, dtype=pl.Int128),
     pl.Series([1, object(), None], dtype=pl.Object), pl.Series([1, 2, 3], dtype=pl.Float32),
 ]  # fmt: skip

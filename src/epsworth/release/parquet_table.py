@@ -96,8 +96,9 @@ class ParquetTable(FileTable):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(sink)) from None
             if not isinstance(error, (pl.exceptions.PolarsError, OSError)):
                 raise _unlike() from None
-            if isinstance(error, OSError) and error.errno in FULL:  # `writing` names the output
-                raise
+            for number in FULL:  # engines tell it in words alone; `writing` names the output
+                if os.strerror(number) in str(error):
+                    raise OSError(number, os.strerror(number)) from None
             raise ValueError(f"cannot write the table: {_plain(error)}; choose another place") from None
         if found != (pl.Schema(kinds), drawn.result()) or drawn.rows != seen.rows:
             raise _unlike()
