@@ -9,7 +9,7 @@ from planting import mutant
 
 CLIENT = "tests/client/test_client.py"
 FINGERPRINTS = "tests/client/test_fingerprints.py"
-RECORDS = "tests/client/test_records.py"
+RECORDS = "tests/client/test_client_records.py"
 TAILORED = "tests/client/test_tailored_clients.py"
 REQUESTS = "tests/gateway/test_gateway_requests.py"
 PEOPLE = "tests/gateway/test_gateway_people.py"

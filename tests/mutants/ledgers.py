@@ -213,7 +213,7 @@ def the_newest_of_all_that_are_read(original):
 
 
 @mutant(
-    "epsworth.release.ledger._put_together",
+    "epsworth.release.unit_levels._put_together",
     claim="one more run reads none of those before it, and of their units a few files",
     test=f"{STORE}::test_one_more_run_reads_none_of_those_before_it",
 )

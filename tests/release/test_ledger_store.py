@@ -25,8 +25,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from epsworth.release import ledger as ledger_module
-from epsworth.release import unit_files
+from epsworth.release import unit_files, unit_levels
 from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_folder import DATABASE, KEY
 from epsworth.release.ledger_terms import ONE, Identity, Run, Terms, amount_above
@@ -85,7 +84,7 @@ RUNS = st.lists(
 def test_sums_and_refusals_are_those_of_a_naive_model(tmp_path_factory, runs, cap, files):
     """Amounts in eighths of epsilon, exactly; delta rounds up to 1e-12."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ledger_module, "MOST_FILES", files)
+        patch.setattr(unit_levels, "MOST_FILES", files)
         patch.setattr(unit_files, "PIECE", 3)
         ledger = Ledger(tmp_path_factory.mktemp("ledger"))
         lost, everybody = Counter(), 0
@@ -495,7 +494,7 @@ def edit(folder: Path, *statements: str) -> None:
 
 
 def test_a_head_holds_while_the_ledger_grows(tmp_path, monkeypatch):
-    monkeypatch.setattr(ledger_module, "MOST_FILES", 2)
+    monkeypatch.setattr(unit_levels, "MOST_FILES", 2)
     ledger, heads = Ledger(tmp_path), []
     for number in range(1, 9):
         heads.append(ledger.head())
@@ -613,7 +612,7 @@ def test_one_more_run_reads_none_of_those_before_it(tmp_path, monkeypatch):
         begun(ledger, number, [7 * number])
     late = [steps(ledger, number, monkeypatch) for number in range(180, 200)]
     assert max(late) < 1.5 * max(early)
-    assert len(list(tmp_path.glob("*.u64"))) <= 3 * ledger_module.MOST_FILES
+    assert len(list(tmp_path.glob("*.u64"))) <= 3 * unit_levels.MOST_FILES
     others = Ledger(tmp_path / "others")
     repeats = [begun(others, 1, rows=1, target=f"out{number}", again=True) for number in range(30)]
     assert [run.times_before for run in repeats] == list(range(30))
@@ -647,7 +646,7 @@ def test_only_what_the_ledger_made_and_needs_no_more_is_removed(kept, tmp_path):
 
 
 def test_files_that_were_put_together_are_removed(tmp_path, monkeypatch):
-    monkeypatch.setattr(ledger_module, "MOST_FILES", 2)
+    monkeypatch.setattr(unit_levels, "MOST_FILES", 2)
     ledger = Ledger(tmp_path)
     files = []
     for number in range(9):

@@ -18,8 +18,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from epsworth.release.folders import folder_named, state_folder
 from epsworth.release.ledger_folder import LedgerFolder
 from epsworth.release.ledger_prices import Price, added, everybody, most_of
@@ -35,10 +33,10 @@ from epsworth.release.ledger_terms import (
     amount_below,
     decimal_of,
 )
-from epsworth.release.unit_files import ENDING, NEW, WIDTHS, Charges, Kind, UnitFile, Words, in_pieces, together, write
+from epsworth.release.unit_files import ENDING, UnitFile
+from epsworth.release.unit_levels import kept
 from epsworth.release.units import Hashes, UnitCounts, hashes
 
-MOST_FILES = 8  # of those that were put together equally often
 HEAD = re.compile("([0-9]{1,18})-([0-9a-f]{64})", re.ASCII)
 ERASING = 20.0  # seconds for whoever reads the log
 
@@ -152,7 +150,7 @@ class Ledger:
             sums = asked.checked(settled, everybody(last, asked), files, self._place.folder)
             tables.settle(settled)
             run, key = secrets.token_bytes(16), secrets.token_bytes(32)
-            file = None if units is None else self._keep(tables, asked, run, files)
+            file = None if units is None else kept(self._place.folder, tables, asked, run.hex(), files)
             line = _line(tables, run, terms, identity, unit, asked, file)
             made = _told(tables, tables.charge(line, key), "new", key, sums)
         with self._place.alone():  # which names the run's file, and removes those that were put together
@@ -326,34 +324,6 @@ class Ledger:
             f"another run adds {terms.adds} per record: use the {terms.output} you have, or say --again (again=True)"
         )
 
-    def _keep(self, tables: Tables, asked: Price, run: bytes, files: list[UnitFile]) -> UnitFile:
-        """Write the units of a run, together with those of files that are many."""
-        assert asked.units is not None
-        assert asked.counts is not None
-        folder, name, new = self._place.folder, run.hex() + ENDING, run.hex() + NEW
-        former, level = _put_together(files)
-        if not former:
-            kind: Kind = "counts" if asked.most > 1 else "ones"
-            size, sha256 = write(folder, new, in_pieces(*(asked.units, asked.counts)[: WIDTHS[kind]]))
-            file = UnitFile(name, kind, size, sha256, asked.epsilon, asked.delta, asked.most, 1, level)
-            tables.add(file, former)
-            return file
-        every = [Charges.of(asked.units, asked.counts, asked.epsilon, asked.delta)]
-        every += [file.read(folder) for file in former]
-        largest = [0, 0]
-
-        def sums() -> Iterator[Words]:
-            for units, epsilon, delta in together(every):
-                largest[0] = max(largest[0], int(epsilon.max(initial=0)))
-                largest[1] = max(largest[1], int(delta.max(initial=0)))
-                yield np.column_stack([units, epsilon, delta])
-
-        size, sha256 = write(folder, new, sums())
-        runs = 1 + sum(file.runs for file in former)
-        file = UnitFile(name, "sums", size, sha256, largest[0], largest[1], 1, runs, level)
-        tables.add(file, former)
-        return file
-
     def _spent(self, units: Sequence[int | str]) -> list[Amounts]:
         asked = hashes(units, self.key)
         with self._place.alone() as tables:
@@ -364,18 +334,6 @@ class Ledger:
             (epsilon + sum(int(of[0][place]) for of in sums), delta + sum(int(of[1][place]) for of in sums))
             for place in range(len(asked))
         ]
-
-
-def _put_together(files: list[UnitFile]) -> tuple[list[UnitFile], int]:
-    """Return the newest files that go into one with a run's units, and how often that was put together then.
-
-    Of each level there are at most so many files, so a unit is written again a logarithmic number of times.
-    """
-    former: list[UnitFile] = []
-    level = 0
-    while len(same := [file for file in files if file.level == level]) >= MOST_FILES:
-        former, level = [*same, *former], level + 1
-    return former, level
 
 
 def _line(
