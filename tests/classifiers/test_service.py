@@ -250,9 +250,9 @@ HOSTILE = {
     "a bomb": (lambda h: h.give(b"\x1f\x8b", Content_Encoding="gzip"), "compressed"),
     "cut connections": (cut, "cut"),
     "nothing": (lambda h: setattr(h, "close_connection", True), "cut"),
-    "a drip": (drip, r"no whole answer within 0\.[45]\d* s"),
-    "a drip of headers": (drip_headers, r"no whole answer within 0\.[45]\d* s"),
-    "silence": (lambda h: time.sleep(5), r"no whole answer within 0\.[45]\d* s"),
+    "a drip": (drip, r"no whole answer within [01]\.\d+ s"),
+    "a drip of headers": (drip_headers, r"no whole answer within [01]\.\d+ s"),
+    "silence": (lambda h: time.sleep(12), r"no whole answer within [01]\.\d+ s"),
     "503 for ever": (lambda h: h.give(b"", 503), "not available"),
     "an hour's wait": (lambda h: h.give(b"", 429, Retry_After="3600"), "asks to wait 3600 s"),
     "a length beyond": (lambda h: h.give(b"{}", Inference_Header_Content_Length="99"), "shorter than it says"),
@@ -271,7 +271,7 @@ def test_a_hostile_service_gets_one_sentence_in_time(name):
         started = time.monotonic()
         with pytest.raises(ew.ClassifierError, match=told) as refused:
             asked.labels(FLOWERS[:5])
-        assert time.monotonic() - started < FAST["patience"] + 3  # silence lasts five
+        assert time.monotonic() - started < FAST["patience"] + 3  # silence lasts longer
     assert "\n" not in str(refused.value)
     assert str(refused.value).isprintable()
 
@@ -289,11 +289,11 @@ def test_strangers_have_little_time_and_room(name):
     trouble, told = HOSTILE[name]
     with serving(above) as server:
         server.trouble = lambda handler: trouble(handler) or True
-        asked = ew.remote(server.url, timeout=3, patience=0.4)
+        asked = ew.remote(server.url, timeout=9, patience=1.5)  # for the greeting, too, on a busy machine
         started = time.monotonic()
         with pytest.raises(ew.ClassifierError, match=told):
             asked.labels(FLOWERS[:5])
-        assert time.monotonic() - started < 2.5  # not a timeout of three
+        assert time.monotonic() - started < 7  # not a timeout of nine
 
 
 def test_a_redirection_is_not_followed():
