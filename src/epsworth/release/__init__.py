@@ -2,13 +2,15 @@
 
 ``policy``       what is perturbed, how, at which exact epsilon: public, readable, fingerprinted
 ``rules``        what it is made of; ``others``: columns that it does not perturb; ``reading``: its document, checked
-``columns``      one column: natural values -> public grid -> exact draw -> natural values
+``columns``      one column: natural values -> public grid -> exact draw -> natural values; ``values``, ``series``:
+             whatever it holds; ``passing``: columns of arrays that are not drawn
 ``tables``       `perturb`: tables in memory
 ``file_tables``  tables in files, in parts that are read twice; ``csv_table`` (``gate``: its grammar), ``json_table``,
              ``parquet_table``; ``confirming``: what was written, read by another reader
 ``streams``  `perturb_file`: checked, charged, drawn; ``parts``: words of a part; ``runs``, ``outputs``: whole or absent
 ``many_files``  `perturb_files`: many files as one run; ``maps``: where; ``file_tasks``, ``released_folder``
-``ledger``   `Ledger`: what each person lost; ``units``: keyed hashes of ids, ``unit_files``, ``ledger_tables``: on disk
+``ledger``   `Ledger`: what each person lost; ``ids``: who has which name, ``units``: its keyed hash;
+             ``unit_files``, ``unit_levels``, ``ledger_tables``: on disk
 ``transformer``  `Perturb`: a step of a scikit-learn pipeline
 ``audit``    a policy proved again from its integers
 ``black_box``    any sampler refuted by its draws; ``replays``: seeds and forks; ``drawn``: its outputs
