@@ -11,7 +11,7 @@ from epsworth.release.ledger_prices import Price
 from epsworth.release.ledger_tables import Tables
 from epsworth.release.unit_files import ENDING, NEW, WIDTHS, Charges, Kind, UnitFile, Words, in_pieces, together, write
 
-MOST_FILES = 8  # of one level
+MOST_FILES = 4  # of one level
 
 
 def kept(folder: Path, tables: Tables, asked: Price, run: str, files: list[UnitFile]) -> UnitFile:
