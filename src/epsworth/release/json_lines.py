@@ -22,6 +22,7 @@ NESTING = re.compile(r'[^"{}\[\]]*+(?:("(?:[^"\\]|\\.)*+")|([{\[])|([}\]]))')
 PLAIN = r'(?:"[^"\\]*+"|[^\s,:{}\[\]"]++)'  # a value without nesting or escapes
 MEMBER = re.compile(rf'[ \t]*"([^"\\]*)"[ \t]*:[ \t]*({PLAIN})[ \t]*([,}}])')
 WHOLE = re.compile(r"-?[0-9]+")
+NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 SAME = re.compile(r'"[^"\\\x00-\x1f]*+"|(?!-0)-?(?:0|[1-9][0-9]*+)|true|false|null')  # already as they are rewritten
 DIGITS = 300  # of a whole number: more are no category, and beyond 308 no double
 
@@ -205,6 +206,8 @@ def rewritten(text: str, *, strict: bool = False) -> str:
     """
     if SAME.fullmatch(text):
         return text
+    if NUMBER.fullmatch(text):
+        return _number(text)
     try:
         return _written(_spelt[strict].decode(text))
     except (ValueError, RecursionError):

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
@@ -102,7 +103,7 @@ class JsonRecords(Records):
             values[name], texts = self._drawn(column, drawn, keep)
             for members, text in zip(found.passing, texts, strict=True):
                 members[name] = text
-        names = {name: json_lines.string(name) for members in found.passing for name in members}
+        names = {name: json_lines.string(name) for name in set(chain.from_iterable(found.passing))}
         lines = [f"{{{', '.join(f'{names[name]}: {text}' for name, text in one.items())}}}" for one in found.passing]
         self._confirm(lines, found, values, first)
         return "".join(line + "\n" for line in lines).encode("utf-8")
@@ -121,20 +122,20 @@ class JsonRecords(Records):
         """Find the members of every object; lines like those before by one expression each."""
         layout: re.Pattern[str] | None = None
         before: tuple[str, ...] = ()
+        usual: list[str] = []
         found = Found([], {name: [] for name in self.looked_at})
         lines = (line for line in json_lines.LINE.findall(self._text(part, first)) if line.strip(json_lines.WHITE))
         for row, line in enumerate(lines, start=first):
             match = layout.fullmatch(line) if layout is not None else None
             if match is not None:
-                read = dict(zip(before, match.groups(), strict=True))
+                read, passing = dict(zip(before, match.groups(), strict=True)), usual
             else:
                 members = _members(line, row)
                 names = tuple(name for name, *_ in members)
-                self._passing(names, row)
+                passing = self._passing(names, row)
                 read = {name: line[a:b] for name, a, b in members}
                 if layout is None and not any('"' in name or "\\" in name for name in names):
-                    layout, before = json_lines.layout(names), names
-            passing = self._passing(tuple(read), row)
+                    layout, before, usual = json_lines.layout(names), names, passing
             found.passing.append({name: self._rewritten(read[name], name, row) for name in passing})
             for name, texts in found.texts.items():
                 texts.append(read.get(name, "null"))
