@@ -23,9 +23,12 @@ def test_nothing_that_a_candidate_says_gets_out(capsys, caplog):
     def failing(X):
         raise RuntimeError(f"{X}")
 
+    def leaving(X):
+        sys.exit(f"{X}")
+
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
-        votes = PrivateValidation([talkative, failing], epsilon=30).vote(np.zeros((40, 1)), np.ones(40))
+        votes = PrivateValidation([talkative, failing, leaving], epsilon=30).vote(np.zeros((40, 1)), np.ones(40))
     assert votes.shape == (40, 2)
     assert (capsys.readouterr(), caplog.records) == (("", ""), [])
     with pytest.warns(UserWarning, match="again"):

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 import epsworth as ew
-from epsworth.release import Others, Policy, Rule, perturb_file
+from epsworth.release import Others, Policy, Rule, Sampling, perturb_file
 from epsworth.release.passing import passing
 from epsworth.release.tables import Perturbation
 from epsworth.release.values import number, spelt_number
@@ -217,6 +217,58 @@ def test_arrays_tell_nothing_more():
         assert found == {
             ("<f8", "[[33.333333333333336, 5.0]]") if width == 2 else ("|O", f"[[{SENT['age']}, 5.0, 'a', 1]]")
         }
+
+
+SAMPLED = Policy(OPEN.rules, sampling=Sampling(1))
+
+
+@pytest.mark.parametrize("kind", [pl.DataFrame, pd.DataFrame, pa.table])
+def test_types_do_not_follow_which_features_a_record_releases(kind):
+    """False alarm: none; a fault would be missed with 3^-29."""
+    found = set()
+    for _ in range(30):
+        released = ew.perturb(SAMPLED, kind({"age": [5], "job": ["a"], "code": [2]}))
+        found.add(str(released.schema if kind is pa.table else list(released.dtypes)))
+    assert len(found) == 1
+
+
+def test_parquet_of_few_released_features_ends(tmp_path):
+    pl.DataFrame({"age": [5] * 9, "job": ["a"] * 9, "code": [300] * 9}).write_parquet(tmp_path / "in.parquet")
+    for turn in range(5):
+        perturb_file(SAMPLED, tmp_path / "in.parquet", tmp_path / f"{turn}.parquet", again=True)
+        assert pl.read_parquet(tmp_path / f"{turn}.parquet").dtypes == [pl.Float64, pl.String, pl.Int64]
+
+
+@pytest.mark.parametrize("categories", [("clerk", 1, 2.5), ("a", "\ud800")])
+@pytest.mark.cases("all")
+def test_categories_that_no_column_holds_are_refused_before_a_draw(categories, tmp_path):
+    policy = Policy((Rule(ew.Feature("job", categories=categories), "krr", Decimal(1)),))
+    for table in (pl.DataFrame({"job": ["a"]}), pa.table({"job": ["a"]})):
+        with pytest.raises(ValueError, match=r"^features\.job\.categories: this kind of table cannot hold them all"):
+            ew.perturb(policy, table)
+    pl.DataFrame({"job": ["a"]}).write_parquet(tmp_path / "in.parquet")
+    with pytest.raises(ValueError, match=r"features\.job\.categories"):
+        perturb_file(policy, tmp_path / "in.parquet", tmp_path / "out.parquet")
+
+
+def test_numbers_of_two_kinds_are_doubles():
+    numbers = Policy.of(
+        "krr", 200, ew.Domain.of({"x": {"categories": [1, 2.5]}})
+    )  # keeps its input but with probability e^-200
+    assert ew.perturb(numbers, pl.DataFrame({"x": [1, 2.5]}))["x"].to_list() == [1.0, 2.5]
+
+
+def test_texts_of_numbers_that_pass_are_numbers_in_any_array():
+    policy = Policy((rules("x0", "x2", "x3")[0],))
+    for rows in ([["31", "5"], ["32", "A7"]], [[31, b"5"], [None, "A7"]], [[None, 5], [32, "A7"]]):
+        assert told(policy, np.array(rows, dtype=object))[1] == f"[[{SENT['age']}, 5.0], [{SENT['age']}, 'A7']]"
+    texts = np.ma.array([["31", "5"]], mask=[[True, False]])
+    assert told(policy, texts) == told(policy, texts.data) == told(policy, np.array([[31, 5]]))
+    step = ew.Perturb(policy)
+    for row in (np.array([31, 5]), np.array(["abc", 5]), np.array([None, 5])):
+        assert step.fit_transform([row])[:, 1].tolist() == [5.0]
+    wide = np.array([[31, np.longdouble(2) ** 53 + 1]], dtype=np.longdouble)
+    assert ew.perturb(policy, wide)[0, 1] == np.longdouble(2) ** 53 + 1
 
 
 def test_what_is_masked_is_a_gap():

@@ -131,7 +131,7 @@ def test_what_is_no_id_is_refused_by_its_row_and_never_shown(values, told):
     assert "secret" not in str(refused.value)
 
 
-SPELLINGS = ["7.0", "7.", ".7", "7e0", "7E+0", "+7", "-07", "-00", "+007", "1.5", "7e-1", "\uff17", "\u0667", "0\u0667",
+SPELLINGS = ["-0", "7.0", "7.", ".7", "7e0", "7E+0", "+7", "-07", "-00", "+007", "1.5", "7e-1", "\uff17", "\u0667", "0\u0667",
              "\uff10\uff10\uff17", "\u2077", "\uff0b7", "7\uff0e0", "\u22127", "\u20137", "\uff0d7", "\u207b7",
              "7\u066b0", "7e\u22121", "\u3251"]  # fmt: skip
 DIGITS = ["A\u0661", "\u0661-2", "room\u00b2", "x\uff17", "\U0001d7d8a"]
@@ -140,7 +140,7 @@ UNSEEN = ["7\u200b", "7\0", "A\tb", "An\u00adn", "\ufeffAnn", "7\ufe0f", "\u2060
           "An\U0001d173n", "An\u2800n", "\u2800", "An\U000e0080n", "An\u00a0n", "An\u3000n", "An\u2003n", "An\ue000n",
           "An\U0010fffdn", "An\U0003fffen", "An\u0378n", "An\u115fn", "An\u1160n", "An\uffa0n", "An\u034fn",
           "An\u17b4n", "An\u180bn", "An\u180fn", "An\ufe00n", "An\U000e0100n", "An\U000e01efn", "An\ufffcn",
-          "An\U00016fe4n", "An\U0001d159n", "An\x85n"]  # fmt: skip
+          "An\U00016fe4n", "An\U0001107fn", "An\U0001bc9dn", "An\U0001d159n", "An\x85n"]  # fmt: skip
 UNUSUAL = ["Zoe\u0308", "\uff21nn", "\ufb01n", "\u212bsa", "M\u00aa Jos\u00e9", "\uac00\u11a8", "\uff71", "\uf900"]
 
 

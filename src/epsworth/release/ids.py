@@ -9,11 +9,11 @@ from epsworth.records import MISSING
 
 GAPS = frozenset(MISSING)  # an empty id, too
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")  # with digits of any script
-PLAIN = re.compile("-?(0|[1-9][0-9]*)|[0-9]+")  # a whole number's one spelling, and names such as 007
+PLAIN = re.compile("-?[1-9][0-9]*|[0-9]+")  # a whole number's one spelling, and names such as 007
 SIGNS = {**dict.fromkeys((*range(0x2010, 0x2016), 0x2212, 0x2796, 0xFE58), "-"), 0x2795: "+", 0x066B: "."}
 BLANK = re.compile(  # what shows nothing though Python calls it printable, and Default_Ignorable_Code_Point of Unicode
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
-    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffc\U00013441\U00013442\U00016fe4\U0001bca0-\U0001bca3\U0001d159"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffc\U0001107f\U00013441\U00013442\U00016fe4\U0001bc9d\U0001bca0-\U0001bca3\U0001d159"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 

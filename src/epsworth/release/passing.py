@@ -21,25 +21,22 @@ SPELT = {"True": 1.0, "False": 0.0}
 def passing(column: NDArray[Any]) -> NDArray[Any]:
     """Return a column that passes: doubles if they hold all its numbers and truths, else objects.
 
-    In an array of texts, which NumPy makes of numbers beside a text, a column of nothing but numbers as NumPy spells
-    them is one of numbers.
+    NumPy makes an array of texts of numbers beside a text.  So a text that is a number as NumPy spells it is that
+    number, whatever the array's type.
 
     Examples
     --------
     >>> passing(np.array([5, 2**53 + 1])).tolist(), passing(np.array([5, None, True], dtype=object)).tolist()
     ([5.0, 9007199254740993], [5.0, None, 1.0])
     >>> passing(np.array(["5", "7.5"])).tolist(), passing(np.array(["5", "07"])).tolist()
-    ([5.0, 7.5], ['5', '07'])
+    ([5.0, 7.5], [5.0, '07'])
     """
-    if column.dtype.kind in PLAIN:
+    if column.dtype.kind in PLAIN and column.dtype.itemsize <= 8:
         with np.errstate(all="ignore"):  # of signalling NaNs
             found: NDArray[Any] = column.astype(np.float64)
         if column.dtype.kind == "f" or (np.abs(found) < EXACT).all():
             return found
-    values = list(items(column))
-    if column.dtype.kind in "US" and None not in (spelt := [_spelt(value) for value in values]):
-        values = spelt
-    values = [_double(value) for value in values]
+    values = [_double(value) for value in items(column)]
     found = np.empty(len(values), dtype=object)
     found[:] = values
     return found.astype(np.float64) if all(type(value) is float for value in values) else found
@@ -58,6 +55,9 @@ def _double(value: Any) -> Any:
     """Return a number or truth as a double, if that holds it; any other value as it is."""
     if type(value) in (bool, np.bool_):
         return float(value)
+    if type(value) in (str, bytes, np.str_, np.bytes_):
+        spelt = _spelt(value)
+        return (value if type(value) in (str, bytes) else value.item()) if spelt is None else _double(spelt)
     try:
         if type(value) in NUMBERS and (value != value or float(value) == value):
             return float(value)

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from epsworth.release.columns import Indices
+    from epsworth.space import Feature
 
+NAME = "values"  # some functions of engines take a name such as ^a.*$ for a pattern
 Codes = Callable[[Any], "Indices"]
 
 
@@ -66,3 +68,37 @@ def _value(series: nw.Series[Any]) -> Any:
         return series.to_list()[0]
     except Exception:  # which would say what the value is like
         return []
+
+
+def numbers_series(numbers: Floats, backend: Any) -> nw.Series[Any]:
+    """Return doubles as a series of a library's own; NaN is a gap.  Its type is always the same."""
+    import narwhals as nw
+
+    values = [None if v != v else v for v in numbers.tolist()] if np.isnan(numbers).any() else numbers
+    return nw.new_series(NAME, values, dtype=nw.Float64(), backend=backend)
+
+
+def words_series(feature: Feature, backend: Any, *, gaps: bool) -> nw.Series[Any]:
+    """Return a feature's categories, and a gap behind them, as a series: its type is a matter of the policy alone.
+
+    Raises
+    ------
+    ValueError
+        If the library cannot hold them in one column.
+    """
+    import narwhals as nw
+
+    words = list(feature.categories or ())
+    if not any(isinstance(word, (str, bool)) for word in words) and any(isinstance(word, float) for word in words):
+        words = [float(word) for word in words]
+    try:
+        found = nw.new_series(NAME, [*words, None] if gaps else words, backend=backend)
+        same = found.to_list()[: len(words)] == words
+    except Exception:  # in words of the library, which show a category
+        same = False
+    if not same:
+        raise ValueError(
+            f"features.{feature.name}.categories: this kind of table cannot hold them all in one column; declare texts "
+            "alone, truths alone or numbers of 64 bits alone"
+        )
+    return found

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from epsworth.release.columns import Column, Indices
 from epsworth.release.passing import passing, stacked
 from epsworth.release.placed import Placed
 from epsworth.release.policy import Policy
-from epsworth.release.series import series_codes, series_numbers
+from epsworth.release.series import numbers_series, series_codes, series_numbers, words_series
 from epsworth.release.unused import check_categories, without_unused
 from epsworth.release.values import number, spelt_number
 from epsworth.release.verified import check_plain, check_released
@@ -84,8 +86,8 @@ def perturb(policy: Policy, table: Any) -> Any:
 def _plain(value: Any) -> Any:
     """Return NumPy's numbers, truths and texts as Python's own, and gaps as None; no value is asked what it is."""
     kind = type(value)
-    if kind is np.longdouble:
-        return float(value)
+    if kind in (np.longdouble, Decimal, Fraction):
+        return number(value)
     if kind in (np.datetime64, np.timedelta64):
         return None if np.isnat(value) else value
     plain = issubclass(kind, (np.number, np.bool_, np.str_)) and not issubclass(kind, np.timedelta64)
@@ -192,6 +194,9 @@ class Perturbation:
         def values(name: str) -> nw.Series[Any]:
             return frame.get_column(name).alias(PLAIN)
 
+        for column in self.columns.values():  # nothing is drawn that could not be written
+            if column.feature.categories is not None:
+                words_series(column.feature, nw.get_native_namespace(frame), gaps=self.policy.sampling is not None)
         with values_withheld("a column that the policy perturbs"):
             inputs = {name: _encoded(column, values(name), first) for name, column in self.ruled.items()}
             return inputs, {name: _places(column, values(name)) for name, column in self.seen.items()}
@@ -229,6 +234,9 @@ class Perturbation:
             return np.asarray(table)
         check_unmasked(table[:, [i for i in range(table.shape[1]) if f"x{i}" not in self.columns]])
         plain = np.array(table, dtype=object)
+        for at in range(table.shape[1]):
+            if f"x{at}" not in self.columns:
+                plain[:, at] = passing(np.asarray(table[:, at]))
         plain[np.ma.getmaskarray(table)] = None
         return plain
 
@@ -284,18 +292,14 @@ class Perturbation:
 
         backend = nw.get_native_namespace(frame)
         if column.feature.categories is None:
-            numbers = column.released(drawn, keep, self.policy)
-            gaps = np.isnan(numbers).any()
-            return nw.new_series(PLAIN, [None if v != v else v for v in numbers] if gaps else numbers, backend=backend)
-        if isinstance(column, Placed):  # in the policy's own type: the table's may tell of what it held
-            return nw.new_series(PLAIN, list(column.feature.categories), backend=backend)[np.asarray(drawn)]
+            return numbers_series(column.released(drawn, keep, self.policy), backend)
         before = frame.get_column(column.feature.name).alias(PLAIN)
-        if is_categorical(before):
-            codes = drawn if keep is None else np.where(keep, drawn, -1)
-            return categories_of(column.feature.categories, codes, before)
-        if keep is not None:
-            return nw.new_series(PLAIN, column.released(drawn, keep, self.policy).tolist(), backend=backend)
-        return nw.new_series(PLAIN, list(column.feature.categories), backend=backend)[np.asarray(drawn)]
+        codes = np.asarray(drawn) if keep is None else np.where(keep, drawn, len(column.feature.categories))
+        if isinstance(column, Column) and is_categorical(before):
+            return categories_of(
+                column.feature.categories, drawn if keep is None else np.where(keep, drawn, -1), before
+            )
+        return words_series(column.feature, backend, gaps=keep is not None)[codes]
 
 
 def check_unmasked(table: Any) -> None:
