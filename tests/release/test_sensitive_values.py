@@ -252,10 +252,8 @@ def test_categories_that_no_column_holds_are_refused_before_a_draw(categories, t
 
 
 def test_numbers_of_two_kinds_are_doubles():
-    numbers = Policy.of(
-        "krr", 200, ew.Domain.of({"x": {"categories": [1, 2.5]}})
-    )  # keeps its input but with probability e^-200
-    assert ew.perturb(numbers, pl.DataFrame({"x": [1, 2.5]}))["x"].to_list() == [1.0, 2.5]
+    keeping = Policy.of("krr", 200, ew.Domain.of({"x": {"categories": [1, 2.5]}}))  # but with probability e^-200
+    assert ew.perturb(keeping, pl.DataFrame({"x": [1.0, 2.5]}))["x"].to_list() == [1.0, 2.5]
 
 
 def test_texts_of_numbers_that_pass_are_numbers_in_any_array():
