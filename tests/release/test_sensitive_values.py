@@ -6,6 +6,8 @@ All draws are made with one word, for which no kernel looks at its input.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import warnings
 from datetime import date
 from decimal import Decimal
@@ -297,3 +299,32 @@ def test_reading_a_number_never_fails(value):
     read = number(value)
     assert read != read or float(read) == read
     assert spelt_number(value) == read or isinstance(value, (str, bytes)) or read != read
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "folder"])
+@pytest.mark.cases("all")
+def test_the_command_tells_nothing_more(tmp_path, kind):
+    """What is printed, the exit status, what passes; the draws are the system's."""
+    said = []
+    for turn, values in enumerate([["7"], JSON if kind == "jsonl" else FIELDS]):
+        place = tmp_path / str(turn)
+        (place / "parts").mkdir(parents=True)
+        CLOSED.save(place / "policy.toml")
+        values = values * (len(JSON if kind == "jsonl" else FIELDS) // len(values))
+        if kind == "jsonl":
+            text = "".join(f'{{"id": 0, "age": {one}, "job": {one}, "code": {one}}}\n' for one in values)
+        else:
+            text = "id,age,job,code,city\n" + "".join(f"0,{one},{one},{one},x\n" for one in values)
+        source = {"csv": "in.csv", "jsonl": "in.jsonl", "folder": "parts/a.csv"}[kind]
+        (place / source).write_text(text)
+        given = ("parts", "out") if kind == "folder" else (source, f"out.{kind}")
+        told = [sys.executable, "-W", "error", "-c", "from epsworth.cli import main; main()"]
+        ended = subprocess.run(
+            [*told, "perturb", "policy.toml", *given, "--ledger", "ledger"],
+            cwd=place, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        released = (place / given[1] / "a.csv" if kind == "folder" else place / given[1]).read_text()
+        rest = [line.split(",")[::4] if kind != "jsonl" else line[:8] for line in released.splitlines()]
+        said.append((ended.returncode, ended.stdout, ended.stderr, rest))
+    assert said[0][0] == 0
+    assert said[0] == said[1]
