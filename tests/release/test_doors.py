@@ -85,7 +85,6 @@ PAIRS = {
     "the receipt is the ledger's database": ("in.csv", "out.csv", "state/ledger.sqlite3"),
     "the receipt is the ledger's log": ("in.csv", "out.csv", "state/ledger.sqlite3-wal"),
     "the receipt is the ledger's key": ("in.csv", "out.csv", "state/units.key"),
-    "the receipt is the ledger's mark": ("in.csv", "out.csv", "state/ledger.made"),
     "the output is the input": ("in.csv", "soft.csv", None),
     "the output is the input itself": ("in.csv", "hard.csv", None),
     "the output is the policy": ("in.csv", "policy.csv", None),
