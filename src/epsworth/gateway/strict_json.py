@@ -7,7 +7,7 @@ from typing import Any
 
 from epsworth.gateway.refusals import Refusal
 from epsworth.refusals import alone
-from epsworth.release.json_lines import unique, whole_number
+from epsworth.release.json_lines import no_constant, unique, whole_number
 
 
 @alone()
@@ -36,8 +36,4 @@ def write_body(document: Any) -> bytes:
     return json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _no_number(word: str) -> Any:
-    raise ValueError("no number of JSON")
-
-
-_strict = json.JSONDecoder(object_pairs_hook=unique, parse_constant=_no_number, parse_int=whole_number)
+_strict = json.JSONDecoder(object_pairs_hook=unique, parse_constant=no_constant, parse_int=whole_number)

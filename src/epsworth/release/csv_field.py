@@ -14,7 +14,7 @@ from epsworth.release.columns import Column, Indices, centre, spread
 from epsworth.release.csv_text import Sent, Texts, Words
 from epsworth.release.placed import Placed
 from epsworth.release.policy import Policy
-from epsworth.release.values import NUMBER, numbers
+from epsworth.release.values import numbers, spelt_number
 
 UNDECLARED = object()
 
@@ -64,19 +64,15 @@ class CsvField:
             return self.declared[text]
         if text in self.missing:
             return None
-        if self.numbers and (number := _number_of(text)) is not None:  # 1.0 stands for the category 1
-            return self.numbers.get(number, UNDECLARED)
-        return UNDECLARED
+        return self.numbers.get(spelt_number(text), UNDECLARED)  # 1.0 stands for the category 1
 
     def places(self, texts: Texts) -> Indices:
         """Return where the texts of a part lie on a tailored policy's grid; none is refused."""
         assert isinstance(self.column, Placed)
         known, at = texts.distinct()
         if self.column.feature.categories is not None:
-            values: list[Any] = [self._category(text) for text in known]
-        else:
-            values = [None if text in self.missing else _number_of(text) for text in known]
-        return self.column.places(values)[at]
+            return self.column.places([self._category(text) for text in known])[at]
+        return self.column.places(numbers(known))[at]
 
     def sent(self, drawn: Indices, keep: Bools | None, policy: Policy) -> Sent:
         """Return the words to write; where ``keep`` is false, those of a feature that is not released."""
@@ -101,11 +97,6 @@ class CsvField:
         return self._of_samples
 
     _of_samples: Words | None = None
-
-
-def _number_of(text: str) -> float | None:
-    """Return a text's number; None where it holds none."""
-    return float(text) if NUMBER.fullmatch(text) else None
 
 
 def _csv_words(values: NDArray[Any]) -> list[str]:

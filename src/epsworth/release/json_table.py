@@ -182,7 +182,8 @@ class JsonRecords(Records):
         return written
 
     def _inputs(self, found: Found, first: int) -> tuple[dict[str, Indices], dict[str, Indices]]:
-        values = {name: json_lines.decode_values(found.texts[name]) for name in self.looked_at}
+        columns = {**self.perturbation.ruled, **self.perturbation.seen}
+        values = {name: json_lines.decode_values(found.texts[name]) for name in columns}
         inputs = {n: column.encode(values[n], first, number) for n, column in self.perturbation.ruled.items()}
         return inputs, {n: column.places(values[n]) for n, column in self.perturbation.seen.items()}
 

@@ -23,7 +23,7 @@ from epsworth.release.placed import Placed
 from epsworth.release.policy import Policy
 from epsworth.release.series import numbers_series, series_codes, series_numbers, words_series
 from epsworth.release.unused import check_categories, without_unused
-from epsworth.release.values import number, spelt_number
+from epsworth.release.values import GAPS, number, spelt_number
 from epsworth.release.verified import check_plain, check_released
 from epsworth.release.withheld import values_withheld
 
@@ -91,7 +91,7 @@ def _plain(value: Any) -> Any:
     if kind in (np.datetime64, np.timedelta64):
         return None if np.isnat(value) else value
     plain = issubclass(kind, (np.number, np.bool_, np.str_)) and not issubclass(kind, np.timedelta64)
-    return value.item() if plain else None if kind.__name__ in ("NAType", "NaTType") else value
+    return value.item() if plain else None if kind.__name__ in GAPS else value
 
 
 class Perturbation:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.release.ids import GAPS, refusal
+from epsworth.release.values import is_missing
 
 Hashes = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
@@ -176,8 +177,7 @@ def _integer(value: Any, row: int) -> int:
     """Return an id that is no text as an integer, or refuse it."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return int(value)
-    missing = value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
-    what = "missing" if missing else f"a {type(value).__name__}"
+    what = "missing" if is_missing(value) else f"a {type(value).__name__}"
     raise IdError(row, f"is {what}, but must be an integer or a text; give every row one")
 
 
