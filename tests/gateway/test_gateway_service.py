@@ -179,6 +179,25 @@ def test_workers_share_metrics_and_the_ledger(started, model, tmp_path):
         assert process.returncode == 0
 
 
+STARTING = """
+import os, time
+from epsworth.gateway import serving
+serving._work = lambda *given: (os.write(1, b"."), time.sleep(60))
+serving._Workers(None, None, None, 2, None).run()
+"""
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_ends_workers_that_do_not_serve_yet(stop):
+    with subprocess.Popen([sys.executable, "-c", STARTING], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.read(2) == b".."
+            process.send_signal(stop)
+            assert process.wait(timeout=20) == 0
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -143,14 +143,19 @@ class _Workers:
                     self._start(place)
 
     def _start(self, place: int) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # a worker answers to none of this process's handlers
         child = os.fork()
         if child:
             self.places[place] = child
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
             if self.stopping:  # told to, between the question and the fork
                 os.kill(child, signal.SIGTERM)
             return
         status = 1
         try:
+            for stop in STOPS:
+                signal.signal(stop, signal.SIG_DFL)  # until it serves, a stop ends it at once
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
             _work(self.settings, self.bound, self.counts, place, self.ca)
             status = 0
         finally:
