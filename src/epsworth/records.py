@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.extras import needed
 from epsworth.numerals import short
+from epsworth.series import series_array
+from epsworth.values import MISSING, plain_array
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 Indices = NDArray[np.intp]
 Words = Mapping[str, "tuple[Any, ...] | None"]  # of the columns that a policy releases; None: of numbers
 
-MISSING = ["", "NA", "N/A", "NaN", "nan", "null"]
 LONGEST_NAME = 40  # letters of a column's name that a message may show
 _MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _VALUE = re.compile(  # of a record: without letters, a number with its power or unit, a date, an answer, an address
@@ -148,7 +149,8 @@ class ArrayRecords(Records):
 
     def column(self, position: int) -> NDArray[Any]:
         """Return one column."""
-        return self.values[:, position]
+        own = self.values[:, position]
+        return plain_array(own.tolist()) if own.dtype == object else own
 
     def take(self, rows: Indices, replaced: Mapping[int, NDArray[Any]] | None = None) -> NDArray[Any]:
         """Return rows as an array, of a kind wide enough for what is put in."""
@@ -187,7 +189,7 @@ class FrameRecords(Records):
 
     def column(self, position: int) -> NDArray[Any]:
         """Return one column."""
-        return self.frame.get_column(self.names[position]).to_numpy()
+        return series_array(self.frame.get_column(self.names[position]))
 
     def take(self, rows: Indices, replaced: Mapping[int, NDArray[Any]] | None = None) -> Any:
         """Return rows as a frame of the same kind."""

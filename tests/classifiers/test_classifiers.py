@@ -26,7 +26,7 @@ import epsworth as ew
 from epsworth.classifiers import ClassifierError, as_classifier, load_model
 from epsworth.records import as_records
 from epsworth.space import Feature
-from epsworth.table_files import read_table
+from epsworth.tables import read_table
 
 N = 120
 

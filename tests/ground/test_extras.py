@@ -19,7 +19,7 @@ from epsworth.space import Domain
 
 OPTIONAL = ("polars", "matplotlib")
 # the first has another reader where there is none; the others serve Parquet, which says what it needs
-OWN_READERS = {"release/csv_text.py", "release/parquet_table.py", "release/batches.py"}
+OWN_READERS = {"csv_text.py", "release/parquet_table.py", "release/batches.py"}
 SOURCES = Path(epsworth.__file__).parent  # where a fault is planted, its copy
 BLOCKED = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL})); "
 READS = 'epsworth: reading a table needs polars, which is not installed: pip install "epsworth[files]"\n'

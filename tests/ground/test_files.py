@@ -24,7 +24,7 @@ from epsworth.files import (
 from epsworth.release import Policy
 from epsworth.release.client_files import write_client
 from epsworth.release.outputs import appear, hidden
-from epsworth.table_files import read_table
+from epsworth.tables import read_table
 
 
 def test_text_is_replaced_whole(tmp_path):

@@ -55,7 +55,7 @@ def unused_categories_leave(original):
 
 
 @mutant(
-    "epsworth.release.values.spelt_number",
+    "epsworth.values.spelt_number",
     claim="one record gives at most one draw per rule",
     test=f"{PERTURB}::test_a_record_gives_one_value_per_rule_or_is_refused",
 )
@@ -244,7 +244,7 @@ def arrays_keep_their_type(original):
 
 
 @mutant(
-    "epsworth.release.values.is_missing",
+    "epsworth.values.is_missing",
     claim="where the policy says what stands for it, no value is refused and none is warned of",
     test=f"{SENSITIVE}::test_frames_of_objects_tell_nothing_more",
 )
@@ -253,7 +253,7 @@ def values_are_asked_what_they_are(original):
 
 
 @mutant(
-    "epsworth.release.values.number",
+    "epsworth.values.number",
     claim="where the policy says what stands for it, no value is refused and none is warned of",
     test="tests/gateway/test_gateway_requests.py::test_no_value_is_refused_that_has_a_substitute",
 )

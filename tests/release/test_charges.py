@@ -75,7 +75,7 @@ def write(path: Path, ids: list[str]) -> Path:
 )
 def test_another_spelling_of_a_person_is_no_other_person(tmp_path, kind, value, monkeypatch):
     """The row is that of the whole file, in whichever part it stands."""
-    monkeypatch.setattr("epsworth.release.lines.PART", 64)
+    monkeypatch.setattr("epsworth.lines.PART", 64)
     source = write(tmp_path / f"in.{kind}", [*map(str, range(40)), "007", value])
     with pytest.raises(
         ValueError, match=r"row 41, id: the unit (is another spelling|holds a character|is not in)"

@@ -19,11 +19,12 @@ import polars as pl
 import pytest
 
 import epsworth as ew
+from epsworth import lines
 from epsworth.files import OutputError
-from epsworth.release import Ledger, Others, Policy, Rule, audit_policy, audit_sampler, lines, perturb_file
+from epsworth.release import Ledger, Others, Policy, Rule, audit_policy, audit_sampler, perturb_file
 from epsworth.release.csv_table import CsvTable
 from epsworth.results import Result
-from epsworth.table_files import read_table
+from epsworth.tables import read_table
 
 POLICY = Policy((Rule(ew.Feature("age", 0, 100), "pm", Decimal(1), bits=8),))
 

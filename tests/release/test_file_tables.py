@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import epsworth as ew
+from epsworth import csv_grammar, csv_text, lines
 from epsworth.exact.testing import ReplayableWords
-from epsworth.release import Others, Policy, Rule, batches, confirming, csv_text, gate, json_table, lines
+from epsworth.release import Others, Policy, Rule, batches, confirming, json_table
 from epsworth.release.file_tables import file_table
 from epsworth.release.tables import Perturbation
 
@@ -119,7 +120,7 @@ def test_no_stray_byte_lets_a_raw_value_pass(strays, row, end):
 def _records(header, policy, unit=None):
     from epsworth.release.csv_table import CsvRecords
 
-    return CsvRecords(Perturbation(policy), gate.header(header.encode()), unit)
+    return CsvRecords(Perturbation(policy), csv_grammar.header(header.encode()), unit)
 
 
 # ---- two engines, many processes, one result

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from epsworth.release import gate, lines
+from epsworth import csv_grammar, lines
 
 
 def automaton(text, width):
@@ -52,9 +52,9 @@ def test_the_grammar_is_an_automaton_s_on_all_short_strings(width, length):
         expected = automaton(text, width)
         if expected is None:
             with pytest.raises(ValueError, match=r"^row "):
-                gate.checked(text.encode(), width, b"\n", 0)
+                csv_grammar.checked(text.encode(), width, b"\n", 0)
             continue
-        gated = gate.checked(text.encode(), width, b"\n", 0)
+        gated = csv_grammar.checked(text.encode(), width, b"\n", 0)
         assert (gated.rows, gated.quoted, gated.block) == (len(expected), '"' in text, text.encode())
         assert [record or [""] for record in csv.reader(io.StringIO(text, newline=""), strict=True)] == expected
         taken += 1
@@ -65,7 +65,7 @@ def test_the_ends_of_lines_are_the_header_s_on_all_short_strings():
     for text in map("".join, itertools.product(["a", "\r\n", "\n", "\r"], repeat=5)):
         right = re.fullmatch(r"(a*\r\n)*(a+)?", text) is not None
         try:
-            gated = gate.checked(text.encode(), 1, b"\r\n", 0)
+            gated = csv_grammar.checked(text.encode(), 1, b"\r\n", 0)
         except ValueError:
             assert not right
             continue
@@ -96,7 +96,7 @@ def test_the_ends_of_lines_are_the_header_s_on_all_short_strings():
 )
 def test_what_breaks_the_grammar_is_refused_by_its_row_without_a_value(part, width, row, message):
     with pytest.raises(ValueError, match=f"^row {row}\\b.*{message}") as told:
-        gate.checked(part.encode("latin-1"), width, b"\n", 7)
+        csv_grammar.checked(part.encode("latin-1"), width, b"\n", 7)
     assert not re.search(r"3[0-9]|40|pipe", str(told.value))
 
 
@@ -114,16 +114,16 @@ def test_what_breaks_the_grammar_is_refused_by_its_row_without_a_value(part, wid
 )  # fmt: skip
 def test_headers_that_are_refused(line, message):
     with pytest.raises(ValueError, match=message):
-        gate.header(line)
+        csv_grammar.header(line)
 
 
 def test_headers_are_kept_as_they_are_written():
     line = '\ufeffa,"b, ""c""",d \r\n'.encode()
-    header = gate.header(line)
+    header = csv_grammar.header(line)
     assert header.names == ["a", 'b, "c"', "d "]
     assert header.line(header.names) == line
     assert header.line(["a", "d "]) == "\ufeffa,d \r\n".encode()
-    assert gate.header(b"a").end == b"\n"
+    assert csv_grammar.header(b"a").end == b"\n"
 
 
 class Slow(io.BytesIO):

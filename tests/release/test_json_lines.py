@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import epsworth as ew
-from epsworth.release import Policy, Rule, json_lines, lines
+from epsworth import lines
+from epsworth.release import Policy, Rule, json_lines
 from epsworth.release.file_tables import file_table
 from epsworth.release.tables import Perturbation
 

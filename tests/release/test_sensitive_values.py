@@ -26,7 +26,7 @@ import epsworth as ew
 from epsworth.release import Others, Policy, Rule, Sampling, perturb_file
 from epsworth.release.passing import passing
 from epsworth.release.tables import Perturbation
-from epsworth.release.values import number, spelt_number
+from epsworth.values import number, spelt_number
 
 WORD = 1 << 62
 

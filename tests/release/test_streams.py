@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 from pyarrow.parquet import write_table
 
 import epsworth as ew
+from epsworth import lines
 from epsworth.exact.testing import ReplayableWords
-from epsworth.release import Ledger, Policy, lines, perturb_file
+from epsworth.release import Ledger, Policy, perturb_file
 from epsworth.release.file_tables import file_table
 from epsworth.release.tables import Perturbation
 

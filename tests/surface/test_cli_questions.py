@@ -23,7 +23,7 @@ import epsworth as ew
 from epsworth.cli import show
 from epsworth.mechanisms import FAMILIES
 from epsworth.studies.inputs import shared_evenly
-from epsworth.table_files import read_table
+from epsworth.tables import read_table
 
 EPSWORTH = Path(sys.executable).with_name("epsworth")
 RANGES = {"age": (0, 100), "bmi": (10, 60)}

@@ -15,11 +15,11 @@ from epsworth.cli.options import split_commas, workers
 from epsworth.studies.inputs import (
     check_row,
     column_named,
-    column_of,
     epsilon_grid,
     families,
     is_address,
     model_of_file,
+    read_records,
     shared_evenly,
 )
 
@@ -62,11 +62,11 @@ class Inputs:
     origins: Mapping[str, str]
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], model: Path | str, table: Path) -> Self:
+    def of(cls, given: Mapping[str, Any], model: Path | str, table: Path, policy: Path | None = None) -> Self:
         """Load what the options name."""
+        from epsworth.release import Policy
         from epsworth.space import Domain
         from epsworth.studies.read_files import check_unchanged, read_files
-        from epsworth.table_files import read_table
 
         if given["domain"] is not None and given["domain_from_data"]:
             raise ValueError("--domain and --domain-from-data exclude each other; keep --domain")
@@ -74,13 +74,12 @@ class Inputs:
         files = {name: Path(path) for name, path in named.items() if str(path) != "-" and not is_address(path)}
         before = read_files(files)
         declared = None if given["domain"] is None else Domain.load(given["domain"])
-        frame = read_table(table)
-        truth = column_of(frame, "--target", given["target"])
-        frame = frame if truth is None else frame.drop(given["target"])
+        clients = None if policy is None else Policy.load(policy)
+        asked = classifier(model, given)
+        frame, truth = read_records(table, asked, declared, given["target"], policy=clients)
         names = [column_named(name, frame.columns) for name in split_commas(given["sensitive"] or [], frame.columns)]
         if given["domain_from_data"]:
             declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
-        asked = classifier(model, given)
         check_unchanged(before, files)
         origins = {name.capitalize(): one.named(files[name]) for name, one in before.items()}
         return cls(asked, frame, truth, names, declared, origins)
@@ -126,7 +125,7 @@ def compute(
     per_record = given["record_epsilon"] is not None
     words = ("record_epsilon", "--record-epsilon") if per_record else ("epsilon", "--epsilon")
     grid = epsilon_grid(given[words[0]], words[1])
-    asked = loaded or Inputs.of(given, model, table)
+    asked = loaded or Inputs.of(given, model, table, policy)
     for row in rows:
         asked.check_row(row)
     question: dict[str, Any] = {"policy": policy}

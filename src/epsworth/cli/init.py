@@ -36,7 +36,7 @@ def init(
     """Draft the public ranges of the sensitive features, asking for each."""
     from epsworth.files import check_writable, write_text
     from epsworth.space import Domain
-    from epsworth.table_files import read_table
+    from epsworth.tables import read_table
 
     check_writable(output)
     if output.suffix != ".toml":

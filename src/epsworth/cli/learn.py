@@ -224,7 +224,7 @@ def predict(
     """Predict the label of every row; with --confidence, certify that of its cell, too, but for --fakes reports."""
     from epsworth.learner import Classifier, TableLearner
     from epsworth.learner.report_files import check_table, columns, write_table
-    from epsworth.table_files import read_table
+    from epsworth.tables import read_table
 
     check_table(destination)
     sureness = options.confidence_of(confidence)
@@ -234,7 +234,11 @@ def predict(
         if audit is not None or probability:
             raise ValueError("--audit and --probability are about tables; cells tell which label is commoner alone")
         learnt: Any = Classifier.load(model)
-        judge, name, X = learnt, "cell_label", columns(learnt.config, read_table(source))
+        judge, name, X = (
+            learnt,
+            "cell_label",
+            columns(learnt.config, read_table(source, dict.fromkeys(learnt.config.names, "number"))),
+        )
     else:
         learnt = TableLearner.load(model).classifier()
         judge = judged(learnt, audit) if audit is not None else learnt

@@ -29,7 +29,7 @@ def predict(
     from epsworth.learner import Classifier, TableLearner
     from epsworth.learner.report_files import check_table, write_table
     from epsworth.studies.inputs import model_of_file
-    from epsworth.table_files import read_table
+    from epsworth.tables import read_table
 
     check_table(destination)
     if model.is_file() and (TableLearner.wrote(model) or Classifier.wrote(model)):

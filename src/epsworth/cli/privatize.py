@@ -191,12 +191,12 @@ def _pool(
 
     from epsworth.records import looks_like_header, shown_name
     from epsworth.space import Domain
-    from epsworth.table_files import read_table
+    from epsworth.tables import kinds_of, read_table
 
-    frame = read_table(table)
+    declared = None if domain is None else Domain.load(domain)
+    frame = read_table(table, None if declared is None else kinds_of(declared.features))
     labels, groups = inputs.column_of(frame, "--target", target), inputs.column_of(frame, "--group", group)
     features = frame.drop([name for name in (target, group) if name is not None])
-    declared = None if domain is None else Domain.load(domain)
     columns, header = [], looks_like_header(frame.columns)
     for name in features.columns:
         shown = repr(name) if header else shown_name(name, frame.columns)
@@ -204,7 +204,7 @@ def _pool(
             raise ValueError(f"--domain declares no range for the column {shown}; declare it, or drop the column")
         values = features[name].to_numpy()
         if features[name].is_null().any():
-            row = int(features[name].is_null().arg_max())
+            row = features[name].is_null().to_list().index(True)
             raise ValueError(f"row {row}, {name if header else shown}: the value is missing; fill it, or drop the row")
         if declared is None and not features[name].dtype.is_numeric():
             raise ValueError(f"the column {shown} is not of numbers; drop it, recode it, or declare its categories")

@@ -65,7 +65,7 @@ def profile(
     import numpy as np
 
     from epsworth.coverage import encode, window, worst_case
-    from epsworth.table_files import read_table
+    from epsworth.tables import read_table
 
     meaning = worst_case(epsilon, 1)  # refuses a bad epsilon before any work
     data = encode(read_table(table), target)

@@ -70,7 +70,7 @@ def utility(
         asking.refuse_beside_policy(context)
     elif not sensitive:
         raise ValueError("--sensitive is missing; name the features that users perturb, or give a --policy")
-    loaded = None if report is None else asking.Inputs.of(context.params, model, table)
+    loaded = None if report is None else asking.Inputs.of(context.params, model, table, policy)
     curves, interrupted = asking.compute(context.params, model, table, record or (), policy, loaded)
     views = show.views_of(curves) + (record or [])
     if plot is not None:

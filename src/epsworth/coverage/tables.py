@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.coverage.glm import CoverageError
 from epsworth.records import as_records, shown_name, shown_names
+from epsworth.values import is_missing
 
 MOST_CATEGORIES = 200
 SMALLEST = 1e-307  # numbers are divided by the largest one, or by this: its inverse is finite
@@ -91,15 +92,23 @@ def _labels(column: NDArray[Any], name: str) -> tuple[Floats, str]:
     absent = _missing(column)
     if absent.any():
         raise CoverageError(f"target {name!r}, row {int(absent.argmax())} has no label; fill or drop it first")
-    values = np.unique(column.astype(str) if column.dtype.kind == "O" else column)
-    if len(values) != 2:
-        raise CoverageError(f"target {name!r} must hold two different labels, got {len(values)}; give a binary target")
-    return as_floats(np.where(column == values[1], 1.0, -1.0)), str(values[1])
+    labels = column.tolist()
+    different = set(labels)
+    if len(different) != 2:
+        raise CoverageError(
+            f"target {name!r} must hold two different labels, got {len(different)}; give a binary target"
+        )
+    try:
+        positive = max(different)
+    except TypeError:  # of two kinds
+        positive = max(different, key=lambda label: (str(label), type(label).__name__))
+    return np.array([1.0 if label == positive else -1.0 for label in labels]), str(positive)
 
 
 def _column(column: NDArray[Any], name: str, given: Sequence[str]) -> tuple[Floats, list[str]]:
-    if column.dtype.kind in "biuf":
-        absent = _missing(column)
+    absent = _missing(column)
+    truths = column.dtype == object and {type(value) for value in column[~absent]} <= {bool, np.bool_}
+    if column.dtype.kind in "biuf" or truths:
         if absent.any():
             row, shown = int(absent.argmax()), shown_name(name, given)
             raise CoverageError(f"column {shown}, row {row} is missing; fill or drop it first")
@@ -110,7 +119,7 @@ def _column(column: NDArray[Any], name: str, given: Sequence[str]) -> tuple[Floa
         if spread <= 1e-12 * float(np.abs(values).max()):
             return np.zeros((len(values), 0)), []
         return as_floats((values - values.mean()) / spread)[:, None], [name]
-    texts = np.where(_missing(column), "(missing)", column.astype(str))
+    texts = ["(missing)" if gap else str(value) for value, gap in zip(column.tolist(), absent.tolist(), strict=True)]
     values, codes = np.unique(texts, return_inverse=True)
     if len(values) > MOST_CATEGORIES:
         shown = shown_name(name, given)
@@ -123,8 +132,6 @@ def _column(column: NDArray[Any], name: str, given: Sequence[str]) -> tuple[Floa
 def _missing(column: NDArray[Any]) -> Bools:
     if column.dtype.kind == "f":
         return np.asarray(~np.isfinite(column))
-    return (
-        np.asarray([v is None or v != v for v in column])
-        if column.dtype.kind == "O"
-        else np.zeros(len(column), dtype=bool)
-    )
+    if column.dtype.kind in "mM":
+        return np.asarray(np.isnat(column))
+    return np.array([is_missing(value) for value in column] if column.dtype == object else [False] * len(column))

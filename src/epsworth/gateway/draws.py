@@ -19,7 +19,7 @@ from epsworth.gateway.refusals import Refusal
 from epsworth.refusals import alone
 from epsworth.release.columns import Column, Indices
 from epsworth.release.tables import Perturbation
-from epsworth.release.values import number
+from epsworth.values import number
 
 Inputs = Mapping[str, Indices]
 Waiting = tuple[Asked, Inputs, "asyncio.Future[Released]"]

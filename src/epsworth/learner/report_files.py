@@ -23,7 +23,7 @@ from epsworth.learner.client import drawn_reports
 from epsworth.learner.config import LatticeConfig
 from epsworth.parallel import in_order
 from epsworth.refusals import alone
-from epsworth.table_files import column
+from epsworth.tables import column
 
 PACKED, LINES = ".ldp", (".jsonl", ".ndjson")
 TABLES = {".csv": "write_csv", ".parquet": "write_parquet", ".jsonl": "write_ndjson", ".ndjson": "write_ndjson"}

@@ -18,7 +18,7 @@ from epsworth.release.ledger_terms import Amount, Identity, Run, Terms
 from epsworth.release.parts import PartWords
 from epsworth.release.runs import bring_about
 from epsworth.release.units import UnitCounts
-from epsworth.table_files import column
+from epsworth.tables import column
 
 VERSION = 1  # of the way from words to reports
 
@@ -107,7 +107,7 @@ def reported(
     again: bool = False,
 ) -> Reported:
     """Do what `report_file` says."""
-    from epsworth.table_files import read_table
+    from epsworth.tables import read_texts
 
     refuse_files(config)
     store = Ledger(ledger)
@@ -115,7 +115,7 @@ def reported(
     check_distinct(table=source, reports=path, **store.files)
     store.check_apart("output", path)
     digest = _digest(source, store)
-    table = read_table(source, alone=True)  # no record decides how another one is read
+    table = read_texts(source)  # no record decides how another one is read
     if _digest(source, store) != digest:
         raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
     for name in config.names:

@@ -24,7 +24,8 @@ def check_columns(X: Any) -> None:
     if hasattr(X, "columns"):
         names = list(X.columns)
         header = looks_like_header(names)
-        columns = {repr(name) if header else shown_name(name, names): np.asarray(X[name]) for name in names}
+        shown = {name: repr(name) if header else shown_name(name, names) for name in names}
+        columns = {told: _array(X[name], told) for name, told in shown.items()}
     else:
         table = np.asarray(X)
         if table.dtype.kind == "c":
@@ -37,6 +38,15 @@ def check_columns(X: Any) -> None:
             raise ValueError(f"Complex data not supported: the column {name} of X must hold real numbers")
         if column.dtype.kind in "Mm" or (column.dtype.kind in "OSU" and not _numbers(column)):
             raise ValueError(f"X: the column {name} is not of numbers; drop it, or recode it by public constants")
+
+
+def _array(column: Any, name: str) -> Labels:
+    try:
+        return np.asarray(column)
+    except Exception:  # in words of the library
+        raise ValueError(
+            f"X: the column {name} holds numbers of a type that NumPy does not have; cast them to 64 bits"
+        ) from None
 
 
 def check_masked(values: Any, name: str) -> None:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.release.policy import Policy
 from epsworth.release.rules import Rule
-from epsworth.release.values import WORDS, is_missing, items, numbers, spelt_number
 from epsworth.space import Feature
+from epsworth.values import WORDS, is_missing, items, numbers, spelt_number
 
 if TYPE_CHECKING:
     from epsworth.exact.entropy import WordSource

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
-from epsworth.release.csv_text import Texts
-from epsworth.release.lines import LONGEST
+from epsworth.csv_text import Texts
+from epsworth.lines import LONGEST
 
 LIMIT = RLock()  # Python's csv has one limit for all threads
 

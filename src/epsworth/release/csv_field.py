@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
-from epsworth.records import MISSING as MISSING_WORDS
+from epsworth.csv_text import Sent, Texts, Words
 from epsworth.release.columns import Column, Indices, centre, spread
-from epsworth.release.csv_text import Sent, Texts, Words
 from epsworth.release.placed import Placed
 from epsworth.release.policy import Policy
-from epsworth.release.values import numbers, spelt_number
-
-UNDECLARED = object()
+from epsworth.values import Categories, numbers, spelling
 
 
 class CsvField:
@@ -26,8 +23,6 @@ class CsvField:
     line for no row.
     """
 
-    missing: ClassVar[frozenset[str]] = frozenset(MISSING_WORDS)
-
     def __init__(self, column: Column | Placed, *, alone: bool = False) -> None:
         self.column, self.alone = column, alone
         categories = column.feature.categories or ()
@@ -36,11 +31,7 @@ class CsvField:
                 f"{column.feature.name}: a category holds a line break, which in CSV could end a row; release "
                 ".jsonl or .parquet"
             )
-        self.declared = {_csv_word(value): value for value in categories}
-        self.declared |= {
-            str(value): value for value in categories if isinstance(value, bool)
-        }  # True, as Python writes it
-        self.numbers = {float(value): value for value in categories if isinstance(value, (int, float))}
+        self.categories = Categories(categories)
 
     @cached_property
     def words(self) -> Words:
@@ -52,26 +43,19 @@ class CsvField:
         assert isinstance(self.column, Column)
         if self.column.feature.categories is not None:
             known, at = texts.distinct()
-            return self.column.resolve(self.column.kinds(map(self._category, known))[at], first)
+            return self.column.resolve(self.column.kinds(map(self.categories.read, known))[at], first)
         found = texts.numbers()
         if found is None:  # a gap, no number, or one that is too large for a double
             known, at = texts.distinct()
             found = numbers(known)[at]
         return self.column.encode_numbers(found, first)
 
-    def _category(self, text: str) -> Any:
-        if text in self.declared:
-            return self.declared[text]
-        if text in self.missing:
-            return None
-        return self.numbers.get(spelt_number(text), UNDECLARED)  # 1.0 stands for the category 1
-
     def places(self, texts: Texts) -> Indices:
         """Return where the texts of a part lie on a tailored policy's grid; none is refused."""
         assert isinstance(self.column, Placed)
         known, at = texts.distinct()
         if self.column.feature.categories is not None:
-            return self.column.places([self._category(text) for text in known])[at]
+            return self.column.places([self.categories.read(text) for text in known])[at]
         return self.column.places(numbers(known))[at]
 
     def sent(self, drawn: Indices, keep: Bools | None, policy: Policy) -> Sent:
@@ -92,7 +76,7 @@ class CsvField:
             values, last = self.column.values, ""
             if policy.sampling.unsampled == "scaled":
                 values = spread(self.column.feature, values, len(policy.rules) / policy.sampling.features)
-                last = _csv_word(centre(self.column.feature))
+                last = spelling(centre(self.column.feature))
             self._of_samples = Words([*_csv_words(values), last], self.alone)
         return self._of_samples
 
@@ -100,8 +84,4 @@ class CsvField:
 
 
 def _csv_words(values: NDArray[Any]) -> list[str]:
-    return list(map(str if values.dtype.kind == "f" else _csv_word, values.tolist()))
-
-
-def _csv_word(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return list(map(str if values.dtype.kind == "f" else spelling, values.tolist()))

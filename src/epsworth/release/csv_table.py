@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from epsworth.release import confirming, csv_text, gate
+from epsworth import csv_grammar, csv_text
+from epsworth.lines import HEADER, count_lines, too_long
+from epsworth.release import confirming
 from epsworth.release.columns import Indices
 from epsworth.release.csv_field import CsvField
 from epsworth.release.file_tables import Records, TextTable
-from epsworth.release.lines import HEADER, count_lines, too_long
 from epsworth.release.tables import Perturbation
 from epsworth.release.unit_columns import Units, check_unit, units_of_texts
 
@@ -24,7 +25,7 @@ class CsvTable(TextTable):
         line = stream.readline(HEADER + 1)
         if len(line) > HEADER:
             raise too_long(1, HEADER)
-        header = gate.header(line)
+        header = csv_grammar.header(line)
         self.perturbation.check_names(header.names)
         check_unit(self.unit, header.names)
         records = CsvRecords(self.perturbation, header, self.unit)
@@ -34,7 +35,7 @@ class CsvTable(TextTable):
 class CsvRecords(Records):
     """The records of one CSV file."""
 
-    def __init__(self, perturbation: Perturbation, header: gate.Header, unit: str | None) -> None:
+    def __init__(self, perturbation: Perturbation, header: csv_grammar.Header, unit: str | None) -> None:
         self.perturbation, self.header, self.unit = perturbation, header, unit
         self.kept = perturbation.kept(header.names)
         self.width = len(header.names)
@@ -88,8 +89,8 @@ class CsvRecords(Records):
             out = out.replace(b"\n", b"\r\n")
         return out if gated.ended else out.removesuffix(self.header.end)
 
-    def _read(self, part: bytes, first: int, columns: list[int]) -> tuple[gate.Gated, csv_text.Table]:
-        gated = gate.checked(part, self.width, self.header.end, first)
+    def _read(self, part: bytes, first: int, columns: list[int]) -> tuple[csv_grammar.Gated, csv_text.Table]:
+        gated = csv_grammar.checked(part, self.width, self.header.end, first)
         try:
             return gated, csv_text.read(gated, self.width, columns)
         except csv_text.UnlikeReading:

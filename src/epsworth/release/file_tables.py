@@ -17,8 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
+from epsworth.lines import parts
 from epsworth.refusals import alone
-from epsworth.release.lines import parts
 from epsworth.release.tables import Perturbation
 from epsworth.release.unit_columns import Count, Units, count_units
 

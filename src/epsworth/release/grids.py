@@ -21,8 +21,8 @@ from epsworth.numerals import exact_decimal
 from epsworth.records import Records
 from epsworth.release.copies import Indices, Input
 from epsworth.release.rules import BITS
-from epsworth.release.values import WORDS, is_missing, items, number, numbers
 from epsworth.space import Feature
+from epsworth.values import WORDS, is_missing, items, number, numbers
 
 MOST_POINTS = 1 << 20
 

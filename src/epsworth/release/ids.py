@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from epsworth.records import MISSING
+from epsworth.values import MISSING
 
 GAPS = frozenset(MISSING)  # an empty id, too
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")  # with digits of any script

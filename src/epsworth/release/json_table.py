@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
 from epsworth.files import check_text
+from epsworth.lines import count_lines
 from epsworth.release import json_lines
 from epsworth.release.columns import Column, Indices
 from epsworth.release.file_tables import Records, TextTable
-from epsworth.release.lines import count_lines
 from epsworth.release.tables import Perturbation, Replaced
 from epsworth.release.unit_columns import Units, units_of_values
-from epsworth.release.values import number
+from epsworth.values import number
 
 if TYPE_CHECKING:
     from epsworth.exact.entropy import WordSource

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.release.values import NUMBERS, PLAIN, items
+from epsworth.values import NUMBERS, PLAIN, items
 
 EXACT = 1 << 53  # doubles hold every whole number up to it
 SPELT = {"True": 1.0, "False": 0.0}

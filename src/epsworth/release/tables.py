@@ -21,11 +21,11 @@ from epsworth.release.columns import Column, Indices
 from epsworth.release.passing import passing, stacked
 from epsworth.release.placed import Placed
 from epsworth.release.policy import Policy
-from epsworth.release.series import numbers_series, series_codes, series_numbers, words_series
 from epsworth.release.unused import check_categories, without_unused
-from epsworth.release.values import GAPS, number, spelt_number
 from epsworth.release.verified import check_plain, check_released
 from epsworth.release.withheld import values_withheld
+from epsworth.series import numbers_series, series_codes, series_numbers, words_series
+from epsworth.values import GAPS, number, spelt_number
 
 if TYPE_CHECKING:
     import narwhals as nw

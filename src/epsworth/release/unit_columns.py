@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from epsworth.records import MISSING
 from epsworth.release.columns import Indices
 from epsworth.release.units import IdError
-from epsworth.release.values import is_missing
+from epsworth.values import MISSING, is_missing
 
 if TYPE_CHECKING:
-    from epsworth.release.csv_text import Texts
+    from epsworth.csv_text import Texts
 
 Units = Indices | list[str | int]
 Count = Callable[[Units], None]

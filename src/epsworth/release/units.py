@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.release.ids import GAPS, refusal
-from epsworth.release.values import is_missing
+from epsworth.values import is_missing
 
 Hashes = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.release.values import is_missing
+from epsworth.values import is_missing
 
 if TYPE_CHECKING:
     import narwhals as nw

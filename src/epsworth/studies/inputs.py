@@ -14,6 +14,7 @@ from epsworth.numerals import exact_decimal, short
 if TYPE_CHECKING:
     import polars as pl
 
+    from epsworth.release import Policy
     from epsworth.space import Domain
     from epsworth.utility.choice import Choice
     from epsworth.utility.tailored import Tailored
@@ -75,6 +76,34 @@ def families(words: Iterable[str] | None) -> list[str]:
 
     named = [part for word in words or DEFAULT_MECHANISMS for part in ([word] if ":" in word else word.split(","))]
     return [name for part in named for name in (FAMILIES if part == "all" else [part])]
+
+
+def read_records(
+    path: str | Path,
+    model: Any,
+    domain: Domain | None,
+    target: str | None,
+    *,
+    policy: Policy | None = None,
+    field: str = "--target",
+) -> tuple[pl.DataFrame, Any]:
+    """Read a table by what is declared of its columns; return the records, and their true labels.
+
+    What the domain or the policy declares goes before what the model takes its columns for; labels are the model's.
+    """
+    from epsworth.classifiers import as_classifier
+    from epsworth.classifiers.inputs import declared_inputs
+    from epsworth.tables import ENTRY, kinds_of, read_table
+
+    classifier = as_classifier(model)
+    declared = declared_inputs(classifier)
+    declared |= {} if domain is None else kinds_of(domain.features)
+    declared |= {} if policy is None else kinds_of((rule.feature for rule in policy.rules), ENTRY)
+    if target is not None and classifier.classes is not None:
+        declared[target] = classifier.classes
+    frame = read_table(path, declared)
+    truth = column_of(frame, field, target)
+    return frame if target is None else frame.drop(target), truth
 
 
 def column_of(frame: pl.DataFrame, field: str, name: str | None) -> Any:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from epsworth.records import as_records
 from epsworth.space import Domain
-from epsworth.studies.inputs import check_row, column_named, column_of, model_of_file, tailored_of
+from epsworth.studies.inputs import check_row, column_named, model_of_file, read_records, tailored_of
 from epsworth.studies.read_files import ReadFile, check_unchanged, read_files
 from epsworth.studies.result import StudyResult
 from epsworth.studies.versions import versions
-from epsworth.table_files import read_table
 from epsworth.utility.looking_around import look_around
 from epsworth.utility.recommendation import Recommendation, recommend
 from epsworth.utility.stability import stability
@@ -69,13 +68,11 @@ class Loaded:
         before = read_files(files)
         domain = study.domain if isinstance(study.domain, Domain) else None
         domain = Domain.load(files["domain"]) if "domain" in files else domain
-        frame = read_table(files["table"])
-        truth = column_of(frame, "target", study.target)
-        frame = frame if truth is None else frame.drop(str(study.target))
+        model = _service(study, settings) if study.remote else model_of_file(files["model"], settings.trust)
+        frame, truth = read_records(files["table"], model, domain, study.target, field="target")
         names = [column_named(name, frame.columns, "sensitive") for name in study.sensitive]
         if isinstance(study.on, int):
             check_row(study.on, len(frame))
-        model = _service(study, settings) if study.remote else model_of_file(files["model"], settings.trust)
         check_unchanged(before, files)
         return cls(model, frame, truth, names, domain, before)
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from epsworth.numerals import short
 from epsworth.records import Records
 from epsworth.release.grids import Grid
-from epsworth.release.values import NUMBERS, is_missing
 from epsworth.space import Domain, Feature
+from epsworth.values import NUMBERS, is_missing
 
 MOST_POINTS = 1 << 16  # of a grid of whole numbers
 MOST_WORDS = 1 << 10  # of a public column

@@ -19,9 +19,9 @@ from epsworth.release.copies import Indices
 from epsworth.release.grids import places_of
 from epsworth.release.randomisers import Case, Randomiser
 from epsworth.release.tailoring import Reach, Tailoring
-from epsworth.release.values import is_missing
 from epsworth.rounding import down, up
 from epsworth.tailoring.asking import Asked
+from epsworth.values import is_missing
 
 WORDS = 1 << 64
 

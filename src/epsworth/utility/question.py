@@ -20,9 +20,9 @@ from epsworth.mechanisms.family import Build, Release, families, quantised
 from epsworth.mechanisms.record import RecordRelease, record_release, stand_ins
 from epsworth.numerals import short, whole
 from epsworth.records import Indices, Records, as_records
-from epsworth.release.values import is_missing
 from epsworth.space import Domain, Feature, unit_domain
 from epsworth.utility.pace import Pace
+from epsworth.values import is_missing
 
 SPREAD = 512  # values over the sensitive ranges, for answers that may be scores
 ASKED_AGAIN = 64, 256  # rows, least and most, that are asked about a second time

@@ -6,30 +6,52 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.release.values import PLAIN, WORDS, numbers
+from epsworth.values import PLAIN, WORDS, number, numbers, plain_array
 
 if TYPE_CHECKING:
     import narwhals as nw
 
-    from epsworth.release.columns import Indices
     from epsworth.space import Feature
 
 NAME = "values"  # some functions of engines take a name such as ^a.*$ for a pattern
-Codes = Callable[[Any], "Indices"]
+Indices = NDArray[np.int64]
+Codes = Callable[[Any], Indices]
 
 
 def series_numbers(series: nw.Series[Any], read: Callable[[Any], float]) -> Floats:
     """Return a series as doubles, NaN for all that are no numbers (see `values.numbers`)."""
-    if series.dtype.is_numeric():
-        try:
-            found = np.asarray(series.to_numpy())
-        except Exception:  # decimals and integers that NumPy does not have
-            found = np.empty(0, dtype=object)
-        if found.dtype.kind in PLAIN:
-            return numbers(found, read)
+    if series.dtype.is_numeric() and (found := _numpy(series)).dtype.kind in PLAIN:
+        return numbers(found, read)
     return numbers(series_values(series), read)
+
+
+def _numpy(series: nw.Series[Any]) -> NDArray[Any]:
+    """Return numbers as an array; one of objects for decimals and integers that NumPy does not have."""
+    try:
+        return np.asarray(series.to_numpy())
+    except Exception:
+        return np.empty(0, dtype=object)
+
+
+def series_array(series: nw.Series[Any]) -> NDArray[Any]:
+    """Return a series as an array: numbers of any kind and truths as such, texts and all others as objects.
+
+    Gaps are NaN among numbers, else None.  What a column of objects holds counts, not that it is one.
+    """
+    import narwhals as nw
+
+    kind = series.dtype
+    if kind.is_numeric():
+        found = _numpy(series)
+        return found if found.dtype.kind in PLAIN else numbers(series_values(series), number)
+    if kind.is_temporal():
+        return np.asarray(series.to_numpy())
+    if kind == nw.Boolean and not series.is_null().any():
+        return np.asarray(series.to_numpy(), dtype=np.bool_)
+    return plain_array(series_values(series))
 
 
 def series_codes(series: nw.Series[Any], codes: Codes) -> Indices:

@@ -7,12 +7,13 @@ must not show in whether a record is refused, nor in what is said of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 
@@ -22,6 +23,8 @@ NUMBERS = frozenset({int, float, Decimal, Fraction}) | {
 }
 WORDS = NUMBERS | {str, bool, np.str_, np.bool_}
 GAPS = frozenset({"NoneType", "NAType", "NaTType"})  # pandas' among them
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null")  # texts of CSV that are gaps, unless a category is spelt so
+UNDECLARED = object()
 PLAIN = "fiu"  # kinds of arrays whose values are numbers all
 NUMBER = re.compile(r"[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*")
 
@@ -97,3 +100,53 @@ def items(values: Any) -> Iterable[Any]:
         found: Iterable[Any] = values
         return found
     return list(values) if values.dtype.kind in "mM" else values.tolist()  # some times would become whole numbers
+
+
+class Categories:
+    """Declared categories, as the texts of a CSV spell them.
+
+    Examples
+    --------
+    >>> codes = Categories(["NA", "01001", 7, True])
+    >>> [codes.read(text) for text in ("NA", "01001", "7.0", "true", "null")]
+    ['NA', '01001', 7, True, None]
+    >>> codes.read("1001") is UNDECLARED
+    True
+    """
+
+    def __init__(self, categories: Sequence[Any]) -> None:
+        self._texts = {spelling(value): value for value in categories}
+        self._texts |= {str(value): value for value in categories if isinstance(value, bool)}  # True, as Python has it
+        self._numbers = {float(value): value for value in categories if isinstance(value, (int, float))}
+
+    def read(self, text: str) -> Any:
+        """Return the category that a text spells; None for a gap, `UNDECLARED` for any other text."""
+        if text in self._texts:
+            return self._texts[text]
+        if text in MISSING:
+            return None
+        return self._numbers.get(spelt_number(text), UNDECLARED)  # 1.0 stands for the category 1
+
+
+def spelling(value: Any) -> str:
+    """Return the text of CSV that stands for a category."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def plain_array(values: Iterable[Any]) -> NDArray[Any]:
+    """Return values of one kind as an array of it: numbers (NaN for gaps), truths, else objects (None for gaps).
+
+    Examples
+    --------
+    >>> plain_array([1, Decimal("2.5"), None]).tolist(), plain_array(["a", float("nan")]).tolist()
+    ([1.0, 2.5, nan], ['a', None])
+    """
+    found = [None if is_missing(value) else value for value in values]
+    kinds = {type(value) for value in found} - {type(None)}
+    if kinds and kinds <= NUMBERS:
+        return numbers(found, number)
+    if kinds and kinds <= {bool, np.bool_} and None not in found:
+        return np.array(found, dtype=np.bool_)
+    column = np.empty(len(found), dtype=object)
+    column[:] = found
+    return column

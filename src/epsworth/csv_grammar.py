@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from epsworth.files import check_separators, check_text
+from epsworth.lines import count_lines
 from epsworth.records import shown_name
-from epsworth.release.lines import count_lines
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 FIELD = rb'(?:"[^"\r\n\0]*+(?:""[^"\r\n\0]*+)*+"|[^",\r\n\0]*+)'
@@ -101,12 +101,12 @@ def row_name(row: int) -> str:
     return "the header" if row == HEADER else f"row {row}"
 
 
-def header(line: bytes) -> Header:
+def header(line: bytes, what: str = "the input") -> Header:
     """Return what a header says; names that are empty or stand twice are refused."""
-    check_text(line, "the input")
+    check_text(line, what)
     body = line.removeprefix(BYTE_ORDER_MARK)
     if not body.strip():
-        raise ValueError("the input is empty; give a header and at least one row")
+        raise ValueError(f"{what} is empty; give a header and at least one row")
     text = body.removesuffix(b"\n").removesuffix(b"\r") if body.endswith(b"\n") else body
     end = body[len(text) :] or b"\n"
     if not re.fullmatch(rb"%b(?:,%b)*+" % (FIELD, FIELD), text):
@@ -121,7 +121,7 @@ def header(line: bytes) -> Header:
         if names.count(name) > 1:
             raise ValueError(f"the header names the column {shown_name(name, names)} twice; rename one")
     if len(names) == 1:
-        check_separators(names[0], "the input")
+        check_separators(names[0], what)
     if "" in names:
         raise ValueError(f"the header does not name column {names.index('') + 1}; give every column a name")
     return Header(names, fields, end, line[: len(line) - len(body)])

@@ -14,14 +14,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.release.columns import Indices
-from epsworth.release.gate import FIELD, Gated, unquoted
-from epsworth.release.values import NUMBER
+from epsworth.csv_grammar import FIELD, Gated, unquoted
+from epsworth.values import NUMBER
 
 if TYPE_CHECKING:
     import polars as pl
+
+Indices = NDArray[np.int64]
 
 WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)")
 FIELDS = re.compile(rf"({FIELD.decode()})[,\n]")

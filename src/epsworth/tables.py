@@ -1,0 +1,401 @@
+"""The one reader of tables: CSV, JSON lines and Parquet become typed columns, by what whoever asks declares of them.
+
+A declared column is what it is declared as, however its entries are spelt; only what nobody declares is inferred.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+
+from epsworth import csv_grammar, csv_text
+from epsworth.extras import needed
+from epsworth.files import GZIP, check_readable, check_text
+from epsworth.records import looks_like_header, shown_name, shown_names
+from epsworth.values import MISSING, NUMBER, NUMBERS, UNDECLARED, Categories, is_missing, number
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from epsworth.space import Feature
+
+STDIN = "-"
+KINDS = {".csv": "csv", ".csv.gz": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+PARQUET = b"PAR1"
+MOST = 2**63
+WHOLE_NUMBER, LEADING_ZERO = f"^(?:{NUMBER.pattern})$", r"^[ \t]*[+-]?0[0-9]"
+HALF = re.compile("[\ud800-\udfff]")
+DIGITS = 300  # of a whole number; beyond 308 no double holds it
+NO_NUMBER = "the value is not a number; repair the row, or declare the column's categories"
+NUMERIC, ENTRY, TEXT = "number", "entry", "text"
+Kind = str | tuple[Any, ...]
+Declared = Mapping[str, Kind]
+"""Columns by name: a tuple of categories, "number", "text", or "entry": a number, and all that is none a gap."""
+Reader = tuple[Callable[["Source"], "Mapping[str, Any]"], Callable[[Any, "Kind | None"], "pl.Series"]]
+"""How the columns of a file are found, and how one becomes what it is declared as."""
+
+
+class EntryError(ValueError):
+    """An entry, or a column, is not what it is declared as."""
+
+    def __init__(self, why: str, row: int | None = None) -> None:
+        super().__init__(why)
+        self.row = row
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a table comes from, and what to call it in a sentence.
+
+    Attributes
+    ----------
+    name : str
+        "the table PATH", or "the table on standard input".
+    kind : str
+        "csv", "jsonl" or "parquet".
+    content : Path or bytes
+        Standard input is read once, to its end.
+    packed : bool
+        Whether it is said to be compressed with gzip.
+    """
+
+    name: str
+    kind: str
+    content: Path | bytes
+    packed: bool = False
+
+    def open(self) -> BinaryIO:
+        """Open the content as it is stored."""
+        return io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb")
+
+    def read(self) -> bytes:
+        """Return the content, unpacked."""
+        with self.open() as stream:
+            if not self.packed:
+                return stream.read()
+            try:
+                return gzip.decompress(stream.read())
+            except (EOFError, zlib.error, gzip.BadGzipFile):
+                raise ValueError(f"{self.name} is damaged or cut short; fetch it again") from None
+
+
+def read_table(path: str | Path, declared: Declared | None = None) -> pl.DataFrame:
+    """Read a table into a polars data frame.
+
+    Parameters
+    ----------
+    path : str or Path
+        ``.csv``, ``.csv.gz``, ``.jsonl`` (or ``.ndjson``: one JSON object per line) or ``.parquet``; ``-`` reads
+        standard input and recognises which of these it is.
+    declared : mapping, optional
+        What columns hold: "number" (anything else is refused), "entry" (anything else is a gap, as for a policy's
+        clients), "text", or a tuple of categories.  All others are inferred: whole numbers, numbers, truths or texts;
+        a column with an entry such as 01001, which no number begins like, is one of texts.
+
+    Raises
+    ------
+    ValueError
+        For what is no table, and for entries that are not what their column is declared as, by row.
+    """
+    readers: dict[str, Reader] = {
+        "csv": (_csv_texts, _of_texts), "jsonl": (_json_members, _of_values), "parquet": (_parquet_columns, _of_series)
+    }  # fmt: skip
+    return _table(path, readers, declared or {})
+
+
+def read_texts(path: str | Path) -> pl.DataFrame:
+    """Read a table whose entries stay the texts that they are, so that none decides what another one is read as.
+
+    An entry of JSON that is neither number, text nor truth is a gap, as is one that is left out; of CSV none is.
+    """
+    readers: dict[str, Reader] = {
+        "csv": (_csv_texts, lambda texts, kind: texts),
+        "jsonl": (_json_texts, lambda texts, kind: texts),
+        "parquet": (_parquet_columns, _of_series),
+    }
+    return _table(path, readers, {})
+
+
+def _table(path: str | Path, readers: Mapping[str, Reader], declared: Declared) -> pl.DataFrame:
+    needed("polars", "files", "reading a table")
+    import polars as pl
+
+    source = _source(path)
+    find, convert = readers[source.kind]
+    try:
+        raw = find(source)
+        table = pl.DataFrame([_named(name, raw, convert, declared.get(name)) for name in raw])
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ValueError(f"cannot read {source.name}: {_without_values(error)}") from None
+    if not table.height:
+        _refuse_empty(source)
+    return table
+
+
+def _named(name: str, raw: Mapping[str, Any], convert: Any, kind: Kind | None) -> pl.Series:
+    """Return one column; what is wrong with it is told with its name."""
+    try:
+        found: pl.Series = convert(raw[name], kind)
+    except EntryError as error:
+        names = list(raw)
+        shown = name if looks_like_header(names) else shown_name(name, names)
+        where = f"the column {shown_name(name, names)}" if error.row is None else f"row {error.row}, {shown}:"
+        raise ValueError(f"{where} {error}") from None
+    return found.alias(name)
+
+
+def column(table: Any, name: str) -> Any:
+    """Return a column of a data frame, or say which there are."""
+    if name not in table.columns:
+        raise ValueError(f"the table has no column {name!r}; {shown_names(table.columns)}")
+    return table[name]
+
+
+def inferred(table: pl.DataFrame, declared: Declared | None = None) -> dict[str, str]:
+    """Return the kinds of the columns that nobody declared: "number", "truth", "text", or the type of their library."""
+    named = {"Boolean": "truth", "String": TEXT}
+    return {
+        name: NUMERIC if kind.is_numeric() else named.get(str(kind), str(kind).lower())
+        for name, kind in table.schema.items()
+        if name not in (declared or {})
+    }
+
+
+def _source(path: str | Path) -> Source:
+    if str(path) == STDIN:
+        content = sys.stdin.buffer.read() if sys.stdin is not None else b""
+        name = "the table on standard input"
+        if not content:
+            raise ValueError(f"{name} is empty; pipe a table into the command, such as: cat table.csv | epsworth ...")
+        start = content.removeprefix(csv_grammar.BYTE_ORDER_MARK).lstrip()[:1]
+        kind = "parquet" if content.startswith(PARQUET) else "jsonl" if start == b"{" else "csv"
+        return Source(name, kind, content, content.startswith(GZIP))
+    path = check_readable(path, "table")
+    kind = next((kind for ending, kind in KINDS.items() if path.name.lower().endswith(ending)), "")
+    if not kind:
+        raise ValueError(
+            f"the table {path} has an unknown ending; give a .csv, .csv.gz, .jsonl or .parquet file, or - for "
+            "standard input"
+        )
+    source = Source(f"the table {path}", kind, path, path.name.lower().endswith(".gz"))
+    if source.packed:
+        with source.open() as stream:
+            if stream.read(len(GZIP)) != GZIP:
+                raise ValueError(f"{source.name} is not compressed with gzip; rename it to .csv")
+    return source
+
+
+def _csv_texts(source: Source) -> dict[str, pl.Series]:
+    """Return the fields of a CSV, by the one grammar of records."""
+    content = source.read()
+    end = content.find(b"\n") + 1 or len(content)
+    if content[end:] in (b"", b"\n", b"\r\n") and content:
+        _refuse_empty(source)
+    try:
+        header = csv_grammar.header(content[:end], source.name)
+        width = len(header.names)
+        gated = csv_grammar.checked(content[end:], width, header.end, 0)
+    except ValueError as error:
+        told = str(error)
+        raise ValueError(told if source.name in told else f"{source.name}, {told}") from None
+    frame = csv_text.PolarsTable(gated, width, list(range(width))).frame
+    return dict(zip(header.names, frame, strict=True))  # under plain names: some could be read as patterns
+
+
+def _of_texts(texts: pl.Series, kind: Kind | None) -> pl.Series:
+    """Return a column of texts as what it is declared as, or looks like."""
+    if kind == TEXT:
+        return texts
+    if isinstance(kind, tuple):
+        return _of_categories(texts, kind)
+    found = texts.set(texts.is_in(MISSING), None)
+    if kind == ENTRY:
+        found = found.set(~found.str.contains(WHOLE_NUMBER), None)
+    values = _numbers(found)
+    if kind == NUMERIC and values is None:
+        row = next(row for row, text in enumerate(found) if text is not None and not NUMBER.fullmatch(text))
+        raise EntryError(NO_NUMBER, row)
+    if values is not None and (kind is not None or not found.str.contains(LEADING_ZERO).any()):
+        return values
+    told = found.drop_nulls()
+    if len(told) and told.is_in(["true", "false"]).all():
+        return found == "true"
+    return found
+
+
+def _numbers(texts: pl.Series) -> pl.Series | None:
+    """Return a column of numbers, whole ones as such where 64 bits hold them; None if an entry is none."""
+    import polars as pl
+
+    if not texts.str.contains(WHOLE_NUMBER).all():
+        return None
+    plain = texts.str.strip_chars(" \t")
+    if plain.str.contains(r"^[+-]?[0-9]+$").all():
+        whole = plain.str.strip_prefix("+").cast(pl.Int64, strict=False)
+        if whole.null_count() == texts.null_count():
+            return whole
+    found = plain.cast(pl.Float64, strict=False)
+    if found.null_count() > texts.null_count():  # what polars reads otherwise than Python
+        found = pl.Series([None if text is None else float(text) for text in plain], dtype=pl.Float64)
+    return found
+
+
+def _of_categories(texts: pl.Series, kind: tuple[Any, ...]) -> pl.Series:
+    """Return a column's categories and gaps; what is undeclared stays the number, or text, that it is."""
+    import polars as pl
+
+    known = Categories([value for value in kind if not is_missing(value)])
+    words = any(isinstance(value, str) for value in kind)
+    read = {text: known.read(text) for text in texts.unique()}
+    for text, value in read.items():
+        if value is UNDECLARED:
+            read[text] = text if words or not NUMBER.fullmatch(text) else float(text)
+    values = [read[text] for text in texts]
+    return _series(values) if _alike(values) else pl.Series(values, dtype=pl.Object)
+
+
+def _alike(values: Iterable[Any]) -> bool:
+    """Tell whether values, gaps aside, are numbers all, or texts, or truths."""
+    return len({float if type(value) is int else type(value) for value in values} - {type(None)}) <= 1
+
+
+def _json_members(source: Source) -> dict[str, list[Any]]:
+    """Read objects of numbers, texts, truths and nulls; a member that is left out is a gap."""
+    rows = _json_objects(source)
+    for line, row in rows:
+        if any(isinstance(value, (list, dict)) for value in row.values()):
+            raise ValueError(
+                f"{source.name}, line {line}: a member is a list or an object; give numbers, texts, true, false or null"
+            )
+    return _members(rows)
+
+
+def _json_texts(source: Source) -> dict[str, pl.Series]:
+    import polars as pl
+
+    found = _members(_json_objects(source, parse_int=str, parse_float=str, parse_constant=str))
+    return {name: pl.Series([_told(value) for value in values], dtype=pl.String) for name, values in found.items()}
+
+
+def _members(rows: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[str, list[Any]]:
+    names = dict.fromkeys(name for _, row in rows for name in row)
+    return {name: [row.get(name) for _, row in rows] for name in names}
+
+
+def _of_values(values: list[Any], kind: Kind | None) -> pl.Series:
+    """Return a column of JSON as what it is declared as; without that it holds one kind of values."""
+    import polars as pl
+
+    values = [None if is_missing(value) else value for value in values]
+    if kind == ENTRY:
+        values = [value if type(value) in NUMBERS else None for value in values]
+    if kind == NUMERIC and any(odd := [value is not None and type(value) not in NUMBERS for value in values]):
+        raise EntryError(NO_NUMBER, odd.index(True))
+    if not _alike(values):
+        if isinstance(kind, tuple):
+            return pl.Series(values, dtype=pl.Object)
+        raise EntryError(
+            "holds values of several kinds, such as numbers and texts; write one kind, or declare its categories"
+        )
+    return _series(values)
+
+
+def _series(values: list[Any]) -> pl.Series:
+    """Return values of one kind as a series: whole numbers beyond 64 bits, too, which become doubles."""
+    import polars as pl
+
+    kinds = {type(value) for value in values if value is not None}
+    if kinds and kinds <= {int, float}:
+        whole = kinds == {int} and all(value is None or -MOST <= value < MOST for value in values)
+        if not whole:
+            values = [None if value is None else number(value) for value in values]
+        return pl.Series(values, dtype=pl.Int64 if whole else pl.Float64)
+    return pl.Series(values, dtype=pl.Boolean if kinds == {bool} else pl.String)
+
+
+def kinds_of(features: Iterable[Feature], number: str = NUMERIC) -> dict[str, Kind]:
+    """Return the kinds of declared features."""
+    return {feature.name: feature.categories or number for feature in features}
+
+
+def _told(value: object) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else None
+
+
+def _json_objects(source: Source, **parsers: Any) -> list[tuple[int, dict[str, Any]]]:
+    """Return the lines' numbers and members."""
+    content, parsers = source.read(), {"parse_int": _whole} | parsers
+    check_text(content[:8], source.name)
+    lines = enumerate(content.removeprefix(csv_grammar.BYTE_ORDER_MARK).split(b"\n"), start=1)
+    found = [(at, _json_object(line, f"{source.name}, line {at}:", parsers)) for at, line in lines if line.strip()]
+    if not found:
+        _refuse_empty(source)
+    return found
+
+
+def _json_object(line: bytes, where: str, parsers: dict[str, Any]) -> dict[str, Any]:
+    """Return a line's members; the sentences that refuse it show no value."""
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError(f"{where} a member stands twice; give each once")
+        return found
+
+    try:
+        found = json.loads(line.decode("utf-8"), object_pairs_hook=members, **parsers)
+    except UnicodeDecodeError:
+        raise ValueError(f"{where} it is not UTF-8 text; convert it first") from None
+    except (json.JSONDecodeError, RecursionError):
+        raise ValueError(f"{where} it is not a JSON object; write one object per line") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{where} it is not a JSON object; write one object per line")
+    if b"\\u" in line and any(isinstance(text, str) and HALF.search(text) for text in (*found, *found.values())):
+        raise ValueError(f"{where} a text holds half of a surrogate pair, which is no character; write the whole one")
+    return found
+
+
+def _whole(digits: str) -> int | float:
+    return int(digits) if len(digits) <= DIGITS else float(digits)
+
+
+def _parquet_columns(source: Source) -> dict[str, pl.Series]:
+    import polars as pl
+
+    local = io.BytesIO(source.content) if isinstance(source.content, bytes) else source.content.absolute()
+    table = pl.read_parquet(local, glob=False, hive_partitioning=False)  # names are no patterns, nor home folders
+    return {series.name: series.alias("") for series in table}
+
+
+def _of_series(series: pl.Series, kind: Kind | None = None) -> pl.Series:
+    """Return a typed column; whole numbers beyond 64 bits and decimals, which NumPy does not have, as doubles."""
+    import polars as pl
+
+    if series.dtype in (pl.Int128, getattr(pl, "UInt128", pl.Int128)) or series.dtype.is_decimal():
+        return series.cast(pl.Float64)
+    if kind == NUMERIC and series.dtype == pl.Boolean:
+        raise EntryError("holds truths, which are no numbers; declare its categories, [false, true], or recode it")
+    return _of_texts(series, kind) if kind in (NUMERIC, ENTRY) and series.dtype == pl.String else series
+
+
+def _refuse_empty(source: Source) -> NoReturn:
+    raise ValueError(f"{source.name} is empty; give a header and at least one row") from None
+
+
+def _without_values(error: Exception) -> str:
+    """Return what went wrong with a table; the parser's own words may show a record's."""
+    if isinstance(error, OSError):
+        return f"{error.strerror or 'it is damaged'}; check the file"
+    if "utf" in str(error).lower():
+        return "it is not UTF-8 text; convert it first"
+    return "it is damaged, or of another format than its ending says; check the file"
