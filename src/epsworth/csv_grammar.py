@@ -15,10 +15,12 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from epsworth.files import check_separators, check_text
+from epsworth.files import check_text
 from epsworth.lines import count_lines
+from epsworth.numerals import short
 from epsworth.records import shown_name
 
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 FIELD = rb'(?:"[^"\r\n\0]*+(?:""[^"\r\n\0]*+)*+"|[^",\r\n\0]*+)'
 RETURN = b"\r"
@@ -90,6 +92,50 @@ def _records(width: int) -> re.Pattern[bytes]:
     return re.compile(rb"(?:%b)*+" % grammar(width).pattern)
 
 
+def check_sep(sep: str) -> bytes:
+    """Return a separator of fields, or refuse another one.
+
+    Examples
+    --------
+    >>> check_sep(";")
+    b';'
+    """
+    if sep not in SEPARATORS:
+        raise ValueError(f"sep must be a comma, a semicolon, a tab or a bar, got {short(sep)}")
+    return sep.encode()
+
+
+@lru_cache(maxsize=16)
+def _pieces(old: bytes, new: bytes) -> re.Pattern[bytes]:
+    """Return an expression of quoted fields, of separators, and of plain fields that hold the new separator."""
+    plain = rb'[^"\r\n%b%b]*' % (old, new)
+    return re.compile(
+        rb'"[^"\n]*+(?:""[^"\n]*+)*+"|(?<![^\n%b])(%b(?:%b%b)+)(?=[\r\n%b]|\Z)|(%b)'
+        % (old, plain, re.escape(new), plain, old, re.escape(old))
+    )
+
+
+def separated(part: bytes, old: bytes, new: bytes) -> bytes:
+    r"""Return whole lines whose fields another sign separates; lines that break the grammar go on to do so.
+
+    Examples
+    --------
+    >>> separated(b'a;"b;c";1,5\n', b";", b",")
+    b'a,"b;c","1,5"\n'
+    """
+    if old == new:
+        return part
+    if b'"' not in part and new not in part:
+        return part.replace(old, new)
+    return _pieces(old, new).sub(lambda found: _piece(found, new), part)
+
+
+def _piece(found: re.Match[bytes], new: bytes) -> bytes:
+    if found[2]:
+        return new
+    return b'"%b"' % found[1] if found[1] else found[0]
+
+
 def row_name(row: int) -> str:
     """Return what messages call a row.
 
@@ -101,7 +147,7 @@ def row_name(row: int) -> str:
     return "the header" if row == HEADER else f"row {row}"
 
 
-def header(line: bytes, what: str = "the input") -> Header:
+def header(line: bytes, what: str = "the input", sep: str = ",") -> Header:
     """Return what a header says; names that are empty or stand twice are refused."""
     check_text(line, what)
     body = line.removeprefix(BYTE_ORDER_MARK)
@@ -121,10 +167,18 @@ def header(line: bytes, what: str = "the input") -> Header:
         if names.count(name) > 1:
             raise ValueError(f"the header names the column {shown_name(name, names)} twice; rename one")
     if len(names) == 1:
-        check_separators(names[0], what)
+        _check_separators(names[0], what, sep)
     if "" in names:
         raise ValueError(f"the header does not name column {names.index('') + 1}; give every column a name")
     return Header(names, fields, end, line[: len(line) - len(body)])
+
+
+def _check_separators(name: str, what: str, sep: str) -> None:
+    """Refuse a table of one column whose name looks like several, and say how these are separated."""
+    for other, word in SEPARATORS.items():
+        if other in name and other != sep:
+            shell = "tab" if other == "\t" else f"'{other}'"
+            raise ValueError(f"the columns of {what} are separated by {word}; say so: --sep {shell} (sep={other!r})")
 
 
 def unquoted(field: str) -> str:

@@ -86,7 +86,6 @@ BEGINNINGS = {  # of files that are often taken for text
     b"\xfe\xff": "is UTF-16 text; convert it to UTF-8 first",
 }
 GZIP = b"\x1f\x8b"
-SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 FULL = {
     errno.ENOSPC: "make room or choose another place",
     errno.EDQUOT: "make room or choose another place",
@@ -111,13 +110,6 @@ def check_text(beginning: bytes, what: str) -> None:
             raise ValueError(f"{what} {told}")
     if beginning[1:2] == b"\0" or beginning[:1] == b"\0":
         raise ValueError(f"{what} is UTF-16 or binary; convert it to UTF-8 text first")
-
-
-def check_separators(header: str, what: str) -> None:
-    """Refuse a table whose header holds no comma but looks like several columns, and say how they are separated."""
-    for separator, word in SEPARATORS.items():
-        if separator in header and "," not in header:
-            raise ValueError(f"the columns of {what} are separated by {word}; convert it to commas")
 
 
 def check_readable(path: str | Path, what: str) -> Path:

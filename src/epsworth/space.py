@@ -23,6 +23,7 @@ from epsworth.arrays import Floats
 from epsworth.documents import read_json, read_toml
 from epsworth.files import reading, write_text
 from epsworth.numerals import whole
+from epsworth.values import is_missing, numbers
 
 NO_NUMBERS = (np.datetime64, np.timedelta64, complex, np.complexfloating)  # what NumPy would quietly make a float of
 
@@ -147,11 +148,13 @@ class Feature:
             raise ValueError(
                 f"{self.name} holds booleans, which are no numbers; declare its categories, [False, True], or recode it"
             )
-        try:
-            natural = column.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"{self.name} is not a column of numbers; recode it, or declare its categories") from None
+        natural = numbers(column)
         missing = np.isnan(natural)
+        odd = [row for row in np.flatnonzero(missing) if not is_missing(column[row])] if column.ndim == 1 else []
+        if odd:
+            raise ValueError(
+                f"row {odd[0]}, {self.name}: the value is not a number; recode it, or declare the column's categories"
+            )
         outside = missing | (natural < self.lower) | (natural > self.upper)
         if outside.any():
             row = int(np.argmax(outside))

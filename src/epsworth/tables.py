@@ -8,11 +8,12 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import logging
 import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from epsworth.space import Feature
 
+LOG = logging.getLogger(__name__)
 STDIN = "-"
 KINDS = {".csv": "csv", ".csv.gz": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 PARQUET = b"PAR1"
@@ -65,12 +67,15 @@ class Source:
         Standard input is read once, to its end.
     packed : bool
         Whether it is said to be compressed with gzip.
+    sep : str
+        What separates the fields of CSV.
     """
 
     name: str
     kind: str
     content: Path | bytes
     packed: bool = False
+    sep: str = ","
 
     def open(self) -> BinaryIO:
         """Open the content as it is stored."""
@@ -87,7 +92,7 @@ class Source:
                 raise ValueError(f"{self.name} is damaged or cut short; fetch it again") from None
 
 
-def read_table(path: str | Path, declared: Declared | None = None) -> pl.DataFrame:
+def read_table(path: str | Path, declared: Declared | None = None, *, sep: str = ",") -> pl.DataFrame:
     """Read a table into a polars data frame.
 
     Parameters
@@ -99,6 +104,8 @@ def read_table(path: str | Path, declared: Declared | None = None) -> pl.DataFra
         What columns hold: "number" (anything else is refused), "entry" (anything else is a gap, as for a policy's
         clients), "text", or a tuple of categories.  All others are inferred: whole numbers, numbers, truths or texts;
         a column with an entry such as 01001, which no number begins like, is one of texts.
+    sep : str
+        What separates the fields of CSV: a comma, semicolon, tab or bar.
 
     Raises
     ------
@@ -108,10 +115,10 @@ def read_table(path: str | Path, declared: Declared | None = None) -> pl.DataFra
     readers: dict[str, Reader] = {
         "csv": (_csv_texts, _of_texts), "jsonl": (_json_members, _of_values), "parquet": (_parquet_columns, _of_series)
     }  # fmt: skip
-    return _table(path, readers, declared or {})
+    return _table(path, readers, declared or {}, sep)
 
 
-def read_texts(path: str | Path) -> pl.DataFrame:
+def read_texts(path: str | Path, *, sep: str = ",") -> pl.DataFrame:
     """Read a table whose entries stay the texts that they are, so that none decides what another one is read as.
 
     An entry of JSON that is neither number, text nor truth is a gap, as is one that is left out; of CSV none is.
@@ -121,14 +128,15 @@ def read_texts(path: str | Path) -> pl.DataFrame:
         "jsonl": (_json_texts, lambda texts, kind: texts),
         "parquet": (_parquet_columns, _of_series),
     }
-    return _table(path, readers, {})
+    return _table(path, readers, {}, sep)
 
 
-def _table(path: str | Path, readers: Mapping[str, Reader], declared: Declared) -> pl.DataFrame:
+def _table(path: str | Path, readers: Mapping[str, Reader], declared: Declared, sep: str) -> pl.DataFrame:
     needed("polars", "files", "reading a table")
     import polars as pl
 
-    source = _source(path)
+    csv_grammar.check_sep(sep)
+    source = replace(_source(path), sep=sep)
     find, convert = readers[source.kind]
     try:
         raw = find(source)
@@ -137,6 +145,9 @@ def _table(path: str | Path, readers: Mapping[str, Reader], declared: Declared) 
         raise ValueError(f"cannot read {source.name}: {_without_values(error)}") from None
     if not table.height:
         _refuse_empty(source)
+    if kinds := inferred(table, declared):
+        told = ", ".join(f"{shown_name(name, table.columns)} {kind}" for name, kind in kinds.items())
+        LOG.info("%s: inferred, as nothing declares them: %s", source.name, told)
     return table
 
 
@@ -195,12 +206,12 @@ def _source(path: str | Path) -> Source:
 
 def _csv_texts(source: Source) -> dict[str, pl.Series]:
     """Return the fields of a CSV, by the one grammar of records."""
-    content = source.read()
+    content = csv_grammar.separated(source.read(), source.sep.encode(), b",")
     end = content.find(b"\n") + 1 or len(content)
     if content[end:] in (b"", b"\n", b"\r\n") and content:
         _refuse_empty(source)
     try:
-        header = csv_grammar.header(content[:end], source.name)
+        header = csv_grammar.header(content[:end], source.name, source.sep)
         width = len(header.names)
         gated = csv_grammar.checked(content[end:], width, header.end, 0)
     except ValueError as error:

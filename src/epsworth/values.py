@@ -64,19 +64,19 @@ def number(value: Any) -> float:
 
 
 def spelt_number(value: Any) -> float:
-    """Return a number as a table may hold it: a truth counts 1 or 0, and a text may spell a number.
+    """Return a number as a table may hold it: a text may spell one, and no truth is one.
 
     Examples
     --------
     >>> [spelt_number(value) for value in (3, " 3.5 ", b"4", True, "1e400", "nan", "3 years", None)]
-    [3.0, 3.5, 4.0, 1.0, inf, nan, nan, nan]
+    [3.0, 3.5, 4.0, nan, inf, nan, nan, nan]
     """
     kind = type(value)
     if kind in (bytes, np.bytes_):
         value, kind = value.decode("latin-1"), str
     if kind in (str, np.str_):
         return float(value) if NUMBER.fullmatch(value) else float("nan")
-    return float(value) if kind in (bool, np.bool_) else number(value)
+    return number(value)
 
 
 def numbers(values: Any, read: Callable[[Any], float] = spelt_number) -> Floats:

@@ -76,7 +76,7 @@ class Inputs:
         declared = None if given["domain"] is None else Domain.load(given["domain"])
         clients = None if policy is None else Policy.load(policy)
         asked = classifier(model, given)
-        frame, truth = read_records(table, asked, declared, given["target"], policy=clients)
+        frame, truth = read_records(table, asked, declared, given["target"], policy=clients, sep=given["sep"])
         names = [column_named(name, frame.columns) for name in split_commas(given["sensitive"] or [], frame.columns)]
         if given["domain_from_data"]:
             declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
@@ -178,7 +178,7 @@ def study_of(given: Mapping[str, Any], model: Path | str, table: Path, loaded: I
     folder = destination.absolute().parent
     names = {"model": model, "table": table, "domain": given["domain"]}
     service = {word: given[name] for name, word in services.ONLY_SERVICES.items() if word != "cache"}
-    same = ("target", "at_least", "of", "delta", "method", "over", "confidence", "tolerance", "quantise", "seed")
+    same = ("target", "sep", "at_least", "of", "delta", "method", "over", "confidence", "tolerance", "quantise", "seed")
     return Study(
         **{name: _from(folder, one) for name, one in names.items()},
         sensitive=loaded.names,

@@ -32,6 +32,7 @@ def init(
     draft: Annotated[
         bool, typer.Option("--draft", help="Ask nothing: take the ranges from the table, and say that this leaks.")
     ] = False,
+    sep: options.Sep = ",",
 ) -> None:
     """Draft the public ranges of the sensitive features, asking for each."""
     from epsworth.files import check_writable, write_text
@@ -45,7 +46,7 @@ def init(
         raise ValueError(f"{output} exists; name another file with --output, or move it away")
     if not draft and (not sys.stdin.isatty() or str(table) == "-"):
         raise ValueError("init asks questions, and standard input is no terminal; give --draft to take what leaks")
-    frame = read_table(table)
+    frame = read_table(table, sep=sep)
     words = options.split_commas(sensitive or [], frame.columns)
     if not words and draft:
         raise ValueError("--sensitive is missing; name the features that users perturb")

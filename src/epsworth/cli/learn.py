@@ -113,6 +113,7 @@ def report(
     most: options.Most = None,
     ledger: options.LedgerFolder = None,
     again: Annotated[bool, typer.Option("--again", help="Report records that left before: epsilons add.")] = False,
+    sep: options.Sep = ",",
 ) -> None:
     """Report every row once, with draws fit for release; a row that cannot be used is reported as nowhere."""
     from epsworth.learner.asked import load_asked
@@ -120,7 +121,7 @@ def report(
     from epsworth.rounding import float_above
 
     made = load_asked(settings)
-    count, run = reported(made, source, destination, target, unit, cap, most, ledger, again=again)
+    count, run = reported(made, source, destination, target, unit, cap, most, ledger, again=again, sep=sep)
     print(f"{count:,} reports of {made.report_size} bytes; {made.guarantee} each.")
     total = show_up(float_above(run.epsilon_so_far))
     if unit is not None:
@@ -220,6 +221,7 @@ def predict(
     probability: Annotated[
         bool, typer.Option("--probability", help="Tell the labels' shares among people with such a score; see --audit.")
     ] = False,
+    sep: options.Sep = ",",
 ) -> None:
     """Predict the label of every row; with --confidence, certify that of its cell, too, but for --fakes reports."""
     from epsworth.learner import Classifier, TableLearner
@@ -242,7 +244,7 @@ def predict(
     else:
         learnt = TableLearner.load(model).classifier()
         judge = judged(learnt, audit) if audit is not None else learnt
-        name, X = "band_label", learnt.columns_of(read_table(source))
+        name, X = "band_label", learnt.columns_of(read_table(source, sep=sep))
         if probability and audit is None:
             raise ValueError("--probability needs --audit: scores alone are too sure; write one with learn audit")
     told: dict[str, Any] = {"label": learnt.predict(X)}

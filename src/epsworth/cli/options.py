@@ -37,6 +37,18 @@ RECORDS = typer.Argument(
 )
 PERTURBED = typer.Option("--sensitive", "-s", help="Feature that users perturb; repeat, or separate by commas.")
 Table = Annotated[Path, RECORDS]
+Sep = Annotated[
+    str,
+    typer.Option(
+        "--sep",
+        parser=lambda text: {"tab": "\t", "\\t": "\t"}.get(text, text),
+        metavar="SIGN",
+        help="What separates the fields of a CSV: , ; | or tab.",
+    ),
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Tell what columns were taken for that nothing declares.")
+]
 Sensitive = Annotated[list[str], PERTURBED]
 DomainFile = Annotated[
     Path | None,
@@ -156,8 +168,8 @@ def apart(command: Callable[..., None]) -> Callable[..., None]:
     Every command is registered through this, so that none has to remember.  Files are what is a path, or a text whose
     metavar is `STREAM_OR_FILE`.
     """
-    words = {}
-    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+    words, signature = {}, inspect.signature(command, eval_str=True)
+    for name, parameter in signature.parameters.items():
         info = getattr(parameter.annotation, "__metadata__", (None,))[-1]
         if "Path" in str(parameter.annotation) or getattr(info, "metavar", None) == STREAM_OR_FILE:
             option = f"--{name.replace('_', '-')}" if isinstance(info, OptionInfo) else name
@@ -165,10 +177,23 @@ def apart(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
+        if given.pop("verbose", False):
+            _tell_what_is_inferred()
         check_files({word: given.get(name) for name, word in words.items()})
         command(**given)
 
+    if "sep" in signature.parameters:  # it reads a table
+        more = inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Verbose)
+        kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in signature.parameters.values()]
+        run.__signature__ = signature.replace(parameters=[*kept, more])  # type: ignore[attr-defined]
     return run
+
+
+def _tell_what_is_inferred() -> None:
+    import logging
+
+    logging.basicConfig(format="epsworth: %(message)s")
+    logging.getLogger("epsworth.tables").setLevel(logging.INFO)
 
 
 def check_files(named: Mapping[str, Path | str | Sequence[Path] | None]) -> None:

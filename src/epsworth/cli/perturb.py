@@ -28,6 +28,7 @@ def perturb(
     kind: Annotated[
         str | None, typer.Option("--format", help="csv or jsonl, where both ends are standard streams.")
     ] = None,
+    sep: options.Sep = ",",
     jobs: Annotated[int, typer.Option(help="Processes that perturb parts of a CSV or JSON file side by side.")] = 1,
     workers: Annotated[int, typer.Option(help="Processes that perturb files of a folder side by side.")] = 1,
     cluster: Annotated[
@@ -68,7 +69,7 @@ def perturb(
         where = {"workers": workers, "cluster": cluster} if many else {"jobs": jobs}
         command: Any = perturb_files if many else perturb_file
         try:
-            found = command(rules, source, destination, kind=kind, **terms, **where, progress=progress)
+            found = command(rules, source, destination, kind=kind, sep=sep, **terms, **where, progress=progress)
         except OutputError:
             if destination == "-":  # nobody reads what is left in its buffer
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

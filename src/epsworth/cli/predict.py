@@ -19,6 +19,7 @@ def predict(
     ],
     source: options.Table,
     destination: Annotated[Path, typer.Argument(help="Output: a prediction per row, .csv, .parquet or .jsonl.")],
+    sep: options.Sep = ",",
     trust: options.Trust = False,
 ) -> None:
     """Predict the label (a regression's value) of every row of a table, by columns of the model's names."""
@@ -37,7 +38,7 @@ def predict(
     loaded = model_of_file(model, trust)
     if not hasattr(loaded, "predict"):
         raise ValueError(f"the model {model} is a {type(loaded).__name__}, which predicts nothing; give one that does")
-    X = _columns_of(loaded, read_table(source))
+    X = _columns_of(loaded, read_table(source, sep=sep))
     try:
         told = Predict(loaded)(X)
     except (TypeError, ValueError):  # whose words may show a value of the table

@@ -64,6 +64,7 @@ def privatize(
         Path | None,
         typer.Option("--out", help="Write the released model, .skops or .npz: predict and utility take it as MODEL."),
     ] = None,
+    sep: options.Sep = ",",
     json: options.Json = None,
     report: options.Report = None,
 ) -> None:
@@ -83,7 +84,7 @@ def privatize(
     estimator = named(algorithm, settings or ())
     if at_least is not None:
         _check_at_least(at_least, estimator, target)
-    columns, X, labels, groups = _pool(table, target, group, domain)
+    columns, X, labels, groups = _pool(table, target, group, domain, sep)
     names, ranges = (None, None) if out is None else _columns(columns, domain)
     privatizer = PACPrivatizer(
         estimator, budget, worlds=worlds, rate=rate, mode=mode,  # type: ignore[arg-type]  # checked by the library
@@ -184,7 +185,7 @@ def _budget(
 
 
 def _pool(
-    table: Path, target: str | None, group: str | None, domain: Path | None
+    table: Path, target: str | None, group: str | None, domain: Path | None, sep: str
 ) -> tuple[list[str], Floats, Any, Any]:
     """Return column names, numbers, labels and groups."""
     import numpy as np
@@ -194,7 +195,7 @@ def _pool(
     from epsworth.tables import kinds_of, read_table
 
     declared = None if domain is None else Domain.load(domain)
-    frame = read_table(table, None if declared is None else kinds_of(declared.features))
+    frame = read_table(table, None if declared is None else kinds_of(declared.features), sep=sep)
     labels, groups = inputs.column_of(frame, "--target", target), inputs.column_of(frame, "--group", group)
     features = frame.drop([name for name in (target, group) if name is not None])
     columns, header = [], looks_like_header(frame.columns)

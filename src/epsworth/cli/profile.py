@@ -41,6 +41,7 @@ def profile(
     jobs: options.Jobs = None,
     cluster: options.Cluster = None,
     resume: options.ResumeFolder = None,
+    sep: options.Sep = ",",
     json: options.Json = None,
     plot: options.Plot = None,
     report: options.Report = None,
@@ -68,7 +69,7 @@ def profile(
     from epsworth.tables import read_table
 
     meaning = worst_case(epsilon, 1)  # refuses a bad epsilon before any work
-    data = encode(read_table(table), target)
+    data = encode(read_table(table, sep=sep), target)
     rng = np.random.default_rng(seed)
     choosing = rng if seed is not None or resume is None else np.random.default_rng(0)  # the same when it goes on
     chosen = choosing.permutation(len(data.y))[:UTILITY_ROWS]

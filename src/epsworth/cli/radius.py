@@ -45,6 +45,7 @@ def radius(
     ] = None,
     confidence: options.Confidence = 0.999,
     seed: options.Seed = None,
+    sep: options.Sep = ",",
     trust: options.Trust = False,
     cache: services.Cache = None,
     batch: services.Batch = None,

@@ -49,6 +49,7 @@ def recommend(
     resume: options.Resume = None,
     jobs: options.Jobs = None,
     cluster: options.Cluster = None,
+    sep: options.Sep = ",",
     trust: options.Trust = False,
     most_asked: services.Budget = None,
     cache: services.Cache = None,
@@ -189,7 +190,7 @@ def check_choice(at_least: float, of: str, delta: float | None) -> None:
         raise ValueError(f"--delta must lie in [0, 1], got {delta:g}")
 
 
-CHOICES = {"source", "table", "at_least", "on", "of", "delta", "json", "plot", "policy", "report"}
+CHOICES = {"source", "table", "verbose", "at_least", "on", "of", "delta", "json", "plot", "policy", "report"}
 
 
 def _refuse_questions(context: typer.Context, allowed: set[str]) -> None:

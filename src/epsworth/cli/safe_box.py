@@ -25,6 +25,7 @@ def safe_box(
     target: options.Target = None,
     confidence: options.Confidence = 0.999,
     seed: options.Seed = None,
+    sep: options.Sep = ",",
     trust: options.Trust = False,
     most_asked: services.Budget = None,
     cache: services.Cache = None,

@@ -87,6 +87,7 @@ def tailor(
     jobs: options.Jobs = None,
     cluster: options.Cluster = None,
     resume: options.ResumeFolder = None,
+    sep: options.Sep = ",",
     trust: options.Trust = False,
     most_asked: services.Budget = None,
     cache: services.Cache = None,

@@ -42,6 +42,7 @@ def utility(
             "million records. Go on from it where it is there. It is computed from raw data.",
         ),
     ] = None,
+    sep: options.Sep = ",",
     trust: options.Trust = False,
     most_asked: services.Budget = None,
     cache: services.Cache = None,

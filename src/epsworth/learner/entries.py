@@ -1,12 +1,13 @@
 """One entry of a record, read alone: what it says depends on no other record, nor on what a file or a frame made of it.
 
 A column of whole numbers with one empty cell is a column of floats, and one odd word makes it one of texts: so 2, 2.0,
-"2" and " 2.0 " are one value, true is 1, and what is no value is none, whatever stands around it.
+"2" and " 2.0 " are one value, and what is no value is none, whatever stands around it.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import threading
 import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
@@ -18,11 +19,13 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.learner.coins import Ints
+from epsworth.values import spelt_number
 
-PLAIN = "biuf"  # kinds of arrays whose entries are numbers, each of them as it was given
-NUMBERS = {int, float, bool, np.float64, np.float32, np.int64, np.int32, np.bool_}
+PLAIN = "iuf"  # kinds of arrays whose entries are numbers, each of them as it was given
+TRUTH = {"true": 1, "false": 0}  # as a label, and as a category
+NUMBERS = {int, float, np.float64, np.float32, np.int64, np.int32}
+WHOLE = re.compile("[+-]?[0-9]{1,400}")
 FEW = 16  # entries that are read one by one sooner than sorted
-TRUTH = {"true": 1.0, "false": 0.0}
 _QUIET = threading.RLock()  # filters of warnings are the process's: two threads would leave one another's behind
 
 
@@ -32,13 +35,12 @@ def number_of(entry: Any) -> float:
     Examples
     --------
     >>> number_of(" 2.0 "), number_of(True), number_of([2]), number_of(None)
-    (2.0, 1.0, nan, nan)
+    (2.0, nan, nan, nan)
     """
     if type(entry) in NUMBERS:
         return _float(entry)
-    if isinstance(entry, str):
-        word = entry.strip().lower()
-        return TRUTH[word] if word in TRUTH else _float(word)
+    if isinstance(entry, (str, bool, np.bool_)):
+        return spelt_number(entry)
     with quiet():
         try:
             if isinstance(entry, np.ndarray):
@@ -102,8 +104,10 @@ def _key(entry: Any) -> int | float | None:
     if isinstance(entry, np.generic | np.ndarray) and entry.ndim == 0:
         entry = None if entry.dtype.kind in "mM" or np.ma.is_masked(entry) else entry.item()
     if isinstance(entry, str):
-        word = entry.strip().lower()
-        if word.lstrip("+-").isdecimal() and len(word) < 400:
+        word = entry.strip(" \t").lower()
+        if word in TRUTH:
+            return TRUTH[word]
+        if WHOLE.fullmatch(word):
             return int(word)
     elif isinstance(entry, int):
         return int(entry)
@@ -170,14 +174,14 @@ def numbers_of(values: NDArray[Any]) -> Floats:
     if values.dtype.kind in PLAIN:
         with np.errstate(all="ignore"):
             return as_floats(values)
-    if values.dtype.kind in "mM":
+    if values.dtype.kind in "bmM":
         return np.full(len(values), math.nan)
     return np.array([number_of(entry) for entry in values.tolist()], dtype=np.float64)
 
 
 def positions_of(known: Values, values: NDArray[Any]) -> Ints:
     """Return the position of every entry's value, -1 where it is none that is known."""
-    if values.dtype.kind in PLAIN and len(values) > FEW:
+    if values.dtype.kind in "biuf" and len(values) > FEW:
         found, index = np.unique(values, return_inverse=True)
         return np.array([known.position(one) for one in found.tolist()], dtype=np.int64)[index]
     if values.dtype.kind in "mM":

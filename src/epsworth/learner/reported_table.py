@@ -34,6 +34,7 @@ def report_file(
     most: int | None = None,
     ledger: str | Path | None = None,
     again: bool = False,
+    sep: str = ",",
 ) -> int:
     """Report a table's rows to a file; refuse records that left before under this configuration, unless told.
 
@@ -60,6 +61,8 @@ def report_file(
         Folder of the ledger; by default the account's own (``EPSWORTH_STATE``).
     again : bool
         Allow records to leave a second time: epsilons add.
+    sep : str
+        What separates the fields of CSV: a comma, semicolon, tab or bar.
 
     Returns
     -------
@@ -84,7 +87,7 @@ def report_file(
     ...     report_file(config, table, Path(folder, "reports.ldp"), "sick", unit="id", ledger=Path(folder, "ledger"))
     2
     """
-    return reported(config, source, destination, target, unit, cap, most, ledger, again=again).rows
+    return reported(config, source, destination, target, unit, cap, most, ledger, again=again, sep=sep).rows
 
 
 class Reported(NamedTuple):
@@ -105,6 +108,7 @@ def reported(
     ledger: str | Path | None = None,
     *,
     again: bool = False,
+    sep: str = ",",
 ) -> Reported:
     """Do what `report_file` says."""
     from epsworth.tables import read_texts
@@ -115,7 +119,7 @@ def reported(
     check_distinct(table=source, reports=path, **store.files)
     store.check_apart("output", path)
     digest = _digest(source, store)
-    table = read_texts(source)  # no record decides how another one is read
+    table = read_texts(source, sep=sep)  # no record decides how another one is read
     if _digest(source, store) != digest:
         raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
     for name in config.names:
@@ -126,6 +130,8 @@ def reported(
         units = UnitCounts()
         units.add(store.hashes(column(table, unit).to_list()))
     content = {"version": VERSION, "config": config.fingerprint(), "target": target, "lines": as_lines, "part": ROWS}
+    if sep != ",":
+        content["sep"] = sep
     identity = Identity(json.dumps(content), digest, str(path))
     rows = int(users.label.size)
     terms = _terms(config, rows, unit, cap, most, again)

@@ -19,24 +19,28 @@ if TYPE_CHECKING:
 
 
 class CsvTable(TextTable):
-    """RFC 4180 without breaks in quotes: a header, commas, double quotes."""
+    """RFC 4180 without breaks in quotes: a header, commas or what else separates, double quotes."""
+
+    sep = ","
 
     def _opened(self, stream: BinaryIO) -> tuple[bytes, bytes, tuple[str, ...], Records]:
         line = stream.readline(HEADER + 1)
         if len(line) > HEADER:
             raise too_long(1, HEADER)
-        header = csv_grammar.header(line)
+        header = csv_grammar.header(csv_grammar.separated(line, self.sep.encode(), b","), sep=self.sep)
         self.perturbation.check_names(header.names)
         check_unit(self.unit, header.names)
-        records = CsvRecords(self.perturbation, header, self.unit)
-        return line, header.line(records.kept), tuple(header.names), records
+        records = CsvRecords(self.perturbation, header, self.unit, self.sep.encode())
+        return line, records.with_separators(header.line(records.kept)), tuple(header.names), records
 
 
 class CsvRecords(Records):
     """The records of one CSV file."""
 
-    def __init__(self, perturbation: Perturbation, header: csv_grammar.Header, unit: str | None) -> None:
-        self.perturbation, self.header, self.unit = perturbation, header, unit
+    def __init__(
+        self, perturbation: Perturbation, header: csv_grammar.Header, unit: str | None, sep: bytes = b","
+    ) -> None:
+        self.perturbation, self.header, self.unit, self.sep = perturbation, header, unit, sep
         self.kept = perturbation.kept(header.names)
         self.width = len(header.names)
         alone = len(self.kept) == 1
@@ -44,8 +48,12 @@ class CsvRecords(Records):
         self.places = {name: CsvField(column) for name, column in perturbation.seen.items()}
 
     def told(self) -> tuple[Any, ...]:
-        """Return the header and the unit."""
-        return self.header, self.unit
+        """Return the header, the unit and the separator."""
+        return self.header, self.unit, self.sep
+
+    def with_separators(self, records: bytes) -> bytes:
+        """Return records with the file's own separators."""
+        return csv_grammar.separated(records, b",", self.sep)
 
     @cached_property
     def positions(self) -> dict[str, int]:
@@ -85,11 +93,13 @@ class CsvRecords(Records):
         out, written = table.write(kept, sent)
         if not confirming.confirmed(out, gated.rows, written):
             raise _unlike(first)
+        out = self.with_separators(out)
         if self.header.end == b"\r\n":
             out = out.replace(b"\n", b"\r\n")
         return out if gated.ended else out.removesuffix(self.header.end)
 
     def _read(self, part: bytes, first: int, columns: list[int]) -> tuple[csv_grammar.Gated, csv_text.Table]:
+        part = csv_grammar.separated(part, self.sep, b",")
         gated = csv_grammar.checked(part, self.width, self.header.end, first)
         try:
             return gated, csv_text.read(gated, self.width, columns)

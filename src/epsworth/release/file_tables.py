@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
+from epsworth import csv_grammar
 from epsworth.lines import parts
 from epsworth.refusals import alone
 from epsworth.release.tables import Perturbation
@@ -250,6 +251,22 @@ def keyed(key: bytes, content: bytes) -> bytes:
     return hashlib.blake2b(content, key=key, digest_size=DIGEST).digest()
 
 
+def with_sep(kind: str, sep: str) -> str:
+    """Return the kind of files, csv with what separates its fields where that is no comma.
+
+    Examples
+    --------
+    >>> with_sep("csv", ";"), with_sep("csv", ",")
+    ('csv;', 'csv')
+    """
+    csv_grammar.check_sep(sep)
+    if sep == ",":
+        return kind
+    if kind != "csv":
+        raise ValueError(f"sep is about CSV, and the table is {kind}; leave it out")
+    return kind + sep
+
+
 def file_table(
     kind: str,
     perturbation: Perturbation,
@@ -257,12 +274,16 @@ def file_table(
     unit: str | None = None,
     digest: Digest | None = None,
 ) -> FileTable:
-    """Return a table in a file of a kind: csv, jsonl or parquet."""
+    """Return a table in a file of a kind: csv (see `with_sep`), jsonl or parquet."""
     from epsworth.release.csv_table import CsvTable
     from epsworth.release.json_table import JsonTable
     from epsworth.release.parquet_table import ParquetTable
 
     kinds: dict[str, type[FileTable]] = {"csv": CsvTable, "jsonl": JsonTable, "parquet": ParquetTable}
+    if kind.startswith("csv") and kind != "csv":
+        table = CsvTable(perturbation, path, unit, digest)
+        table.sep = kind.removeprefix("csv")
+        return table
     if kind not in kinds:
         raise ValueError(f"the format must be csv, jsonl or parquet, got {kind!r}")
     return kinds[kind](perturbation, path, unit, digest)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
+from epsworth.csv_grammar import BYTE_ORDER_MARK
 from epsworth.files import check_text
 from epsworth.lines import count_lines
 from epsworth.release import json_lines
@@ -39,8 +40,10 @@ class JsonTable(TextTable):
     """One JSON object per line; blank lines may stand between."""
 
     def _opened(self, stream: BinaryIO) -> tuple[bytes, bytes, tuple[str, ...], Records]:
-        check_text(cast(io.BufferedReader, stream).peek(8), "the input")
-        return b"", b"", (), JsonRecords(self.perturbation, self.unit)
+        start = cast(io.BufferedReader, stream).peek(8)
+        check_text(start, "the input")
+        mark = stream.read(len(BYTE_ORDER_MARK)) if start.startswith(BYTE_ORDER_MARK) else b""  # JSON has none
+        return mark, b"", (), JsonRecords(self.perturbation, self.unit)
 
 
 @dataclass

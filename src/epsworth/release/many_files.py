@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.release.file_tables import Seen, keyed
+from epsworth.release.file_tables import Seen, keyed, with_sep
 from epsworth.release.file_tasks import (
     Drawing,
     Failure,
@@ -45,6 +45,7 @@ def perturb_files(
     folder: str | Path,
     *,
     kind: Format | None = None,
+    sep: str = ",",
     unit: str | None = None,
     cap: Amount | None = None,
     delta_cap: Amount | None = None,
@@ -73,6 +74,8 @@ def perturb_files(
         Gets files of the same names and, last, ``_manifest.json``: the receipt, the rows and sha256 of every output.
     kind : {"csv", "jsonl", "parquet"}, optional
         By default what the endings say.
+    sep : str
+        What separates the fields of CSV: a comma, semicolon, tab or bar.
     unit, cap, delta_cap, most, ledger, again
         As of `perturb_file`, for all files together.
     workers : int
@@ -121,17 +124,18 @@ def perturb_files(
     """
     check_apart(sources, folder, ledger)
     given = inputs(sources, kind, ENDINGS)
+    form = with_sep(given.kind, sep)
     store = Ledger(ledger)
     place = Folder(folder, given)
     told = progress or (lambda share: None)
     digest_key = Secret(store.digest_key)
-    files = [Source(index, path, given.kind, policy, unit, digest_key) for index, path in enumerate(given.paths)]
+    files = [Source(index, path, form, policy, unit, digest_key) for index, path in enumerate(given.paths)]
     with chosen(workers, cluster, map) as spread:
         counts = None if unit is None else UnitCounts()
         seen = _first_reading(spread, files, counts, store, told)
         digests = [_digest(digest_key, bytes(1), one.header, *one.parts) for one in seen]
         whole = _digest(digest_key, bytes([2]), *(name.encode() for name in given.names), *digests)
-        identity = Identity(derivation(policy, given.kind), whole, str(place.path))
+        identity = Identity(derivation(policy, form), whole, str(place.path))
         rows = sum(one.rows for one in seen)
         terms = terms_of(policy, rows, unit, cap, delta_cap, most, again=again)
         name = store.digest(repr((identity, unit)).encode()).hex()

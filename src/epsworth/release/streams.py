@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Literal
 from epsworth.files import check_distinct, check_name, check_readable, check_writable, writing
 from epsworth.numerals import plain
 from epsworth.parallel import check_n_jobs
-from epsworth.release.file_tables import file_table
+from epsworth.release.file_tables import file_table, with_sep
 from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_terms import Amount, Identity, Run, Terms
 from epsworth.release.outputs import STANDARD, bytes_of, standard_output
@@ -42,6 +42,7 @@ def perturb_file(
     destination: str | Path,
     *,
     kind: Format | None = None,
+    sep: str = ",",
     unit: str | None = None,
     cap: Amount | None = None,
     delta_cap: Amount | None = None,
@@ -65,6 +66,8 @@ def perturb_file(
         ``.csv``, ``.jsonl``, ``.ndjson`` or ``.parquet``; "-" is standard input or output.
     kind : {"csv", "jsonl", "parquet"}, optional
         By default what the endings say, and CSV for two standard streams.
+    sep : str
+        What separates the fields of CSV, on both ends: a comma, semicolon, tab or bar.
     unit : str, optional
         The column that says who a row is about.  Without it nobody knows, and the run is charged to everybody.
     cap, delta_cap : number or text, optional
@@ -107,16 +110,16 @@ def perturb_file(
     >>> ids, receipt.rows, receipt.epsilon <= 1
     ([7, 8], 2, True)
     """
-    kind = _kind(source, destination, kind)
+    form = with_sep(_kind(source, destination, kind), sep)
     check_n_jobs(jobs)
     store = Ledger(ledger)
     with _at_hand(str(source), str(destination), store) as (path, output):
         perturbation, told = Perturbation(policy, words), progress or (lambda share: None)
-        table = file_table(kind, perturbation, path, unit, store.digest)
+        table = file_table(form, perturbation, path, unit, store.digest)
         units = None if unit is None else UnitCounts()
         count = None if units is None else lambda ids: units.add(store.hashes(ids))
         seen = table.seen(count, lambda share: told(READING * share))
-        identity = Identity(derivation(policy, kind), seen.digest, STANDARD if output is None else str(output))
+        identity = Identity(derivation(policy, form), seen.digest, STANDARD if output is None else str(output))
         terms = terms_of(policy, seen.rows, unit, cap, delta_cap, most, again=again)
         run = store.begin(terms, identity, units)
 

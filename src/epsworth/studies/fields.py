@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from epsworth.csv_grammar import SEPARATORS
 from epsworth.numerals import as_float, exact_decimal, share, short, whole
 from epsworth.space import Domain, Feature
 from epsworth.studies.inputs import MOST_EPSILONS, epsilon_grid, families
@@ -219,6 +220,7 @@ CHECKS: dict[str, Callable[[str, object], Any]] = {
     "epsilons": epsilons,
     "record_epsilons": epsilons,
     "target": text,
+    "sep": one_of(*SEPARATORS),
     "at_least": wanted,
     "on": view,
     "of": one_of("stability", "accuracy"),

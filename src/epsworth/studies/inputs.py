@@ -86,6 +86,7 @@ def read_records(
     *,
     policy: Policy | None = None,
     field: str = "--target",
+    sep: str = ",",
 ) -> tuple[pl.DataFrame, Any]:
     """Read a table by what is declared of its columns; return the records, and their true labels.
 
@@ -101,7 +102,7 @@ def read_records(
     declared |= {} if policy is None else kinds_of((rule.feature for rule in policy.rules), ENTRY)
     if target is not None and classifier.classes is not None:
         declared[target] = classifier.classes
-    frame = read_table(path, declared)
+    frame = read_table(path, declared, sep=sep)
     truth = column_of(frame, field, target)
     return frame if target is None else frame.drop(target), truth
 

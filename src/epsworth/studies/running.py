@@ -69,7 +69,7 @@ class Loaded:
         domain = study.domain if isinstance(study.domain, Domain) else None
         domain = Domain.load(files["domain"]) if "domain" in files else domain
         model = _service(study, settings) if study.remote else model_of_file(files["model"], settings.trust)
-        frame, truth = read_records(files["table"], model, domain, study.target, field="target")
+        frame, truth = read_records(files["table"], model, domain, study.target, field="target", sep=study.sep)
         names = [column_named(name, frame.columns, "sensitive") for name in study.sensitive]
         if isinstance(study.on, int):
             check_row(study.on, len(frame))

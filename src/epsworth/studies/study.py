@@ -53,6 +53,8 @@ class Study:
         The same per record, shared evenly by the features; one of the two is needed.
     target : str, optional
         The column of true labels.
+    sep : str
+        What separates the fields of a CSV: a comma, semicolon, tab or bar.
     at_least, on, of, delta
         What is wanted, as for `recommend`.
     method, over, confidence, tolerance, quantise
@@ -86,6 +88,7 @@ class Study:
     epsilons: str | ArrayLike | None = None
     record_epsilons: str | ArrayLike | None = None
     target: str | None = None
+    sep: str = ","
     at_least: float = 0.9
     on: str | int = "average"
     of: str = "stability"
