@@ -13,6 +13,8 @@ from scipy.special import expit
 from epsworth.arrays import Floats
 
 STEPS = 16  # rounded operations per affine map besides the additions: the activation before it, a cast, a division
+LARGE = 1e30  # sizes beyond which single precision could overflow
+OVERFLOWS = "a number of the table, or of a range, is so large that single precision could overflow"
 SLOPE = 1e-12  # by which slopes of smooth activations are lowered: rounding of the computed derivative
 
 
@@ -118,6 +120,10 @@ class Network:
     activations: tuple[Activation, ...]
     classes: NDArray[Any]
     unit: float
+
+    def holds(self, sizes: Floats) -> bool:
+        """Tell whether inputs of these sizes are numbers to the model: 0 times what overflows is NaN."""
+        return bool((sizes < LARGE).all())
 
     def scores(self, rows: Floats) -> Floats:
         """Return the scores of rows in natural units, shape ``(n, classes)``."""

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.classifier import known_labels
 from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.layers import LARGE
 from epsworth.classifiers.networks import DOUBLE
 from epsworth.classifiers.trees import tree_reading
 from epsworth.records import Records
@@ -152,6 +153,7 @@ class SumsCertificate(Certificate):
             later, unit = self.sums.network.affine[number + 1], self.sums.network.unit + 4 * DOUBLE
             natural = (inputs + off) / (self.scales[number] / 2.0**layer.shift)
             terms = natural @ later.terms.T + later.constants + 1  # softmax errs absolutely
+            terms = np.where(terms < LARGE, terms, np.inf)
             rounding = self.scales[number + 1] * later.additions * unit * terms
         return self._clear(inputs, off, rounding + self.scales[-1] * self.sums.slack)
 
@@ -272,7 +274,7 @@ def _of_trees(
         return "all scores are zero"
     scale = 2.0 ** np.rint(np.log2(np.abs(whole).max() / np.abs(scores).max()))
     slack = len(trees.roots) + scale * trees.slack  # of a lead: half a unit of each leaf, of both scores
-    if (np.abs(whole - scale * scores) > slack).any():
+    if not (np.abs(whole - scale * scores) <= slack).all():
         return "the copy is not that of this model on these grids"
     return TreesCertificate(copy, _kept_in_order(trees, len(grids)) & _sharp(grids), slack * ABOVE)
 

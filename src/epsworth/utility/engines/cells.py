@@ -283,7 +283,8 @@ def _agrees_behind(question: Question, builder: TreeCells, given: Floats) -> boo
     behind = list(map(id, steps)) == list(map(id, model.before.steps))
     labels = np.asarray(Predict(estimator)(handed)) if behind else question.ask(rows, values)
     own = question.labels if question.answered is None else question.answered
-    return reading_agrees(labels, *model.labels(seen)) and reading_agrees(own, *model.labels(given))
+    read, clear = (np.concatenate(both) for both in zip(model.labels(seen), model.labels(given), strict=True))
+    return reading_agrees(np.concatenate([labels, own]), read, clear)
 
 
 class CellTables(ByRecord):

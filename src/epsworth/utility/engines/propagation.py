@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.classifiers.layers import Activation, Affine, Network
+from epsworth.classifiers.layers import LARGE, OVERFLOWS, Activation, Affine, Network
 from epsworth.classifiers.networks import DOUBLE, network_behind
 from epsworth.classifiers.reading import leading
 from epsworth.classifiers.views import View, viewed
@@ -37,7 +37,6 @@ UNASKED = 2  # features up to which boxes settle a record for less than draws wo
 CLEAR = 1e-3  # relative lead of the best score beyond which the classifier must answer as its weights say
 RELEASE = 16 * DOUBLE  # relative rounding of released values and of box ends
 ROUNDED = 1e4  # units, relative, within which bounds that are constants are taken for equal but for rounding
-LARGE = 1e30  # sizes beyond which single precision could overflow
 
 
 class PropagatedBounds:
@@ -172,10 +171,12 @@ def bounds_for(question: Question) -> PropagatedBounds | str:
         return f"there are more than {MOST_FEATURES} sensitive features"
     if any(feature.categories is not None for feature in question.features):
         return "a sensitive feature is categorical"
-    lower = np.array([feature.lower for feature in question.features])
+    lower, upper = (np.array([getattr(f, end) for f in question.features]) for end in ("lower", "upper"))
     view = viewed(model, steps, question.records, question.positions, lower)
     if isinstance(view, str):
         return view
+    if not network.holds(view.sizes(np.maximum(np.abs(lower), np.abs(upper)))):
+        return OVERFLOWS
     if not _agrees(question, network, view):
         return "its labels are not those of its weights"
     return PropagatedBounds(question, network, view)

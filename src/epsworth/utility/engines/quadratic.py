@@ -97,6 +97,8 @@ def quadratic_for(question: Question) -> QuadraticModel | str:
     if isinstance(view, str):
         return Obstacle(view)
     read = _read(question, scores, view)
+    if not all(np.isfinite(part).all() for part in (read.curvature, read.slope, read.value, read.fixed, read.grows)):
+        return Obstacle("the scores of a record are not finite numbers")
     return read if _agrees(question, read) else "its answers are not those of its scores"
 
 

@@ -188,6 +188,7 @@ class Asked:
         reach = 2 * radius if math.isfinite(radius) and radius > 0 else 1 + float(np.abs(self.point).max())
         draws = np.random.default_rng(0).uniform(-reach, reach, (PROBES, len(self.point)))
         draws[0] = 0
+        draws[1::2] *= max(1.0, (1 + float(np.abs(self.point).max())) / reach)  # all may be near ties around a border
         return answers_as_read(self.flips(self.point + draws), *read(self.point + draws))
 
 
