@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 
-LEAST_CLEAR = 32  # of at least 64 points that every caller asks about
+LEAST_CLEAR = 16  # of at least 64 points that every caller asks about
 UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # from what another version fitted, or wrote
 
 
 def answers_as_read(labels: NDArray[Any], read: NDArray[Any], clear: Bools) -> bool:
     """Tell whether a model's labels are those of its reading wherever that is clear, which it must be often enough.
 
-    Claim: a reading of which fewer than `LEAST_CLEAR` points are compared is not believed: one that is wrong at a fourth
-    of the points passes with probability 0.75^32 = 1e-4 at most.  NaN, of which no comparison holds, is never clear.
+    Claim: a reading of which fewer than `LEAST_CLEAR` points are compared is not believed: one wrong at a third of
+    the points passes with probability (2/3)^16 = 0.0016 at most.  NaN, of which no comparison holds, is never clear.
 
     Parameters
     ----------
@@ -29,6 +29,11 @@ def answers_as_read(labels: NDArray[Any], read: NDArray[Any], clear: Bools) -> b
         Where the reading leads by more than rounding can turn.
     """
     return bool(clear.sum() >= LEAST_CLEAR and (labels == read)[clear].all())
+
+
+def unlike(parts: str) -> str:
+    """Say why what was read of a model is not believed."""
+    return f"its answers are not those of its {parts}, or too few of these are clear"
 
 
 def leading(scores: Floats) -> tuple[NDArray[np.intp], Floats]:

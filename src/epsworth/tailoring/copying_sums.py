@@ -24,7 +24,7 @@ from epsworth.classifiers.modules import is_module
 from epsworth.classifiers.networks import DOUBLE, network_behind
 from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.preprocessing import Preprocessing, preprocessing_before
-from epsworth.classifiers.reading import answers_as_read, leading
+from epsworth.classifiers.reading import answers_as_read, leading, unlike
 from epsworth.classifiers.scalers import dense
 from epsworth.classifiers.views import MISSING
 from epsworth.records import Records
@@ -183,7 +183,7 @@ def sums_of(model: Any, grids: Sequence[Grid], records: Records) -> Sums | str:
         if isinstance(cut, str):
             return cut
         sums = cut
-    return sums if _agrees(model, sums, asked, places) else "its answers are not those of its weights"
+    return sums if _agrees(model, sums, asked, places) else unlike("weights")
 
 
 def at_random(grids: Sequence[Grid], n: int) -> Indices:

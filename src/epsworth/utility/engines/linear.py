@@ -16,7 +16,7 @@ from epsworth.classifiers.cuts import LINEAR, Scored, change_of, kind_behind, lo
 from epsworth.classifiers.layers import OVERFLOWS
 from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.onnx_reading import onnx_network
-from epsworth.classifiers.reading import leading
+from epsworth.classifiers.reading import leading, unlike
 from epsworth.classifiers.scalers import dense, ignoring_names
 from epsworth.classifiers.views import View, viewed
 from epsworth.laws import Law
@@ -26,7 +26,7 @@ from epsworth.utility.engines.brackets import bracketed
 from epsworth.utility.engines.contraction import stays_in_range
 from epsworth.utility.engines.engine import ByRecord, Found, Obstacle, Settings
 from epsworth.utility.engines.probing import answers_as_read
-from epsworth.utility.engines.sums import CLOSE, MARGIN, MARGIN_FEATURES, at_most
+from epsworth.utility.engines.sums import MARGIN, MARGIN_FEATURES, at_most
 from epsworth.utility.question import Question
 
 NOT_LINEAR = "the classifier is not a supported linear model, or a part of it answers by code of its own"
@@ -134,7 +134,7 @@ def linear_for(question: Question) -> LinearModel | str:
         return read
     if not all(np.isfinite(part).all() for part in (read.weights, read.constants, read.sizes)):
         return Obstacle("its coefficients, or the scores of a record, are not finite numbers")
-    return read if _agrees(question, read) else "its answers are not those of its coefficients"
+    return read if _agrees(question, read) else unlike("coefficients")
 
 
 def _of_model(question: Question, model: Any) -> LinearModel | str:
@@ -185,7 +185,7 @@ def _agrees(question: Question, model: LinearModel) -> bool:
         scores = unit @ model.weights.T + model.constants[rows]
         places, lead = leading(scores)
         terms = model.sizes[rows] + np.abs(scores).max(axis=1) + (np.abs(unit) @ np.abs(model.weights).T).max(axis=1)
-        return model.classes[places], lead > CLOSE * terms
+        return model.classes[places], lead > 2 * MARGIN * terms  # theirs, and ours
 
     return answers_as_read(question, read)
 

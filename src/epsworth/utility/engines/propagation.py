@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.classifiers.layers import LARGE, OVERFLOWS, Activation, Affine, Network
 from epsworth.classifiers.networks import DOUBLE, network_behind
-from epsworth.classifiers.reading import leading
+from epsworth.classifiers.reading import leading, unlike
 from epsworth.classifiers.views import View, viewed
 from epsworth.records import Indices
 from epsworth.utility.engines.branch_and_bound import Branching, Region, branch, enough, mass_of_boxes
@@ -178,7 +178,7 @@ def bounds_for(question: Question) -> PropagatedBounds | str:
     if not network.holds(view.sizes(np.maximum(np.abs(lower), np.abs(upper)))):
         return OVERFLOWS
     if not _agrees(question, network, view):
-        return "its labels are not those of its weights"
+        return unlike("weights")
     return PropagatedBounds(question, network, view)
 
 

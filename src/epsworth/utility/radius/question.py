@@ -26,7 +26,7 @@ from epsworth.utility.radius.bracket import Tightening, Witness
 
 STEPS = np.concatenate([[0.0], np.geomspace(1e-16, 1e-5, 45)])  # how far behind a computed boundary to look
 NEEDS = "a radius"  # for the sentences that refuse a classifier
-CLEAR = 1e-9  # leads below this, relative to the largest score, are not compared: they may be rounding
+CLEAR = 1e-12  # leads below this, relative to the largest score, are not compared: they may be rounding
 PROBES = 128  # points at which a model read from its parameters must answer as the classifier does
 
 
