@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.classifier import known_labels
+from epsworth.classifiers.classifier import as_classifier, known_labels
 from epsworth.classifiers.flat import TreeModel
 from epsworth.classifiers.layers import LARGE
 from epsworth.classifiers.networks import DOUBLE
+from epsworth.classifiers.reading import answers_as_read, unlike
 from epsworth.classifiers.trees import tree_reading
 from epsworth.records import Records
 from epsworth.release.copies import LEAF, Copy, Indices, Layers, Trees
@@ -123,7 +124,7 @@ def certificate_of(model: Any, grids: Sequence[Grid], records: Records, copy: Co
     trees, order = tree_reading(model), _order(model)
     if isinstance(trees, str) or isinstance(order, str) or not isinstance(copy, Trees):
         return next(part for part in (trees, order, "the copy is neither trees nor sums") if isinstance(part, str))
-    return _of_trees(trees, order, grids, records, copy)
+    return _of_trees(model, trees, order, grids, records, copy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,11 +263,14 @@ class TreesCertificate(Certificate):
 
 
 def _of_trees(
-    trees: TreeModel, order: Indices, grids: Sequence[Grid], records: Records, copy: Trees
+    model: Any, trees: TreeModel, order: Indices, grids: Sequence[Grid], records: Records, copy: Trees
 ) -> TreesCertificate | str:
     places = at_random(grids, PROBES)
     values = {j: grid.values[places[:, j]] for j, grid in enumerate(grids)}
-    given = trees.before(records.take(np.zeros(len(places), dtype=np.intp), values))
+    asked = records.take(np.zeros(len(places), dtype=np.intp), values)
+    given = trees.before(asked)
+    if not answers_as_read(as_classifier(model).labels(asked), *trees.labels(given)):
+        return unlike("trees")
     scores = trees.scores(given)
     scores = (scores if scores.shape[1] > 1 else np.hstack([np.zeros_like(scores), scores]))[:, order]
     whole = copy.scores(places).astype(np.float64)

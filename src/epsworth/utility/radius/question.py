@@ -185,10 +185,11 @@ class Asked:
 
     def flips_as_read(self, read: Callable[[Floats], tuple[Bools, Bools]], radius: float) -> bool:
         """Check where the label flips, wherever a reading is clear about it, around the record itself."""
-        reach = 2 * radius if math.isfinite(radius) and radius > 0 else 1 + float(np.abs(self.point).max())
-        draws = np.random.default_rng(0).uniform(-reach, reach, (PROBES, len(self.point)))
+        wide = 1 + float(np.abs(self.point).max())
+        near = 2 * radius if math.isfinite(radius) and radius > 0 else wide
+        reach = np.tile([[near], [max(near, wide)]], (PROBES // 2, 1))  # next to a border all may be near ties
+        draws = reach * np.random.default_rng(0).uniform(-1, 1, (PROBES, len(self.point)))
         draws[0] = 0
-        draws[1::2] *= max(1.0, (1 + float(np.abs(self.point).max())) / reach)  # all may be near ties around a border
         return answers_as_read(self.flips(self.point + draws), *read(self.point + draws))
 
 
