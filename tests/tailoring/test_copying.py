@@ -428,3 +428,12 @@ def test_exact_ties_of_trees_are_certified_nowhere():
             broken += scores[0, 0] != scores[0, 1]
             assert certain(kinds[:, np.newaxis]).tolist() == [False] * 4 + [True] * 6
     assert broken > 20
+
+
+def test_nothing_is_certified_where_single_precision_could_overflow():
+    model = MLPClassifier((3,), max_iter=60, random_state=0).fit(IRIS, KIND)
+    grids, records = grids_of(IRIS), as_records(IRIS)
+    wide = [Grid(Feature("x0", 0, 1e31), bits=grids[0].bits, missing=1.0), *grids[1:]]
+    for own, certain in ((grids, True), (wide, False)):
+        certificate = certificate_of(model, own, records, copy_of(model, own, records))
+        assert certificate(at_random(own, 200)).any() == certain

@@ -39,6 +39,8 @@ from epsworth.utility.engines.propagation import PropagatedBounds, bounds_for
 from epsworth.utility.engines.quadratic import quadratic_for
 from epsworth.utility.question import ask
 
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
 ALARM = 1e-9
 DRAWS = 4_000
 WORDS = ("pm", "sw", "laplace_clipped", "laplace")
@@ -259,6 +261,7 @@ def test_a_check_that_compared_nothing_has_not_passed():
     assert not answers_as_read(labels, labels + (np.arange(200) == 3), clear)
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # scikit-learn's own
 def test_scores_that_are_no_numbers_are_not_read():
     """Squares of 1e200 overflow: every score is -inf, the first label wins, and no label ever changes."""
     rng = np.random.default_rng(0)
@@ -267,6 +270,7 @@ def test_scores_that_are_no_numbers_are_not_read():
     asked = {"sensitive": [0], "domain": {0: RANGE}, "mechanisms": ["pm"], "epsilons": [1.0]}
     assert "not finite numbers" in quadratic_for(ask(model, row, y=None, **asked))
     assert ew.stability(model, row, rng=0, **asked).lower.item() > 0.95
+    assert not ew.radius(model, row, features=[0], rng=0).sound  # it was: no point nearer than NaN
 
 
 def test_numbers_that_single_precision_does_not_hold_are_not_read():
@@ -279,17 +283,17 @@ def test_numbers_that_single_precision_does_not_hold_are_not_read():
     assert bounds_for(ask(model, [[0.4, 1.0]], **asked | {"domain": {0: (-3, 1e39)}})) == OVERFLOWS
 
 
-def exported(labels=2, *, unused=False):
+def exported(labels=2, *, columns=2, unused=False):
     """Return the pipeline of the field and its ONNX form; one whose second column counts for nothing."""
     convert = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed; it is in the extra 'elsewhere'")
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 2))
+    X = rng.normal(size=(400, columns))
     y = np.digitize(X[:, 0] + X[:, 1], [0.0] if labels == 2 else [-0.6, 0.6])
     X[rng.random(400) < 0.2, 1] = np.nan
     pipe = make_pipeline(SimpleImputer(), LogisticRegression()).fit(X, y)
     if unused:
         pipe[-1].coef_[:, 1] = 0.0
-    return pipe, convert.to_onnx(pipe, np.zeros((1, 2), dtype=np.float32))
+    return pipe, convert.to_onnx(pipe, np.zeros((1, columns), dtype=np.float32))
 
 
 FIELD = {"sensitive": [0], "domain": {0: RANGE}, "mechanisms": ["pm", "sw", "laplace_clipped"], "epsilons": [2.0]}
@@ -307,20 +311,25 @@ def test_a_gap_in_a_public_column_is_what_the_pipeline_makes_of_it():
     for method in ("polygons", "lattice", "propagation"):
         with pytest.raises(ValueError, match="missing or infinite"):
             ew.stability(onnx, row, method=method, **FIELD)
-    recommended = ew.recommend(found, at_least=0.9)
-    assert not recommended.feasible
-    split = ew.split_budget(
-        onnx, np.array([[0.5, 0.1], [0.2, -0.3]]), sensitive=[0, 1], domain={0: RANGE, 1: RANGE}, total=2.0
-    )
-    assert split.curves.confidence == 1  # without gaps it is read
+    assert not ew.recommend(found, at_least=0.9).feasible
     assert ew.safe_box(onnx, row, sensitive=[0], domain={0: RANGE}, rng=0).confidence < 1
     assert not ew.radius(onnx, row, features=[0], rng=0).sound
+
+
+def test_a_budget_is_split_beside_a_gap():
+    pipe, onnx = exported(columns=3)
+    asked = {"sensitive": [0, 2], "domain": {0: RANGE, 2: RANGE}, "total": 4.0, "confidence": 1 - 1e-6, "rng": 0}
+    right, found = (ew.split_budget(model, [[0.5, np.nan, 0.3]], **asked) for model in (pipe, onnx))
+    assert right.confidence == 1
+    assert found.confidence < 1
+    assert found.even_lower <= right.even_upper
+    assert right.even_lower <= found.even_upper
 
 
 @pytest.mark.parametrize("labels", [2, 3])
 @pytest.mark.parametrize("value", STRANGE)
 @pytest.mark.parametrize("unused", [False, True], ids=["used", "unused"])
-@pytest.mark.cases("all")
+@pytest.mark.cases(6)
 def test_what_single_precision_does_not_hold_is_not_read(value, labels, unused):
     """0 times infinity is NaN, and so is infinity less itself; 1e39 is infinite in single precision."""
     _, onnx = exported(labels, unused=unused)
