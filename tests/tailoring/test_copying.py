@@ -233,6 +233,10 @@ def test_certified_networks_agree_with_exact_arithmetic(first, last, bias, scale
     SMALL.intercepts_ = [scale * np.array([1.0, -2.0, 3.0]), scale * np.array([bias / 2])]
     records = as_records(places[:1].astype(float))
     copy = copy_of(SMALL, grids, records)
+    if isinstance(copy, str):  # hardly a label is clear, so that the reading was hardly compared
+        leads = SMALL._forward_pass_fast(places) - 0.5
+        assert (np.abs(leads) < 1e-6).mean() > 0.9
+        return
     certificate = certificate_of(SMALL, grids, records, copy)
     certain, wide = certificate(places), certificate(places, [True, False])
     lead = np.full(len(places), np.inf)

@@ -49,7 +49,8 @@ def leading(scores: Floats) -> tuple[NDArray[np.intp], Floats]:
     """
     both = np.column_stack([np.zeros(len(scores)), scores]) if scores.shape[1] == 1 else scores
     best = np.partition(both, -2, axis=1)[:, -2:]
-    return np.argmax(both, axis=1), np.asarray(best[:, 1] - best[:, 0])
+    with np.errstate(invalid="ignore"):  # NaN, where both are infinite
+        return np.argmax(both, axis=1), np.asarray(best[:, 1] - best[:, 0])
 
 
 def beside(thresholds: NDArray[Any]) -> NDArray[Any]:

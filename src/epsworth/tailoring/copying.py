@@ -105,7 +105,8 @@ class Certificate(ABC):
         known = ~(apart & ~self.smooth).any(axis=1)
         cuts = range(TOGETHER, len(places), TOGETHER)
         parts = zip(np.split(places, cuts), np.split(apart, cuts), strict=True)
-        return np.asarray(np.concatenate([self._leads(p, a) for p, a in parts]) & known)
+        with np.errstate(invalid="ignore"):  # what is rounded by nobody knows how much certifies nothing, NaN neither
+            return np.asarray(np.concatenate([self._leads(p, a) for p, a in parts]) & known)
 
     @abstractmethod
     def _leads(self, places: Indices, apart: Bools) -> Bools:

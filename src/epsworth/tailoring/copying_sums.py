@@ -24,7 +24,7 @@ from epsworth.classifiers.modules import is_module
 from epsworth.classifiers.networks import DOUBLE, network_behind
 from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.preprocessing import Preprocessing, preprocessing_before
-from epsworth.classifiers.reading import answers_as_read, leading, unlike
+from epsworth.classifiers.reading import answers_as_read, unlike
 from epsworth.classifiers.scalers import dense
 from epsworth.classifiers.views import MISSING
 from epsworth.records import Records
@@ -37,7 +37,6 @@ PROBES = 256  # places of a number at which what its steps say is checked
 JOINT = 1_024  # random places of all columns
 MOST_PLACES = 1 << 17  # all of which are asked where the steps' rules do not say that they are affine
 CLOSE = 1e-9  # relative to the absolute terms of a sum
-CLEAR = 1e-3  # relative lead beyond which the model must answer as it was read
 SEEN = 1e-11  # relative rounding of what up to `WIDEST` additions hand on, folded or not
 WIDEST = 10_000
 REACH, NARROW = 1e6, 1e-6  # scores among which a threshold's change is looked for, and how closely it must be known
@@ -338,7 +337,4 @@ def _cut(sums: Sums, found: Scored, handed: Floats) -> Sums | str:
 def _agrees(model: Any, sums: Sums, asked: _Asked, places: Indices) -> bool:
     """Compare the model's own labels with those that were read, wherever these are clear."""
     answer: Callable[[Any], NDArray[Any]] = as_classifier(model).labels
-    scores = sums.scores(places)
-    found, lead = leading(scores)
-    clear = lead > CLEAR * (1 + np.abs(scores).max(axis=1))
-    return answers_as_read(answer(asked.taken(places)), sums.network.classes[found], clear)
+    return answers_as_read(answer(asked.taken(places)), *sums.network.labels(sums.scores(places)))

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.classifiers.layers import LARGE, OVERFLOWS, Activation, Affine, Network
 from epsworth.classifiers.networks import DOUBLE, network_behind
-from epsworth.classifiers.reading import leading, unlike
+from epsworth.classifiers.reading import unlike
 from epsworth.classifiers.views import View, viewed
 from epsworth.records import Indices
 from epsworth.utility.engines.branch_and_bound import Branching, Region, branch, enough, mass_of_boxes
@@ -34,7 +34,6 @@ from epsworth.utility.question import Question
 
 MOST_FEATURES = 5
 UNASKED = 2  # features up to which boxes settle a record for less than draws would cost
-CLEAR = 1e-3  # relative lead of the best score beyond which the classifier must answer as its weights say
 RELEASE = 16 * DOUBLE  # relative rounding of released values and of box ends
 ROUNDED = 1e4  # units, relative, within which bounds that are constants are taken for equal but for rounding
 
@@ -186,9 +185,7 @@ def _agrees(question: Question, network: Network, view: View) -> bool:
     """Check the reading of a network against the classifier."""
 
     def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
-        scores = network.scores(view.at(rows, np.column_stack(values)))
-        places, lead = leading(scores)
-        return network.classes[places], lead > CLEAR * (1 + np.abs(scores).max(axis=1))
+        return network.labels(network.scores(view.at(rows, np.column_stack(values))))
 
     return answers_as_read(question, read)
 
