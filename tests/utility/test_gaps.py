@@ -31,6 +31,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
+from epsworth.classifiers.cuts import logistic_at
 from epsworth.classifiers.layers import OVERFLOWS
 from epsworth.classifiers.reading import LEAST_CLEAR, answers_as_read
 from epsworth.mechanisms import FAMILIES
@@ -259,6 +260,9 @@ def test_a_check_that_compared_nothing_has_not_passed():
     assert not answers_as_read(labels, labels, clear & (np.arange(200) > 0))
     assert not answers_as_read(labels[:0], labels[:0], clear[:0])
     assert not answers_as_read(labels, labels + (np.arange(200) == 3), clear)
+    model = LogisticRegression().fit([[0.0], [1.0]], [0, 1])
+    assert logistic_at(model, np.array([[0.5]]))
+    assert not logistic_at(model, np.empty((0, 1)))
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # scikit-learn's own
