@@ -201,6 +201,9 @@ def test_certified_is_never_wrong_at_any_place_of_a_plane(weights, intercept):
     places = np.stack(np.meshgrid(np.arange(256), np.arange(256)), axis=-1).reshape(-1, 2)
     records = as_records(places[:1].astype(float))
     copy = copy_of(model, grids, records)
+    if weights == (0, 0) and abs(intercept) < 1e-9:  # no label is clear, so that the reading was never compared
+        assert "too few of these are clear" in copy
+        return
     certificate = certificate_of(model, grids, records, copy)
     certain, wide = certificate(places), certificate(places, True)
     right = copy(places) == model.predict(places.astype(float))
