@@ -32,6 +32,7 @@ import epsworth as ew
 from epsworth.classifiers.classifier import Classifier, as_classifier
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.networks import network_model
+from epsworth.classifiers.reading import unlike
 from epsworth.classifiers.trees import tree_model
 from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.linear import LinearModel, linear_for
@@ -326,7 +327,7 @@ def test_a_reading_is_checked_at_thresholds_and_beyond_the_ranges(monkeypatch):
         with monkeypatch.context() as patched:
             kind = type(question.classifier.answer)
             patched.setattr(kind, "__call__", lambda self, Z, odd=odd: (self.model.predict(Z) + odd(Z)) % 3)
-            assert cells_for(question) == "its answers are not those of its trees"
+            assert cells_for(question) == unlike("trees")
 
 
 @pytest.mark.parametrize(

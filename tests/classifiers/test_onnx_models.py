@@ -115,6 +115,17 @@ def test_trees_are_read_as_the_runtime_answers(name):
     assert clear.mean() > 0.99
 
 
+@pytest.mark.parametrize("name", ["class_weights", "nodes_values"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.cases("all")
+def test_trees_of_what_is_no_number_are_not_read(name, value):
+    given = trees(np.random.default_rng(3), 9, 2, ids=[0])
+    assert tree_model(ensemble(**given)) is not None
+    broken = given | {name: [value, *given[name][1:]]}
+    thresholds_may_be_infinite = name == "nodes_values" and np.isinf(value)
+    assert (tree_model(ensemble(**broken)) is not None) == thresholds_may_be_infinite
+
+
 @pytest.mark.parametrize("name", ["margins", "three classes", "scaled"])
 def test_stability_of_trees_is_exact(name):
     model = ENSEMBLES[name](np.random.default_rng(3))

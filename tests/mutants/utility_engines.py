@@ -126,6 +126,24 @@ def readings_that_are_right_somewhere(original):
 
 
 @mutant(
+    "epsworth.classifiers.reading.LEAST_CLEAR",
+    claim="a reading is not believed where too few of the model's labels could be compared with it",
+    test="tests/utility/test_gaps.py::test_a_check_that_compared_nothing_has_not_passed",
+)
+def checks_that_compared_nothing_pass(original):
+    return 0
+
+
+@mutant(
+    "epsworth.classifiers.layers.Network.holds",
+    claim="nothing is read of scores where single precision could overflow",
+    test="tests/utility/test_gaps.py::test_numbers_that_single_precision_does_not_hold_are_not_read",
+)
+def single_precision_holds_all_numbers(original):
+    return lambda self, sizes: True
+
+
+@mutant(
     "epsworth.classifiers.genuine._kind_of_class",
     claim="a model that answers by other code than its library's is a black box",
     test="tests/classifiers/test_genuine.py::test_a_subclass_that_predicts_by_itself_is_a_black_box[tree]",

@@ -163,10 +163,14 @@ def test_squares_of_small_weights_do_not_vanish():
 
 @pytest.mark.parametrize("name", ["pm", "laplace_clipped", "duchi", "krr"])
 def test_a_slack_beyond_the_sum_leaves_everything_open(name):
-    found = ew.stability(linear([1e-300] * 4 + [1e20], -1e20), [[0.3] * 4 + [1.0]], sensitive=[0, 1, 2, 3],
-                         mechanisms=[name], epsilons=[2.0], rng=0, method="lattice")  # fmt: skip
+    """No label is clear then, so that the model's reading was never compared, and is not believed."""
+    held = [FAMILIES["krr"](2.0, k=9).law(0.25) if name == "krr" else FAMILIES[name](2.0).law(0.3)] * 4
+    found = at_most(held, np.full(4, 1e-300), 0.0, 1e8, 1e-6)
     assert (found.lower == 0).all()
     assert (found.upper == 1).all()
+    asked = {"sensitive": [0, 1, 2, 3], "mechanisms": [name], "epsilons": [2.0], "method": "lattice"}
+    with pytest.raises(ValueError, match="too few of these are clear"):
+        ew.stability(linear([1e-300] * 4 + [1e20], -1e20), [[0.3] * 4 + [1.0]], **asked)
 
 
 def test_draws_and_masses_of_a_rounded_law_meet_at_the_same_doubles():

@@ -307,12 +307,13 @@ def test_saturated_units_are_parted_until_they_differ(activation, steep):
 
 
 def test_ties_everywhere_are_left_to_the_classifier():
-    """A dead network: no score leads, so nothing is certified and the classifier is asked."""
+    """A dead network: no score leads, so its reading was never compared, and the classifier is asked."""
     model = step_at(0.5)
     model.coefs_ = [0 * w for w in model.coefs_]
-    found = ew.stability(
-        model, [[0.5]], sensitive=0, mechanisms="pm", epsilons=[1.0], method="propagation", rng=0, tolerance=0.02
-    )
+    asked = {"sensitive": 0, "mechanisms": "pm", "epsilons": [1.0], "rng": 0, "tolerance": 0.02}
+    with pytest.raises(ValueError, match="or too few of these are clear"):
+        ew.stability(model, [[0.5]], method="propagation", **asked)
+    found = ew.stability(model, [[0.5]], **asked)
     assert found.confidence == 0.999
     assert found.lower.item() >= 0.96
 

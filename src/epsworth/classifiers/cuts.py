@@ -255,7 +255,7 @@ def logistic_at(estimator: Any, points: Any) -> bool:
 
 def _as_logistic(estimator: Any, points: Any) -> bool:
     if not len(points):
-        return True
+        return False  # nothing is known of no points
     with ignoring_names():
         scores, shares = estimator.decision_function(points), estimator.predict_proba(points)
     low, high = Logistic()(np.asarray(scores, dtype=np.float64)[:, np.newaxis], np.zeros(1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from epsworth.arrays import Floats
+from epsworth.arrays import Bools, Floats
+from epsworth.classifiers.reading import leading
 
 STEPS = 16  # rounded operations per affine map besides the additions: the activation before it, a cast, a division
+LARGE = 1e30  # sizes beyond which single precision could overflow
+OVERFLOWS = "a number of the table, or of a range, is so large that single precision could overflow"
 SLOPE = 1e-12  # by which slopes of smooth activations are lowered: rounding of the computed derivative
 
 
@@ -119,6 +123,10 @@ class Network:
     classes: NDArray[Any]
     unit: float
 
+    def holds(self, sizes: Floats) -> bool:
+        """Tell whether inputs of these sizes are numbers to the model: 0 times what overflows is NaN."""
+        return bool((sizes < LARGE).all())
+
     def scores(self, rows: Floats) -> Floats:
         """Return the scores of rows in natural units, shape ``(n, classes)``."""
         first, *others = self.affine
@@ -126,6 +134,11 @@ class Network:
         for activation, layer in zip(self.activations, others, strict=True):
             z = activation(z) @ layer.weights.T + layer.biases
         return np.asarray(z)
+
+    def labels(self, scores: Floats) -> tuple[NDArray[Any], Bools]:
+        """Return the labels of scores, and where they lead by far more than rounding: roots of its unit, relatively."""
+        places, lead = leading(scores)
+        return self.classes[places], lead > 4 * math.sqrt(self.unit) * (1 + np.abs(scores).max(axis=1))
 
 
 def network_of(steps: Sequence[Affine | Activation], classes: NDArray[Any], unit: float) -> Network | str:

@@ -29,6 +29,7 @@ from epsworth.classifiers.tables import additive_model, catboost_model
 from epsworth.classifiers.transformers import all_stepped
 
 MOST_SIZE = 2.0**1000  # of a sum of leaves
+TOO_LARGE = "its leaves, or thresholds, hold numbers that doubles cannot add up, or compare"
 
 
 def tree_model(model: Any) -> TreeModel | None:
@@ -45,18 +46,24 @@ def tree_reading(model: Any) -> TreeModel | str:
     (see `preprocessing`), and in ensembles (see `ensembles`).  And the trees of an ONNX model (see `onnx_reading`).
     """
     if is_onnx(model):
-        return onnx_trees(model) or NO_TREES
+        found = onnx_trees(model)
+        return NO_TREES if found is None else found if _adds_up(found) else TOO_LARGE
     names = getattr(model, "feature_names_in_", None)
     if not (width := width_of(model)):
         return NO_TREES
-    found = member(model, Columns.of_records(width))
-    if isinstance(found, str):
-        return found
-    if not found.trees.size < MOST_SIZE:
-        return "its leaves hold numbers that doubles cannot add up"
+    one = member(model, Columns.of_records(width))
+    if isinstance(one, str):
+        return one
+    if not _adds_up(one.trees):
+        return TOO_LARGE
     features = None if names is None else tuple(map(str, names))
-    before = replace(found.trees.before, features=features) if found.trees.before.steps else NOTHING
-    return replace(found.trees, before=before)
+    before = replace(one.trees.before, features=features) if one.trees.before.steps else NOTHING
+    return replace(one.trees, before=before)
+
+
+def _adds_up(trees: TreeModel) -> bool:
+    """Tell whether leaves are numbers that doubles can add up, and thresholds numbers, too."""
+    return trees.size < MOST_SIZE and not bool(np.isnan(trees.threshold).any())
 
 
 def member(model: Any, given: Columns) -> Member | str:

@@ -16,7 +16,7 @@ from epsworth.classifiers.transformers import parts_of
 from epsworth.records import Records
 
 ROUNDINGS = 4  # of a step in each column, besides the additions of one that mixes columns
-MISSING = "the estimator sees missing values"
+MISSING = "the estimator sees missing or infinite values"
 BY_BATCH = "a step hands on other values of a record alone than among others: its answer depends on the batch"
 
 

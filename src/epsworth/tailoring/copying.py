@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.classifier import known_labels
+from epsworth.classifiers.classifier import as_classifier, known_labels
 from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.layers import LARGE
 from epsworth.classifiers.networks import DOUBLE
+from epsworth.classifiers.reading import answers_as_read, unlike
 from epsworth.classifiers.trees import tree_reading
 from epsworth.records import Records
 from epsworth.release.copies import LEAF, Copy, Indices, Layers, Trees
@@ -103,7 +105,8 @@ class Certificate(ABC):
         known = ~(apart & ~self.smooth).any(axis=1)
         cuts = range(TOGETHER, len(places), TOGETHER)
         parts = zip(np.split(places, cuts), np.split(apart, cuts), strict=True)
-        return np.asarray(np.concatenate([self._leads(p, a) for p, a in parts]) & known)
+        with np.errstate(invalid="ignore"):  # what is rounded by nobody knows how much certifies nothing, NaN neither
+            return np.asarray(np.concatenate([self._leads(p, a) for p, a in parts]) & known)
 
     @abstractmethod
     def _leads(self, places: Indices, apart: Bools) -> Bools:
@@ -122,7 +125,7 @@ def certificate_of(model: Any, grids: Sequence[Grid], records: Records, copy: Co
     trees, order = tree_reading(model), _order(model)
     if isinstance(trees, str) or isinstance(order, str) or not isinstance(copy, Trees):
         return next(part for part in (trees, order, "the copy is neither trees nor sums") if isinstance(part, str))
-    return _of_trees(trees, order, grids, records, copy)
+    return _of_trees(model, trees, order, grids, records, copy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +155,7 @@ class SumsCertificate(Certificate):
             later, unit = self.sums.network.affine[number + 1], self.sums.network.unit + 4 * DOUBLE
             natural = (inputs + off) / (self.scales[number] / 2.0**layer.shift)
             terms = natural @ later.terms.T + later.constants + 1  # softmax errs absolutely
+            terms = np.where(terms < LARGE, terms, np.inf)
             rounding = self.scales[number + 1] * later.additions * unit * terms
         return self._clear(inputs, off, rounding + self.scales[-1] * self.sums.slack)
 
@@ -260,11 +264,14 @@ class TreesCertificate(Certificate):
 
 
 def _of_trees(
-    trees: TreeModel, order: Indices, grids: Sequence[Grid], records: Records, copy: Trees
+    model: Any, trees: TreeModel, order: Indices, grids: Sequence[Grid], records: Records, copy: Trees
 ) -> TreesCertificate | str:
     places = at_random(grids, PROBES)
     values = {j: grid.values[places[:, j]] for j, grid in enumerate(grids)}
-    given = trees.before(records.take(np.zeros(len(places), dtype=np.intp), values))
+    asked = records.take(np.zeros(len(places), dtype=np.intp), values)
+    given = trees.before(asked)
+    if not answers_as_read(as_classifier(model).labels(asked), *trees.labels(given)):
+        return unlike("trees")
     scores = trees.scores(given)
     scores = (scores if scores.shape[1] > 1 else np.hstack([np.zeros_like(scores), scores]))[:, order]
     whole = copy.scores(places).astype(np.float64)
@@ -272,7 +279,7 @@ def _of_trees(
         return "all scores are zero"
     scale = 2.0 ** np.rint(np.log2(np.abs(whole).max() / np.abs(scores).max()))
     slack = len(trees.roots) + scale * trees.slack  # of a lead: half a unit of each leaf, of both scores
-    if (np.abs(whole - scale * scores) > slack).any():
+    if not (np.abs(whole - scale * scores) <= slack).all():
         return "the copy is not that of this model on these grids"
     return TreesCertificate(copy, _kept_in_order(trees, len(grids)) & _sharp(grids), slack * ABOVE)
 

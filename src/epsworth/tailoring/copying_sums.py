@@ -19,13 +19,14 @@ from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.classifier import as_classifier
 from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.cuts import LINEAR, Scored, change_of, logistic_at, scored
-from epsworth.classifiers.layers import Affine, Network, Rectifier, network_of
+from epsworth.classifiers.layers import LARGE, Affine, Network, Rectifier, network_of
 from epsworth.classifiers.modules import is_module
 from epsworth.classifiers.networks import DOUBLE, network_behind
 from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.preprocessing import Preprocessing, preprocessing_before
-from epsworth.classifiers.reading import answers_as_read, leading
+from epsworth.classifiers.reading import answers_as_read, unlike
 from epsworth.classifiers.scalers import dense
+from epsworth.classifiers.views import MISSING
 from epsworth.records import Records
 from epsworth.release.copies import EXACT, MOST_SHIFT, Indices, Layer, Layers
 from epsworth.release.grids import Grid
@@ -36,7 +37,6 @@ PROBES = 256  # places of a number at which what its steps say is checked
 JOINT = 1_024  # random places of all columns
 MOST_PLACES = 1 << 17  # all of which are asked where the steps' rules do not say that they are affine
 CLOSE = 1e-9  # relative to the absolute terms of a sum
-CLEAR = 1e-3  # relative lead beyond which the model must answer as it was read
 SEEN = 1e-11  # relative rounding of what up to `WIDEST` additions hand on, folded or not
 WIDEST = 10_000
 REACH, NARROW = 1e6, 1e-6  # scores among which a threshold's change is looked for, and how closely it must be known
@@ -182,7 +182,7 @@ def sums_of(model: Any, grids: Sequence[Grid], records: Records) -> Sums | str:
         if isinstance(cut, str):
             return cut
         sums = cut
-    return sums if _agrees(model, sums, asked, places) else "its answers are not those of its weights"
+    return sums if _agrees(model, sums, asked, places) else unlike("weights")
 
 
 def at_random(grids: Sequence[Grid], n: int) -> Indices:
@@ -236,7 +236,7 @@ class _Asked:
             found = given.astype(np.float64)
         except (TypeError, ValueError):
             return "the estimator sees columns that are not numbers"
-        return found if np.isfinite(found).all() else "the estimator sees missing values"
+        return found if np.isfinite(found).all() else MISSING
 
 
 def _folded(network: Network, asked: _Asked) -> Sums | str:
@@ -270,11 +270,11 @@ def _folded(network: Network, asked: _Asked) -> Sums | str:
             continue
         slope = moved[-1] / at[-1]
         off = np.abs(moved - at[:, np.newaxis] * slope).max(axis=0)
-        if (off > CLOSE * (np.abs(first.weights) @ largest + np.abs(first.biases))).any():
+        if not (off <= CLOSE * (np.abs(first.weights) @ largest + np.abs(first.biases))).all():
             return f"a step is not affine in {grid.name!r}"
         residual += off
         parts.append(slope[:, np.newaxis])
-    rounding = residual + (SEEN + first.additions * (network.unit + 4 * DOUBLE)) * _sizes(first, asked, largest)
+    rounding = residual + (SEEN + first.additions * (network.unit + 4 * DOUBLE)) * _sizes(network, asked, largest)
     smooth = np.array([grid.input.ordered for grid in grids]) & ~bent.any(axis=0)
     return Sums(grids, np.concatenate(parts, axis=1), constants, network, rounding, smooth, 0.0)
 
@@ -290,9 +290,9 @@ def _places_to_ask(grid: Grid, *, bent: bool) -> Indices | str:
     return np.arange(places) if places <= MOST_PLACES else f"a step may not be affine in {grid.name!r}"
 
 
-def _sizes(first: Affine, asked: _Asked, largest: Floats) -> Floats:
-    """Bound the absolute terms of the first sums; infinite where the rounding of a step is not known."""
-    columns, grids = asked.columns, asked.grids
+def _sizes(network: Network, asked: _Asked, largest: Floats) -> Floats:
+    """Bound the absolute terms of the first sums; infinite where a step's rounding is not known, or they overflow."""
+    first, columns, grids = network.affine[0], asked.columns, asked.grids
     ends = [
         np.abs([grid.feature.lower, grid.feature.upper]) if grid.input.ordered else _numbers(grid) for grid in grids
     ]
@@ -301,7 +301,8 @@ def _sizes(first: Affine, asked: _Asked, largest: Floats) -> Floats:
     terms = np.where(np.isnan(terms), np.where(mixing, np.inf, largest), np.maximum(terms, largest))
     used = (first.weights != 0).any(axis=0)
     sizes = first.terms @ np.where(used, terms, 0.0) * (1 + len(grids)) + first.constants  # each column was asked alone
-    return sizes if max(len(columns), len(grids)) <= WIDEST else np.full(len(sizes), np.inf)
+    known = max(len(columns), len(grids)) <= WIDEST and network.holds(largest) and network.holds(terms[used])
+    return np.where(known & (sizes < LARGE), sizes, np.inf)
 
 
 def _numbers(grid: Grid) -> Floats:
@@ -336,7 +337,4 @@ def _cut(sums: Sums, found: Scored, handed: Floats) -> Sums | str:
 def _agrees(model: Any, sums: Sums, asked: _Asked, places: Indices) -> bool:
     """Compare the model's own labels with those that were read, wherever these are clear."""
     answer: Callable[[Any], NDArray[Any]] = as_classifier(model).labels
-    scores = sums.scores(places)
-    found, lead = leading(scores)
-    clear = lead > CLEAR * (1 + np.abs(scores).max(axis=1))
-    return answers_as_read(answer(asked.taken(places)), sums.network.classes[found], clear)
+    return answers_as_read(answer(asked.taken(places)), *sums.network.labels(sums.scores(places)))

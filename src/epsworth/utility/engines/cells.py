@@ -23,6 +23,7 @@ from epsworth.classifiers.flat import TreeModel
 from epsworth.classifiers.members import NO_TREES
 from epsworth.classifiers.preprocessing import Through, as_array
 from epsworth.classifiers.reading import answers_as_read as reading_agrees
+from epsworth.classifiers.reading import unlike
 from epsworth.classifiers.scalers import Predict, steps_of
 from epsworth.classifiers.shortcuts import ShortCuts
 from epsworth.classifiers.trees import tree_reading
@@ -251,7 +252,7 @@ def _read(question: Question, model: TreeModel) -> TreeCells | str:
         return found
     builder = TreeCells(question, model, *found)
     agrees = _agrees(question, builder, found[0])
-    return builder if agrees else Obstacle("its answers are not those of its trees")
+    return builder if agrees else Obstacle(unlike("trees"))
 
 
 def _agrees(question: Question, builder: TreeCells, given: Floats) -> bool:
@@ -283,7 +284,8 @@ def _agrees_behind(question: Question, builder: TreeCells, given: Floats) -> boo
     behind = list(map(id, steps)) == list(map(id, model.before.steps))
     labels = np.asarray(Predict(estimator)(handed)) if behind else question.ask(rows, values)
     own = question.labels if question.answered is None else question.answered
-    return reading_agrees(labels, *model.labels(seen)) and reading_agrees(own, *model.labels(given))
+    read, clear = (np.concatenate(both) for both in zip(model.labels(seen), model.labels(given), strict=True))
+    return reading_agrees(np.concatenate([labels, own]), read, clear)
 
 
 class CellTables(ByRecord):

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
 from epsworth.classifiers.cuts import LINEAR, Scored, change_of, kind_behind, logistic_at, only_place, scored
+from epsworth.classifiers.layers import OVERFLOWS
 from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.onnx_reading import onnx_network
-from epsworth.classifiers.reading import leading
+from epsworth.classifiers.reading import leading, unlike
 from epsworth.classifiers.scalers import dense, ignoring_names
 from epsworth.classifiers.views import View, viewed
 from epsworth.laws import Law
@@ -25,7 +26,7 @@ from epsworth.utility.engines.brackets import bracketed
 from epsworth.utility.engines.contraction import stays_in_range
 from epsworth.utility.engines.engine import ByRecord, Found, Obstacle, Settings
 from epsworth.utility.engines.probing import answers_as_read
-from epsworth.utility.engines.sums import CLOSE, MARGIN, MARGIN_FEATURES, at_most
+from epsworth.utility.engines.sums import MARGIN, MARGIN_FEATURES, at_most
 from epsworth.utility.question import Question
 
 NOT_LINEAR = "the classifier is not a supported linear model, or a part of it answers by code of its own"
@@ -128,8 +129,16 @@ def settled(comparisons: Sequence[Comparison], slack: float) -> float | None:
 def linear_for(question: Question) -> LinearModel | str:
     """Return the question's linear model, or why there is none."""
     model = question.classifier.inside
-    if is_onnx(model):
-        return _of_graph(question, model)
+    read = _of_graph(question, model) if is_onnx(model) else _of_model(question, model)
+    if isinstance(read, str):
+        return read
+    if not all(np.isfinite(part).all() for part in (read.weights, read.constants, read.sizes)):
+        return Obstacle("its coefficients, or the scores of a record, are not finite numbers")
+    return read if _agrees(question, read) else unlike("coefficients")
+
+
+def _of_model(question: Question, model: Any) -> LinearModel | str:
+    """Read a model of scikit-learn."""
     found = NOT_LINEAR if model is None else scored(model)
     if isinstance(found, str):
         return Obstacle(found) if model is not None and kind_behind(model) in LINEAR else NOT_LINEAR
@@ -138,36 +147,33 @@ def linear_for(question: Question) -> LinearModel | str:
     if any(feature.categories is not None for feature in question.features):
         return "a sensitive feature is categorical"
     read = _read(question, model, found)
-    if isinstance(read, str):
-        return Obstacle(read)
-    if not all(np.isfinite(part).all() for part in (read.weights, read.constants, read.sizes)):
-        return Obstacle("its coefficients, or the scores of a record, are not finite numbers")
-    return read if _agrees(question, read) else "its answers are not those of its coefficients"
+    return Obstacle(read) if isinstance(read, str) else read
 
 
 def _of_graph(question: Question, model: Any) -> LinearModel | str:
     """Read the linear layer of an ONNX model, which computes in single precision."""
-    network, natural = onnx_network(model), question.records.numbers()
-    if isinstance(network, str) or network.activations or natural is None:
-        return network if isinstance(network, str) else "the ONNX model is not linear in a table of numbers"
+    network = onnx_network(model)
+    if isinstance(network, str) or network.activations:
+        return network if isinstance(network, str) else "the ONNX model is not linear"
     if any(feature.categories is not None for feature in question.features):
         return "a sensitive feature is categorical"
     if not all(map(stays_in_range, question.releases)):
         return "an output leaves the declared range, where single precision is not bounded"
-    layer, at = network.affine[0], list(question.positions)
+    layer = network.affine[0]
     lower, upper = (np.array([getattr(f, end) for f in question.features]) for end in ("lower", "upper"))
-    reach = np.abs(natural)
-    reach[:, at] = np.maximum(np.abs(lower), np.abs(upper))
-    natural = natural.copy()
-    natural[:, at] = lower
-    constants = natural @ layer.weights.T + layer.biases
+    view = viewed(model, [], question.records, question.positions, lower)
+    if isinstance(view, str):
+        return Obstacle(view)
+    reach = view.sizes(np.maximum(np.abs(lower), np.abs(upper)))
     terms = (reach @ layer.terms.T + layer.constants).max(axis=1)
+    if not network.holds(reach) or not network.holds(terms):
+        return Obstacle(OVERFLOWS)
+    constants = view.base @ layer.weights.T + layer.biases
     rounding = 4 * layer.additions * network.unit / MARGIN  # of both scores that are compared, as read and as answered
-    found = LinearModel(
-        layer.weights[:, at] * (upper - lower), constants, (1 + rounding) * terms, network.classes, layer.additions,
-        rounding * MARGIN * terms,
+    return LinearModel(
+        layer.weights @ view.slopes * (upper - lower), constants, (1 + rounding) * terms, network.classes,
+        layer.additions, rounding * MARGIN * terms,
     )  # fmt: skip
-    return found if _agrees(question, found) else "its answers are not those of its coefficients"
 
 
 def _agrees(question: Question, model: LinearModel) -> bool:
@@ -179,7 +185,7 @@ def _agrees(question: Question, model: LinearModel) -> bool:
         scores = unit @ model.weights.T + model.constants[rows]
         places, lead = leading(scores)
         terms = model.sizes[rows] + np.abs(scores).max(axis=1) + (np.abs(unit) @ np.abs(model.weights).T).max(axis=1)
-        return model.classes[places], lead > CLOSE * terms
+        return model.classes[places], lead > 2 * MARGIN * terms  # theirs, and ours
 
     return answers_as_read(question, read)
 

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.classifiers.layers import Activation, Affine, Network
+from epsworth.classifiers.layers import LARGE, OVERFLOWS, Activation, Affine, Network
 from epsworth.classifiers.networks import DOUBLE, network_behind
-from epsworth.classifiers.reading import leading
+from epsworth.classifiers.reading import unlike
 from epsworth.classifiers.views import View, viewed
 from epsworth.records import Indices
 from epsworth.utility.engines.branch_and_bound import Branching, Region, branch, enough, mass_of_boxes
@@ -34,10 +34,8 @@ from epsworth.utility.question import Question
 
 MOST_FEATURES = 5
 UNASKED = 2  # features up to which boxes settle a record for less than draws would cost
-CLEAR = 1e-3  # relative lead of the best score beyond which the classifier must answer as its weights say
 RELEASE = 16 * DOUBLE  # relative rounding of released values and of box ends
 ROUNDED = 1e4  # units, relative, within which bounds that are constants are taken for equal but for rounding
-LARGE = 1e30  # sizes beyond which single precision could overflow
 
 
 class PropagatedBounds:
@@ -172,12 +170,14 @@ def bounds_for(question: Question) -> PropagatedBounds | str:
         return f"there are more than {MOST_FEATURES} sensitive features"
     if any(feature.categories is not None for feature in question.features):
         return "a sensitive feature is categorical"
-    lower = np.array([feature.lower for feature in question.features])
+    lower, upper = (np.array([getattr(f, end) for f in question.features]) for end in ("lower", "upper"))
     view = viewed(model, steps, question.records, question.positions, lower)
     if isinstance(view, str):
         return view
+    if not network.holds(view.sizes(np.maximum(np.abs(lower), np.abs(upper)))):
+        return OVERFLOWS
     if not _agrees(question, network, view):
-        return "its labels are not those of its weights"
+        return unlike("weights")
     return PropagatedBounds(question, network, view)
 
 
@@ -185,9 +185,7 @@ def _agrees(question: Question, network: Network, view: View) -> bool:
     """Check the reading of a network against the classifier."""
 
     def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
-        scores = network.scores(view.at(rows, np.column_stack(values)))
-        places, lead = leading(scores)
-        return network.classes[places], lead > CLEAR * (1 + np.abs(scores).max(axis=1))
+        return network.labels(network.scores(view.at(rows, np.column_stack(values))))
 
     return answers_as_read(question, read)
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
 from epsworth.classifiers.quadratics import QuadraticScores, quadratic_scores
+from epsworth.classifiers.reading import unlike
 from epsworth.classifiers.scalers import opened
 from epsworth.classifiers.views import View, viewed
 from epsworth.laws import Law
@@ -97,7 +98,9 @@ def quadratic_for(question: Question) -> QuadraticModel | str:
     if isinstance(view, str):
         return Obstacle(view)
     read = _read(question, scores, view)
-    return read if _agrees(question, read) else "its answers are not those of its scores"
+    if not all(np.isfinite(part).all() for part in (read.curvature, read.slope, read.value, read.fixed, read.grows)):
+        return Obstacle("the scores of a record are not finite numbers")
+    return read if _agrees(question, read) else unlike("scores")
 
 
 def _read(question: Question, scores: QuadraticScores, view: View) -> QuadraticModel:

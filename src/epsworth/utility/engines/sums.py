@@ -30,7 +30,6 @@ FIRST_STEPS, MOST_STEPS = 2**12, 2**18
 # sqrt(r) times the norm), then turns them (4 units): (r + 3) sqrt(r) + 4 in log2(r) levels.  That is at most 11.1 for
 # r = 2, 3, 4, 5, the factors of `next_fast_len(real=True)`; in norms as in Higham 2002, theorem 24.2.
 FOURIER = 12
-CLOSE = 1e-9  # a lead, relative to its terms, beyond which a reading and the classifier must agree
 # How far a score, and so a threshold, may be off, relative to the sum of its absolute terms.  A sum of d products errs
 # by at most d units of 2^-53 in whatever order, each term by another 12 (scalers, weights, natural values; the cells
 # and shifts of `bracket`): the difference of two scores of 1000 features by twice 1012, with a factor of four to spare

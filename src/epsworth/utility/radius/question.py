@@ -26,7 +26,7 @@ from epsworth.utility.radius.bracket import Tightening, Witness
 
 STEPS = np.concatenate([[0.0], np.geomspace(1e-16, 1e-5, 45)])  # how far behind a computed boundary to look
 NEEDS = "a radius"  # for the sentences that refuse a classifier
-CLEAR = 1e-9  # leads below this, relative to the largest score, are not compared: they may be rounding
+CLEAR = 1e-12  # leads below this, relative to the largest score, are not compared: they may be rounding
 PROBES = 128  # points at which a model read from its parameters must answer as the classifier does
 
 
@@ -185,8 +185,10 @@ class Asked:
 
     def flips_as_read(self, read: Callable[[Floats], tuple[Bools, Bools]], radius: float) -> bool:
         """Check where the label flips, wherever a reading is clear about it, around the record itself."""
-        reach = 2 * radius if math.isfinite(radius) and radius > 0 else 1 + float(np.abs(self.point).max())
-        draws = np.random.default_rng(0).uniform(-reach, reach, (PROBES, len(self.point)))
+        wide = 1 + float(np.abs(self.point).max())
+        near = 2 * radius if math.isfinite(radius) and radius > 0 else wide
+        reach = np.tile([[near], [max(near, wide)]], (PROBES // 2, 1))  # next to a border all may be near ties
+        draws = reach * np.random.default_rng(0).uniform(-1, 1, (PROBES, len(self.point)))
         draws[0] = 0
         return answers_as_read(self.flips(self.point + draws), *read(self.point + draws))
 
