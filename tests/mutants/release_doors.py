@@ -99,7 +99,7 @@ def refusals_show_the_value(original):
 @mutant(
     "epsworth.release.withheld.values_withheld",
     claim="no message shows a value of a table, nor carries an error that could",
-    test="tests/release/test_withheld.py::test_no_message_quotes_a_value_of_a_table",
+    test="tests/release/test_withheld.py::test_an_accident_while_a_table_is_read_is_told_by_its_kind",
 )
 def accidents_are_told_in_full(original):
     return lambda what: contextlib.nullcontext()

@@ -15,6 +15,7 @@ import pytest
 
 import epsworth as ew
 from epsworth.release import Policy, perturb_file
+from epsworth.release.columns import Column
 from epsworth.release.withheld import values_withheld
 
 SECRET = 77.4242
@@ -50,6 +51,20 @@ def test_no_message_quotes_a_value_of_a_table(name):
     text = told(lambda: ew.perturb(policy, table))
     assert "7742" not in text.split("test_withheld.py")[-1].partition("\n")[2]
     assert "77.4" not in text.rpartition("Error: ")[2]
+
+
+@pytest.mark.parametrize(
+    "kind", [pl.DataFrame, pd.DataFrame, pa.table, lambda columns: np.array(list(columns.values())).T]
+)
+def test_an_accident_while_a_table_is_read_is_told_by_its_kind(kind, monkeypatch):
+    def accident(*given):
+        raise KeyError(SECRET)
+
+    monkeypatch.setattr(Column, "kinds", accident)
+    policy = Policy.of("krr", 1, ew.Domain.of({"x0": [1, 2, 3]}))
+    text = told(lambda: ew.perturb(policy, kind({"x0": [1, 2]})))
+    assert "cannot be read by the libraries at hand (KeyError)" in text
+    assert str(SECRET) not in text
 
 
 def test_what_is_missing_or_undeclared_has_its_substitute(tmp_path, cli):
