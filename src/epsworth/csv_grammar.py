@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from epsworth.files import check_text
+from epsworth.headers import shown_name
 from epsworth.lines import count_lines
 from epsworth.numerals import short
-from epsworth.records import shown_name
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 FIELD = rb'(?:"[^"\r\n\0]*+(?:""[^"\r\n\0]*+)*+"|[^",\r\n\0]*+)'
 RETURN = b"\r"
+CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 HEADER = -1  # the header's row
 OTHERS = bytes(sorted({*range(256)} - {*b",\n"}))  # all bytes that do not separate
 ADVICE = "a field with a quote stands in quotes, and the quote is doubled; repair the row"
@@ -155,12 +156,12 @@ def header(line: bytes, what: str = "the input", sep: str = ",") -> Header:
         raise ValueError(f"{what} is empty; give a header and at least one row")
     text = body.removesuffix(b"\n").removesuffix(b"\r") if body.endswith(b"\n") else body
     end = body[len(text) :] or b"\n"
+    if not _is_text(text):
+        raise ValueError("the header is not UTF-8; convert the input first")
+    if CONTROLS.search(text):
+        raise ValueError("the header holds bytes that no text does, such as NUL; the input is binary or damaged")
     if not re.fullmatch(rb"%b(?:,%b)*+" % (FIELD, FIELD), text):
         raise ValueError(f"the header: {_fault(text)}")
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError:
-        raise ValueError("the header is not UTF-8; convert the input first") from None
     fields = re.findall(rb"(?:\A|(?<=,))%b(?=,|\Z)" % FIELD, text) if b'"' in text else text.split(b",")
     names = [unquoted(field.decode("utf-8")) for field in fields]
     for name in names:

@@ -6,7 +6,6 @@ because classifiers are particular about what they are fed.
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,59 +16,16 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.extras import needed
+from epsworth.headers import shown_name, shown_names
 from epsworth.numerals import short
 from epsworth.series import series_array
-from epsworth.values import MISSING, plain_array
+from epsworth.values import plain_array
 
 if TYPE_CHECKING:
     import narwhals as nw
 
 Indices = NDArray[np.intp]
 Words = Mapping[str, "tuple[Any, ...] | None"]  # of the columns that a policy releases; None: of numbers
-
-LONGEST_NAME = 40  # letters of a column's name that a message may show
-_MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
-_VALUE = re.compile(  # of a record: without letters, a number with its power or unit, a date, an answer, an address
-    rf"[\W\d_]*|\W*\d[\d.,:/-]*(?:\W.*|e[+-]?\d+|T\d.*|[a-zµ]{{1,2}}|{_MONTH}\W*\d.*)|{_MONTH}\W*\d.*"
-    r"|\W*(?:inf|infinity|nan|true|false|yes|no|none)|.*@.*",
-    re.IGNORECASE,
-)
-_RENAMED = re.compile(r"_duplicated_\d+$")  # what polars adds to a name that stands twice
-NO_HEADER = "its first line does not look like a header; give one"
-
-
-def shown_names(names: Sequence[object], words: str = "it has") -> str:
-    """Say which columns a table has, unless one of their names looks like a value: a record's, for want of a header.
-
-    Examples
-    --------
-    >>> shown_names(["age", "bmi"]), shown_names(["63.7", "male"])
-    ('it has age, bmi', 'its first line does not look like a header; give one')
-    """
-    return f"{words} {', '.join(map(str, names))}" if looks_like_header(names) else NO_HEADER
-
-
-def shown_name(name: object, names: Sequence[object]) -> str:
-    """Return one of a table's names for a message: its number where the names look like a record.
-
-    Examples
-    --------
-    >>> shown_name("bmi", ["age", "bmi"]), shown_name("male", ["63.7", "male"])
-    ("'bmi'", 'number 1 (counted from 0; its first line does not look like a header)')
-    """
-    if looks_like_header(names):
-        return repr(name)
-    return f"number {list(names).index(name)} (counted from 0; {NO_HEADER.partition(';')[0]})"
-
-
-def looks_like_header(names: Sequence[object]) -> bool:
-    """Tell whether none of a table's names looks like a value."""
-    return not any(isinstance(name, str) and _is_value(name) for name in names)
-
-
-def _is_value(name: str) -> bool:
-    plain = _RENAMED.sub("", name).strip()
-    return len(plain) > LONGEST_NAME or plain in MISSING or not name.isprintable() or bool(_VALUE.fullmatch(plain))
 
 
 class Records(ABC):
@@ -149,8 +105,8 @@ class ArrayRecords(Records):
 
     def column(self, position: int) -> NDArray[Any]:
         """Return one column."""
-        own = self.values[:, position]
-        return plain_array(own.tolist()) if own.dtype == object else own
+        found = self.values[:, position]
+        return plain_array(found.tolist()) if found.dtype == object else found
 
     def take(self, rows: Indices, replaced: Mapping[int, NDArray[Any]] | None = None) -> NDArray[Any]:
         """Return rows as an array, of a kind wide enough for what is put in."""
@@ -326,12 +282,14 @@ def one_record(x: Any) -> Any:
 
 
 def _refuse_lazy(table: Any) -> None:
-    """Say how to get at the rows of tables that hold a plan instead."""
+    """Say how to get at the rows of tables that hold a plan instead, or no zeros."""
     kind, module = type(table).__name__, type(table).__module__.partition(".")[0]
     if module in ("dask", "dask_expr"):
         raise ValueError(f"the table is a lazy Dask {kind}; call .compute() on it first")
     if hasattr(table, "collect"):
         raise ValueError(f"the table is a lazy {kind}; call .collect() on it first")
+    if module == "scipy":
+        raise ValueError(f"the table is a sparse {kind}; call .toarray() on it first")
 
 
 def _frame_of_columns(columns: Mapping[Any, Any]) -> Any:

@@ -5,22 +5,19 @@ A declared column is what it is declared as, however its entries are spelt; only
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import logging
 import re
-import sys
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from epsworth import csv_grammar, csv_text
 from epsworth.extras import needed
-from epsworth.files import GZIP, check_readable, check_text
-from epsworth.records import looks_like_header, shown_name, shown_names
+from epsworth.files import check_text
+from epsworth.headers import looks_like_header, shown_name, shown_names
+from epsworth.sources import Source, source_of
 from epsworth.values import MISSING, NUMBER, NUMBERS, UNDECLARED, Categories, is_missing, number
 
 if TYPE_CHECKING:
@@ -29,9 +26,6 @@ if TYPE_CHECKING:
     from epsworth.space import Feature
 
 LOG = logging.getLogger(__name__)
-STDIN = "-"
-KINDS = {".csv": "csv", ".csv.gz": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
-PARQUET = b"PAR1"
 MOST = 2**63
 WHOLE_NUMBER, LEADING_ZERO = f"^(?:{NUMBER.pattern})$", r"^[ \t]*[+-]?0[0-9]"
 HALF = re.compile("[\ud800-\udfff]")
@@ -51,45 +45,6 @@ class EntryError(ValueError):
     def __init__(self, why: str, row: int | None = None) -> None:
         super().__init__(why)
         self.row = row
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a table comes from, and what to call it in a sentence.
-
-    Attributes
-    ----------
-    name : str
-        "the table PATH", or "the table on standard input".
-    kind : str
-        "csv", "jsonl" or "parquet".
-    content : Path or bytes
-        Standard input is read once, to its end.
-    packed : bool
-        Whether it is said to be compressed with gzip.
-    sep : str
-        What separates the fields of CSV.
-    """
-
-    name: str
-    kind: str
-    content: Path | bytes
-    packed: bool = False
-    sep: str = ","
-
-    def open(self) -> BinaryIO:
-        """Open the content as it is stored."""
-        return io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb")
-
-    def read(self) -> bytes:
-        """Return the content, unpacked."""
-        with self.open() as stream:
-            if not self.packed:
-                return stream.read()
-            try:
-                return gzip.decompress(stream.read())
-            except (EOFError, zlib.error, gzip.BadGzipFile):
-                raise ValueError(f"{self.name} is damaged or cut short; fetch it again") from None
 
 
 def read_table(path: str | Path, declared: Declared | None = None, *, sep: str = ",") -> pl.DataFrame:
@@ -135,8 +90,7 @@ def _table(path: str | Path, readers: Mapping[str, Reader], declared: Declared, 
     needed("polars", "files", "reading a table")
     import polars as pl
 
-    csv_grammar.check_sep(sep)
-    source = replace(_source(path), sep=sep)
+    source = source_of(path, sep)
     find, convert = readers[source.kind]
     try:
         raw = find(source)
@@ -180,39 +134,15 @@ def inferred(table: pl.DataFrame, declared: Declared | None = None) -> dict[str,
     }
 
 
-def _source(path: str | Path) -> Source:
-    if str(path) == STDIN:
-        content = sys.stdin.buffer.read() if sys.stdin is not None else b""
-        name = "the table on standard input"
-        if not content:
-            raise ValueError(f"{name} is empty; pipe a table into the command, such as: cat table.csv | epsworth ...")
-        start = content.removeprefix(csv_grammar.BYTE_ORDER_MARK).lstrip()[:1]
-        kind = "parquet" if content.startswith(PARQUET) else "jsonl" if start == b"{" else "csv"
-        return Source(name, kind, content, content.startswith(GZIP))
-    path = check_readable(path, "table")
-    kind = next((kind for ending, kind in KINDS.items() if path.name.lower().endswith(ending)), "")
-    if not kind:
-        raise ValueError(
-            f"the table {path} has an unknown ending; give a .csv, .csv.gz, .jsonl or .parquet file, or - for "
-            "standard input"
-        )
-    source = Source(f"the table {path}", kind, path, path.name.lower().endswith(".gz"))
-    if source.packed:
-        with source.open() as stream:
-            if stream.read(len(GZIP)) != GZIP:
-                raise ValueError(f"{source.name} is not compressed with gzip; rename it to .csv")
-    return source
-
-
 def _csv_texts(source: Source) -> dict[str, pl.Series]:
     """Return the fields of a CSV, by the one grammar of records."""
     content = csv_grammar.separated(source.read(), source.sep.encode(), b",")
     end = content.find(b"\n") + 1 or len(content)
-    if content[end:] in (b"", b"\n", b"\r\n") and content:
-        _refuse_empty(source)
     try:
         header = csv_grammar.header(content[:end], source.name, source.sep)
         width = len(header.names)
+        if content[end:] in (b"", b"\n", b"\r\n"):
+            _refuse_empty(source)
         gated = csv_grammar.checked(content[end:], width, header.end, 0)
     except ValueError as error:
         told = str(error)

@@ -497,10 +497,10 @@ def test_frames_that_name_a_column_twice_are_refused():
 def test_bytes_at_random_are_no_table_with_columns_by_tabs(tmp_path):
     for seed in range(12):
         (tmp_path / "t.csv").write_bytes(np.random.default_rng(seed).bytes(400))
-        with pytest.raises(ValueError, match=r"it is not UTF-8 text; convert it first|holds bytes that no text does"):
+        with pytest.raises(ValueError, match=r"not UTF-8|holds bytes that no text does|a NUL byte"):
             read_table(tmp_path / "t.csv")
     (tmp_path / "t.csv").write_bytes(b"a\x01;b\n1;2\n")
-    with pytest.raises(ValueError, match="it is binary or damaged"):
+    with pytest.raises(ValueError, match="is binary or damaged"):
         read_table(tmp_path / "t.csv")
 
 
@@ -509,7 +509,7 @@ def test_a_nul_anywhere_in_a_table_is_damage(tmp_path, name):
     """It would make a column of numbers one of texts, of which a model says nothing that helps."""
     text = b"age,b\n" + b"1,2\n" * 300_000 + b"1,7\0\n"
     (tmp_path / name).write_bytes(gzip.compress(text, 1) if name.endswith("gz") else text)
-    with pytest.raises(ValueError, match="holds bytes that no text does, such as NUL; it is binary or damaged"):
+    with pytest.raises(ValueError, match="row 300000: a NUL byte"):
         read_table(tmp_path / name)
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from epsworth.cli.privatize import _pool
 from epsworth.coverage.tables import encode
+from epsworth.headers import NO_HEADER, shown_names
 from epsworth.learner import LatticeConfig
 from epsworth.pac.pool import check_columns, check_finite
-from epsworth.records import NO_HEADER, as_records, shown_names
+from epsworth.records import as_records
 from epsworth.release import Policy
 from epsworth.release.tables import Perturbation
 from epsworth.space import Domain
@@ -60,8 +61,8 @@ DOORS = {
     ).position(0),
     "--sensitive": lambda table, path: column_named("age", table.columns),
     "--sensitive by number": lambda table, path: column_named("0", table.columns),
-    "privatize --target": lambda table, path: _pool(path, "age", None, None),
-    "privatize a text": lambda table, path: _pool(path, None, None, None),
+    "privatize --target": lambda table, path: _pool(path, "age", None, None, ","),
+    "privatize a text": lambda table, path: _pool(path, None, None, None, ","),
     "a policy": lambda table, path: Perturbation(policy()).check_names(table.columns),
     "coverage": lambda table, path: encode(table, "age"),
     "learner": lambda table, path: column(table, "age"),

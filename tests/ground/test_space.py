@@ -102,7 +102,7 @@ def test_a_missing_file_is_refused(tmp_path):
     [
         ([50, 131], "row 1, age: the value lies outside; the declared range is 0 to 100; clip it"),
         ([np.nan], r"row 0, age: the value is missing \(NaN\); the declared range is 0 to 100; impute it"),
-        (["old"], "age is not a column of numbers"),
+        (["old"], "row 0, age: the value is not a number"),
     ],
 )
 def test_values_outside_the_declaration_are_refused(values, message):

@@ -79,13 +79,14 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     from epsworth.studies import running
 
     study = ew.Study.load(made(tmp_path))
-    for name, file in (("read_table", "people.csv"), ("model_of_file", "model.skops")):
+    for name, file in (("read_records", "people.csv"), ("model_of_file", "model.skops")):
         with monkeypatch.context() as patched:
             read = getattr(running, name)
 
-            def swapped(*given, read=read, file=file):
-                found = read(*given)
-                (tmp_path / file).write_bytes((tmp_path / file).read_bytes() + b"\n")
+            def swapped(*given, read=read, file=file, **options):
+                found = read(*given, **options)
+                content = (tmp_path / file).read_bytes()
+                (tmp_path / file).write_bytes(content.removesuffix(b"\n") if file.endswith("csv") else content + b"\n")
                 return found
 
             patched.setattr(running, name, swapped)

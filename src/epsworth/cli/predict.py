@@ -52,7 +52,7 @@ def predict(
 
 def _columns_of(model: Any, frame: pl.DataFrame) -> Any:
     """Return the columns that a model asks for by name, or all in their order where it knows none."""
-    from epsworth.records import shown_names
+    from epsworth.headers import shown_names
 
     names = getattr(model, "feature_names_in_", None)
     if names is None:

@@ -150,7 +150,7 @@ def _check_out(out: Path | None, algorithm: str) -> None:
 
 def _columns(columns: list[str], path: Path | None) -> tuple[list[str] | None, list[list[float]] | None]:
     """Return the columns' names, where the table has any, and their declared ranges."""
-    from epsworth.records import looks_like_header
+    from epsworth.headers import looks_like_header
     from epsworth.space import Domain
 
     names = columns if looks_like_header(columns) else None
@@ -190,7 +190,7 @@ def _pool(
     """Return column names, numbers, labels and groups."""
     import numpy as np
 
-    from epsworth.records import looks_like_header, shown_name
+    from epsworth.headers import looks_like_header, shown_name
     from epsworth.space import Domain
     from epsworth.tables import kinds_of, read_table
 

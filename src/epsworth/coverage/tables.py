@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.coverage.glm import CoverageError
-from epsworth.records import as_records, shown_name, shown_names
+from epsworth.headers import shown_name, shown_names
+from epsworth.records import as_records
 from epsworth.values import is_missing
 
 MOST_CATEGORIES = 200

@@ -21,13 +21,13 @@ from epsworth.documents import read_json
 from epsworth.exact.rational import Exact, stated
 from epsworth.files import reading, write_text
 from epsworth.guarantees import Pure
+from epsworth.headers import shown_names
 from epsworth.learner import door
 from epsworth.learner.coins import Ints, checked_epsilon
 from epsworth.learner.entries import Values, hashable
 from epsworth.learner.mechanism import Mechanism, Users
 from epsworth.learner.rows import Rowed
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_COUNTERS, MOST_GRID_AXES, choose
-from epsworth.records import shown_names
 from epsworth.refusals import alone
 from epsworth.rounding import float_above
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
 
 from epsworth.arrays import Floats
 from epsworth.exact.rational import Exact
+from epsworth.headers import shown_names
 from epsworth.learner.aggregation import simulate
 from epsworth.learner.certificates import Adjust, Certificates, Holder
 from epsworth.learner.config import LatticeConfig, Outside, checked_box, checked_classes
@@ -26,7 +27,6 @@ from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.learner import learn_table
 from epsworth.learner.tables.model import NO_CERTIFICATE, TableClassifier
 from epsworth.learner.tables.regimes import MOST_BY_CELLS
-from epsworth.records import shown_names
 from epsworth.refusals import alone
 
 

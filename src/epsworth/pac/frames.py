@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Bools, Floats
-from epsworth.records import looks_like_header, shown_name
+from epsworth.headers import looks_like_header, shown_name
 
 PLAIN = (str, bytes, Number, date, time, timedelta, Decimal)  # what cannot change under its name
 

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Bools, Floats
+from epsworth.headers import looks_like_header, shown_name
 from epsworth.pac.adapters.adapter import Labels
 from epsworth.pac.worlds import Units, near_groups, units_of
-from epsworth.records import Indices, looks_like_header, shown_name
+from epsworth.records import Indices
 
 MISSING = ("nan", "NaT", "<NA>")  # as the values of different libraries call themselves
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from epsworth.records import shown_name
+from epsworth.headers import shown_name
 
 ENTRIES = ("pass", "drop", "text")
 

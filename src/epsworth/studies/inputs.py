@@ -109,7 +109,7 @@ def read_records(
 
 def column_of(frame: pl.DataFrame, field: str, name: str | None) -> Any:
     """Return the values of the column that a field names; None for none."""
-    from epsworth.records import shown_names
+    from epsworth.headers import shown_names
 
     if name is None:
         return None
@@ -120,7 +120,7 @@ def column_of(frame: pl.DataFrame, field: str, name: str | None) -> Any:
 
 def column_named(name: str, columns: list[str], field: str = "--sensitive") -> Any:
     """Return the column that a text names, or numbers where the table has a header."""
-    from epsworth.records import looks_like_header, shown_names
+    from epsworth.headers import looks_like_header, shown_names
 
     if name in columns:
         return name

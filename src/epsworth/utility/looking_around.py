@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats, Rng, generator
 from epsworth.classifiers import Classifier, ClassifierError, as_classifier
+from epsworth.headers import looks_like_header
 from epsworth.mechanisms.family import Build, is_tailored, parse
 from epsworth.mechanisms.record import RecordRelease
-from epsworth.records import Records, as_records, looks_like_header
+from epsworth.records import Records, as_records
 from epsworth.release import Policy
 from epsworth.release.analysis import Released
 from epsworth.space import Domain

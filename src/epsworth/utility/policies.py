@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.classifiers import Classifier, ClassifierError, as_classifier
+from epsworth.headers import shown_names
 from epsworth.mechanisms.record import RecordRelease
-from epsworth.records import FrameRecords, Records, as_records, shown_names
+from epsworth.records import FrameRecords, Records, as_records
 from epsworth.release import Policy
 from epsworth.release.analysis import Released, Scaled, encoded, unsampled
 from epsworth.release.rules import Rule

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats, as_floats
+from epsworth.headers import shown_names
 from epsworth.learner.coins import Ints
 from epsworth.learner.tables.columns import Knots, binned
 from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.reading import points
 from epsworth.learner.tables.scores import Additive
-from epsworth.records import shown_names
 
 NO_CERTIFICATE = (
     "scores of a table are shrunk and no certificate covers them; certify score bands with users of their own: "

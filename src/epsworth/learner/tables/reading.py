@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsworth.headers import shown_names
 from epsworth.learner.coins import Ints
 from epsworth.learner.door import positions
 from epsworth.learner.entries import numbers_of, positions_of, table_of
 from epsworth.learner.tables.columns import Category, Column, Records
 from epsworth.learner.tables.config import TableConfig
-from epsworth.records import shown_names
 
 
 def admitted(config: TableConfig, X: ArrayLike, y: Any) -> Records:
