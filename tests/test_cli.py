@@ -260,7 +260,7 @@ def test_bad_input_ends_in_one_sentence_and_status_2(cli, place, words, message)
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("empty.csv", "the table has no rows"),
+        ("empty.csv", "has no rows; give a header and at least one row"),
         ("gap.csv", "the value is missing (NaN)"),
         ("old.csv", "the value lies outside; the declared range is 0 to 100"),
         ("none.csv", "there is no such file"),
@@ -428,7 +428,10 @@ def test_what_a_table_may_not_hold_is_refused_before_any_work(cli, place):
     table = pl.read_csv(place / "table.csv")
     (place / "twice.csv").write_text("age,age,bmi\n50,60,20\n")
     table.with_columns(age=pl.lit(value=True)).write_csv(place / "true.csv")
-    for name, words in (("twice.csv", "names the column 'age' twice"), ("true.csv", "booleans, which are no numbers")):
+    for name, words in (
+        ("twice.csv", "names the column 'age' twice"),
+        ("true.csv", "row 0, age: the value is not a number"),
+    ):
         code, out, err = cli("utility", "model.skops", name, "-s", "age", "--domain", "domain.toml", "-e", "1")
         assert (code, out) == (2, "")
         assert words in err

@@ -98,7 +98,7 @@ def _table(path: str | Path, readers: Mapping[str, Reader], declared: Declared, 
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ValueError(f"cannot read {source.name}: {_without_values(error)}") from None
     if not table.height:
-        _refuse_empty(source)
+        _refuse_empty(source, "has no rows")
     if kinds := inferred(table, declared):
         told = ", ".join(f"{shown_name(name, table.columns)} {kind}" for name, kind in kinds.items())
         LOG.info("%s: inferred, as nothing declares them: %s", source.name, told)
@@ -142,7 +142,7 @@ def _csv_texts(source: Source) -> dict[str, pl.Series]:
         header = csv_grammar.header(content[:end], source.name, source.sep)
         width = len(header.names)
         if content[end:] in (b"", b"\n", b"\r\n"):
-            _refuse_empty(source)
+            _refuse_empty(source, "has no rows")
         gated = csv_grammar.checked(content[end:], width, header.end, 0)
     except ValueError as error:
         told = str(error)
@@ -329,8 +329,8 @@ def _of_series(series: pl.Series, kind: Kind | None = None) -> pl.Series:
     return _of_texts(series, kind) if kind in (NUMERIC, ENTRY) and series.dtype == pl.String else series
 
 
-def _refuse_empty(source: Source) -> NoReturn:
-    raise ValueError(f"{source.name} is empty; give a header and at least one row") from None
+def _refuse_empty(source: Source, why: str = "is empty") -> NoReturn:
+    raise ValueError(f"{source.name} {why}; give a header and at least one row") from None
 
 
 def _without_values(error: Exception) -> str:
