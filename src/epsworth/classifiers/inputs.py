@@ -31,6 +31,8 @@ def declared_inputs(classifier: Classifier) -> Kinds:
     >>> declared_inputs(as_classifier(model.fit(pd.DataFrame({"zip": ["01001", "94110"]}), [0, 1])))
     {'zip': ('01001', '94110')}
     """
+    if (declared := getattr(classifier.model, "declared_columns", None)) is not None:
+        return dict(declared)
     if isinstance(classifier.answer, OnnxAnswer):
         return _of_graph(classifier)
     try:

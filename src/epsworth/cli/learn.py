@@ -244,7 +244,7 @@ def predict(
     else:
         learnt = TableLearner.load(model).classifier()
         judge = judged(learnt, audit) if audit is not None else learnt
-        name, X = "band_label", learnt.columns_of(read_table(source, sep=sep))
+        name, X = "band_label", learnt.columns_of(read_table(source, learnt.declared_columns, sep=sep))
         if probability and audit is None:
             raise ValueError("--probability needs --audit: scores alone are too sure; write one with learn audit")
     told: dict[str, Any] = {"label": learnt.predict(X)}

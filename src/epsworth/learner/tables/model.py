@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Floats, as_floats
 from epsworth.headers import shown_names
 from epsworth.learner.coins import Ints
-from epsworth.learner.tables.columns import Knots, binned
+from epsworth.learner.tables.columns import Category, Knots, binned
 from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.reading import points
 from epsworth.learner.tables.scores import Additive
@@ -57,6 +57,11 @@ class TableClassifier:
         self.classes_: NDArray[Any] = np.array(config.classes)
         self.n_features_in_ = len(config.columns)
         self.feature_names_in_ = np.array(config.names, dtype=object)
+
+    @property
+    def declared_columns(self) -> dict[str, str | tuple[Any, ...]]:
+        """What the columns hold, as a reader of tables takes it: categories, or numbers, of which others are gaps."""
+        return {one.name: one.values if isinstance(one, Category) else "entry" for one in self.config.columns}
 
     def columns_of(self, table: Any) -> Any:
         """Return a data frame's columns that this is about, in order."""
