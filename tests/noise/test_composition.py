@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -88,6 +89,15 @@ SEVERAL = [
     (10, 0.5, 0.1, 97.6, 34.95, 46.0, 29.5), (10, 2, 0.1, 13.89, 13.10, 11.50, 11.51),
     (10, 5, 0.01, 7.786, 7.766, 9.200, 9.203), (100, 10, 0.1, 7.877, 7.844, 11.08, 10.83),
 ]  # fmt: skip
+
+
+def test_more_releases_than_memory_has_room_for_leave_the_gaussian():
+    tracemalloc.start()
+    ranked = noise.cheapest(2, confidence=0.9, delta=1e-6, releases=100_000)
+    assert tracemalloc.get_traced_memory()[1] < 1e9
+    tracemalloc.stop()
+    assert [choice.name for choice in ranked] == ["gaussian"]
+    assert "more than 20,000 releases" in ranked.left_out["laplace"]
 
 
 @pytest.mark.slow

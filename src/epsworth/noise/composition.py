@@ -12,12 +12,13 @@ from dataclasses import replace
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.noise.mechanism import Boosted, NoiseMechanism
+from epsworth.noise.mechanism import Boosted, NoiseMechanism, TooLarge
 from epsworth.noise.profiles import smallest_epsilon
 from epsworth.noise.regions import Absolute
 from epsworth.rounding import up
 
-POINTS = 4000  # grid points on either side of zero
+POINTS, LEAST_POINTS = 4000, 200  # grid points on either side of zero
+ROOM = 4_000_000  # of them, over all releases: composing takes some 40 bytes for each
 BEYOND = (1e-4, 1e-2, 0.3)  # shares of delta/T that may lie beyond the last grid point; the first that can
 MISSING = (
     "composing several releases needs dp-accounting; install it with: pip install 'epsworth[accounting]' "
@@ -28,7 +29,8 @@ MISSING = (
 def composed_epsilon(noise: NoiseMechanism, delta: float, releases: int, *, points: int = POINTS) -> float:
     """Return an epsilon kept by ``releases`` independent releases together, with this delta in all.
 
-    Never below the truth; infinite where no epsilon is kept.  Gaussian noise without a boost is exact.
+    Never below the truth; infinite where no epsilon is kept.  Gaussian noise without a boost is exact.  `TooLarge` for
+    other noise and more releases than memory allows a grid for.
     """
     if releases == 1:
         return noise.epsilon(delta)
@@ -43,6 +45,7 @@ def composed_epsilon(noise: NoiseMechanism, delta: float, releases: int, *, poin
         return pure
     if reach == 0:
         return 0.0
+    points = _points(releases, points)
     from_dots = _connect(noise, reach / points, points).self_compose(releases).get_epsilon_for_delta(delta)
     return min(float(from_dots), pure)
 
@@ -55,7 +58,18 @@ def composed_delta(noise: NoiseMechanism, epsilon: float, releases: int, *, beyo
     reach = min(float(smallest_epsilon(noise.profile, beyond)), noise.pure_epsilon)
     if not math.isfinite(reach):
         raise ValueError(f"the loss exceeds every bound with more than {beyond:g}; take a larger one")
-    return float(_connect(noise, reach / POINTS, POINTS).self_compose(releases).get_delta_for_epsilon(epsilon))
+    points = _points(releases)
+    return float(_connect(noise, reach / points, points).self_compose(releases).get_delta_for_epsilon(epsilon))
+
+
+def _points(releases: int, wanted: int = POINTS) -> int:
+    """Return how fine the grid may be; every one gives a bound."""
+    found = min(wanted, ROOM // releases)
+    if found < LEAST_POINTS:
+        raise TooLarge(
+            f"composing more than {ROOM // LEAST_POINTS:,} releases of it takes more memory than 1 GB; ask about fewer"
+        )
+    return found
 
 
 def _reach(noise: NoiseMechanism, delta: float) -> float:

@@ -248,10 +248,10 @@ def cheapest(
     for name, build in _builders(asked).items():
         try:
             noise = build()
+            epsilon = _stated(noise, asked)
         except TooLarge as error:
             left_out[name] = str(error)
             continue
-        epsilon = _stated(noise, asked)
         if math.isfinite(epsilon):
             found.append(_choice(name, noise, epsilon, asked))
         else:

@@ -183,7 +183,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             stop=stop_rule(asked.stop, asked.budget.mi) if asked.stop else None,  # type: ignore[union-attr]  # checked
         )  # fmt: skip
         if trials.failed.all():
-            raise ValueError("the algorithm failed in every world (an error, or numbers that are not finite); mend it")
+            raise ValueError(f"the algorithm failed in every world: {experiment.why()}; mend it")
         if not (np.abs(trials.outputs) <= LARGEST).all():
             raise ValueError(
                 f"the algorithm's output reaches beyond {LARGEST:g}, where variances overflow; scale it, or X, down by "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,8 @@ from epsworth.pac.moments import Moments, Whole, listed_sums, outputs_of, togeth
 from epsworth.pac.worlds import OF_THIS_PROCESS, Sampler, SecretSeed, Seed
 from epsworth.parallel import Idle, batches_of, in_order
 
+LIBRARIES = ("sklearn", "numpy", "scipy")  # whose errors may be quoted
+VALUES = re.compile(r"""'[^']*'|"[^"]*"|\[.*?\]|[-+]?\d[\w.+-]*|\b(?:nan|inf)\b""")
 BATCH = 32
 SAVE_SECONDS = 30.0
 ROUND = 8  # batches
@@ -87,6 +90,16 @@ class Experiment:
         except Exception:  # whatever the algorithm raises: "no answer" would itself be an answer
             return None
         return self._checked(found)
+
+    def why(self) -> str:
+        """Return why a world fails: words of the libraries that it runs in, without what may be a value."""
+        try:
+            rows = next(iter(self.sampler.draw(range(1))))
+            table = self.X[rows] if self.frame is None else rows_of(self.frame, rows)
+            self.mechanism.output(table, None if self.y is None else self.y[rows])
+        except Exception as error:
+            return _without_values(error)
+        return "its output holds numbers that are not finite"
 
     def _checked(self, found: Floats | None) -> Floats | None:
         if found is None:
@@ -151,6 +164,18 @@ class Experiment:
         digest.update(described(self.mechanism).encode())
         digest.update(repr((np.__version__, scipy.__version__, sklearn.__version__)).encode())
         return digest.hexdigest()
+
+
+def _without_values(error: Exception) -> str:
+    """Return what an algorithm raised: of libraries the words, numbers and quotes left out; of others the kind alone."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
+    lines = str(error).strip().splitlines()
+    if module.partition(".")[0] not in LIBRARIES or not lines:
+        return f"it raises {type(error).__name__}"
+    return f"it raises {type(error).__name__}, {VALUES.sub('...', lines[0]).rstrip('.')}"
 
 
 def simulate(
