@@ -166,8 +166,8 @@ def _lightgbm_nodes(tree: dict[str, str], kinds: NDArray[np.intp], sides: Sides)
     )
     for node in np.flatnonzero(kinds & 1):
         first, last = ends[int(threshold[node]) :][:2]
-        left = np.flatnonzero((words[first:last, np.newaxis] >> np.arange(32)) & 1)
-        feature[node], threshold[node] = sides.column(int(feature[node]), left=left), MIDDLE
+        codes = np.flatnonzero((words[first:last, np.newaxis] >> np.arange(32)) & 1)
+        feature[node], threshold[node] = sides.column(int(feature[node]), left=codes), MIDDLE
     leaves = np.full(len(threshold) + 1, LEAF)
     return tuple(np.append(part, leaves) for part in (feature, left, right, threshold, missing))
 
