@@ -73,7 +73,7 @@ def _check_levels(learner: dict[str, Any], held: dict[str, Any], features: int) 
         return
     texts = [(_ints(part["offsets"] or [0]), part["values"]) for part in held["enc"] if "offsets" in part]
     whole = all(e[0] == 0 and e[-1] == len(values) and (np.diff(e) >= 0).all() for e, values in texts)
-    levels, order = levels_of_xgboost(learner) if whole else [], _ints(held["sorted_idx"])
+    levels, order = [own for own, _ in levels_of_xgboost(learner)] if whole else [], _ints(held["sorted_idx"])
     ends = np.cumsum([0, *map(len, levels)])
     whole = len(levels) == features and np.array_equal(_ints(held["feature_segments"]), ends) and len(order) == ends[-1]
     sorts = (sorted(order[start:end].tolist()) == list(range(end - start)) for start, end in itertools.pairwise(ends))

@@ -34,18 +34,23 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _TRUTHS = {"true": True, "false": False}
 
+CUT = "are cut: XGBoost counts letters beyond ASCII wrongly when fitted on pandas; fit it on a polars or Arrow table"
+
 Levels = tuple[Any, ...]
 
 
 class Codes(dict[Any, float]):
     """From values of a column to the codes of its levels, NaN where there is none; each value is looked at once."""
 
-    def __init__(self, name: str, levels: Levels, *, closed: bool) -> None:
-        super().__init__({level: float(code) for code, level in enumerate(levels)})
-        self.name, self.closed = name, closed
-        self.texts = [level for level in levels if isinstance(level, str)]
+    def __init__(self, name: str, levels: Levels, second: Levels = (), *, closed: bool) -> None:
+        super().__init__()
+        for code, level in [*enumerate(levels), *enumerate(second)]:
+            if level is not None and self.setdefault(level, float(code)) != code:
+                raise ClassifierError(f"the levels of the column {name!r} in the model {CUT}")
+        self.name, self.closed, self.cut = name, closed, bool(second) or None in levels
+        self.numbers = {level: code for level, code in self.items() if not isinstance(level, str)}
         self.spelt: dict[Any, list[str]] = {}
-        for text in self.texts:
+        for text in self.keys() - self.numbers.keys():
             if (number := _spelt(text)) is not None:
                 self.spelt.setdefault(number, []).append(text)
 
@@ -53,24 +58,20 @@ class Codes(dict[Any, float]):
         """Return the code of a value that equals no level."""
         if type(value).__name__ in GAPS or value != value:
             return np.nan
-        if isinstance(value, str):
-            number = _spelt(value)
-            found = None if number is None else self.get(number)
-        else:
-            found = self._of_number(value)
+        found = self.numbers.get(_spelt(value)) if isinstance(value, str) else self._of_number(value)
         if found is None and self.closed:
             raise ClassifierError(
                 f"the column {self.name!r} holds a level that the model was not fitted on, which XGBoost refuses; "
-                "leave such records out, or fit the model on all levels"
+                f"{f'or its levels {CUT}' if self.cut else 'leave such records out, or fit the model on all levels'}"
             )
         return self.setdefault(value, np.nan if found is None else found)
 
     def _of_number(self, value: Any) -> float | None:
         """Return the code of the level whose text was read as a number; refuse where that text is not known."""
         same = self.spelt.get(value, [])
-        if len(same) == 1 and same[0].lower() in {str(value).lower(), f"{value:.0f}"}:
+        if len(same) == 1 and same[0].lower() in {str(value).lower(), f"{value:.0f}", f"{value:.1f}"}:
             return self[same[0]]
-        if same or (len(self.texts) == len(self) and not self.spelt):
+        if same or not (self.spelt or self.numbers):
             raise ClassifierError(
                 f"the column {self.name!r} holds numbers where the model knows texts; give the texts of its levels, as "
                 "they were when it was fitted"
@@ -95,6 +96,8 @@ class Coded:
         The columns that the model was fitted on, in order.
     levels : mapping
         Those of its columns of categories.
+    second : mapping
+        Other readings of what a model keeps of some of these.
     closed : bool
         Whether unknown levels are refused; else they are missing.
     unplaced : sequence of tuple
@@ -105,6 +108,7 @@ class Coded:
 
     names: tuple[str, ...]
     levels: Mapping[str, Levels] = field(default_factory=dict)
+    second: Mapping[str, Levels] = field(default_factory=dict)
     closed: bool = False
     unplaced: Sequence[Levels] = ()
     doubtful: Sequence[str] = ()
@@ -124,7 +128,9 @@ class Coded:
         levels = self._placed(own)
         return np.column_stack(
             [
-                self._codes_of(name, levels[name], column.to_list()) if name in levels else _numbers(name, column)
+                self._codes_of(name, self._whole(name, levels[name], column), column.to_list())
+                if name in levels
+                else _numbers(name, column)
                 for name, column in zip(self.names, columns, strict=True)
             ]
         )
@@ -143,10 +149,19 @@ class Coded:
             )
         return dict(zip(own, self.unplaced, strict=True)) if self.unplaced else self.levels
 
+    def _whole(self, name: str, levels: Levels, column: nw.Series[Any]) -> Levels:
+        """Return levels; where some are cut, a column's own categories if these are the others in the same order."""
+        known = self.second.get(name, levels)
+        if None not in known or not is_categorical(column):
+            return levels
+        own = tuple(column.cat.get_categories().to_list())
+        same = len(own) == len(known) and all(level in (None, given) for level, given in zip(known, own, strict=True))
+        return own if same else levels
+
     def _codes_of(self, name: str, levels: Levels, values: Sequence[Any]) -> Floats:
-        key = (name, levels)
-        codes = self._codes[key] if key in self._codes else Codes(name, levels, closed=self.closed)
-        self._codes[key] = codes
+        if (name, levels) not in self._codes:
+            self._codes[name, levels] = Codes(name, levels, self.second.get(name, ()), closed=self.closed)
+        codes = self._codes[name, levels]
         return np.array([codes[value] for value in values], dtype=np.float64)
 
     def _of_objects(self, name: str, values: NDArray[Any]) -> Floats:
@@ -197,23 +212,43 @@ def xgboost_coded(model: Any) -> Coded | None:
         return None
     learner = json.loads(bytes(booster.save_raw("json")))["learner"]
     found = levels_of_xgboost(learner)
-    names = learner["feature_names"] or [f"x{i}" for i in range(len(found))]
-    levels = {name: own for name, own in zip(names, found, strict=bool(found)) if own}
-    return Coded(tuple(names), levels, closed=True) if levels else None
+    names = tuple(learner["feature_names"] or (f"x{i}" for i in range(len(found))))
+    first, second = (
+        {name: own[reading] for name, own in zip(names, found, strict=bool(found)) if own[reading]}
+        for reading in range(2)
+    )
+    return Coded(names, first, second, closed=True) if first else None
 
 
-def levels_of_xgboost(learner: Mapping[str, Any]) -> list[Levels]:
-    """Return the levels of all features as a file of XGBoost holds them, none of numbers; empty if it holds none."""
+def levels_of_xgboost(learner: Mapping[str, Any]) -> list[tuple[Levels, Levels]]:
+    """Return the levels of all features as a file of XGBoost holds them, none of numbers; an empty list without any.
+
+    Of texts there may be a second reading (`_texts`).
+    """
     booster = learner["gradient_booster"]
-    forest = booster.get("gbtree", booster).get("model", {})
-    found = []
-    for held in forest.get("cats", {}).get("enc", ()):
-        values = held["values"]
-        if "offsets" in held:  # texts, one behind the other
-            letters, ends = bytes(value % 256 for value in values), held["offsets"]
-            values = [letters[start:end].decode() for start, end in itertools.pairwise(ends)]
-        found.append(tuple(values))
-    return found
+    enclosed = booster.get("gbtree", booster).get("model", {}).get("cats", {}).get("enc", ())
+    return [
+        _texts(bytes(value % 256 for value in held["values"]), held["offsets"])
+        if "offsets" in held
+        else (tuple(held["values"]), ())
+        for held in enclosed
+    ]
+
+
+def _texts(letters: bytes, ends: Sequence[int]) -> tuple[Levels, Levels]:
+    """Return the texts between ends: as counts of bytes, and as counts of letters where these differ.
+
+    XGBoost 3.1 and 3.2 count letters when they are fitted on pandas, and keep as many bytes: the last levels are then
+    cut, and None here.
+    """
+    text = letters.decode(errors="ignore")
+    by_letter = tuple(text[start:end] if end <= len(text) else None for start, end in itertools.pairwise(ends))
+    if letters.isascii():
+        return by_letter, ()
+    try:
+        return tuple(letters[start:end].decode() for start, end in itertools.pairwise(ends)), by_letter
+    except UnicodeDecodeError:
+        return by_letter, ()
 
 
 def lightgbm_coded(model: Any) -> Coded | None:
