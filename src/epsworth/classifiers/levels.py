@@ -152,9 +152,7 @@ class Coded:
     def _whole(self, name: str, levels: Levels, column: nw.Series[Any]) -> Levels:
         """Return levels; where some are cut, a column's own categories if these are the others in the same order."""
         known = self.second.get(name, levels)
-        if None not in known or not is_categorical(column):
-            return levels
-        own = tuple(column.cat.get_categories().to_list())
+        own = tuple(getattr(column.to_native().dtype, "categories", ())) if None in known else ()
         same = len(own) == len(known) and all(level in (None, given) for level, given in zip(known, own, strict=True))
         return own if same else levels
 
