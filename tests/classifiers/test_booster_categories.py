@@ -20,6 +20,11 @@ from sklearn.linear_model import LogisticRegression
 import epsworth as ew
 from epsworth.classifiers import ClassifierError, load_model
 from epsworth.classifiers.trees import tree_model
+from epsworth.records import as_records
+from epsworth.release.copies import Trees
+from epsworth.release.grids import Grid
+from epsworth.space import Feature
+from epsworth.tailoring.copying import certificate_of, copy_of
 
 xgboost = pytest.importorskip("xgboost", "3.1", reason="files of XGBoost hold levels from 3.1 on")
 lightgbm = pytest.importorskip("lightgbm", "4.7")
@@ -336,6 +341,30 @@ def test_curves_of_continuous_mechanisms_hold_what_predict_answers(name, sensiti
         assert sure.low <= found.upper[m, 0, i]
         assert found.lower[m, 0, i] <= sure.high
         assert found.upper[m, 0, i] - found.lower[m, 0, i] < 1e-10
+
+
+@both
+def test_copies_for_clients_answer_as_predict(name):
+    """Trees over words: what a client computes where a policy is tailored to the model."""
+    model = fitted(name, 3)
+    grids = [
+        Grid(Feature("age", 18, 90), bits=10, missing=40),
+        Grid(Feature("region", categories=tuple(REGIONS[::-1])), missing="FR", outside="FR"),
+        Grid(Feature("code", categories=tuple(CODES)), missing=30, outside=30),
+        Grid(Feature("hours", 0, 80), bits=6, missing=0),
+    ]
+    records = as_records(WHOLE)
+    copy = copy_of(model, grids, records)
+    assert isinstance(copy, Trees), copy
+    rng = np.random.default_rng(2)
+    places = np.column_stack([rng.integers(grid.input.places, size=800) for grid in grids])
+    table = pd.DataFrame({grid.name: grid.values[places[:, j]] for j, grid in enumerate(grids)})
+    own = model.predict(
+        table.assign(region=pd.Categorical(table.region, REGIONS), code=pd.Categorical(table.code, CODES))
+    )
+    certain = certificate_of(model, grids, records, copy)(places)
+    assert (model.classes_[copy(places)] == own)[certain].all()
+    assert certain.mean() > 0.95
 
 
 @both
