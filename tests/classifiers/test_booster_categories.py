@@ -165,9 +165,9 @@ def test_texts_read_as_numbers_become_their_levels_or_are_refused(name):
     """A reader drops zeros: 1 may stand for "01", and a number stands for no word."""
     zones = pd.DataFrame({"zone": pd.Categorical(["2", "1", "10"] * 60), "x": np.arange(180.0)})
     model = {"xgboost": xgb, "lightgbm": lgbm}[name](n_estimators=3).fit(zones, zones.zone == "2")
-    read, asked = zones.assign(zone=zones.zone.astype(int)), ew.as_classifier(model)
+    read = zones.assign(zone=zones.zone.astype(int))
     for table in (read, pl.from_pandas(read), read.astype({"zone": float}), zones.astype({"zone": str})):
-        np.testing.assert_array_equal(asked.labels(table), model.predict(zones))
+        np.testing.assert_array_equal(ew.as_classifier(model).labels(table), model.predict(zones))
     padded = zones.assign(zone=zones.zone.cat.rename_categories({"2": "02"}))
     model = {"xgboost": xgb, "lightgbm": lgbm}[name](n_estimators=3).fit(padded, zones.zone == "2")
     np.testing.assert_array_equal(ew.as_classifier(model).labels(padded.astype({"zone": str})), model.predict(padded))
@@ -218,6 +218,7 @@ def test_levels_whose_columns_lightgbm_does_not_tell():
     assert asked.levels == LEVELS | {"size": ("S", "M", "L")}
     np.testing.assert_array_equal(asked.labels(texts), model.predict(sizes))
     few = TABLE.assign(hours=TABLE.hours % 2)  # codes of a level, for all that the model tells
+    assert ew.as_classifier(lgbm().fit(few, TRUTH)).levels == LEVELS  # it tells its own categories
     model = lgbm().fit(few, TRUTH, categorical_feature=["hours"])
     asked = ew.as_classifier(model)
     assert asked.levels == {}
@@ -225,6 +226,31 @@ def test_levels_whose_columns_lightgbm_does_not_tell():
         np.testing.assert_array_equal(asked.labels(table), model.predict(few))
     with pytest.raises(ClassifierError, match="fitted on 2 columns of categories and does not say on which"):
         asked.labels(few.astype({"region": object}))
+    settings = {"domain": DOMAIN, "mechanisms": "krr:k=9", "epsilons": [1.0]}
+    few = few.loc[WHOLE.index]
+    assert (ew.stability(model, few, sensitive="age", method="cells", **settings).method == "cells").all()
+    with pytest.raises(ValueError, match="keeps no order of the sensitive feature 'code'"):
+        ew.stability(model, few, sensitive="code", method="cells", **settings)
+
+
+def test_codes_keep_no_order():
+    """20 stands behind 10 and 30 among the levels, which a model may split as numbers."""
+    ordered = TABLE.assign(code=TABLE.code.cat.as_ordered())
+    settings = {"sensitive": "code", "domain": DOMAIN, "mechanisms": "krr", "epsilons": [1.0]}
+    for model in (fitted("xgboost"), fitted("lightgbm"), lgbm().fit(ordered, TRUTH)):
+        with pytest.raises(ValueError, match="keeps no order of the sensitive feature 'code'"):
+            ew.stability(model, WHOLE, method="cells", **settings)
+        assert (ew.stability(model, WHOLE, **settings).method == "grid").all()
+
+
+def test_levels_that_may_be_read_in_two_ways_are_refused():
+    """What is kept of pandas' "éc", "ba", "cb", "zz" would read "é", "cb", .. of polars."""
+    words = ["éc", "ba", "cb", "zz"]
+    table = pd.DataFrame({"word": pd.Categorical(np.array(words)[np.arange(240) % 4], words), "x": np.arange(240.0)})
+    asked = ew.as_classifier(xgb(n_estimators=3).fit(table, table.word == "cb"))
+    np.testing.assert_array_equal(asked.labels(table), table.word == "cb")
+    with pytest.raises(ClassifierError, match="the levels of the column 'word' in the model are cut"):
+        asked.labels(table.astype({"word": object}))
 
 
 def test_other_models_name_no_levels():
@@ -297,15 +323,17 @@ def krr(levels, own, epsilon):
 
 
 @both
-@pytest.mark.parametrize("kind", ["pandas", "another order", "polars categories"])
+@pytest.mark.parametrize("kind", ["pandas", "another order", "polars categories", "few levels"])
 @pytest.mark.parametrize("sensitive", [["age"], ["region"], ["code", "age"], ["age", "region"]])
 @pytest.mark.cases(10)
 def test_curves_equal_enumeration(name, kind, sensitive):
     """Randomised response on nine ages and on categories: all that may be released is asked of predict itself."""
     model, epsilons, ages = fitted(name), [0.5, 3.0], np.linspace(18, 90, 9)
-    table = tables()[kind]
+    table = tables()["polars" if kind == "few levels" else kind]
     some = WHOLE.index.tolist()
-    table = table.loc[some] if kind != "polars categories" else table[some]
+    table = table[some] if isinstance(table, pl.DataFrame) else table.loc[some]
+    if kind == "few levels":  # an enumeration without some of those that may be released
+        table = table.with_columns(pl.col("region").cast(pl.Enum(WHOLE.region.unique().tolist())))
     found = ew.stability(
         model, table, sensitive=sensitive, domain=DOMAIN, mechanisms="krr:k=9", epsilons=epsilons, rng=0
     )
