@@ -197,8 +197,7 @@ class FrameRecords(Records):
         if not replaced:
             return nw.to_native(taken)
         kind = nw.get_native_namespace(self.frame)
-        if nw.Implementation.from_native_namespace(kind).is_pandas():
-            # pandas aligns on the index; the taken rows repeat theirs
+        if self.frame.implementation.is_pandas():  # which aligns on the index; the taken rows repeat theirs
             taken = nw.from_native(nw.to_native(taken).reset_index(drop=True), eager_only=True)
         series = (nw.new_series(self.names[p], _plain(values), backend=kind) for p, values in replaced.items())
         return nw.to_native(taken.with_columns(*(self._in_kind(new, taken.get_column(new.name)) for new in series)))
