@@ -300,6 +300,19 @@ def test_codes_without_names_are_read_as_the_libraries_read_them(name):
     assert (found.method == "cells").all()
 
 
+def test_categories_of_a_table_are_no_codes_of_a_model_without_names():
+    """XGBoost goes by the table's own codes there, 4 is the code of 0; what it answers is not read."""
+    codes = pd.DataFrame({"age": RNG.uniform(0, 1, SIZE), "code": RNG.integers(0, 5, SIZE)})
+    truth = (codes.age > 0.5) ^ np.isin(codes.code, [1, 4])
+    model = xgb(feature_types=["q", "c"]).fit(codes.to_numpy(), truth)
+    table = codes[:5].assign(code=pd.Categorical(codes.code[:5], [4, 3, 2, 1, 0]))
+    np.testing.assert_array_equal(ew.as_classifier(model).labels(table), model.predict(table))
+    settings = {"sensitive": "age", "domain": {"age": (0, 1)}, "mechanisms": "krr:k=5", "epsilons": [1.0]}
+    assert (ew.stability(model, codes[:5], method="cells", **settings).method == "cells").all()
+    with pytest.raises(ValueError, match="a step before the trees failed"):
+        ew.stability(model, table, method="cells", **settings)
+
+
 def enumerated(model, record, epsilon, released):
     """Return how often a record keeps its label, by predict's own labels of all that may be released of it.
 

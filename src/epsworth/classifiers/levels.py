@@ -177,7 +177,7 @@ def _numbers(name: str, column: nw.Series[Any]) -> Floats:
         import narwhals as nw
 
         return np.asarray(column.cast(nw.Float64()).to_numpy(), dtype=np.float64)
-    return _as_numbers(name, column.to_list())
+    return _as_numbers(name, [""] if is_categorical(column) else column.to_list())  # whose codes are not its values
 
 
 def _as_numbers(name: str, values: Iterable[Any]) -> Floats:
