@@ -155,8 +155,7 @@ class FrameRecords(Records):
         if not replaced:
             return nw.to_native(taken)
         kind = nw.get_native_namespace(self.frame)
-        if nw.Implementation.from_native_namespace(kind).is_pandas():
-            # pandas aligns on the index; the taken rows repeat theirs
+        if self.frame.implementation.is_pandas():  # which aligns on the index; the taken rows repeat theirs
             taken = nw.from_native(nw.to_native(taken).reset_index(drop=True), eager_only=True)
         series = (nw.new_series(self.names[p], _plain(values), backend=kind) for p, values in replaced.items())
         return nw.to_native(taken.with_columns(*(self._in_kind(new, taken.get_column(new.name)) for new in series)))
@@ -210,7 +209,7 @@ def categories_of(words: Sequence[Any], codes: NDArray[Any], like: nw.Series[Any
 def _as_before(new: nw.Series[Any], old: nw.Series[Any]) -> nw.Series[Any]:
     """Return a column of categories where the table holds categories, in the table's order: models go by their codes.
 
-    In pandas, values that the table does not know become further categories.
+    In pandas and enumerations of polars, values that the table does not know become further categories.
     """
     import narwhals as nw
 
@@ -219,7 +218,8 @@ def _as_before(new: nw.Series[Any], old: nw.Series[Any]) -> nw.Series[Any]:
     if not isinstance(old.dtype, (nw.Categorical, nw.Enum)):
         return new
     if not old.implementation.is_pandas():
-        return new.cast(old.dtype)
+        own = list(old.dtype.categories) if isinstance(old.dtype, nw.Enum) else []
+        return new.cast(nw.Enum(list(dict.fromkeys([*own, *new.drop_nulls().sort()]))) if own else old.dtype)
     kind, native = nw.to_native(old).dtype, nw.to_native(new)
     further = [value for value in native.dropna().unique() if value not in kind.categories]
     wider = type(kind)([*kind.categories, *further], ordered=kind.ordered) if further else kind

@@ -298,15 +298,6 @@ def test_what_is_refused(name):
     assert tree_model(model) is None
 
 
-@both
-def test_categorical_splits_are_refused(new):
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"job": pd.Categorical(rng.integers(0, 6, 300)), "age": rng.random(300)})
-    model = new(**({"enable_categorical": True} if new is xgb else {}))
-    model.fit(table, table["job"].isin([1, 4]))
-    assert tree_model(model) is None
-
-
 def test_vector_leaves_and_several_outputs_are_refused():
     vector = xgb(multi_strategy="multi_output_tree", tree_method="hist").fit(IRIS, SPECIES)
     assert tree_model(vector) is None

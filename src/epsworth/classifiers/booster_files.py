@@ -6,11 +6,14 @@ features, categories, classes and the sizes of all lists are compared with what 
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from epsworth.classifiers.levels import levels_of_xgboost
 
 LARGEST_CATEGORY = 2**24  # beyond, single precision no longer tells numbers apart
 PER_LEAF = ("leaf_value", "leaf_weight", "leaf_count")
@@ -20,7 +23,7 @@ Ints = NDArray[np.int64]
 
 
 class TreeFileError(ValueError):
-    """Trees that lead out of themselves."""
+    """Trees that lead out of themselves, or levels of other columns."""
 
 
 def check_xgboost(text: bytes) -> None:
@@ -39,7 +42,7 @@ def check_xgboost(text: bytes) -> None:
     _demand(_within(scores, classes) and classes <= max(1, len(trees)), "a tree adds to a class that there is not")
     _demand(rounds[:1].tolist() == [0] and rounds[-1] == len(trees), "rounds hold other trees")
     _demand((np.diff(rounds) >= 0).all(), "rounds hold other trees")
-    _demand(not any(map(len, forest.get("cats", {}).values())), "it holds names of categories, which are not checked")
+    _check_levels(learner, forest.get("cats", {}), features)
     for tree in trees:
         _check_xgboost_tree(tree, features)
 
@@ -62,6 +65,20 @@ def _check_xgboost_tree(tree: dict[str, Any], features: int) -> None:
     whole = np.array_equal(nodes, asks) and len(starts) == len(lengths) == len(nodes)
     whole = whole and bool((starts >= 0).all() and (lengths >= 0).all() and (starts + lengths <= len(held)).all())
     _demand(whole and _within(held, LARGEST_CATEGORY), "a node asks for categories that it does not hold")
+
+
+def _check_levels(learner: dict[str, Any], held: dict[str, Any], features: int) -> None:
+    """Refuse levels of categories that are not those of its features: XGBoost finds them by what it holds of them."""
+    if not any(map(len, held.values())):
+        return
+    texts = [(_ints(part["offsets"] or [0]), part["values"]) for part in held["enc"] if "offsets" in part]
+    whole = all(e[0] == 0 and e[-1] == len(values) and (np.diff(e) >= 0).all() for e, values in texts)
+    levels, order = [own for own, _ in levels_of_xgboost(learner)] if whole else [], _ints(held["sorted_idx"])
+    ends = np.cumsum([0, *map(len, levels)])
+    whole = len(levels) == features and np.array_equal(_ints(held["feature_segments"]), ends) and len(order) == ends[-1]
+    sorts = (sorted(order[start:end].tolist()) == list(range(end - start)) for start, end in itertools.pairwise(ends))
+    if not (whole and all(sorts) and all(len(set(own)) == len(own) for own in levels)):
+        raise TreeFileError("holds levels of categories that are not those of its features")
 
 
 def check_lightgbm(text: str) -> None:

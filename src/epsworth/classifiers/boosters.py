@@ -23,9 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
+from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.flat import LEAF, TreeModel, added, flat_model
+from epsworth.classifiers.levels import Coded, coded
+from epsworth.classifiers.preprocessing import Preprocessing
 from epsworth.classifiers.reading import UNREADABLE, answers_as_read, beside, leading
 from epsworth.classifiers.scalers import ignoring_names
+from epsworth.classifiers.sides import MIDDLE, Sides, rounded_down
 
 XGBOOST_OBJECTIVES = ("binary:logistic", "multi:softprob", "multi:softmax")
 LIGHTGBM_OBJECTIVES = ("binary sigmoid:1", "multiclass num_class:")
@@ -39,47 +43,56 @@ SQUASHED = 1e-6  # margins that float32 probabilities may confuse: a few times t
 Trees = tuple[list[tuple[Any, ...]], list[Floats]]
 
 
-def xgboost_model(model: Any) -> TreeModel | None:
+def xgboost_model(model: Any, given: Columns) -> TreeModel | None:
     """Return the inside of an ``xgboost.XGBClassifier``, or None.
 
-    Refused: linear boosters, categorical splits, several outputs, leaves that are vectors, a ``missing``
+    Refused: linear boosters, several outputs, leaves that are vectors, a ``missing``
     marker other than NaN, and objectives whose labels are not the sign or the argmax of the margins.
     """
     margins = partial(model.predict, output_margin=True, validate_features=False)
-    found = _read(_xgboost_trees, model, margins, dtype=np.float32, strict=True)
+    sides = Sides(width_of(model), other=0.0, read=rounded_down)
+    found = _read(_xgboost_trees, model, margins, given, sides, dtype=np.float32, strict=True)
     return found and replace(found, tie=_single_precision_tie(found), sparse=False)
 
 
-def lightgbm_model(model: Any) -> TreeModel | None:
+def lightgbm_model(model: Any, given: Columns) -> TreeModel | None:
     """Return the inside of a ``lightgbm.LGBMClassifier``, or None.
 
-    Refused: categorical splits, linear trees, zero as a missing value, predictions that stop early, and objectives
+    Refused: linear trees, zero as a missing value, predictions that stop early, and objectives
     other than the binary and the softmax one (one-against-all compares saturated probabilities, not margins).
     """
     margins = partial(model.predict, raw_score=True)
-    return _read(_lightgbm_trees, model, margins, dtype=np.float64, zero=LIGHTGBM_ZERO)
+    sides = Sides(width_of(model), other=1.0, gap=1.0)
+    return _read(_lightgbm_trees, model, margins, given, sides, dtype=np.float64, zero=LIGHTGBM_ZERO)
 
 
 def _read(
-    reader: Callable[[Any], Trees | None],
+    reader: Callable[[Any, Sides], Trees | None],
     model: Any,
     margins: Callable[[Floats], Any],
+    given: Columns,
+    sides: Sides,
     *,
     dtype: Any,
     strict: bool = False,
     zero: float = 0.0,
 ) -> TreeModel | None:
     try:
-        trees = reader(model)
+        trees, step = reader(model, sides), coded(model)
         if trees is None or len(model.classes_) != max(2, trees[1][0].shape[1]):
             return None
-        found = replace(flat_model(*trees, model, dtype), strict=strict, zero=zero)
-        return verified(found, model, margins)
+        read = replace(flat_model(*trees, model, dtype), strict=strict, zero=zero)
+        found = verified(read, model, margins, sides)
     except UNREADABLE:
         return None
+    if found is None or not (step or sides.splits):
+        return found
+    step = step or Coded(tuple(map(str, getattr(model, "feature_names_in_", range(sides.width)))))
+    columns = sides.columns(given, step.codes, type(model).__name__)
+    return replace(found, before=Preprocessing((step, sides), columns))
 
 
-def _xgboost_trees(model: Any) -> Trees | None:
+def _xgboost_trees(model: Any, sides: Sides) -> Trees | None:
     learner = json.loads(bytes(model.get_booster().save_raw("json")))["learner"]
     shape, booster = learner["learner_model_param"], learner["gradient_booster"]
     weights = booster.get("weight_drop")  # dart: one factor per tree, in single precision
@@ -95,20 +108,30 @@ def _xgboost_trees(model: Any) -> Trees | None:
     best = getattr(model, "best_iteration", None)  # after early stopping, predict uses the rounds up to the best
     used = forest["iteration_indptr"][-1 if best is None else best + 1]
     trees = forest["trees"][:used]
-    if any(any(tree["split_type"]) or int(tree["tree_param"]["size_leaf_vector"]) > 1 for tree in trees):
-        return None  # categories, or leaves that are vectors
+    if any(int(tree["tree_param"]["size_leaf_vector"]) > 1 for tree in trees):
+        return None  # leaves that are vectors
     nodes, values = [], []
     factors = np.ones(len(trees)) if weights is None else np.asarray(weights, dtype=np.float32)
     for tree, score, factor in zip(trees, forest["tree_info"], factors, strict=False):
         left = np.asarray(tree["left_children"])
         condition = np.asarray(tree["split_conditions"], dtype=np.float32)  # a leaf keeps its value here
-        ways = np.asarray(tree["split_indices"]), left, np.asarray(tree["right_children"])
-        nodes.append((*ways, condition, np.asarray(tree["default_left"])))
+        feature, threshold = _xgboost_splits(tree, condition, sides)
+        nodes.append((feature, left, np.asarray(tree["right_children"]), threshold, np.asarray(tree["default_left"])))
         values.append(added(np.where(left == LEAF, condition * float(factor), 0), score, scores))
     return nodes, values
 
 
-def _lightgbm_trees(model: Any) -> Trees | None:
+def _xgboost_splits(tree: Any, condition: NDArray[np.float32], sides: Sides) -> tuple[NDArray[np.intp], Floats]:
+    """Return the features and thresholds of a tree's nodes; categories that a split names go right."""
+    feature, threshold = np.array(tree["split_indices"], dtype=np.intp), condition.astype(np.float64)
+    parts = (tree[f"categories_{part}"] for part in ("nodes", "segments", "sizes"))
+    for node, start, size in zip(*parts, strict=True):
+        right = tree["categories"][start : start + size]
+        feature[node], threshold[node] = sides.column(int(feature[node]), right=right), MIDDLE
+    return feature, threshold
+
+
+def _lightgbm_trees(model: Any, sides: Sides) -> Trees | None:
     head, *blocks = model.booster_.model_to_string().split("\nTree=")  # up to the best iteration, as in predict
     header = _fields(head)
     if not header.get("objective", "").startswith(LIGHTGBM_OBJECTIVES) or model.get_params().get("pred_early_stop"):
@@ -118,25 +141,33 @@ def _lightgbm_trees(model: Any) -> Trees | None:
     for order, block in enumerate(blocks):
         tree = _fields(block.split("\n\n")[0])
         kinds = np.array(tree.get("decision_type", "").split()).astype(np.intp)
-        if tree.get("is_linear", "0") != "0" or (kinds & 1).any() or ((kinds >> 2) & 3 == 1).any():
-            return None  # bit 0: a category; bits 2 and 3: what is missing, 1 means zero
-        nodes.append(_lightgbm_nodes(tree, kinds))
+        if tree.get("is_linear", "0") != "0" or ((kinds >> 2) & 3 == 1).any():
+            return None  # bits 2 and 3: what is missing, 1 means zero
+        nodes.append(_lightgbm_nodes(tree, kinds, sides))
         leaves = np.array(tree["leaf_value"].split()).astype(np.float64)
         # random-forest mode averages these before it takes probabilities, which moves no label
         values.append(added(np.concatenate([np.zeros(kinds.size), leaves]), order % scores, scores))
     return nodes, values
 
 
-def _lightgbm_nodes(tree: dict[str, str], kinds: NDArray[np.intp]) -> tuple[Any, ...]:
+def _lightgbm_nodes(tree: dict[str, str], kinds: NDArray[np.intp], sides: Sides) -> tuple[Any, ...]:
     """Return the splits, then the leaves: LightGBM numbers both from 0 and writes leaf i as child ``-1 - i``.
 
-    Where no value was missing in training (bits 2 and 3 are 0), a missing one counts for zero.
+    Bit 0 of a kind tells categories: the threshold numbers a set of bits, and the codes in it go left.  Where no value
+    was missing in training (bits 2 and 3 are 0), a missing one counts for zero.
     """
     parts = [np.array(tree.get(part, "").split()) for part in ("split_feature", "left_child", "right_child")]
     feature, left, right = (part.astype(np.intp) for part in parts)
     left, right = (np.where(child < 0, len(child) - 1 - child, child) for child in (left, right))
     threshold = np.array(tree.get("threshold", "").split()).astype(np.float64)
     missing = np.where(kinds >> 2 == 0, threshold >= 0, kinds & 2 > 0)
+    words, ends = (
+        np.array(tree.get(f"cat_{part}", "").split()).astype(np.int64) for part in ("threshold", "boundaries")
+    )
+    for node in np.flatnonzero(kinds & 1):
+        first, last = ends[int(threshold[node]) :][:2]
+        codes = np.flatnonzero((words[first:last, np.newaxis] >> np.arange(32)) & 1)
+        feature[node], threshold[node] = sides.column(int(feature[node]), left=codes), MIDDLE
     leaves = np.full(len(threshold) + 1, LEAF)
     return tuple(np.append(part, leaves) for part in (feature, left, right, threshold, missing))
 
@@ -151,14 +182,16 @@ def width_of(model: Any) -> int:
     return int(getattr(model, "n_features_in_", 0) or len(getattr(model, "feature_names_", ()) or ()))
 
 
-def verified(found: TreeModel, model: Any, margins: Callable[[Floats], Any]) -> TreeModel | None:
+def verified(
+    found: TreeModel, model: Any, margins: Callable[[Floats], Any], sides: Sides | None = None
+) -> TreeModel | None:
     """Read the constant offset off the model's margins; None unless margins and labels are then reproduced."""
-    probes = _probes(found, width_of(model))
+    probes = _probes(found, width_of(model), sides)
     with ignoring_names():
         given = np.asarray(margins(probes), dtype=np.float64).reshape(PROBES, -1)
         labels = np.asarray(model.predict(probes))
     labels = labels[:, 0] if labels.shape == (PROBES, 1) else labels  # CatBoost answers columns
-    sums = found.scores(probes)
+    sums = found.scores(sides.transform(probes) if sides else probes)
     if sums.shape != given.shape or labels.shape != (PROBES,):
         return None
     offset = np.median(given - sums, axis=0)
@@ -172,8 +205,8 @@ def verified(found: TreeModel, model: Any, margins: Callable[[Floats], Any]) -> 
     )
 
 
-def _probes(found: TreeModel, features: int) -> Floats:
-    """Return records on the trees' thresholds and right beside them, where a wrong comparison shows."""
+def _probes(found: TreeModel, features: int, sides: Sides | None) -> Floats:
+    """Return records on the trees' thresholds and right beside them, where a wrong comparison shows; of all codes."""
     rng = np.random.default_rng(0)
     probes = np.zeros((PROBES, features))
     for column in range(features):
@@ -181,6 +214,8 @@ def _probes(found: TreeModel, features: int) -> Floats:
         own = own[np.abs(own) < np.finfo(np.float32).max]
         if own.size:
             probes[:, column] = rng.choice(beside(own), PROBES)
+    for column, codes in (sides.probes(rng, PROBES) if sides else {}).items():
+        probes[:, column] = codes
     probes[rng.random(probes.shape) < GAPS] = np.nan
     return probes
 

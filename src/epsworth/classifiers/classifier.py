@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from epsworth.classifiers.answers import Answered, ClassifierError
 from epsworth.classifiers.boosters import booster_classifier
 from epsworth.classifiers.forests import forest_answer
 from epsworth.classifiers.genuine import kind_of
+from epsworth.classifiers.levels import CodedPredict, coded
 from epsworth.classifiers.modules import Answering, check_module, is_module, known_shape
 from epsworth.classifiers.onnx_models import is_onnx, onnx_answer
 from epsworth.classifiers.other_networks import (
@@ -79,6 +80,11 @@ class Classifier:
         """The model, for engines that look inside; None where something else than the model itself answers."""
         asks = isinstance(self.answer, (Predict, Answering)) and self.answer.model is self.model
         return self.model if asks else None
+
+    @property
+    def levels(self) -> Mapping[str, tuple[Any, ...]]:
+        """The levels that it was fitted on, of columns that it takes for categories; none where it names none."""
+        return self.answer.coded.levels if isinstance(self.answer, CodedPredict) else {}
 
     def labels(self, records: Any) -> Labels:
         """Return one label per record, shape ``(n,)``; refuse answers of another shape or missing ones."""
@@ -205,10 +211,10 @@ def _from_estimator(model: Any) -> Classifier:
                     "give a deterministic classifier"
                 )
     features = getattr(model, "feature_names_in_", None)
-    classes = known_labels(model)
+    classes, step = known_labels(model), coded(model)
     found = Classifier(
         _described(model),
-        forest_answer(model),
+        CodedPredict(model, step) if step else forest_answer(model),
         features=None if features is None else tuple(map(str, features)),
         count=getattr(model, "n_features_in_", None) or None,  # 0 of a CatBoost file
         classes=None if classes is None else tuple(classes.tolist()),

@@ -6,7 +6,7 @@ operations are run, so that thresholds can be located to the last bit.  A missin
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,7 @@ from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.flat import LEAF, TreeModel, added, flat_model, with_offset
 from epsworth.classifiers.genuine import all_of_kind, kind_of
 from epsworth.classifiers.preprocessing import Preprocessing
-
-CODES = 256  # that categories have, at most
+from epsworth.classifiers.sides import MIDDLE, Sides
 
 
 def genuine_trees(estimators: Any, *kinds: str) -> bool:
@@ -74,76 +73,54 @@ def histogram_boosting_model(model: Any, given: Columns) -> TreeModel | None:
     """Return the inside of histogram boosting, categories among them; it knows what stands before its trees."""
     if not all_of_kind((predictor for stage in model._predictors for predictor in stage), ("TreePredictor",)):
         return None
-    scores, encoded = len(model._predictors[0]), Encoded(model)
+    sides = Sides(model.n_features_in_, other=np.nan)
+    scores, known = len(model._predictors[0]), _known_codes(model)
     nodes, values = [], []
     for stage in model._predictors:
         for score, predictor in enumerate(stage):
             node = predictor.nodes
             leaf = node["is_leaf"].astype(bool)
-            feature, threshold = encoded.splits(predictor)
+            feature, threshold = _splits(predictor, known, sides)
             ways = (np.where(leaf, LEAF, part.astype(np.intp)) for part in (feature, node["left"], node["right"]))
             nodes.append((*ways, threshold, node["missing_go_to_left"]))
             values.append(added(node["value"], score, scores))
     found = replace(flat_model(nodes, values, model, np.float64), offset=model._baseline_prediction.ravel())
     if model._preprocessor is None:
         return found
-    return replace(found, before=Preprocessing((encoded,), encoded.columns(given)))
+    categories = np.asarray(model.is_categorical_, dtype=bool)
+    order = np.argsort(~categories, kind="stable")  # numbers come after categories, unchanged
+    columns = sides.columns(given.taken(order), categories[order], "HistGradientBoostingClassifier")
+    return replace(found, before=Preprocessing((Encoded(model), sides), columns))
 
 
+@dataclass(frozen=True, eq=False)
 class Encoded:
-    """What the trees of histogram boosting see where some features are categories, as one step.
+    """The codes of the categories and the numbers, as histogram boosting's own preprocessor hands them on."""
 
-    First the codes of the categories and the numbers, as its own preprocessor hands them on.  Then one column for
-    every split on categories: 0 for those that go left, 1 for those that go right, and missing for a category that is
-    missing or unknown.  So a split on categories is a split at 1/2.
-    """
-
-    def __init__(self, model: Any) -> None:
-        self.model, self.width = model, model.n_features_in_
-        self.features: list[int] = []
-        self.sides: list[Floats] = []  # of every code
-        if model._preprocessor is not None:
-            self.known, self.rows = model._bin_mapper.make_known_categories_bitsets()
-
-    def splits(self, predictor: Any) -> tuple[NDArray[np.intp], Floats]:
-        """Return the features and thresholds of a tree's nodes; splits on categories get columns of their own."""
-        node = predictor.nodes
-        feature, threshold = node["feature_idx"].astype(np.intp), node["num_threshold"].copy()
-        for at in np.flatnonzero(node["is_categorical"].astype(bool) & ~node["is_leaf"].astype(bool)):
-            left = _bits(predictor.raw_left_cat_bitsets[node["bitset_idx"][at]])
-            known = _bits(self.known[self.rows[feature[at]]])
-            self.sides.append(np.where(left, 0.0, np.where(known, 1.0, np.nan)))
-            self.features.append(int(feature[at]))
-            feature[at], threshold[at] = self.width + len(self.features) - 1, 0.5
-        return feature, threshold
+    model: Any
 
     def transform(self, records: Any) -> Floats:
         """Return what the trees see."""
-        seen = np.asarray(self.model._preprocess_X(records, reset=False), dtype=np.float64)
-        if not self.features:
-            return seen
-        codes = seen[:, self.features]
-        no_code = ~((codes >= 0) & (codes < CODES))
-        places = np.where(no_code, 0, codes).astype(np.intp)
-        sides = np.stack(self.sides)[np.arange(len(self.features)), places]
-        return np.column_stack([seen, np.where(no_code, np.nan, sides)])
+        return np.asarray(self.model._preprocess_X(records, reset=False), dtype=np.float64)
 
-    def columns(self, given: Columns) -> Columns:
-        """Return what is known of these columns: numbers come after categories, unchanged."""
-        categories = np.asarray(self.model.is_categorical_, dtype=bool)
-        order = np.concatenate([np.flatnonzero(categories), np.flatnonzero(~categories)])
-        found = given.taken(np.concatenate([order, order[self.features]]).astype(np.intp))
-        numbers = np.arange(len(order)) >= categories.sum()
-        kept = np.append(numbers, np.zeros(len(self.features), dtype=bool))
-        bent = found.bent(0).behind("HistGradientBoostingClassifier")
-        return replace(
-            bent,
-            order=np.where(kept, found.order, 0).astype(np.int8),
-            slopes=np.where(kept[:, np.newaxis], found.slopes, bent.slopes),
-            terms=np.where(kept[:, np.newaxis], found.terms, bent.terms),
-            constants=np.where(kept, found.constants, bent.constants),
-            lost=np.where(kept, found.lost, bent.lost),
-        )
+
+def _known_codes(model: Any) -> dict[int, Bools]:
+    """Return which codes histogram boosting knows of each feature of categories."""
+    if model._preprocessor is None:
+        return {}
+    known, rows = model._bin_mapper.make_known_categories_bitsets()
+    return {int(feature): _bits(known[rows[feature]]) for feature in np.flatnonzero(model._bin_mapper.is_categorical_)}
+
+
+def _splits(predictor: Any, known: dict[int, Bools], sides: Sides) -> tuple[NDArray[np.intp], Floats]:
+    """Return the features and thresholds of a tree's nodes; splits on categories get columns of their own."""
+    node = predictor.nodes
+    feature, threshold = node["feature_idx"].astype(np.intp), node["num_threshold"].copy()
+    for at in np.flatnonzero(node["is_categorical"].astype(bool) & ~node["is_leaf"].astype(bool)):
+        left, own = _bits(predictor.raw_left_cat_bitsets[node["bitset_idx"][at]]), int(feature[at])
+        right = np.flatnonzero(known[own] & ~left)
+        feature[at], threshold[at] = sides.column(own, np.flatnonzero(left), right), MIDDLE
+    return feature, threshold
 
 
 def _bits(words: NDArray[np.uint32]) -> Bools:

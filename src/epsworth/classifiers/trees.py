@@ -90,7 +90,7 @@ def member(model: Any, given: Columns) -> Member | str:
         if isinstance(found, str):
             return found
         return replace(found, trees=replace(found.trees, counts=False))  # its sums are others than its members'
-    trees = READERS[kind](model, given) if kind == HISTOGRAM else READERS[kind](model)
+    trees = READERS[kind](model, given) if kind in WITH_CATEGORIES else READERS[kind](model)
     if trees is None:
         return f"what this {kind} holds is not understood: it has parts, options or answers of another kind"
     trees = trees if trees.before.steps else replace(trees, before=Preprocessing((), given))
@@ -122,14 +122,14 @@ def _responses(kind: str, model: Any, trees: TreeModel) -> tuple[Response | None
     return Logistic(slope=2.0 if steep else 1.0), Sums()
 
 
-HISTOGRAM = "HistGradientBoostingClassifier"
+WITH_CATEGORIES = ("HistGradientBoostingClassifier", "XGBClassifier", "LGBMClassifier")
 READERS: dict[str, Callable[..., TreeModel | None]] = {
     "DecisionTreeClassifier": forest_model,
     "ExtraTreeClassifier": forest_model,
     "RandomForestClassifier": forest_model,
     "ExtraTreesClassifier": forest_model,
     "GradientBoostingClassifier": gradient_boosting_model,
-    HISTOGRAM: histogram_boosting_model,
+    "HistGradientBoostingClassifier": histogram_boosting_model,
     "XGBClassifier": xgboost_model,
     "LGBMClassifier": lightgbm_model,
     "CatBoostClassifier": catboost_model,

@@ -1,0 +1,303 @@
+"""Tables as boosters take them: each value of a category becomes the code of the level that it is.
+
+LightGBM and XGBoost (3.1 or later) number a column's levels in the order of the data frame that they were fitted on,
+and keep them.  A value is the level that equals it, whatever the kind of the table and the order of its own categories;
+so is a number that a reader made of a level's text, or a text of a number.  Unknown levels are missing to LightGBM, and
+refused by XGBoost, as their own ``predict`` has it.  In arrays, numbers are codes already.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Bools, Floats
+from epsworth.classifiers.answers import ClassifierError
+from epsworth.classifiers.genuine import kind_of
+from epsworth.classifiers.reading import UNREADABLE
+from epsworth.classifiers.scalers import Predict, steps_of
+from epsworth.records import as_frame, is_categorical
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+GAPS = ("NoneType", "NAType", "NaTType")
+XGBOOST = ("XGBClassifier", "XGBRFClassifier")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_TRUTHS = {"true": True, "false": False}
+
+CUT = "are cut: XGBoost counts letters beyond ASCII wrongly when fitted on pandas; fit it on a polars or Arrow table"
+
+Levels = tuple[Any, ...]
+
+
+class Codes(dict[Any, float]):
+    """From values of a column to the codes of its levels, NaN where there is none; each value is looked at once."""
+
+    def __init__(self, name: str, levels: Levels, second: Levels = (), *, closed: bool) -> None:
+        super().__init__()
+        for code, level in [*enumerate(levels), *enumerate(second)]:
+            if level is not None and self.setdefault(level, float(code)) != code:
+                raise ClassifierError(f"the levels of the column {name!r} in the model {CUT}")
+        self.name, self.closed, self.cut = name, closed, bool(second) or None in levels
+        self.numbers = {level: code for level, code in self.items() if not isinstance(level, str)}
+        self.spelt: dict[Any, list[str]] = {}
+        for text in self.keys() - self.numbers.keys():
+            if (number := _spelt(text)) is not None:
+                self.spelt.setdefault(number, []).append(text)
+
+    def __missing__(self, value: Any) -> float:
+        """Return the code of a value that equals no level."""
+        if type(value).__name__ in GAPS or value != value:
+            return np.nan
+        found = self.numbers.get(_spelt(value)) if isinstance(value, str) else self._of_number(value)
+        if found is None and self.closed:
+            raise ClassifierError(
+                f"the column {self.name!r} holds a level that the model was not fitted on, which XGBoost refuses; "
+                f"{f'or its levels {CUT}' if self.cut else 'leave such records out, or fit the model on all levels'}"
+            )
+        return self.setdefault(value, np.nan if found is None else found)
+
+    def _of_number(self, value: Any) -> float | None:
+        """Return the code of the level whose text was read as a number; refuse where that text is not known."""
+        same = self.spelt.get(value, [])
+        if len(same) == 1 and same[0].lower() in {str(value).lower(), f"{value:.0f}", f"{value:.1f}"}:
+            return self[same[0]]
+        if same or not (self.spelt or self.numbers):
+            raise ClassifierError(
+                f"the column {self.name!r} holds numbers where the model knows texts; give the texts of its levels, as "
+                "they were when it was fitted"
+            )
+        return None
+
+
+def _spelt(text: str) -> int | float | bool | None:
+    """Return the number or truth value that readers of tables make of a text; None where they leave it."""
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _NUMBER.fullmatch(text) else _TRUTHS.get(text.lower())
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A step from tables to numbers, codes of levels among them.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The columns that the model was fitted on, in order.
+    levels : mapping
+        Those of its columns of categories.
+    second : mapping
+        Other readings of what a model keeps of some of these.
+    closed : bool
+        Whether unknown levels are refused; else they are missing.
+    unplaced : sequence of tuple
+        Levels of columns that a model does not name: a table's own columns of categories have them, in order.
+    doubtful : sequence of str
+        Which columns these may be.
+    """
+
+    names: tuple[str, ...]
+    levels: Mapping[str, Levels] = field(default_factory=dict)
+    second: Mapping[str, Levels] = field(default_factory=dict)
+    closed: bool = False
+    unplaced: Sequence[Levels] = ()
+    doubtful: Sequence[str] = ()
+    _codes: dict[tuple[str, Levels], Codes] = field(default_factory=dict, init=False)
+
+    def transform(self, records: Any) -> Floats:
+        """Return the numbers and codes of records in their native container."""
+        if getattr(records, "columns", getattr(records, "column_names", None)) is None:
+            array = np.asarray(records)
+            if array.dtype.kind in "fiub":
+                return array.astype(np.float64)  # codes already
+            return np.column_stack([self._of_objects(n, c) for n, c in zip(self.names, array.T, strict=True)])
+        frame = as_frame(records)
+        named = set(self.names) <= set(frame.columns)
+        columns = [frame.get_column(name) for name in (self.names if named else frame.columns)]
+        own = [name for name, column in zip(self.names, columns, strict=True) if is_categorical(column)]
+        levels = self._placed(own)
+        return np.column_stack(
+            [
+                self._codes_of(name, self._whole(name, levels[name], column), column.to_list())
+                if name in levels
+                else _numbers(name, column)
+                for name, column in zip(self.names, columns, strict=True)
+            ]
+        )
+
+    @property
+    def codes(self) -> Bools:
+        """Which columns hold codes of levels, or may."""
+        return np.array([name in self.levels or name in self.doubtful for name in self.names], dtype=bool)
+
+    def _placed(self, own: Sequence[str]) -> Mapping[str, Levels]:
+        """Return the columns' levels, given a table's own columns of categories."""
+        if len(self.unplaced) not in (0, len(own)):
+            raise ClassifierError(
+                f"the model was fitted on {len(self.unplaced)} columns of categories and does not say on which, and "
+                f"the table has {len(own)}; give a data frame in which just these are categories"
+            )
+        return dict(zip(own, self.unplaced, strict=True)) if self.unplaced else self.levels
+
+    def _whole(self, name: str, levels: Levels, column: nw.Series[Any]) -> Levels:
+        """Return levels; where some are cut, a column's own categories if these are the others in the same order."""
+        known = self.second.get(name, levels)
+        own = tuple(getattr(column.to_native().dtype, "categories", ())) if None in known else ()
+        same = len(own) == len(known) and all(level in (None, given) for level, given in zip(known, own, strict=True))
+        return own if same else levels
+
+    def _codes_of(self, name: str, levels: Levels, values: Sequence[Any]) -> Floats:
+        if (name, levels) not in self._codes:
+            self._codes[name, levels] = Codes(name, levels, self.second.get(name, ()), closed=self.closed)
+        codes = self._codes[name, levels]
+        return np.array([codes[value] for value in values], dtype=np.float64)
+
+    def _of_objects(self, name: str, values: NDArray[Any]) -> Floats:
+        """Return a column of an array in which texts stand: those of categories are levels, numbers are codes."""
+        found = values.astype(object)
+        texts = np.array([isinstance(value, str) for value in found])
+        if name in self.levels and texts.any():
+            found[texts] = self._codes_of(name, self.levels[name], found[texts].tolist())
+        return _as_numbers(name, found)
+
+
+def _numbers(name: str, column: nw.Series[Any]) -> Floats:
+    """Return a column of a frame that holds numbers, of whatever kind."""
+    if column.dtype.is_numeric() or column.dtype.is_boolean():
+        import narwhals as nw
+
+        return np.asarray(column.cast(nw.Float64()).to_numpy(), dtype=np.float64)
+    return _as_numbers(name, [""] if is_categorical(column) else column.to_list())  # whose codes are not its values
+
+
+def _as_numbers(name: str, values: Iterable[Any]) -> Floats:
+    """Return objects as numbers, NaN where there is none; refuse all others."""
+    found = [np.nan if type(value).__name__ in GAPS else value for value in values]
+    try:
+        if not any(isinstance(value, (str, bytes)) for value in found):
+            return np.array(list(map(float, found)), dtype=np.float64)
+    except (TypeError, ValueError):
+        pass
+    raise ClassifierError(f"the column {name!r} does not hold numbers, which the model takes there")
+
+
+def coded(model: Any) -> Coded | None:
+    """Return the step from tables to what a booster takes; None where it does not say which levels it was fitted on."""
+    last, steps = steps_of(model)
+    kind = None if steps else kind_of(last)
+    try:
+        if kind in XGBOOST:
+            return xgboost_coded(last)
+        return lightgbm_coded(last) if kind == "LGBMClassifier" else None
+    except UNREADABLE:
+        return None
+
+
+def xgboost_coded(model: Any) -> Coded | None:
+    """Return the step before an XGBoost classifier that was fitted on a data frame with categories."""
+    booster = model.get_booster()
+    if "c" not in (booster.feature_types or ()):
+        return None
+    learner = json.loads(bytes(booster.save_raw("json")))["learner"]
+    found = levels_of_xgboost(learner)
+    names = tuple(learner["feature_names"] or (f"x{i}" for i in range(len(found))))
+    first, second = (
+        {name: own[reading] for name, own in zip(names, found, strict=bool(found)) if own[reading]}
+        for reading in range(2)
+    )
+    return Coded(names, first, second, closed=True) if first else None
+
+
+def levels_of_xgboost(learner: Mapping[str, Any]) -> list[tuple[Levels, Levels]]:
+    """Return the levels of all features as a file of XGBoost holds them, none of numbers; an empty list without any.
+
+    Of texts there may be a second reading (`_texts`).
+    """
+    booster = learner["gradient_booster"]
+    enclosed = booster.get("gbtree", booster).get("model", {}).get("cats", {}).get("enc", ())
+    return [
+        _texts(bytes(value % 256 for value in held["values"]), held["offsets"])
+        if "offsets" in held
+        else (tuple(held["values"]), ())
+        for held in enclosed
+    ]
+
+
+def _texts(letters: bytes, ends: Sequence[int]) -> tuple[Levels, Levels]:
+    """Return the texts between ends: as counts of bytes, and as counts of letters where these differ.
+
+    XGBoost 3.1 and 3.2 count letters when they are fitted on pandas, and keep as many bytes: the last levels are then
+    cut, and None here.
+    """
+    text = letters.decode(errors="ignore")
+    by_letter = tuple(text[start:end] if end <= len(text) else None for start, end in itertools.pairwise(ends))
+    if letters.isascii():
+        return by_letter, ()
+    try:
+        return tuple(letters[start:end].decode() for start, end in itertools.pairwise(ends)), by_letter
+    except UnicodeDecodeError:
+        return by_letter, ()
+
+
+def lightgbm_coded(model: Any) -> Coded | None:
+    """Return the step before a LightGBM classifier that was fitted on a data frame with categories.
+
+    The model keeps the levels of such columns one after the other.  Which columns these were follows from those that
+    it takes for categories; where it was told others, or orders of levels count as numbers, from the codes that it saw.
+    """
+    known = [tuple(levels) for levels in model.booster_.pandas_categorical or ()]
+    if not known:
+        return None
+    text, names = model.booster_.model_to_string(num_iteration=1), tuple(model.booster_.feature_name())
+    infos = re.findall(r"^feature_infos=(.*)$", text, re.MULTILINE)[0].split()
+    told = re.findall(r"^\[categorical_feature: ([0-9,]+)\]$", text, re.MULTILINE)
+    places = _places(infos, known, list(map(int, told[0].split(","))) if told else [])
+    if places is None:
+        longest = max(map(len, known))
+        doubtful = [name for name, info in zip(names, infos, strict=True) if _may_hold(info, longest)]
+        return Coded(names, unplaced=known, doubtful=doubtful)
+    return Coded(names, {names[at]: levels for at, levels in zip(places, known, strict=True)})
+
+
+def _places(infos: Sequence[str], known: Sequence[Levels], told: list[int]) -> list[int] | None:
+    """Return the columns that levels belong to; None where several choices fit."""
+    if len(told) == len(known) and all(_may_hold(infos[at], len(own)) for at, own in zip(told, known, strict=True)):
+        return told
+    first, last = _first_fit(infos, known), _first_fit(infos[::-1], known[::-1])
+    return first if first == [len(infos) - 1 - at for at in last[::-1]] else None
+
+
+def _first_fit(infos: Sequence[str], known: Sequence[Levels]) -> list[int]:
+    """Return the first columns in which levels may stand, in order."""
+    places: list[int] = []
+    for at, info in enumerate(infos):
+        if len(places) < len(known) and _may_hold(info, len(known[len(places)])):
+            places.append(at)
+    return places
+
+
+def _may_hold(info: str, count: int) -> bool:
+    """Tell whether what LightGBM noted of a column, its values or their range, may be codes of so many levels."""
+    seen = [] if info == "none" else list(map(float, info.strip("[]").split(":")))
+    return all(value.is_integer() and -1 <= value < count for value in seen)
+
+
+@dataclass(frozen=True, eq=False)
+class CodedPredict(Predict):
+    """Ask a booster's own ``predict`` about the codes of a table."""
+
+    coded: Coded
+
+    def __call__(self, records: Any) -> Any:
+        """Return what the model predicts."""
+        return super().__call__(self.coded.transform(records))
