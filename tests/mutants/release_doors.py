@@ -259,3 +259,27 @@ def values_are_asked_what_they_are(original):
 )
 def only_numbers_are_read(original):
     return float
+
+
+@mutant(
+    "epsworth.values.Categories.read",
+    claim="a declared category is that category at every door, however its text looks",
+    test="tests/ground/test_tables.py::test_a_declared_category_is_one_however_it_is_spelt",
+)
+def gaps_come_before_categories(original):
+    return lambda self, text: None if text in ("NA", "null", "") else original(self, text)
+
+
+@mutant(
+    "epsworth.values.spelt_number",
+    claim="what is no number is none at any door, and the refusal shows no value",
+    test="tests/ground/test_tables.py::test_what_is_no_number_is_none_at_any_door",
+)
+def texts_are_what_python_makes_of_them(original):
+    def spelt_number(value):
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            return original(value)
+
+    return spelt_number

@@ -35,8 +35,8 @@ def test_objects_that_are_no_plain_values_are_refused(policy, value):
 
 
 def test_objects_that_are_plain_values_pass():
-    column = pd.Series([31, 31.5, "31", Decimal(31), True, np.float32(3)], dtype=object)
-    assert len(perturb(AGE, pd.DataFrame({"age": column}))) == 6
+    column = pd.Series([31, 31.5, "31", Decimal(31), np.float32(3)], dtype=object)
+    assert len(perturb(AGE, pd.DataFrame({"age": column}))) == 5
     assert set(perturb(SMOKER, pd.DataFrame({"age": pd.Series(["no", "yes"], dtype=object)}))["age"]) <= {"no", "yes"}
 
 

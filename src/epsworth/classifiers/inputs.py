@@ -35,6 +35,8 @@ def declared_inputs(classifier: Classifier) -> Kinds:
         return dict(declared)
     if isinstance(classifier.answer, OnnxAnswer):
         return _of_graph(classifier)
+    if classifier.levels:
+        return dict(classifier.levels)
     try:
         found = _of_step(classifier.model, list(classifier.features or ()))
     except UNREADABLE:  # fitted by another version, or not the library's own

@@ -167,7 +167,7 @@ class Experiment:
 
 
 def _without_values(error: Exception) -> str:
-    """Return what an algorithm raised: of libraries the words, numbers and quotes left out; of others the kind alone."""
+    """Return what an algorithm raised: of libraries the words, without numbers and quotes; of others the kind."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
