@@ -1,37 +1,24 @@
-"""A part of CSV as columns of texts, read and written by polars where it is installed, and without it where it is not.
-
-Both find and write the same bytes; the grammar was checked before (`gate`), so neither is relied on to refuse.
-"""
+"""A part of CSV as columns of texts, read and written by polars; what may stand there the grammar has said before."""
 
 from __future__ import annotations
 
 import io
-import re
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.csv_grammar import FIELD, Gated, unquoted
-from epsworth.values import NUMBER
+from epsworth.csv_grammar import Gated, unquoted
+from epsworth.extras import needed
 
 if TYPE_CHECKING:
     import polars as pl
 
 Indices = NDArray[np.int64]
-
-WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)")
-FIELDS = re.compile(rf"({FIELD.decode()})[,\n]")
-MOST = 2**63
-
-
-class UnlikeReading(ValueError):
-    """A reader did not find what the grammar says; nothing of what it said is kept, as that may show values."""
 
 
 @dataclass(frozen=True)
@@ -80,48 +67,8 @@ class Sent:
     at: Indices
 
 
-class Texts(ABC):
+class Texts:
     """One column of a part."""
-
-    @abstractmethod
-    def numbers(self) -> Floats | None:
-        """Return the numbers that the texts are; None where one is none, or not finite."""
-
-    @abstractmethod
-    def whole_numbers(self) -> Indices | None:
-        """Return the whole numbers that the texts are; None where one is none, or written in another way."""
-
-    @abstractmethod
-    def distinct(self) -> tuple[list[str], Indices]:
-        """Return every text once, and for each row the position of its own."""
-
-    @abstractmethod
-    def marked(self) -> int | None:
-        """Return the first row whose text holds a comma or a quote."""
-
-    @abstractmethod
-    def tell(self) -> list[str]:
-        """Return the texts."""
-
-    @abstractmethod
-    def agree(self, found: Any) -> bool:
-        """Tell whether an arrow column holds just these texts."""
-
-
-class Table(ABC):
-    """The fields of a part, as texts."""
-
-    @abstractmethod
-    def column(self, at: int) -> Texts:
-        """Return one column."""
-
-    @abstractmethod
-    def write(self, kept: Sequence[int], sent: Mapping[int, Sent]) -> tuple[bytes, list[Texts]]:
-        """Return the records of the columns that are kept, some of them replaced, and the texts in them."""
-
-
-class PolarsTexts(Texts):
-    """A series of polars."""
 
     def __init__(self, series: pl.Series) -> None:
         self.series = series
@@ -165,23 +112,18 @@ class PolarsTexts(Texts):
         texts: list[str] = self.series.to_list()
         return texts
 
-    def agree(self, found: Any) -> bool:
-        """Compare as series."""
-        import polars as pl
 
-        read = pl.from_arrow(found)
-        return isinstance(read, pl.Series) and read.equals(self.series)
-
-
-class PolarsTable(Table):
-    """A data frame of texts."""
+class Table:
+    """The fields of some columns of a part, as texts; it must have ``width`` of them."""
 
     def __init__(self, gated: Gated, width: int, columns: list[int]) -> None:
+        needed("polars", "files", "reading a table")
         import polars as pl
 
         self.quoted = gated.quoted
         if width == 1:  # polars takes a blank line for no row, or for one, as it likes
-            self.frame = pl.DataFrame({"0": PlainTable(gated, width, [0]).columns[0]}, schema={"0": pl.String})
+            texts = gated.block.decode("utf-8")[:-1].split("\n") if gated.rows else []
+            self.frame = pl.DataFrame({"0": [unquoted(text) for text in texts]}, schema={"0": pl.String})
             return
         names = [str(at) for at in range(width)]
         block = ",".join(names).encode() + b"\n" + gated.block  # a mark, or a name, in the first record stays a text
@@ -192,17 +134,17 @@ class PolarsTable(Table):
                 schema=dict.fromkeys(names, pl.String),
                 quote_char='"' if gated.quoted else None,
             )
-        except pl.exceptions.PolarsError:
-            raise UnlikeReading from None
+        except pl.exceptions.PolarsError:  # in words that may show values
+            frame = pl.DataFrame()
         if frame.shape != (gated.rows, len(columns)):
-            raise UnlikeReading
+            raise ValueError("polars does not find the records that the grammar of CSV does; nothing was written")
         self.frame = frame.fill_null("") if any(series.null_count() for series in frame) else frame
 
     def column(self, at: int) -> Texts:
         """Return a series."""
-        return PolarsTexts(self.frame.get_column(str(at)))
+        return Texts(self.frame.get_column(str(at)))
 
-    def write(self, kept: Sequence[int], sent: Mapping[int, Sent]) -> tuple[bytes, list[Texts]]:
+    def write(self, kept: Sequence[int], sent: Mapping[int, Sent]) -> bytes:
         """Write no quotes in a part without them but those of words; else where a field needs them."""
         import polars as pl
 
@@ -220,93 +162,7 @@ class PolarsTable(Table):
             shown.with_columns(pl.when(pl.all() != "").then(pl.all())).write_csv(
                 out, include_header=False, quote_style="necessary"
             )
-        return out.getvalue(), [PolarsTexts(series) for series in frame]
-
-
-class PlainTexts(Texts):
-    """A list."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self.texts = list(texts)
-
-    def numbers(self) -> Floats | None:
-        """Return Python's numbers."""
-        if not all(map(NUMBER.fullmatch, self.texts)):
-            return None
-        found = np.array([float(text) for text in self.texts], dtype=np.float64)
-        return found if np.isfinite(found).all() else None
-
-    def whole_numbers(self) -> Indices | None:
-        """Return Python's numbers, if 64 bits hold them."""
-        if not all(map(WHOLE.fullmatch, self.texts)) or any(len(text) > 20 or text == "-0" for text in self.texts):
-            return None
-        found = [int(text) for text in self.texts]
-        return np.array(found, dtype=np.int64) if all(-MOST <= n < MOST for n in found) else None
-
-    def distinct(self) -> tuple[list[str], Indices]:
-        """Return them in the order of their first rows."""
-        known = {text: i for i, text in enumerate(dict.fromkeys(self.texts))}
-        return list(known), np.array([known[text] for text in self.texts], dtype=np.int64)
-
-    def marked(self) -> int | None:
-        """Return the first such row."""
-        return next((row for row, text in enumerate(self.texts) if "," in text or '"' in text), None)
-
-    def tell(self) -> list[str]:
-        """Return the list."""
-        return self.texts
-
-    def agree(self, found: Any) -> bool:
-        """Compare as lists."""
-        return bool(found.to_pylist() == self.texts)
-
-
-class PlainTable(Table):
-    """Columns of Python's texts."""
-
-    def __init__(self, gated: Gated, width: int, columns: list[int]) -> None:
-        self.quoted = gated.quoted
-        text = gated.block.decode("utf-8")
-        if gated.quoted:
-            found: list[str] = [unquoted(field) for field in FIELDS.findall(text)]
-        else:
-            found = text[:-1].replace("\n", ",").split(",")
-        if len(found) != gated.rows * width:
-            raise UnlikeReading
-        self.columns = {at: found[at::width] for at in columns}
-
-    def column(self, at: int) -> Texts:
-        """Return a list."""
-        return PlainTexts(self.columns[at])
-
-    def write(self, kept: Sequence[int], sent: Mapping[int, Sent]) -> tuple[bytes, list[Texts]]:
-        """Join the fields."""
-        shown, columns = [], []
-        for at in kept:
-            if at in sent:
-                positions, words = np.asarray(sent[at].at).tolist(), sent[at].words
-                columns.append([words.texts[j] for j in positions])
-                shown.append([words.fields[j] for j in positions])
-            else:
-                columns.append(self.columns[at])
-                shown.append(
-                    [_quoted(t) if needs_quotes(t) else t for t in columns[-1]] if self.quoted else columns[-1]
-                )
-        out = "".join(",".join(row) + "\n" for row in zip(*shown, strict=True))
-        return out.encode("utf-8"), [PlainTexts(column) for column in columns]
-
-
-try:
-    import polars  # noqa: F401
-
-    INSTALLED: type[PolarsTable] | type[PlainTable] = PolarsTable
-except ImportError:
-    INSTALLED = PlainTable
-
-
-def read(gated: Gated, width: int, columns: list[int]) -> Table:
-    """Return the fields of some columns of a part; it must have ``width`` of them."""
-    return INSTALLED(gated, width, columns)
+        return out.getvalue()
 
 
 def needs_quotes(text: str) -> bool:

@@ -147,7 +147,7 @@ def _csv_texts(source: Source) -> dict[str, pl.Series]:
     except ValueError as error:
         told = str(error)
         raise ValueError(told if source.name in told else f"{source.name}, {told}") from None
-    frame = csv_text.PolarsTable(gated, width, list(range(width))).frame
+    frame = csv_text.Table(gated, width, list(range(width))).frame
     return dict(zip(header.names, frame, strict=True))  # under plain names: some could be read as patterns
 
 

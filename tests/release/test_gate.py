@@ -108,7 +108,7 @@ def test_what_breaks_the_grammar_is_refused_by_its_row_without_a_value(part, wid
         (b'a,"a"\n', "names the column 'a' twice"), (b"a;b\n", "separated by semicolons"),
         (b"a\tb\n", "separated by tabs"), (b'"a\n', "the header: a quote is opened"),
         (b"a\rb\r", "the header: a carriage"),
-        (b"a,\xff\n", "the header is not UTF-8"), (b"a,b\0\n", "the header: a NUL"),
+        (b"a,\xff\n", "the header is not UTF-8"), (b"a,b\0\n", "the header holds bytes that no text does, such as NUL"),
         ("a,b\n".encode("utf-16"), "UTF-16"),
     ],
 )  # fmt: skip

@@ -6,7 +6,7 @@
              whatever it holds; ``passing``: columns of arrays that are not drawn
 ``tables``       `perturb`: tables in memory
 ``file_tables``  tables in files, in parts that are read twice; ``csv_table`` (``gate``: its grammar), ``json_table``,
-             ``parquet_table``; ``confirming``: what was written, read by another reader
+             ``parquet_table``
 ``streams``  `perturb_file`: checked, charged, drawn; ``parts``: words of a part; ``runs``, ``outputs``: whole or absent
 ``many_files``  `perturb_files`: many files as one run; ``maps``: where; ``file_tasks``, ``released_folder``
 ``ledger``   `Ledger`: what each person lost; ``ids``: who has which name, ``units``: its keyed hash;

@@ -1,4 +1,4 @@
-"""CSV files: checked by a grammar, read as texts, written, and read again by another library."""
+"""CSV files: checked by a grammar, read as texts, and written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from epsworth import csv_grammar, csv_text
 from epsworth.lines import HEADER, count_lines, too_long
-from epsworth.release import confirming
 from epsworth.release.columns import Indices
 from epsworth.release.csv_field import CsvField
 from epsworth.release.file_tables import Records, TextTable
@@ -82,7 +81,7 @@ class CsvRecords(Records):
         return units_of_texts(table.column(self.positions[self.unit]), self.unit, first)
 
     def release(self, part: bytes, first: int, words: WordSource | None) -> bytes:
-        """Draw, write, and let another library find what was written."""
+        """Draw and write."""
         gated, table = self._read(part, first, list(range(self.width)))
         perturbation = self.perturbation.drawing(words)
         sent = {
@@ -90,10 +89,7 @@ class CsvRecords(Records):
             for column, drawn, keep in perturbation.draw(*self._inputs(table, first))
         }
         kept = [self.positions[name] for name in self.kept]
-        out, written = table.write(kept, sent)
-        if not confirming.confirmed(out, gated.rows, written):
-            raise _unlike(first)
-        out = self.with_separators(out)
+        out = self.with_separators(table.write(kept, sent))
         if self.header.end == b"\r\n":
             out = out.replace(b"\n", b"\r\n")
         return out if gated.ended else out.removesuffix(self.header.end)
@@ -101,10 +97,7 @@ class CsvRecords(Records):
     def _read(self, part: bytes, first: int, columns: list[int]) -> tuple[csv_grammar.Gated, csv_text.Table]:
         part = csv_grammar.separated(part, self.sep, b",")
         gated = csv_grammar.checked(part, self.width, self.header.end, first)
-        try:
-            return gated, csv_text.read(gated, self.width, columns)
-        except csv_text.UnlikeReading:
-            raise _unlike(first) from None
+        return gated, csv_text.Table(gated, self.width, columns)
 
     def _check_plain(self, table: csv_text.Table, first: int) -> None:
         """Refuse commas and quotes in columns that pass, unless the policy says that they are texts.
@@ -125,11 +118,3 @@ class CsvRecords(Records):
             for name in self.perturbation.ruled
         }
         return inputs, {name: field.places(table.column(self.positions[name])) for name, field in self.places.items()}
-
-
-def _unlike(first: int) -> ValueError:
-    """Return the refusal of a part that two readers read differently; values are private."""
-    return ValueError(
-        f"rows {first} and following: another reader does not find the perturbed values where they were put, "
-        "so nothing was written; write the table anew with one library"
-    )

@@ -1,7 +1,6 @@
 """The members of one JSON object per line, found by a scanner of our own: where they stand, not what they mean.
 
-What it finds is read again by the standard library before anything is written, so it may take some broken lines for
-whole ones, but no line that both take for whole has two meanings.
+It may take some broken lines for whole ones: nothing of a line is written but values that are JSON themselves.
 """
 
 from __future__ import annotations
@@ -143,7 +142,6 @@ class Spelt(str):
 
 # Python writes NaN and Infinity, which JSON lacks: where nothing says which columns pass, they pass as well
 _values = json.JSONDecoder(parse_int=whole_number, parse_constant=lambda word: [word])  # no number, nor a category NaN
-_objects = json.JSONDecoder(parse_int=whole_number, object_pairs_hook=unique)
 _spelt = {
     strict: json.JSONDecoder(
         parse_int=Spelt, parse_float=Spelt, parse_constant=no_constant if strict else Spelt, object_pairs_hook=unique
@@ -174,14 +172,6 @@ def _decoded(text: str) -> Any:
         return _values.decode(text)
     except (ValueError, RecursionError):
         return [text]
-
-
-def decode_objects(lines: list[str]) -> list[dict[str, Any]]:
-    """Return what another reader finds in lines of one object each, no member of which may stand there twice."""
-    found: list[dict[str, Any]] = _objects.decode(f"[{','.join(lines)}]")
-    if len(found) != len(lines):
-        raise NotJson
-    return found
 
 
 def rewritten(text: str, *, strict: bool = False) -> str:
