@@ -23,7 +23,7 @@ READERS = {
     "csv_text.py",
     "release/parquet_table.py",
     "release/batches.py",
-}  # whose doors say what they need
+}  # behind doors
 SOURCES = Path(epsworth.__file__).parent  # where a fault is planted, its copy
 BLOCKED = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL})); "
 READS = 'epsworth: reading a table needs polars, which is not installed: pip install "epsworth[files]"\n'
