@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-import threading
-import warnings
-from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -19,14 +16,14 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.learner.coins import Ints
-from epsworth.values import spelt_number
+from epsworth.values import NUMBERS, spelt_number
 
 PLAIN = "iuf"  # kinds of arrays whose entries are numbers, each of them as it was given
 TRUTH = {"true": 1, "false": 0}  # as a label, and as a category
-NUMBERS = {int, float, np.float64, np.float32, np.int64, np.int32}
+TEXTS = {str, np.str_}
+WHOLES = {int, bool, np.bool_} | {kind for kind in NUMBERS if issubclass(kind, np.integer)}
 WHOLE = re.compile("[+-]?[0-9]{1,400}")
 FEW = 16  # entries that are read one by one sooner than sorted
-_QUIET = threading.RLock()  # filters of warnings are the process's: two threads would leave one another's behind
 
 
 def number_of(entry: Any) -> float:
@@ -37,36 +34,9 @@ def number_of(entry: Any) -> float:
     >>> number_of(" 2.0 "), number_of(True), number_of([2]), number_of(None)
     (2.0, nan, nan, nan)
     """
-    if type(entry) in NUMBERS:
-        return _float(entry)
-    if isinstance(entry, (str, bool, np.bool_)):
-        return spelt_number(entry)
-    with quiet():
-        try:
-            if isinstance(entry, np.ndarray):
-                return _float(entry.item()) if entry.ndim == 0 and not np.ma.is_masked(entry) else math.nan
-            if isinstance(entry, (np.datetime64, np.timedelta64)):
-                return math.nan
-            if isinstance(entry, (complex, np.complexfloating)):
-                return float(entry.real) if entry.imag == 0 else math.nan
-        except Exception:  # as below
-            return math.nan
-        return _float(entry)
-
-
-def _float(entry: Any) -> float:
-    try:
-        return float(entry)
-    except Exception:  # any value's own code may fail in any way, and a failure would tell of it
-        return math.nan
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Show no warning, and make no error of one, of Python's or NumPy's: either would tell of the record."""
-    with _QUIET, warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
+    if isinstance(entry, np.ndarray):
+        entry = entry.item() if entry.ndim == 0 and not np.ma.is_masked(entry) else None
+    return spelt_number(entry)
 
 
 class Values:
@@ -91,25 +61,22 @@ class Values:
 
     def position(self, entry: Any) -> int:
         """Return the position of the value that an entry is, -1 where it is none of them."""
-        try:
-            if isinstance(entry, str) and entry in self._texts:
-                return self._texts[entry]
-            return self._numbers.get(_key(entry), -1)
-        except Exception:  # what fails in its own way is none of them
-            return -1
+        if type(entry) in TEXTS and entry in self._texts:
+            return self._texts[entry]
+        return self._numbers.get(_key(entry), -1)
 
 
 def _key(entry: Any) -> int | float | None:
     """Return the number that an entry is or writes, whole ones exactly; None for anything else."""
-    if isinstance(entry, np.generic | np.ndarray) and entry.ndim == 0:
-        entry = None if entry.dtype.kind in "mM" or np.ma.is_masked(entry) else entry.item()
-    if isinstance(entry, str):
+    if isinstance(entry, np.ndarray):
+        entry = entry.item() if entry.ndim == 0 and not np.ma.is_masked(entry) else None
+    if type(entry) in TEXTS:
         word = entry.strip(" \t").lower()
         if word in TRUTH:
             return TRUTH[word]
         if WHOLE.fullmatch(word):
             return int(word)
-    elif isinstance(entry, int):
+    elif type(entry) in WHOLES:
         return int(entry)
     found = number_of(entry)
     return None if math.isnan(found) else found

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -20,7 +22,6 @@ from epsworth.exact.entropy import SystemWords, WordSource
 from epsworth.exact.rational import Exact
 from epsworth.exact.testing import NotPrivate
 from epsworth.learner.coins import WORD, Ints, checked_epsilon, coins, flip_weight, uniform
-from epsworth.learner.entries import quiet
 from epsworth.learner.mechanism import checked_probability
 from epsworth.learner.tails import vote_interval
 from epsworth.results import Result
@@ -150,11 +151,18 @@ class PrivateValidation:
         return Accuracies(estimate, lower, upper, users, confidence, risk.spent)
 
 
+_ALONE = threading.RLock()  # filters of warnings are the process's: two threads would leave one another's behind
+
+
 @contextmanager
 def unheard() -> Iterator[None]:
     """Let nothing out of what a candidate warns of, prints or logs: it would tell of the record."""
     before = logging.root.manager.disable
-    with quiet(), open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+    with (
+        _ALONE, warnings.catch_warnings(), np.errstate(all="ignore"),
+        open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere),
+    ):  # fmt: skip
+        warnings.simplefilter("ignore")
         logging.disable(sys.maxsize)
         try:
             yield

@@ -2,7 +2,8 @@
 
 ``policy``       what is perturbed, how, at which exact epsilon: public, readable, fingerprinted
 ``rules``        what it is made of; ``others``: columns that it does not perturb; ``reading``: its document, checked
-``columns``      one column: natural values -> public grid -> exact draw -> natural values; ``passing``: columns of arrays that are not drawn
+``columns``      one column: natural values -> public grid -> exact draw -> natural values; ``passing``: columns of
+             arrays that are not drawn
 ``tables``       `perturb`: tables in memory
 ``file_tables``  tables in files, in parts that are read twice; ``csv_table``, ``json_table``,
              ``parquet_table``
