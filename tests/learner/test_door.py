@@ -21,7 +21,7 @@ from epsworth.learner.tallies import MOST_USERS, Tally, exact_sum
 every_mechanism = pytest.mark.parametrize("name", sorted(MECHANISMS))
 UNUSABLE = [
     ([math.nan, 0.2], 1), ([None, 0.2], 1), (["secret", 0.2], 0), ([[7, 8], 0.2], 0), ([{}, 0.2], 0),
-    ([10**400, 0.2], 1), ([1j, 0.2], 1), ([datetime.date(2000, 1, 1), 0.2], 1), ([np.ones(1), 0.2], 1),
+    ([1j, 0.2], 1), ([datetime.date(2000, 1, 1), 0.2], 1), ([np.ones(1), 0.2], 1),
     ([0.3, 0.2], 2), ([0.3, 0.2], None), ([0.3, 0.2], "yes"), ([0.3, 0.2], [1]), ([0.3, 0.2], {}),
     ([0.3, 0.2], math.nan), ([0.3, 0.2], "9" * 5000), ([math.nan, math.inf], object()),
 ]  # fmt: skip
@@ -48,6 +48,8 @@ def test_an_infinite_value_lies_outside_the_box(name):
         c = config(name, outside=outside)
         found, finite = (admitted(c, [[0.1, far], [-far, 0.1]], [0, 1]) for far in (math.inf, 1e9))
         assert all((a == b).all() for a, b in zip(found, finite, strict=True))
+        huge = admitted(c, [[0.1, 10**400], [-(10**400), 0.1]], [0, 1])
+        assert all((a == b).all() for a, b in zip(huge, finite, strict=True))
 
 
 def test_one_unusable_record_changes_no_other(tmp_path):
