@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 MOST = 2**63
 WHOLE_NUMBER, LEADING_ZERO = f"^(?:{NUMBER.pattern})$", r"^[ \t]*[+-]?0[0-9]"
+OR_INFINITE = rf"^(?:{NUMBER.pattern}|[ \t]*[+-]?(?i:inf|infinity)[ \t]*)$"  # where nobody declares numbers
 HALF = re.compile("[\ud800-\udfff]")
 DIGITS = 300  # of a whole number; beyond 308 no double holds it
 NO_NUMBER = "the value is not a number; repair the row, or declare the column's categories"
@@ -160,7 +161,7 @@ def _of_texts(texts: pl.Series, kind: Kind | None) -> pl.Series:
     found = texts.set(texts.is_in(MISSING), None)
     if kind == ENTRY:
         found = found.set(~found.str.contains(WHOLE_NUMBER), None)
-    values = _numbers(found)
+    values = _numbers(found, OR_INFINITE if kind is None else WHOLE_NUMBER)
     if kind == NUMERIC and values is None:
         row = next(row for row, text in enumerate(found) if text is not None and not NUMBER.fullmatch(text))
         raise EntryError(NO_NUMBER, row)
@@ -172,11 +173,11 @@ def _of_texts(texts: pl.Series, kind: Kind | None) -> pl.Series:
     return found
 
 
-def _numbers(texts: pl.Series) -> pl.Series | None:
+def _numbers(texts: pl.Series, spelt: str) -> pl.Series | None:
     """Return a column of numbers, whole ones as such where 64 bits hold them; None if an entry is none."""
     import polars as pl
 
-    if not texts.str.contains(WHOLE_NUMBER).all():
+    if not texts.str.contains(spelt).all():
         return None
     plain = texts.str.strip_chars(" \t")
     if plain.str.contains(r"^[+-]?[0-9]+$").all():

@@ -101,8 +101,8 @@ def test_a_full_disk_is_named(tmp_path):
         ("a.csv.gz", gzip.compress(b"age,b\n1,2\n", mtime=0)[:14], "is damaged or cut short"),
         ("a.csv.gz", gzip.compress("age,b\n1,2\n".encode("utf-16"), mtime=0), "is UTF-16 text"),
         ("a.csv", b"age;b\n31,5;2\n", "separated by semicolons"),
-        ("a.csv", b"age,b\n1,\xff\n", "is not UTF-8 text"),
-        ("a.csv", b"age,b\n87,2,3\n", "rows do not fit its header"),
+        ("a.csv", b"age,b\n1,\xff\n", "is not UTF-8"),
+        ("a.csv", b"age,b\n87,2,3\n", "row 0 has 3 fields, the header has 2"),
         ("a.parquet", b"age,b\n87,2\n", "of another format than its ending says"),
     ],
 )

@@ -127,7 +127,7 @@ def test_a_table_is_piped_into_a_command(place):
         ('{"a": 1, "a": 2}\n', "line 1: a member stands twice"),
         ('{"a": [1]}\n', "line 1: a member is a list or an object"),
         ("[1]\n", "line 1: it is not a JSON object"),
-        ('{"a": 1}\n{"a": "x"}\n', "a member holds values of several kinds"),
+        ('{"a": 1}\n{"a": "x"}\n', "holds values of several kinds"),
         ("\n\n", "is empty"),
         ('{"a": ' + "[" * 100_000 + "\n", "line 1: it is not a JSON object"),
     ],
