@@ -26,7 +26,6 @@ FIELD = rb'(?:"[^"\r\n\0]*+(?:""[^"\r\n\0]*+)*+"|[^",\r\n\0]*+)'
 RETURN = b"\r"
 CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 HEADER = -1  # the header's row
-OTHERS = bytes(sorted({*range(256)} - {*b",\n"}))  # all bytes that do not separate
 ADVICE = "a field with a quote stands in quotes, and the quote is doubled; repair the row"
 OPEN = (
     "a quote is opened and never closed before its line ends (line breaks stay out of quotes, or stray ones could hide "
@@ -82,15 +81,22 @@ class Gated:
     ended: bool
 
 
+@lru_cache(maxsize=8)
+def field(sep: bytes = b",") -> bytes:
+    """Return the expression of a field."""
+    return FIELD.replace(b",", sep)
+
+
 @lru_cache(maxsize=64)
-def grammar(width: int) -> re.Pattern[bytes]:
+def grammar(width: int, sep: bytes = b",") -> re.Pattern[bytes]:
     """Return the expression of records of ``width`` fields, each ended by a line feed."""
-    return re.compile(FIELD + (rb"(?:,%b){%d}" % (FIELD, width - 1) if width > 1 else b"") + rb"\n")
+    more = rb"(?:%b%b){%d}" % (re.escape(sep), field(sep), width - 1) if width > 1 else b""
+    return re.compile(field(sep) + more + rb"\n")
 
 
 @lru_cache(maxsize=64)
-def _records(width: int) -> re.Pattern[bytes]:
-    return re.compile(rb"(?:%b)*+" % grammar(width).pattern)
+def _records(width: int, sep: bytes) -> re.Pattern[bytes]:
+    return re.compile(rb"(?:%b)*+" % grammar(width, sep).pattern)
 
 
 def check_sep(sep: str) -> bytes:
@@ -106,18 +112,8 @@ def check_sep(sep: str) -> bytes:
     return sep.encode()
 
 
-@lru_cache(maxsize=16)
-def _pieces(old: bytes, new: bytes) -> re.Pattern[bytes]:
-    """Return an expression of quoted fields, of separators, and of plain fields that hold the new separator."""
-    plain = rb'[^"\r\n%b%b]*' % (old, new)
-    return re.compile(
-        rb'"[^"\n]*+(?:""[^"\n]*+)*+"|(?<![^\n%b])(%b(?:%b%b)+)(?=[\r\n%b]|\Z)|(%b)'
-        % (old, plain, re.escape(new), plain, old, re.escape(old))
-    )
-
-
 def separated(part: bytes, old: bytes, new: bytes) -> bytes:
-    r"""Return whole lines whose fields another sign separates; lines that break the grammar go on to do so.
+    r"""Return lines that obey the grammar of one separator with another one between their fields.
 
     Examples
     --------
@@ -128,13 +124,19 @@ def separated(part: bytes, old: bytes, new: bytes) -> bytes:
         return part
     if b'"' not in part and new not in part:
         return part.replace(old, new)
-    return _pieces(old, new).sub(lambda found: _piece(found, new), part)
+    return _fields(old).sub(lambda found: _piece(found, old, new), part)
 
 
-def _piece(found: re.Match[bytes], new: bytes) -> bytes:
-    if found[2]:
+@lru_cache(maxsize=8)
+def _fields(sep: bytes) -> re.Pattern[bytes]:
+    return re.compile(rb'"[^"\r\n]*+(?:""[^"\r\n]*+)*+"|[^"\r\n%b]++|%b' % (sep, re.escape(sep)))
+
+
+def _piece(found: re.Match[bytes], old: bytes, new: bytes) -> bytes:
+    text = found[0]
+    if text == old:
         return new
-    return b'"%b"' % found[1] if found[1] else found[0]
+    return b'"%b"' % text if new in text and not text.startswith(b'"') else text
 
 
 def row_name(row: int) -> str:
@@ -160,8 +162,10 @@ def header(line: bytes, what: str = "the input", sep: str = ",") -> Header:
         raise ValueError("the header is not UTF-8; convert the input first")
     if CONTROLS.search(text):
         raise ValueError("the header holds bytes that no text does, such as NUL; the input is binary or damaged")
-    if not re.fullmatch(rb"%b(?:,%b)*+" % (FIELD, FIELD), text):
-        raise ValueError(f"the header: {_fault(text)}")
+    sign, one = sep.encode(), field(sep.encode())
+    if not re.fullmatch(rb"%b(?:%b%b)*+" % (one, re.escape(sign), one), text):
+        raise ValueError(f"the header: {_fault(text, sign)}")
+    text = separated(text, sign, b",")
     fields = re.findall(rb"(?:\A|(?<=,))%b(?=,|\Z)" % FIELD, text) if b'"' in text else text.split(b",")
     names = [unquoted(field.decode("utf-8")) for field in fields]
     for name in names:
@@ -193,7 +197,7 @@ def unquoted(field: str) -> str:
     return field[1:-1].replace('""', '"') if field.startswith('"') else field
 
 
-def checked(part: bytes, width: int, end: bytes, first: int) -> Gated:
+def checked(part: bytes, width: int, end: bytes, first: int, sep: str = ",") -> Gated:
     """Return a part of whole lines whose records obey the grammar, or refuse the first row that does not.
 
     Parameters
@@ -205,7 +209,7 @@ def checked(part: bytes, width: int, end: bytes, first: int) -> Gated:
     first : int
         Number of the first record, for messages; they never show a value.
     """
-    ended = part.endswith(b"\n")
+    ended, sign = part.endswith(b"\n"), sep.encode()
     whole = part if ended else part + end
     rows, block = count_lines(whole), whole
     right = b"\0" not in whole
@@ -215,9 +219,12 @@ def checked(part: bytes, width: int, end: bytes, first: int) -> Gated:
     else:
         right = right and b"\r" not in whole
     quoted = b'"' in block
-    if not (right and _is_text(block) and (_quoted(block, width) if quoted else _plain(block, width, rows))):
-        raise _refusal(whole, width, end, first)
-    return Gated(block, rows, quoted, ended)
+    if not (
+        right and _is_text(block) and (_quoted(block, width, sign) if quoted else _plain(block, width, rows, sign))
+    ):
+        raise _refusal(whole, width, end, first, sign)
+    block = separated(block, sign, b",")
+    return Gated(block, rows, b'"' in block, ended)
 
 
 def _is_text(block: bytes) -> bool:
@@ -227,18 +234,19 @@ def _is_text(block: bytes) -> bool:
         return False
 
 
-def _quoted(block: bytes, width: int) -> bool:
-    return _records(width).fullmatch(block) is not None
+def _quoted(block: bytes, width: int, sep: bytes) -> bool:
+    return _records(width, sep).fullmatch(block) is not None
 
 
-def _plain(block: bytes, width: int, rows: int) -> bool:
+def _plain(block: bytes, width: int, rows: int, sep: bytes) -> bool:
     """Tell whether every width-th separator, and no other, is a line feed."""
-    return block.translate(None, OTHERS) == (b"," * (width - 1) + b"\n") * rows
+    others = bytes(sorted({*range(256)} - {*sep, *b"\n"}))  # all bytes that do not separate
+    return block.translate(None, others) == (sep * (width - 1) + b"\n") * rows
 
 
-def _refusal(whole: bytes, width: int, end: bytes, first: int) -> ValueError:
+def _refusal(whole: bytes, width: int, end: bytes, first: int, sep: bytes) -> ValueError:
     """Return the refusal of the first record that breaks the grammar."""
-    record = grammar(width)
+    record = grammar(width, sep)
     for row, line in enumerate(whole.split(b"\n")[:-1], start=first):
         text = line.removesuffix(b"\r") if end == b"\r\n" else line
         other = (line == text) if end == b"\r\n" else line.endswith(b"\r")
@@ -249,21 +257,21 @@ def _refusal(whole: bytes, width: int, end: bytes, first: int) -> ValueError:
                 f"row {row} ends otherwise than the header (line feeds, after a carriage return or not); end all alike"
             )
         if not record.fullmatch(text + b"\n"):
-            return ValueError(f"row {row}{_wrong(text, width)}")
+            return ValueError(f"row {row}{_wrong(text, width, sep)}")
     raise AssertionError("a part that obeys the grammar line by line obeys it as a whole")
 
 
-def _wrong(text: bytes, width: int) -> str:
+def _wrong(text: bytes, width: int, sep: bytes) -> str:
     if not text:
         return " is blank; delete the blank line"
-    fault = _fault(text)
+    fault = _fault(text, sep)
     if fault:
         return f": {fault}"
-    fields = len(QUOTED.sub(b"", text).split(b","))
+    fields = len(QUOTED.sub(b"", text).split(sep))
     return f" has {fields} fields, the header has {width}; repair the row"
 
 
-def _fault(text: bytes) -> str:
+def _fault(text: bytes, sep: bytes) -> str:
     """Return what is wrong with a line, its number of fields aside."""
     if b"\0" in text:
         return "a NUL byte; convert the file to UTF-8 text"
@@ -274,10 +282,10 @@ def _fault(text: bytes) -> str:
         quoted = QUOTED.match(text, at)
         if quoted is None and text[at : at + 1] == b'"':
             return OPEN
-        at = quoted.end() if quoted else min(i for i in (text.find(b",", at), text.find(b'"', at), len(text)) if i >= 0)
+        at = quoted.end() if quoted else min(i for i in (text.find(sep, at), text.find(b'"', at), len(text)) if i >= 0)
         if at == len(text):
             return ""
-        if text[at : at + 1] != b",":
+        if text[at : at + 1] != sep:
             return f"text follows a closing quote: {ADVICE}" if quoted else (
                 f"a quote stands inside a field that does not begin with one: {ADVICE}"
             )  # fmt: skip

@@ -356,5 +356,5 @@ def _frame_records(X: Any, features: Sequence[str] | None) -> Records:
             raise ValueError(
                 f"the table lacks the column {missing[0]!r} on which the classifier was fitted; {shown_names(columns)}"
             )
-        frame = frame.select(*features)
+        frame = frame.select(*(frame.get_column(name) for name in features))  # a name may read like a pattern
     return FrameRecords(frame, tuple(columns))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -35,6 +36,7 @@ NO_NUMBER = "the value is not a number; repair the row, or declare the column's 
 NUMERIC, ENTRY, TEXT = "number", "entry", "text"
 Kind = str | tuple[Any, ...]
 Declared = Mapping[str, Kind]
+Asker = Callable[[list[str]], Declared]
 """Columns by name: a tuple of categories, "number", "text", or "entry": a number, and all that is none a gap."""
 Reader = tuple[Callable[["Source"], "Mapping[str, Any]"], Callable[[Any, "Kind | None"], "pl.Series"]]
 """How the columns of a file are found, and how one becomes what it is declared as."""
@@ -48,7 +50,7 @@ class EntryError(ValueError):
         self.row = row
 
 
-def read_table(path: str | Path, declared: Declared | None = None, *, sep: str = ",") -> pl.DataFrame:
+def read_table(path: str | Path, declared: Declared | Asker | None = None, *, sep: str = ",") -> pl.DataFrame:
     """Read a table into a polars data frame.
 
     Parameters
@@ -56,7 +58,7 @@ def read_table(path: str | Path, declared: Declared | None = None, *, sep: str =
     path : str or Path
         ``.csv``, ``.csv.gz``, ``.jsonl`` (or ``.ndjson``: one JSON object per line) or ``.parquet``; ``-`` reads
         standard input and recognises which of these it is.
-    declared : mapping, optional
+    declared : mapping, or function from the names of columns to one, optional
         What columns hold: "number" (anything else is refused), "entry" (anything else is a gap, as for a policy's
         clients), "text", or a tuple of categories.  All others are inferred: whole numbers, numbers, truths or texts;
         a column with an entry such as 01001, which no number begins like, is one of texts.
@@ -87,7 +89,7 @@ def read_texts(path: str | Path, *, sep: str = ",") -> pl.DataFrame:
     return _table(path, readers, {}, sep)
 
 
-def _table(path: str | Path, readers: Mapping[str, Reader], declared: Declared, sep: str) -> pl.DataFrame:
+def _table(path: str | Path, readers: Mapping[str, Reader], asked: Declared | Asker, sep: str) -> pl.DataFrame:
     needed("polars", "files", "reading a table")
     import polars as pl
 
@@ -95,6 +97,7 @@ def _table(path: str | Path, readers: Mapping[str, Reader], declared: Declared, 
     find, convert = readers[source.kind]
     try:
         raw = find(source)
+        declared = asked(list(raw)) if callable(asked) else asked
         table = pl.DataFrame([_named(name, raw, convert, declared.get(name)) for name in raw])
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ValueError(f"cannot read {source.name}: {_without_values(error)}") from None
@@ -137,14 +140,14 @@ def inferred(table: pl.DataFrame, declared: Declared | None = None) -> dict[str,
 
 def _csv_texts(source: Source) -> dict[str, pl.Series]:
     """Return the fields of a CSV, by the one grammar of records."""
-    content = csv_grammar.separated(source.read(), source.sep.encode(), b",")
+    content = source.read()
     end = content.find(b"\n") + 1 or len(content)
     try:
         header = csv_grammar.header(content[:end], source.name, source.sep)
         width = len(header.names)
-        if content[end:] in (b"", b"\n", b"\r\n"):
+        if not content[end:]:
             _refuse_empty(source, "has no rows")
-        gated = csv_grammar.checked(content[end:], width, header.end, 0)
+        gated = csv_grammar.checked(content[end:], width, header.end, 0, source.sep)
     except ValueError as error:
         told = str(error)
         raise ValueError(told if source.name in told else f"{source.name}, {told}") from None
@@ -237,6 +240,8 @@ def _of_values(values: list[Any], kind: Kind | None) -> pl.Series:
     import polars as pl
 
     values = [None if is_missing(value) else value for value in values]
+    if kind == ENTRY or isinstance(kind, tuple):  # JSON has no infinities, and clients take none
+        values = [None if type(value) is float and math.isinf(value) else value for value in values]
     if kind == ENTRY:
         values = [value if type(value) in NUMBERS else None for value in values]
     if kind == NUMERIC and any(odd := [value is not None and type(value) not in NUMBERS for value in values]):

@@ -25,6 +25,7 @@ WORDS = NUMBERS | {str, bool, np.str_, np.bool_}
 GAPS = frozenset({"NoneType", "NAType", "NaTType"})  # pandas' among them
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null")  # texts of CSV that are gaps, unless a category is spelt so
 UNDECLARED = object()
+TRUTHS = {"true": 1.0, "True": 1.0, "false": 0.0, "False": 0.0}
 PLAIN = "fiu"  # kinds of arrays whose values are numbers all
 NUMBER = re.compile(r"[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*")
 
@@ -125,7 +126,8 @@ class Categories:
             return self._texts[text]
         if text in MISSING:
             return None
-        return self._numbers.get(spelt_number(text), UNDECLARED)  # 1.0 stands for the category 1
+        found = TRUTHS[text] if text in TRUTHS else spelt_number(text)  # 1.0, and a truth, stand for the category 1
+        return self._numbers.get(found, UNDECLARED)
 
 
 def spelling(value: Any) -> str:

@@ -13,11 +13,19 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import VotingClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
+from epsworth.classifiers import as_classifier
 from epsworth.coverage import CoverageError, encode
 from epsworth.learner import LatticeConfig, report_file
 from epsworth.release import Policy, perturb_file
+from epsworth.studies.inputs import read_records
 from epsworth.tables import inferred, read_table
 
 ODD = ["NA", "N/A", "NaN", "nan", "null", "", "01001", "1", "true", "1e5", " x ", "a,b", 'say "a"']
@@ -237,3 +245,61 @@ def test_one_table_is_one_table_whoever_wrote_it(tmp_path, rows, sep):
     same(tmp_path / "t.parquet")
     lines = "".join(json.dumps({"w": w, "n": n}) + "\n" for w, n in rows)
     same(written(tmp_path, lines, "t.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "line", ['30,"20";yes', '30;"20"x;yes', '30;2"0;yes', '30;"2;yes', "30;20", "30;20;yes;1", 'a,"";20,"a";yes']
+)
+def test_the_grammar_is_as_strict_with_another_separator(tmp_path, line):
+    path = written(tmp_path, f"age;bmi;sick\n1;2;no\n{line}\n")
+    with pytest.raises(ValueError, match="row 1"):
+        read_table(path, sep=";")
+    with pytest.raises(ValueError, match="row 1"):
+        perturb_file(Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)})), path, tmp_path / "o.csv", sep=";", again=True)
+
+
+def encoder():
+    return ColumnTransformer([("c", OneHotEncoder(handle_unknown="ignore"), ["c"])], remainder="passthrough")
+
+
+CODES = {
+    "frames": lambda frame, y: make_pipeline(encoder(), DecisionTreeClassifier()).fit(frame, y),
+    "arrays": lambda frame, y: make_pipeline(OneHotEncoder(handle_unknown="ignore"), DecisionTreeClassifier()).fit(
+        frame[["c"]].to_numpy(), y
+    ),
+    "search": lambda frame, y: GridSearchCV(make_pipeline(encoder(), DecisionTreeClassifier()), {}, cv=2).fit(frame, y),
+    "votes": lambda frame, y: VotingClassifier([("m", CODES["frames"](frame, y))]).fit(frame, y),
+    "stages": lambda frame, y: make_pipeline(
+        ColumnTransformer([("n", StandardScaler(), ["n"])], remainder="passthrough"),
+        ColumnTransformer([("c", OneHotEncoder(handle_unknown="ignore"), [1])], remainder="passthrough"),
+        DecisionTreeClassifier(),
+    ).fit(frame[["n", "c"]], y),
+}
+
+
+@pytest.mark.parametrize("shape", CODES)
+@pytest.mark.parametrize(
+    ("levels", "spelt"),
+    [
+        (["1", "2", "3"], ["1", "2", "3"]), (["NA", "x", "null"], ["NA", "x", "null"]), ([1, 2, 3], ["01", "02", "03"]),
+        ([False, True], ["False", "true"]),
+    ],
+)  # fmt: skip
+def test_a_column_is_what_the_model_was_fitted_on(tmp_path, shape, levels, spelt):
+    frame = pd.DataFrame({"c": pd.Series(levels * 6), "n": np.arange(6.0 * len(levels))})
+    model = CODES[shape](frame, [value == levels[1] for value in frame["c"]])
+    alone = shape == "arrays"
+    head, end = ("c\n", "\n") if alone else ("c,n\n", ",1\n")
+    path = written(tmp_path, head + "".join(text + end for text in spelt))
+    read, _ = read_records(path, model, None, None)
+    found = as_classifier(model).labels(read.to_numpy() if alone else read)
+    assert found.tolist() == [value == levels[1] for value in levels]
+
+
+def test_names_that_read_like_patterns_are_names(tmp_path):
+    model = DecisionTreeClassifier().fit(pd.DataFrame({"^a.*$": [10.0, 90.0]}), [0, 1])
+    path = written(tmp_path, "^a.*$,ab,t\n10,90,0\n90,10,1\n")
+    read, truth = read_records(path, model, None, "t")
+    assert truth.tolist() == as_classifier(model).labels(read.select([read["^a.*$"]])).tolist() == [0, 1]
+    asked = {"sensitive": ["^a.*$"], "domain": {"^a.*$": (0, 100)}, "mechanisms": ["pm"], "epsilons": [50]}
+    assert (ew.stability(model, read, y=truth, **asked).lower > 0.9).all()

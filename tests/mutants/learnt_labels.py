@@ -63,7 +63,7 @@ def any_sums_are_possible(original):
 
 
 @mutant(
-    "epsworth.learner.entries._float",
+    "epsworth.learner.entries.spelt_number",
     claim="no value of a record makes a client fail or warn",
     test=f"{DOOR}::test_no_value_makes_a_client_fail_or_warn",
 )

@@ -191,6 +191,11 @@ def _cast(values: NDArray[Any], wanted: Any) -> NDArray[Any]:
             f"the ONNX model's input {wanted.name!r} takes whole numbers, and was given others; declare the feature's "
             "values as categories, or export the model with inputs of type float"
         )
+    most = 2.0 ** (64 if kind is np.bool_ else np.iinfo(kind).bits - 1)
+    if not ((-most <= cast) & (cast < most)).all():
+        raise ClassifierError(
+            f"the ONNX model's input {wanted.name!r} takes whole numbers of {np.iinfo(kind).bits} bits"
+        )
     return cast.astype(kind)
 
 

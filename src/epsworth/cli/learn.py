@@ -239,7 +239,7 @@ def predict(
         judge, name, X = (
             learnt,
             "cell_label",
-            columns(learnt.config, read_table(source, dict.fromkeys(learnt.config.names, "number"))),
+            columns(learnt.config, read_table(source, dict.fromkeys(learnt.config.names, "number"), sep=sep)),
         )
     else:
         learnt = TableLearner.load(model).classifier()

@@ -65,4 +65,4 @@ def _columns_of(model: Any, frame: pl.DataFrame) -> Any:
             raise ValueError(
                 f"the table lacks the column {str(name)!r}, which the model takes; {shown_names(frame.columns)}"
             )
-    return frame.select(list(map(str, names))).to_numpy()
+    return frame.select([frame.get_column(str(name)) for name in names]).to_numpy()

@@ -192,12 +192,17 @@ def _pool(
 
     from epsworth.headers import looks_like_header, shown_name
     from epsworth.space import Domain
-    from epsworth.tables import kinds_of, read_table
+    from epsworth.tables import Declared, kinds_of, read_table
 
     declared = None if domain is None else Domain.load(domain)
-    frame = read_table(table, None if declared is None else kinds_of(declared.features), sep=sep)
+    kinds = None if declared is None else kinds_of(declared.features)
+
+    def asked(names: list[str]) -> Declared:
+        return kinds if kinds is not None else {name: "number" for name in names if name not in (target, group)}
+
+    frame = read_table(table, asked, sep=sep)
     labels, groups = inputs.column_of(frame, "--target", target), inputs.column_of(frame, "--group", group)
-    features = frame.drop([name for name in (target, group) if name is not None])
+    features = frame.select([frame.get_column(name) for name in frame.columns if name not in (target, group)])
     columns, header = [], looks_like_header(frame.columns)
     for name in features.columns:
         shown = repr(name) if header else shown_name(name, frame.columns)

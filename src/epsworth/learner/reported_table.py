@@ -124,7 +124,7 @@ def reported(
         raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
     for name in config.names:
         column(table, name)
-    users = config.admitted(table.select(list(config.names)), column(table, target))
+    users = config.admitted(table.select([table.get_column(name) for name in config.names]), column(table, target))
     units = None
     if unit is not None:
         units = UnitCounts()

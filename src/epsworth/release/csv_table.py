@@ -26,7 +26,7 @@ class CsvTable(TextTable):
         line = stream.readline(HEADER + 1)
         if len(line) > HEADER:
             raise too_long(1, HEADER)
-        header = csv_grammar.header(csv_grammar.separated(line, self.sep.encode(), b","), sep=self.sep)
+        header = csv_grammar.header(line, sep=self.sep)
         self.perturbation.check_names(header.names)
         check_unit(self.unit, header.names)
         records = CsvRecords(self.perturbation, header, self.unit, self.sep.encode())
@@ -95,8 +95,7 @@ class CsvRecords(Records):
         return out if gated.ended else out.removesuffix(self.header.end)
 
     def _read(self, part: bytes, first: int, columns: list[int]) -> tuple[csv_grammar.Gated, csv_text.Table]:
-        part = csv_grammar.separated(part, self.sep, b",")
-        gated = csv_grammar.checked(part, self.width, self.header.end, first)
+        gated = csv_grammar.checked(part, self.width, self.header.end, first, self.sep.decode())
         return gated, csv_text.Table(gated, self.width, columns)
 
     def _check_plain(self, table: csv_text.Table, first: int) -> None:

@@ -94,17 +94,19 @@ def read_records(
     """
     from epsworth.classifiers import as_classifier
     from epsworth.classifiers.inputs import declared_inputs
-    from epsworth.tables import ENTRY, kinds_of, read_table
+    from epsworth.tables import ENTRY, Declared, kinds_of, read_table
 
     classifier = as_classifier(model)
-    declared = declared_inputs(classifier)
-    declared |= {} if domain is None else kinds_of(domain.features)
-    declared |= {} if policy is None else kinds_of((rule.feature for rule in policy.rules), ENTRY)
-    if target is not None and classifier.classes is not None:
-        declared[target] = classifier.classes
+
+    def declared(names: list[str]) -> Declared:
+        kinds = declared_inputs(classifier, [name for name in names if name != target])
+        kinds |= {} if domain is None else kinds_of(domain.features)
+        kinds |= {} if policy is None else kinds_of((rule.feature for rule in policy.rules), ENTRY)
+        return kinds if target is None or classifier.classes is None else kinds | {target: classifier.classes}
+
     frame = read_table(path, declared, sep=sep)
     truth = column_of(frame, field, target)
-    return frame if target is None else frame.drop(target), truth
+    return frame.select([frame.get_column(name) for name in frame.columns if name != target]), truth
 
 
 def column_of(frame: pl.DataFrame, field: str, name: str | None) -> Any:
