@@ -6,6 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+def raised_in(error: BaseException) -> str:
+    """Return the name of the module whose code raised an error; empty if nobody knows."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
+
+
 @contextmanager
 def alone() -> Iterator[None]:
     """Let errors pass without those in whose place they were raised: ``from None`` hides these, and keeps them.

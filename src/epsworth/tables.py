@@ -19,7 +19,7 @@ from epsworth.extras import needed
 from epsworth.files import check_text
 from epsworth.headers import looks_like_header, shown_name, shown_names
 from epsworth.sources import Source, source_of
-from epsworth.values import MISSING, NUMBER, NUMBERS, UNDECLARED, Categories, is_missing, number
+from epsworth.values import MISSING, NUMBER, NUMBERS, UNDECLARED, Categories, is_missing, number, whole_number
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,13 +31,12 @@ MOST = 2**63
 WHOLE_NUMBER, LEADING_ZERO = f"^(?:{NUMBER.pattern})$", r"^[ \t]*[+-]?0[0-9]"
 OR_INFINITE = rf"^(?:{NUMBER.pattern}|[ \t]*[+-]?(?i:inf|infinity)[ \t]*)$"  # where nobody declares numbers
 HALF = re.compile("[\ud800-\udfff]")
-DIGITS = 300  # of a whole number; beyond 308 no double holds it
 NO_NUMBER = "the value is not a number; repair the row, or declare the column's categories"
 NUMERIC, ENTRY, TEXT = "number", "entry", "text"
 Kind = str | tuple[Any, ...]
 Declared = Mapping[str, Kind]
-Asker = Callable[[list[str]], Declared]
 """Columns by name: a tuple of categories, "number", "text", or "entry": a number, and all that is none a gap."""
+Asker = Callable[[list[str]], Declared]
 Reader = tuple[Callable[["Source"], "Mapping[str, Any]"], Callable[[Any, "Kind | None"], "pl.Series"]]
 """How the columns of a file are found, and how one becomes what it is declared as."""
 
@@ -126,6 +125,11 @@ def column(table: Any, name: str) -> Any:
     if name not in table.columns:
         raise ValueError(f"the table has no column {name!r}; {shown_names(table.columns)}")
     return table[name]
+
+
+def selected(table: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
+    """Return some columns of a data frame by their names, which polars alone may take for patterns."""
+    return table.select([table.get_column(name) for name in names])
 
 
 def inferred(table: pl.DataFrame, declared: Declared | None = None) -> dict[str, str]:
@@ -281,7 +285,7 @@ def _told(value: object) -> str | None:
 
 def _json_objects(source: Source, **parsers: Any) -> list[tuple[int, dict[str, Any]]]:
     """Return the lines' numbers and members."""
-    content, parsers = source.read(), {"parse_int": _whole} | parsers
+    content, parsers = source.read(), {"parse_int": whole_number} | parsers
     check_text(content[:8], source.name)
     lines = enumerate(content.removeprefix(csv_grammar.BYTE_ORDER_MARK).split(b"\n"), start=1)
     found = [(at, _json_object(line, f"{source.name}, line {at}:", parsers)) for at, line in lines if line.strip()]
@@ -310,10 +314,6 @@ def _json_object(line: bytes, where: str, parsers: dict[str, Any]) -> dict[str, 
     if b"\\u" in line and any(isinstance(text, str) and HALF.search(text) for text in (*found, *found.values())):
         raise ValueError(f"{where} a text holds half of a surrogate pair, which is no character; write the whole one")
     return found
-
-
-def _whole(digits: str) -> int | float:
-    return int(digits) if len(digits) <= DIGITS else float(digits)
 
 
 def _parquet_columns(source: Source) -> dict[str, pl.Series]:

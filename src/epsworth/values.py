@@ -25,6 +25,7 @@ WORDS = NUMBERS | {str, bool, np.str_, np.bool_}
 GAPS = frozenset({"NoneType", "NAType", "NaTType"})  # pandas' among them
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null")  # texts of CSV that are gaps, unless a category is spelt so
 UNDECLARED = object()
+DIGITS = 300  # of a whole number: more are no category, and beyond 308 no double
 TRUTHS = {"true": 1.0, "True": 1.0, "false": 0.0, "False": 0.0}
 PLAIN = "fiu"  # kinds of arrays whose values are numbers all
 NUMBER = re.compile(r"[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*")
@@ -78,6 +79,11 @@ def spelt_number(value: Any) -> float:
     if kind in (str, np.str_):
         return float(value) if NUMBER.fullmatch(value) else float("nan")
     return number(value)
+
+
+def whole_number(digits: str) -> int | float:
+    """Read a whole number, one of very many digits as a double."""
+    return int(digits) if len(digits) <= DIGITS else float(digits)
 
 
 def numbers(values: Any, read: Callable[[Any], float] = spelt_number) -> Floats:

@@ -24,11 +24,11 @@ from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.reading import UNREADABLE
 from epsworth.classifiers.scalers import Predict, steps_of
 from epsworth.records import as_frame, is_categorical
+from epsworth.values import GAPS
 
 if TYPE_CHECKING:
     import narwhals as nw
 
-GAPS = ("NoneType", "NAType", "NaTType")
 XGBOOST = ("XGBClassifier", "XGBRFClassifier")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")

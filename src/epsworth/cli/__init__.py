@@ -40,6 +40,7 @@ from epsworth.cli import (
 )
 from epsworth.cli.running import INTERRUPTED
 from epsworth.cli.trust import spelt_out
+from epsworth.refusals import raised_in
 
 app = typer.Typer(
     name="epsworth",
@@ -137,10 +138,7 @@ def _fill_closed_streams() -> None:
 
 def _is_about_input(error: Exception) -> bool:
     """Tell our own sentences (raised in epsworth) from accidents inside other libraries."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("epsworth")
+    return raised_in(error).startswith("epsworth")
 
 
 def _say(sentence: str) -> None:

@@ -53,6 +53,7 @@ def predict(
 def _columns_of(model: Any, frame: pl.DataFrame) -> Any:
     """Return the columns that a model asks for by name, or all in their order where it knows none."""
     from epsworth.headers import shown_names
+    from epsworth.tables import selected
 
     names = getattr(model, "feature_names_in_", None)
     if names is None:
@@ -65,4 +66,4 @@ def _columns_of(model: Any, frame: pl.DataFrame) -> Any:
             raise ValueError(
                 f"the table lacks the column {str(name)!r}, which the model takes; {shown_names(frame.columns)}"
             )
-    return frame.select([frame.get_column(str(name)) for name in names]).to_numpy()
+    return selected(frame, map(str, names)).to_numpy()

@@ -192,7 +192,7 @@ def _pool(
 
     from epsworth.headers import looks_like_header, shown_name
     from epsworth.space import Domain
-    from epsworth.tables import Declared, kinds_of, read_table
+    from epsworth.tables import Declared, kinds_of, read_table, selected
 
     declared = None if domain is None else Domain.load(domain)
     kinds = None if declared is None else kinds_of(declared.features)
@@ -202,7 +202,7 @@ def _pool(
 
     frame = read_table(table, asked, sep=sep)
     labels, groups = inputs.column_of(frame, "--target", target), inputs.column_of(frame, "--group", group)
-    features = frame.select([frame.get_column(name) for name in frame.columns if name not in (target, group)])
+    features = selected(frame, [name for name in frame.columns if name not in (target, group)])
     columns, header = [], looks_like_header(frame.columns)
     for name in features.columns:
         shown = repr(name) if header else shown_name(name, frame.columns)

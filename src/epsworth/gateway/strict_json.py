@@ -7,7 +7,8 @@ from typing import Any
 
 from epsworth.gateway.refusals import Refusal
 from epsworth.refusals import alone
-from epsworth.release.json_lines import no_constant, unique, whole_number
+from epsworth.release.json_lines import no_constant, unique
+from epsworth.values import whole_number
 
 
 @alone()

@@ -23,7 +23,7 @@ from epsworth.learner.client import drawn_reports
 from epsworth.learner.config import LatticeConfig
 from epsworth.parallel import in_order
 from epsworth.refusals import alone
-from epsworth.tables import column
+from epsworth.tables import column, selected
 
 PACKED, LINES = ".ldp", (".jsonl", ".ndjson")
 TABLES = {".csv": "write_csv", ".parquet": "write_parquet", ".jsonl": "write_ndjson", ".ndjson": "write_ndjson"}
@@ -85,7 +85,7 @@ def columns(config: LatticeConfig, table: Any) -> Floats:
         column(table, name)
     pl = needed("polars", "files", "reading a table")
     try:
-        return as_floats(table.select(list(config.names)).to_numpy())
+        return as_floats(selected(table, config.names).to_numpy())
     except (TypeError, ValueError, pl.exceptions.PolarsError):
         raise ValueError(f"the columns {', '.join(config.names)} must hold numbers; recode them") from None
 

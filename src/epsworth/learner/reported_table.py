@@ -18,7 +18,7 @@ from epsworth.release.ledger_terms import Amount, Identity, Run, Terms
 from epsworth.release.parts import PartWords
 from epsworth.release.runs import bring_about
 from epsworth.release.units import UnitCounts
-from epsworth.tables import column
+from epsworth.tables import column, selected
 
 VERSION = 1  # of the way from words to reports
 
@@ -124,7 +124,7 @@ def reported(
         raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
     for name in config.names:
         column(table, name)
-    users = config.admitted(table.select([table.get_column(name) for name in config.names]), column(table, target))
+    users = config.admitted(selected(table, config.names), column(table, target))
     units = None
     if unit is not None:
         units = UnitCounts()

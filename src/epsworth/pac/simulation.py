@@ -25,6 +25,7 @@ from epsworth.pac.frames import rows_of, told_of
 from epsworth.pac.moments import Moments, Whole, listed_sums, outputs_of, together
 from epsworth.pac.worlds import OF_THIS_PROCESS, Sampler, SecretSeed, Seed
 from epsworth.parallel import Idle, batches_of, in_order
+from epsworth.refusals import raised_in
 
 LIBRARIES = ("sklearn", "numpy", "scipy")  # whose errors may be quoted
 VALUES = re.compile(r"""'[^']*'|"[^"]*"|\[.*?\]|[-+]?\d[\w.+-]*|\b(?:nan|inf)\b""")
@@ -82,11 +83,14 @@ class Experiment:
         sums = self.moments.sums(self.mechanism, self.X, self.y, np.packbits(rows)[np.newaxis])
         return self._checked(next(self._solved(sums, lambda i: rows)))
 
+    def _answer(self, rows: Bools) -> Floats:
+        table = self.X[rows] if self.frame is None else rows_of(self.frame, rows)
+        return self.mechanism.output(table, None if self.y is None else self.y[rows])
+
     def _fitted(self, rows: Bools) -> Floats | None:
         """Run the algorithm itself."""
         try:
-            table = self.X[rows] if self.frame is None else rows_of(self.frame, rows)
-            found = self.mechanism.output(table, None if self.y is None else self.y[rows])
+            found = self._answer(rows)
         except Exception:  # whatever the algorithm raises: "no answer" would itself be an answer
             return None
         return self._checked(found)
@@ -94,9 +98,7 @@ class Experiment:
     def why(self) -> str:
         """Return why a world fails: words of the libraries that it runs in, without what may be a value."""
         try:
-            rows = next(iter(self.sampler.draw(range(1))))
-            table = self.X[rows] if self.frame is None else rows_of(self.frame, rows)
-            self.mechanism.output(table, None if self.y is None else self.y[rows])
+            self._answer(next(iter(self.sampler.draw(range(1)))))
         except Exception as error:
             return _without_values(error)
         return "its output holds numbers that are not finite"
@@ -168,12 +170,8 @@ class Experiment:
 
 def _without_values(error: Exception) -> str:
     """Return what an algorithm raised: of libraries the words, without numbers and quotes; of others the kind."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
     lines = str(error).strip().splitlines()
-    if module.partition(".")[0] not in LIBRARIES or not lines:
+    if raised_in(error).partition(".")[0] not in LIBRARIES or not lines:
         return f"it raises {type(error).__name__}"
     return f"it raises {type(error).__name__}, {VALUES.sub('...', lines[0]).rstrip('.')}"
 

@@ -29,7 +29,7 @@ class CsvTable(TextTable):
         header = csv_grammar.header(line, sep=self.sep)
         self.perturbation.check_names(header.names)
         check_unit(self.unit, header.names)
-        records = CsvRecords(self.perturbation, header, self.unit, self.sep.encode())
+        records = CsvRecords(self.perturbation, header, self.unit, self.sep)
         return line, records.with_separators(header.line(records.kept)), tuple(header.names), records
 
 
@@ -37,7 +37,7 @@ class CsvRecords(Records):
     """The records of one CSV file."""
 
     def __init__(
-        self, perturbation: Perturbation, header: csv_grammar.Header, unit: str | None, sep: bytes = b","
+        self, perturbation: Perturbation, header: csv_grammar.Header, unit: str | None, sep: str = ","
     ) -> None:
         self.perturbation, self.header, self.unit, self.sep = perturbation, header, unit, sep
         self.kept = perturbation.kept(header.names)
@@ -52,7 +52,7 @@ class CsvRecords(Records):
 
     def with_separators(self, records: bytes) -> bytes:
         """Return records with the file's own separators."""
-        return csv_grammar.separated(records, b",", self.sep)
+        return csv_grammar.separated(records, b",", self.sep.encode())
 
     @cached_property
     def positions(self) -> dict[str, int]:
@@ -95,7 +95,7 @@ class CsvRecords(Records):
         return out if gated.ended else out.removesuffix(self.header.end)
 
     def _read(self, part: bytes, first: int, columns: list[int]) -> tuple[csv_grammar.Gated, csv_text.Table]:
-        gated = csv_grammar.checked(part, self.width, self.header.end, first, self.sep.decode())
+        gated = csv_grammar.checked(part, self.width, self.header.end, first, self.sep)
         return gated, csv_text.Table(gated, self.width, columns)
 
     def _check_plain(self, table: csv_text.Table, first: int) -> None:

@@ -12,6 +12,8 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from epsworth.values import whole_number
+
 WHITE = " \t\r\n"  # to JSON; str.strip alone takes away what other readers stumble over
 BLANK = re.compile(r"[ \t\r\n]*")
 LINE = re.compile(r"[^\n]*\n|[^\n]+")  # str.splitlines would split at line separators inside strings, too
@@ -23,7 +25,6 @@ MEMBER = re.compile(rf'[ \t]*"([^"\\]*)"[ \t]*:[ \t]*({PLAIN})[ \t]*([,}}])')
 WHOLE = re.compile(r"-?[0-9]+")
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 SAME = re.compile(r'"[^"\\\x00-\x1f]*+"|(?!-0)-?(?:0|[1-9][0-9]*+)|true|false|null')  # already as they are rewritten
-DIGITS = 300  # of a whole number: more are no category, and beyond 308 no double
 
 Member = tuple[str, int, int]  # name, and the span of the value
 
@@ -114,11 +115,6 @@ def _after_blank(text: str, at: int) -> int:
     found = BLANK.match(text, at)
     assert found is not None  # it matches anywhere
     return found.end()
-
-
-def whole_number(digits: str) -> int | float:
-    """Read a whole number, one of very many digits as a double."""
-    return int(digits) if len(digits) <= DIGITS else float(digits)
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from epsworth.refusals import alone
+from epsworth.refusals import alone, raised_in
 
 FOREIGN = "could not convert"  # NumPy's words, raised under a frame of ours, which go on with the value
 
@@ -44,7 +44,4 @@ def is_ours(error: BaseException) -> bool:
     """Tell a sentence of ours, which holds no value, from another library's words."""
     if not isinstance(error, (ValueError, TypeError)) or str(error).startswith(FOREIGN):
         return False
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("epsworth.")
+    return raised_in(error).startswith("epsworth.")

@@ -94,7 +94,7 @@ def read_records(
     """
     from epsworth.classifiers import as_classifier
     from epsworth.classifiers.inputs import declared_inputs
-    from epsworth.tables import ENTRY, Declared, kinds_of, read_table
+    from epsworth.tables import ENTRY, Declared, kinds_of, read_table, selected
 
     classifier = as_classifier(model)
 
@@ -106,7 +106,7 @@ def read_records(
 
     frame = read_table(path, declared, sep=sep)
     truth = column_of(frame, field, target)
-    return frame.select([frame.get_column(name) for name in frame.columns if name != target]), truth
+    return selected(frame, [name for name in frame.columns if name != target]), truth
 
 
 def column_of(frame: pl.DataFrame, field: str, name: str | None) -> Any:
