@@ -121,10 +121,10 @@ def _named(name: str, raw: Mapping[str, Any], convert: Any, kind: Kind | None) -
 
 
 def column(table: Any, name: str) -> Any:
-    """Return a column of a data frame, or say which there are."""
+    """Return a column of a data frame under a plain name (polars may take its own for a pattern), or say which are."""
     if name not in table.columns:
         raise ValueError(f"the table has no column {name!r}; {shown_names(table.columns)}")
-    return table[name]
+    return table.get_column(name).alias("values")
 
 
 def selected(table: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:

@@ -236,7 +236,7 @@ WERE_WRONG = [8, 66, 86, 97]  # of these ONNX compositions, before readings were
 def test_no_certain_bound_of_a_random_composition_is_wrong(seeds):
     looked = [found for seed in seeds if (found := look(seed, onnx=False)) is not None]
     assert len(looked) >= len(seeds) // 4
-    assert {method for _, seen, _ in looked for _, method in seen} >= {"cells", "sampled"}
+    assert {method for _, seen, _ in looked for _, method in seen} > {"sampled"}  # and engines of certain bounds
     assert [wrong for _, _, found in looked for wrong in found] == []
 
 

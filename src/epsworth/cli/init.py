@@ -37,7 +37,7 @@ def init(
     """Draft the public ranges of the sensitive features, asking for each."""
     from epsworth.files import check_writable, write_text
     from epsworth.space import Domain
-    from epsworth.tables import read_table
+    from epsworth.tables import column, read_table
 
     check_writable(output)
     if output.suffix != ".toml":
@@ -51,7 +51,7 @@ def init(
     if not words and draft:
         raise ValueError("--sensitive is missing; name the features that users perturb")
     names = [inputs.column_named(word, frame.columns) for word in words or _asked_names(frame.columns)]
-    features = [_seen(name, frame[name]) if draft else _asked(name, frame[name]) for name in names]
+    features = [(_seen if draft else _asked)(name, column(frame, name)) for name in names]
     head = DRAFT + (LEAK.format(names=", ".join(map(str, names))) if draft else "")
     write_text(output, head + "\n" + Domain(tuple(features)).to_toml())
     out = show.console()

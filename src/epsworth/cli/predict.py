@@ -10,7 +10,7 @@ import typer
 from epsworth.cli import options, show
 
 if TYPE_CHECKING:
-    import polars as pl
+    from epsworth.classifiers import Classifier
 
 
 def predict(
@@ -23,24 +23,28 @@ def predict(
     trust: options.Trust = False,
 ) -> None:
     """Predict the label (a regression's value) of every row of a table, by columns of the model's names."""
+    import numpy as np
     from sklearn.base import is_regressor
 
-    from epsworth.classifiers.scalers import Predict
+    from epsworth import learner
+    from epsworth.classifiers.inputs import declared_inputs
     from epsworth.extras import needed
-    from epsworth.learner import Classifier, TableLearner
     from epsworth.learner.report_files import check_table, write_table
+    from epsworth.records import as_records
     from epsworth.studies.inputs import model_of_file
     from epsworth.tables import read_table
 
     check_table(destination)
-    if model.is_file() and (TableLearner.wrote(model) or Classifier.wrote(model)):
+    if model.is_file() and (learner.TableLearner.wrote(model) or learner.Classifier.wrote(model)):
         raise ValueError(f"{model} was written by learn; ask it with: epsworth learn predict")
     loaded = model_of_file(model, trust)
     if not hasattr(loaded, "predict"):
         raise ValueError(f"the model {model} is a {type(loaded).__name__}, which predicts nothing; give one that does")
-    X = _columns_of(loaded, read_table(source, sep=sep))
+    asked = _asked(loaded)
+    frame = read_table(source, lambda names: declared_inputs(asked, names), sep=sep)
+    records = as_records(frame, features=asked.features, count=asked.count)
     try:
-        told = Predict(loaded)(X)
+        told = asked.answer(records.take(np.arange(len(records))))
     except (TypeError, ValueError):  # whose words may show a value of the table
         raise ValueError(
             f"the model {model} refuses the table: most want numbers, none missing; recode or fill the columns"
@@ -50,20 +54,16 @@ def predict(
     show.console().print(f"{len(told):,} rows, a {name} for each.")
 
 
-def _columns_of(model: Any, frame: pl.DataFrame) -> Any:
-    """Return the columns that a model asks for by name, or all in their order where it knows none."""
-    from epsworth.headers import shown_names
-    from epsworth.tables import selected
+def _asked(model: Any) -> Classifier:
+    """Return a model as something to ask, whether it classifies or not."""
+    from epsworth.classifiers import Classifier, as_classifier
+    from epsworth.classifiers.scalers import Predict
 
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        wanted = getattr(model, "n_features_in_", None)
-        if wanted is not None and wanted != frame.width:
-            raise ValueError(f"the model takes {wanted} columns, and the table has {frame.width}; drop the others")
-        return frame.to_numpy()
-    for name in map(str, names):
-        if name not in frame.columns:
-            raise ValueError(
-                f"the table lacks the column {str(name)!r}, which the model takes; {shown_names(frame.columns)}"
-            )
-    return selected(frame, map(str, names)).to_numpy()
+    try:
+        return as_classifier(model)
+    except TypeError:  # a regression, a mixture
+        names = getattr(model, "feature_names_in_", None)
+        features = None if names is None else tuple(map(str, names))
+        return Classifier(
+            type(model).__name__, Predict(model), features, getattr(model, "n_features_in_", None), model=model
+        )

@@ -192,12 +192,14 @@ def _pool(
 
     from epsworth.headers import looks_like_header, shown_name
     from epsworth.space import Domain
-    from epsworth.tables import Declared, kinds_of, read_table, selected
+    from epsworth.tables import Declared, column, kinds_of, read_table, selected
 
     declared = None if domain is None else Domain.load(domain)
     kinds = None if declared is None else kinds_of(declared.features)
 
     def asked(names: list[str]) -> Declared:
+        inputs.check_column(target, names, "--target")
+        inputs.check_column(group, names, "--group")
         return kinds if kinds is not None else {name: "number" for name in names if name not in (target, group)}
 
     frame = read_table(table, asked, sep=sep)
@@ -208,11 +210,12 @@ def _pool(
         shown = repr(name) if header else shown_name(name, frame.columns)
         if declared is not None and name not in declared:
             raise ValueError(f"--domain declares no range for the column {shown}; declare it, or drop the column")
-        values = features[name].to_numpy()
-        if features[name].is_null().any():
-            row = features[name].is_null().to_list().index(True)
+        own = column(features, name)
+        values = own.to_numpy()
+        if own.is_null().any():
+            row = own.is_null().to_list().index(True)
             raise ValueError(f"row {row}, {name if header else shown}: the value is missing; fill it, or drop the row")
-        if declared is None and not features[name].dtype.is_numeric():
+        if declared is None and not own.dtype.is_numeric():
             raise ValueError(f"the column {shown} is not of numbers; drop it, recode it, or declare its categories")
         columns.append(np.asarray(values, np.float64) if declared is None else declared[name].to_unit(values))
     if not columns:

@@ -99,6 +99,7 @@ def read_records(
     classifier = as_classifier(model)
 
     def declared(names: list[str]) -> Declared:
+        check_column(target, names, field)
         kinds = declared_inputs(classifier, [name for name in names if name != target])
         kinds |= {} if domain is None else kinds_of(domain.features)
         kinds |= {} if policy is None else kinds_of((rule.feature for rule in policy.rules), ENTRY)
@@ -111,13 +112,18 @@ def read_records(
 
 def column_of(frame: pl.DataFrame, field: str, name: str | None) -> Any:
     """Return the values of the column that a field names; None for none."""
-    from epsworth.headers import shown_names
-
     if name is None:
         return None
-    if name not in frame.columns:
-        raise ValueError(f"{field}: the table has no column {name!r}; {shown_names(frame.columns)}")
+    check_column(name, frame.columns, field)
     return frame[name].to_numpy()
+
+
+def check_column(name: str | None, columns: list[str], field: str) -> None:
+    """Refuse a column that a table does not have."""
+    from epsworth.headers import shown_names
+
+    if name is not None and name not in columns:
+        raise ValueError(f"{field}: the table has no column {name!r}; {shown_names(columns)}")
 
 
 def column_named(name: str, columns: list[str], field: str = "--sensitive") -> Any:
