@@ -287,8 +287,9 @@ def _json_objects(source: Source, **parsers: Any) -> list[tuple[int, dict[str, A
     """Return the lines' numbers and members."""
     content, parsers = source.read(), {"parse_int": whole_number} | parsers
     check_text(content[:8], source.name)
-    lines = enumerate(content.removeprefix(csv_grammar.BYTE_ORDER_MARK).split(b"\n"), start=1)
-    found = [(at, _json_object(line, f"{source.name}, line {at}:", parsers)) for at, line in lines if line.strip()]
+    lines = content.removeprefix(csv_grammar.BYTE_ORDER_MARK).split(b"\n")
+    full = ((at, line) for at, line in enumerate(lines, start=1) if line.strip(b" \t\r"))
+    found = [(at, _json_object(line, f"{source.name}, line {at}:", parsers)) for at, line in full]
     if not found:
         _refuse_empty(source)
     return found

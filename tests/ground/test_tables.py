@@ -140,6 +140,30 @@ def test_marks_and_ends_of_lines_do_not_count(tmp_path, mark, end):
     assert json.loads((tmp_path / "o.jsonl").read_text())["job"] == "a"
 
 
+def test_in_one_column_every_line_is_a_row(tmp_path):
+    path = written(tmp_path, "age\n30\n\n40\n")
+    assert read_table(path)["age"].to_list() == [30, None, 40]
+    toml = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)})).to_toml()
+    (tmp_path / "p.toml").write_text(toml.replace("[features.age]", "[features.age]\nmissing = 0"))
+    assert perturb_file(Policy.load(tmp_path / "p.toml"), path, tmp_path / "o.csv", again=True).rows == 3
+    with pytest.raises(ValueError, match="row 1, age: the value is not a number"):
+        read_table(written(tmp_path, "age\n30\n\x1a", "z.csv"), {"age": "number"})
+
+
+def test_a_form_feed_is_no_blank_line(tmp_path):
+    path = written(tmp_path, '{"age": 30}\n\f\n{"age": 40}\n', "t.jsonl")
+    with pytest.raises(ValueError, match="line 2: it is not a JSON object"):
+        read_table(path)
+    with pytest.raises(ValueError, match="row 1: the line is not one JSON object"):
+        perturb_file(Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)})), path, tmp_path / "o.jsonl", again=True)
+
+
+def test_a_header_alone_is_perturbed_to_a_header(tmp_path):
+    policy = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}))
+    assert perturb_file(policy, written(tmp_path, "age,job\n"), tmp_path / "o.csv", again=True).rows == 0
+    assert (tmp_path / "o.csv").read_text() == "age,job\n"
+
+
 def test_lone_surrogates_and_headers_alone_are_one_sentence(tmp_path):
     with pytest.raises(ValueError, match="line 2: a text holds half of a surrogate pair"):
         read_table(written(tmp_path, '{"a": "x"}\n{"a": "\\ud800"}\n', "t.jsonl"))
@@ -291,7 +315,7 @@ def test_a_column_is_what_the_model_was_fitted_on(tmp_path, shape, levels, spelt
     alone = shape == "arrays"
     head, end = ("c\n", "\n") if alone else ("c,n\n", ",1\n")
     path = written(tmp_path, head + "".join(text + end for text in spelt))
-    read, _ = read_records(path, model, None, None)
+    read, _ = read_records(path, as_classifier(model), None, None)
     found = as_classifier(model).labels(read.to_numpy() if alone else read)
     assert found.tolist() == [value == levels[1] for value in levels]
 
@@ -299,7 +323,7 @@ def test_a_column_is_what_the_model_was_fitted_on(tmp_path, shape, levels, spelt
 def test_names_that_read_like_patterns_are_names(tmp_path):
     model = DecisionTreeClassifier().fit(pd.DataFrame({"^a.*$": [10.0, 90.0]}), [0, 1])
     path = written(tmp_path, "^a.*$,ab,t\n10,90,0\n90,10,1\n")
-    read, truth = read_records(path, model, None, "t")
+    read, truth = read_records(path, as_classifier(model), None, "t")
     assert truth.tolist() == as_classifier(model).labels(read.select([read["^a.*$"]])).tolist() == [0, 1]
     asked = {"sensitive": ["^a.*$"], "domain": {"^a.*$": (0, 100)}, "mechanisms": ["pm"], "epsilons": [50]}
     assert (ew.stability(model, read, y=truth, **asked).lower > 0.9).all()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import polars as pl
     import typer
 
+    from epsworth.classifiers import Classifier
     from epsworth.space import Domain
     from epsworth.studies.study import Study
     from epsworth.utility.curve_parts import CurveParts
@@ -42,7 +43,7 @@ class Inputs:
 
     Attributes
     ----------
-    model : classifier
+    model : Classifier
     frame : polars data frame
         Without the column of true labels.
     truth : ndarray or None
@@ -54,7 +55,7 @@ class Inputs:
         Where they come from, in words, where a page is to tell that.
     """
 
-    model: Any
+    model: Classifier
     frame: pl.DataFrame
     truth: Any
     names: list[Any]
@@ -64,6 +65,7 @@ class Inputs:
     @classmethod
     def of(cls, given: Mapping[str, Any], model: Path | str, table: Path, policy: Path | None = None) -> Self:
         """Load what the options name."""
+        from epsworth.classifiers import as_classifier
         from epsworth.release import Policy
         from epsworth.space import Domain
         from epsworth.studies.read_files import check_unchanged, read_files
@@ -75,7 +77,7 @@ class Inputs:
         before = read_files(files)
         declared = None if given["domain"] is None else Domain.load(given["domain"])
         clients = None if policy is None else Policy.load(policy)
-        asked = classifier(model, given)
+        asked = as_classifier(classifier(model, given))
         frame, truth = read_records(table, asked, declared, given["target"], policy=clients, sep=given["sep"])
         names = [column_named(name, frame.columns) for name in split_commas(given["sensitive"] or [], frame.columns)]
         if given["domain_from_data"]:

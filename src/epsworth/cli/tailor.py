@@ -215,11 +215,9 @@ def _declared(asked: asking.Inputs) -> list[Feature]:
 
 def _with_columns(asked: asking.Inputs) -> asking.Inputs:
     """Take all columns that the model reads for sensitive where none is named."""
-    from epsworth.classifiers import as_classifier
-
     if asked.names:
         return asked
-    read = as_classifier(asked.model).features
+    read = asked.model.features
     return replace(asked, names=[name for name in asked.frame.columns if read is None or name in read])
 
 

@@ -14,6 +14,7 @@ from epsworth.numerals import exact_decimal, short
 if TYPE_CHECKING:
     import polars as pl
 
+    from epsworth.classifiers import Classifier
     from epsworth.release import Policy
     from epsworth.space import Domain
     from epsworth.utility.choice import Choice
@@ -80,7 +81,7 @@ def families(words: Iterable[str] | None) -> list[str]:
 
 def read_records(
     path: str | Path,
-    model: Any,
+    classifier: Classifier,
     domain: Domain | None,
     target: str | None,
     *,
@@ -92,11 +93,8 @@ def read_records(
 
     What the domain or the policy declares goes before what the model takes its columns for; labels are the model's.
     """
-    from epsworth.classifiers import as_classifier
     from epsworth.classifiers.inputs import declared_inputs
     from epsworth.tables import ENTRY, Declared, kinds_of, read_table, selected
-
-    classifier = as_classifier(model)
 
     def declared(names: list[str]) -> Declared:
         check_column(target, names, field)

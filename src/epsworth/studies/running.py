@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from epsworth.classifiers import Classifier, as_classifier
 from epsworth.records import as_records
 from epsworth.space import Domain
 from epsworth.studies.inputs import check_row, column_named, model_of_file, read_records, tailored_of
@@ -48,7 +49,7 @@ class Settings:
 class Loaded:
     """What a study names, loaded."""
 
-    model: Any
+    model: Classifier
     frame: pl.DataFrame
     truth: Any
     names: list[Any]
@@ -68,7 +69,8 @@ class Loaded:
         before = read_files(files)
         domain = study.domain if isinstance(study.domain, Domain) else None
         domain = Domain.load(files["domain"]) if "domain" in files else domain
-        model = _service(study, settings) if study.remote else model_of_file(files["model"], settings.trust)
+        named = _service(study, settings) if study.remote else model_of_file(files["model"], settings.trust)
+        model = as_classifier(named)
         frame, truth = read_records(files["table"], model, domain, study.target, field="target", sep=study.sep)
         names = [column_named(name, frame.columns, "sensitive") for name in study.sensitive]
         if isinstance(study.on, int):
@@ -78,15 +80,13 @@ class Loaded:
 
     def fingerprint(self) -> str | None:
         """Return the fingerprint of the model's answers, where every column that it reads has a declared range."""
-        from epsworth.classifiers import as_classifier
         from epsworth.classifiers.fingerprints import fingerprint
 
         if self.domain is None:
             return None
         try:
-            classifier = as_classifier(self.model)
-            records = as_records(self.frame, features=classifier.features, count=classifier.count)
-            return fingerprint(classifier, self.domain.features, records)
+            records = as_records(self.frame, features=self.model.features, count=self.model.count)
+            return fingerprint(self.model, self.domain.features, records)
         except Exception:  # a model may refuse records that nobody has; nothing rests on it
             return None
 
