@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 import epsworth as ew
-from epsworth.release import Others, Policy, Rule, Sampling
+from epsworth.release import Pass, Policy, Rule, Sampling
 
 MODULE = Path(ew.__file__).with_name("client") / "epsworth.mjs"
 WORD = 1 << 64
@@ -23,7 +23,7 @@ POLICY = Policy(
         Rule(DOMAIN["t"], "pm_affine:quantise=9", Decimal("2.5"), 8),
         Rule(DOMAIN["job"], "krr", Decimal("0.1"), missing="other", outside="other"),
     ),
-    others=Others(("id",), ("name",)),
+    passing=Pass(("id",), ("name",)),
 )
 SAMPLED = Policy.of("sw_affine", "0.7", ew.Domain.of({"7": (0, 1), "1": (-3, 5), "b": (0, 9)}), sample=2)
 SCALED = Policy(SAMPLED.rules, Sampling(1, "scaled"))

@@ -20,7 +20,7 @@ import epsworth as ew
 import tailored
 from epsworth.exact.entropy import WordSource
 from epsworth.exact.regions import region_kernel
-from epsworth.release import Others, Policy, Rule
+from epsworth.release import Pass, Policy, Rule
 from epsworth.release.copies import Trees
 from epsworth.release.grids import Grid
 from epsworth.release.randomisers import Average, Gain, Worst
@@ -100,7 +100,7 @@ def random_policy(seed: int) -> Policy:
     public += [
         name for name in RULES if not hidden[names().index(name)] and name not in [r.feature.name for r in rules]
     ]
-    others = Others(("id", *public[1:]), ("note", *public[:1])) if rng.random() < 0.5 else None
+    others = Pass(("id", *public[1:]), ("note", *public[:1])) if rng.random() < 0.5 else None
     return Policy(tuple(rules), None, tailoring, others)
 
 

@@ -17,7 +17,7 @@ from test_client_in_node import NODE, answers
 
 import epsworth as ew
 from epsworth.client import Client
-from epsworth.release import Others, Policy, Rule
+from epsworth.release import Pass, Policy, Rule
 
 JOBS = ew.Feature("job", categories=("clerk", 1, 2.5, "other"))
 TOTAL = Policy(
@@ -26,9 +26,9 @@ TOTAL = Policy(
         Rule(JOBS, "krr", Decimal(1), missing="clerk", outside="other"),
         Rule(ew.Feature("7", -1, 1), "krr:k=5", Decimal(2), missing=0.25),
     ),
-    others=Others(("id", "city"), ("note",)),
+    passing=Pass(("id", "city"), ("note",)),
 )
-STRICT = Policy(tuple(Rule(rule.feature, rule.mechanism, rule.epsilon) for rule in TOTAL.rules), others=TOTAL.others)
+STRICT = Policy(tuple(Rule(rule.feature, rule.mechanism, rule.epsilon) for rule in TOTAL.rules), passing=TOTAL.passing)
 
 
 class Hostile:

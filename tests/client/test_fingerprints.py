@@ -17,7 +17,7 @@ from test_client_in_node import NODE, answers
 
 import epsworth as ew
 from epsworth.client import Client
-from epsworth.release import Others, Policy, Rule, Sampling
+from epsworth.release import Pass, Policy, Rule, Sampling
 
 LENGTHS = (0, 1, 3, 55, 56, 57, 63, 64, 65, 119, 120, 128, 1000)
 FIPS = {
@@ -143,13 +143,13 @@ def differing():
     for kinds in (("clerk", "other", "nurse"), ("clerk", "nurse"), (1, 2), ("1", "2"), (True, 2), (1, 2.5)):
         yield Policy((Rule(ew.Feature("job", categories=kinds), "krr", Decimal(1)),))
     for others in (
-        Others(),
-        Others(("id",)),
-        Others((), ("id",)),
-        Others(("id", "n")),
-        Others(("id", "n"), (), ("n",)),
+        Pass(),
+        Pass(("id",)),
+        Pass((), ("id",)),
+        Pass(("id", "n")),
+        Pass(("id", "n"), (), ("n",)),
     ):
-        yield Policy((rule(),), others=others)
+        yield Policy((rule(),), passing=others)
     yield Policy(SAMPLED.rules, Sampling(1))
     yield Policy(SAMPLED.rules, Sampling(2, "scaled"))
     yield Policy(SAMPLED.rules)
@@ -159,8 +159,8 @@ def differing():
         {"representatives": tables.representatives[::-1]},
     ):  # fmt: skip
         yield Policy((), None, replace(tables, **change))
-    yield Policy((), None, tables, Others(("hours",)))
-    yield Policy((), None, tables, Others((), ("hours",)))
+    yield Policy((), None, tables, Pass(("hours",)))
+    yield Policy((), None, tables, Pass((), ("hours",)))
 
 
 def test_all_that_a_device_would_do_otherwise_has_another_fingerprint():

@@ -29,7 +29,7 @@ from epsworth.client.tailored import alias, prove
 from epsworth.exact.alias import Alias
 from epsworth.exact.rational import exp_below
 from epsworth.exact.two_level import TwoLevel
-from epsworth.release import Others, Policy, Rule
+from epsworth.release import Pass, Policy, Rule
 from epsworth.release.client_files import client_files
 from epsworth.release.tables import Perturbation
 from epsworth.release.tailoring import Reach
@@ -169,9 +169,9 @@ def test_public_columns_are_needed_and_pass_as_the_policy_says():
     for hours in ([5], {"a": 5}, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="hours: passes, but"):
             client.perturb(RECORD | {"hours": hours})
-    dropped = Policy((), None, WORST.tailoring, Others((), ("hours",)))
+    dropped = Policy((), None, WORST.tailoring, Pass((), ("hours",)))
     assert list(ew.perturb(dropped, RECORD | {"hours": [5]})) == ["age", "job"]
-    silent = Policy((), None, WORST.tailoring, Others(("id",)))
+    silent = Policy((), None, WORST.tailoring, Pass(("id",)))
     with pytest.raises(ValueError, match="others: lacks 'hours', at which the policy looks"):
         silent.for_clients()
 

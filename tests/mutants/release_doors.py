@@ -28,7 +28,7 @@ def total_of_the_cheapest_features(original):
 
 
 @mutant(
-    "epsworth.release.others.Others.kept",
+    "epsworth.release.passed.Pass.kept",
     claim="under a policy with `others` no column leaves that was not declared",
     test=f"{OTHERS}::test_what_stays_is_what_is_perturbed_or_passed",
 )

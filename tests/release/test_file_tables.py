@@ -22,7 +22,7 @@ from pyarrow import csv as pyarrow_csv
 import epsworth as ew
 from epsworth import csv_grammar, csv_text, lines
 from epsworth.exact.testing import ReplayableWords
-from epsworth.release import Others, Policy, Rule, batches
+from epsworth.release import Pass, Policy, Rule, batches
 from epsworth.release.file_tables import file_table
 from epsworth.release.tables import Perturbation
 from epsworth.values import NUMBER
@@ -381,7 +381,7 @@ def test_units_that_are_refused(kind, content, message, release):
 
 def told_about(*args):
     perturbed = Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100)}))
-    return replace(perturbed, others=Others(*args))
+    return replace(perturbed, passing=Pass(*args))
 
 
 def test_columns_of_csv_are_dropped_and_passed_as_told(release):

@@ -11,12 +11,12 @@ import pytest
 from pyarrow import parquet
 
 import epsworth as ew
-from epsworth.release import Others, Policy, perturb_file
+from epsworth.release import Pass, Policy, perturb_file
 
 PLAIN = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}), bits=4)
-SECOND = Policy(PLAIN.rules, others=Others(("id",), ("note",)))
+SECOND = Policy(PLAIN.rules, passing=Pass(("id",), ("note",)))
 ARRAYS = Policy.of("pm", 1, ew.Domain.of({0: (0, 100)}), bits=4)
-SECOND_ARRAYS = Policy(ARRAYS.rules, others=Others((), ("x1",)))
+SECOND_ARRAYS = Policy(ARRAYS.rules, passing=Pass((), ("x1",)))
 
 
 class Odd(float):

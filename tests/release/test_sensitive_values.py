@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 import epsworth as ew
-from epsworth.release import Others, Policy, Rule, Sampling, perturb_file
+from epsworth.release import Pass, Policy, Rule, Sampling, perturb_file
 from epsworth.release.passing import passing
 from epsworth.release.tables import Perturbation
 from epsworth.values import number, spelt_number
@@ -50,7 +50,7 @@ def rules(*names):
 
 
 OPEN = Policy(rules("age", "job", "code"))
-CLOSED = Policy(OPEN.rules, others=Others(("city", "id"), ("note",)))
+CLOSED = Policy(OPEN.rules, passing=Pass(("city", "id"), ("note",)))
 BY_PLACE = Policy(rules("x0", "x2", "x3"))
 SENT = {"age": 33.333333333333336, "job": "a", "code": 1}
 JSON = [
@@ -171,7 +171,7 @@ def test_frames_of_objects_tell_nothing_more(value):
     given = pd.Series([VALUES[value], 7, None], dtype=object)
     usual = pd.DataFrame({"id": [1, 2, 3], "age": [5, 6, 7], "job": ["a", "b", "c"], "code": [1, 2, 300]})
     for name in SENT:
-        for policy in (OPEN, Policy(OPEN.rules, others=Others(("id",)))):
+        for policy in (OPEN, Policy(OPEN.rules, passing=Pass(("id",)))):
             assert told(policy, usual.assign(**{name: given})) == told(policy, usual)
 
 

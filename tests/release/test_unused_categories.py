@@ -11,10 +11,10 @@ import pytest
 from pyarrow import parquet
 
 import epsworth as ew
-from epsworth.release import Others, Policy, perturb_file
+from epsworth.release import Pass, Policy, perturb_file
 
 PLAIN = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}), bits=4)
-SECOND = Policy(PLAIN.rules, others=Others(("city", "ward")))
+SECOND = Policy(PLAIN.rules, passing=Pass(("city", "ward")))
 WORD = "Secretville"
 ORDER = ["z", WORD, "a"]
 AGE = [31.0, 62.0, 40.0]

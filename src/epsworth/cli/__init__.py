@@ -26,6 +26,7 @@ from epsworth.cli import (
     noise,
     options,
     perturb,
+    policy,
     predict,
     privatize,
     profile,
@@ -76,6 +77,7 @@ for command in (
     app.command()(options.apart(command))
 app.add_typer(learn.app, name="learn")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(policy.app, name="policy")
 
 
 def _version(asked: bool) -> None:

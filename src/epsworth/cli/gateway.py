@@ -23,10 +23,6 @@ def gateway(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any, which the log says.")
     ] = 8800,
-    public: Annotated[
-        list[str] | None,
-        typer.Option("--public", help="Input that passes as it is; repeat, or separate by commas. Others are refused."),
-    ] = None,
     tensor: Annotated[
         list[str] | None,
         typer.Option(
@@ -40,7 +36,8 @@ def gateway(
     ] = None,
     datatype: Annotated[str, typer.Option(help="FP64 or FP32: in which released numbers leave.")] = "FP64",
     person: Annotated[
-        str | None, typer.Option(help="Input that says whose record it is; it stays here unless it is public.")
+        str | None,
+        typer.Option(help="Input that says whose record it is; it stays here unless the policy passes it."),
     ] = None,
     ledger: Annotated[Path | None, typer.Option(help="File of what each person lost already; made if absent.")] = None,
     budget: Annotated[
@@ -79,7 +76,6 @@ def gateway(
     settings = Settings(
         Policy.load(policy),
         upstream,
-        public=tuple(options.split_commas(public or [])),
         tensors=dict(map(_tensor, tensor or ())),
         outputs=tuple(options.split_commas(output or [])),
         datatype=datatype,

@@ -22,6 +22,8 @@ from epsworth.numerals import fits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from epsworth.release import Policy
+
 
 Model = Annotated[
     Path,
@@ -117,6 +119,14 @@ Json = Annotated[
 ]
 PolicyOut = Annotated[
     Path | None, typer.Option("--policy", help="Write what clients must run to this .toml file (see perturb).")
+]
+Passing = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pass",
+        help="Columns that the policy lets pass as they are; repeat, or separate by commas. Default: what the model "
+        "reads and nobody perturbs.",
+    ),
 ]
 PolicyFile = Annotated[Path, typer.Argument(help="Policy file (.toml), as recommend --policy writes it.")]
 Jobs = Annotated[int | None, typer.Option(help="Workers; -1 for all cores.")]
@@ -296,6 +306,25 @@ def check_policy_out(policy: Path | None, domain_from_data: bool) -> None:
         check_policy(policy)
     if policy is not None and domain_from_data:
         raise ValueError("--policy is handed to every client, and --domain-from-data is a leak; declare --domain")
+
+
+def passing_columns(words: list[str] | None, policy: Path | None) -> list[str] | None:
+    """Return the columns that --pass names; None for what the model reads."""
+    if words is not None and policy is None:
+        raise ValueError("--pass names the columns that a policy lets pass; give --policy, too, or drop it")
+    return None if words is None else split_commas(words)
+
+
+def passing_only(policy: Policy, columns: list[str] | None) -> Policy:
+    """Return a policy that lets these columns pass; others at which it looks are left out."""
+    from dataclasses import replace
+
+    from epsworth.release import Pass
+
+    if columns is None:
+        return policy
+    rest = tuple(name for name in policy.passing.columns if name not in columns)
+    return replace(policy, passing=Pass(tuple(columns), rest))
 
 
 @contextmanager

@@ -61,6 +61,7 @@ def recommend(
     plot: options.Plot = None,
     report: options.Report = None,
     policy: options.PolicyOut = None,
+    passing: options.Passing = None,
     study: Annotated[
         Path | None, typer.Option("--study", help="Write this question to a .toml file, to be asked again by run.")
     ] = None,
@@ -87,6 +88,7 @@ def recommend(
     curves: Any  # in memory, or in parts
     if recheck and (policy is None or table is None):
         raise ValueError("--recheck analyses what is written to --policy, for a model and a table; give all three")
+    columns = options.passing_columns(passing, policy)
     view = view_asked(on)
     check_choice(at_least, of, delta)
     if table is None:
@@ -113,9 +115,9 @@ def recommend(
     if policy is not None and found.feasible:
         if loaded is not None and found.choice is not None and found.choice.tailored:
             made = _tailored(found.choice, loaded, seed)
-            made.policy.save(policy)
+            options.passing_only(made.policy, columns).save(policy)
         else:
-            found.policy(Domain.load(domain) if domain is not None else ranges).save(policy)
+            found.policy(Domain.load(domain) if domain is not None else ranges, passing=columns).save(policy)
         if recheck and table is not None:
             given = context.params | {"resume": None}
             again, stopped = asking.compute(given, source, table, policy=policy, loaded=loaded)
@@ -190,7 +192,7 @@ def check_choice(at_least: float, of: str, delta: float | None) -> None:
         raise ValueError(f"--delta must lie in [0, 1], got {delta:g}")
 
 
-CHOICES = {"source", "table", "verbose", "at_least", "on", "of", "delta", "json", "plot", "policy", "report"}
+CHOICES = {"source", "table", "verbose", "at_least", "on", "of", "delta", "json", "plot", "policy", "passing", "report"}
 
 
 def _refuse_questions(context: typer.Context, allowed: set[str]) -> None:

@@ -40,6 +40,7 @@ def split(
     json: options.Json = None,
     plot: options.Plot = None,
     policy: options.PolicyOut = None,
+    passing: options.Passing = None,
 ) -> None:
     """Share a record's epsilon out over its features."""
     import epsworth as ew
@@ -47,6 +48,7 @@ def split(
 
     options.check_outputs(json, plot, policy)
     options.check_policy_out(policy, domain_from_data)
+    columns = options.passing_columns(passing, policy)
     if on not in ("average", "worst"):
         raise ValueError(f"--on must be average or worst, got {on!r}")
     asked = asking.Inputs.of(context.params, model, table)
@@ -66,7 +68,8 @@ def split(
 
         declared = asked.domain or unit_domain(found.features)
         features = Domain(tuple(declared[name] for name in found.features))
-        Policy.of(mechanism, dict(zip(found.features, found.epsilons, strict=True)), features).save(policy)
+        epsilons = dict(zip(found.features, found.epsilons, strict=True))
+        Policy.of(mechanism, epsilons, features, passing=found.passing if columns is None else columns).save(policy)
     if show.told(json, found.to_dict):
         return
     out = show.console()

@@ -36,6 +36,7 @@ def tailor(
         typer.Option("--sensitive", "-s", help="Column that clients keep to themselves; repeat. Default: all of them."),
     ] = None,
     policy: options.PolicyOut = None,
+    passing: options.Passing = None,
     domain: Annotated[
         Path | None,
         typer.Option("--domain", help="Public ranges of these columns, .toml or .json; default: those in the table."),
@@ -120,6 +121,7 @@ def tailor(
     options.check_outputs(json, plot, policy)
     options.check_page(report)
     options.check_policy_out(policy, domain_from_data=False)
+    columns = options.passing_columns(passing, policy)
     stated = record_epsilon(epsilon, "--epsilon")
     _check_wishes(wish, target, plot, holdout)
     counts = _weights(weights, also or [])
@@ -145,7 +147,7 @@ def tailor(
             stacklevel=1,
         )
     if policy is not None:
-        made.policy.save(policy)
+        options.passing_only(made.policy, columns).save(policy)
     if plot is not None and curves is not None:
         from epsworth.utility.figures import plot_curves
 

@@ -52,7 +52,7 @@ def check_covered(name: Any, settings: Settings) -> None:
     if not isinstance(name, str) or not settings.covers(name):
         raise Refusal(
             "undeclared",
-            f"the input {shown(name)} is neither perturbed nor declared public; leave it out, or declare it",
+            f"the input {shown(name)} is neither perturbed nor let pass by the policy; leave it out",
         )
 
 

@@ -1,4 +1,4 @@
-"""What a gateway is told: what is public, who is who, how much is too much.  Checked once, before it listens."""
+"""What a gateway is told: the policy, who is who, how much is too much.  Checked once, before it listens."""
 
 from __future__ import annotations
 
@@ -19,18 +19,15 @@ DATATYPES = ("FP64", "FP32")
 class Settings:
     """How a gateway treats requests.
 
-    Claim: of a request, upstream receives the released values of the policy's features, the inputs declared public,
-    and names that stand here; nothing else.
+    Claim: of a request, upstream receives the released values of the policy's features, those of the columns
+    that it lets pass, and names that stand here; nothing else.
 
     Parameters
     ----------
     policy : Policy
+        What is perturbed, and what passes; what it drops is taken and does not leave.
     upstream : str
         Where perturbed requests go: ``http://host:port``, or one model of it, ``http://host:port/v2/models/NAME``.
-    public : tuple of str
-        Inputs that pass as they are.  Any input that is neither here nor perturbed by the policy is refused.  Where the
-        policy has `others`, they must be among those that it passes, of which none passes by that alone: what a
-        table's owner may keep is more than a model elsewhere needs.  What it drops is taken and does not leave.
     tensors : mapping from name to tuple of str
         Names of tensors with two dimensions, and their columns; none: requests name them (``parameters.columns``).
     outputs : tuple of str
@@ -38,7 +35,7 @@ class Settings:
     datatype : {"FP64", "FP32"}
         In which released numbers leave, whatever the request's were: those could depend on the values.
     person : str, optional
-        The input that says whose record it is.  It does not leave, unless it is public, too.
+        The input that says whose record it is.  It does not leave, unless the policy lets it pass.
     ledger : path, optional
         Where people's charges stand.
     budget, delta_budget : Decimal, optional
@@ -49,7 +46,6 @@ class Settings:
 
     policy: Policy
     upstream: str
-    public: tuple[str, ...] = ()
     tensors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
     datatype: str = "FP64"
@@ -77,15 +73,6 @@ class Settings:
                 object.__setattr__(self, key, exact_decimal(key, getattr(self, key)))
                 if not getattr(self, key) > 0:
                     raise ValueError(f"{key}: must be positive, got {getattr(self, key)}")
-        for name in self.public:
-            if name in self.policy.names:
-                raise ValueError(f"public: {name!r} is perturbed by the policy; take it out of one of the two")
-        if (others := self.policy.others) is not None:
-            for name in self.public:
-                if name not in others.passed:
-                    raise ValueError(
-                        f"public: {name!r} is not among others.pass of the policy; take it out, or name it"
-                    )
         if self.person in self.policy.names:
             raise ValueError(f"person: {self.person!r} is perturbed by the policy; name the input that says who it is")
         if self.datatype not in DATATYPES:
@@ -127,7 +114,7 @@ class Settings:
                 raise ValueError(f"tensors: {name!r} names the column {column!r} twice; keep one")
             if not self.covers(column):
                 raise ValueError(
-                    f"tensors: the column {column!r} of {name!r} is neither perturbed nor public; declare it"
+                    f"tensors: the column {column!r} of {name!r} is neither perturbed nor let pass by the policy"
                 )
 
     def covers(self, name: str) -> bool:
@@ -137,8 +124,12 @@ class Settings:
     @cached_property
     def _inputs(self) -> frozenset[str]:
         person = [] if self.person is None else [self.person]
-        dropped = () if self.policy.others is None else self.policy.others.dropped
-        return frozenset((*self.policy.names, *self.public, *dropped, *person))
+        return frozenset((*self.policy.names, *self.public, *self.policy.passing.drop, *person))
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """The inputs that pass as they are; any input that the policy does not name is refused."""
+        return self.policy.passing.columns
 
     @cached_property
     def features(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Release: a policy that clients run, with draws that keep the promise exactly.
 
 ``policy``       what is perturbed, how, at which exact epsilon: public, readable, fingerprinted
-``rules``        what it is made of; ``others``: columns that it does not perturb; ``reading``: its document, checked
+``rules``        what it is made of; ``passed``: columns that it does not perturb; ``reading``: its document, checked
 ``columns``      one column: natural values -> public grid -> exact draw -> natural values; ``passing``: columns of
              arrays that are not drawn
 ``tables``       `perturb`: tables in memory
@@ -21,7 +21,7 @@ from epsworth.release.audit import Audit, audit_policy
 from epsworth.release.black_box import SamplerAudit, audit_sampler
 from epsworth.release.ledger import Ledger
 from epsworth.release.many_files import perturb_files
-from epsworth.release.others import Others
+from epsworth.release.passed import Pass
 from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
 from epsworth.release.rules import Rule, Sampling
@@ -31,7 +31,7 @@ from epsworth.release.tables import perturb
 __all__ = [
     "Audit",
     "Ledger",
-    "Others",
+    "Pass",
     "Policy",
     "Receipt",
     "Rule",

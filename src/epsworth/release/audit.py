@@ -183,7 +183,7 @@ def audit_policy(policy: Policy, *, progress: Callable[[float], None] = lambda s
         *_rows(policy),
         *raw(policy),
         *_serial(policy, of_serial),
-        *_others(policy),
+        *_passing(policy),
     ]
     return Audit(policy.fingerprint, str(policy.guarantee), tuple(features), tuple(record), float_above(risk.spent))
 
@@ -341,25 +341,23 @@ def _rows(policy: Policy) -> Iterator[Check]:
     yield Check("rows", not wrong and not spare, says)
 
 
-def _others(policy: Policy) -> Iterator[Check]:
+def _passing(policy: Policy) -> Iterator[Check]:
     """Release a record with every declared column, and see what of it leaves; then one with a column more."""
-    if policy.others is None:
-        return
     pl = needed("polars", "files", "auditing what becomes of other columns")
-    perturbation, kept = Perturbation(policy), (*policy.names, *policy.others.passed)
+    perturbation, kept = Perturbation(policy), (*policy.names, *policy.passing.columns)
     table = pl.DataFrame(
-        {name: ["own"] for name in (*policy.others.passed, *policy.others.dropped)}
+        {name: ["own"] for name in (*policy.passing.columns, *policy.passing.drop)}
         | {name: [placed.values[0]] for name, placed in perturbation.seen.items()}
         | {name: [column.values[0]] for name, column in perturbation.ruled.items()}
     )
     try:
         left = perturbation.frame(as_frame(table))
         as_stated = sorted(left.columns) == sorted(kept) and all(
-            left[name][0] == table[name][0] for name in policy.others.passed
+            left[name][0] == table[name][0] for name in policy.passing.columns
         )
     except ValueError:  # the copy sees a column that is not declared: no record can be released
         as_stated = False
-    yield Check("others", as_stated, f"{len(kept)} declared columns leave, the others stay")
+    yield Check("pass", as_stated, f"{len(kept)} declared columns leave, the others stay")
     unknown = "".join(("other", *table.columns))  # longer than each of them
     try:
         perturbation.frame(as_frame(table.with_columns(pl.lit(1).alias(unknown))))

@@ -38,7 +38,7 @@ def check_index(passed: Container[Hashable], table: Any) -> None:
     counted = type(index).__name__ == "RangeIndex" and names == [None] and (index.start, index.step) == (0, 1)
     if index is not None and not counted and not all(isinstance(n, Hashable) and n in passed for n in names):
         raise ValueError(
-            "the table has an index that is no plain count of its rows and is not among others.pass; drop it with "
+            "the table has an index that is no plain count of its rows and is not among pass.columns; drop it with "
             "reset_index(drop=True)"
         )
 

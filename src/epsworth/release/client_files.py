@@ -84,7 +84,7 @@ def _vectors(policy: Policy, client: Client, count: int) -> Iterator[dict[str, A
 def _record(policy: Policy, rng: random.Random) -> dict[str, Any]:
     """Return a made up record; what a tailored policy replaces is absent in some, and absurd in others."""
     record = {rule.feature.name: _value(rule.feature, rule.kernel.points, rng) for rule in policy.rules}
-    record |= dict.fromkeys(() if policy.others is None else policy.others.passed, "as it is")
+    record |= dict.fromkeys(policy.passing.columns, "as it is")
     if (tailoring := policy.tailoring) is None:
         return record
     for grid, hidden in zip(tailoring.grids, tailoring.sensitive, strict=True):

@@ -40,7 +40,7 @@ def content(policy: Policy) -> str:
         "format": FORMAT,
         **({} if sample is None else {"sample": {"features": sample.features, "unsampled": sample.unsampled}}),
         "features": [_feature(rule) for rule in policy.rules],
-        "others": _others(policy),
+        "others": {"pass": list(policy.passing.columns), "drop": list(policy.passing.drop)},
         **({} if tailoring is None else {"tailored": _tailored(tailoring)}),
         "file": file_digest(policy),
     }
@@ -58,28 +58,15 @@ def _check(policy: Policy) -> None:
         _check_categories(f"features.{rule.feature.name}", rule.feature)
     for grid in () if policy.tailoring is None else policy.tailoring.grids:
         _check_categories(f"tailored.inputs.{grid.name}", grid.feature)
-    if policy.others is not None:
-        for name in _public(policy):
-            if name not in policy.others.passed and name not in policy.others.dropped:
-                raise ValueError(f"others: lacks {name!r}, at which the policy looks; add it to pass or to drop")
+    named = (*policy.names, *policy.passing.columns, *policy.passing.drop)
+    for grid in () if policy.tailoring is None else policy.tailoring.grids:
+        if grid.name not in named:
+            raise ValueError(f"pass: lacks {grid.name!r}, at which the policy looks; add it to columns or to drop")
 
 
 def _check_categories(where: str, feature: Feature) -> None:
     if any(isinstance(value, int) and abs(value) >= WHOLE for value in feature.categories or ()):
         raise ValueError(f"{where}.categories: whole numbers of 2^53 or more are not the same in all languages")
-
-
-def _public(policy: Policy) -> list[str]:
-    """Return the public columns that a tailored policy looks at."""
-    looked_at = () if policy.tailoring is None else tuple(grid.name for grid in policy.tailoring.grids)
-    return [name for name in looked_at if name not in policy.names]
-
-
-def _others(policy: Policy) -> dict[str, list[str]]:
-    """Return what passes and what is dropped; where a policy does not say, the public columns that it looks at pass."""
-    if policy.others is None:
-        return {"pass": _public(policy), "drop": []}
-    return {"pass": list(policy.others.passed), "drop": list(policy.others.dropped)}
 
 
 def _tailored(tailoring: Tailoring) -> dict[str, Any]:

@@ -108,7 +108,7 @@ class CsvRecords(Records):
             if row is not None:
                 raise ValueError(
                     f"row {first + row}, {name}: the field holds a comma or a quote, and may be two fields in one; "
-                    f"repair the row, or name the column in others.text of the policy"
+                    f"repair the row, or name the column in pass.text of the policy"
                 )
 
     def _inputs(self, table: csv_text.Table, first: int) -> tuple[dict[str, Indices], dict[str, Indices]]:

@@ -130,20 +130,7 @@ def no_constant(word: str) -> Any:
     raise NotJson
 
 
-class Spelt(str):
-    """A number as it is written."""
-
-    __slots__ = ()
-
-
-# Python writes NaN and Infinity, which JSON lacks: where nothing says which columns pass, they pass as well
 _values = json.JSONDecoder(parse_int=whole_number, parse_constant=lambda word: [word])  # no number, nor a category NaN
-_spelt = {
-    strict: json.JSONDecoder(
-        parse_int=Spelt, parse_float=Spelt, parse_constant=no_constant if strict else Spelt, object_pairs_hook=unique
-    )
-    for strict in (False, True)
-}
 
 
 def decode_values(texts: list[str]) -> list[Any]:
@@ -170,34 +157,32 @@ def _decoded(text: str) -> Any:
         return [text]
 
 
-def rewritten(text: str, *, strict: bool = False) -> str:
-    r"""Return the one text of a value, however it was written.
+def rewritten(text: str) -> str:
+    r"""Return the one text of a single value, however it was written.
 
     Whole numbers stay whole; all others are written as the shortest double, or where none is equal with all digits.
-
-    Parameters
-    ----------
-    strict : bool
-        Refuse NaN and Infinity.
 
     Raises
     ------
     NotJson
-        If the text is not one JSON value, or an object in it names a member twice.
+        If the text is no number, text, truth or null of JSON: NaN and Infinity are none.
 
     Examples
     --------
-    >>> [rewritten(text) for text in ("7.50", "1E2", '"\\u0041"', '{"a":[1 , 2.0]}')]
-    ['7.5', '100.0', '"A"', '{"a": [1, 2.0]}']
+    >>> [rewritten(text) for text in ("7.50", "1E2", '"\\u0041"', "true")]
+    ['7.5', '100.0', '"A"', 'true']
     """
     if SAME.fullmatch(text):
         return text
     if NUMBER.fullmatch(text):
         return _number(text)
     try:
-        return _written(_spelt[strict].decode(text))
+        value = json.loads(text, parse_constant=no_constant)
     except (ValueError, RecursionError):
         raise NotJson from None
+    if not isinstance(value, str):  # what nests could hold any other column
+        raise NotJson
+    return string(value)
 
 
 def string(text: str) -> str:
@@ -205,24 +190,10 @@ def string(text: str) -> str:
     return json.dumps(text, ensure_ascii=any("\ud800" <= letter <= "\udfff" for letter in text))
 
 
-def _written(value: Any) -> str:
-    if isinstance(value, Spelt):
-        return _number(value)
-    if isinstance(value, str):
-        return string(value)
-    if isinstance(value, list):
-        return f"[{', '.join(map(_written, value))}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{string(name)}: {_written(inner)}' for name, inner in value.items())}}}"
-    return json.dumps(value)
-
-
 def _number(text: str) -> str:
     """Return a number's one text: of whole ones as they are, else of the shortest double, or of all digits."""
     if WHOLE.fullmatch(text):
         return "0" if text == "-0" else text
-    if not text[-1].isdigit():  # NaN, Infinity
-        return text
     shortest = repr(float(text))
     try:
         exact = Decimal(text)

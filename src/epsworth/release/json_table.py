@@ -66,14 +66,9 @@ class JsonRecords(Records):
 
     def __init__(self, perturbation: Perturbation, unit: str | None) -> None:
         self.perturbation, self.unit = perturbation, unit
-        self.others = perturbation.policy.others
-        self.needed = [name for name, column in perturbation.ruled.items() if not self._may_lack(column)]
+        self.needed = [name for name, column in perturbation.ruled.items() if column.rule.missing is None]
         self.looked_at = dict.fromkeys([*perturbation.columns, *perturbation.seen, *([] if unit is None else [unit])])
         self.known: dict[tuple[str, ...], list[str]] = {}  # which members of such objects pass
-
-    def _may_lack(self, column: Column) -> bool:
-        """Tell whether an absent member is a gap; where all names pass, it could stand there under another name."""
-        return self.others is not None and column.rule.missing is not None
 
     def told(self) -> tuple[Any, ...]:
         """Return the unit."""
@@ -150,24 +145,23 @@ class JsonRecords(Records):
             if len(self.known) > 1000:
                 self.known.clear()
             kept = [name for name in self.perturbation.kept(list(names)) if name not in self.perturbation.columns]
-            self.known[names] = kept if self.others is None else sorted(kept, key=self.others.passed.index)
+            self.known[names] = sorted(kept, key=self.perturbation.policy.passing.columns.index)
         return self.known[names]
 
     def _rewritten(self, text: str, name: str, row: int) -> str:
-        """Return the text of a value that passes; under names that pass, what nests could hold any other."""
+        """Return the text of a value that passes; what nests could hold any other column."""
+        if text[0] in "[{":
+            raise ValueError(
+                f"row {row}, {name}: the member passes, but is not one number, word or truth; send one value"
+            )
         try:
-            written = json_lines.rewritten(text, strict=self.others is not None)
+            return json_lines.rewritten(text)
         except json_lines.NotJson:
-            if self.others is not None and text in CONSTANTS:
+            if text in CONSTANTS:
                 raise ValueError(
                     f"row {row}: a member is NaN or Infinity, which JSON does not have; write null, or a text"
                 ) from None
             raise _not_json(row) from None
-        if self.others is not None and written[0] in "[{":
-            raise ValueError(
-                f"row {row}, {name}: the member passes, but is not one number, word or truth; send one value"
-            )
-        return written
 
     def _inputs(self, found: Found, first: int) -> tuple[dict[str, Indices], dict[str, Indices]]:
         columns = {**self.perturbation.ruled, **self.perturbation.seen}

@@ -143,7 +143,9 @@ def perturb_files(
             run = store.begin(terms, identity, counts)
             if run.state == "done" and not place.manifest.is_file():
                 raise store.repeated(terms, 1 + run.times_before)
-            release = _Release(store, run, terms, place, identity, receipt_of(policy, run, terms, counts))
+            columns = tuple(dict.fromkeys(name for one in seen for name in one.columns))
+            receipt = receipt_of(policy, columns, run, terms, counts)
+            release = _Release(store, run, terms, place, identity, receipt)
             release.finish(spread, files, seen, digests, told)
     told(1.0)
     return release.receipt

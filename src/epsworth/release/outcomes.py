@@ -37,7 +37,7 @@ def outcomes(policy: Policy, record: Mapping[str, Any] | NDArray[Any]) -> list[t
     for name in columns:
         if name not in record:
             raise ValueError(f"record: lacks {name!r}, which the policy perturbs; give every column")
-    kept = set(record) if policy.others is None else set(policy.others.kept(list(record), policy.names))
+    kept = policy.passing.kept(list(record), policy.names)
     drawn = {name: _of_rule(column, record[name]) for name, column in columns.items()}
     if prod(map(len, drawn.values())) > MOST_OUTCOMES:
         raise ValueError(
@@ -61,7 +61,7 @@ def _of_row(policy: Policy, row: NDArray[Any]) -> list[tuple[Any, Fraction]]:
         raise ValueError(f"record: must be one row, got shape {row.shape}")
     names = [f"x{j}" for j in range(len(row))]
     found = outcomes(policy, dict(zip(names, row.tolist(), strict=True)))
-    kept = names if policy.others is None else policy.others.kept(names, policy.names)
+    kept = policy.passing.kept(names, policy.names)
     return [(tuple(sent.get(name) for name in kept), share) for sent, share in found]
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -26,9 +26,9 @@ from epsworth.files import check_readable, check_writable, reading, write_text
 from epsworth.guarantees import Approximate, Guarantee, Pure, compose
 from epsworth.mechanisms.family import parse
 from epsworth.numerals import decimal_below, exact_decimal, exact_sum
-from epsworth.release.others import Others
+from epsworth.release.passed import Pass
 from epsworth.release.policy_text import check_text
-from epsworth.release.reading import VERSION, WITH_OTHERS, check_stated, read_others, read_rules
+from epsworth.release.reading import VERSION, check_stated, read_pass, read_rules
 from epsworth.release.rules import BITS, UNSAMPLED, Rule, Sampling
 from epsworth.release.tailored_reading import read_tailoring
 from epsworth.release.tailoring import Tailoring
@@ -41,12 +41,10 @@ TAILORED = """\
 # Clients find the region of their record in the classifier's map by the copy below, draw one at random once, and send
 # in place of {names} values that stand for the region that was drawn, or the default where none is within reach.
 # That region is all that is released of these columns: a single value alone means nothing, nor do
-# averages.  {others}
+# averages.
 # Whoever holds this file holds a copy of the classifier, or most of it: what it answers can be computed from here,
 # and so can inputs that mislead it.  A prior, if there is one, tells shares of its answers.
 """
-ALL_PASS = "All other columns are sent as they are, but for those with a rule."
-SOME_PASS = "Of all other columns but those with a rule, those under [others] pass are sent as they are."
 WIDTH = 118  # letters of a line of numbers
 SHARE_PLACES = 12  # decimals of a split budget
 
@@ -66,9 +64,9 @@ class Policy(Result):
         Where a record releases some of them only.
     tailoring : Tailoring, optional
         What `epsworth.tailor` puts in.
-    others : Others, optional
-        Which other columns are sent as they are, and which are left out; any that it does not name is refused.
-        Without it every other column is sent as it is.
+    passing : Pass, optional
+        Which other columns are sent as they are, and which are left out; a table with any that it does not name is
+        refused.  By default none is sent.
 
     Examples
     --------
@@ -81,7 +79,7 @@ class Policy(Result):
     rules: tuple[Rule, ...]
     sampling: Sampling | None = None
     tailoring: Tailoring | None = None
-    others: Others | None = None
+    passing: Pass = field(default_factory=Pass)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rules", tuple(self.rules))
@@ -90,8 +88,7 @@ class Policy(Result):
         for name in self.names:
             if self.names.count(name) > 1:
                 raise ValueError(f"features: there are two rules for {name!r}; keep one")
-        if self.others is not None:
-            self.others.check_beside(self.names)
+        self.passing.check_beside(self.names)
         if self.sampling is None:
             return
         if self.tailoring is not None:
@@ -111,6 +108,7 @@ class Policy(Result):
         *,
         bits: int = BITS,
         sample: int | None = None,
+        passing: Sequence[str] = (),
     ) -> Policy:
         """Apply one mechanism to every feature of a domain.
 
@@ -122,6 +120,8 @@ class Policy(Result):
             Per feature.
         sample : int, optional
             Release only this many features of each record; ``epsilon`` is still per released feature.
+        passing : sequence of str
+            Columns that are sent as they are; see `Pass` for more.
         """
         given = epsilon if isinstance(epsilon, Mapping) else {f.name: epsilon for f in domain.features}
         for feature in domain.features:
@@ -133,17 +133,24 @@ class Policy(Result):
                 for f in domain.features
             ),
             None if sample is None else Sampling(sample),
+            passing=Pass(tuple(passing)),
         )
 
     @classmethod
     def split(
-        cls, mechanism: str, total: str | float | Decimal, domain: Domain, *, sample: int | None = None
+        cls,
+        mechanism: str,
+        total: str | float | Decimal,
+        domain: Domain,
+        *,
+        sample: int | None = None,
+        passing: Sequence[str] = (),
     ) -> Policy:
         """Divide one budget evenly among the features of a domain, or among the ``sample`` released ones."""
         parts = len(domain.features) if sample is None else sample
         _check_count(parts, len(domain.features))
         share = decimal_below(Fraction(exact_decimal("total", total)) / parts, SHARE_PLACES)
-        return cls.of(mechanism, share, domain, sample=sample)
+        return cls.of(mechanism, share, domain, sample=sample, passing=passing)
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -172,11 +179,6 @@ class Policy(Result):
         """The perturbed features: those of the rules, then those that a tailored policy replaces."""
         replaced = () if self.tailoring is None else self.tailoring.names
         return tuple(rule.feature.name for rule in self.rules) + replaced
-
-    @property
-    def version(self) -> int:
-        """Of the file: the first readers would not know what becomes of other columns."""
-        return VERSION if self.others is None else WITH_OTHERS
 
     @cached_property
     def fingerprint(self) -> str:
@@ -238,16 +240,15 @@ class Policy(Result):
                 f"  {names}: tailored, epsilon {epsilon} for all of them together: one of {count} regions of the "
                 f"classifier, drawn as is best {best}; single values mean nothing"
             )
-        if self.others is not None:
-            lines.append(f"  {self.others}")
+        lines.append(f"  {self.passing}")
         return "\n".join(lines)
 
     def _content(self) -> dict[str, Any]:
         sample = {} if self.sampling is None else {"sample": asdict(self.sampling)}
         tailored = {} if self.tailoring is None else {"tailored": self.tailoring.to_dict()}
         rules = {rule.feature.name: rule.to_dict() for rule in self.rules}
-        others = {} if self.others is None else {"others": self.others.to_dict()}
-        return {"version": self.version} | sample | ({"features": rules} if rules else {}) | tailored | others
+        passing = {"pass": told} if (told := self.passing.to_dict()) else {}
+        return {"version": VERSION} | sample | ({"features": rules} if rules else {}) | tailored | passing
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the file says, as JSON has it: the nearest double of each decimal."""
@@ -257,15 +258,14 @@ class Policy(Result):
     def _document(self) -> dict[str, Any]:
         """Return what the file says; numbers that were written with a point are exact decimals."""
         total = {"epsilon": self.total, "delta": self.guarantee.delta, "notion": self.guarantee.notion}
-        return {"version": self.version, "fingerprint": self.fingerprint, "per_record": total} | self._content()
+        return {"version": VERSION, "fingerprint": self.fingerprint, "per_record": total} | self._content()
 
     def to_toml(self) -> str:
         """Return the file's text."""
         import tomli_w
 
         names = () if self.tailoring is None else self.tailoring.names
-        rest = ALL_PASS if self.others is None else SOME_PASS
-        told = TAILORED.format(names=", ".join(map(_one_line, names)), others=rest) if names else ""
+        told = TAILORED.format(names=", ".join(map(_one_line, names))) if names else ""
         return HEADER + told + _packed(tomli_w.dumps(self._document()))
 
     def for_clients(self) -> str:
@@ -275,7 +275,7 @@ class Policy(Result):
         ------
         ValueError
             If a mechanism takes more than one word a draw: devices draw from pm, sw, their affine forms, krr and
-            tailored policies.  If a tailored policy is too large, or its `others` leave out a column that it looks at.
+            tailored policies.  If a tailored policy is too large, or `passing` leaves out a column that it looks at.
 
         Examples
         --------
@@ -318,7 +318,7 @@ class Policy(Result):
         document = read_toml(text, Decimal)
         tailored = document.get("tailored")
         tailoring = None if tailored is None else read_tailoring(tailored)
-        policy = cls(*read_rules(document), tailoring, read_others(document))
+        policy = cls(*read_rules(document), tailoring, read_pass(document))
         check_stated(document, policy.total, policy.guarantee, policy.fingerprint)
         return policy
 

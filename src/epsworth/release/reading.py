@@ -9,12 +9,12 @@ from typing import Any
 from epsworth.exact.table import MOST_BITS
 from epsworth.guarantees import Guarantee
 from epsworth.numerals import EXACT, plain
-from epsworth.release.others import ENTRIES, Others
+from epsworth.release.passed import ENTRIES, Pass
 from epsworth.release.rules import BITS, Rule, Sampling
 from epsworth.space import Domain
 
-VERSION, WITH_OTHERS = 1, 2
-TOP = ("version", "fingerprint", "per_record", "sample", "features", "tailored", "others")
+VERSION = 1
+TOP = ("version", "fingerprint", "per_record", "sample", "features", "tailored", "pass")
 PUBLIC = ("lower", "upper", "points", "categories")
 RULE = ("mechanism", "epsilon", "bits", "missing", "outside")
 
@@ -23,15 +23,8 @@ def read_rules(document: Mapping[str, Any]) -> tuple[tuple[Rule, ...], Sampling 
     """Check a parsed document and return the rules of its features, and which of them a record releases."""
     _known("", document, TOP)
     version = document.get("version")
-    if version not in (VERSION, WITH_OTHERS) or isinstance(version, bool):
-        raise ValueError(
-            f"version: this library reads versions {VERSION} and {WITH_OTHERS}, got {version!r}; write the policy anew"
-        )
-    if (version == WITH_OTHERS) != ("others" in document):
-        raise ValueError(
-            f"version: a policy with a section [others] is of version {WITH_OTHERS}, one without of {VERSION}, got "
-            f"{version!r}; correct it"
-        )
+    if version != VERSION or isinstance(version, bool):
+        raise ValueError(f"version: this library reads version {VERSION}, got {version!r}; write the policy anew")
     features = _table("features", document.get("features", {}))
     if not features and "tailored" not in document:
         raise ValueError("features: there is none; write one section [features.NAME] per feature")
@@ -71,12 +64,9 @@ def _sampling(entry: object) -> Sampling | None:
     return Sampling(table["features"], table.get("unsampled", "missing"))
 
 
-def read_others(document: Mapping[str, Any]) -> Others | None:
+def read_pass(document: Mapping[str, Any]) -> Pass:
     """Return what a parsed document says of columns that are not perturbed."""
-    if "others" not in document:
-        return None
-    table = known_table("others", document["others"], ENTRIES)
-    return Others(*(table.get(entry, ()) for entry in ENTRIES))
+    return Pass(**known_table("pass", document.get("pass", {}), ENTRIES))
 
 
 def check_stated(document: Mapping[str, Any], total: Decimal, guarantee: Guarantee, fingerprint: str) -> None:

@@ -18,6 +18,8 @@ class Receipt(Result):
     rows : int
     columns : tuple of str
         The perturbed ones.
+    passed, left_out : tuple of str
+        Those that were sent as they are, and those that were not sent.
     epsilon, delta, notion
         Per record, of this run: what the integers that were drawn from keep.
     times_before : int or None
@@ -57,6 +59,8 @@ class Receipt(Result):
     policy: str
     rows: int
     columns: tuple[str, ...]
+    passed: tuple[str, ...]
+    left_out: tuple[str, ...]
     epsilon: float
     delta: float
     notion: str
@@ -76,7 +80,7 @@ class Receipt(Result):
         kept = show_up(self.epsilon)
         stated = kept if self.stated is None else show_up(self.stated)
         text = (
-            f"{self.rows} rows, perturbed in {', '.join(self.columns)}: {self.notion} LDP, "
+            f"{self.rows} rows, perturbed in {', '.join(self.columns)}; {self._others}: {self.notion} LDP, "
             f"epsilon {kept}{_delta(self.delta)} per record{'' if stated == kept else f' ({stated} is stated)'}; "
             f"policy {self.policy[:12]}, epsworth {self.version}."
         )
@@ -88,6 +92,11 @@ class Receipt(Result):
             text += f" With what left before: epsilon {so_far}{_delta(self.delta_so_far)}"
             text += f" per {'record' if self.unit is None else 'person'} in all, at most."
         return text if self.private else f"NOT PRIVATE (replayable randomness): {text}"
+
+    @property
+    def _others(self) -> str:
+        left_out = f", left out: {', '.join(self.left_out)}" if self.left_out else ""
+        return f"passed as they are: {', '.join(self.passed) or 'none'}{left_out}"
 
     @property
     def _of_people(self) -> str:

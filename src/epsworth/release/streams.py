@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from importlib.metadata import version
@@ -133,7 +133,7 @@ def perturb_file(
 
         bring_about(store, run, terms, output, write)
         told(1.0)
-    return receipt_of(policy, run, terms, units, private=perturbation.private)
+    return receipt_of(policy, seen.columns, run, terms, units, private=perturbation.private)
 
 
 def terms_of(
@@ -224,14 +224,19 @@ def _spooled() -> Iterator[Path]:
         yield path
 
 
-def receipt_of(policy: Policy, run: Run, terms: Terms, units: UnitCounts | None, *, private: bool = True) -> Receipt:
-    """Return the receipt of a run that is done."""
+def receipt_of(
+    policy: Policy, columns: Sequence[str], run: Run, terms: Terms, units: UnitCounts | None, *, private: bool = True
+) -> Receipt:
+    """Return the receipt of a run that is done; where every record has columns of its own, those of the policy."""
+    passing = policy.passing
     promise = policy.guarantee
     counts = None if units is None else units.sorted()[1]
     return Receipt(
         policy.fingerprint,
         terms.rows,
         policy.names,
+        tuple(name for name in columns or passing.columns if name in passing.columns),
+        tuple(name for name in columns or passing.drop if name in passing.drop),
         promise.epsilon,
         promise.delta,
         promise.notion,

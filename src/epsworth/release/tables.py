@@ -63,7 +63,7 @@ def perturb(policy: Policy, table: Any) -> Any:
     Raises
     ------
     ValueError
-        For a table that lacks a feature of the policy, or has a column that its `others` do not name, and values that
+        For a table that lacks a feature of the policy, or has a column that the policy does not name, and values that
         the policy refuses, by row.
 
     Examples
@@ -187,10 +187,9 @@ class Perturbation:
         native = nw.to_native(frame)
         check_beside(self.columns, native)
         check_categories([name for name in self.kept(frame.columns) if name not in self.columns], frame)
-        if self.policy.others is not None:
-            check_index(self.policy.others.passed, native)
-            for name in self.passed(frame.columns):
-                _check_single(name, frame.get_column(name).alias(PLAIN))
+        check_index(self.policy.passing.columns, native)
+        for name in self.passed(frame.columns):
+            _check_single(name, frame.get_column(name).alias(PLAIN))
 
         def values(name: str) -> nw.Series[Any]:
             return frame.get_column(name).alias(PLAIN)
@@ -255,16 +254,15 @@ class Perturbation:
 
     def kept(self, names: list[str]) -> list[str]:
         """Return the columns that stay, in their order; those that the policy does not know are refused."""
-        return list(names) if self.policy.others is None else self.policy.others.kept(names, self.columns)
+        return self.policy.passing.kept(names, self.columns)
 
     def passed(self, names: list[str]) -> list[str]:
         """Return the columns that pass through because the policy names them; what nests could hold any other."""
-        return [] if self.policy.others is None else [n for n in self.kept(names) if n not in self.columns]
+        return [name for name in self.kept(names) if name not in self.columns]
 
     def plain(self, kept: list[str]) -> list[str]:
         """Return the columns that pass through and may hold neither commas nor quotes in CSV."""
-        others = self.policy.others
-        return [] if others is None else [n for n in kept if n not in self.columns and n not in others.text]
+        return [name for name in kept if name not in self.columns and name not in self.policy.passing.text]
 
     def _released(self, rows: int) -> dict[str, Bools]:
         """Return which rows release each feature; empty where all do.  The choice does not look at the data."""

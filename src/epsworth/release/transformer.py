@@ -17,7 +17,7 @@ from epsworth.release.tables import Perturbation, check_unmasked, perturb
 
 
 class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Perturb the policy's features; other columns pass through, or leave, as the policy says.
+    """Perturb the policy's features; the columns that it lets pass stay as they are.
 
     Claim: each record of a result keeps ``policy.guarantee``.  Every call of ``transform`` releases the records once
     more: their epsilons add.  There is no ``random_state``: a release cannot be seeded.
@@ -31,7 +31,7 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
     >>> import pandas as pd
     >>> from epsworth import Domain, Perturb, Policy
     >>> table = pd.DataFrame({"age": [20.0, 60.0], "id": [1, 2]})
-    >>> step = Perturb(Policy.of("pm", 1, Domain.of({"age": (0, 100)}))).fit(table)
+    >>> step = Perturb(Policy.of("pm", 1, Domain.of({"age": (0, 100)}), passing=["id"])).fit(table)
     >>> step.transform(table)["id"].tolist()
     [1, 2]
     """
@@ -91,8 +91,7 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
         X = self._unmasked(X)
         labels = {f"x{i}": label for i, label in enumerate(getattr(X, "columns", ()))}
         check_beside({label for name in self.policy_.names for label in (name, labels.get(name, name))}, X)
-        if self.policy_.others is not None:
-            check_index(self.policy_.others.passed, X)
+        check_index(self.policy_.passing.columns, X)
         X = self._objects(X)
         if np.asarray(X).dtype.kind == "c":  # scikit-learn's refusal would show the values
             raise ValueError("Complex data not supported; give numbers or words")

@@ -215,7 +215,7 @@ def _ceilings(policy: Policy) -> str:
 
 def _limits(policy: Policy) -> str:
     said = [
-        _others(policy),
+        _passing(policy),
         "The ε is for one release of a record: two releases cost twice as much. Clients can keep a ledger.",
         "The promise holds where clients run this very policy: compare its fingerprint.",
         "How often labels stay depends on the classifier: ask epsworth utility --policy.",
@@ -228,12 +228,10 @@ def _limits(policy: Policy) -> str:
     return limits(raw, said, [], "open")
 
 
-def _others(policy: Policy) -> str:
+def _passing(policy: Policy) -> str:
     seen = "that a person takes part is seen, too."
-    if policy.others is None:
-        return f"Every column that is not named here is sent as it is; {seen}"
-    names = ", ".join(isolated(name) for name in policy.others.passed[:12])
-    more = " and more" if len(policy.others.passed) > 12 else ""
+    names = ", ".join(isolated(name) for name in policy.passing.columns[:12])
+    more = " and more" if len(policy.passing.columns) > 12 else ""
     passed = f"{names}{more} are sent as they are" if names else "No other column is sent"
     return f"{passed}; a column that the policy does not name is refused; {seen}"
 

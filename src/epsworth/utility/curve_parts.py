@@ -56,8 +56,8 @@ class CurveParts(Result):
     ----------
     folder : Path
         Where the parts are.
-    mechanisms, epsilons, features, guarantees, tight_epsilons, confidence, tolerance, queries, seconds, notes, spent, \
-unit, stopped
+    mechanisms, epsilons, features, passing, guarantees, tight_epsilons, confidence, tolerance, queries, seconds, \
+notes, spent, unit, stopped
         As in `Curves`.
     records, size : int
         How many there are, and how many a part holds.
@@ -86,6 +86,7 @@ unit, stopped
     mechanisms: tuple[str, ...]
     epsilons: Floats
     features: tuple[str, ...]
+    passing: tuple[str, ...]
     guarantees: tuple[tuple[Guarantee, ...], ...]
     tight_epsilons: Floats
     records: int
@@ -278,6 +279,7 @@ unit, stopped
             mechanisms=tuple(texts(told["mechanisms"])),
             epsilons=np.array(told["epsilons"], dtype=np.float64),
             features=tuple(texts(told["features"])),
+            passing=tuple(texts(told["passing"])),
             guarantees=tuple(tuple(map(promise_from_dict, row)) for row in told["guarantees_per_record"]),
             tight_epsilons=np.where(np.isnan(tight), np.inf, tight),
             records=int(told["records"]),
@@ -380,9 +382,10 @@ unit, stopped
         self, stability: Bounds, accuracy: Bounds | None, labels: NDArray[Any], possible: NDArray[np.int64],
         method: NDArray[np.str_],
     ) -> Curves:  # fmt: skip
-        same = {n: getattr(self, n) for n in ("mechanisms", "epsilons", "features", "guarantees", "tight_epsilons")}
+        same = {n: getattr(self, n) for n in ("mechanisms", "epsilons", "features", "passing", "guarantees")}
         told = {
-            n: getattr(self, n) for n in ("confidence", "tolerance", "queries", "seconds", "notes", "spent", "unit")
+            n: getattr(self, n)
+            for n in ("tight_epsilons", "confidence", "tolerance", "queries", "seconds", "notes", "spent", "unit")
         }
         return Curves(
             stability=stability, accuracy=accuracy, labels=labels, labels_possible=possible, method=method,

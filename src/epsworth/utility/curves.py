@@ -86,6 +86,8 @@ class Curves(Result):
         What an epsilon of the grid is stated for; ``"record"`` where a policy gives each feature its own.
     built_from : tuple of str
         Mechanisms that were built from these very records: of a population these say nothing about them.
+    passing : tuple of str
+        Columns that the classifier is known to read besides: a policy lets them pass.
 
     Examples
     --------
@@ -118,6 +120,7 @@ class Curves(Result):
     unit: Unit = "feature"
     stopped: bool = False
     built_from: tuple[str, ...] = ()
+    passing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if Fraction(self.spent) > 1 - Fraction(self.confidence):
@@ -350,6 +353,7 @@ class Curves(Result):
             unit=unit,
             stopped=truth(document.get("stopped", False)),
             built_from=tuple(map(str, document.get("built_from", ()))),
+            passing=tuple(texts(document.get("passing", ()))),
         )
         m, e, n = curves.lower.shape
         found = {

@@ -84,6 +84,13 @@ class Question:
     answered: Labels | None = None
 
     @property
+    def passing(self) -> tuple[str, ...]:
+        """The columns that the classifier is known to read besides the sensitive ones."""
+        if self.classifier.features is None and self.classifier.count is None:
+            return ()
+        return tuple(name for at, name in enumerate(self.records.names) if at not in self.positions)
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         """(mechanisms, epsilons, records)."""
         return len(self.names), len(self.epsilons), len(self.records)

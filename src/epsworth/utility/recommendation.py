@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,8 @@ class Recommendation(Result):
         The answer in words.
     features : tuple of str
         What the choice perturbs, each at its epsilon.
+    passing : tuple of str
+        Columns that the classifier is known to read besides: its policy lets them pass.
 
     Examples
     --------
@@ -74,18 +77,21 @@ class Recommendation(Result):
     confidence: float
     reason: str
     features: tuple[str, ...]
+    passing: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return the reason."""
         return self.reason
 
-    def policy(self, domain: Domain | None = None) -> Policy:
+    def policy(self, domain: Domain | None = None, *, passing: Sequence[str] | None = None) -> Policy:
         """Return what clients must run to get what was chosen; see `as_released` for what that changes.
 
         Parameters
         ----------
         domain : Domain, optional
             Public ranges of the features; without it they lie on [0, 1].
+        passing : sequence of str, optional
+            Columns that are sent as they are; by default those that the classifier is known to read.
 
         Raises
         ------
@@ -105,7 +111,8 @@ class Recommendation(Result):
             raise ValueError("these curves are about a policy, which clients can run as it is")
         declared = domain or unit_domain(self.features)
         features = Domain(tuple(declared[name] for name in self.features))
-        return Policy.of(self.choice.mechanism, self.choice.epsilon, features)
+        columns = self.passing if passing is None else passing
+        return Policy.of(self.choice.mechanism, self.choice.epsilon, features, passing=columns)
 
     @property
     def as_released(self) -> str:
@@ -211,4 +218,5 @@ def recommend(
         confidence=curves.confidence,
         reason=reason(asked),
         features=curves.features,
+        passing=curves.passing,
     )

@@ -59,6 +59,8 @@ class Split(Result):
         With which all four bounds hold; 1 where an exact engine answered.
     notes : tuple of str
         Which features get another mechanism than the one named, and whether the tolerance was not met.
+    passing : tuple of str
+        Columns that the classifier is known to read besides: a policy lets them pass.
     spent : float
         What bounds on draws spent of 1 - confidence; the search before them promises nothing and spends nothing.
 
@@ -85,6 +87,7 @@ class Split(Result):
     confidence: float
     notes: tuple[str, ...] = ()
     spent: float = 0.0
+    passing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_spent(self.spent, self.confidence)
@@ -215,6 +218,7 @@ def split_budget(
         total=float(total),
         on=on,
         features=tuple(feature.name for feature in base.features),
+        passing=base.passing,
         epsilons=tuple(m.scalar_epsilon for m in release.mechanisms),
         lower=float(lower[chosen]),
         upper=float(upper[chosen]),

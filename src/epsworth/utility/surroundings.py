@@ -371,7 +371,7 @@ def _split(document: Mapping[str, Any]) -> Split:
     _need(len(names) == len(epsilons) > 1 and min(epsilons) > 0, "a split has a positive epsilon for each feature")
     _need(math.fsum([*epsilons, -total]) <= 0, "the parts of a split exceed its total")
     shares = ("lower", "upper", "even_lower", "even_upper", "confidence", "spent")
-    read = {name: _share(document[name]) for name in shares}
+    read: dict[str, Any] = {name: _share(document[name]) for name in shares}
     _need(read["lower"] <= read["upper"] and read["even_lower"] <= read["even_upper"], "a lower bound exceeds an upper")
     return Split(
         mechanism=_text(document["mechanism"]), total=total, on=_text(document["on"]), features=names,

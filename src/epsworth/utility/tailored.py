@@ -23,7 +23,7 @@ from epsworth.guarantees import Pure
 from epsworth.numerals import as_float, share, short
 from epsworth.parallel import check_n_jobs
 from epsworth.records import Records, as_records
-from epsworth.release import Policy
+from epsworth.release import Pass, Policy
 from epsworth.release.copies import Indices
 from epsworth.results import Result
 from epsworth.rounding import round_up, show_up
@@ -229,7 +229,7 @@ def tailor(
         *Public* records in natural units, with all columns that the classifier reads: they choose what stands for a
         region.  Were they private, the policy would tell about them, and no epsilon covers that.
     sensitive : str, int or sequence of them
-        The columns that clients keep to themselves; all others are sent as they are.
+        The columns that clients keep to themselves; the others that the classifier reads are sent as they are.
     epsilon : number or text
         Of the whole record.
     domain : Domain, mapping or path, optional
@@ -321,7 +321,8 @@ def tailor(
     told(0.05)
     plan = build(asking, parts.within_known(), random)
     told(0.8)
-    policy = Policy((), None, plan.tailoring(stated))
+    columns = [grid.name for grid, hidden in zip(plan.grids, plan.sensitive, strict=True) if not hidden]
+    policy = Policy((), None, plan.tailoring(stated), Pass(tuple(columns)))
     found = _judged(plan, policy, asking, held, parts.hold, confidence)
     told(1.0)
     return found

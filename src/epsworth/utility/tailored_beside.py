@@ -197,6 +197,7 @@ def alone(question: Question, rows: Sequence[Row], tolerance: float, seconds: fl
         mechanisms=tuple(row.name for row in rows),
         epsilons=question.epsilons,
         features=tuple(feature.name for feature in question.features),
+        passing=question.passing,
         stability=_stacked([row.stability for row in rows]),
         accuracy=None if question.y is None else _stacked([row.accuracy for row in rows if row.accuracy is not None]),
         guarantees=tuple(row.guarantees for row in rows),

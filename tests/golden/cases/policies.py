@@ -26,7 +26,7 @@ POLICY = release.Policy(
         release.Rule(DOMAIN["t"], "pm_affine:quantise=9", Decimal("2.5"), 8),
         release.Rule(DOMAIN["job"], "krr", Decimal("0.1"), missing="other", outside="other"),
     ),
-    others=release.Others(("id",), ("name",)),
+    passing=release.Pass(("id",), ("name",)),
 )
 SAMPLED = release.Policy.of("sw_affine", "0.7", ew.Domain.of({"u": (0, 1), "v": (-3, 5), "w": (0, 9)}), sample=2)
 SPLIT = release.Policy.split("laplace_clipped", "2", ew.Domain.of({"u": (0, 1), "v": (-3, 5), "w": (0, 9)}))
@@ -217,7 +217,7 @@ def draw(rng, count):
 @golden(
     "files of a client",
     subject="epsworth.release.Policy.for_clients",
-    mutate=lambda f: lambda self: f(release.Policy(self.rules[::-1], others=self.others)),
+    mutate=lambda f: lambda self: f(release.Policy(self.rules[::-1], passing=self.passing)),
     tolerance=EXACT,
 )
 def _(folder):

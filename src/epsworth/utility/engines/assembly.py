@@ -227,6 +227,7 @@ def promised(question: Question, answered: Answered, found: Answer, settings: Se
         "mechanisms": question.names,
         "epsilons": question.epsilons,
         "features": tuple(feature.name for feature in question.features),
+        "passing": question.passing,
         "guarantees": tuple(tuple(release.guarantee for release in row) for row in question.releases),
         "tight_epsilons": np.array([[release.tight_epsilon for release in row] for row in question.releases]),
         "confidence": float(1 - settings.risk.total) if found.spent else 1.0,

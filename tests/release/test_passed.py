@@ -18,13 +18,13 @@ from epsworth.gateway.objects import read_objects
 from epsworth.gateway.refusals import Refusal
 from epsworth.gateway.settings import Settings
 from epsworth.gateway.tensors import read_tensors
-from epsworth.release import Others, Policy, audit_policy, perturb_file
+from epsworth.release import Pass, Policy, audit_policy, perturb_file
 from epsworth.release.transformer import Perturb
 from tailored import policy as tailored
 
 PEOPLE = ew.Domain.of({"age": (0, 100), "job": ["a", "b", "c"]})
 PLAIN = Policy.of("pm", "1", PEOPLE, bits=4)
-POLICY = Policy(PLAIN.rules, others=Others(("id", "city"), ("name",), ("city",)))
+POLICY = Policy(PLAIN.rules, passing=Pass(("id", "city"), ("name",), ("city",)))
 ROWS = {"name": ["Ada", "Bob"], "age": [31.0, 62.0], "id": [7, 8], "job": ["a", "c"]}
 TABLES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": lambda rows: pl.DataFrame(rows).to_arrow()}
 
@@ -40,7 +40,7 @@ def columns(table):
 def test_what_stays_is_what_is_perturbed_or_passed(table, perturbed, passed, dropped):
     passed = [name for name in passed if name not in perturbed]
     dropped = [name for name in dropped if name not in (*perturbed, *passed)]
-    others = Others(tuple(passed), tuple(dropped))
+    others = Pass(tuple(passed), tuple(dropped))
     if set(table) - {*perturbed, *passed, *dropped}:
         with pytest.raises(ValueError, match="neither perturbed nor among"):
             others.kept(table, perturbed)
@@ -51,7 +51,7 @@ def test_what_stays_is_what_is_perturbed_or_passed(table, perturbed, passed, dro
 def test_a_file_says_it_and_has_version_two():
     text = POLICY.to_toml()
     assert "version = 2" in text
-    assert Policy.from_toml(text).others == POLICY.others
+    assert Policy.from_toml(text).passing == POLICY.passing
     assert Policy.from_toml(text).fingerprint == POLICY.fingerprint != PLAIN.fingerprint
     assert POLICY.to_dict()["others"] == {"pass": ["id", "city"], "drop": ["name"], "text": ["city"]}
     assert "version = 1" in PLAIN.to_toml()
@@ -60,8 +60,8 @@ def test_a_file_says_it_and_has_version_two():
 
 
 def test_no_other_columns_at_all_can_be_said():
-    policy = Policy(PLAIN.rules, others=Others())
-    assert Policy.from_toml(policy.to_toml()).others == Others()
+    policy = Policy(PLAIN.rules, passing=Pass())
+    assert Policy.from_toml(policy.to_toml()).passing == Pass()
     with pytest.raises(ValueError, match="'id' is neither"):
         ew.perturb(policy, pl.DataFrame(ROWS).drop("name"))
 
@@ -116,7 +116,7 @@ def file_of(policy, path, released):
 @pytest.mark.parametrize("value", NESTED)
 def test_what_passes_is_single_values(value, tmp_path):
     rows = ROWS | {"id": [7, value]}
-    for policy in (POLICY, Policy(PLAIN.rules, others=Others(("id", "name")))):
+    for policy in (POLICY, Policy(PLAIN.rules, passing=Pass(("id", "name")))):
         source = tmp_path / "rows.jsonl"
         lines = [dict(zip(ROWS, row, strict=True)) for row in zip(*rows.values(), strict=True)]
         source.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -143,7 +143,7 @@ def test_what_passes_is_single_values(value, tmp_path):
         table.write_parquet(tmp_path / "rows.parquet")
         with pytest.raises(ValueError, match=r"^id: the column"):
             file_of(POLICY, tmp_path / "rows.parquet", tmp_path / "out.parquet")
-    by_place = Policy(Policy.of("pm", "1", ew.Domain.of({1: (0, 100)})).rules, others=Others(("x0",)))
+    by_place = Policy(Policy.of("pm", "1", ew.Domain.of({1: (0, 100)})).rules, passing=Pass(("x0",)))
     array = np.empty((1, 2), dtype=object)
     array[0, 0], array[0, 1] = value, 31.0
     with pytest.raises(ValueError, match=r"^x0: the column"):
@@ -176,7 +176,7 @@ def test_names_that_look_like_values_are_not_shown():
 
 
 def test_arrays_lose_columns():
-    policy = Policy(Policy.of("pm", "1", ew.Domain.of({1: (0, 100)})).rules, others=Others(("x2",), ("x0",)))
+    policy = Policy(Policy.of("pm", "1", ew.Domain.of({1: (0, 100)})).rules, passing=Pass(("x2",), ("x0",)))
     released = ew.perturb(policy, np.array([["Ada", 31.0, 7], ["Bob", 62.0, 8]], dtype=object))
     assert released.shape == (2, 2)
     assert released[:, 1].tolist() == [7, 8]
@@ -196,7 +196,7 @@ def test_pipelines_drop_and_refuse():
     with pytest.raises(ValueError, match="'Age' is neither"):
         Perturb(POLICY).fit(table.assign(Age=1))
     array = np.array([[0.0, 31, 7], [0, 62, 8]])
-    by_place = Policy(Policy.of("pm", "1", ew.Domain.of({1: (0, 100)})).rules, others=Others(("x2",), ("x0",)))
+    by_place = Policy(Policy.of("pm", "1", ew.Domain.of({1: (0, 100)})).rules, passing=Pass(("x2",), ("x0",)))
     step = Perturb(by_place).fit(array)
     assert step.get_feature_names_out().tolist() == ["x1", "x2"]
     assert step.get_feature_names_out(["a", "b", "c"]).tolist() == ["b", "c"]
@@ -207,7 +207,7 @@ def test_tailored_policies_have_it_too():
     tables = tailored().tailoring
     public = [grid.name for grid in tables.grids if grid.name not in tables.names]
     record = {grid.name: grid.values.tolist()[0] for grid in tables.grids}
-    policy = Policy((), None, tables, Others((), tuple(public)))
+    policy = Policy((), None, tables, Pass((), tuple(public)))
     assert Policy.from_toml(policy.to_toml()) == policy
     assert set(ew.perturb(policy, pl.DataFrame([record])).columns) == set(policy.names)
     sent = policy.outcomes(record)

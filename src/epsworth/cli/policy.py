@@ -1,0 +1,49 @@
+"""``epsworth policy``: what a policy file says, and which columns it lets pass."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from epsworth.cli import options, show
+
+app = typer.Typer(help="Read a policy, and say which columns it lets pass.", no_args_is_help=True)
+
+
+def show_policy(policy: options.PolicyFile) -> None:
+    """Print what a policy perturbs, lets pass and leaves out."""
+    from epsworth.release import Policy
+
+    show.console().print(str(Policy.load(policy)), markup=False, soft_wrap=True)
+
+
+def pass_columns(
+    policy: options.PolicyFile,
+    columns: Annotated[list[str] | None, typer.Argument(help="Columns to send as they are: a,b or a b.")] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option("--drop", help="Columns to leave out; repeat, or separate by commas.")
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option("--text", help="Columns that pass, and may hold commas and quotes in CSV: comments, addresses."),
+    ] = None,
+) -> None:
+    """Let columns pass or leave them out, and sign the policy file anew."""
+    from dataclasses import replace
+
+    from epsworth.release import Policy
+
+    passing, dropped, texts = (tuple(options.split_commas(names or [])) for names in (columns, drop, text))
+    if not (passing or dropped or texts):
+        raise ValueError("no column is named; give those that pass, such as a,b, or --drop c")
+    before = Policy.load(policy)
+    after = replace(before, passing=before.passing.edited(passing, dropped, texts))
+    after.save(policy)
+    out = show.console()
+    out.print(str(after), markup=False, soft_wrap=True)
+    out.print(f"{policy} is written anew, under the fingerprint {after.fingerprint[:12]}: hand it out again.")
+
+
+app.command("show")(options.apart(show_policy))
+app.command("pass")(options.apart(pass_columns))
