@@ -11,7 +11,7 @@ import numpy as np
 from epsworth import Domain, Feature, Policy
 from epsworth.exact.rational import exp_below
 from epsworth.exact.regions import region_kernel
-from epsworth.release import Rule
+from epsworth.release import Pass, Rule
 from epsworth.release.copies import Layer, Layers, Trees
 from epsworth.release.grids import Grid
 from epsworth.release.randomisers import Average, Gain, Worst
@@ -115,7 +115,10 @@ def tailoring(kind="worst", sensitive=(True, True, False), copy=None, standing=S
 
 def policy(*args, rules=(), **kwargs) -> Policy:
     """Return a policy of such tables; rules are of hours."""
-    return Policy(tuple(rules), None, tailoring(*args, **kwargs))
+    tables = tailoring(*args, **kwargs)
+    replaced = (*tables.names, *(rule.feature.name for rule in rules))
+    passing = ("id", "note", *(grid.name for grid in GRIDS if grid.name not in replaced))
+    return Policy(tuple(rules), None, tables, Pass(passing))
 
 
 RULE = Rule(Feature("hours", 0, 7), "krr:k=3", Decimal("0.5"), missing=3)

@@ -22,8 +22,8 @@ from epsworth.release.parts import PartWords
 from epsworth.release.streams import price_of
 
 AGES = ew.Domain.of({"age": (0, 100)})
-POLICY = Policy.of("pm", 2, AGES, bits=4)
-ROUGH = Policy.of("gaussian_clipped:delta=0.1", 1, AGES, bits=4)
+POLICY = Policy.of("pm", 2, AGES, bits=4, passing=["id"])
+ROUGH = Policy.of("gaussian_clipped:delta=0.1", 1, AGES, bits=4, passing=["id"])
 
 
 @pytest.fixture
@@ -265,7 +265,7 @@ def test_the_price_of_a_record_is_that_of_its_features_together():
 
 @pytest.mark.parametrize("mechanism", ["krr:k=2", "gaussian_clipped:delta=0.1"])
 def test_three_tenths_fit_a_cap_of_as_many(tmp_path, mechanism):
-    policy = Policy.of(mechanism, "0.1", AGES, bits=4)
+    policy = Policy.of(mechanism, "0.1", AGES, bits=4, passing=["id"])
     for number in range(4):
         path = tmp_path / f"in{number}.csv"
         path.write_text(f"id,age\n7,{number}\n")

@@ -26,7 +26,7 @@ from epsworth.release.csv_table import CsvTable
 from epsworth.results import Result
 from epsworth.tables import read_table
 
-POLICY = Policy((Rule(ew.Feature("age", 0, 100), "pm", Decimal(1), bits=8),))
+POLICY = Policy((Rule(ew.Feature("age", 0, 100), "pm", Decimal(1), bits=8),), passing=Pass(("note",)))
 
 
 class Bytes:

@@ -27,10 +27,12 @@ from epsworth.release.file_tables import file_table
 from epsworth.release.tables import Perturbation
 from epsworth.values import NUMBER
 
-AGE = Policy((Rule(ew.Feature("age", 0, 100_000), "pm", Decimal(1), bits=8),))
-POLICY = Policy.split("pm", 2, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü"]}))
+AGE = Policy((Rule(ew.Feature("age", 0, 100_000), "pm", Decimal(1), bits=8),), passing=Pass(("note", "id")))
+POLICY = Policy.split("pm", 2, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü"]}), passing=["id", "note"])
 # at epsilon 200 an input is kept but with probability e^-200: what comes out must be what went in
-KEEPING = Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü"]}))
+KEEPING = Policy.of(
+    "krr:k=101", 200, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü"]}), passing=["id", "note"]
+)
 
 
 def replayed(number, digest):

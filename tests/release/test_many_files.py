@@ -25,7 +25,7 @@ from epsworth.release.ledger import Ledger
 from epsworth.release.maps import chosen
 from epsworth.release.released_folder import Folder
 
-POLICY = Policy.of("pm", 1, Domain.of({"age": (0, 100)}))
+POLICY = Policy.of("pm", 1, Domain.of({"age": (0, 100)}), passing=["id", "note"])
 RAW = "37.03125"  # in every file; no point of the grid, so no draw shows it
 COMMAND = (sys.executable, "-c", "from epsworth.cli import main; main()", "perturb")
 

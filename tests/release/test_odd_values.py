@@ -13,9 +13,9 @@ from pyarrow import parquet
 import epsworth as ew
 from epsworth.release import Pass, Policy, perturb_file
 
-PLAIN = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}), bits=4)
+PLAIN = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}), bits=4, passing=["id", "note"])
 SECOND = Policy(PLAIN.rules, passing=Pass(("id",), ("note",)))
-ARRAYS = Policy.of("pm", 1, ew.Domain.of({0: (0, 100)}), bits=4)
+ARRAYS = Policy.of("pm", 1, ew.Domain.of({0: (0, 100)}), bits=4, passing=["x1"])
 SECOND_ARRAYS = Policy(ARRAYS.rules, passing=Pass((), ("x1",)))
 
 

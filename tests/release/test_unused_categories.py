@@ -13,7 +13,7 @@ from pyarrow import parquet
 import epsworth as ew
 from epsworth.release import Pass, Policy, perturb_file
 
-PLAIN = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}), bits=4)
+PLAIN = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}), bits=4, passing=["ward", "city"])
 SECOND = Policy(PLAIN.rules, passing=Pass(("city", "ward")))
 WORD = "Secretville"
 ORDER = ["z", WORD, "a"]
