@@ -54,7 +54,7 @@ def _policy(folder: Path) -> Path:
     from epsworth import Domain, Policy
 
     domain = Domain.of({"age": (0, 100), "bmi": (10, 60), "job": ["clerk", "nurse", "other"]})
-    Policy.split("pm", 3, domain).save(folder / "policy.toml")
+    Policy.split("pm", 3, domain, passing=["who"]).save(folder / "policy.toml")
     return folder / "policy.toml"
 
 
@@ -94,8 +94,7 @@ async def _ask(port: int, count: int) -> float:
 def _gateway(policy: Path, upstream: int, options: list[str]) -> Iterator[tuple[int, int]]:
     port = _free()
     command = "from epsworth.cli import main; main()"
-    address = ["--upstream", f"http://127.0.0.1:{upstream}", "--port", str(port), "--public", "who"]
-    address = address[: 4 if options else 6]
+    address = ["--upstream", f"http://127.0.0.1:{upstream}", "--port", str(port)]
     with _running([sys.executable, "-c", command, "gateway", str(policy), *address, *options], port) as process:
         yield port, process
 

@@ -38,7 +38,8 @@ def test_released_values_lie_on_the_public_grid(opened, upstream, record, policy
 
 def test_columns_of_one_tensor(opened, upstream, column):
     domain = ew.Domain.of({"age": (0, 100), "bmi": (10, 60)})
-    client = opened(policy=ew.Policy.split("pm", 2, domain), public=("sex",), tensors={"x": ("age", "sex", "bmi")})
+    policy = ew.Policy.split("pm", 2, domain, passing=["sex"])
+    client = opened(policy=policy, tensors={"x": ("age", "sex", "bmi")})
     tensor = {"name": "x", "shape": [2, 3], "datatype": "INT64", "data": [[31, 0, 22], [64, 1, 30]]}
     assert client.post(INFER, json={"inputs": [tensor]}).status_code == 200
     left = upstream.last["inputs"][0]
@@ -60,7 +61,7 @@ def test_requests_may_name_the_columns_of_a_declared_tensor(opened, upstream):
 
 @pytest.mark.parametrize("container", [None, "records", "instances", "dataframe_records"])
 def test_records_that_are_objects(opened, upstream, container):
-    client = opened(public=("sex",))
+    client = opened()
     records = [{"sex": "f", "age": 31, "bmi": 22, "job": "nurse"}, {"job": "clerk", "age": 64, "bmi": 30}]
     answer = client.post("/predict", json=records if container is None else {container: records})
     assert answer.status_code == 200
@@ -129,7 +130,7 @@ def test_members_of_another_kind_are_refused_by_name(opened, upstream, member):
 @pytest.mark.parametrize("odd", ODD)
 def test_no_member_makes_the_gateway_fail(opened, upstream, record, odd):
     """Whatever a member holds, the request is refused or forwarded without it."""
-    client = opened(outputs=("proba",), public=("sex",))
+    client = opened(outputs=("proba",))
     for more in (
         {"outputs": odd},
         {"outputs": [odd]},
@@ -177,7 +178,7 @@ def test_declared_outputs_and_known_content_types_pass(opened, upstream, record)
     ],
 )  # fmt: skip
 def test_bodies_that_readers_could_read_differently_are_refused(opened, upstream, body):
-    answer = opened(public=("sex",)).post("/predict", content=body)
+    answer = opened().post("/predict", content=body)
     assert answer.status_code == 400
     assert list(answer.json()) == ["error"]
     assert not upstream.bodies
@@ -242,7 +243,7 @@ def test_addresses(opened, upstream, record):
 
 
 def test_nothing_raw_reaches_upstream_logs_errors_or_metrics(opened, upstream, record, capfd):
-    client = opened(public=("sex",))
+    client = opened()
     secrets = ["31.2598761", "22.7391824", "nurse-9753", "Jane-Roe-42", "cookie-5511", "trace-8822", "203.0.113.9"]
     headers = {"cookie": secrets[4], "traceparent": secrets[5], "x-forwarded-for": secrets[6], "referer": secrets[3]}
     inputs = record(age=float(secrets[0]), bmi=float(secrets[1]), sex="f")

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -138,9 +139,10 @@ def test_it_serves_and_a_stop_lets_finish_what_is_under_way(started, model):
 def test_the_first_line_of_the_log_tells_what_is_public(policy, capsys, public, told):
     from epsworth.gateway import Settings
     from epsworth.gateway.serving import _say_what_is_served, listening
+    from epsworth.release import Pass
 
     with listening("127.0.0.1", 0) as bound:
-        _say_what_is_served(Settings(policy, "http://m", public=public), bound, 1)
+        _say_what_is_served(Settings(replace(policy, passing=Pass(public)), "http://m"), bound, 1)
     assert json.loads(capsys.readouterr().err.splitlines()[0])["public"] == told
 
 
@@ -202,7 +204,7 @@ def test_a_stop_ends_workers_that_do_not_serve_yet(stop):
     ("options", "words"),
     [
         (["--upstream", "model"], "upstream: must be http"),
-        (["--upstream", "http://m", "--public", "age"], "'age' is perturbed"),
+        (["--upstream", "http://m", "--person", "age", "--ledger", "x"], "'age' is perturbed"),
         (["--upstream", "http://m", "--budget", "x"], "budget"),
         (["--upstream", "http://m", "--upstream-ca", "no.pem"], "certificates"),
         (["--upstream", "http://m", "--person", "who", "--ledger", "no/such/folder"], "ledger"),

@@ -175,7 +175,6 @@ def test_more_requests_than_may_be_under_way_are_refused(opened, upstream):
         ({"upstream": "http://u:p@model"}, "password"),
         ({"upstream": "http://model:99999"}, "upstream"),
         ({"upstream": "ftp://model"}, "upstream"),
-        ({"public": ("age",)}, "'age' is perturbed"),
         ({"person": "who"}, "go together"),
         ({"person": "age", "ledger": "x"}, "'age' is perturbed"),
         ({"budget": "3"}, "per person"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import date
 
 import numpy as np
@@ -18,7 +19,7 @@ from epsworth.gateway.objects import read_objects
 from epsworth.gateway.refusals import Refusal
 from epsworth.gateway.settings import Settings
 from epsworth.gateway.tensors import read_tensors
-from epsworth.release import Pass, Policy, audit_policy, perturb_file
+from epsworth.release import Pass, Policy, audit_policy, perturb_file, perturb_files
 from epsworth.release.transformer import Perturb
 from tailored import policy as tailored
 
@@ -42,41 +43,35 @@ def test_what_stays_is_what_is_perturbed_or_passed(table, perturbed, passed, dro
     dropped = [name for name in dropped if name not in (*perturbed, *passed)]
     others = Pass(tuple(passed), tuple(dropped))
     if set(table) - {*perturbed, *passed, *dropped}:
-        with pytest.raises(ValueError, match="neither perturbed nor among"):
+        with pytest.raises(ValueError, match="the policy does not name"):
             others.kept(table, perturbed)
     else:
         assert others.kept(table, perturbed) == [name for name in table if name in (*perturbed, *passed)]
 
 
-def test_a_file_says_it_and_has_version_two():
+def test_a_file_says_it():
     text = POLICY.to_toml()
-    assert "version = 2" in text
     assert Policy.from_toml(text).passing == POLICY.passing
     assert Policy.from_toml(text).fingerprint == POLICY.fingerprint != PLAIN.fingerprint
-    assert POLICY.to_dict()["others"] == {"pass": ["id", "city"], "drop": ["name"], "text": ["city"]}
-    assert "version = 1" in PLAIN.to_toml()
-    assert "others" not in PLAIN.to_toml()
-    assert "name" in str(POLICY)
-
-
-def test_no_other_columns_at_all_can_be_said():
-    policy = Policy(PLAIN.rules, passing=Pass())
-    assert Policy.from_toml(policy.to_toml()).passing == Pass()
-    with pytest.raises(ValueError, match="'id' is neither"):
-        ew.perturb(policy, pl.DataFrame(ROWS).drop("name"))
+    assert POLICY.to_dict()["pass"] == {"columns": ["id", "city"], "drop": ["name"], "text": ["city"]}
+    assert "[pass]" not in PLAIN.to_toml()
+    assert Policy.from_toml(PLAIN.to_toml()).passing == Pass()
+    assert str(POLICY).endswith("  other columns: sent as they are: id, city; left out: name; any other is refused")
+    assert str(PLAIN).endswith("  other columns: none is sent as it is; any other is refused")
 
 
 @pytest.mark.parametrize(
     ("edit", "says"),
     [
-        (("version = 2", "version = 1"), "version: a policy with a section"),
-        (("version = 2", "version = true"), "version: this library reads versions 1 and 2"),
-        (('drop = [\n    "name",\n]', 'drop = "name"'), r"others\.drop: must be a list"),
-        (('drop = [\n    "name",\n]', "drop = [7]"), r"others\.drop: must be a list"),
+        (("version = 1", "version = 2"), "version: this library reads version 1, got 2"),
+        (("version = 1", "version = true"), "version: this library reads version 1, got True"),
+        (('drop = [\n    "name",\n]', 'drop = "name"'), r"pass\.drop: must be a list"),
+        (('drop = [\n    "name",\n]', "drop = [7]"), r"pass\.drop: must be a list"),
         (('"name"', '"id"'), "'id' stands twice"),
         (('"name"', '"age"'), "'age' is perturbed by the policy"),
-        (('text = [\n    "city",\n]', 'text = ["street"]'), r"others\.text: 'street' is not in others\.pass"),
-        (("drop = [", "drops = ["), r"others\.drops: unknown entry"),
+        (('text = [\n    "city",\n]', 'text = ["street"]'), r"pass\.text: 'street' is not in pass\.columns"),
+        (("drop = [", "drops = ["), r"pass\.drops: unknown entry"),
+        (("[pass]", "[others]"), "others: unknown entry"),
     ],
 )
 def test_wrong_entries_are_named(edit, says):
@@ -95,13 +90,12 @@ def test_no_table_keeps_more_than_was_declared():
         released = ew.perturb(POLICY, kind(ROWS))
         assert columns(released) == ["age", "id", "job"]
         assert released["id"].to_numpy().tolist() == [7, 8]
-        with pytest.raises(ValueError, match="'Age' is neither perturbed nor among others"):
+        with pytest.raises(ValueError, match="does not name 'Age'; under"):
             ew.perturb(POLICY, kind(ROWS | {"Age": [31.0, 62.0]}))
     for index in INDICES:
         table = pd.DataFrame(ROWS).set_index(index)
         with pytest.raises(ValueError, match="no plain count of its rows"):
             ew.perturb(POLICY, table)
-        assert ew.perturb(PLAIN, table).index.equals(index)
 
 
 NESTED = [{"Age": 77.42}, [77.42], {}, []]
@@ -150,15 +144,12 @@ def test_what_passes_is_single_values(value, tmp_path):
         ew.perturb(by_place, array)
 
 
-def test_single_values_pass_and_without_others_all_do(tmp_path):
+def test_single_values_pass(tmp_path):
     source = tmp_path / "rows.jsonl"
     record = {"age": 31, "job": "a"}
-    for policy, values in ((POLICY, UNNESTED), (PLAIN, UNNESTED + NESTED)):
-        source.write_text("".join(json.dumps(record | {"id": value}) + "\n" for value in values))
-        released = file_of(policy, source, tmp_path / f"{len(values)}.jsonl").read_text().splitlines()
-        assert [json.loads(line)["id"] for line in released] == values
-    nested = pl.DataFrame(ROWS).drop("name").with_columns(id=pl.Series([{"a": 1}, {"a": 2}]))
-    assert ew.perturb(PLAIN, nested)["id"].to_list() == [{"a": 1}, {"a": 2}]
+    source.write_text("".join(json.dumps(record | {"id": value}) + "\n" for value in UNNESTED))
+    released = file_of(POLICY, source, tmp_path / "out.jsonl").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in released] == UNNESTED
     for column in ([None, None], [b"a", b"b"], [date(2020, 1, 1), None], [True, None], ["a", None]):
         for kind in (pl.DataFrame, TABLES["arrow"]):
             assert columns(ew.perturb(POLICY, kind(ROWS | {"id": column}))) == ["age", "id", "job"]
@@ -167,6 +158,64 @@ def test_single_values_pass_and_without_others_all_do(tmp_path):
         assert ew.perturb(POLICY, words)["id"].tolist() == ["a", "b"]
         assert ew.perturb(POLICY, pa.Table.from_pandas(words))["id"].to_pylist() == ["a", "b"]
     assert ew.perturb(POLICY, pd.DataFrame(ROWS | {"id": ["a", None]}, dtype=object))["id"].tolist() == ["a", None]
+
+
+BOTH = re.escape("""the policy does not name 'id'; under [pass], send with columns = ["id"], or leave out with drop = ["id"]""")
+UNNAMED = {name: column for name, column in ROWS.items() if name != "name"}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_frames_with_a_column_that_nobody_named_are_refused(kind):
+    table = TABLES[kind](UNNAMED)
+    with pytest.raises(ValueError, match=BOTH):
+        ew.perturb(PLAIN, table)
+    with pytest.raises(ValueError, match=BOTH):
+        Perturb(PLAIN).fit(table if kind != "arrow" else pd.DataFrame(UNNAMED))
+
+
+def test_records_with_a_member_that_nobody_named_are_refused():
+    record = {name: column[0] for name, column in UNNAMED.items()}
+    for door in (ew.perturb, Policy.outcomes):
+        with pytest.raises(ValueError, match="'?id'?"):
+            door(PLAIN, record)
+    with pytest.raises(ValueError, match=BOTH):
+        PLAIN.outcomes(record)
+    with pytest.raises(ValueError, match="id"):
+        PLAIN.client.perturb(record)
+    with pytest.raises(Refusal, match="'id' is neither perturbed nor let pass"):
+        read_objects([record], Settings(PLAIN, "http://localhost:9"))
+
+
+def test_arrays_with_a_column_that_nobody_named_are_refused():
+    policy = Policy.of("pm", "1", ew.Domain.of({1: (0, 100)}))
+    says = re.escape("""does not name 'x0'; under [pass], send with columns = ["x0"], or leave out with drop = ["x0"]""")
+    for door in (lambda table: ew.perturb(policy, table), Perturb(policy).fit, lambda t: policy.outcomes(t[0])):
+        with pytest.raises(ValueError, match=says):
+            door(np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_files_with_a_column_that_nobody_named_are_refused_and_nothing_is_written(ending, tmp_path):
+    frame, folder, ledger = pl.DataFrame(UNNAMED), tmp_path / "parts", tmp_path / "ledger"
+    folder.mkdir()
+    source = folder / f"rows.{ending}"
+    {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[ending](source)
+    says = BOTH.replace("the\\ policy", "the\\ policy") if ending != "jsonl" else "does not name 'id'"
+    for given, output in ((source, tmp_path / f"out.{ending}"), (folder, tmp_path / "out")):
+        with pytest.raises((ValueError, OSError), match=says):
+            (perturb_file if given is source else perturb_files)(PLAIN, given, output, ledger=ledger)
+        assert not output.exists() or not any(output.glob(f"*.{ending}"))
+
+
+def test_receipts_name_what_passed_and_what_was_left_out(tmp_path):
+    pl.DataFrame(ROWS).write_csv(tmp_path / "rows.csv")
+    receipt = perturb_file(POLICY, tmp_path / "rows.csv", tmp_path / "out.csv", ledger=tmp_path / "ledger")
+    assert (receipt.passed, receipt.left_out) == (("id",), ("name",))
+    assert "perturbed in age, job; passed as they are: id, left out: name: pure LDP" in str(receipt)
+    pl.DataFrame(ROWS).drop("id", "name").write_csv(tmp_path / "few.csv")
+    receipt = perturb_file(POLICY, tmp_path / "few.csv", tmp_path / "less.csv", ledger=tmp_path / "ledger")
+    assert (receipt.passed, receipt.left_out) == ((), ())
+    assert "passed as they are: none: pure LDP" in str(receipt)
 
 
 def test_names_that_look_like_values_are_not_shown():
@@ -180,7 +229,7 @@ def test_arrays_lose_columns():
     released = ew.perturb(policy, np.array([["Ada", 31.0, 7], ["Bob", 62.0, 8]], dtype=object))
     assert released.shape == (2, 2)
     assert released[:, 1].tolist() == [7, 8]
-    with pytest.raises(ValueError, match="neither perturbed"):
+    with pytest.raises(ValueError, match="does not name 'x3'"):
         ew.perturb(policy, np.zeros((2, 4)))
 
 
@@ -193,7 +242,7 @@ def test_pipelines_drop_and_refuse():
     table = pd.DataFrame(ROWS)
     step = Perturb(POLICY).fit(table)
     assert step.get_feature_names_out().tolist() == ["age", "id", "job"] == list(step.transform(table).columns)
-    with pytest.raises(ValueError, match="'Age' is neither"):
+    with pytest.raises(ValueError, match="does not name 'Age'; under"):
         Perturb(POLICY).fit(table.assign(Age=1))
     array = np.array([[0.0, 31, 7], [0, 62, 8]])
     by_place = Policy(Policy.of("pm", "1", ew.Domain.of({1: (0, 100)})).rules, passing=Pass(("x2",), ("x0",)))
@@ -213,7 +262,7 @@ def test_tailored_policies_have_it_too():
     sent = policy.outcomes(record)
     assert sum(share for _, share in sent) == 1
     assert {name for given, _ in sent for name in given} == set(policy.names)
-    with pytest.raises(ValueError, match="neither"):
+    with pytest.raises(ValueError, match="does not name 'more'"):
         policy.outcomes(record | {"more": 1})
 
 
@@ -221,11 +270,11 @@ def test_outcomes_are_those_of_what_leaves():
     record = {name: column[0] for name, column in ROWS.items()}
     found = POLICY.outcomes(record)
     assert all(set(sent) == {"age", "job", "id"} for sent, _ in found)
-    assert [share for _, share in found] == [share for _, share in PLAIN.outcomes(record)]
+    assert [share for _, share in found] == [share for _, share in PLAIN.outcomes({"age": record["age"], "job": record["job"]})]
 
 
 def settings():
-    return Settings(POLICY, "http://localhost:9", public=("id",))
+    return Settings(POLICY, "http://localhost:9")
 
 
 def released(asked):
@@ -247,36 +296,32 @@ def test_the_gateway_sends_what_is_public_drops_what_is_dropped_and_refuses_the_
     assert [tensor["name"] for tensor in sent] == ["age", "id", "job"]
     with pytest.raises(Refusal, match="Age"):
         read_tensors({"inputs": [*inputs, inputs[1] | {"name": "Age"}]}, settings())
-    for unnamed in ([record | {"city": "Delft"}], {"records": [record | {"city": "Delft"}]}):
-        with pytest.raises(Refusal, match="'city' is neither perturbed nor declared public"):
+    for unnamed in ([record | {"town": "Delft"}], {"records": [record | {"town": "Delft"}]}):
+        with pytest.raises(Refusal, match="'town' is neither perturbed nor let pass by the policy"):
             read_objects(unnamed, settings())
-    with pytest.raises(Refusal, match="'city' is neither"):
-        read_tensors({"inputs": [*inputs, inputs[0] | {"name": "city"}]}, settings())
+    with pytest.raises(Refusal, match="'town' is neither"):
+        read_tensors({"inputs": [*inputs, inputs[0] | {"name": "town"}]}, settings())
 
 
-def test_the_person_stays_here_though_the_policy_passes_it():
-    counted = Settings(POLICY, "http://localhost:9", person="id", ledger="people")
+@pytest.mark.parametrize(("passing", "leaves"), [(Pass(("id",), ("name",)), True), (Pass((), ("name",)), False)])
+def test_the_person_leaves_where_the_policy_passes_it(passing, leaves):
+    counted = Settings(Policy(PLAIN.rules, passing=passing), "http://localhost:9", person="id", ledger="people")
     record = {"name": "Ada", "age": 31.0, "job": "a", "id": 7}
     asked = read_objects([record], counted)
     assert asked.people == ["7"]
-    assert json.loads(asked.body(released(asked))) == [{"age": 50.0, "job": "b"}]
+    assert json.loads(asked.body(released(asked))) == [{"age": 50.0, "job": "b"} | ({"id": 7} if leaves else {})]
     inputs = [
         {"name": name, "shape": [1], "datatype": kind, "data": [record[name]]}
         for name, kind in (("age", "FP64"), ("id", "INT64"), ("job", "BYTES"))
     ]
     sent = json.loads(read_tensors({"inputs": inputs}, counted).body(released(asked)))["inputs"]
-    assert [tensor["name"] for tensor in sent] == ["age", "job"]
-
-
-def test_the_gateway_may_declare_no_more_than_the_policy_passes():
-    with pytest.raises(ValueError, match=r"'street' is not among others\.pass"):
-        Settings(POLICY, "http://localhost:9", public=("street",))
+    assert [tensor["name"] for tensor in sent] == (["age", "id", "job"] if leaves else ["age", "job"])
 
 
 @pytest.mark.slow
 def test_audits_and_pages_say_it():
     audit = audit_policy(POLICY)
     assert audit.passed, str(audit)
-    assert {check.name for check in audit.record} >= {"others", "undeclared"}
+    assert {check.name for check in audit.record} >= {"pass", "undeclared"}
     page = ew.reports.report(POLICY)
     assert "<bdi>id</bdi>, <bdi>city</bdi> are sent as they are; a column that the policy does not name" in page.html
