@@ -16,7 +16,8 @@ from epsworth.classifiers import Classifier, ClassifierError, Labels, as_classif
 from epsworth.classifiers.steadiness import check_alone, unsteady
 from epsworth.guarantees import Unit
 from epsworth.mechanisms import PrivacyIndicator
-from epsworth.mechanisms.family import Build, Release, families, quantised
+from epsworth.mechanisms.family import Build, Release, families, is_brought, quantised
+from epsworth.mechanisms.promise import CHECKED
 from epsworth.mechanisms.record import RecordRelease, record_release, stand_ins
 from epsworth.numerals import short, whole
 from epsworth.records import Indices, Records, as_records
@@ -282,6 +283,7 @@ def _ask_over_the_ranges(question: Question) -> int:
 def _what_to_know(name: str, release: Release, features: Sequence[Feature]) -> list[str]:
     """Say what a privacy indicator costs, and which features get another mechanism than the one that was named."""
     costs = [release.cost] if isinstance(release, PrivacyIndicator) else []
+    costs += [CHECKED] if is_brought(release) else []
     return costs + stand_ins(release, features, explicit="k=" in name or "quantise=" in name)
 
 
