@@ -7,7 +7,7 @@ because classifiers are particular about what they are fed.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.extras import needed
-from epsworth.headers import shown_name, shown_names
+from epsworth.headers import looks_like_header, shown_name, shown_names
 from epsworth.numerals import short
-from epsworth.series import series_array
-from epsworth.values import plain_array
+from epsworth.series import series_array, series_values
+from epsworth.values import NO_NUMBER, OR_INFINITE, is_missing, numbers, plain_array, spelt_number
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -57,6 +57,31 @@ class Records(ABC):
     def releasing(self, words: Words) -> Records:
         """Return the records whose named columns are replaced by what a policy's clients release, in their kind."""
         return self
+
+    def computed(self, names: Iterable[str]) -> Records:
+        """Return the records with numbers, or truths alone, in columns that a model computes with.
+
+        A number is what `values` has for one, in whatever kind of column it stands; all else is refused by its row.
+        """
+        new: dict[str, NDArray[Any]] = {}
+        for name in names:
+            values = self.column(self.names.index(name))
+            if values.dtype.kind not in "fiubcmM":
+                new[name] = numbers(values, _computed(values))
+                if (odd := np.isnan(new[name]) & ~np.fromiter(map(is_missing, values), bool, len(values))).any():
+                    shown = name if looks_like_header(self.given) else shown_name(name, self.given)
+                    raise ValueError(f"row {odd.argmax()}, {shown}: {NO_NUMBER}")
+            elif not self._plain(name):
+                new[name] = values
+        return self._with(new) if new else self
+
+    def _plain(self, name: str) -> bool:
+        """Tell whether a column of numbers or truths is held as such."""
+        return True
+
+    @abstractmethod
+    def _with(self, columns: Mapping[str, NDArray[Any]]) -> Records:
+        """Return the records with some columns replaced, of whatever kind these were."""
 
     def position(self, column: str | int) -> int:
         """Return the position among ``names`` of a column given by name, or by its index in the user's table."""
@@ -118,6 +143,15 @@ class ArrayRecords(Records):
                 taken[:, position] = values
         return taken
 
+    def _with(self, columns: Mapping[str, NDArray[Any]]) -> ArrayRecords:
+        """Return the records with some columns replaced: numbers all, if all are."""
+        if set(columns) == set(self.names):
+            return replace(self, values=np.column_stack([columns[name] for name in self.names]))
+        taken = self.values.astype(object)
+        for name, values in columns.items():
+            taken[:, self.names.index(name)] = values
+        return replace(self, values=taken)
+
 
 @dataclass(frozen=True, eq=False)
 class FrameRecords(Records):
@@ -155,10 +189,25 @@ class FrameRecords(Records):
         if not replaced:
             return nw.to_native(taken)
         kind = nw.get_native_namespace(self.frame)
-        if self.frame.implementation.is_pandas():  # which aligns on the index; the taken rows repeat theirs
-            taken = nw.from_native(nw.to_native(taken).reset_index(drop=True), eager_only=True)
+        taken = _unindexed(taken)  # taken rows repeat theirs
         series = (nw.new_series(self.names[p], _plain(values), backend=kind) for p, values in replaced.items())
         return nw.to_native(taken.with_columns(*(self._in_kind(new, taken.get_column(new.name)) for new in series)))
+
+    def _plain(self, name: str) -> bool:
+        """Tell whether a column of numbers or truths is held as such: no decimals, none of 128 bits, no objects."""
+        import narwhals as nw
+
+        kind = self.frame.get_column(name).dtype
+        wide = isinstance(kind, (nw.Decimal, nw.Int128, nw.UInt128))
+        return not wide and (kind.is_numeric() or kind.is_temporal() or kind == nw.Boolean)
+
+    def _with(self, columns: Mapping[str, NDArray[Any]]) -> FrameRecords:
+        """Return the records with some columns replaced, of whatever kind these were."""
+        import narwhals as nw
+
+        kind = nw.get_native_namespace(self.frame)
+        new = [nw.new_series(name, values, backend=kind) for name, values in columns.items()]
+        return replace(self, frame=_unindexed(self.frame).with_columns(*new))
 
     def order(self, name: str) -> list[Any]:
         """Return the categories of a column in the order of its codes; none where it has no such order of its own."""
@@ -178,6 +227,13 @@ class FrameRecords(Records):
         numbers = {word: i for i, word in enumerate(words)}
         codes = [numbers.get(value, -1) for value in new.to_list()]
         return categories_of(words, np.array(codes, dtype=np.intp), old)
+
+
+def _computed(values: NDArray[Any]) -> Callable[[Any], float]:
+    """Return how a column's entries are read as numbers; truths are 1 and 0 where they stand alone."""
+    if {type(value) for value in values.tolist()} <= {bool, np.bool_, type(None)}:
+        return lambda value: np.nan if value is None else float(value)
+    return lambda value: spelt_number(value, OR_INFINITE)
 
 
 def is_categorical(series: nw.Series[Any]) -> bool:
@@ -217,6 +273,9 @@ def _as_before(new: nw.Series[Any], old: nw.Series[Any]) -> nw.Series[Any]:
         return nw.from_native(nw.to_native(new).astype(object), series_only=True)  # encoders go by the kind of a column
     if not isinstance(old.dtype, (nw.Categorical, nw.Enum)):
         return new
+    if old.implementation.is_pyarrow():
+        coded: nw.Series[Any] = nw.from_native(nw.to_native(new).dictionary_encode(), series_only=True)
+        return coded.alias(new.name)
     if not old.implementation.is_pandas():
         own = list(old.dtype.categories) if isinstance(old.dtype, nw.Enum) else []
         return new.cast(nw.Enum(list(dict.fromkeys([*own, *new.drop_nulls().sort()]))) if own else old.dtype)
@@ -347,8 +406,33 @@ def _refuse_twins(columns: Any) -> None:
             raise ValueError(f"the table has two columns of the same name, {name!r}; give them different names")
 
 
+def _without_views(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+    """Return a frame without Arrow's columns of which libraries take no rows: views, and dictionaries in pandas."""
+    import narwhals as nw
+
+    native, own = nw.to_native(frame), frame.implementation.is_pyarrow()
+    kinds = native.schema.types if own else getattr(native, "dtypes", ())
+    told = {name: str(getattr(kind, "pyarrow_dtype", kind)) for name, kind in zip(frame.columns, kinds, strict=True)}
+    new = []
+    for name, kind in told.items():
+        if "_view" in kind or (kind.startswith("dictionary<") and not own):
+            held = nw.new_series(name, series_values(frame.get_column(name)), backend=frame.implementation)
+            new.append(held.cast(nw.Categorical()) if kind.startswith("dictionary<") else held)
+    return _unindexed(frame).with_columns(*new) if new else frame
+
+
+def _unindexed(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+    """Return a frame of pandas, which aligns on the index, with a plain one; any other as it is."""
+    import narwhals as nw
+
+    if not frame.implementation.is_pandas():
+        return frame
+    plain: nw.DataFrame[Any] = nw.from_native(nw.to_native(frame).reset_index(drop=True), eager_only=True)
+    return plain
+
+
 def _frame_records(X: Any, features: Sequence[str] | None) -> Records:
-    frame = as_frame(X)
+    frame = _without_views(as_frame(X))
     columns = frame.columns
     if features is not None:
         missing = [name for name in features if name not in columns]

@@ -29,6 +29,8 @@ DIGITS = 300  # of a whole number: more are no category, and beyond 308 no doubl
 TRUTHS = {"true": 1.0, "True": 1.0, "false": 0.0, "False": 0.0}
 PLAIN = "fiu"  # kinds of arrays whose values are numbers all
 NUMBER = re.compile(r"[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*")
+OR_INFINITE = re.compile(rf"{NUMBER.pattern}|[ \t]*[+-]?(?i:inf|infinity)[ \t]*")  # where nobody declares a range
+NO_NUMBER = "the value is not a number; repair the row, or declare the column's categories"
 
 
 def is_missing(value: Any) -> bool:
@@ -65,7 +67,7 @@ def number(value: Any) -> float:
         return float("nan")
 
 
-def spelt_number(value: Any) -> float:
+def spelt_number(value: Any, spelt: re.Pattern[str] = NUMBER) -> float:
     """Return a number as a table may hold it: a text may spell one, and no truth is one.
 
     Examples
@@ -77,7 +79,7 @@ def spelt_number(value: Any) -> float:
     if kind in (bytes, np.bytes_):
         value, kind = value.decode("latin-1"), str
     if kind in (str, np.str_):
-        return float(value) if NUMBER.fullmatch(value) else float("nan")
+        return float(value) if spelt.fullmatch(value) else float("nan")
     return number(value)
 
 

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from epsworth.records import as_records
 from epsworth.space import Domain
 from epsworth.studies.inputs import check_row, column_named, model_of_file, read_records, tailored_of
 from epsworth.studies.read_files import ReadFile, check_unchanged, read_files
@@ -80,12 +79,13 @@ class Loaded:
         """Return the fingerprint of the model's answers, where every column that it reads has a declared range."""
         from epsworth.classifiers import as_classifier
         from epsworth.classifiers.fingerprints import fingerprint
+        from epsworth.classifiers.inputs import table_of
 
         if self.domain is None:
             return None
         try:
             classifier = as_classifier(self.model)
-            records = as_records(self.frame, features=classifier.features, count=classifier.count)
+            records = table_of(classifier, self.frame, self.domain.features)
             return fingerprint(classifier, self.domain.features, records)
         except Exception:  # a model may refuse records that nobody has; nothing rests on it
             return None

@@ -13,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
 from epsworth.classifiers import Classifier, ClassifierError, Labels, as_classifier
+from epsworth.classifiers.inputs import table_of
 from epsworth.classifiers.steadiness import check_alone, unsteady
 from epsworth.guarantees import Unit
 from epsworth.mechanisms import PrivacyIndicator
 from epsworth.mechanisms.family import Build, Release, families, quantised
 from epsworth.mechanisms.record import RecordRelease, record_release, stand_ins
 from epsworth.numerals import short, whole
-from epsworth.records import Indices, Records, as_records
+from epsworth.records import Indices, Records
 from epsworth.space import Domain, Feature, unit_domain
 from epsworth.utility.pace import Pace
 from epsworth.values import is_missing, plain_array
@@ -215,10 +216,10 @@ def ask(
 ) -> Question:
     """Check everything the user gave, once, and return the question."""
     classifier = as_classifier(model)
-    records = as_records(X, features=classifier.features, count=classifier.count)
+    given = declared(domain)
+    records = table_of(classifier, X, given.features if given else ())
     positions = sensitive_positions(records, sensitive)
     names = [records.names[p] for p in positions]
-    given = declared(domain)
     if given is None and any(records.column(p).dtype == bool for p in positions):
         raise ValueError("a sensitive column holds booleans; declare its categories: domain={name: [False, True]}")
     features = tuple((given or unit_domain(names))[name] for name in names)

@@ -128,6 +128,8 @@ def _written(name: str, values: NDArray[Any], kind: str) -> NDArray[Any]:
             raise ClassifierError(f"the column {name!r} holds other things than texts, which is what the service takes")
         return np.array([*texts, None], dtype=object)[:-1]  # never an array of fixed-width texts
     try:
+        if any(isinstance(one, (str, bytes)) for one in (values.tolist() if values.dtype.kind in "OUS" else ())):
+            raise ValueError  # NumPy would read some as numbers
         numbers = values if values.dtype.kind in "biuf" else np.array(values.tolist(), dtype=np.float64)
     except (TypeError, ValueError):
         raise ClassifierError(
