@@ -119,10 +119,11 @@ def _held(step: Any, names: Names) -> Iterator[tuple[Any, Names]]:
     for attribute in HOLDERS:
         held = getattr(step, attribute, None)
         held = held.ravel().tolist() if isinstance(held, np.ndarray) else held
-        for place, one in enumerate(held if isinstance(held, list) else [] if held is None else [held]):
+        for place, one in enumerate(held if isinstance(held, (list, tuple)) else [] if held is None else [held]):
             inner = getattr(one, "estimator", one) if attribute == "calibrated_classifiers_" else one
             some = getattr(step, "estimators_features_", None)
-            yield inner, names if some is None else [names[int(at)] for at in some[place]]
+            kept = np.flatnonzero(step.support_) if hasattr(step, "support_") else range(len(names))  # of a selection
+            yield inner, [names[int(at)] for at in (kept if some is None else some[place])]
 
 
 def _of_steps(steps: Sequence[Any], names: Names) -> Kinds:
