@@ -75,9 +75,9 @@ class Records(ABC):
                 new[name] = values
         return self._with(new) if new else self
 
+    @abstractmethod
     def _plain(self, name: str) -> bool:
         """Tell whether a column of numbers or truths is held as such."""
-        return True
 
     @abstractmethod
     def _with(self, columns: Mapping[str, NDArray[Any]]) -> Records:
@@ -142,6 +142,10 @@ class ArrayRecords(Records):
             for position, values in replaced.items():
                 taken[:, position] = values
         return taken
+
+    def _plain(self, name: str) -> bool:
+        """Tell whether a column of numbers or truths is held as such."""
+        return self.values.dtype != object
 
     def _with(self, columns: Mapping[str, NDArray[Any]]) -> ArrayRecords:
         """Return the records with some columns replaced: numbers all, if all are."""

@@ -146,15 +146,22 @@ def spelling(value: Any) -> str:
 def plain_array(values: Iterable[Any]) -> NDArray[Any]:
     """Return values of one kind as an array of it: numbers (NaN for gaps), truths, else objects (None for gaps).
 
+    Whole numbers of 64 bits stay whole where there are no gaps: doubles make one of 2**53 and 2**53 + 1.
+
     Examples
     --------
     >>> plain_array([1, Decimal("2.5"), None]).tolist(), plain_array(["a", float("nan")]).tolist()
     ([1.0, 2.5, nan], ['a', None])
+    >>> plain_array([2**53, Decimal(2**53 + 1)]).tolist()
+    [9007199254740992, 9007199254740993]
     """
-    found = [None if is_missing(value) else value for value in values]
+    found: list[Any] = [None if is_missing(value) else value for value in values]
     kinds = {type(value) for value in found} - {type(None)}
     if kinds and kinds <= NUMBERS:
-        return numbers(found, number)
+        doubles = numbers(found, number)
+        if None in found or not (np.abs(doubles) < 2.0**63).all() or any(value % 1 for value in found):
+            return doubles
+        return np.array([int(value) for value in found], dtype=np.int64)
     if kinds and kinds <= {bool, np.bool_} and None not in found:
         return np.array(found, dtype=np.bool_)
     column = np.empty(len(found), dtype=object)
