@@ -47,6 +47,10 @@ class Records(ABC):
         """Return one column as an array."""
 
     @abstractmethod
+    def exact(self, position: int) -> NDArray[Any]:
+        """Return one column as an array, of objects where doubles would round numbers: labels are no measurements."""
+
+    @abstractmethod
     def take(self, rows: Indices, replaced: Mapping[int, NDArray[Any]] | None = None) -> Any:
         """Return the rows in their native container, with some columns replaced (position -> values)."""
 
@@ -133,6 +137,10 @@ class ArrayRecords(Records):
         found = self.values[:, position]
         return plain_array(found.tolist()) if found.dtype == object else found
 
+    def exact(self, position: int) -> NDArray[Any]:
+        """Return one column, as it is."""
+        return self.values[:, position]
+
     def take(self, rows: Indices, replaced: Mapping[int, NDArray[Any]] | None = None) -> NDArray[Any]:
         """Return rows as an array, of a kind wide enough for what is put in."""
         taken = self.values[rows]
@@ -184,6 +192,14 @@ class FrameRecords(Records):
     def column(self, position: int) -> NDArray[Any]:
         """Return one column."""
         return series_array(self.frame.get_column(self.names[position]))
+
+    def exact(self, position: int) -> NDArray[Any]:
+        """Return one column, of objects where doubles would round numbers."""
+        found, own = self.column(position), self.frame.get_column(self.names[position])
+        if found.dtype.kind == "f" and not own.dtype.is_float():
+            found = found.astype(object)
+            found[:] = series_values(own)
+        return found
 
     def take(self, rows: Indices, replaced: Mapping[int, NDArray[Any]] | None = None) -> Any:
         """Return rows as a frame of the same kind."""

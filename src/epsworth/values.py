@@ -143,6 +143,24 @@ def spelling(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def label_array(values: Sequence[Any]) -> NDArray[Any]:
+    """Return labels as `plain_array` does; refuse two that it would make one, by no value.
+
+    Examples
+    --------
+    >>> label_array([0, 2**70, 2**70 + 1])
+    Traceback (most recent call last):
+        ...
+    ValueError: two labels are one number of double precision; recode them
+    """
+    found = plain_array(values)
+    if found.dtype.kind == "f":
+        told = {value for value in values if not is_missing(value)}
+        if len(told) > len(set(found[~np.isnan(found)].tolist())):
+            raise ValueError("two labels are one number of double precision; recode them")
+    return found
+
+
 def plain_array(values: Iterable[Any]) -> NDArray[Any]:
     """Return values of one kind as an array of it: numbers (NaN for gaps), truths, else objects (None for gaps).
 

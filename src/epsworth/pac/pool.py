@@ -14,7 +14,7 @@ from epsworth.headers import looks_like_header, shown_name
 from epsworth.pac.adapters.adapter import Labels
 from epsworth.pac.worlds import Units, near_groups, units_of
 from epsworth.records import Indices, as_records
-from epsworth.values import plain_array
+from epsworth.values import label_array
 
 MISSING = ("nan", "NaT", "<NA>")  # as the values of different libraries call themselves
 
@@ -131,7 +131,7 @@ def _labels(values: ArrayLike, count: int, name: str = "y") -> Labels:
     if found.ndim == 2 and found.shape[1] == 1:
         found = found.reshape(-1)
     if found.dtype.kind == "O" and found.ndim == 1:
-        found = plain_array(found.tolist())
+        found = label_array(found.tolist())
     if found.ndim != 1 or len(found) != count:
         raise ValueError(f"{name} must hold one value per row of X ({count}), got shape {found.shape}")
     if found.dtype.kind == "f":

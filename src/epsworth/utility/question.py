@@ -23,7 +23,7 @@ from epsworth.numerals import short, whole
 from epsworth.records import Indices, Records
 from epsworth.space import Domain, Feature, unit_domain
 from epsworth.utility.pace import Pace
-from epsworth.values import is_missing, plain_array
+from epsworth.values import is_missing, label_array
 
 SPREAD = 512  # values over the sensitive ranges, for answers that may be scores
 ASKED_AGAIN = 64, 256  # rows, least and most, that are asked about a second time
@@ -356,7 +356,7 @@ def _array(y: Any) -> NDArray[Any]:
 def true_labels(y: ArrayLike, labels: Labels, classifier: Classifier) -> NDArray[Any]:
     """Return the user's labels, one for each record, in the classifier's words."""
     truth = _array(y)
-    truth = plain_array(truth.tolist()) if truth.dtype == object and truth.ndim == 1 else truth
+    truth = label_array(truth.tolist()) if truth.dtype == object and truth.ndim == 1 else truth
     if truth.shape != labels.shape:
         raise ValueError(f"y must hold one label per record, shape {labels.shape}, got {truth.shape}")
     if any(is_missing(label) for label in truth.tolist()):
