@@ -34,14 +34,17 @@ def checked_columns(X: Any) -> Any:
     header = looks_like_header(list(records.names))
     for place, name in enumerate(records.names):
         shown = str(place) if not framed else repr(name) if header else shown_name(name, records.names)
-        kind = records.column(place).dtype.kind
-        if kind == "c" or any(isinstance(value, complex) for value in records.column(place)):
+        values = records.column(place)
+        if values.dtype.kind == "c" or any(isinstance(value, complex) for value in values):
             raise ValueError(f"Complex data not supported: the column {shown} of X must hold real numbers")
+        wrong = values.dtype.kind in "Mm"
         try:
             records = records.computed([name])
         except ValueError:
-            kind = "O"
-        if kind in "Mm" or records.column(place).dtype.kind == "O":
+            wrong = True
+            if not any(isinstance(value, (str, bytes, bool, np.bool_)) for value in values):
+                return X  # things that a table's reader refuses by their type alone
+        if wrong:
             raise ValueError(f"X: the column {shown} is not of numbers; drop it, or recode it by public constants")
     found = records.take(np.arange(len(records)))
     return needed("polars", "files", "an Arrow table").from_arrow(found) if hasattr(found, "column_names") else found
