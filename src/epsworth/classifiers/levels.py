@@ -23,7 +23,7 @@ from epsworth.classifiers.answers import ClassifierError
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.reading import UNREADABLE
 from epsworth.classifiers.scalers import Predict, steps_of
-from epsworth.records import as_frame, is_categorical
+from epsworth.frames import as_frame, is_categorical
 from epsworth.values import GAPS
 
 if TYPE_CHECKING:

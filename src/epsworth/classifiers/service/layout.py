@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from epsworth.classifiers.answers import ClassifierError
 from epsworth.classifiers.service.protocol import KINDS, Tensor
-from epsworth.records import as_frame
+from epsworth.frames import as_frame
 
 Inputs = Literal["tensor", "columns"]
 EXACT = 2**53  # whole numbers up to here are doubles
