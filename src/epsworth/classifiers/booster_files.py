@@ -77,7 +77,8 @@ def _check_levels(learner: dict[str, Any], held: dict[str, Any], features: int) 
     ends = np.cumsum([0, *map(len, levels)])
     whole = len(levels) == features and np.array_equal(_ints(held["feature_segments"]), ends) and len(order) == ends[-1]
     sorts = (sorted(order[start:end].tolist()) == list(range(end - start)) for start, end in itertools.pairwise(ends))
-    if not (whole and all(sorts) and all(len(set(own)) == len(own) for own in levels)):
+    told = [[level for level in own if level is not None] for own in levels]  # which XGBoost has cut
+    if not (whole and all(sorts) and all(len(set(own)) == len(own) for own in told)):
         raise TreeFileError("holds levels of categories that are not those of its features")
 
 

@@ -26,7 +26,9 @@ def noise_page(held: Held, origin: Origin, whole: str) -> Page:
     ranked = [_Ranked.of(row) for row in rows]
     best = taken(ranked)
     take = best.row if best is not None else None
-    said = advice(ranked, held.number("floor", 0))  # from the rows: what a file says of itself may not be so
+    left = held.part("left_out")
+    left_out = {name: left.text(name) for name in left}
+    said = advice(ranked, held.number("floor", 0), left_out)  # from the rows: what a file says of itself may not be so
     sections = [_decision(said, take), _ranking(held, rows)]
     sliders: dict[str, Any] = {}
     if take is not None:

@@ -23,9 +23,10 @@ import numpy as np
 from epsworth.arrays import Floats, Rng, generator
 from epsworth.callbacks import check_callback
 from epsworth.classifiers.classifier import Labels, as_classifier
+from epsworth.classifiers.inputs import table_of
 from epsworth.files import reading, replacing
 from epsworth.parallel import batches_of, check_n_jobs, in_order
-from epsworth.records import Records, as_records
+from epsworth.records import Records
 from epsworth.results import Result, Table, how_sure
 from epsworth.rounding import show_down, show_up
 from epsworth.utility.engines.checkpoint import OWNER_ONLY, digest, digest_of_model, drawn_seeds
@@ -183,7 +184,7 @@ def radii(
     check_callback("progress", progress)
     order_of(norm)
     classifier, random = as_classifier(model), generator(rng)
-    records = as_records(X, features=classifier.features, count=classifier.count)
+    records = table_of(classifier, X)
     if not len(records):
         raise ValueError("X must have records, got a table without rows")
     each = float(np.nextafter(1 - (1 - confidence) / len(records), 1))
