@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from epsworth.documents import in_words
+from epsworth.documents import FOREIGN, in_words
 from epsworth.numerals import short
 from epsworth.reports.coverage_page import coverage_page
 from epsworth.reports.held import Held
@@ -95,3 +95,7 @@ def damaged() -> Iterator[None]:
         yield
     except (TypeError, KeyError, IndexError, AttributeError, ArithmeticError, StopIteration) as error:
         raise ValueError(f"result: damaged or incomplete ({in_words(error)})") from None
+    except ValueError as error:
+        raise (
+            ValueError(f"result: damaged ({in_words(error)})") if str(error).startswith(FOREIGN) else error
+        ) from None
