@@ -453,24 +453,3 @@ def test_the_command_asks_about_csv_files(cli, tmp_path, monkeypatch, name):
     assert code == (2 if name == "xgboost" else 0)
     assert "XX" not in err
     assert ("'region' holds a level that the model was not fitted on" in err) == (name == "xgboost")
-
-
-CHANGED = {
-    "an end beyond": lambda cats: cats["enc"][1].update(offsets=[0, 2, 4, 6, 8, 99]),
-    "an end before": lambda cats: cats["enc"][1].update(offsets=[0, 4, 2, 6, 8, 11]),
-    "too few features": lambda cats: cats.update(enc=cats["enc"][:2]),
-    "other features": lambda cats: cats.update(feature_segments=[0, 0, 5, 8, 99]),
-    "another order": lambda cats: cats["sorted_idx"].__setitem__(0, 7),
-    "no order": lambda cats: cats.update(sorted_idx=[0]),
-    "a level twice": lambda cats: cats["enc"][2].update(values=[30, 30, 20]),
-}
-
-
-@pytest.mark.parametrize("change", CHANGED)
-@pytest.mark.cases("all")
-def test_levels_in_files_of_xgboost_that_do_not_fit_are_refused(tmp_path, change):
-    held = json.loads(bytes(fitted("xgboost").get_booster().save_raw("json")))
-    CHANGED[change](held["learner"]["gradient_booster"]["model"]["cats"])
-    (tmp_path / "m.json").write_text(json.dumps(held))
-    with pytest.raises(ValueError, match="holds levels of categories that are not those of its features"):
-        load_model(tmp_path / "m.json")
