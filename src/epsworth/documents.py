@@ -109,6 +109,8 @@ def read_as(kind: Any, entry: Any, where: str = "", **ready: Any) -> Any:
     ValueError: records must be a whole number, got a str
     """
     kinds, origin = get_args(kind), get_origin(kind)
+    if (alias := getattr(origin, "__value__", None)) is not None:  # NumPy's arrays from 2.5 on
+        return read_as(alias[kinds], entry, where)
     if kind is Any:
         return entry
     if origin in (Union, UnionType):

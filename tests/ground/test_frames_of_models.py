@@ -106,7 +106,7 @@ def test_texts_that_only_python_reads_are_refused_by_row(tmp_path, name, text):
         assert text not in str(told.value)
     (tmp_path / "t.csv").write_text(odd.to_csv(index=False), encoding="utf-8")
     with pytest.raises(ValueError, match="row 39, kind: the value is not a number"):
-        read_records(tmp_path / "t.csv", model, None, None)
+        read_records(tmp_path / "t.csv", as_classifier(model), None, None)
 
 
 def test_radius_and_tailor_refuse_them_too():
@@ -125,10 +125,10 @@ def test_radius_and_tailor_refuse_them_too():
 def test_truths_and_declared_texts_stay(tmp_path):
     model = TREE.fit(TABLE.assign(kind=KIND > 0), TRUTH)
     (tmp_path / "t.csv").write_text("age,kind\n20,true\n30,false\n")
-    assert read_records(tmp_path / "t.csv", model, None, None)[0]["kind"].to_list() == [True, False]
+    assert read_records(tmp_path / "t.csv", as_classifier(model), None, None)[0]["kind"].to_list() == [True, False]
     (tmp_path / "t.jsonl").write_text('{"age": 20, "kind": true}\n{"age": 20, "kind": 1}\n')
     with pytest.raises(ValueError, match="row 0, kind: the value is not a number"):
-        read_records(tmp_path / "t.jsonl", model, None, None)
+        read_records(tmp_path / "t.jsonl", as_classifier(model), None, None)
     texts = TABLE.assign(kind=list(map(str, NUMBERS)))
     domain = ew.Domain.of({"kind": ["0", "1", "2"]})
     kept = table_of(as_classifier(model), texts, domain.features)

@@ -278,6 +278,8 @@ unit, stopped
         )  # fmt: skip
         if found.size < 1 or found.records < 1:
             raise ValueError("records and size must be positive")
+        if found.labels.shape != (found.records,):  # a file, before anything is as long as a number says
+            raise ValueError("labels must be as many as records")
         return found
 
     def _held(self, of: Quantity) -> Quantity:
