@@ -6,13 +6,16 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from epsworth.numerals import fits, short
 
 DEPTH = 32
+PLAIN = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 HELD = 1023  # bits of a whole number that a double can hold
 FOREIGN = (  # how sentences of the interpreter and of NumPy begin
     "invalid literal", "could not convert", "setting an array", "cannot ", "could not broadcast", "operands ",
@@ -83,18 +86,78 @@ def in_words(error: Exception) -> str:
     return str(error) if ours else "an entry is of another kind than it should be"
 
 
-def truth(entry: object) -> bool:
-    """Return a truth value; whatever else would count as one is refused."""
-    if not isinstance(entry, bool):
-        raise TypeError("neither true nor false")
-    return entry
+def read_as(kind: Any, entry: Any, where: str = "", **ready: Any) -> Any:
+    """Return an entry as what a type says: plain values, lists, arrays, and dataclasses with the fields that they name.
+
+    Nothing is read between the lines: whether the numbers of a file agree with one another is not asked.
+
+    Parameters
+    ----------
+    kind : type
+        A dataclass that has ``from_dict`` is read by it, within others.
+    where : str
+        The entry's place in its document, for errors.
+    ready : object
+        Fields of a dataclass that need no reading.
+
+    Examples
+    --------
+    >>> read_as(tuple[float, ...], [1, 2.5]), read_as(str | None, None)
+    ((1.0, 2.5), None)
+    >>> read_as(int, "one", "records")
+    Traceback (most recent call last):
+    ValueError: records must be a whole number, got a str
+    """
+    kinds, origin = get_args(kind), get_origin(kind)
+    if (alias := getattr(origin, "__value__", None)) is not None:  # NumPy's arrays from 2.5 on
+        return read_as(alias[kinds], entry, where)
+    if kind is Any:
+        return entry
+    if origin in (Union, UnionType):
+        if entry is None and type(None) in kinds:
+            return None
+        own = [one for one in kinds if one is not type(None)]
+        plain = [one for one in own if one in PLAIN and _fits(one, entry)]
+        return read_as((plain or own)[0], entry, where)
+    if kind in PLAIN or origin is Literal:
+        if entry not in kinds if origin is Literal else not _fits(kind, entry):
+            wanted = f"one of {', '.join(map(str, kinds))}" if origin is Literal else PLAIN[kind]
+            raise ValueError(f"{where} must be {wanted}, got a {type(entry).__name__}")
+        return entry if origin is Literal else kind(entry)
+    try:
+        return _read_parts(kind, origin, kinds, entry, where, ready)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        if where:
+            raise ValueError(f"{where}: {in_words(error)}") from None
+        raise
 
 
-def texts(entry: object) -> list[str]:
-    """Return a list of texts."""
-    if not isinstance(entry, list) or not all(isinstance(one, str) for one in entry):
-        raise TypeError("no list of texts")
-    return entry
+def _read_parts(kind: Any, origin: Any, kinds: Any, entry: Any, where: str, ready: dict[str, Any]) -> Any:
+    import numpy as np  # here: the command line reads TOML before it needs arrays
+
+    if origin is tuple and isinstance(entry, list):
+        return tuple(read_as(kinds[0], one, f"{where}[{i}]".lstrip("[")) for i, one in enumerate(entry))
+    if origin is np.ndarray and isinstance(entry, list):
+        found, (dtype,) = np.array(entry), get_args(kinds[1])
+        return found if dtype is Any else found.astype(dtype, casting="same_kind" if found.size else "unsafe")
+    if isinstance(entry, Mapping):
+        if isinstance(origin, type) and issubclass(origin, Mapping):
+            return {str(name): read_as(kinds[1], one, name) for name, one in entry.items()}
+        if where and hasattr(kind, "from_dict"):
+            return kind.from_dict(entry)
+        hints = get_type_hints(kind)
+        for field in fields(kind):
+            if field.name not in ready and (field.name in entry or field.default is MISSING):
+                ready[field.name] = read_as(hints[field.name], entry[field.name], field.name)
+        return kind(**ready)
+    raise TypeError("of another kind")
+
+
+def _fits(kind: Any, entry: object) -> bool:
+    """Tell whether JSON's value is one of a plain type; whole numbers are numbers, truth values are not."""
+    if kind is float:
+        return isinstance(entry, (int, float)) and not isinstance(entry, bool)
+    return type(entry) is kind
 
 
 def _whole(word: str) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
@@ -19,7 +18,7 @@ class Shelf(Protocol):
         """Tell whether the result of a batch is there."""
 
     def read(self, number: int, batch: Any) -> Any:
-        """Return it, or refuse with a ValueError what no run of this question can have left."""
+        """Return it; a ValueError where the file is none of this question."""
 
     def write(self, number: int, batch: Any, result: Any) -> None:
         """Leave it, whole or not at all."""
@@ -29,7 +28,7 @@ class Keeping(Protocol):
     """Where the results of many calls of `in_order` lie, which come in an order that follows from the question.
 
     A function whose results are kept has two methods besides: ``arrays`` makes arrays of a result, and ``read`` makes a
-    result of a batch and its arrays again; it raises a ValueError where no call can have found these.
+    result of a batch and its arrays again.
     """
 
     def step(self, function: Any) -> Shelf:
@@ -50,20 +49,3 @@ def going_on(
             else:
                 result = shelf.read(number, batch)
             yield result
-
-
-def checked_floats(arrays: Arrays, **shapes: tuple[int, ...]) -> list[NDArray[np.float64]]:
-    """Return arrays in the order of their names; a ValueError where these are not all, or not finite, or too many.
-
-    Examples
-    --------
-    >>> checked_floats({"a": np.zeros(2)}, a=(2,))
-    [array([0., 0.])]
-    """
-    found = [arrays.get(name) for name in shapes]
-    if len(arrays) != len(shapes) or any(
-        one is None or one.dtype != np.float64 or one.shape != shape or not np.isfinite(one).all()
-        for one, shape in zip(found, shapes.values(), strict=True)
-    ):
-        raise ValueError("not what was kept")
-    return [one for one in found if one is not None]

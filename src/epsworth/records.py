@@ -7,7 +7,7 @@ because classifiers are particular about what they are fed.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.extras import needed
-from epsworth.headers import shown_name, shown_names
+from epsworth.frames import as_before, as_frame, categories_of, is_categorical, refuse_lazy, unindexed, without_views
+from epsworth.headers import looks_like_header, shown_name, shown_names
 from epsworth.numerals import short
-from epsworth.series import series_array
-from epsworth.values import plain_array
+from epsworth.series import series_array, series_values
+from epsworth.values import NO_NUMBER, OR_INFINITE, is_missing, numbers, plain_array, spelt_number
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -47,6 +48,10 @@ class Records(ABC):
         """Return one column as an array."""
 
     @abstractmethod
+    def exact(self, position: int) -> NDArray[Any]:
+        """Return one column as an array, of objects where doubles would round numbers: labels are no measurements."""
+
+    @abstractmethod
     def take(self, rows: Indices, replaced: Mapping[int, NDArray[Any]] | None = None) -> Any:
         """Return the rows in their native container, with some columns replaced (position -> values)."""
 
@@ -57,6 +62,31 @@ class Records(ABC):
     def releasing(self, words: Words) -> Records:
         """Return the records whose named columns are replaced by what a policy's clients release, in their kind."""
         return self
+
+    def computed(self, names: Iterable[str]) -> Records:
+        """Return the records with numbers, or truths alone, in columns that a model computes with.
+
+        A number is what `values` has for one, in whatever kind of column it stands; all else is refused by its row.
+        """
+        new: dict[str, NDArray[Any]] = {}
+        for name in names:
+            values = self.column(self.names.index(name))
+            if values.dtype.kind not in "fiubcmM":
+                new[name] = numbers(values, _computed(values))
+                if (odd := np.isnan(new[name]) & ~np.fromiter(map(is_missing, values), bool, len(values))).any():
+                    shown = name if looks_like_header(self.given) else shown_name(name, self.given)
+                    raise ValueError(f"row {odd.argmax()}, {shown}: {NO_NUMBER}")
+            elif not self._plain(name):
+                new[name] = values
+        return self._with(new) if new else self
+
+    @abstractmethod
+    def _plain(self, name: str) -> bool:
+        """Tell whether a column of numbers or truths is held as such."""
+
+    @abstractmethod
+    def _with(self, columns: Mapping[str, NDArray[Any]]) -> Records:
+        """Return the records with some columns replaced, of whatever kind these were."""
 
     def position(self, column: str | int) -> int:
         """Return the position among ``names`` of a column given by name, or by its index in the user's table."""
@@ -108,6 +138,10 @@ class ArrayRecords(Records):
         found = self.values[:, position]
         return plain_array(found.tolist()) if found.dtype == object else found
 
+    def exact(self, position: int) -> NDArray[Any]:
+        """Return one column, as it is."""
+        return self.values[:, position]
+
     def take(self, rows: Indices, replaced: Mapping[int, NDArray[Any]] | None = None) -> NDArray[Any]:
         """Return rows as an array, of a kind wide enough for what is put in."""
         taken = self.values[rows]
@@ -117,6 +151,19 @@ class ArrayRecords(Records):
             for position, values in replaced.items():
                 taken[:, position] = values
         return taken
+
+    def _plain(self, name: str) -> bool:
+        """Tell whether a column of numbers or truths is held as such."""
+        return self.values.dtype != object
+
+    def _with(self, columns: Mapping[str, NDArray[Any]]) -> ArrayRecords:
+        """Return the records with some columns replaced: numbers all, if all are."""
+        if set(columns) == set(self.names):
+            return replace(self, values=np.column_stack([columns[name] for name in self.names]))
+        taken = self.values.astype(object)
+        for name, values in columns.items():
+            taken[:, self.names.index(name)] = values
+        return replace(self, values=taken)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +194,14 @@ class FrameRecords(Records):
         """Return one column."""
         return series_array(self.frame.get_column(self.names[position]))
 
+    def exact(self, position: int) -> NDArray[Any]:
+        """Return one column, of objects where doubles would round numbers."""
+        found, own = self.column(position), self.frame.get_column(self.names[position])
+        if found.dtype.kind == "f" and not own.dtype.is_float():
+            found = found.astype(object)
+            found[:] = series_values(own)
+        return found
+
     def take(self, rows: Indices, replaced: Mapping[int, NDArray[Any]] | None = None) -> Any:
         """Return rows as a frame of the same kind."""
         import narwhals as nw
@@ -155,10 +210,25 @@ class FrameRecords(Records):
         if not replaced:
             return nw.to_native(taken)
         kind = nw.get_native_namespace(self.frame)
-        if self.frame.implementation.is_pandas():  # which aligns on the index; the taken rows repeat theirs
-            taken = nw.from_native(nw.to_native(taken).reset_index(drop=True), eager_only=True)
+        taken = unindexed(taken)  # taken rows repeat theirs
         series = (nw.new_series(self.names[p], _plain(values), backend=kind) for p, values in replaced.items())
         return nw.to_native(taken.with_columns(*(self._in_kind(new, taken.get_column(new.name)) for new in series)))
+
+    def _plain(self, name: str) -> bool:
+        """Tell whether a column of numbers or truths is held as such: no decimals, none of 128 bits, no objects."""
+        import narwhals as nw
+
+        kind = self.frame.get_column(name).dtype
+        wide = isinstance(kind, (nw.Decimal, nw.Int128, nw.UInt128))
+        return not wide and (kind.is_numeric() or kind.is_temporal() or kind == nw.Boolean)
+
+    def _with(self, columns: Mapping[str, NDArray[Any]]) -> FrameRecords:
+        """Return the records with some columns replaced, of whatever kind these were."""
+        import narwhals as nw
+
+        kind = nw.get_native_namespace(self.frame)
+        new = [nw.new_series(name, values, backend=kind) for name, values in columns.items()]
+        return replace(self, frame=unindexed(self.frame).with_columns(*new))
 
     def order(self, name: str) -> list[Any]:
         """Return the categories of a column in the order of its codes; none where it has no such order of its own."""
@@ -171,7 +241,7 @@ class FrameRecords(Records):
     def _in_kind(self, new: nw.Series[Any], old: nw.Series[Any]) -> nw.Series[Any]:
         """Return new values in the column's kind: the table's, or that of a policy's releases."""
         if new.name not in self.words or not is_categorical(old):
-            return _as_before(new, old)
+            return as_before(new, old)
         words = self.words[new.name]
         if words is None:
             return new
@@ -180,50 +250,11 @@ class FrameRecords(Records):
         return categories_of(words, np.array(codes, dtype=np.intp), old)
 
 
-def is_categorical(series: nw.Series[Any]) -> bool:
-    """Tell whether a column is of a kind for categories, which has codes."""
-    import narwhals as nw
-
-    return isinstance(series.dtype, (nw.Categorical, nw.Enum))
-
-
-def categories_of(words: Sequence[Any], codes: NDArray[Any], like: nw.Series[Any]) -> nw.Series[Any]:
-    """Return a policy's words by their numbers (-1: missing), as categories of the same library as those given.
-
-    The categories are all words in the policy's order, never the table's: which words a table knows, and in which
-    order, may tell its values, and one record alone has to get the codes that it gets among many.
-    """
-    import narwhals as nw
-
-    native = nw.to_native(like)
-    if like.implementation.is_pandas() and hasattr(native.dtype, "categories"):
-        kind = type(native.dtype)(list(words), ordered=native.dtype.ordered)
-        coded = type(native.array).from_codes(codes, dtype=kind)
-        return nw.from_native(type(native)(coded, index=native.index, name=like.name), series_only=True)
-    kinds = nw.new_series(like.name, [*words, None], backend=like.implementation)
-    if all(isinstance(word, str) for word in words):
-        kinds = kinds.cast(nw.Enum(list(words)) if isinstance(like.dtype, nw.Enum) else nw.Categorical())
-    return kinds[np.where(codes < 0, len(words), codes)]
-
-
-def _as_before(new: nw.Series[Any], old: nw.Series[Any]) -> nw.Series[Any]:
-    """Return a column of categories where the table holds categories, in the table's order: models go by their codes.
-
-    In pandas and enumerations of polars, values that the table does not know become further categories.
-    """
-    import narwhals as nw
-
-    if isinstance(old.dtype, nw.Object) and old.implementation.is_pandas():
-        return nw.from_native(nw.to_native(new).astype(object), series_only=True)  # encoders go by the kind of a column
-    if not isinstance(old.dtype, (nw.Categorical, nw.Enum)):
-        return new
-    if not old.implementation.is_pandas():
-        own = list(old.dtype.categories) if isinstance(old.dtype, nw.Enum) else []
-        return new.cast(nw.Enum(list(dict.fromkeys([*own, *new.drop_nulls().sort()]))) if own else old.dtype)
-    kind, native = nw.to_native(old).dtype, nw.to_native(new)
-    further = [value for value in native.dropna().unique() if value not in kind.categories]
-    wider = type(kind)([*kind.categories, *further], ordered=kind.ordered) if further else kind
-    return nw.from_native(native.astype(wider), series_only=True)
+def _computed(values: NDArray[Any]) -> Callable[[Any], float]:
+    """Return how a column's entries are read as numbers; truths are 1 and 0 where they stand alone."""
+    if {type(value) for value in values.tolist()} <= {bool, np.bool_, type(None)}:
+        return lambda value: np.nan if value is None else float(value)
+    return lambda value: spelt_number(value, OR_INFINITE)
 
 
 def _plain(values: NDArray[Any]) -> Any:
@@ -242,7 +273,7 @@ def as_records(X: Any, *, features: Sequence[str] | None = None, count: int | No
     count : int, optional
         Number of features that the classifier expects, where it has no names.
     """
-    _refuse_lazy(X)
+    refuse_lazy(X)
     X = _frame_of_columns(X) if isinstance(X, Mapping) else X
     columns = getattr(X, "column_names", getattr(X, "columns", None))
     if columns is not None and all(isinstance(name, str) for name in columns):
@@ -281,17 +312,6 @@ def one_record(x: Any) -> Any:
     return (np.asarray(x, dtype=object) if texts else values)[np.newaxis]
 
 
-def _refuse_lazy(table: Any) -> None:
-    """Say how to get at the rows of tables that hold a plan instead, or no zeros."""
-    kind, module = type(table).__name__, type(table).__module__.partition(".")[0]
-    if module in ("dask", "dask_expr"):
-        raise ValueError(f"the table is a lazy Dask {kind}; call .compute() on it first")
-    if hasattr(table, "collect"):
-        raise ValueError(f"the table is a lazy {kind}; call .collect() on it first")
-    if module == "scipy":
-        raise ValueError(f"the table is a sparse {kind}; call .toarray() on it first")
-
-
 def _frame_of_columns(columns: Mapping[Any, Any]) -> Any:
     pl = needed("polars", "files", "a mapping of columns in place of a data frame")
     names = ", ".join(map(repr, columns))
@@ -318,37 +338,8 @@ def _array_records(X: Any, features: Sequence[str] | None) -> Records:
     return ArrayRecords(values, names)
 
 
-def as_frame(table: Any) -> nw.DataFrame[Any]:
-    """Wrap a data frame of any kind that narwhals knows (pandas, polars, arrow)."""
-    import narwhals as nw
-
-    _refuse_lazy(table)
-    try:
-        frame: nw.DataFrame[Any] = nw.from_native(table, eager_only=True)
-        columns = frame.columns
-    except TypeError:
-        raise ValueError(
-            f"the table, a {type(table).__name__}, is not a data frame in memory; give a pandas, polars or Arrow table"
-        ) from None
-    except (ValueError, nw.exceptions.NarwhalsError):
-        _refuse_twins(getattr(table, "column_names", getattr(table, "columns", ())))
-        raise ValueError(
-            f"the table, a {type(table).__name__}, cannot be read; give a data frame whose columns have different names"
-        ) from None
-    _refuse_twins(columns)
-    return frame
-
-
-def _refuse_twins(columns: Any) -> None:
-    """Refuse two columns of one name."""
-    names = list(columns)
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"the table has two columns of the same name, {name!r}; give them different names")
-
-
 def _frame_records(X: Any, features: Sequence[str] | None) -> Records:
-    frame = as_frame(X)
+    frame = without_views(as_frame(X))
     columns = frame.columns
     if features is not None:
         missing = [name for name in features if name not in columns]

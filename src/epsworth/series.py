@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.values import PLAIN, WORDS, number, numbers, plain_array
+from epsworth.values import PLAIN, WORDS, numbers, plain_array
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -45,8 +45,8 @@ def series_array(series: nw.Series[Any]) -> NDArray[Any]:
 
     kind = series.dtype
     if kind.is_numeric():
-        found = _numpy(series)
-        return found if found.dtype.kind in PLAIN else numbers(series_values(series), number)
+        found = np.empty(0, object) if isinstance(kind, nw.Decimal) else _numpy(series)
+        return found if found.dtype.kind in PLAIN else plain_array(series_values(series))
     if kind.is_temporal():
         return np.asarray(series.to_numpy())
     if kind == nw.Boolean and not series.is_null().any():

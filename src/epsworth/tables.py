@@ -19,7 +19,18 @@ from epsworth.extras import needed
 from epsworth.files import check_text
 from epsworth.headers import looks_like_header, shown_name, shown_names
 from epsworth.sources import Source, source_of
-from epsworth.values import MISSING, NUMBER, NUMBERS, UNDECLARED, Categories, is_missing, number, whole_number
+from epsworth.values import (
+    MISSING,
+    NO_NUMBER,
+    NUMBER,
+    NUMBERS,
+    OR_INFINITE,
+    UNDECLARED,
+    Categories,
+    is_missing,
+    number,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,13 +40,12 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 MOST = 2**63
 WHOLE_NUMBER, LEADING_ZERO = f"^(?:{NUMBER.pattern})$", r"^[ \t]*[+-]?0[0-9]"
-OR_INFINITE = rf"^(?:{NUMBER.pattern}|[ \t]*[+-]?(?i:inf|infinity)[ \t]*)$"  # where nobody declares numbers
 HALF = re.compile("[\ud800-\udfff]")
-NO_NUMBER = "the value is not a number; repair the row, or declare the column's categories"
-NUMERIC, ENTRY, TEXT = "number", "entry", "text"
+NUMERIC, ENTRY, TEXT, COMPUTED = "number", "entry", "text", "number or truth"
 Kind = str | tuple[Any, ...]
 Declared = Mapping[str, Kind]
-"""Columns by name: a tuple of categories, "number", "text", or "entry": a number, and all that is none a gap."""
+"""Columns by name: a tuple of categories, "number", "text", "entry": a number, and all that is none a gap; or "number
+or truth": numbers, infinite ones too, or truths alone, as models compute with."""
 Asker = Callable[[list[str]], Declared]
 Reader = tuple[Callable[["Source"], "Mapping[str, Any]"], Callable[[Any, "Kind | None"], "pl.Series"]]
 """How the columns of a file are found, and how one becomes what it is declared as."""
@@ -58,9 +68,10 @@ def read_table(path: str | Path, declared: Declared | Asker | None = None, *, se
         ``.csv``, ``.csv.gz``, ``.jsonl`` (or ``.ndjson``: one JSON object per line) or ``.parquet``; ``-`` reads
         standard input and recognises which of these it is.
     declared : mapping, or function from the names of columns to one, optional
-        What columns hold: "number" (anything else is refused), "entry" (anything else is a gap, as for a policy's
-        clients), "text", or a tuple of categories.  All others are inferred: whole numbers, numbers, truths or texts;
-        a column with an entry such as 01001, which no number begins like, is one of texts.
+        What columns hold: "number" (anything else is refused), "number or truth" (as models compute with), "entry"
+        (anything else is a gap, as for a policy's clients), "text", or a tuple of categories.  All others are
+        inferred: whole numbers, numbers, truths or texts; a column with an entry such as 01001, which no number begins
+        like, is one of texts.
     sep : str
         What separates the fields of CSV: a comma, semicolon, tab or bar.
 
@@ -168,15 +179,15 @@ def _of_texts(texts: pl.Series, kind: Kind | None) -> pl.Series:
     found = texts.set(texts.is_in(MISSING), None)
     if kind == ENTRY:
         found = found.set(~found.str.contains(WHOLE_NUMBER), None)
-    values = _numbers(found, OR_INFINITE if kind is None else WHOLE_NUMBER)
-    if kind == NUMERIC and values is None:
-        row = next(row for row, text in enumerate(found) if text is not None and not NUMBER.fullmatch(text))
-        raise EntryError(NO_NUMBER, row)
+    spelt = NUMBER if kind in (NUMERIC, ENTRY) else OR_INFINITE
+    values = _numbers(found, f"^(?:{spelt.pattern})$")
     if values is not None and (kind is not None or not found.str.contains(LEADING_ZERO).any()):
         return values
     told = found.drop_nulls()
-    if len(told) and told.is_in(["true", "false"]).all():
+    if kind != NUMERIC and len(told) and told.is_in(["true", "false"]).all():
         return found == "true"
+    if kind is not None:
+        raise EntryError(NO_NUMBER, next(i for i, one in enumerate(found) if one and not spelt.fullmatch(one)))
     return found
 
 
@@ -248,7 +259,10 @@ def _of_values(values: list[Any], kind: Kind | None) -> pl.Series:
         values = [None if type(value) is float and math.isinf(value) else value for value in values]
     if kind == ENTRY:
         values = [value if type(value) in NUMBERS else None for value in values]
-    if kind == NUMERIC and any(odd := [value is not None and type(value) not in NUMBERS for value in values]):
+    truths = kind == COMPUTED and all(value is None or type(value) is bool for value in values)
+    if kind in (NUMERIC, COMPUTED) and any(
+        odd := [value is not None and type(value) not in NUMBERS and not truths for value in values]
+    ):
         raise EntryError(NO_NUMBER, odd.index(True))
     if not _alike(values):
         if isinstance(kind, tuple):
@@ -333,7 +347,7 @@ def _of_series(series: pl.Series, kind: Kind | None = None) -> pl.Series:
         return series.cast(pl.Float64)
     if kind == NUMERIC and series.dtype == pl.Boolean:
         raise EntryError("holds truths, which are no numbers; declare its categories, [false, true], or recode it")
-    return _of_texts(series, kind) if kind in (NUMERIC, ENTRY) and series.dtype == pl.String else series
+    return _of_texts(series, kind) if kind in (NUMERIC, ENTRY, COMPUTED) and series.dtype == pl.String else series
 
 
 def _refuse_empty(source: Source, why: str = "is empty") -> NoReturn:

@@ -29,6 +29,8 @@ DIGITS = 300  # of a whole number: more are no category, and beyond 308 no doubl
 TRUTHS = {"true": 1.0, "True": 1.0, "false": 0.0, "False": 0.0}
 PLAIN = "fiu"  # kinds of arrays whose values are numbers all
 NUMBER = re.compile(r"[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*")
+OR_INFINITE = re.compile(rf"{NUMBER.pattern}|[ \t]*[+-]?(?i:inf|infinity)[ \t]*")  # where nobody declares a range
+NO_NUMBER = "the value is not a number; repair the row, or declare the column's categories"
 
 
 def is_missing(value: Any) -> bool:
@@ -65,7 +67,7 @@ def number(value: Any) -> float:
         return float("nan")
 
 
-def spelt_number(value: Any) -> float:
+def spelt_number(value: Any, spelt: re.Pattern[str] = NUMBER) -> float:
     """Return a number as a table may hold it: a text may spell one, and no truth is one.
 
     Examples
@@ -77,7 +79,7 @@ def spelt_number(value: Any) -> float:
     if kind in (bytes, np.bytes_):
         value, kind = value.decode("latin-1"), str
     if kind in (str, np.str_):
-        return float(value) if NUMBER.fullmatch(value) else float("nan")
+        return float(value) if spelt.fullmatch(value) else float("nan")
     return number(value)
 
 
@@ -141,18 +143,43 @@ def spelling(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def label_array(values: Sequence[Any]) -> NDArray[Any]:
+    """Return labels as `plain_array` does; refuse two that it would make one, by no value.
+
+    Examples
+    --------
+    >>> label_array([0, 2**70, 2**70 + 1])
+    Traceback (most recent call last):
+        ...
+    ValueError: two labels are one number of double precision; recode them
+    """
+    found = plain_array(values)
+    if found.dtype.kind == "f":
+        told = {value for value in values if not is_missing(value)}
+        if len(told) > len(set(found[~np.isnan(found)].tolist())):
+            raise ValueError("two labels are one number of double precision; recode them")
+    return found
+
+
 def plain_array(values: Iterable[Any]) -> NDArray[Any]:
     """Return values of one kind as an array of it: numbers (NaN for gaps), truths, else objects (None for gaps).
+
+    Whole numbers of 64 bits stay whole where there are no gaps: doubles make one of 2**53 and 2**53 + 1.
 
     Examples
     --------
     >>> plain_array([1, Decimal("2.5"), None]).tolist(), plain_array(["a", float("nan")]).tolist()
     ([1.0, 2.5, nan], ['a', None])
+    >>> plain_array([2**53, Decimal(2**53 + 1)]).tolist()
+    [9007199254740992, 9007199254740993]
     """
-    found = [None if is_missing(value) else value for value in values]
+    found: list[Any] = [None if is_missing(value) else value for value in values]
     kinds = {type(value) for value in found} - {type(None)}
     if kinds and kinds <= NUMBERS:
-        return numbers(found, number)
+        doubles = numbers(found, number)
+        if None in found or not (np.abs(doubles) < 2.0**63).all() or any(value % 1 for value in found):
+            return doubles
+        return np.array([int(value) for value in found], dtype=np.int64)
     if kinds and kinds <= {bool, np.bool_} and None not in found:
         return np.array(found, dtype=np.bool_)
     column = np.empty(len(found), dtype=object)

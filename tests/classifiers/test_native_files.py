@@ -168,7 +168,7 @@ CHANGED = {  # of each split: its child to the left, its child to the right, its
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_trees_of_xgboost_that_lead_out_of_themselves_are_refused(tmp_path, name):
+def test_trees_of_xgboost_that_cannot_be_walked_are_refused(tmp_path, name):
     xgboost = pytest.importorskip("xgboost")
     settings = {"objective": "binary:logistic", "max_depth": 2}
     xgboost.train(settings, xgboost.DMatrix(IRIS, TRUTHS["two"]), 2).save_model(tmp_path / "m.json")
@@ -182,12 +182,12 @@ def test_trees_of_xgboost_that_lead_out_of_themselves_are_refused(tmp_path, name
     (tmp_path / "m.json").write_text(json.dumps(held))
     (tmp_path / "m.ubj").write_bytes((tmp_path / "m.json").read_bytes())  # the library looks at what is inside
     for file in ("m.json", "m.ubj"):
-        with pytest.raises(ValueError, match=r"lead out of themselves|is not an XGBoost file"):
+        with pytest.raises(ValueError, match=r"holds an invalid tree|is not an XGBoost file"):
             load_model(tmp_path / file)
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_trees_of_lightgbm_that_lead_out_of_themselves_are_refused(tmp_path, name):
+def test_trees_of_lightgbm_that_cannot_be_walked_are_refused(tmp_path, name):
     lightgbm = pytest.importorskip("lightgbm")
     settings = {"verbose": -1, "objective": "binary"}
     text = lightgbm.train(settings, lightgbm.Dataset(IRIS, TRUTHS["two"]), 2).model_to_string()
@@ -198,7 +198,7 @@ def test_trees_of_lightgbm_that_lead_out_of_themselves_are_refused(tmp_path, nam
     for line, values in zip(lines, zip(*(CHANGED[name](*split) for split in splits), strict=True), strict=True):
         text = text.replace(line[0], line[0].split("=")[0] + "=" + " ".join(map(str, values)), 1)
     (tmp_path / "m.txt").write_text(text)
-    with pytest.raises(ValueError, match="holds trees that lead out of themselves"):
+    with pytest.raises(ValueError, match="holds an invalid tree"):
         load_model(tmp_path / "m.txt")
 
 

@@ -480,6 +480,8 @@ def test_values_that_a_kind_does_not_hold_are_refused():
         ew.remote(server.url).labels(np.array([[np.inf, 2.0]]))
     with serving(above, inputs=[TENSOR]) as server, pytest.raises(ValueError, match="holds texts"):
         ew.remote(server.url).labels(PEOPLE)
+    with serving(above, inputs=[TENSOR]) as server, pytest.raises(ValueError, match="holds texts"):
+        ew.remote(server.url).labels(np.array([["3_0", 2.0]], dtype=object))  # which NumPy reads as 30
 
 
 def test_an_address_without_a_service_is_told_soon():

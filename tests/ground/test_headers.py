@@ -11,7 +11,7 @@ from epsworth.cli.privatize import _pool
 from epsworth.coverage.tables import encode
 from epsworth.headers import NO_HEADER, shown_names
 from epsworth.learner import LatticeConfig
-from epsworth.pac.pool import check_columns, check_finite
+from epsworth.pac.pool import check_finite, checked_columns
 from epsworth.records import as_records
 from epsworth.release import Policy
 from epsworth.release.tables import Perturbation
@@ -69,7 +69,7 @@ DOORS = {
     "learner's features": lambda table, path: LatticeConfig(
         box=(0, 1), names=["age"], m=4, mechanism="krr", epsilon=0.1
     ).check_columns(table),
-    "pac": lambda table, path: check_columns(table.to_pandas()),
+    "pac": lambda table, path: checked_columns(table.to_pandas()),
     "pac's gaps": lambda table, path: check_finite(np.array([[np.nan, 0, 0]]), table.columns),
 }
 

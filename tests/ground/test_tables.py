@@ -206,6 +206,9 @@ TARGETS = {
     "nullable": pd.array([1, 0, 1, 0], dtype="Int64"),
     "strings": pd.array(["b", "a", "b", "a"], dtype="string"),
     "two kinds": pd.Series(["1", 1, "1", 1], dtype=object),
+    "beyond doubles": pd.Series([2**53 + 1, 2**53] * 2, dtype=object),
+    "decimals beyond doubles": [decimal.Decimal(2**53 + 1), decimal.Decimal(2**53)] * 2,
+    "beyond 64 bits": pd.Series([2**70 + 1, 2**70] * 2, dtype=object),
 }
 
 

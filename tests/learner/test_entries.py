@@ -132,7 +132,9 @@ def test_strings_with_nulls_are_reported():
 
 
 def test_texts_that_write_one_number_are_it_unless_two_do():
-    assert [Values(("01", "1", "2")).position(entry) for entry in ("01", "1", 1, 2.0, " 2")] == [0, 1, -1, 2, 2]
+    assert [Values(("01", "1", "2")).position(entry) for entry in ("01", "1", 1, 2.0, "2")] == [0, 1, -1, 2, 2]
+    ones = Values(("0", "1"))  # as declared: two texts are two labels
+    assert [ones.position(entry) for entry in ("true", "01", "1.0", " 1", "1", 1)] == [-1, -1, -1, -1, 1, 1]
     assert [Values((1, 2.5)).position(entry) for entry in ("1.0", 2.5, True, "true", None)] == [0, 1, 0, 0, -1]
     assert Values((2**53, 2**53 + 1)).position(str(2**53 + 1)) == 1
     assert np.isnan([number_of(entry) for entry in ("1_0", "1\u00a0", "１", "inf", True, "true")]).all()

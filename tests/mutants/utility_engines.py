@@ -144,7 +144,7 @@ def single_precision_holds_all_numbers(original):
 
 
 @mutant(
-    "epsworth.classifiers.genuine._kind_of_class",
+    "epsworth.classifiers.genuine._library_class",
     claim="a model that answers by other code than its library's is a black box",
     test="tests/classifiers/test_genuine.py::test_a_subclass_that_predicts_by_itself_is_a_black_box[tree]",
 )

@@ -98,6 +98,11 @@ def test_more_releases_than_memory_has_room_for_leave_the_gaussian():
     tracemalloc.stop()
     assert [choice.name for choice in ranked] == ["gaussian"]
     assert "more than 20,000 releases" in ranked.left_out["laplace"]
+    wide = noise.cheapest(5, confidence=0.95, delta=1e-5, releases=100_000, sensitivity=1e4)
+    assert list(wide) == []
+    assert wide.advice.startswith("No noise that was tried keeps this constraint with this delta; not tried were ")
+    assert "laplace" in wide.advice
+    assert "takes more memory than 1 GB; ask about fewer" in wide.advice
 
 
 @pytest.mark.slow

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import decimal
+
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from epsworth.pac import MI, DPEquivalent, PACPrivatizer, Posterior, RecordPosterior
+from epsworth.pac import MI, DPEquivalent, PACPrivatizer, Posterior, RecordPosterior, WorldModels
 from epsworth.pac.allocation import RULES, allocate, gaussian_bound
 
 X = np.random.default_rng(0).normal(size=(12, 2))
@@ -169,3 +172,41 @@ def test_entries_that_are_masked_are_not_read():
     for given in ({"y": labels}, {"groups": labels}):
         with pytest.raises(ValueError, match=r"^row 2, (y|groups): an entry is masked"):
             PACPrivatizer("mean", MI(0.1), worlds=8).fit(X, **given)
+
+
+@pytest.mark.parametrize("hold", [list, pl.Series, pa.array, lambda values: np.array(values, dtype=object)])
+def test_labels_are_labels_whatever_holds_them(hold):
+    truths = (X[:, 0] > 0).tolist()
+    plain = PACPrivatizer(LogisticRegression(), MI(0.1), worlds=16, worlds_seed=1).fit(X, truths)
+    for values in (truths, [decimal.Decimal(int(truth)) for truth in truths], list(map(int, truths))):
+        wide = hold is pl.Series and type(values[0]) is int
+        given = pl.Series(values, dtype=pl.Int128) if wide else hold(values)
+        found = PACPrivatizer(LogisticRegression(), MI(0.1), worlds=16, worlds_seed=1).fit(X, given)
+        np.testing.assert_array_equal(found.trials_.outputs, plain.trials_.outputs)
+    with pytest.raises(ValueError, match="two labels are one number of double precision"):
+        fit(y=np.array([0, 2**70, 2**70 + 1] * 4, dtype=object))
+
+
+def test_numbers_of_a_pool_are_numbers_whatever_holds_them():
+    numbers = np.round(100 * X)
+    plain = PACPrivatizer("mean", MI(1.0), worlds=8, worlds_seed=1).fit(numbers)
+    columns = {"age": numbers[:, 0].astype(int).tolist(), "income": numbers[:, 1].tolist()}
+    for table in (
+        pa.table(columns),
+        pa.table({name: pa.array(column).dictionary_encode() for name, column in columns.items()}),
+        pl.DataFrame(columns, schema={"age": pl.Int128, "income": pl.Float64}),
+        pd.DataFrame(columns).map(decimal.Decimal).astype(object),
+    ):
+        found = PACPrivatizer("mean", MI(1.0), worlds=8, worlds_seed=1).fit(table)
+        np.testing.assert_array_equal(found.trials_.outputs, plain.trials_.outputs)
+        assert found.feature_names_in_.tolist() == ["age", "income"]
+        assert WorldModels.fit(LogisticRegression(), table, X[:, 0] > 0, worlds=4).members.shape == (4, 12)
+    huge = numbers.astype(object)
+    huge[3, 1] = 10**400
+    for table, function in (
+        (huge, "mean"),
+        (pd.DataFrame(huge), "mean"),
+        (pd.DataFrame(huge, columns=["a", "b"]), len),
+    ):
+        with pytest.raises(ValueError, match=r"row 3, column .*: the value is missing"):
+            PACPrivatizer(function, MI(1.0), worlds=8).fit(table)

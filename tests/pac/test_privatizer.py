@@ -15,7 +15,7 @@ from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import RidgeClassifier
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
 from epsworth import pac
@@ -345,6 +345,11 @@ def test_failing_algorithms_are_mapped_to_the_default_or_refused():
         (lambda rows: np.linalg.inv(np.zeros((2, 2))), "LinAlgError, Singular matrix;"),
         (lambda rows: LinearSVC().fit(rows * np.nan, rows[:, 0] > 0), "contains NaN;"),
         (lambda rows: {}["secret 7"], "every world: it raises KeyError;"),
+        (lambda rows: KMeans(8).fit(rows[:6]), r"n_samples=\.\.\. should be >= n_clusters=\.\.\.;"),
+        (
+            lambda rows: SVC().fit(rows * 1e400, rows[:, 0] > 0),
+            "contains infinity or a value too large",
+        ),
     ):
         in_worlds = functools.partial(lambda wrong, rows: rows.mean() if len(rows) == 150 else wrong(rows), wrong)
         with pytest.raises(ValueError, match=words) as failed:

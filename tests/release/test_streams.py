@@ -329,6 +329,6 @@ def test_ctrl_c_leaves_nothing(tmp_path):
 def test_an_engine_that_draws_or_writes_otherwise_releases_nothing(fault, tmp_path, monkeypatch):
     pl.DataFrame({"age": [1.0, 2.0, 3.0], "job": ["a", "b", "c"]}).write_parquet(tmp_path / "in.parquet")
     monkeypatch.setattr(pl.LazyFrame, "sink_parquet", lambda plan, path: write_table(fault(plan).to_arrow(), path))
-    with pytest.raises(ValueError, match="another reader does not find the perturbed values"):
+    with pytest.raises(ValueError, match="the engine did not write the rows that were drawn"):
         perturb_file(POLICY, tmp_path / "in.parquet", tmp_path / "out.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]

@@ -182,7 +182,10 @@ def test_ten_thousand_records_with_surroundings_fit():
         )
         noisy = np.random.default_rng(0).integers(0, 2, (64, 64))
         held = replace(held, map=replace(held.map, cells=noisy))
-        nothing = {"lower": np.zeros((6, 100)), "upper": np.ones((6, 100))}  # computing them takes a minute
+        nothing = {
+            "lower": np.zeros((6, 100)).tolist(),
+            "upper": np.ones((6, 100)).tolist(),
+        }  # computing them takes a minute
         of_people = {"confidence": 0.99, "records": 10_000, "spent": 0.01} | nothing
         population = dict.fromkeys(("stability", "accuracy")[: 1 + accuracy], of_people)
         page = _of_curves(made, Question(), b"{}", None, population, held)

@@ -89,7 +89,10 @@ def test_hostile_names_labels_and_notes_are_shown_and_do_nothing():
 @pytest.mark.slow
 def test_ten_thousand_records_fit_into_a_quarter_of_a_megabyte(accuracy):
     made = curves(6, 100, 10_000, accuracy=accuracy)
-    nothing = {"lower": np.zeros((6, 100)), "upper": np.ones((6, 100))}  # computing them takes a minute
+    nothing = {
+        "lower": np.zeros((6, 100)).tolist(),
+        "upper": np.ones((6, 100)).tolist(),
+    }  # computing them takes a minute
     of_people = {"confidence": 0.99, "records": 10_000, "spent": 0.01} | nothing
     population = dict.fromkeys(("stability", "accuracy")[: 1 + accuracy], of_people)
     began = time.perf_counter()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import pickle
 import shutil
@@ -20,7 +19,6 @@ from epsworth.classifiers import service
 from epsworth.reports import report_file
 from epsworth.reports.escaping import escaped
 from epsworth.reports.result import study_page
-from epsworth.studies.result import MEMBERS
 
 
 @pytest.fixture(scope="module")
@@ -156,34 +154,24 @@ def test_what_surrounds_a_choice_is_held_where_the_study_asks_for_it(tmp_path):
     assert ew.StudyResult.from_dict(document).surroundings.to_dict() == found.surroundings.to_dict()
 
 
-JUNK = [None, True, -1, 1e308, "", "x" * 9999, [[]], {"a": 1}]
-FREE = {  # a recommendation is made again of the curves
-    "seconds": [1e308], "fingerprint": [None], "surroundings": [None], "no_policy": [None], "domain": [None],
-    "recommendation": JUNK,
+JUNK = {
+    "study": 1, "curves": [[]], "files": {"model": {"sha256": 1, "bytes": 1}}, "policy": 1, "no_policy": [],
+    "fingerprint": True, "versions": {"epsworth": 1}, "date": 1e308, "seed": 0.5, "seconds": "x", "surroundings": {},
+    "domain": {"a": 1},
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MEMBERS)
+@pytest.mark.parametrize("name", JUNK)
 @pytest.mark.cases(1)
 def test_junk_in_a_result_is_refused(world, name):
+    """An entry of another kind, or none, costs a sentence that names it."""
     document = json.loads(json.dumps(world[1].to_dict()))
-    for junk in JUNK:
-        if junk in FREE.get(name, []):
-            continue
-        with pytest.raises(ValueError):  # noqa: PT011 - in the words of whoever finds it
-            ew.StudyResult.from_dict(document | {name: junk})
+    with pytest.raises(ValueError, match=f"^{name}[ :]"):
+        ew.StudyResult.from_dict(document | {name: JUNK[name]})
     document.pop(name)
-    with pytest.raises(ValueError, match=r"is missing|is not an epsworth-study-1"):
-        ew.StudyResult.from_dict(document)
-
-
-def test_members_that_nobody_knows_are_refused(world):
-    with pytest.raises(ValueError, match="unknown entry 'more'"):
-        ew.StudyResult.from_dict(world[1].to_dict() | {"more": 1})
-    files = copy.deepcopy(world[1].to_dict()["files"])
-    files["model"]["sha256"] = "0" * 63
-    with pytest.raises(ValueError, match=r"files.model.sha256: must be 64 hexadecimal digits"):
-        ew.StudyResult.from_dict(world[1].to_dict() | {"files": files})
+    if name != "surroundings":
+        with pytest.raises(ValueError, match=f"^{name} is missing; run the study again"):
+            ew.StudyResult.from_dict(document)
 
 
 @pytest.mark.parametrize("content", [b"", b"[", b"null", b'{"format": "epsworth-study-1", "format": 1}', b"\xff",

@@ -190,12 +190,9 @@ def rewritten(path, **changes):
         {"hits": lambda hits: hits[:1, :1]},
         {"q": lambda q: q.astype(int)},
         {"looked": lambda looked: np.array("one")},
-        {"q": lambda q: q[:, ::-1] + 1},
-        {"q": lambda q: q * np.nan},
-        {"looked": lambda looked: np.array(99)},
     ],
 )
-def test_values_that_cannot_have_been_kept_are_refused(tmp_path, changes):
+def test_arrays_of_another_shape_or_kind_are_refused(tmp_path, changes):
     path = kept(tmp_path)
     rewritten(path, **changes)
     with pytest.raises(ValueError, match="is damaged"):

@@ -203,11 +203,6 @@ def test_damaged_pieces_are_refused(make, tmp_path):
         (lambda told, arrays: told.update(words={"0": [1, {}]}), "damaged"),
         (lambda told, arrays: told.update(words={"nothing": []}), "damaged"),
         (lambda told, arrays: arrays.popitem(), "damaged"),
-        (lambda told, arrays: arrays.update(more=np.zeros(1)), "damaged"),
-        (lambda told, arrays: arrays.update({name: array[..., :-1] for name, array in arrays.items() if array.ndim}),
-         "damaged"),
-        (lambda told, arrays: arrays.update({name: array.astype("U") for name, array in arrays.items()
-                                             if array.dtype.kind in "fib"}), "damaged"),
     ):  # fmt: skip
         one.write_bytes(kept)
         edit(one, change)
@@ -229,32 +224,6 @@ def edit(path, change):
     told = json.loads(str(arrays.pop("told")))
     change(told, arrays)
     np.savez(path, told=np.array(json.dumps(told)), **arrays)
-
-
-@pytest.mark.parametrize(
-    ("make", "name", "change"),
-    [
-        (some_neighbours, "deltas", lambda deltas: deltas + 0.1),  # farther than both certificates allow
-        (some_neighbours, "deltas", lambda deltas: deltas * np.nan),
-        (some_neighbours, "errors", lambda errors: -errors),
-        (a_window, "turns", lambda turns: turns + 0.5),
-        (a_window, "turns", lambda turns: turns + np.arange(len(turns))),
-        (a_window, "turns", lambda turns: turns * 1000),
-        (a_window, "right", lambda right: -right),
-        (a_window, "right", lambda right: right * 1000),
-        (a_policy, "0", lambda labels: labels + 5),  # none of those that the classifier lists
-    ],
-)
-def test_pieces_that_no_run_can_have_left_are_refused(make, name, change, tmp_path):
-    folder = tmp_path / "run"
-    make(checkpoint=folder)
-    for one in pieces(folder):
-        with np.load(one) as file:
-            if f"of {name}" in file.files:
-                break
-    edit(one, lambda told, arrays: arrays.update({f"of {name}": change(arrays[f"of {name}"])}))
-    with pytest.raises(ValueError, match=f"piece {one}: is damaged"):
-        make(checkpoint=folder)
 
 
 def test_a_copy_that_no_policy_could_hold_is_refused(tmp_path):

@@ -23,8 +23,9 @@ def forest_answer(model: Any) -> Predict:
     """Return a function that answers as ``predict`` does; anything unusual is left to ``predict`` itself."""
     if kind_of(model) not in FOREST or model.n_outputs_ != 1 or model.n_jobs not in (None, 1):
         return Predict(model)  # threads add in any order
-    own = genuine_trees(model.estimators_, "DecisionTreeClassifier", "ExtraTreeClassifier")
-    return FewRecords(model) if own else Predict(model)
+    own = type(model).predict.__module__.startswith("sklearn.")  # nobody put another there
+    trees = genuine_trees(model.estimators_, "DecisionTreeClassifier", "ExtraTreeClassifier")
+    return FewRecords(model) if own and trees else Predict(model)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,16 +1,23 @@
-"""What a fitted model takes its columns for: texts, or the categories that its encoders were fitted on."""
+"""What a fitted model takes its columns for: numbers, texts, or the categories that its encoders were fitted on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from epsworth.classifiers.classifier import Classifier
+from epsworth.classifiers.genuine import kind_of
+from epsworth.classifiers.levels import XGBOOST, CodedPredict
+from epsworth.classifiers.modules import Answering
 from epsworth.classifiers.onnx_models import OnnxAnswer
+from epsworth.classifiers.other_networks import KerasAnswer, SkorchAnswer
 from epsworth.classifiers.reading import UNREADABLE
 from epsworth.classifiers.scalers import delegate
+from epsworth.records import Records, as_records
+from epsworth.space import Feature
+from epsworth.tables import COMPUTED
 
 Kinds = dict[str, "str | tuple[Any, ...]"]
 Names = Sequence[str | None]
@@ -18,11 +25,12 @@ KEEPS_COLUMNS = (  # hand on every column, and no other
     "SimpleImputer", "FunctionTransformer", "StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "str",
 )  # fmt: skip
 HOLDERS = ("estimator_", "_preprocessor", "estimators_", "calibrated_classifiers_")
+NUMBERS_ALONE = (Answering, KerasAnswer, SkorchAnswer)
 TEXTS = "tensor(string)"
 
 
 def declared_inputs(classifier: Classifier, names: Sequence[str]) -> Kinds:
-    """Return what columns are by name, where the model says so: "text", or a tuple of categories.
+    """Return what columns are by name, where the model says so: "text", "number or truth", or a tuple of categories.
 
     Parameters
     ----------
@@ -43,19 +51,39 @@ def declared_inputs(classifier: Classifier, names: Sequence[str]) -> Kinds:
     if (declared := getattr(classifier.model, "declared_columns", None)) is not None:
         return dict(declared)
     if isinstance(classifier.answer, OnnxAnswer):
-        inputs = classifier.answer.inputs
-        alone = [name for name in names if len(inputs) == 1 and inputs[0].type == TEXTS]
-        return dict.fromkeys(alone or [one.name for one in inputs if one.type == TEXTS], "text")
-    if classifier.levels:
+        inputs = {one.name: "text" if one.type == TEXTS else COMPUTED for one in classifier.answer.inputs}
+        return dict.fromkeys(names, *inputs.values()) if len(inputs) == 1 else dict(inputs)
+    if isinstance(classifier.answer, CodedPredict):
         return dict(classifier.levels)
+    if isinstance(classifier.answer, NUMBERS_ALONE):
+        return dict.fromkeys(names, COMPUTED)
     try:
         return _of_step(classifier.model, classifier.features or names)
     except UNREADABLE:  # fitted by another version, or not the library's own
         return {}
 
 
+def table_of(classifier: Classifier, X: Any, declared: Iterable[Feature] = ()) -> Records:
+    """Return a table as a model's records: of columns that it takes for numbers, the numbers, whatever holds them.
+
+    Parameters
+    ----------
+    declared : iterable of Feature
+        What goes before what the model takes: a declared text stays one.
+
+    Raises
+    ------
+    ValueError
+        For what is no number there, by row.
+    """
+    records = as_records(X, features=classifier.features, count=classifier.count)
+    texts = {one.name for one in declared if any(isinstance(value, str) for value in one.categories or ())}
+    kinds = declared_inputs(classifier, records.names)
+    return records.computed([name for name in records.names if kinds.get(name) == COMPUTED and name not in texts])
+
+
 def _of_step(step: Any, names: Names) -> Kinds:
-    """Return the categories of the encoders within a fitted step, by the names of the columns that it is given."""
+    """Return what a fitted step takes the columns for, by the names of those that it is given."""
     if isinstance(getattr(step, "steps", None), list):
         return _of_steps([one for _, one in step.steps], names)
     for attribute in ("transformers_", "transformer_list"):
@@ -63,9 +91,25 @@ def _of_step(step: Any, names: Names) -> Kinds:
             return _joined(_of_step(part[1], _named(part[2], names) if len(part) > 2 else names) for part in parts)
     categories = getattr(step, "categories_", None)
     if categories is not None and len(categories) == len(names):
-        found = {name: tuple(np.asarray(own).tolist()) for name, own in zip(names, categories, strict=True)}
-        return {name: kind for name, kind in found.items() if name is not None}
-    return _joined(_of_step(inner, own) for inner, own in _held(step, names))
+        known = {name: tuple(np.asarray(own).tolist()) for name, own in zip(names, categories, strict=True)}
+        return {name: kind for name, kind in known.items() if name is not None}
+    found = _joined(_of_step(inner, own) for inner, own in _held(step, names))
+    return dict.fromkeys(_numbers_alone(step, names), COMPUTED) | found
+
+
+def _numbers_alone(step: Any, names: Names) -> list[str]:
+    """Return the columns, where all that a fitted step of a library's own takes are numbers."""
+    kind = kind_of(step)
+    if kind is None or kind in KEEPS_COLUMNS or getattr(step, "n_features_in_", None) != len(names):
+        return []
+    if kind == "LGBMClassifier":
+        alone = not step.booster_.pandas_categorical
+    elif kind in XGBOOST:
+        alone = "c" not in (step.get_booster().feature_types or ())
+    else:
+        tags, holds = step.__sklearn_tags__(), any(hasattr(step, name) for name in ("estimator_", "estimators_"))
+        alone = not (tags.no_validation or tags.input_tags.string or tags.input_tags.dict or holds)
+    return [name for name in names if alone and name is not None]
 
 
 def _held(step: Any, names: Names) -> Iterator[tuple[Any, Names]]:
@@ -74,10 +118,12 @@ def _held(step: Any, names: Names) -> Iterator[tuple[Any, Names]]:
         yield inner, names
     for attribute in HOLDERS:
         held = getattr(step, attribute, None)
-        for place, one in enumerate(held if isinstance(held, list) else [] if held is None else [held]):
+        held = held.ravel().tolist() if isinstance(held, np.ndarray) else held
+        for place, one in enumerate(held if isinstance(held, (list, tuple)) else [] if held is None else [held]):
             inner = getattr(one, "estimator", one) if attribute == "calibrated_classifiers_" else one
             some = getattr(step, "estimators_features_", None)
-            yield inner, names if some is None else [names[int(at)] for at in some[place]]
+            kept = np.flatnonzero(step.support_) if hasattr(step, "support_") else range(len(names))  # of a selection
+            yield inner, [names[int(at)] for at in (kept if some is None else some[place])]
 
 
 def _of_steps(steps: Sequence[Any], names: Names) -> Kinds:
@@ -92,6 +138,8 @@ def _of_steps(steps: Sequence[Any], names: Names) -> Kinds:
 
 def _handed_on(step: Any, names: Names) -> Names:
     """Return the names of the columns that a step hands on; None for those that it made of others."""
+    if getattr(step, "func", None) is not None:  # a function may make numbers of texts
+        return [None] * len(names)
     if type(step).__name__ in KEEPS_COLUMNS or not hasattr(step, "transform"):
         return names
     if (parts := getattr(step, "transformers_", None)) is not None:
@@ -104,11 +152,12 @@ def _handed_on(step: Any, names: Names) -> Names:
 
 
 def _joined(parts: Any) -> Kinds:
-    found: dict[str, tuple[Any, ...]] = {}
+    found: Kinds = {}
     for part in parts:
         for name, kind in part.items():
-            found[name] = tuple(dict.fromkeys([*found.get(name, ()), *kind]))
-    return dict(found)
+            own = found.get(name, COMPUTED)
+            found[name] = own if kind == COMPUTED else kind if own == COMPUTED else tuple(dict.fromkeys([*own, *kind]))
+    return found
 
 
 def _named(columns: Any, names: Names) -> list[str | None]:

@@ -23,7 +23,7 @@ from epsworth.classifiers.answers import ClassifierError
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.reading import UNREADABLE
 from epsworth.classifiers.scalers import Predict, steps_of
-from epsworth.records import as_frame, is_categorical
+from epsworth.frames import as_frame, is_categorical
 from epsworth.values import GAPS
 
 if TYPE_CHECKING:
@@ -152,9 +152,10 @@ class Coded:
     def _whole(self, name: str, levels: Levels, column: nw.Series[Any]) -> Levels:
         """Return levels; where some are cut, a column's own categories if these are the others in the same order."""
         known = self.second.get(name, levels)
-        own = tuple(getattr(column.to_native().dtype, "categories", ())) if None in known else ()
+        kind = getattr(column.to_native(), "dtype", None)
+        own = tuple(getattr(kind, "categories", ())) if None in known else ()
         same = len(own) == len(known) and all(level in (None, given) for level, given in zip(known, own, strict=True))
-        return own if same else levels
+        return own if same and set(own) != set(levels) else levels
 
     def _codes_of(self, name: str, levels: Levels, values: Sequence[Any]) -> Floats:
         if (name, levels) not in self._codes:

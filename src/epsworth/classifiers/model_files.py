@@ -1,6 +1,6 @@
 """Model files: data is loaded as it is, programs only when the user says so.
 
-skops files may hold what is harmless (see `harmless`), or what the user names; ONNX files, and those that XGBoost,
+skops files may hold what skops and `trusted_types` list, or what the user names; ONNX files, and those that XGBoost,
 LightGBM and CatBoost write, hold numbers (see `native_files`).  Pickles, Keras archives and PyTorch programs run when
 they are loaded or asked.
 """
@@ -16,14 +16,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from epsworth.classifiers.archives import SCHEMA, ArchiveError, check_archive
-from epsworth.classifiers.compiled import WalkError
-from epsworth.classifiers.harmless import doubtful
 from epsworth.classifiers.native_files import NATIVE, PROGRAMS
-from epsworth.classifiers.walkable import check_walks
+from epsworth.classifiers.tree_validation import TreeError, check_trees
+from epsworth.classifiers.trusted_types import doubtful
 from epsworth.files import check_readable
 
 PICKLES = (".pkl", ".pickle", ".joblib")
+SCHEMA = "schema.json"  # of what a skops file holds
+LARGEST = 2**30  # bytes that a skops file may unpack to
+SMALL, RATIO = 2**26, 100  # beyond the first, not more than so many times the file's own size
+
+
+class ArchiveError(ValueError):
+    """An archive that unpacks to too much."""
 
 
 def load_model(path: str | Path, *, trust: bool | Sequence[str] = False) -> Any:
@@ -106,14 +111,14 @@ def _load_skops(path: Path, trust: bool | set[str]) -> Any:
     try:
         data = path.read_bytes()  # once: what is checked is what is loaded
         if trust is not True:
-            check_archive(data)
+            _check_size(data)
         unknown = skops_io.get_untrusted_types(data=data)
         refused = [] if trust is True else [name for name in _doubtful(data, unknown) if name not in trusted]
         if not refused:
             model = skops_io.loads(data, trusted=unknown)
             if trust is not True:
-                check_walks(model)
-    except (ArchiveError, WalkError) as error:
+                check_trees(model)
+    except (ArchiveError, TreeError) as error:
         raise ValueError(f"the model {path} {error}; pass --trust if you made it yourself") from None
     except Exception as error:
         raise ValueError(
@@ -133,6 +138,34 @@ def _load_skops(path: Path, trust: bool | set[str]) -> Any:
             stacklevel=3,
         )
     return model
+
+
+def _check_size(data: bytes) -> None:
+    """Refuse a file that unpacks to too much, before anything in it is loaded."""
+    most = min(LARGEST, max(SMALL, RATIO * len(data)))
+    if _unpacked(data, most) > most:
+        raise ArchiveError(f"unpacks to more than {most / 2**20:,.0f} MB, from {len(data) / 2**20:,.1f} MB")
+
+
+def _unpacked(data: bytes, most: int) -> int:
+    """Return bytes by the stated sizes, with archives within (sparse matrices), a member for each time it is named."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        stated = {info.filename: info.file_size for info in archive.infolist()}
+        size = sum(info.file_size for info in archive.infolist())
+        for name in stated if size <= most else ():
+            member = archive.read(name)
+            if member.startswith(b"PK"):
+                size += _unpacked(member, most - size)
+            elif name == SCHEMA:
+                size += sum(stated.get(one, 0) for one in _named(member))
+    return size
+
+
+def _named(schema: bytes) -> list[str]:
+    """Return the members that a schema names, as often as it does."""
+    found: list[Any] = []
+    json.loads(schema, object_hook=lambda node: found.append(node.get("file")))
+    return [one for one in found if isinstance(one, str)]
 
 
 def _doubtful(data: bytes, unknown: list[str]) -> list[str]:

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.classifiers.booster_files import TreeFileError, check_lightgbm, check_xgboost
 from epsworth.classifiers.boosters import LIGHTGBM_OBJECTIVES, XGBOOST_OBJECTIVES, lightgbm_classifier
 from epsworth.classifiers.tables import CATBOOST_OBJECTIVES
+from epsworth.classifiers.tree_validation import TreeError, check_lightgbm, check_xgboost
 
 PROBES = 16
 
@@ -38,7 +38,7 @@ def _parsed(path: Path, what: str, load: Callable[[], Any]) -> Any:
     """Load a file, or say in one sentence that it is none of the library's."""
     try:
         return load()
-    except TreeFileError as error:
+    except TreeError as error:
         raise ValueError(f"the model {path} {error}; save the model again") from None
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]

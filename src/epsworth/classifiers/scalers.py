@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,11 @@ class Predict:
     model: Any
 
     def __call__(self, records: Any) -> Any:
-        """Return what the model predicts."""
+        """Return what the model predicts: scikit-learn does not know the columns of Arrow's tables by name."""
+        if hasattr(records, "column_names") and find_spec("polars") and type(self.model).__module__[:8] == "sklearn.":
+            import narwhals as nw
+
+            records = nw.from_native(records, eager_only=True).to_polars()
         with ignoring_names():
             return self.model.predict(records)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.flat import LEAF, TreeModel, added, flat_model, with_offset
-from epsworth.classifiers.genuine import all_of_kind, kind_of
+from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.preprocessing import Preprocessing
 from epsworth.classifiers.sides import MIDDLE, Sides
 
@@ -24,7 +24,7 @@ def genuine_trees(estimators: Any, *kinds: str) -> bool:
     """Tell whether all members of an ensemble answer by their own ``tree_``, and that is scikit-learn's."""
     from sklearn.tree._tree import Tree
 
-    return all_of_kind(estimators, kinds) and all(type(estimator.tree_) is Tree for estimator in estimators)
+    return all(kind_of(one) in kinds and type(one.tree_) is Tree for one in estimators)
 
 
 def forest_model(model: Any) -> TreeModel | None:
@@ -71,7 +71,7 @@ def gradient_boosting_model(model: Any) -> TreeModel | None:
 
 def histogram_boosting_model(model: Any, given: Columns) -> TreeModel | None:
     """Return the inside of histogram boosting, categories among them; it knows what stands before its trees."""
-    if not all_of_kind((predictor for stage in model._predictors for predictor in stage), ("TreePredictor",)):
+    if any(kind_of(predictor) != "TreePredictor" for stage in model._predictors for predictor in stage):
         return None
     sides = Sides(model.n_features_in_, other=np.nan)
     scores, known = len(model._predictors[0]), _known_codes(model)

@@ -172,30 +172,58 @@ Resume = Annotated[
 ]
 
 
+More = dict[str, tuple[Any, Any]]  # parameters by name: annotation and default
+ASKED: More = {  # of commands that ask a model, in a file or behind an address, about a table
+    "sep": (Sep, ","), "trust": (Trust, False), "cache": (services.Cache, None), "batch": (services.Batch, None),
+    "timeout": (services.Timeout, None), "inputs": (services.Inputs, None), "output": (services.Output, None),
+}  # fmt: skip
+BUDGETED: More = ASKED | {"most_asked": (services.Budget, None)}
+CURVES: More = BUDGETED | {  # of commands that compute curves
+    "mechanism": (Mechanisms, None), "record_epsilon": (RecordEpsilons, None), "method": (Method, "auto"),
+    "quantise": (Quantise, None), "confidence": (Confidence, 0.999), "tolerance": (Tolerance, 0.01),
+    "within_seconds": (WithinSeconds, None), "jobs": (Jobs, None), "cluster": (Cluster, None),
+}  # fmt: skip
+
+
+def takes(more: More) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator of commands that find these parameters, too, in their context."""
+
+    def marked(command: Callable[..., None]) -> Callable[..., None]:
+        command.more = more  # type: ignore[attr-defined]
+        return command
+
+    return marked
+
+
 def apart(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command none of whose files is another one of them: no output replaces an input, or another output.
 
     Every command is registered through this, so that none has to remember.  Files are what is a path, or a text whose
     metavar is `STREAM_OR_FILE`.
     """
-    words, signature = {}, inspect.signature(command, eval_str=True)
-    for name, parameter in signature.parameters.items():
+    signature, more = inspect.signature(command, eval_str=True), getattr(command, "more", {})
+    own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in signature.parameters.values()]
+    if "sep" in signature.parameters or "sep" in more:  # it reads a table
+        more = more | {"verbose": (Verbose, False)}
+    own += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, (annotation, default) in more.items()
+    ]
+    words = {}
+    for parameter in own:
         info = getattr(parameter.annotation, "__metadata__", (None,))[-1]
         if "Path" in str(parameter.annotation) or getattr(info, "metavar", None) == STREAM_OR_FILE:
-            option = f"--{name.replace('_', '-')}" if isinstance(info, OptionInfo) else name
-            words[name] = next(iter(getattr(info, "param_decls", None) or ()), option)
+            option = f"--{parameter.name.replace('_', '-')}" if isinstance(info, OptionInfo) else parameter.name
+            words[parameter.name] = next(iter(getattr(info, "param_decls", None) or ()), option)
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        if given.pop("verbose", False):
+        if given.get("verbose", False):
             _tell_what_is_inferred()
         check_files({word: given.get(name) for name, word in words.items()})
-        command(**given)
+        command(**{name: value for name, value in given.items() if name not in more})
 
-    if "sep" in signature.parameters:  # it reads a table
-        more = inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Verbose)
-        kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in signature.parameters.values()]
-        run.__signature__ = signature.replace(parameters=[*kept, more])  # type: ignore[attr-defined]
+    run.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
     return run
 
 

@@ -27,10 +27,9 @@ def predict(
     from sklearn.base import is_regressor
 
     from epsworth import learner
-    from epsworth.classifiers.inputs import declared_inputs
+    from epsworth.classifiers.inputs import declared_inputs, table_of
     from epsworth.extras import needed
     from epsworth.learner.report_files import check_table, write_table
-    from epsworth.records import as_records
     from epsworth.studies.inputs import model_of_file
     from epsworth.tables import read_table
 
@@ -42,7 +41,7 @@ def predict(
         raise ValueError(f"the model {model} is a {type(loaded).__name__}, which predicts nothing; give one that does")
     asked = _asked(loaded)
     frame = read_table(source, lambda names: declared_inputs(asked, names), sep=sep)
-    records = as_records(frame, features=asked.features, count=asked.count)
+    records = table_of(asked, frame)
     try:
         told = asked.answer(records.take(np.arange(len(records))))
     except (TypeError, ValueError):  # whose words may show a value of the table

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epsworth.cli import asking, options, services, show
+from epsworth.cli import asking, options, show
 
 if TYPE_CHECKING:
     from epsworth import Radii
 
 
+@options.takes(options.ASKED)
 def radius(
     context: typer.Context,
     model: options.Model,
@@ -45,13 +46,6 @@ def radius(
     ] = None,
     confidence: options.Confidence = 0.999,
     seed: options.Seed = None,
-    sep: options.Sep = ",",
-    trust: options.Trust = False,
-    cache: services.Cache = None,
-    batch: services.Batch = None,
-    timeout: services.Timeout = None,
-    inputs: services.Inputs = None,
-    output: services.Output = None,
     json: options.Json = None,
 ) -> None:
     """Bound how far a record can move before its label changes, or with --all every record of the table.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from epsworth.utility.tailored import Tailored
 
 
+@options.takes(options.CURVES)
 def recommend(
     context: typer.Context,
     source: Annotated[
@@ -35,28 +36,11 @@ def recommend(
     sensitive: Annotated[list[str] | None, options.PERTURBED] = None,
     domain: options.DomainFile = None,
     domain_from_data: options.DomainFromData = False,
-    mechanism: options.Mechanisms = None,
     epsilon: options.Epsilons = "1:8:0.5",
-    record_epsilon: options.RecordEpsilons = None,
     target: options.Target = None,
-    method: options.Method = "auto",
-    quantise: options.Quantise = None,
     over: options.Over = "auto",
-    confidence: options.Confidence = 0.999,
-    tolerance: options.Tolerance = 0.01,
     seed: options.Seed = None,
-    within_seconds: options.WithinSeconds = None,
     resume: options.Resume = None,
-    jobs: options.Jobs = None,
-    cluster: options.Cluster = None,
-    sep: options.Sep = ",",
-    trust: options.Trust = False,
-    most_asked: services.Budget = None,
-    cache: services.Cache = None,
-    batch: services.Batch = None,
-    timeout: services.Timeout = None,
-    inputs: services.Inputs = None,
-    output: services.Output = None,
     json: options.Json = None,
     plot: options.Plot = None,
     report: options.Report = None,

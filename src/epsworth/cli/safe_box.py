@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-from epsworth.cli import asking, options, services, show
+from epsworth.cli import asking, options, show
 from epsworth.rounding import round_down
 
 
+@options.takes(options.BUDGETED)
 def safe_box(
     context: typer.Context,
     model: options.Model,
@@ -25,14 +26,6 @@ def safe_box(
     target: options.Target = None,
     confidence: options.Confidence = 0.999,
     seed: options.Seed = None,
-    sep: options.Sep = ",",
-    trust: options.Trust = False,
-    most_asked: services.Budget = None,
-    cache: services.Cache = None,
-    batch: services.Batch = None,
-    timeout: services.Timeout = None,
-    inputs: services.Inputs = None,
-    output: services.Output = None,
     json: options.Json = None,
 ) -> None:
     """Find ranges of the sensitive features that keep a record's label."""

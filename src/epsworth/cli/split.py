@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from epsworth.cli import asking, options, services, show
+from epsworth.cli import asking, options, show
 
 
+@options.takes(options.BUDGETED)
 def split(
     context: typer.Context,
     model: options.Model,
@@ -29,14 +30,6 @@ def split(
     jobs: options.Jobs = None,
     cluster: options.Cluster = None,
     resume: options.ResumeFolder = None,
-    sep: options.Sep = ",",
-    trust: options.Trust = False,
-    most_asked: services.Budget = None,
-    cache: services.Cache = None,
-    batch: services.Batch = None,
-    timeout: services.Timeout = None,
-    inputs: services.Inputs = None,
-    output: services.Output = None,
     json: options.Json = None,
     plot: options.Plot = None,
     policy: options.PolicyOut = None,

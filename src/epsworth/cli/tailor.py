@@ -24,6 +24,7 @@ SHOWN = 10  # categories that a message names
 Substitute = list[str] | None
 
 
+@options.takes(options.BUDGETED)
 def tailor(
     context: typer.Context,
     model: options.Model,
@@ -88,14 +89,6 @@ def tailor(
     jobs: options.Jobs = None,
     cluster: options.Cluster = None,
     resume: options.ResumeFolder = None,
-    sep: options.Sep = ",",
-    trust: options.Trust = False,
-    most_asked: services.Budget = None,
-    cache: services.Cache = None,
-    batch: services.Batch = None,
-    timeout: services.Timeout = None,
-    inputs: services.Inputs = None,
-    output: services.Output = None,
     json: options.Json = None,
     plot: options.Plot = None,
     report: options.Report = None,

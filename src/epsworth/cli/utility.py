@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from epsworth.cli import asking, options, services, show
+from epsworth.cli import asking, options, show
 from epsworth.cli.report import beside_curves, surroundings, write_page
 from epsworth.cli.running import leave_if
 
 
+@options.takes(options.CURVES)
 def utility(
     context: typer.Context,
     model: options.Model,
@@ -19,21 +20,12 @@ def utility(
     sensitive: Annotated[list[str] | None, options.PERTURBED] = None,
     domain: options.DomainFile = None,
     domain_from_data: options.DomainFromData = False,
-    mechanism: options.Mechanisms = None,
     epsilon: options.Epsilons = "1:8:1",
-    record_epsilon: options.RecordEpsilons = None,
     target: options.Target = None,
     record: Annotated[list[int] | None, typer.Option(help="Show this record, too (row number from 0); repeat.")] = None,
-    method: options.Method = "auto",
-    quantise: options.Quantise = None,
     over: options.Over = "auto",
-    confidence: options.Confidence = 0.999,
-    tolerance: options.Tolerance = 0.01,
     seed: options.Seed = None,
-    within_seconds: options.WithinSeconds = None,
     resume: options.Resume = None,
-    jobs: options.Jobs = None,
-    cluster: options.Cluster = None,
     parts: Annotated[
         Path | None,
         typer.Option(
@@ -42,14 +34,6 @@ def utility(
             "million records. Go on from it where it is there. It is computed from raw data.",
         ),
     ] = None,
-    sep: options.Sep = ",",
-    trust: options.Trust = False,
-    most_asked: services.Budget = None,
-    cache: services.Cache = None,
-    batch: services.Batch = None,
-    timeout: services.Timeout = None,
-    inputs: services.Inputs = None,
-    output: services.Output = None,
     json: options.Json = None,
     plot: options.Plot = None,
     report: options.Report = None,

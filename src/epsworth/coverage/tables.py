@@ -76,7 +76,7 @@ def encode(table: Any, target: str) -> Encoded:
     records = as_records(table)
     if target not in records.names:
         raise CoverageError(f"target: the table has no column {target!r}; {shown_names(records.names)}")
-    labels, positive = _labels(records.column(records.names.index(target)), target)
+    labels, positive = _labels(records.exact(records.names.index(target)), target)
     blocks: list[Floats] = []
     names: list[str] = []
     for position, name in enumerate(records.names):

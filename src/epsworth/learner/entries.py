@@ -1,7 +1,7 @@
 """One entry of a record, read alone: what it says depends on no other record, nor on what a file or a frame made of it.
 
 A column of whole numbers with one empty cell is a column of floats, and one odd word makes it one of texts: so 2, 2.0,
-"2" and " 2.0 " are one value, and what is no value is none, whatever stands around it.
+"2" and " 2.0 " are one number, and what is no value is none, whatever stands around it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.learner.coins import Ints
-from epsworth.values import NUMBERS, spelt_number
+from epsworth.values import NUMBERS, TRUTHS, spelt_number
 
 PLAIN = "iuf"  # kinds of arrays whose entries are numbers, each of them as it was given
-TRUTH = {"true": 1, "false": 0}  # as a label, and as a category
 TEXTS = {str, np.str_}
 WHOLES = {int, bool, np.bool_} | {kind for kind in NUMBERS if issubclass(kind, np.integer)}
 WHOLE = re.compile("[+-]?[0-9]{1,400}")
@@ -42,13 +41,14 @@ def number_of(entry: Any) -> float:
 class Values:
     """Declared values, or labels: which of them an entry is.
 
-    Texts that write numbers are those numbers, too, unless two of them write the same one.
+    A text is the declared text that it equals, letter by letter, or the declared number that it writes.  A number is
+    the one that it equals, or that a declared text writes, unless two of them write the same one.
 
     Examples
     --------
     >>> floors = Values(("1", "2", "basement"))
     >>> [floors.position(entry) for entry in ("1", 1, 1.0, "1.0", "basement", None, 7)]
-    [0, 0, 0, 0, 2, -1, -1]
+    [0, 0, 0, -1, 2, -1, -1]
     """
 
     def __init__(self, values: Sequence[Any]) -> None:
@@ -58,23 +58,23 @@ class Values:
             if (key := _key(value)) is not None:
                 found.setdefault(key, []).append(number)
         self._numbers = {key: own[0] for key, own in found.items() if len(own) == 1}
+        self._written = {key: at for key, at in self._numbers.items() if not isinstance(values[at], str)}
 
     def position(self, entry: Any) -> int:
         """Return the position of the value that an entry is, -1 where it is none of them."""
-        if type(entry) in TEXTS and entry in self._texts:
-            return self._texts[entry]
+        if isinstance(entry, np.ndarray):
+            entry = entry.item() if entry.ndim == 0 and not np.ma.is_masked(entry) else None
+        if type(entry) in TEXTS:
+            return self._texts[entry] if entry in self._texts else self._written.get(_key(entry), -1)
         return self._numbers.get(_key(entry), -1)
 
 
 def _key(entry: Any) -> int | float | None:
     """Return the number that an entry is or writes, whole ones exactly; None for anything else."""
-    if isinstance(entry, np.ndarray):
-        entry = entry.item() if entry.ndim == 0 and not np.ma.is_masked(entry) else None
     if type(entry) in TEXTS:
-        word = entry.strip(" \t").lower()
-        if word in TRUTH:
-            return TRUTH[word]
-        if WHOLE.fullmatch(word):
+        if entry in TRUTHS:
+            return TRUTHS[entry]
+        if WHOLE.fullmatch(word := entry.strip(" \t")):
             return int(word)
     elif type(entry) in WHOLES:
         return int(entry)

@@ -59,18 +59,6 @@ class Accuracies(Result):
     confidence: float | Fraction
     spent: Fraction
 
-    def __iter__(self) -> Iterator[Any]:
-        """Yield estimate, lower, upper and users: it was a tuple of these."""
-        return iter((self.estimate, self.lower, self.upper, self.users))
-
-    def __getitem__(self, index: int) -> Any:
-        """Return estimate, lower, upper or users, by its place."""
-        return tuple(self)[index]
-
-    def __len__(self) -> int:
-        """Return 4."""
-        return 4
-
     def __str__(self) -> str:
         """Return a line per candidate."""
         rows = zip(self.estimate, self.lower, self.upper, self.users, strict=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 
 from epsworth.mechanisms.indicator import PrivacyIndicator
 from epsworth.mechanisms.label import LabelResponse
 from epsworth.mechanisms.mechanism import Mechanism, grid_size
+from epsworth.mechanisms.promise import check_promise
 from epsworth.mechanisms.quantised import Quantised
 from epsworth.mechanisms.table import FAMILIES
 from epsworth.numerals import short
@@ -135,7 +137,7 @@ def families(mechanisms: str | Iterable[str] | Mapping[str, Build]) -> tuple[Fam
     if isinstance(mechanisms, Mapping):
         if any(not callable(build) for build in mechanisms.values()):
             raise TypeError("mechanisms: a mapping holds functions of epsilon by name; write names alone as a list")
-        found = [Family(name, build) for name, build in mechanisms.items()]
+        found = [Family(name, partial(_brought, name, build)) for name, build in mechanisms.items()]
     else:
         if not isinstance(mechanisms, Iterable) or isinstance(mechanisms, type) or getattr(mechanisms, "ndim", 1) != 1:
             raise TypeError(
@@ -148,6 +150,26 @@ def families(mechanisms: str | Iterable[str] | Mapping[str, Build]) -> tuple[Fam
     if len(set(names)) < len(names):
         raise ValueError(f"mechanisms names one twice: {', '.join(names)}; list each once")
     return tuple(found)
+
+
+def _brought(name: str, build: Build, epsilon: float) -> Release:
+    """Return a mechanism that somebody brings, once its promise is checked; those of this package keep theirs."""
+    release = build(epsilon)
+    if is_brought(release):
+        check_promise(name, unwrapped(release))
+    return release
+
+
+def is_brought(release: Release) -> bool:
+    """Tell a mechanism of somebody else's from those of this package."""
+    return type(unwrapped(release)).__module__.split(".")[0] != "epsworth"
+
+
+def unwrapped(release: Release) -> Release:
+    """Return the mechanism without what rounds its outputs or sends raw records."""
+    while isinstance(release, (PrivacyIndicator, Quantised)):
+        release = release.mechanism
+    return release
 
 
 def _check_one(words: object) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from epsworth.rounding import show_down, show_up
 
+UNTRIED = "was not tried: "  # how the reasons begin of noise of which nothing is known
 ALIKE = 1.01  # an epsilon within one per cent of the least: then the smaller error decides
 
 
@@ -53,10 +54,17 @@ def cheapest_sound(rows: Sequence[Row]) -> Row | None:
     return min((row for row in rows if row.sound), key=lambda row: row.epsilon, default=None)
 
 
-def advice(rows: Sequence[Ranked], floor: float) -> str:
+def advice(rows: Sequence[Ranked], floor: float, left_out: Mapping[str, str]) -> str:
     """Say in a sentence which to take and why; ``floor`` is what no noise is cheaper than, 0 where none is known."""
     take, best = taken(rows), cheapest_sound(rows)
     if take is None or best is None:
+        untried = {name: why.removeprefix(UNTRIED) for name, why in left_out.items() if why.startswith(UNTRIED)}
+        if untried:
+            told = (
+                f"{', '.join(n for n in untried if untried[n] == why)}: {why}"
+                for why in dict.fromkeys(untried.values())
+            )
+            return f"No noise that was tried keeps this constraint with this delta; not tried were {'; '.join(told)}."
         return "No noise keeps this constraint with this delta; allow a larger delta, or a wider region."
     words = f"Take {take.name}: epsilon {show_up(take.epsilon)}"
     words += f" with delta {show_up(take.delta)}" if take.delta else " with delta 0"

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
 from epsworth.noise import allowed, regions
-from epsworth.noise.advice import advice, taken
+from epsworth.noise.advice import UNTRIED, advice, taken
 from epsworth.noise.choice import Choice
 from epsworth.noise.clamped import Clamped
 from epsworth.noise.composition import composed_epsilon
@@ -138,7 +138,7 @@ class Ranking(Result, Sequence[Choice]):
     @property
     def advice(self) -> str:
         """Say in a sentence which to take and why."""
-        return advice(self.choices, self.floor)
+        return advice(self.choices, self.floor, self.left_out)
 
     def __str__(self) -> str:
         """Show a line per choice, and the advice."""
@@ -250,7 +250,7 @@ def cheapest(
             noise = build()
             epsilon = _stated(noise, asked)
         except TooLarge as error:
-            left_out[name] = str(error)
+            left_out[name] = f"{UNTRIED}{error}"
             continue
         if math.isfinite(epsilon):
             found.append(_choice(name, noise, epsilon, asked))

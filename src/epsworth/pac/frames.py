@@ -12,6 +12,7 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats
 from epsworth.headers import looks_like_header, shown_name
+from epsworth.values import number, numbers
 
 PLAIN = (str, bytes, Number, date, time, timedelta, Decimal)  # what cannot change under its name
 
@@ -68,7 +69,7 @@ def _numbers(values: list[Any], missing: Bools, apart: float, name: str) -> Floa
         )
     found = np.full(len(values), np.nan)
     if all(isinstance(value, (int, float, np.number)) for value in held):
-        found[~missing] = np.array(held, dtype=np.float64)
+        found[~missing] = numbers(held, lambda value: number(+value))  # a truth is 1 or 0
     else:
         codes: dict[Any, int] = {}
         found[~missing] = [apart * codes.setdefault(value, len(codes)) for value in held]

@@ -9,45 +9,45 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Bools, Floats
+from epsworth.extras import needed
 from epsworth.headers import looks_like_header, shown_name
 from epsworth.pac.adapters.adapter import Labels
 from epsworth.pac.worlds import Units, near_groups, units_of
-from epsworth.records import Indices
+from epsworth.records import Indices, as_records
+from epsworth.values import label_array
 
 MISSING = ("nan", "NaT", "<NA>")  # as the values of different libraries call themselves
 
 
-def check_columns(X: Any) -> None:
-    """Refuse a column that is not of numbers by its name; a table's own reader would show what it holds."""
+def checked_columns(X: Any) -> Any:
+    """Return a table whose columns are numbers, whatever held them; refuse one that is not by its name.
+
+    A table's own reader would show what it holds.  Arrow's become those of polars: scikit-learn reads no names there.
+    """
     if isinstance(X, str) or not hasattr(X, "__len__"):
-        return
+        return X
     check_masked(X, "X")
-    if hasattr(X, "columns"):
-        names = list(X.columns)
-        header = looks_like_header(names)
-        shown = {name: repr(name) if header else shown_name(name, names) for name in names}
-        columns = {told: _array(X[name], told) for name, told in shown.items()}
-    else:
-        table = np.asarray(X)
-        if table.dtype.kind == "c":
-            raise ValueError("Complex data not supported: X must hold real numbers")
-        if table.ndim != 2 or table.dtype.kind not in "OSU":
-            return
-        columns = {str(i): table[:, i] for i in range(table.shape[1])}
-    for name, column in columns.items():
-        if column.dtype.kind == "c":
-            raise ValueError(f"Complex data not supported: the column {name} of X must hold real numbers")
-        if column.dtype.kind in "Mm" or (column.dtype.kind in "OSU" and not _numbers(column)):
-            raise ValueError(f"X: the column {name} is not of numbers; drop it, or recode it by public constants")
-
-
-def _array(column: Any, name: str) -> Labels:
-    try:
-        return np.asarray(column)
-    except Exception:  # in words of the library
-        raise ValueError(
-            f"X: the column {name} holds numbers of a type that NumPy does not have; cast them to 64 bits"
-        ) from None
+    framed = hasattr(X, "columns")
+    if not framed and ((table := np.asarray(X)).ndim != 2 or table.dtype.kind not in "cOSU"):
+        return X
+    records = as_records(X)
+    header = looks_like_header(list(records.names))
+    for place, name in enumerate(records.names):
+        shown = str(place) if not framed else repr(name) if header else shown_name(name, records.names)
+        values = records.column(place)
+        if values.dtype.kind == "c" or any(isinstance(value, complex) for value in values):
+            raise ValueError(f"Complex data not supported: the column {shown} of X must hold real numbers")
+        wrong = values.dtype.kind in "Mm"
+        try:
+            records = records.computed([name])
+        except ValueError:
+            wrong = True
+            if not any(isinstance(value, (str, bytes, bool, np.bool_)) for value in values):
+                return X  # things that a table's reader refuses by their type alone
+        if wrong:
+            raise ValueError(f"X: the column {shown} is not of numbers; drop it, or recode it by public constants")
+    found = records.take(np.arange(len(records)))
+    return needed("polars", "files", "an Arrow table").from_arrow(found) if hasattr(found, "column_names") else found
 
 
 def check_masked(values: Any, name: str) -> None:
@@ -57,17 +57,6 @@ def check_masked(values: Any, name: str) -> None:
         if isinstance(part, np.ma.MaskedArray) and np.ma.getmaskarray(part).any():
             at = int(np.argwhere(np.ma.getmaskarray(part))[0][0]) if part is values and part.ndim else row
             raise ValueError(f"row {at}, {name}: an entry is masked, that is missing; fill it, or drop the row")
-
-
-def _numbers(column: Any) -> bool:
-    """Tell whether these are numbers, or other things than text, which numpy refuses by their type alone."""
-    try:
-        column.astype(np.float64)
-    except ValueError:
-        return False
-    except TypeError:
-        return not any(isinstance(value, (str, bytes)) for value in column)
-    return True
 
 
 def check_finite(X: Floats, names: Sequence[str] | None) -> None:
@@ -138,9 +127,14 @@ def _too_few(rare: int, count: int, strata: Indices, classes: Labels | None, uni
 
 def _labels(values: ArrayLike, count: int, name: str = "y") -> Labels:
     check_masked(values, name)
-    found = np.asarray(values)
+    try:
+        found = np.asarray(values)
+    except Exception:  # numbers of a type that NumPy does not have
+        found = np.array(list(values), dtype=object)  # type: ignore[arg-type]
     if found.ndim == 2 and found.shape[1] == 1:
         found = found.reshape(-1)
+    if found.dtype.kind == "O" and found.ndim == 1:
+        found = label_array(found.tolist())
     if found.ndim != 1 or len(found) != count:
         raise ValueError(f"{name} must hold one value per row of X ({count}), got shape {found.shape}")
     if found.dtype.kind == "f":
@@ -168,7 +162,7 @@ def _are_classes(labels: Labels, algorithm: Any) -> bool:
     from sklearn.base import BaseEstimator, is_regressor
 
     if isinstance(algorithm, BaseEstimator) and is_regressor(algorithm):
-        if labels.dtype.kind in "OSU" and not _numbers(labels):
+        if labels.dtype.kind in "OSU":
             raise ValueError(f"y: {type(algorithm).__name__} learns from numbers; recode the labels")
         return False
     return labels.dtype.kind != "f" or bool((labels == np.round(labels)).all())

@@ -25,7 +25,7 @@ from epsworth.pac.frames import copied, kind_of, numbers_of
 from epsworth.pac.lattice import Steps
 from epsworth.pac.ledger import Ledger, Tally
 from epsworth.pac.modes import Apart, Exact, Sampled, calibrated, listed, shape_of
-from epsworth.pac.pool import check_columns, check_finite, check_pool
+from epsworth.pac.pool import check_finite, check_pool, checked_columns
 from epsworth.pac.released import Release
 from epsworth.pac.report import nats_beyond_records, report_of
 from epsworth.pac.settings import Mode, Settings, checked_count, checked_weights, sealed
@@ -225,7 +225,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             numbers = numbers_of(frame, 1 + 2 * (near or 0.0))
             table: Floats = check_array(numbers, dtype=float, ensure_min_samples=4, ensure_all_finite=False)
         else:
-            check_columns(X)
+            X = checked_columns(X)
             table = validate_data(self, X, dtype=float, ensure_min_samples=4, copy=True, ensure_all_finite=False)
         check_finite(table, getattr(self, "feature_names_in_", None))
         table.setflags(write=False)

@@ -28,7 +28,7 @@ from epsworth.parallel import Idle, batches_of, in_order
 from epsworth.refusals import raised_in
 
 LIBRARIES = ("sklearn", "numpy", "scipy")  # whose errors may be quoted
-VALUES = re.compile(r"""'[^']*'|"[^"]*"|\[.*?\]|[-+]?\d[\w.+-]*|\b(?:nan|inf)\b""")
+VALUES = re.compile(r"""'[^']*'|"[^"]*"|\[.*?\]|(?<![\w.])[-+]?\d[\w.+-]*|\b(?:nan|inf)\b""")
 BATCH = 32
 SAVE_SECONDS = 30.0
 ROUND = 8  # batches
@@ -173,7 +173,7 @@ def _without_values(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     if raised_in(error).partition(".")[0] not in LIBRARIES or not lines:
         return f"it raises {type(error).__name__}"
-    return f"it raises {type(error).__name__}, {VALUES.sub('...', lines[0]).rstrip('.')}"
+    return f"it raises {type(error).__name__}, {VALUES.sub('...', lines[0].removesuffix('.'))}"
 
 
 def simulate(

@@ -19,7 +19,7 @@ from epsworth.classifiers.model_files import load_model
 from epsworth.files import check_name, file_named, reading, replacing
 from epsworth.numerals import short, whole
 from epsworth.pac.adapters.adapter import fixed
-from epsworth.pac.pool import check_columns, check_finite, check_pool
+from epsworth.pac.pool import check_finite, check_pool, checked_columns
 from epsworth.pac.worlds import Sampler, SecretSeed, Seed
 from epsworth.parallel import in_order
 
@@ -104,7 +104,7 @@ class WorldModels:
             raise ValueError(f"worlds must be even, each half beside its complement, got {worlds}")
         if not (hasattr(estimator, "fit") and hasattr(estimator, "predict")):
             raise TypeError(f"estimator must be a classifier with fit and predict, got {short(estimator)}")
-        check_columns(X)
+        X = checked_columns(X)
         framed = hasattr(X, "columns")
         table = as_floats(X if not framed else np.column_stack([np.asarray(X[name]) for name in X.columns]))
         if table.ndim != 2:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from epsworth.bounds import Risk
 from epsworth.exact import Kernel
 from epsworth.extras import needed
-from epsworth.records import as_frame
+from epsworth.frames import as_frame
 from epsworth.release.audit_cases import audit_cases, mixed, widest
 from epsworth.release.audit_raw import raw
 from epsworth.release.audit_repeats import OF_WORDS, Columns, agreeing, audit_sources, repeats

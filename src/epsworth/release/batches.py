@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from typing import TYPE_CHECKING
 
@@ -10,8 +9,6 @@ import numpy as np
 
 if TYPE_CHECKING:
     import polars as pl
-
-Pieces = tuple[bytes, bytes, bytes]
 
 
 def told_types(schema: pl.Schema) -> bytes:
@@ -26,16 +23,12 @@ def encoded(frame: pl.DataFrame) -> bytes:
     """Return a batch as bytes: equal for equal values, different for different ones."""
     found = []
     for series in frame:
-        parts = pieces(series)
-        found += [part for piece in parts for part in (len(piece).to_bytes(8, "little"), piece)]
+        found += [part for piece in _pieces(series) for part in (len(piece).to_bytes(8, "little"), piece)]
     return b"".join(found)
 
 
-def pieces(series: pl.Series) -> Pieces:
-    """Return which values are there, how long they are where they are texts, and what they are.
-
-    Each grows with the rows alone: those of two batches, joined, are those of the batches' union, but for nested types.
-    """
+def _pieces(series: pl.Series) -> tuple[bytes, bytes, bytes]:
+    """Return which values are there, how long they are where they are texts, and what they are."""
     import polars as pl
 
     series = series.alias("values")  # some of an engine's functions take a name for a pattern
@@ -59,21 +52,3 @@ def pieces(series: pl.Series) -> Pieces:
     out = io.BytesIO()
     pl.DataFrame([series.rechunk()]).write_ipc(out, compat_level=pl.CompatLevel.oldest())
     return there, b"", out.getvalue()
-
-
-class Running:
-    """A hash of columns that come in batches, whatever their sizes; within one process, to compare two readings."""
-
-    def __init__(self, columns: list[str]) -> None:
-        self.rows, self._hashes = 0, {name: [hashlib.sha256() for _ in range(3)] for name in columns}
-
-    def add(self, frame: pl.DataFrame) -> None:
-        """Add a batch."""
-        self.rows += len(frame)
-        for name, hashes in self._hashes.items():
-            for one, piece in zip(hashes, pieces(frame[name]), strict=True):
-                one.update(piece)
-
-    def result(self) -> tuple[int, list[bytes]]:
-        """Return the rows and the hashes so far."""
-        return self.rows, [one.digest() for hashes in self._hashes.values() for one in hashes]

@@ -1,4 +1,4 @@
-"""Parquet files: batches of rows, read by slices, drawn, written as one stream, and read again."""
+"""Parquet files: batches of rows, read by slices, drawn, and written as one stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from epsworth.extras import needed
 from epsworth.files import FULL
 from epsworth.refusals import alone
-from epsworth.release.batches import Running, encoded, told_types
+from epsworth.release.batches import encoded, told_types
 from epsworth.release.beside import check_metadata
 from epsworth.release.file_tables import FileTable, Progress, Seen, WordsOf
 from epsworth.release.tables import Perturbation
@@ -69,16 +69,17 @@ class ParquetTable(FileTable):
         if self.digest(told_types(schema)) != seen.header or self._height(scan) != seen.rows:
             raise self.changed()
         kinds = self._released_schema(schema)
-        drawn, faults = Running(list(self.perturbation.columns)), []
+        drawn, faults = 0, []
         batches = iter(self._released(scan, schema, seen, words))
 
         def source(columns: Any, predicate: Any, rows: Any, size: Any) -> Iterator[pl.DataFrame]:
             """Yield every batch once, whatever the engine asks for: a second reading of it finds nothing."""
+            nonlocal drawn
             try:
                 for frame in batches:
-                    drawn.add(frame)
+                    drawn += len(frame)
                     if progress is not None:
-                        progress(min(1.0, drawn.rows / max(1, seen.rows)))
+                        progress(min(1.0, drawn / max(1, seen.rows)))
                     yield frame
             except BaseException as fault:
                 faults.append(fault)
@@ -86,7 +87,8 @@ class ParquetTable(FileTable):
 
         try:
             register_io_source(source, schema=kinds).sink_parquet(sink)
-            found = _scan(sink).collect_schema(), _read_back(sink, list(self.perturbation.columns), seen.rows)
+            out = _scan(sink)
+            written, types = self._height(out), out.collect_schema()
         except BaseException as error:
             if faults:
                 raise faults[0] from None
@@ -95,14 +97,14 @@ class ParquetTable(FileTable):
             if not sink.exists():  # another process had this very run, and was done
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(sink)) from None
             if not isinstance(error, (pl.exceptions.PolarsError, OSError)):
-                raise _unlike() from None
+                raise
             for number in FULL:  # engines tell it in words alone; `writing` names the output
                 if os.strerror(number) in str(error):
                     raise OSError(number, os.strerror(number)) from None
             raise ValueError(f"cannot write the table: {_plain(error)}; choose another place") from None
-        if found != (pl.Schema(kinds), drawn.result()) or drawn.rows != seen.rows:
-            raise _unlike()
-        return seen.rows
+        if not written == drawn == seen.rows or types != pl.Schema(kinds):
+            raise ValueError("the engine did not write the rows that were drawn, once each; nothing was written")
+        return written
 
     def _released(self, scan: pl.LazyFrame, schema: pl.Schema, seen: Seen, words: WordsOf) -> Iterator[pl.DataFrame]:
         first = number = 0
@@ -207,37 +209,6 @@ def _wrapped(frame: pl.DataFrame) -> Any:
     return nw.from_native(frame, eager_only=True)
 
 
-def _read_back(path: Path, columns: list[str], rows: int) -> tuple[int, list[bytes]]:
-    """Hash what stands in the perturbed columns, as pyarrow reads it, or polars where there is none."""
-    import polars as pl
-
-    found = Running(columns)
-    file = _opened_by_arrow(path)
-    if file is None:
-        for start in range(0, rows, ROWS * MOST):
-            found.add(_columns(_scan(path).slice(start, ROWS * MOST).collect(), columns))
-        return found.result()
-    with file:
-        for batch in file.iter_batches(batch_size=ROWS, columns=columns):
-            frame = pl.from_arrow(batch)
-            assert isinstance(frame, pl.DataFrame)
-            found.add(frame)
-    return found.result()
-
-
-def _opened_by_arrow(path: Path) -> Any:
-    """Return a file as pyarrow opens it; None where there is none, or one older than the types that polars notes."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        return None
-    try:
-        return parquet.ParquetFile(path)
-    except (pa.ArrowInvalid, NotImplementedError):
-        return None
-
-
 def _units(series: pl.Series, name: str, first: int) -> Units:
     """Return the units of a batch."""
     import polars as pl
@@ -254,7 +225,3 @@ def _plain(error: Exception) -> str:
     """Return what the system says; an engine's other words may show values."""
     found = re.search(r"[A-Z][A-Za-z ]+(?= \(os error \d+\))", str(error))
     return found[0] if found else getattr(error, "strerror", None) or "it is damaged, or of another format"
-
-
-def _unlike() -> ValueError:
-    return ValueError("another reader does not find the perturbed values where they were put; nothing was written")

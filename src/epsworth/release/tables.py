@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools
 from epsworth.exact.entropy import SystemWords
 from epsworth.exact.testing import NotPrivate
+from epsworth.frames import as_frame, categories_of, is_categorical
 from epsworth.headers import shown_names
-from epsworth.records import as_frame, categories_of, is_categorical
 from epsworth.refusals import alone
 from epsworth.release.beside import check_beside, check_index, without_notes
 from epsworth.release.columns import Column, Indices

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from epsworth.records import as_frame
+from epsworth.frames import as_frame
 from epsworth.refusals import alone
 from epsworth.release.beside import check_beside, check_index
 from epsworth.release.policy import Policy

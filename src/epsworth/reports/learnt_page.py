@@ -71,8 +71,6 @@ def _kinds(held: Held, labels: Sequence[int]) -> list[int]:
         return [UNSURE] * len(labels)
     certified, own = found.raw("certified"), found.raw("cell_label")
     adjusted = found.numbers("adjusted", 0, 1)
-    if not len(certified) == len(own) == len(adjusted) == len(labels):
-        raise ValueError("map: damaged or incomplete (lists of different lengths)")
     return [
         UNSURE if sure is not True else OTHER if cell != label else FILLED if chance <= SURER else HOLLOW
         for sure, cell, label, chance in zip(certified, own, labels, adjusted, strict=True)
@@ -166,8 +164,6 @@ def _clearest(held: Held) -> str:
     names, body = held.texts("features"), ""
     for one in held.parts("clearest")[:MOST_CLEAR]:
         ranges = one.raw("ranges")
-        if len(ranges) != len(names):
-            raise ValueError("clearest: damaged or incomplete (ranges and features do not fit)")
         spans = "; ".join(
             f"{isolated(name, 24)} {size(float(low))} to {size(float(high))}"
             for name, (low, high) in list(zip(names, ranges, strict=True))[:4]

@@ -26,7 +26,9 @@ def noise_page(held: Held, origin: Origin, whole: str) -> Page:
     ranked = [_Ranked.of(row) for row in rows]
     best = taken(ranked)
     take = best.row if best is not None else None
-    said = advice(ranked, held.number("floor", 0))  # from the rows: what a file says of itself may not be so
+    left = held.part("left_out")
+    left_out = {name: left.text(name) for name in left}
+    said = advice(ranked, held.number("floor", 0), left_out)  # from the rows: what a file says of itself may not be so
     sections = [_decision(said, take), _ranking(held, rows)]
     sliders: dict[str, Any] = {}
     if take is not None:
@@ -130,8 +132,6 @@ def _row(row: Held, floor: float) -> list[str]:
 
 def _shape(shape: Held, take: Held) -> str:
     edges, chance, (low, high) = shape.numbers("edges"), shape.numbers("chance", 0, 1), shape.numbers("within")
-    if len(edges) != len(chance) + 1 or sorted(edges) != edges or not low < high or len(edges) > 1000:
-        raise ValueError("shape: damaged or incomplete (edges and chances do not fit)")
     answer, most = shape.number("answer"), max([*chance, 1e-12])
     points = [*zip(edges, [*chance, chance[-1]], strict=True)]
     chart = Chart(

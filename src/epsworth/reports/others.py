@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from epsworth.documents import in_words
+from epsworth.documents import FOREIGN, in_words
 from epsworth.numerals import short
 from epsworth.reports.coverage_page import coverage_page
 from epsworth.reports.held import Held
@@ -83,7 +84,18 @@ def page_of(document: Mapping[str, Any], content: bytes, command: str | None = N
     name = kind_of(document)
     if name is None:
         raise ValueError(f"holds no result that has a page; write one with {' or '.join(PAGES)}")
-    try:
+    with damaged():
         return PAGES[name][1](Held(document, "result"), Origin.of(content, command), packed(content))
+
+
+@contextmanager
+def damaged() -> Iterator[None]:
+    """Refuse what no page can be made of in a sentence, whichever part of it finds out."""
+    try:
+        yield
     except (TypeError, KeyError, IndexError, AttributeError, ArithmeticError, StopIteration) as error:
         raise ValueError(f"result: damaged or incomplete ({in_words(error)})") from None
+    except ValueError as error:
+        raise (
+            ValueError(f"result: damaged ({in_words(error)})") if str(error).startswith(FOREIGN) else error
+        ) from None

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from epsworth.documents import in_words, read_json
+from epsworth.documents import in_words, read_as, read_json
 from epsworth.files import RESULT_BYTES, file_named, reading
 from epsworth.numerals import short
 from epsworth.release import Policy
 from epsworth.reports.numbers import Shown
-from epsworth.reports.others import PAGES, page_of, report_document
+from epsworth.reports.others import PAGES, damaged, page_of, report_document
 from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin, packed
 from epsworth.reports.policy_page import policy_page
@@ -153,7 +151,8 @@ def report_file(
         document = read_json(content)
         for fits, page in RESULTS.values():
             if isinstance(document, Mapping) and fits(document):
-                return page(document, Question(at_least, on, of, delta), content)
+                with damaged():
+                    return page(document, Question(at_least, on, of, delta), content)
         raise ValueError(f"holds no result that has a page; write one with {' or '.join(RESULTS)}")
 
 
@@ -168,7 +167,7 @@ def _surroundings(document: Mapping[str, Any]) -> Surroundings | None:
 
 
 def _recommendation_page(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
-    """Ask the curves again what the file asked them, and refuse where the answers differ."""
+    """Ask the curves again what the file asked them; the delta that was admitted is the one that gives its choice."""
     made, held = document["recommendation"], document["curves"]
     curves = Curves.from_dict(held)
     try:
@@ -180,13 +179,10 @@ def _recommendation_page(document: Mapping[str, Any], asked: Question, content: 
         raise ValueError(f"recommendation: damaged or incomplete ({in_words(error)})") from None
     if asked == Question():
         for delta in limits:
-            found = _chosen(curves, Question(**said, delta=delta))
-            own = None if found.choice is None else (found.choice.mechanism, found.choice.guarantee.epsilon)
-            if own == wanted:
-                asked = Question(**said, delta=delta)
+            found = _chosen(curves, Question(**said, delta=delta)).choice
+            if wanted == (None if found is None else (found.mechanism, found.guarantee.epsilon)):
+                asked = Question(delta=delta)
                 break
-        else:
-            raise ValueError("the recommendation is not what its curves say; ask again with epsworth recommend")
     given = {name: getattr(asked, name) for name in said if getattr(asked, name) is not None}
     asked = Question(**(said | given), delta=asked.delta)
     return _of_curves(curves, asked, content, None, held.get("population"), _surroundings(document))
@@ -241,17 +237,10 @@ def _populations(curves: Curves, found: Recommendation, held: Any) -> dict[Quant
     """Return the populations that a file holds for these curves; None where they must be computed."""
     if not isinstance(held, Mapping):
         return None
-    read: dict[Quantity, Population] = {}
-    for of in QUANTITIES[: 1 + (curves.accuracy is not None)]:
-        try:
-            entry = held[of]
-            lower, upper = (np.array(entry[side], dtype=np.float64) for side in ("lower", "upper"))
-            one = Population(lower, upper, float(entry["confidence"]), int(entry["records"]), float(entry["spent"]))
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"population: damaged or incomplete ({in_words(error)})") from None
-        if not one.lower.shape == one.upper.shape == curves.lower.shape[:2]:
-            raise ValueError("population: must be mechanisms x epsilons; write the curves again")
-        read[of] = one
+    try:
+        read = {of: read_as(Population, held[of]) for of in QUANTITIES[: 1 + (curves.accuracy is not None)]}
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"population: damaged or incomplete ({in_words(error)})") from None
     return read if len(curves.labels) >= FEWEST_ROWS else {}
 
 

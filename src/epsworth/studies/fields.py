@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from epsworth.csv_grammar import SEPARATORS
-from epsworth.numerals import as_float, exact_decimal, share, short, whole
+from epsworth.numerals import as_float, exact_decimal, positive, share, short, whole
 from epsworth.space import Domain, Feature
 from epsworth.studies.inputs import MOST_EPSILONS, epsilon_grid, families
 
@@ -150,35 +150,15 @@ def view(field: str, value: object) -> str | int:
     return value if isinstance(value, str) else whole(field, value, least=0)
 
 
-def wanted(field: str, value: object) -> float:
-    """Return the least share that is to be kept."""
-    if not 0 < (found := as_float(value)) <= 1:
-        raise ValueError(f"{field} must lie in (0, 1], got {short(value)}")
-    return found
+def number(allowed: str, fits: Callable[[float], bool]) -> Callable[[str, object], float]:
+    """Return the check of a number."""
 
+    def check(field: str, value: object) -> float:
+        if not fits(found := as_float(value)):
+            raise ValueError(f"{field} must {allowed}, got {short(value)}")
+        return found
 
-def delta(field: str, value: object) -> float:
-    """Return the largest delta that is accepted."""
-    if not 0 <= (found := as_float(value)) <= 1:
-        raise ValueError(f"{field} must lie in [0, 1], got {short(value)}")
-    return found
-
-
-def tolerance(field: str, value: object) -> float:
-    """Return a half-width."""
-    if not 0 < (found := as_float(value)) < 0.5:
-        raise ValueError(f"{field} must lie strictly between 0 and 0.5, got {short(value)}")
-    return found
-
-
-def quantise(field: str, value: object) -> int:
-    """Return how many grid points outputs are rounded to."""
-    return whole(field, value, least=2, most=10**6)
-
-
-def seed(field: str, value: object) -> int:
-    """Return the seed of an analysis."""
-    return whole(field, value, least=0, most=SEEDS)
+    return check
 
 
 def service(field: str, value: object) -> dict[str, Any]:
@@ -192,9 +172,7 @@ def service(field: str, value: object) -> dict[str, Any]:
         if name in SERVICE:
             found[name] = whole(where, given, least=1, most=SERVICE[name])
         elif name == "timeout":
-            found[name] = as_float(given)
-            if not 0 < found[name] < math.inf:
-                raise ValueError(f"{where} must be positive and finite, got {short(given)}")
+            found[name] = positive(where, given)
         elif name == "inputs":
             found[name] = one_of(*WAYS)(where, given)
         elif name == "output":
@@ -221,16 +199,16 @@ CHECKS: dict[str, Callable[[str, object], Any]] = {
     "record_epsilons": epsilons,
     "target": text,
     "sep": one_of(*SEPARATORS),
-    "at_least": wanted,
+    "at_least": number("lie in (0, 1]", lambda found: 0 < found <= 1),
     "on": view,
     "of": one_of("stability", "accuracy"),
-    "delta": delta,
+    "delta": number("lie in [0, 1]", lambda found: 0 <= found <= 1),
     "method": method,
     "over": one_of("auto", "records", "dataset"),
     "confidence": share,
-    "tolerance": tolerance,
-    "quantise": quantise,
-    "seed": seed,
+    "tolerance": number("lie strictly between 0 and 0.5", lambda found: 0 < found < 0.5),
+    "quantise": partial(whole, least=2, most=10**6),
+    "seed": partial(whole, least=0, most=SEEDS),
     "service": service,
     "surroundings": truth,
 }

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from epsworth.documents import read_as
 from epsworth.files import check_readable
-
-SHA256 = re.compile(r"[0-9a-f]{64}")
-NAMES = ("model", "table", "domain")
 
 
 @dataclass(frozen=True)
@@ -30,16 +27,9 @@ class ReadFile:
             return cls(digest.hexdigest(), stream.tell())
 
     @classmethod
-    def from_dict(cls, document: Any, where: str) -> ReadFile:
+    def from_dict(cls, document: Mapping[str, Any]) -> ReadFile:
         """Read what `to_dict` wrote."""
-        if not isinstance(document, Mapping) or set(document) != {"sha256", "bytes"}:
-            raise ValueError(f"{where}: must hold sha256 and bytes; run the study again")
-        sha256, size = document["sha256"], document["bytes"]
-        if not isinstance(sha256, str) or not SHA256.fullmatch(sha256):
-            raise ValueError(f"{where}.sha256: must be 64 hexadecimal digits; run the study again")
-        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-            raise ValueError(f"{where}.bytes: must be a whole number of at least 0; run the study again")
-        return cls(sha256, size)
+        return cls(read_as(str, document["sha256"], "sha256"), read_as(int, document["bytes"], "bytes"))
 
     def named(self, path: str | Path) -> str:
         """Return what pages say of it: its name without the folders that tell about its owner, and the SHA-256."""

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from epsworth.documents import read_json
+from epsworth.documents import read_as, read_json
 from epsworth.files import RESULT_BYTES, check_readable, reading
 from epsworth.numerals import short
-from epsworth.release import Policy
 from epsworth.results import Result, Table
 from epsworth.space import Domain, LeakWarning
-from epsworth.studies.fields import seed as check_seed
-from epsworth.studies.fields import text
-from epsworth.studies.read_files import NAMES, SHA256, ReadFile, read_files
+from epsworth.studies.read_files import ReadFile, read_files
 from epsworth.studies.study import Study
 from epsworth.studies.versions import told
 from epsworth.utility.curve_parts import CurveParts
@@ -30,10 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 RESULT = "epsworth-study-1"
-MEMBERS = (
-    "format", "study", "recommendation", "policy", "no_policy", "files", "fingerprint", "versions", "date", "seed",
-    "seconds", "domain", "curves", "surroundings",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -197,28 +188,11 @@ class StudyResult(Result):
         """Read what `to_dict` wrote."""
         if not is_study_result(document):
             raise ValueError(f"this is not an {RESULT} document; write one with epsworth run STUDY.toml -o")
-        for name in MEMBERS:
-            if name not in document:
-                raise ValueError(f"{name} is missing; run the study again")
-        for name in document:
-            if name not in MEMBERS:
-                raise ValueError(f"unknown entry {short(name)}; run the study again")
         try:
-            study = Study.from_dict(document["study"])
-        except ValueError as error:
-            raise ValueError(f"study: {error}") from None
-        curves = Curves.from_dict(document["curves"])
-        domain = None if document["domain"] is None else Domain.from_dict(document["domain"])
-        found = _recommended(study, curves)
-        policy, without = _policy(document)
-        around = document["surroundings"]
-        return cls(
-            study=study, curves=curves, recommendation=found, domain=domain, policy=policy, no_policy=without,
-            files=_files(document["files"], study), fingerprint=_fingerprint(document["fingerprint"]),
-            versions=_versions(document["versions"]), date=_date(document["date"]),
-            seed=_seed(document["seed"], study), seconds=_seconds(document["seconds"]),
-            surroundings=None if around is None else Surroundings.from_dict(around),
-        )  # fmt: skip
+            found: Self = read_as(cls, document, recommendation=None)
+        except KeyError as error:
+            raise ValueError(f"{error.args[0]} is missing; run the study again") from None
+        return replace(found, recommendation=_recommended(found.study, found.curves))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -249,57 +223,3 @@ def _recommended(study: Study, curves: Curves) -> Recommendation:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeakWarning)  # told when it was asked
         return recommend(curves, at_least=study.at_least, on=study.on, of=study.of, delta=study.delta)  # type: ignore[arg-type]  # checked by the study
-
-
-def _policy(document: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Read the policy, or why there is none."""
-    held, without = document["policy"], document["no_policy"]
-    if held is None:
-        return None, text("no_policy", without)
-    if not isinstance(held, str) or without is not None:
-        raise ValueError("policy: must be a text where something is recommended, else null; run the study again")
-    try:
-        policy = Policy.from_toml(held)
-    except ValueError as error:
-        raise ValueError(f"policy: {error}") from None
-    return policy.to_toml(), None  # as it says itself, without what others wrote beside it
-
-
-def _files(document: Any, study: Study) -> dict[str, ReadFile]:
-    if not isinstance(document, Mapping) or set(document) != set(study.files):
-        raise ValueError(f"files: must name those of {', '.join(NAMES)} that the study names; run the study again")
-    return {name: ReadFile.from_dict(document[name], f"files.{name}") for name in study.files}
-
-
-def _fingerprint(held: Any) -> str | None:
-    if held is not None and (not isinstance(held, str) or not SHA256.fullmatch(held)):
-        raise ValueError("fingerprint: must be 64 hexadecimal digits, or null; run the study again")
-    return held
-
-
-def _versions(document: Any) -> dict[str, str]:
-    if not isinstance(document, Mapping) or not {"epsworth", "python"} <= set(document):
-        raise ValueError("versions: must name epsworth, python and their versions; run the study again")
-    return {text("versions", name): text(f"versions.{name}", one) for name, one in document.items()}
-
-
-def _date(held: Any) -> str:
-    try:
-        if isinstance(held, str) and datetime.fromisoformat(held).tzinfo is not None:
-            return held
-    except ValueError:
-        pass
-    raise ValueError(f"date: must be a date and time with its zone, got {short(held)}; run the study again")
-
-
-def _seed(held: Any, study: Study) -> int:
-    found = check_seed("seed", held)
-    if study.seed not in (None, found):
-        raise ValueError(f"seed: must be the study's own, {study.seed}, got {found}; run the study again")
-    return found
-
-
-def _seconds(held: Any) -> float:
-    if isinstance(held, bool) or not isinstance(held, (int, float)) or not 0 <= held < math.inf:
-        raise ValueError(f"seconds: must be a finite number of at least 0, got {short(held)}; run the study again")
-    return float(held)

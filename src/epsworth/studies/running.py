@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from epsworth.classifiers import Classifier, as_classifier
-from epsworth.records import as_records
 from epsworth.space import Domain
 from epsworth.studies.inputs import check_row, column_named, model_of_file, read_records, tailored_of
 from epsworth.studies.read_files import ReadFile, check_unchanged, read_files
@@ -81,11 +80,12 @@ class Loaded:
     def fingerprint(self) -> str | None:
         """Return the fingerprint of the model's answers, where every column that it reads has a declared range."""
         from epsworth.classifiers.fingerprints import fingerprint
+        from epsworth.classifiers.inputs import table_of
 
         if self.domain is None:
             return None
         try:
-            records = as_records(self.frame, features=self.model.features, count=self.model.count)
+            records = table_of(self.model, self.frame, self.domain.features)
             return fingerprint(self.model, self.domain.features, records)
         except Exception:  # a model may refuse records that nobody has; nothing rests on it
             return None

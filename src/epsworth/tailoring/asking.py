@@ -101,18 +101,8 @@ class _Answering:
         return {f"{number}": labels for number, labels in enumerate(found)}
 
     def read(self, batch: Batch, arrays: Arrays) -> list[NDArray[Any]]:
-        """Return what was kept of a piece: a label for each record, and of those that a classifier lists."""
-        classifiers = self.asked.classifiers
-        found = [arrays[f"{number}"] for number in range(len(classifiers))]
-        if len(arrays) != len(found) or any(
-            labels.shape != (len(batch[0]),) or (labels.dtype.kind in "fO" and (labels != labels).any())
-            for labels in found
-        ):
-            raise ValueError
-        for classifier, labels in zip(classifiers, found, strict=True):
-            if classifier.classes is not None and not set(labels.tolist()) <= set(classifier.classes):
-                raise ValueError
-        return found
+        """Return what was kept of a piece."""
+        return [arrays[f"{number}"] for number in range(len(self.asked.classifiers))]
 
 
 class Codes:

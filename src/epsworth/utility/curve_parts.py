@@ -8,7 +8,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
-from epsworth.documents import in_words, read_json, texts, truth
+from epsworth.documents import in_words, read_as, read_json
 from epsworth.files import file_named, reading
 from epsworth.guarantees import Guarantee, Unit, promise_from_dict, promise_to_dict
 from epsworth.numerals import short
@@ -274,41 +273,14 @@ notes, spent, unit, stopped
     @classmethod
     def _read(cls, folder: Path, told: Mapping[str, Any]) -> Self:
         tight = np.array(told["tight_epsilons"], dtype=np.float64)
-        found = cls(
-            folder=folder,
-            mechanisms=tuple(texts(told["mechanisms"])),
-            epsilons=np.array(told["epsilons"], dtype=np.float64),
-            features=tuple(texts(told["features"])),
-            passing=tuple(texts(told["passing"])),
+        found: Self = read_as(
+            cls, told, folder=folder, tight_epsilons=np.where(np.isnan(tight), np.inf, tight),
             guarantees=tuple(tuple(map(promise_from_dict, row)) for row in told["guarantees_per_record"]),
-            tight_epsilons=np.where(np.isnan(tight), np.inf, tight),
-            records=int(told["records"]),
-            size=int(told["size"]),
-            confidence=float(told["confidence"]),
-            tolerance=float(told["tolerance"]),
-            queries=int(told["queries"]),
-            seconds=float(told["seconds"]),
-            notes=tuple(texts(told["notes"])),
-            spent=float(told["spent"]),
-            unit="record" if told["unit"] == "record" else "feature",
-            stopped=truth(told["stopped"]),
-            reveal=np.array(told["reveal"], dtype=np.float64),
-            sources=tuple(Source(tuple(map(int, s["mechanisms"])), str(s["engine"]), int(s["number"]))
-                          for s in told["sources"]),
-            digest=str(told["digest"]),
-            with_accuracy=truth(told["with_accuracy"]),
         )  # fmt: skip
-        m, e, _ = found.shape
-        if found.reveal.shape != (m, e) or not ((found.reveal >= 0) & (found.reveal <= 1)).all():
-            raise ValueError("reveal must hold probabilities, mechanisms x epsilons")
-        if sorted(at for source in found.sources for at in source.mechanisms) != list(range(m)):
-            raise ValueError("sources must name every mechanism once")
         if found.size < 1 or found.records < 1:
             raise ValueError("records and size must be positive")
         if found.labels.shape != (found.records,):  # a file, before anything is as long as a number says
             raise ValueError("labels must be as many as records")
-        if Fraction(found.spent) > 1 - Fraction(found.confidence):
-            raise ValueError("spent exceeds what the confidence leaves")
         return found
 
     def _held(self, of: Quantity) -> Quantity:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
-from epsworth.documents import in_words, read_json, texts, truth
+from epsworth.documents import in_words, read_as, read_json
 from epsworth.files import RESULT_BYTES, reading
 from epsworth.guarantees import Guarantee, Unit, ceiling, promise_from_dict, promise_to_dict, weakness
 from epsworth.numerals import short
@@ -330,49 +330,17 @@ class Curves(Result):
     @classmethod
     def _read(cls, document: Mapping[str, Any]) -> Self:
         tight = np.array(document["tight_epsilons_per_record"], dtype=np.float64)
-        accuracy = document["accuracy"]
         unit: Unit = "record" if "epsilons_per_record" in document else "feature"
-        curves = cls(
-            mechanisms=tuple(map(str, document["mechanisms"])),
-            epsilons=np.array(document[f"epsilons_per_{unit}"], dtype=np.float64),
-            features=tuple(texts(document["features"])),
-            stability=Bounds.from_dict(document["stability"]),
-            accuracy=None if accuracy is None else Bounds.from_dict(accuracy),
-            guarantees=tuple(tuple(map(promise_from_dict, row)) for row in document["guarantees_per_record"]),
+        promised = document["guarantees_per_record"]
+        curves: Self = read_as(
+            cls, document, unit=unit, epsilons=np.array(document[f"epsilons_per_{unit}"], dtype=np.float64),
+            guarantees=tuple(tuple(map(promise_from_dict, row)) for row in promised),
             tight_epsilons=np.where(np.isnan(tight), np.inf, tight),
-            labels=np.array(document["labels"]),
-            labels_possible=np.array(document["labels_possible"], dtype=np.int64),
-            method=np.array(document["method"]),
-            over=str(document["over"]),
-            confidence=float(document["confidence"]),
-            tolerance=float(document["tolerance"]),
-            queries=int(document["queries"]),
-            seconds=float(document["seconds"]),
-            notes=tuple(document["notes"]),
-            spent=float(document.get("spent", 0.0)),
-            unit=unit,
-            stopped=truth(document.get("stopped", False)),
-            built_from=tuple(map(str, document.get("built_from", ()))),
-            passing=tuple(texts(document.get("passing", ()))),
-        )
-        m, e, n = curves.lower.shape
-        found = {
-            "mechanisms": (len(curves.mechanisms), m),
-            f"epsilons_per_{unit}": (len(curves.epsilons), e),
-            "guarantees_per_record": ({len(row) for row in curves.guarantees} | {e}, {e}),
-            "guarantees_per_record, rows": (len(curves.guarantees), m),
-            "tight_epsilons_per_record": (curves.tight_epsilons.shape, (m, e)),
-            "labels": (len(curves.labels), n),
-            "labels_possible": (len(curves.labels_possible), n),
-            "method": (curves.method.shape, (m, n)),
-        }
-        if not curves.features:
-            raise ValueError("features names none")
-        if not set(curves.built_from) <= set(curves.mechanisms):
-            raise ValueError("built_from names a mechanism that is none of these")
-        for key, (got, expected) in found.items():
-            if got != expected:
-                raise ValueError(f"{key} has size {got}, expected {expected}")
+        )  # fmt: skip
+        shape, held = curves.lower.shape, (len(curves.mechanisms), len(curves.epsilons), len(curves.labels))
+        rows = {len(row) for row in curves.guarantees}
+        if not shape == held == (len(promised), *rows, len(curves.labels_possible)):
+            raise ValueError(f"the bounds are of {shape} mechanisms, epsilons and records, all else of {held}")
         return curves
 
     @classmethod

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats, Rng, generator
 from epsworth.classifiers import Classifier, ClassifierError, as_classifier
+from epsworth.classifiers.inputs import table_of
 from epsworth.headers import looks_like_header
 from epsworth.mechanisms.family import Build, is_tailored, parse
 from epsworth.mechanisms.record import RecordRelease
-from epsworth.records import Records, as_records
+from epsworth.records import Records
 from epsworth.release import Policy
 from epsworth.release.analysis import Released
 from epsworth.space import Domain
@@ -135,7 +136,7 @@ def _asking(
     notes: list[str], said: Callable[[float], None],
 ) -> Surroundings:  # fmt: skip
     """Add what needs the model's answers."""
-    records = as_records(X, features=classifier.features, count=classifier.count)
+    records = table_of(classifier, X, ranges.features if ranges else ())
     names = [name for name in curves.features if name in records.names]
     if not names:
         notes.append("the columns that are perturbed are none of the model's: no map, no safe ranges, no split")

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.classifiers import Classifier, ClassifierError, as_classifier
+from epsworth.classifiers.inputs import table_of
 from epsworth.headers import shown_names
 from epsworth.mechanisms.record import RecordRelease
 from epsworth.records import FrameRecords, Records, as_records
@@ -37,7 +38,7 @@ def ask_about(policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike |
     if policy.tailoring is not None:  # its rules alone would be analysed, and its region left out
         raise ValueError("policy: it is a tailored one, whose columns are released together; ask Tailored.stability")
     classifier = as_classifier(model)
-    records = as_records(X, features=classifier.features, count=classifier.count)
+    records = table_of(classifier, X, (rule.feature for rule in policy.rules))
     records = records.releasing({rule.feature.name: rule.feature.categories for rule in policy.rules})
     rules = _read_rules(policy, records)
     question = Question(

@@ -10,6 +10,7 @@ import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
+from epsworth.documents import read_as
 from epsworth.numerals import short
 from epsworth.results import Result
 from epsworth.rounding import down, round_up, up
@@ -81,16 +82,7 @@ class Bounds(Result):
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """Read what `to_dict` wrote."""
         pooled = Interval(*(np.array(document["average"][side], dtype=np.float64) for side in ("lower", "upper")))
-        lower, upper = (np.array(document[side], dtype=np.float64) for side in ("lower", "upper"))
-        if lower.ndim != 3 or lower.shape != upper.shape or not (lower <= upper).all():
-            raise ValueError("lower and upper must be mechanisms x epsilons x records with lower <= upper")
-        if pooled.lower.shape != lower.shape[:2] or pooled.upper.shape != lower.shape[:2]:
-            raise ValueError("average must be mechanisms x epsilons")
-        if not (pooled.lower <= pooled.upper).all():
-            raise ValueError("the average's lower bound exceeds its upper bound")
-        if not all((side.min(initial=1) >= 0) and (side.max(initial=0) <= 1) for side in (lower, upper, *pooled)):
-            raise ValueError("bounds must lie in [0, 1]")
-        own = cls(lower, upper).average()
-        if not ((pooled.lower <= own.upper) & (pooled.upper >= own.lower)).all():
-            raise ValueError("the average's bounds contradict those of the records")
-        return cls(lower, upper, pooled)
+        bounds: Self = read_as(cls, document, pooled=pooled)
+        if bounds.lower.ndim != 3 or bounds.lower.shape != bounds.upper.shape:
+            raise ValueError("lower and upper must be mechanisms x epsilons x records")
+        return bounds

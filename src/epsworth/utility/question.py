@@ -13,16 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
 from epsworth.classifiers import Classifier, ClassifierError, Labels, as_classifier
+from epsworth.classifiers.inputs import table_of
 from epsworth.classifiers.steadiness import check_alone, unsteady
 from epsworth.guarantees import Unit
 from epsworth.mechanisms import PrivacyIndicator
-from epsworth.mechanisms.family import Build, Release, families, quantised
+from epsworth.mechanisms.family import Build, Release, families, is_brought, quantised
+from epsworth.mechanisms.promise import CHECKED
 from epsworth.mechanisms.record import RecordRelease, record_release, stand_ins
 from epsworth.numerals import short, whole
-from epsworth.records import Indices, Records, as_records
+from epsworth.records import Indices, Records
 from epsworth.space import Domain, Feature, unit_domain
 from epsworth.utility.pace import Pace
-from epsworth.values import is_missing, plain_array
+from epsworth.values import is_missing, label_array
 
 SPREAD = 512  # values over the sensitive ranges, for answers that may be scores
 ASKED_AGAIN = 64, 256  # rows, least and most, that are asked about a second time
@@ -222,10 +224,10 @@ def ask(
 ) -> Question:
     """Check everything the user gave, once, and return the question."""
     classifier = as_classifier(model)
-    records = as_records(X, features=classifier.features, count=classifier.count)
+    given = declared(domain)
+    records = table_of(classifier, X, given.features if given else ())
     positions = sensitive_positions(records, sensitive)
     names = [records.names[p] for p in positions]
-    given = declared(domain)
     if given is None and any(records.column(p).dtype == bool for p in positions):
         raise ValueError("a sensitive column holds booleans; declare its categories: domain={name: [False, True]}")
     features = tuple((given or unit_domain(names))[name] for name in names)
@@ -289,6 +291,7 @@ def _ask_over_the_ranges(question: Question) -> int:
 def _what_to_know(name: str, release: Release, features: Sequence[Feature]) -> list[str]:
     """Say what a privacy indicator costs, and which features get another mechanism than the one that was named."""
     costs = [release.cost] if isinstance(release, PrivacyIndicator) else []
+    costs += [CHECKED] if is_brought(release) else []
     return costs + stand_ins(release, features, explicit="k=" in name or "quantise=" in name)
 
 
@@ -362,7 +365,7 @@ def _array(y: Any) -> NDArray[Any]:
 def true_labels(y: ArrayLike, labels: Labels, classifier: Classifier) -> NDArray[Any]:
     """Return the user's labels, one for each record, in the classifier's words."""
     truth = _array(y)
-    truth = plain_array(truth.tolist()) if truth.dtype == object and truth.ndim == 1 else truth
+    truth = label_array(truth.tolist()) if truth.dtype == object and truth.ndim == 1 else truth
     if truth.shape != labels.shape:
         raise ValueError(f"y must hold one label per record, shape {labels.shape}, got {truth.shape}")
     if any(is_missing(label) for label in truth.tolist()):

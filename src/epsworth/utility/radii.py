@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,10 @@ import numpy as np
 from epsworth.arrays import Floats, Rng, generator
 from epsworth.callbacks import check_callback
 from epsworth.classifiers.classifier import Labels, as_classifier
+from epsworth.classifiers.inputs import table_of
 from epsworth.files import reading, replacing
 from epsworth.parallel import batches_of, check_n_jobs, in_order
-from epsworth.records import Records, as_records
+from epsworth.records import Records
 from epsworth.results import Result, Table, how_sure
 from epsworth.rounding import show_down, show_up
 from epsworth.utility.engines.checkpoint import OWNER_ONLY, digest, digest_of_model, drawn_seeds
@@ -34,7 +34,7 @@ from epsworth.utility.engines.pieces import piece_size
 from epsworth.utility.pace import check_seconds
 from epsworth.utility.radius import Radius, bounded, check_options
 from epsworth.utility.radius.bracket import Tightening
-from epsworth.utility.radius.question import Asked, ask, check_records, order_of, points_of
+from epsworth.utility.radius.question import Asked, ask, check_records, order_of
 
 __all__ = ["Radii", "radii"]
 
@@ -43,7 +43,6 @@ SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)  # of the records, in print
 NUMBERS = ("lower", "upper", "tested", "confidence", "spent")
 ARRAYS = {**dict.fromkeys(NUMBERS, np.float64), "sound": np.bool_, "stopped": np.bool_, "seen": np.bool_}
 SLACK = 2.0**-50  # per feature: sums of squares in another order
-METHODS = frozenset(("linear", "quadratic", "tree", "trees", "network", "sampled"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +182,7 @@ def radii(
     check_callback("progress", progress)
     order_of(norm)
     classifier, random = as_classifier(model), generator(rng)
-    records = as_records(X, features=classifier.features, count=classifier.count)
+    records = table_of(classifier, X)
     if not len(records):
         raise ValueError("X must have records, got a table without rows")
     each = float(np.nextafter(1 - (1 - confidence) / len(records), 1))
@@ -281,55 +280,25 @@ def _write(path: Path, asked: str, found: list[Radius]) -> None:
 
 
 def _read(path: Path, asked: str, done: range, first: Asked, piece: _Piece) -> list[Radius]:
-    """Return the radii that a file holds; refuse what no run can have written there."""
+    """Return the radii that a file holds; refuse a damaged one, or one of another question."""
     with reading(path, "piece") as content:
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             told = json.loads(str(arrays.pop("told")))
-            _check_kinds(arrays, told, len(done), len(first.names))
+            columns = {name: arrays[name].tolist() for name in ARRAYS}
+            columns |= {"witness": list(arrays["witness"]), "method": told["methods"], "notes": told["notes"]}
         except UNREADABLE:
             raise ValueError(DAMAGED) from None
         if told.get("digest") != asked:
             raise ValueError("belongs to another question; remove it, or give another folder")
         if told.get("file") != path.name:
             raise ValueError("holds other records than its name says; remove it, and it is done again")
-        columns = {name: values.tolist() for name, values in arrays.items() if name in ARRAYS}
-        columns |= {"witness": list(arrays["witness"]), "method": told["methods"], "notes": told["notes"]}
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         try:
-            _check_values(arrays, told, piece.records.part(np.array(done)), first, piece)
             return [_restored(row, first, piece.settings["failing"]) for row in rows]
         except (*UNREADABLE, RuntimeError):  # more spent than its confidence leaves
             raise ValueError(DAMAGED) from None
-
-
-def _check_kinds(arrays: dict[str, Any], told: dict[str, Any], records: int, moved: int) -> None:
-    """Raise ValueError, or another error of a damaged file, unless these can be the arrays of a piece."""
-    right = set(arrays) == {*ARRAYS, "witness"} and len(told["methods"]) == len(told["notes"]) == records
-    right = right and all(a.shape == (records,) and a.dtype == ARRAYS[n] for n, a in arrays.items() if n != "witness")
-    right = right and arrays["witness"].shape == (records, moved) and arrays["witness"].dtype == np.float64
-    right = right and told.keys() == {"digest", "file", "methods", "notes"} and set(told["methods"]) <= METHODS
-    right = right and all(isinstance(notes, list) for notes in (told["methods"], told["notes"], *told["notes"]))
-    if not right or not all(isinstance(note, str) for notes in told["notes"] for note in notes):
-        raise ValueError
-
-
-def _check_values(arrays: dict[str, Any], told: dict[str, Any], records: Records, first: Asked, piece: _Piece) -> None:
-    """Raise ValueError unless a run of this question can have found these numbers of these records."""
-    found, sampled = SimpleNamespace(**arrays), np.array(told["methods"]) == "sampled"
-    tested = np.where(np.isnan(found.tested), -1.0, found.tested)
-    away = np.where(found.seen, first.size(found.witness - points_of(records, first.positions)), np.inf)
-    with np.errstate(invalid="ignore"):  # inf - inf
-        as_far = (found.upper == away) | (np.abs(found.upper - away) <= (len(first.names) + 6) * SLACK * away)
-    right = (found.lower >= 0) & (found.lower <= found.upper) & as_far
-    right &= np.isfinite(found.witness).all(axis=1) == found.seen
-    right &= (found.sound != sampled) & ((found.lower == 0) | ~sampled) & (~found.stopped | (piece.seconds is not None))
-    right &= found.confidence == np.where(sampled, piece.settings["confidence"], 1.0)
-    right &= np.where(sampled, (tested >= 0) & (tested < np.inf), np.isnan(found.tested))
-    right &= (found.spent >= 0) & (sampled | (found.spent == 0))
-    if not right.all():
-        raise ValueError
 
 
 def _restored(kept: dict[str, Any], first: Asked, failing: float) -> Radius:

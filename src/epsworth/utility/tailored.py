@@ -19,10 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Rng, generator
 from epsworth.callbacks import check_callback
+from epsworth.classifiers.inputs import table_of
 from epsworth.guarantees import Pure
 from epsworth.numerals import as_float, share, short
 from epsworth.parallel import check_n_jobs
-from epsworth.records import Records, as_records
+from epsworth.records import Records
 from epsworth.release import Pass, Policy
 from epsworth.release.copies import Indices
 from epsworth.results import Result
@@ -129,7 +130,9 @@ class Tailored(Result):
         """
         began, grid = time.perf_counter(), epsilon_grid(epsilons)
         first = self.asked.classifiers[0]
-        table = as_records(records, features=first.features, count=first.count).releasing(words_of(self.plan.grids))
+        table = table_of(first, records, (grid.feature for grid in self.plan.grids)).releasing(
+            words_of(self.plan.grids)
+        )
         asked = replace(self.asked, records=table)
         own, queries = _own_labels(asked)
         stated = [record_epsilon(float(epsilon)) for epsilon in grid]

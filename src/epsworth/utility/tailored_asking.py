@@ -10,10 +10,11 @@ import numpy as np
 
 from epsworth.classifiers import as_classifier
 from epsworth.classifiers.fingerprints import fingerprint
+from epsworth.classifiers.inputs import table_of
 from epsworth.exact.regions import MOST_REGIONS, checked_gain
 from epsworth.mechanisms.mechanism import EPSILON_RANGE
 from epsworth.numerals import as_float, exact_decimal, short, whole
-from epsworth.records import Records, as_records
+from epsworth.records import Records
 from epsworth.release.grids import Grid
 from epsworth.tailoring.asking import Asked
 from epsworth.tailoring.building import EXACT, WISHES, Asking, Parts, Wish
@@ -51,11 +52,12 @@ def asking_of(
     if not all(0 < weight < np.inf for weight in weights):
         raise ValueError("classifiers: weights must be positive and finite")
     every = tuple(as_classifier(one) for one in (model, *given))
-    records = as_records(X, features=every[0].features, count=every[0].count)
+    ranges = declared(domain)
+    records = table_of(every[0], X, ranges.features if ranges else ())
     positions = tuple(sorted(sensitive_positions(records, sensitive)))  # as the copy's inputs stand
     parts = Parts.of(len(records), holdout, rng)
     known = records.part(parts.known)
-    grids = grids_of(known, positions, declared(domain), missing, outside)
+    grids = grids_of(known, positions, ranges, missing, outside)
     known, held = (part.releasing(words_of(grids)) for part in (known, records.part(parts.hold)))
     asked = Asked(every, known, positions, tuple(grids[p] for p in positions))
     truth = None

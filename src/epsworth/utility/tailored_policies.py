@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Bools
 from epsworth.bounds import looks
 from epsworth.classifiers import Classifier, as_classifier
+from epsworth.classifiers.inputs import table_of
 from epsworth.exact.entropy import Words, WordSource
-from epsworth.records import Records, as_records
+from epsworth.records import Records
 from epsworth.release import Policy
 from epsworth.release.columns import Column
 from epsworth.release.copies import Indices
@@ -82,7 +83,8 @@ class Asking:
         tailoring = policy.tailoring
         assert tailoring is not None
         classifier = as_classifier(model)
-        records = as_records(X, features=classifier.features, count=classifier.count)
+        own = [grid.feature for grid in tailoring.grids] + [rule.feature for rule in policy.rules]
+        records = table_of(classifier, X, own)
         for name in dict.fromkeys([*(grid.name for grid in tailoring.grids), *policy.names]):
             if name not in records.names:
                 raise ValueError(

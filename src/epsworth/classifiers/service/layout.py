@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from epsworth.classifiers.answers import ClassifierError
 from epsworth.classifiers.service.protocol import KINDS, Tensor
-from epsworth.records import as_frame
+from epsworth.frames import as_frame
 
 Inputs = Literal["tensor", "columns"]
 EXACT = 2**53  # whole numbers up to here are doubles
@@ -128,6 +128,8 @@ def _written(name: str, values: NDArray[Any], kind: str) -> NDArray[Any]:
             raise ClassifierError(f"the column {name!r} holds other things than texts, which is what the service takes")
         return np.array([*texts, None], dtype=object)[:-1]  # never an array of fixed-width texts
     try:
+        if any(isinstance(one, (str, bytes)) for one in (values.tolist() if values.dtype.kind in "OUS" else ())):
+            raise ValueError  # NumPy would read some as numbers
         numbers = values if values.dtype.kind in "biuf" else np.array(values.tolist(), dtype=np.float64)
     except (TypeError, ValueError):
         raise ClassifierError(

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from epsworth.files import check_writable, reading, replacing
 from epsworth.utility.question import Question
@@ -191,12 +191,6 @@ class Kept:
         except (ValueError, TypeError, KeyError):
             raise self.damaged() from None
         return found
-
-    def check(self, right: bool, lower: ArrayLike = 0.0, upper: ArrayLike = 1.0) -> None:
-        """Refuse what cannot have been kept: something is not right, or bounds are none on a probability."""
-        low, high = np.asarray(lower), np.asarray(upper)
-        if not (right and ((low >= 0) & (low <= high) & (high <= 1)).all()):
-            raise self.damaged()
 
     def damaged(self) -> ValueError:
         """Return the refusal of a file that holds something else than was kept."""

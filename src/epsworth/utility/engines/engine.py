@@ -308,7 +308,6 @@ class RecordLog:
                 int(found["queries"]),
                 Fraction(str(found["spent"])),
             )
-            settings.kept.check(0 <= log.start <= len(log.known), *found["sides"].swapaxes(0, 1))
             log.sides[..., : log.start] = found["sides"][..., : log.start]
             log.possible[: log.start], log.known[: log.start] = found["possible"][: log.start], True
             log.first = log.done = log.start

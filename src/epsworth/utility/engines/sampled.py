@@ -141,11 +141,9 @@ class Sampler:
         """Return what a run that goes on needs."""
         return {"queries": self.queries, "seen": labels_text(self.seen)}
 
-    def restore(self, kept: Kept, found: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, found: Mapping[str, NDArray[Any]]) -> None:
         """Take over the state of an earlier run."""
-        seen = labels_of(found["seen"])
-        kept.check(len(seen) == len(self.seen))
-        self.queries, self.seen = int(found["queries"]), seen
+        self.queries, self.seen = int(found["queries"]), labels_of(found["seen"])
 
 
 class Sampled(Engine):
@@ -325,8 +323,8 @@ def _restored(
     """Put a tally and its sampler where an earlier run left them; return what else it kept, or None."""
     found = kept.found(**tally.state(), queries=0, seen="", **more) if kept.wanted else None
     if found is not None:
-        tally.restore(kept, found, schedule)
-        sampler.restore(kept, found)
+        tally.restore(found, schedule)
+        sampler.restore(found)
     return found
 
 

@@ -158,7 +158,6 @@ class Strata:
         if found is None or int(found["record"]) != self.record:
             return 0
         hits[...], looked = found["hits"], int(found["looked"])
-        kept.check(0 <= looked <= len(schedule), found["q"][:, 0], found["q"][:, 1])
         for q, (lower, upper) in zip(self.q, found["q"], strict=True):
             q.lower[:], q.upper[:] = lower, upper
         self.queries, self.seen = int(found["queries"]), labels_of(found["seen"])[0]

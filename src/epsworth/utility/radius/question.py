@@ -14,12 +14,13 @@ import numpy as np
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers import Classifier, Labels, as_classifier
 from epsworth.classifiers.classifier import known_labels
+from epsworth.classifiers.inputs import table_of
 from epsworth.classifiers.reading import answers_as_read, leading
 from epsworth.classifiers.scalers import opened
 from epsworth.classifiers.steadiness import check_alone, unsteady
 from epsworth.classifiers.views import View, viewed
 from epsworth.numerals import as_float, short
-from epsworth.records import Records, as_records, one_record
+from epsworth.records import Records, one_record
 from epsworth.rounding import down, up
 from epsworth.utility.question import ASKED_AGAIN, answer
 from epsworth.utility.radius.bracket import Tightening, Witness
@@ -205,7 +206,7 @@ def ask(
     """Check what the user gave, once."""
     order = order_of(norm)
     classifier = as_classifier(model)
-    records = as_records(one_record(x), features=classifier.features, count=classifier.count)
+    records = table_of(classifier, one_record(x))
     if len(records) != 1:
         raise ValueError(f"x must be one record, got {len(records)}; give one row at a time")
     positions = _positions(records, features)

@@ -1,18 +1,13 @@
-"""Types that skops files may hold without being trusted by the user, besides those that skops itself vouches for.
+"""Types that skops files may hold without being trusted by the user, besides skops' own trusted list.
 
 A type is listed where nothing that the author of a file can write down makes it run the author's code: not as an object
 made without its constructor and given any attributes, nor when the model answers.  Each name counts only for the way of
 loading that it is listed under, so that nothing listed here is ever *called* on loading; of functions a file may hold
-the name, as a fitted step remembers it.  What chooses what is called, by name or by attribute (``operator``, bound
-methods, ``functools.partial`` of other functions than `CHECKED`), is not listed and never will be.
-
-Three kinds of objects are walked by compiled code that checks no index: they are listed because `walkable` does.
+the name.  What chooses what is called, by name or by attribute (``operator``, bound methods), is not listed.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from typing import Any
 
 Ways = dict[str, set[str]]
@@ -23,14 +18,12 @@ def _all(module: str, names: str) -> set[str]:
     return {f"{module}.{name}" for name in names.split()}
 
 
-WALKED = {  # compiled trees, whose indices are checked after loading
-    "sklearn.tree._tree.Tree",
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.neighbors._kd_tree.KDTree",
-    "sklearn.neighbors._ball_tree.BallTree",
-}
 OBJECTS = (
-    WALKED
+    # Compiled trees, whose indices `tree_validation` checks.
+    _all("sklearn.tree._tree", "Tree")
+    | _all("sklearn.ensemble._hist_gradient_boosting.predictor", "TreePredictor")
+    | _all("sklearn.neighbors._kd_tree", "KDTree")
+    | _all("sklearn.neighbors._ball_tree", "BallTree")
     # Metrics without parameters of their own; those with vectors or matrices index these unchecked.
     | _all("sklearn.metrics._dist_metrics", "EuclideanDistance64 ManhattanDistance64 ChebyshevDistance64")
     # Plain Python that holds fitted numbers, or settings of a search that is over: no method is a hook of loading.
@@ -55,9 +48,8 @@ OBJECTS = (
     | _all("lightgbm.sklearn", "LGBMClassifier")
     | _all("epsworth.pac.forest", "FixedForest")  # numpy alone, whose indices are checked
 )
-CHECKED = "sklearn.utils.validation.check_array"  # what histogram boosting does to numeric columns beside categories
-FUNCTIONS = (  # pure functions of arrays, by which columns or parameters were chosen; only `CHECKED` is called later
-    {CHECKED}
+FUNCTIONS = (  # pure functions of arrays, by which columns or parameters were chosen
+    _all("sklearn.utils.validation", "check_array")  # what histogram boosting does to numeric columns
     | _all("sklearn.feature_selection._univariate_selection", "f_classif chi2")
     | _all("sklearn.feature_selection._mutual_info", "mutual_info_classif")
     | _all(
@@ -76,7 +68,7 @@ ALLOWED: Ways = (
         "numpy.dtype": {"DTypeNode"},  # that of an empty array without objects
         "numpy.number": {"TypeNode"},  # a class, named by make_column_selector
         "collections.OrderedDict": {"TypeNode", "DictNode"},
-        "functools.partial": {"PartialNode"},  # of `CHECKED` alone
+        "functools.partial": {"PartialNode"},  # of a function that may be held itself
     }
 )
 
@@ -100,44 +92,13 @@ def doubtful(schema: Any, unknown: list[str]) -> list[str]:
     ['numpy.dtype']
     """
     ways: Ways = {}
-    for name, node in _nodes(schema):
-        allowed = name != "functools.partial" or _named(_part(node, "content", "func")) == (CHECKED, "FunctionNode")
-        ways.setdefault(name, set()).add(str(node.get("__loader__")) if allowed else "of another function")
-    twice = _names_twice(schema)
-    return sorted(name for name in unknown if twice or name not in ways or not ways[name] <= ALLOWED.get(name, set()))
-
-
-def _nodes(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield all that a schema says is to be loaded, and the names of their types."""
     waiting = [schema]
     while waiting:
         part = waiting.pop()
         if isinstance(part, dict):
-            if "__loader__" in part:
-                yield _named(part)[0], part
+            name = f"{part.get('__module__')}.{part.get('__class__')}"
+            ways.setdefault(name, set()).add(str(part.get("__loader__")))
             waiting += part.values()
         elif isinstance(part, list):
             waiting += part
-
-
-def _named(node: Any) -> tuple[str, str]:
-    if not isinstance(node, dict):
-        return "", ""
-    return f"{node.get('__module__')}.{node.get('__class__')}", str(node.get("__loader__"))
-
-
-def _part(node: Any, *path: str) -> Any:
-    for step in path:
-        node = node.get(step) if isinstance(node, dict) else None
-    return node
-
-
-def _names_twice(schema: Any) -> bool:
-    """Tell whether one number stands for two things: skops loads the first of them in the place of the second."""
-    known: dict[str, tuple[str, str]] = {}
-    for _, node in _nodes(schema):
-        if node.get("__id__") is not None and node.get("__loader__") != "CachedNode":
-            key = json.dumps(node["__id__"])
-            if known.setdefault(key, _named(node)) != _named(node):
-                return True
-    return False
+    return sorted(name for name in unknown if not ways.get(name, {""}) <= ALLOWED.get(name, set()))
