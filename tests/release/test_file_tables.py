@@ -30,9 +30,7 @@ from epsworth.values import NUMBER
 AGE = Policy((Rule(ew.Feature("age", 0, 100_000), "pm", Decimal(1), bits=8),), passing=Pass(("note", "id")))
 POLICY = Policy.split("pm", 2, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü"]}), passing=["id", "note"])
 # at epsilon 200 an input is kept but with probability e^-200: what comes out must be what went in
-KEEPING = Policy.of(
-    "krr:k=101", 200, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü"]}), passing=["id", "note"]
-)
+KEEPING = Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü"]}), passing=["id", "note"])
 
 
 def replayed(number, digest):

@@ -17,8 +17,12 @@ from epsworth.release import Pass, Policy, Rule, json_lines
 from epsworth.release.file_tables import file_table
 from epsworth.release.tables import Perturbation
 
-POLICY = Policy((Rule(ew.Feature("age", 0, 100_000), "pm", Decimal(1), bits=8),), passing=Pass(("id", "x", "z", "note")))
-KEEPING = Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100)}), passing=["id", "x", "z"])  # a draw differs with probability e^-200
+POLICY = Policy(
+    (Rule(ew.Feature("age", 0, 100_000), "pm", Decimal(1), bits=8),), passing=Pass(("id", "x", "z", "note"))
+)
+KEEPING = Policy.of(
+    "krr:k=101", 200, ew.Domain.of({"age": (0, 100)}), passing=["id", "x", "z"]
+)  # a draw differs with probability e^-200
 
 
 def released(content, policy=POLICY, block=1 << 20):

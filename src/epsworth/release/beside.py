@@ -24,7 +24,7 @@ def check_beside(features: Container[Hashable], table: Any) -> None:
         check_metadata(features, metadata.get(b"pandas"))
 
 
-def check_index(passed: Container[Hashable], table: Any) -> None:
+def check_index(passed: Container[Hashable], table: Any, *, numbered: bool = False) -> None:
     """Refuse a table whose index could carry values of a column that is not passed: it travels with the rows.
 
     Parameters
@@ -32,10 +32,13 @@ def check_index(passed: Container[Hashable], table: Any) -> None:
     passed : container of names
         Of the columns that are sent as they are.
     table : pandas, polars or arrow table
+    numbered : bool
+        Whether numbers without a name, such as those of rows that were chosen, will be counted anew.
     """
     index: Any = getattr(table, "index", None)
     names = list(getattr(index, "names", None) or ())
     counted = type(index).__name__ == "RangeIndex" and names == [None] and (index.start, index.step) == (0, 1)
+    counted = counted or (numbered and names == [None] and getattr(getattr(index, "dtype", None), "kind", "") in "iu")
     if index is not None and not counted and not all(isinstance(n, Hashable) and n in passed for n in names):
         raise ValueError(
             "the table has an index that is no plain count of its rows and is not among pass.columns; drop it with "
@@ -65,9 +68,11 @@ def _check_level(features: Container[Hashable], name: object) -> None:
 
 
 def without_notes(table: Any) -> Any:
-    """Return a released table without its input's notes: ``attrs`` and ``columns.name`` of pandas, arrow's metadata."""
+    """Return a released table without its input's notes: row numbers, pandas' ``attrs`` and ``columns.name``, arrow's metadata."""
     if getattr(table, "attrs", None):
         table.attrs = {}
+    if list(getattr(getattr(table, "index", None), "names", ())) == [None]:
+        table = table.reset_index(drop=True)  # which rows were chosen is nobody's business
     columns: Any = getattr(table, "columns", None)
     if any(name is not None for name in getattr(columns, "names", None) or ()):
         table.columns = columns.set_names([None] * len(columns.names))

@@ -78,6 +78,7 @@ def perturb(policy: Policy, table: Any) -> Any:
     if isinstance(table, np.ndarray):
         return Perturbation(policy).array(table)
     if isinstance(table, Mapping):
+        policy.passing.kept([name for name in table if isinstance(name, str)], policy.names)
         return policy.client.perturb({name: _plain(value) for name, value in table.items()})
     import narwhals as nw
 
@@ -187,7 +188,7 @@ class Perturbation:
         native = nw.to_native(frame)
         check_beside(self.columns, native)
         check_categories([name for name in self.kept(frame.columns) if name not in self.columns], frame)
-        check_index(self.policy.passing.columns, native)
+        check_index(self.policy.passing.columns, native, numbered=True)
         for name in self.passed(frame.columns):
             _check_single(name, frame.get_column(name).alias(PLAIN))
 
