@@ -29,7 +29,7 @@ def command(code, *words, **streams):
 def test_a_full_disk_is_one_sentence_and_one_charge(tmp_path, kind):
     n = 40_000
     table = pl.DataFrame({"note": np.random.default_rng(0).random(n), "age": np.arange(n) % 100 + 0.0})
-    ew.Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)})).save(tmp_path / "p.toml")
+    ew.Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}), passing=["note"]).save(tmp_path / "p.toml")
     if kind == "folder":
         (tmp_path / "in").mkdir()
         source, out = tmp_path / "in", tmp_path / "out"
@@ -54,7 +54,7 @@ def test_a_full_disk_is_one_sentence_and_one_charge(tmp_path, kind):
 
 def test_standard_output_that_is_full_is_one_sentence(tmp_path):
     pl.DataFrame({"age": [1.0, 2.0]}).write_csv(tmp_path / "in.csv")
-    ew.Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)})).save(tmp_path / "p.toml")
+    ew.Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}), passing=["note"]).save(tmp_path / "p.toml")
     words = ["perturb", tmp_path / "p.toml", tmp_path / "in.csv", "-", "--ledger", tmp_path / "ledger"]
     with open("/dev/full", "w") as full:
         done = command("from epsworth.cli import main; main()", *words, stdout=full)

@@ -16,7 +16,7 @@ import pytest
 import epsworth as ew
 from epsworth.release import Ledger, Policy, perturb_file
 
-POLICY = Policy.of("pm", 2, ew.Domain.of({"age": (0, 100)}), bits=4)
+POLICY = Policy.of("pm", 2, ew.Domain.of({"age": (0, 100)}), bits=4, passing=["id"])
 EPSWORTH = Path(sys.executable).with_name("epsworth")
 
 DYING = """

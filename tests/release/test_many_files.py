@@ -26,6 +26,7 @@ from epsworth.release.maps import chosen
 from epsworth.release.released_folder import Folder
 
 POLICY = Policy.of("pm", 1, Domain.of({"age": (0, 100)}), passing=["id", "note"])
+OTHER = Policy.of("pm", 2, Domain.of({"age": (0, 100)}), passing=["id", "note"])
 RAW = "37.03125"  # in every file; no point of the grid, so no draw shows it
 COMMAND = (sys.executable, "-c", "from epsworth.cli import main; main()", "perturb")
 
@@ -247,13 +248,23 @@ def test_outputs_of_another_run_are_refused_and_stay(place):
     with pytest.raises(ValueError, match="another run released"):
         release(place, again=True)
     with pytest.raises(ValueError, match="another run released"):
-        perturb_files(Policy.of("pm", 2, Domain.of({"age": (0, 100)})), place / "parts", place / "out", unit="id")
+        perturb_files(
+            OTHER,
+            place / "parts",
+            place / "out",
+            unit="id",
+        )
     assert outputs(place / "out") == before
     assert len(Ledger(place / "ledger").runs()) == 1
     with pytest.raises(KeyboardInterrupt):
         release(place, out="other", map=stopped(1), again=True)
     with pytest.raises(ValueError, match="another run is to release"):
-        perturb_files(Policy.of("pm", 2, Domain.of({"age": (0, 100)})), place / "parts", place / "other", unit="id")
+        perturb_files(
+            OTHER,
+            place / "parts",
+            place / "other",
+            unit="id",
+        )
     release(place, out="other")  # goes on with the one that is charged
     assert check_whole(place, "other") != before
     assert len(Ledger(place / "ledger").runs()) == 2
@@ -261,7 +272,11 @@ def test_outputs_of_another_run_are_refused_and_stay(place):
 
 def rival(place, **terms):
     return perturb_files(
-        Policy.of("pm", 2, Domain.of({"age": (0, 100)})), place / "parts", place / "out", unit="id", **terms
+        OTHER,
+        place / "parts",
+        place / "out",
+        unit="id",
+        **terms,
     )
 
 

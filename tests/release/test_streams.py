@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -24,14 +25,17 @@ from pyarrow.parquet import write_table
 import epsworth as ew
 from epsworth import lines
 from epsworth.exact.testing import ReplayableWords
-from epsworth.release import Ledger, Policy, perturb_file
+from epsworth.release import Ledger, Pass, Policy, perturb_file
 from epsworth.release.file_tables import file_table
 from epsworth.release.tables import Perturbation
 
 EPSWORTH = Path(sys.executable).with_name("epsworth")
-POLICY = Policy.split("pm", 2, ew.Domain.of({"age": (0, 100), "job": ["a", "b", "c"]}))
+POLICY = Policy.split("pm", 2, ew.Domain.of({"age": (0, 100), "job": ["a", "b", "c"]}), passing=["id"])
 # at epsilon 200 an input is kept but with probability e^-200: what comes out must be what went in, to the byte
-KEEPING = Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü"]}))
+KEEPING = replace(
+    Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü"]})),
+    passing=Pass(("note", "other", "x", "n", "é\u2028"), text=("note", "other")),
+)
 
 fields = st.text(alphabet=st.sampled_from('ab ,"ü|1.'), max_size=6)
 jobs = st.sampled_from(["a", 'b,"', "ü"])
@@ -76,7 +80,7 @@ members = st.recursive(
 def test_json_lines_are_written_anew(records):
     lines = []
     for other, age, job, plain, spaced in records:
-        record = {"x": other, "job": job, "n": {"age": 3, "job": None}, "age": float(age), "é\u2028": "\u2028"}
+        record = {"x": other, "job": job, "n": None, "age": float(age), "é\u2028": "\u2028"}
         separators = (" ,\t", " : ") if spaced else (",", ":")
         lines.append(json.dumps(record, ensure_ascii=plain, separators=separators))
         lines += [""] if spaced else []
@@ -188,7 +192,7 @@ def test_the_same_records_are_refused_unless_told(tmp_path):
     assert (tmp_path / "out.csv").read_text() == released
     second = perturb_file(POLICY, tmp_path / "in.csv", tmp_path / "out2.csv", again=True)
     assert (second.times_before, second.epsilon_so_far) == (1, pytest.approx(4))
-    other = Policy.split("sw", 1, ew.Domain.of({"age": (0, 100)}))
+    other = Policy.split("sw", 1, ew.Domain.of({"age": (0, 100)}), passing=["job"])
     assert perturb_file(other, tmp_path / "in.csv", tmp_path / "out3.csv").epsilon_so_far == pytest.approx(5)
     assert len(Ledger().runs()) == 3
 

@@ -126,7 +126,7 @@ def test_draws_that_can_be_replayed_are_caught(monkeypatch):
 def test_a_total_without_the_region_is_caught():
     given = policy(rules=[RULE])
     wrong = Policy.__new__(Policy)
-    for name in ("rules", "sampling", "tailoring"):
+    for name in ("rules", "sampling", "tailoring", "passing"):
         object.__setattr__(wrong, name, getattr(given, name))
     wrong.__dict__["guarantee"] = RULE.kernel.guarantee
     assert False in named(audit_policy(wrong), "record")
@@ -135,7 +135,7 @@ def test_a_total_without_the_region_is_caught():
 def test_a_record_with_one_region_alone_within_reach_is_no_fault():
     given = policy()
     alone = replace(given.tailoring, representatives=(np.array([[2, 0]]), *([np.empty((0, 2), dtype=np.int64)] * 2)))
-    assert audit_policy(Policy((), None, alone)).passed
+    assert audit_policy(replace(given, tailoring=alone)).passed
 
 
 def test_columns_of_a_record_count_as_one_draw():

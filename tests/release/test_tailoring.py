@@ -21,7 +21,7 @@ from epsworth.exact import kernel
 from epsworth.exact.rational import exp_below
 from epsworth.exact.regions import RegionKernel, folded
 from epsworth.exact.testing import ReplayableWords
-from epsworth.release import Rule
+from epsworth.release import Pass, Rule
 from epsworth.release.copies import Trees
 from epsworth.release.grids import Grid
 from epsworth.release.randomisers import Average, Case, Gain, Worst
@@ -572,7 +572,8 @@ def test_places_of_one_value_are_one_outcome():
         np.array([0, 0, 1, 0, 0]), {}, np.array([0]), np.array([[0], [0], [0], [1], [2]]), 3, True,
     )  # fmt: skip
     standing = tuple(np.array([[place, 1]]) for place in (0, 1, 15))
-    given = Policy((), None, replace(tailoring(), grids=grids, representatives=standing, copy=copy))
+    made = replace(tailoring(), grids=grids, representatives=standing, copy=copy)
+    given = Policy((), None, made, Pass(("hours",)))
     found = given.outcomes({"age": 1e16, "hours": 3})
     assert [sent["age"] for sent, _ in found] == [1e16, 1e16 + 4]
     assert sum(share for _, share in found) == 1

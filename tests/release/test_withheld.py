@@ -14,14 +14,14 @@ import pyarrow as pa
 import pytest
 
 import epsworth as ew
-from epsworth.release import Policy, perturb_file
+from epsworth.release import Pass, Policy, perturb_file
 from epsworth.release.columns import Column
 from epsworth.release.withheld import values_withheld
 
 SECRET = 77.4242
 KINDS = ew.Domain.of({"c": [1, 2, 3]})
 NUMBERS = Policy.of("krr", 1, KINDS)
-FILLED = Policy((replace(NUMBERS.rules[0], missing=1, outside=2),))
+FILLED = Policy((replace(NUMBERS.rules[0], missing=1, outside=2),), passing=Pass(("id",)))
 WORDS = Policy.of("krr", 1, ew.Domain.of({"c": ["a", "b"]}))
 AGES = Policy.of("pm", 1, ew.Domain.of({"c": (0, 100)}))
 

@@ -68,7 +68,7 @@ def _check_level(features: Container[Hashable], name: object) -> None:
 
 
 def without_notes(table: Any) -> Any:
-    """Return a released table without its input's notes: row numbers, pandas' ``attrs`` and ``columns.name``, arrow's metadata."""
+    """Return a released table without its input's notes: row numbers, ``attrs``, ``columns.name``, arrow's metadata."""
     if getattr(table, "attrs", None):
         table.attrs = {}
     if list(getattr(getattr(table, "index", None), "names", ())) == [None]:
