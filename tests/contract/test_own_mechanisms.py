@@ -16,15 +16,17 @@ from epsworth.mechanisms.mechanism import Mechanism
 from epsworth.mechanisms.promise import CHECKED, check_promise
 
 
+class Named(Mechanism):
+    title: ClassVar[str] = "Own"
+    reference: ClassVar[str] = "nobody"
+    output: ClassVar[str] = "[0, 1]"
+
+
 def brought(kind, *, loss=1.0, promise=None, tight=None):
     """Return a mechanism of somebody else's: the law of a family at ``loss`` times the epsilon that it says."""
 
     @dataclass(frozen=True)
-    class Own(Mechanism):
-        title: ClassVar[str] = "Own"
-        reference: ClassVar[str] = "nobody"
-        output: ClassVar[str] = "[0, 1]"
-
+    class Own(Named):
         def _law(self, x):
             return FAMILIES[kind](loss * self.scalar_epsilon)._law(x)
 
@@ -68,11 +70,8 @@ def test_approximate_promises_are_compared_with_their_delta():
     calibrated = FAMILIES["gaussian_clipped"](1.0, delta=1e-3)
 
     @dataclass(frozen=True)
-    class Own(Mechanism):
+    class Own(Named):
         delta: float = 1e-3
-        title: ClassVar[str] = "Own"
-        reference: ClassVar[str] = "nobody"
-        output: ClassVar[str] = "[0, 1]"
 
         def _law(self, x):
             return calibrated._law(x)
@@ -102,11 +101,7 @@ def test_a_tight_epsilon_is_a_promise_too():
 
 def test_what_is_possible_from_one_input_alone_is_refused():
     @dataclass(frozen=True)
-    class Shown(Mechanism):
-        title: ClassVar[str] = "Shown"
-        reference: ClassVar[str] = "nobody"
-        output: ClassVar[str] = "[0, 1]"
-
+    class Shown(Named):
         def _law(self, x):
             return laws.TwoLevel.around(x, np.zeros_like(x), 0.25)
 
@@ -142,11 +137,7 @@ def test_what_is_no_law_is_refused():
             return super().mass(lower, upper) / 2
 
     @dataclass(frozen=True)
-    class Own(Mechanism):
-        title: ClassVar[str] = "Own"
-        reference: ClassVar[str] = "nobody"
-        output: ClassVar[str] = "[0, 1]"
-
+    class Own(Named):
         def _law(self, x):
             inner = FAMILIES["pm"](1.0)._law(x)
             return Half(**{name: getattr(inner, name) for name in inner.__dataclass_fields__})

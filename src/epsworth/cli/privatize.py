@@ -203,7 +203,7 @@ def _pool(
         return kinds if kinds is not None else {name: "number" for name in names if name not in (target, group)}
 
     frame = read_table(table, asked, sep=sep)
-    labels, groups = inputs.column_of(frame, "--target", target), inputs.column_of(frame, "--group", group)
+    labels, groups = inputs.column_of(frame, target), inputs.column_of(frame, group)
     features = selected(frame, [name for name in frame.columns if name not in (target, group)])
     columns, header = [], looks_like_header(frame.columns)
     for name in features.columns:

@@ -54,8 +54,8 @@ def check_promise(name: str, mechanism: object) -> None:
     promise = mechanism.guarantee
     ceiling = min(promise.epsilon, mechanism.tight_epsilon) if promise.notion == "pure" else promise.epsilon
     if promise.delta == 0:
-        for told, error in ((masses, MASS_ERROR), (atoms, MASS_ERROR)):
-            _check_ratio(name, mechanism, ceiling, told, error * (1 + np.exp(ceiling)))
+        for told in (masses, atoms):
+            _check_ratio(name, mechanism, ceiling, told, MASS_ERROR * (1 + np.exp(ceiling)))
         _check_ratio(name, mechanism, ceiling, densities, SAME * densities.max(axis=0))
         return
     excess = _excess(masses, promise.epsilon)

@@ -104,16 +104,13 @@ def read_records(
         return kinds if target is None or classifier.classes is None else kinds | {target: classifier.classes}
 
     frame = read_table(path, declared, sep=sep)
-    truth = column_of(frame, field, target)
+    truth = column_of(frame, target)
     return selected(frame, [name for name in frame.columns if name != target]), truth
 
 
-def column_of(frame: pl.DataFrame, field: str, name: str | None) -> Any:
-    """Return the values of the column that a field names; None for none."""
-    if name is None:
-        return None
-    check_column(name, frame.columns, field)
-    return frame[name].to_numpy()
+def column_of(frame: pl.DataFrame, name: str | None) -> Any:
+    """Return the values of a column that is there; None for none."""
+    return None if name is None else frame[name].to_numpy()
 
 
 def check_column(name: str | None, columns: list[str], field: str) -> None:
@@ -126,13 +123,12 @@ def check_column(name: str | None, columns: list[str], field: str) -> None:
 
 def column_named(name: str, columns: list[str], field: str = "--sensitive") -> Any:
     """Return the column that a text names, or numbers where the table has a header."""
-    from epsworth.headers import looks_like_header, shown_names
+    from epsworth.headers import looks_like_header
 
-    if name in columns:
-        return name
-    if name.isdigit() and int(name) < len(columns) and looks_like_header(columns):
+    if name not in columns and name.isdigit() and int(name) < len(columns) and looks_like_header(columns):
         return columns[int(name)]
-    raise ValueError(f"{field}: the table has no column {name!r}; {shown_names(columns)}")
+    check_column(name, columns, field)
+    return name
 
 
 def check_row(row: int, count: int) -> None:

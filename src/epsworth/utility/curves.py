@@ -337,6 +337,8 @@ class Curves(Result):
             guarantees=tuple(tuple(map(promise_from_dict, row)) for row in promised),
             tight_epsilons=np.where(np.isnan(tight), np.inf, tight),
         )  # fmt: skip
+        if not set(curves.built_from) <= set(curves.mechanisms):
+            raise ValueError("built_from names a mechanism that is none of these")
         shape, held = curves.lower.shape, (len(curves.mechanisms), len(curves.epsilons), len(curves.labels))
         rows = {len(row) for row in curves.guarantees}
         if not shape == held == (len(promised), *rows, len(curves.labels_possible)):
