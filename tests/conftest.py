@@ -64,8 +64,9 @@ def cli(monkeypatch, capsys):
     """Run a command in the current folder; return exit status, standard output, standard error."""
     from epsworth.cli import main
 
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # `main` replaces it, and lets broken pipes kill
-    broken = signal.getsignal(signal.SIGPIPE) if hasattr(signal, "SIGPIPE") else None
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # `main` replaces it, and what signals do
+    signals = [getattr(signal, name) for name in ("SIGPIPE", "SIGINT", "SIGTERM") if hasattr(signal, name)]
+    before = [signal.getsignal(number) for number in signals]
 
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["epsworth", *words])
@@ -75,8 +76,8 @@ def cli(monkeypatch, capsys):
         return ended.value.code or 0, printed.out, printed.err
 
     yield run
-    if broken is not None:
-        signal.signal(signal.SIGPIPE, broken)
+    for number, handler in zip(signals, before, strict=True):
+        signal.signal(number, handler)
 
 
 @pytest.fixture

@@ -341,6 +341,27 @@ def test_ranges_hit_their_end():
 
 
 @pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_is_a_stop_whatever_a_library_makes_of_it(stop):
+    """NumPy has raised a RuntimeError where Ctrl-C found it at work."""
+    work = f"""
+import os, sys, time
+import epsworth.cli as shell
+def command(words, **given):
+    try:
+        os.kill(os.getpid(), {int(stop)})
+        time.sleep(30)
+    except KeyboardInterrupt as interrupted:
+        raise RuntimeError("inside a library") from interrupted
+shell.app = command
+shell.main()
+"""
+    done = subprocess.run([sys.executable, "-c", work], capture_output=True, text=True, timeout=25, check=False)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr == "epsworth: interrupted; no output was left half-written\n"
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.slow
 def test_ctrl_c_leaves_nothing_behind(tmp_path):
     process = subprocess.Popen(

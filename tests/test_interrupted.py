@@ -99,9 +99,10 @@ def test_the_file_of_a_run_is_no_other_file(cli, place):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_tells_what_is_proven(place):
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_tells_what_is_proven(place, stop):
     process = started("utility", *QUESTION, "--tolerance", "0.005", "--json", "curves.json", "--resume", "run.npz")
-    process.send_signal(signal.SIGINT)
+    process.send_signal(stop)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "the run was stopped on request" in " ".join(out.split())

@@ -39,7 +39,7 @@ from epsworth.cli import (
     tailor,
     utility,
 )
-from epsworth.cli.running import INTERRUPTED
+from epsworth.cli.running import INTERRUPTED, heed_stops, was_stopped
 from epsworth.cli.trust import spelt_out
 from epsworth.refusals import raised_in
 
@@ -94,7 +94,7 @@ def _root(
 
 
 def main() -> None:
-    """Run; bad input ends in one sentence and exit status 2, Ctrl-C in 130 with nothing half-written."""
+    """Run; bad input ends in one sentence and exit status 2, Ctrl-C or SIGTERM in 130 with nothing half-written."""
     warnings.showwarning = _one_line  # type: ignore[assignment]
     _fill_closed_streams()
     if sys.stdout is None:
@@ -102,29 +102,33 @@ def main() -> None:
         sys.exit(2)
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when a reader such as head has seen enough
+    heed_stops()
     try:
         code = app(spelt_out(sys.argv[1:]), prog_name="epsworth", standalone_mode=False) or 0
         if code == INTERRUPTED:  # the parser turns Ctrl-C inside a command into this
             raise KeyboardInterrupt
-        sys.exit(code)
-    except (KeyboardInterrupt, typer.Abort):
+    except (Exception, KeyboardInterrupt) as error:
+        code = _told(error)
+    sys.exit(code)
+
+
+def _told(error: BaseException) -> int:
+    """Say what ended a command, and return its exit status; raise again what is an accident."""
+    show, exit_code = getattr(error, "show", None), getattr(error, "exit_code", None)
+    if isinstance(error, (KeyboardInterrupt, typer.Abort)) or was_stopped():
         _say("interrupted; no output was left half-written")
-        sys.exit(INTERRUPTED)
-    except (ValueError, TypeError) as error:
-        if not _is_about_input(error):
-            raise
+        return INTERRUPTED
+    if isinstance(error, (ValueError, TypeError)) and _is_about_input(error):
         _say(str(error))
-        sys.exit(2)
-    except OSError as error:
+        return 2
+    if isinstance(error, OSError):
         what = error.filename or "reading or writing failed"  # only the call that failed knows which
         _say(f"{what}: {error.strerror or error}; check the path and the space left")
-        sys.exit(2)
-    except Exception as error:
-        show, exit_code = getattr(error, "show", None), getattr(error, "exit_code", None)
-        if show is None or exit_code is None:
-            raise
-        show()  # the command-line parser's own errors: what was wrong, and the usage
-        sys.exit(exit_code)
+        return 2
+    if show is None or exit_code is None:
+        raise error
+    show()  # the command-line parser's own errors: what was wrong, and the usage
+    return int(exit_code)
 
 
 def _fill_closed_streams() -> None:
@@ -138,7 +142,7 @@ def _fill_closed_streams() -> None:
         sys.stderr = os.fdopen(2, "w")  # sentences are lost, exit statuses are not
 
 
-def _is_about_input(error: Exception) -> bool:
+def _is_about_input(error: BaseException) -> bool:
     """Tell our own sentences (raised in epsworth) from accidents inside other libraries."""
     return raised_in(error).startswith("epsworth")
 

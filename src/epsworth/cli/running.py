@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from epsworth.utility.radius.bracket import Bracket
 
 INTERRUPTED = 130  # exit status where Ctrl-C ended a run, whether it had something to print or not
+STOPS = (signal.SIGINT, signal.SIGTERM)  # Ctrl-C, and what schedulers send
+_stopped = threading.Event()
 EVERY = 0.25  # seconds between two looks at the bounds
 
 
@@ -30,6 +32,25 @@ def connections_may_break() -> None:
     """
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+
+
+def heed_stops() -> None:
+    """Let every stop end the command as Ctrl-C does; one that was ignored from the start, as under nohup, stays so."""
+    _stopped.clear()
+    if threading.current_thread() is threading.main_thread():
+        for stop in STOPS:
+            if signal.getsignal(stop) in (signal.SIG_DFL, signal.default_int_handler):
+                signal.signal(stop, _stop)
+
+
+def was_stopped() -> bool:
+    """Tell whether a stop has arrived: a library that it found at work may have made another error of it."""
+    return _stopped.is_set()
+
+
+def _stop(number: int, frame: object) -> None:
+    _stopped.set()
+    raise KeyboardInterrupt
 
 
 @dataclass
@@ -74,7 +95,7 @@ def told(standing: Standing) -> str:
 
 @contextmanager
 def running(what: str, bar: Callable[[str, float], None], told: Callable[[Any], str] = told) -> Iterator[Run]:
-    """Yield a run; the first Ctrl-C asks it to end after the query it is in, the second one ends the command."""
+    """Yield a run; the first stop asks it to end after the query it is in, the second one ends the command."""
     run = Run(bar, what, told)
     if threading.current_thread() is not threading.main_thread():  # a signal cannot be caught elsewhere
         yield run
@@ -82,16 +103,17 @@ def running(what: str, bar: Callable[[str, float], None], told: Callable[[Any], 
 
     def caught(number: int, frame: object) -> None:
         if run.interrupted:
-            raise KeyboardInterrupt
+            _stop(number, frame)
         run.interrupted = True
         with suppress(OSError):  # not print: the signal may have come while something is printed
             os.write(2, b"epsworth: ending with what is proven so far; Ctrl-C again ends at once\n")
 
-    before = signal.signal(signal.SIGINT, caught)
+    before = [signal.signal(stop, caught) for stop in STOPS]
     try:
         yield run
     finally:
-        signal.signal(signal.SIGINT, before)
+        for stop, handler in zip(STOPS, before, strict=True):
+            signal.signal(stop, handler)
 
 
 @contextmanager
