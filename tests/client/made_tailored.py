@@ -100,7 +100,7 @@ def random_policy(seed: int) -> Policy:
     public += [
         name for name in RULES if not hidden[names().index(name)] and name not in [r.feature.name for r in rules]
     ]
-    others = Pass(("id", *public[1:]), ("note", *public[:1])) if rng.random() < 0.5 else None
+    others = Pass(("id", *public[1:]), ("note", *public[:1])) if rng.random() < 0.5 else Pass(tuple(public))
     return Policy(tuple(rules), None, tailoring, others)
 
 

@@ -172,7 +172,7 @@ def test_public_columns_are_needed_and_pass_as_the_policy_says():
     dropped = Policy((), None, WORST.tailoring, Pass((), ("hours",)))
     assert list(ew.perturb(dropped, RECORD | {"hours": [5]})) == ["age", "job"]
     silent = Policy((), None, WORST.tailoring, Pass(("id",)))
-    with pytest.raises(ValueError, match="others: lacks 'hours', at which the policy looks"):
+    with pytest.raises(ValueError, match="pass: lacks 'hours', at which the policy looks"):
         silent.for_clients()
 
 

@@ -29,6 +29,7 @@ from epsworth.release import Policy, perturb_file
 from epsworth.studies.inputs import read_records
 from epsworth.tables import inferred, read_table
 
+AGE = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}), passing=["job", "bmi", "sick"])
 ODD = ["NA", "N/A", "NaN", "nan", "null", "", "01001", "1", "true", "1e5", " x ", "a,b", 'say "a"']
 
 
@@ -72,25 +73,23 @@ def test_what_is_no_number_is_none_at_any_door(tmp_path, text):
     assert text not in str(refused.value).partition(":")[2]
     assert read_table(path, {"age": "entry"})["age"].to_list() == [20, None]
     assert inferred(read_table(path))["age"] == ("number" if text == "inf" else "text")
-    policy = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}))
     with pytest.raises(ValueError, match="row 1, age: the value is missing, or not a number"):
-        perturb_file(policy, path, tmp_path / "o.csv", again=True)
+        perturb_file(AGE, path, tmp_path / "o.csv", again=True)
     for frame in (pl.DataFrame({"age": ["20", text]}), pd.DataFrame({"age": pd.Series([20, text], dtype=object)})):
         with pytest.raises(ValueError, match="row 1, age: the value is missing, or not a number"):
-            ew.perturb(policy, frame)
+            ew.perturb(AGE, frame)
         with pytest.raises(ValueError, match="row 1, age: the value is not a number"):
             ew.Domain.of({"age": (0, 100)})["age"].to_unit(frame["age"].to_numpy())
 
 
 def test_a_truth_is_no_number(tmp_path):
-    policy = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}))
     for frame in (
         pl.DataFrame({"age": [True]}),
         pd.DataFrame({"age": [True]}),
         pd.DataFrame({"age": pd.array([True])}),
     ):
         with pytest.raises(ValueError, match="row 0, age: the value is missing, or not a number"):
-            ew.perturb(policy, frame)
+            ew.perturb(AGE, frame)
     path = written(tmp_path, '{"age": true}\n', "t.jsonl")
     with pytest.raises(ValueError, match="row 0, age: the value is not a number"):
         read_table(path, {"age": "number"})
@@ -118,9 +117,8 @@ def test_every_door_refuses_the_same_files(tmp_path, kind, cli, monkeypatch):
     path = written(tmp_path, text)
     with pytest.raises(ValueError, match=words):
         read_table(path)
-    policy = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}))
     with pytest.raises(ValueError, match=words):
-        perturb_file(policy, path, tmp_path / "o.csv", again=True)
+        perturb_file(AGE, path, tmp_path / "o.csv", again=True)
     config = LatticeConfig(box=[(0, 100), (0, 60)], m=6, classes=("no", "yes"), epsilon=2, names=("age", "bmi"))
     with pytest.raises(ValueError, match=words):
         report_file(config, path, tmp_path / "o.ldp", "sick", again=True)
@@ -135,17 +133,15 @@ def test_marks_and_ends_of_lines_do_not_count(tmp_path, mark, end):
     assert read_table(path).rows() == [(30, "a"), (40, "b")]
     lines = written(tmp_path, mark + '{"age": 30, "job": "a"}' + end + end + '{"job": "b"}' + end, "t.jsonl")
     assert read_table(lines).rows() == [(30, "a"), (None, "b")]
-    policy = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}))
     full = written(tmp_path, mark + '{"age": 30, "job": "a"}' + end, "u.jsonl")
-    perturb_file(policy, full, tmp_path / "o.jsonl", again=True)
+    perturb_file(AGE, full, tmp_path / "o.jsonl", again=True)
     assert json.loads((tmp_path / "o.jsonl").read_text())["job"] == "a"
 
 
 def test_in_one_column_every_line_is_a_row(tmp_path):
     path = written(tmp_path, "age\n30\n\n40\n")
     assert read_table(path)["age"].to_list() == [30, None, 40]
-    policy = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}))
-    policy = replace(policy, rules=(replace(policy.rules[0], missing=0),))
+    policy = replace(AGE, rules=(replace(AGE.rules[0], missing=0),))
     assert perturb_file(policy, path, tmp_path / "o.csv", again=True).rows == 3
     with pytest.raises(ValueError, match="row 1, age: the value is not a number"):
         read_table(written(tmp_path, "age\n30\n\x1a", "z.csv"), {"age": "number"})
@@ -156,12 +152,11 @@ def test_a_form_feed_is_no_blank_line(tmp_path):
     with pytest.raises(ValueError, match="line 2: it is not a JSON object"):
         read_table(path)
     with pytest.raises(ValueError, match="row 1: the line is not one JSON object"):
-        perturb_file(Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)})), path, tmp_path / "o.jsonl", again=True)
+        perturb_file(AGE, path, tmp_path / "o.jsonl", again=True)
 
 
 def test_a_header_alone_is_perturbed_to_a_header(tmp_path):
-    policy = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}))
-    assert perturb_file(policy, written(tmp_path, "age,job\n"), tmp_path / "o.csv", again=True).rows == 0
+    assert perturb_file(AGE, written(tmp_path, "age,job\n"), tmp_path / "o.csv", again=True).rows == 0
     assert (tmp_path / "o.csv").read_text() == "age,job\n"
 
 
@@ -283,7 +278,7 @@ def test_the_grammar_is_as_strict_with_another_separator(tmp_path, line):
     with pytest.raises(ValueError, match="row 1"):
         read_table(path, sep=";")
     with pytest.raises(ValueError, match="row 1"):
-        perturb_file(Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)})), path, tmp_path / "o.csv", sep=";", again=True)
+        perturb_file(AGE, path, tmp_path / "o.csv", sep=";", again=True)
 
 
 def encoder():

@@ -185,7 +185,9 @@ def wrong_policy(model, table, rng, seen):
     features = sorted(rng.choice(3, 2, replace=False).tolist())
     rows = np.where(np.isfinite(table) & (np.abs(table) < 3), table, 0.5)
     domain = ew.Domain.of({f"x{j}": RANGE for j in features})
-    policy = ew.Policy.of(str(rng.choice(["pm", "sw", "laplace_clipped"])), 2, domain, bits=8, sample=1)
+    passing = [f"x{j}" for j in range(table.shape[1]) if j not in features]
+    mechanism = str(rng.choice(["pm", "sw", "laplace_clipped"]))
+    policy = ew.Policy.of(mechanism, 2, domain, bits=8, sample=1, passing=passing)
     try:
         curves = ew.stability(model, rows, policy=policy, rng=0, confidence=1 - 1e-7, tolerance=0.1)
     except ValueError as error:

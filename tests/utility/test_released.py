@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.bounds import Risk
-from epsworth.release import Rule, Sampling
+from epsworth.release import Pass, Rule, Sampling
 from epsworth.release.columns import Column
 from epsworth.space import Feature
 from epsworth.utility.curves import Curves
@@ -135,11 +135,12 @@ def rules(**more):
 @pytest.mark.cases(1)
 def test_real_draws_of_perturb_lie_inside(sampling, draws):
     if sampling is not None and sampling.unsampled == "scaled":  # false alarm: 4e-9 a case
-        policy = ew.Policy((rules()[0], Rule(Feature("id", 0, 9), "pm", 2, bits=8)), sampling)
+        other = Rule(Feature("id", 0, 9), "pm", 2, bits=8)
+        policy = ew.Policy((rules()[0], other), sampling, passing=Pass(("job",)))
         model = DecisionTreeClassifier(random_state=0).fit(_numbers(400, 0), np.arange(400) % 3)
         table = _numbers(3, 1)
     else:
-        policy, model, table = ew.Policy(rules(), sampling), Deals(), deals()
+        policy, model, table = ew.Policy(rules(), sampling, passing=Pass(("id",))), Deals(), deals()
     curves = ew.stability(model.predict, table, policy=policy)
     assert curves.confidence == 1
     assert (curves.upper - curves.lower).max() < 1e-9
@@ -180,7 +181,8 @@ def test_codes_of_categories_are_analysed_as_released(kind, sampling):
     """In bulk and row by row; false alarm: 4e-9 a case."""
     table = coded(kind)
     job = Rule(Feature("j", categories=("a", "b", "c", "d")), "krr", 1)
-    policy = ew.Policy((job, Rule(Feature("v", 0, 8), "krr:k=5", 1)) if sampling else (job,), sampling)
+    both = (job, Rule(Feature("v", 0, 8), "krr:k=5", 1))
+    policy = ew.Policy(both, sampling) if sampling else ew.Policy((job,), passing=Pass(("v",)))
     curves, own = ew.stability(Codes.predict, table, policy=policy), Codes.predict(table)
     assert curves.confidence == 1
     assert any("categories of j in the policy's order" in note for note in curves.notes)
@@ -209,7 +211,7 @@ def test_draws_under_another_policy_lie_outside():
     table = deals()
     curves = ew.stability(Deals().predict, table, policy=ew.Policy(rules()))
     other = Rule(Feature("age", 0, 100), "laplace_clipped", "0.9", bits=8, missing=40)
-    assert not inside(ew.Policy((other, rules()[1])), Deals(), table, curves, 20_000)
+    assert not inside(ew.Policy((other, rules()[1]), passing=Pass(("id",))), Deals(), table, curves, 20_000)
 
 
 def test_trees_and_sums_behind_a_sample_are_read_too():

@@ -7,7 +7,7 @@ from typing import Any
 
 from epsworth.gateway.refusals import Refusal
 from epsworth.refusals import alone
-from epsworth.release.json_lines import no_constant, unique
+from epsworth.release.json_lines import NotJson, no_constant
 from epsworth.values import whole_number
 
 
@@ -37,4 +37,12 @@ def write_body(document: Any) -> bytes:
     return json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
 
 
-_strict = json.JSONDecoder(object_pairs_hook=unique, parse_constant=no_constant, parse_int=whole_number)
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object, in any depth, no member of which may stand there twice."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise NotJson
+    return found
+
+
+_strict = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=no_constant, parse_int=whole_number)

@@ -117,14 +117,6 @@ def _after_blank(text: str, at: int) -> int:
     return found.end()
 
 
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object, in any depth, no member of which may stand there twice."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise NotJson
-    return found
-
-
 def no_constant(word: str) -> Any:
     """Refuse what Python writes for numbers that JSON does not have."""
     raise NotJson
