@@ -14,7 +14,7 @@ from epsworth.classifiers.modules import Answering
 from epsworth.classifiers.onnx_models import OnnxAnswer
 from epsworth.classifiers.other_networks import KerasAnswer, SkorchAnswer
 from epsworth.classifiers.reading import UNREADABLE
-from epsworth.classifiers.scalers import delegate
+from epsworth.classifiers.scalers import delegate, steps_of
 from epsworth.records import Records, as_records
 from epsworth.space import Feature
 from epsworth.tables import COMPUTED
@@ -61,6 +61,31 @@ def declared_inputs(classifier: Classifier, names: Sequence[str]) -> Kinds:
         return _of_step(classifier.model, classifier.features or names)
     except UNREADABLE:  # fitted by another version, or not the library's own
         return {}
+
+
+def columns_read(classifier: Classifier, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that a model needs; those that its first step drops, names and ids mostly, it does not.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from epsworth import as_classifier
+    >>> from sklearn.compose import ColumnTransformer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> people = pd.DataFrame({"name": ["Ada", "Bob"], "age": [31, 62]})
+    >>> model = make_pipeline(ColumnTransformer([("numbers", "passthrough", ["age"])]), LogisticRegression())
+    >>> columns_read(as_classifier(model.fit(people, [0, 1])), list(people))
+    ('age',)
+    """
+    last, before = steps_of(classifier.model)
+    step = before[0] if before else last
+    while kind_of(step) == "Pipeline":
+        step = step.steps[0][1]
+    if kind_of(step) != "ColumnTransformer":
+        return tuple(names)
+    read = {one for _, part, columns in step.transformers_ if part != "drop" for one in _named(columns, names)}
+    return tuple(name for name in names if name in read)
 
 
 def table_of(classifier: Classifier, X: Any, declared: Iterable[Feature] = ()) -> Records:

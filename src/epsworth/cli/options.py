@@ -351,7 +351,7 @@ def passing_only(policy: Policy, columns: list[str] | None) -> Policy:
 
     if columns is None:
         return policy
-    rest = tuple(name for name in policy.passing.columns if name not in columns)
+    rest = tuple(name for name in (*policy.passing.columns, *policy.passing.drop) if name not in columns)
     return replace(policy, passing=Pass(tuple(columns), rest))
 
 

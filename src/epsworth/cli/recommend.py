@@ -95,13 +95,14 @@ def recommend(
     if table is None and source.is_dir() and (plot is not None or report is not None):
         raise ValueError("--plot and --report draw the curves of a file, and this is a folder of parts; drop them")
     found = choose(curves, at_least=at_least, on=view, of=of, delta=delta)  # type: ignore[arg-type]  # checked there
-    again = None
+    again = handed = None
     if policy is not None and found.feasible:
         if loaded is not None and found.choice is not None and found.choice.tailored:
             made = _tailored(found.choice, loaded, seed)
-            options.passing_only(made.policy, columns).save(policy)
+            handed = options.passing_only(made.policy, columns)
         else:
-            found.policy(Domain.load(domain) if domain is not None else ranges, passing=columns).save(policy)
+            handed = found.policy(Domain.load(domain) if domain is not None else ranges, passing=columns)
+        handed.save(policy)
         if recheck and table is not None:
             given = context.params | {"resume": None}
             again, stopped = asking.compute(given, source, table, policy=policy, loaded=loaded)
@@ -128,8 +129,10 @@ def recommend(
     out = show.console()
     out.print()
     out.print(found.reason, style="bold" if found.feasible else "bold yellow")
-    if policy is not None:
-        out.print(f"Policy for clients: {policy}" if found.feasible else f"No policy was written to {policy}.")
+    if policy is not None and handed is not None:
+        show.print_policy(policy, handed)
+    elif policy is not None:
+        out.print(f"No policy was written to {policy}.", markup=False, soft_wrap=True)
     if made is not None:
         out.print(str(made), markup=False, soft_wrap=True)
     if again is not None:

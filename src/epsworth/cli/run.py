@@ -123,6 +123,8 @@ def _write(found: StudyResult, policy: Path | None, plot: Path | None, report: P
 
 
 def _tell(found: StudyResult, study: Path, output: str | None, policy: Path | None) -> None:
+    from epsworth.release import Policy
+
     made, out = found.recommendation, show.console()
     show.print_curves(found.curves, [made.on], of=made.of)
     show.print_facts(found.curves)
@@ -130,10 +132,11 @@ def _tell(found: StudyResult, study: Path, output: str | None, policy: Path | No
     out.print(made.reason, style="bold" if made.feasible else "bold yellow", markup=False)
     if found.study.seed is None:
         out.print(f"Seed {found.seed} was drawn; put it into the study for these very bounds.")
-    if policy is not None:
-        told = f"Policy for clients: {policy}" if found.policy else f"No policy was written: {found.no_policy}."
-        told += f" {policy} is of an earlier run." if not found.policy and policy.exists() else ""
-        out.print(told, markup=False, soft_wrap=True)
+    if policy is not None and found.policy is not None:
+        show.print_policy(policy, Policy.from_toml(found.policy))
+    elif policy is not None:
+        earlier = f" {policy} is of an earlier run." if policy.exists() else ""
+        out.print(f"No policy was written: {found.no_policy}.{earlier}", markup=False, soft_wrap=True)
     if output is None:
         show.suggest("run", study, "-o", "result.json", why="keep the answer, for pages and later comparison")
     else:

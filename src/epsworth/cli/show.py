@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 from epsworth.rounding import round_down, round_up, show_down, show_up
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
     from rich.table import Table
 
     from epsworth.arrays import Floats
+    from epsworth.release import Policy
     from epsworth.utility.curves import Curves, Quantity
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -157,6 +160,11 @@ def meanings(curves: Curves) -> list[str]:
         meant = protection(weakest)
         found.append(f"At ε={show_up(weakest.epsilon)} per record: {meant[0].lower()}{meant[1:]}")
     return found
+
+
+def print_policy(path: Path, policy: Policy) -> None:
+    """Say where the policy is, and what becomes of the columns that it does not perturb."""
+    console().print(f"Policy for clients: {path}; {policy.passing}.", markup=False, soft_wrap=True)
 
 
 def suggest(*words: object, why: str) -> None:

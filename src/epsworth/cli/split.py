@@ -62,7 +62,8 @@ def split(
         declared = asked.domain or unit_domain(found.features)
         features = Domain(tuple(declared[name] for name in found.features))
         epsilons = dict(zip(found.features, found.epsilons, strict=True))
-        Policy.of(mechanism, epsilons, features, passing=found.passing if columns is None else columns).save(policy)
+        handed = Policy.of(mechanism, epsilons, features, passing=found.passing if columns is None else columns)
+        handed.save(policy)
     if show.told(json, found.to_dict):
         return
     out = show.console()
@@ -70,6 +71,7 @@ def split(
     out.print(protection(found.guarantee), soft_wrap=True)
     out.print("The split was chosen on these rows: they must be public, or stand for others.")
     if policy is not None:
+        show.print_policy(policy, handed)
         show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
     else:
         show.suggest(

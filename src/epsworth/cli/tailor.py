@@ -140,7 +140,8 @@ def tailor(
             stacklevel=1,
         )
     if policy is not None:
-        options.passing_only(made.policy, columns).save(policy)
+        handed = options.passing_only(made.policy, columns)
+        handed.save(policy)
     if plot is not None and curves is not None:
         from epsworth.utility.figures import plot_curves
 
@@ -156,6 +157,7 @@ def tailor(
             "--policy", "policy.toml", why="write what clients must run",
         )  # fmt: skip
         return
+    show.print_policy(policy, handed)
     show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
     show.suggest("audit", policy, why="prove its integers again, on this machine")
 

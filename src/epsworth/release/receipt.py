@@ -80,7 +80,7 @@ class Receipt(Result):
         kept = show_up(self.epsilon)
         stated = kept if self.stated is None else show_up(self.stated)
         text = (
-            f"{self.rows} rows, perturbed in {', '.join(self.columns)}; {self._others}: {self.notion} LDP, "
+            f"{self.rows} rows, perturbed in {', '.join(self.columns)}; {self._others}. {self.notion} LDP, "
             f"epsilon {kept}{_delta(self.delta)} per record{'' if stated == kept else f' ({stated} is stated)'}; "
             f"policy {self.policy[:12]}, epsworth {self.version}."
         )
@@ -95,8 +95,8 @@ class Receipt(Result):
 
     @property
     def _others(self) -> str:
-        left_out = f", left out: {', '.join(self.left_out)}" if self.left_out else ""
-        return f"passed as they are: {', '.join(self.passed) or 'none'}{left_out}"
+        left_out = f"; left out: {', '.join(self.left_out)}" if self.left_out else ""
+        return f"sent as they are: {', '.join(self.passed) or 'none'}{left_out}"
 
     @property
     def _of_people(self) -> str:

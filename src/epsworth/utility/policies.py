@@ -56,6 +56,9 @@ def ask_about(policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike |
         per="record",
     )
     question = asked(question, y)
+    if kept := [name for name in question.passing if name not in policy.passing.columns]:
+        told = f"{NAME}: the classifier reads {', '.join(kept)}, which clients do not send; name them under [pass]"
+        question = replace(question, notes=(*question.notes, told))
     return replace(question, subsets=tuple(_subsets(policy, question)))
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
 from epsworth.classifiers import Classifier, ClassifierError, Labels, as_classifier
-from epsworth.classifiers.inputs import table_of
+from epsworth.classifiers.inputs import columns_read, table_of
 from epsworth.classifiers.steadiness import check_alone, unsteady
 from epsworth.guarantees import Unit
 from epsworth.mechanisms import PrivacyIndicator
@@ -90,7 +90,8 @@ class Question:
         """The columns that the classifier is known to read besides the sensitive ones."""
         if self.classifier.features is None and self.classifier.count is None:
             return ()
-        return tuple(name for at, name in enumerate(self.records.names) if at not in self.positions)
+        sensitive = {self.records.names[at] for at in self.positions}
+        return tuple(name for name in columns_read(self.classifier, self.records.names) if name not in sensitive)
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Rng, generator
 from epsworth.callbacks import check_callback
-from epsworth.classifiers.inputs import table_of
+from epsworth.classifiers.inputs import columns_read, table_of
 from epsworth.guarantees import Pure
 from epsworth.numerals import as_float, share, short
 from epsworth.parallel import check_n_jobs
@@ -324,11 +324,17 @@ def tailor(
     told(0.05)
     plan = build(asking, parts.within_known(), random)
     told(0.8)
-    columns = [grid.name for grid, hidden in zip(plan.grids, plan.sensitive, strict=True) if not hidden]
-    policy = Policy((), None, plan.tailoring(stated), Pass(tuple(columns)))
+    policy = Policy((), None, plan.tailoring(stated), _passing(plan, asking.asked))
     found = _judged(plan, policy, asking, held, parts.hold, confidence)
     told(1.0)
     return found
+
+
+def _passing(plan: Plan, asked: Asked) -> Pass:
+    """Let the public columns pass that some classifier reads; at the others the copy may look, and they stay."""
+    public = [grid.name for grid, hidden in zip(plan.grids, plan.sensitive, strict=True) if not hidden]
+    read = {name for one in asked.classifiers for name in columns_read(one, asked.records.names)}
+    return Pass(tuple(name for name in public if name in read), tuple(name for name in public if name not in read))
 
 
 def _own_labels(asked: Asked) -> tuple[list[NDArray[Any]], int]:
