@@ -63,7 +63,7 @@ class Ledger:
     >>> from pathlib import Path
     >>> from epsworth import Domain, Policy, perturb_file
     >>> from epsworth.release import Ledger
-    >>> policy = Policy.of("krr:k=2", 1, Domain.of({"sick": (0, 1)}))
+    >>> policy = Policy.of("krr:k=2", 1, Domain.of({"sick": (0, 1)}), passing=["id"])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     table, kept = Path(folder, "visits.csv"), Path(folder, "ledger")
     ...     written = table.write_text("id,sick\n7,0\n8,1\n7,1\n")

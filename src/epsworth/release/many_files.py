@@ -111,7 +111,7 @@ def perturb_files(
     >>> from pathlib import Path
     >>> import polars as pl
     >>> from epsworth import Domain, Policy, perturb_files
-    >>> policy = Policy.of("pm", 1, Domain.of({"age": (0, 100)}))
+    >>> policy = Policy.of("pm", 1, Domain.of({"age": (0, 100)}), passing=["id"])
     >>> with tempfile.TemporaryDirectory() as place:
     ...     parts, out = Path(place, "parts"), Path(place, "out")
     ...     parts.mkdir()

@@ -215,7 +215,7 @@ class Policy(Result):
         Examples
         --------
         >>> from epsworth import Domain, Policy
-        >>> policy = Policy.of("krr", "1", Domain.of({"smoker": ["no", "yes"]}))
+        >>> policy = Policy.of("krr", "1", Domain.of({"smoker": ["no", "yes"]}), passing=["id"])
         >>> [(sent["smoker"], round(float(share), 3)) for sent, share in policy.outcomes({"smoker": "no", "id": 7})]
         [('no', 0.731), ('yes', 0.269)]
         """

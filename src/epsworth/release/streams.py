@@ -101,7 +101,7 @@ def perturb_file(
     >>> from pathlib import Path
     >>> import polars as pl
     >>> from epsworth import Domain, Policy, perturb_file
-    >>> policy = Policy.of("pm", 1, Domain.of({"age": (0, 100)}))
+    >>> policy = Policy.of("pm", 1, Domain.of({"age": (0, 100)}), passing=["id"])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     source, released = Path(folder, "people.csv"), Path(folder, "released.csv")
     ...     pl.DataFrame({"id": [7, 8], "age": [30, 61]}).write_csv(source)

@@ -70,7 +70,7 @@ def perturb(policy: Policy, table: Any) -> Any:
     --------
     >>> import numpy as np
     >>> from epsworth import Domain, Policy, perturb
-    >>> policy = Policy.of("pm", 1, Domain.of({0: (0, 100)}))
+    >>> policy = Policy.of("pm", 1, Domain.of({0: (0, 100)}), passing=["x1"])
     >>> released = perturb(policy, np.array([[20.0, 7.0], [30.0, 8.0]]))
     >>> released[:, 1].tolist(), bool((released[:, 0] <= 100).all())
     ([7.0, 8.0], True)
