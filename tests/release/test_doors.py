@@ -140,7 +140,7 @@ def test_a_file_redirected_to_standard_input_is_not_overwritten(place):
         ("in.csv", b"\x1f\x8b\x08rest", "compressed with gzip"),
         ("in.jsonl", b"PK\x03\x04rest", "a zip archive"),
         ("in.csv", b"PAR1rest", "a Parquet file"),
-        ("in.csv", b"age,b\n1,\xff\n", "not UTF-8"),
+        ("in.csv", b"age,note\n1,\xff\n", "not UTF-8"),
         ("in.csv", b"age;b\n1;2\n", "separated by semicolons"),
     ],
 )

@@ -77,7 +77,7 @@ def test_the_command_says_whether_the_model_is_the_one_that_was_copied(cli, tmp_
     monkeypatch.chdir(tmp_path)
     first, second = model(tmp_path, "first"), model(tmp_path, "second one")
     assert first != second
-    Policy((), None, replace(policy().tailoring, classifiers=("f" * 64, first))).save("p.toml")
+    replace(policy(), tailoring=replace(policy().tailoring, classifiers=("f" * 64, first))).save("p.toml")
     status, out, err = cli("audit", "p.toml", "--model", "first.skops", "--json", "out.json")
     assert status == 0, err
     assert "answers 512 fixed records as the classifier that was copied" in " ".join(out.split())

@@ -85,9 +85,10 @@ def test_a_policy_is_written_that_clients_run_and_anybody_audits(cli, tmp_path):
     assert sum(shares) == 1
     assert max(shares) / min(shares) <= Fraction(np.exp(2))
 
+    cli("policy", "pass", "p.toml", "--drop", "sick")
     cli("perturb", "p.toml", "table.csv", "released.csv")
     released = pl.read_csv("released.csv")
-    assert released.columns == ["age", "bmi", "sick"]
+    assert released.columns == ["age", "bmi"]
     assert released.select("age", "bmi").n_unique() <= 2  # one record stands for each label
     model, table = ew.load_model("model.skops"), pl.read_csv("table.csv")
     own, sent = (model.predict(one.select("age", "bmi")) for one in (table, released))
@@ -261,7 +262,10 @@ def test_recommend_writes_the_tailored_policy_that_it_chose(cli):
         "recommend", *BESIDE, "--at-least", "0.9", "--on", "worst", "--policy", "p.toml", "--recheck", "--seed", "1"
     )
     assert "Use tailored: pure LDP, epsilon 3 per record" in told.text
-    assert "Policy for clients: p.toml tailored policy" in told.text
+    assert (
+        "Policy for clients: p.toml; other columns: none is sent as it is; any other is refused. tailored policy"
+        in told.text
+    )
     assert "What clients release under it: at least 0.95" in told.text
     assert "Next: epsworth perturb p.toml" in told.out
     assert told.err.count("public") >= 1
